@@ -1,6 +1,8 @@
 """Constraints whose laws can be written out: README's signatures, and five more."""
 
 import json
+import random
+import string
 
 import unskew
 
@@ -10,10 +12,28 @@ LETTER = (
 SIGNATURES = ["Thomas Hansen", "Peter Costa", "Paul Becker"]
 
 
-def numbers(folder):
+GIVEN = ["Anna", "Maria", "Sarah", "Emma", "Peter", "Thomas", "David", "Paul", "Daniel", "Martin"]
+
+#: Names that the model knows.
+KNOWN = (
+    "Keller Brown Meyer Silva Rossi Clark Novak Walker Costa Hughes Schmidt Lopez Bennett Fischer Moreau Larsen Tanaka Wright Santos Berg "
+    "Cooper Romano Patel Baker Weber Hansen Murphy Petrov Martin Hill Vogel Torres Lindholm Reed Marino Ward Kovacs Sato Dubois Fox"
+).split()
+
+
+def surnames(count):
+    """So many: those that the model knows, and others of random letters."""
+    dice, names = random.Random(1), dict.fromkeys(KNOWN)
+    while len(names) < count:
+        letters = dice.choice(string.ascii_uppercase), *dice.choices(string.ascii_lowercase, k=dice.randint(3, 7))
+        names["".join(letters)] = None
+    return list(names)
+
+
+def items(folder):
     """A file with a set of 10^4 items."""
-    path = folder / "numbers.txt"
-    path.write_text("".join(f"{number:05d}\n" for number in range(0, 70_000, 7)))
+    path = folder / "names.txt"
+    path.write_text("".join(f" {name}\n" for name in surnames(10_000)))
     return path
 
 
@@ -21,16 +41,17 @@ def numbers(folder):
 def cases(folder):
     schema = {
         "type": "object",
-        "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 40}, "ok": {"type": "boolean"}},
-        "required": ["n", "ok"],
+        "properties": {"name": {"enum": ["Anna Wong", "Peter Costa", "Hugo Silva"]}, "age": {"type": "integer", "minimum": 18, "maximum": 40}},
+        "required": ["name", "age"],
         "additionalProperties": False,
     }
-    schema = unskew.Constraint.json_schema(json.dumps(schema), whitespace="compact")
+    schema = unskew.Constraint.json_schema(json.dumps(schema), whitespace="spaced")
+    lark = 'start: " " DAY " " MONTH\nDAY: /[1-9]|1[0-9]|2[0-8]/\nMONTH: "May" | "June" | "July"'
     return [
         ("signatures", LETTER, unskew.Constraint.choice(SIGNATURES), 24),
-        ("regex of 1,000 strings", "The lamp costs ", unskew.Constraint.regex("[0-9]{3}"), 8),
-        ("schema", "A record: ", schema, 24),
-        ("set of 10,000 items", "Order number ", unskew.Constraint.set(numbers(folder)), 10),
-        ("lark", "The meeting is on ", unskew.Constraint.lark('start: DAY " " MONTH\nDAY: /[1-9]|1[0-9]|2[0-8]/\nMONTH: "May" | "June" | "July"'), 12),
-        ("canonical", "Kind regards,\n", unskew.Constraint.regex("(Anna|Peter|Paul) (Costa|Becker)", canonical=True), 24),
+        ("regex of 1,000 strings", LETTER, unskew.Constraint.regex(f"({'|'.join(GIVEN)}) ({'|'.join(surnames(100))})"), 24),
+        ("schema", '{"name": "Maria Lang", "age": 31}\n', schema, 32),
+        ("set of 10,000 items", LETTER + "Peter", unskew.Constraint.set(items(folder)), 16),
+        ("lark", "Dear Ms Meyer,\nYour order was sent on", unskew.Constraint.lark(lark), 12),
+        ("canonical", "Kind regards,\n", unskew.Constraint.regex("(Anna|Peter|Paul|Maria) (Costa|Becker|Lang)", canonical=True), 24),
     ]

@@ -8,8 +8,11 @@ import torch
 
 import unskew
 
-#: A prefix that is less probable than this part of all that was found is left out.
-PRUNE = 1e-6
+#: A prefix that is less probable than this part of the constraint's probability is left out.
+PRUNE = 1e-5
+
+#: The prefixes of a length that the first round keeps, which finds about that probability.
+FIRST = 200
 
 #: The most prefixes of one pass.
 BATCH = 256
@@ -34,11 +37,18 @@ class Model:
 
 
 def exact(model, compiled, tokenizer, prompt, end, max_tokens):
-    """The probability of each text under the constraint, and that of the constraint: over all of a text's spellings, but for those
-    that are too improbable to matter. Depth by depth, so that each pass has sequences of one length."""
+    """The probability of each text under the constraint, and that of the constraint: over all of a text's spellings, but for prefixes
+    that are too improbable to matter; and a bound on the share of those, by their own probabilities."""
+    _, about, _ = _law(model, compiled, tokenizer, prompt, end, max_tokens, 0.0, FIRST)
+    texts, total, left_out = _law(model, compiled, tokenizer, prompt, end, max_tokens, PRUNE * about, None)
+    return {text: p / total for text, p in texts.items()}, total, left_out / total
+
+
+def _law(model, compiled, tokenizer, prompt, end, max_tokens, least, most):
     texts, total, left_out = Counter(), 0.0, 0.0
-    layer = [((), 0.0, unskew.Matcher(compiled, stop_ids=[end]))]
     words = tokenizer.mask_words
+    layer = [((), 0.0, unskew.Matcher(compiled, stop_ids=[end]))]
+    # Length by length, so that each pass has sequences of one length.
     for depth in range(max_tokens + 1):
         if not layer:
             break
@@ -47,25 +57,22 @@ def exact(model, compiled, tokenizer, prompt, end, max_tokens):
         for (ids, log_p, matcher), row in zip(layer, rows):
             mask = np.zeros((1, words), np.uint32)
             matcher.fill(mask, 0)
-            allowed = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little")[: len(row)])
-            for id in allowed:
+            for id in np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little")[: len(row)]):
                 p = log_p + row[id]
                 if id == end:
                     texts[tokenizer.decode(list(ids))] += math.exp(p)
                     total += math.exp(p)
-                elif depth < max_tokens:
+                elif depth < max_tokens and math.exp(p) >= least:
                     deeper.append((p, ids, int(id), matcher))
+                elif depth < max_tokens:
+                    left_out += math.exp(p)
         deeper.sort(key=lambda entry: -entry[0])
-        best = max(total, math.exp(deeper[0][0]) if deeper else 0.0)
         layer = []
-        for p, ids, id, matcher in deeper:
-            if math.exp(p) < PRUNE * best:
-                left_out += math.exp(p)
-                continue
+        for p, ids, id, matcher in deeper[:most]:
             fork = matcher.fork()
             assert fork.accept(id)
             layer.append(((*ids, id), p, fork))
-    return {text: p / total for text, p in texts.items()}, total, left_out / total
+    return texts, total, left_out
 
 
 def p_value(counts, law):
