@@ -306,7 +306,7 @@ def test_a_long_prompt_comes_in_pieces(server, hf, rows, tokenizer):
 
 @pytest.mark.parametrize(
     "params",
-    [{"top_k": 5}, {"top_p": 0.9}, {"temperature": 0}, {"repetition_penalty": 1.2}, {"stop": ["a"]}, {"regex": "a"}, {"min_new_tokens": 2}],
+    [{"top_k": 5}, {"top_p": 0.9}, {"temperature": 0}, {"min_p": 0.1}, {"stop": ["a"]}, {"regex": "a"}, {"min_new_tokens": 2}],
 )
 def test_what_would_change_the_law_is_refused(server, params):
     from unskew.sglang._requests import PROCESSOR
