@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import unskew
+from law import p_value as law_p_value
 
 TOKENS = [b"0", b"1", b"01", "<end>", "<reject>"]
 END, REJECT = 3, 4
@@ -49,19 +50,7 @@ def exact(max_tokens=3):
 
 
 def p_value(counts, law):
-    """Of chi-square, by the normal approximation of Wilson and Hilferty; cells with few expected outputs put together."""
-    n = sum(counts.values())
-    cells, rest = [], [0.0, 0.0]
-    for ids, p in law.items():
-        if n * p < 5:
-            rest = [rest[0] + counts[ids], rest[1] + n * p]
-        else:
-            cells.append((counts[ids], n * p))
-    if rest[1] >= 1:
-        cells.append(tuple(rest))
-    statistic, k = sum((seen - mean) ** 2 / mean for seen, mean in cells), len(cells) - 1
-    z = ((statistic / k) ** (1 / 3) - (1 - 2 / (9 * k))) / math.sqrt(2 / (9 * k))
-    return math.erfc(z / math.sqrt(2)) / 2
+    return law_p_value(counts, law, sum(counts.values()))
 
 
 def serve(begin, count, slots, seed=1, drops=0.0):
