@@ -13,7 +13,10 @@ use std::{fmt::Write, sync::Arc, time::Instant};
 use clap::Args;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use unskew_core::{Cancel, Extension, LanguageModel, Logits, Sampler, TokenId};
-use unskew_runner::{Llama, ModelConfig, ModelError, Sequence};
+use unskew_runner::{
+    ModelConfig, ModelError,
+    burn::{Llama, Sequence},
+};
 use unskew_samplers::{Masked, Sampling, Task};
 use unskew_sets::{SetBuilder, SetConstraint};
 
@@ -136,7 +139,7 @@ fn model() -> Result<Llama, String> {
                  "tie_word_embeddings": true}}"#
     );
     let config = ModelConfig::from_json(&config).map_err(|error| error.to_string())?;
-    let model = Llama::random(&config, 1).map_err(|error| error.to_string())?;
+    let model = unskew_runner::Llama::random(&config, 1).map_err(|error| error.to_string())?;
     model.on_gpu().map_err(|error| error.to_string())
 }
 

@@ -23,6 +23,8 @@ mod ratios;
 mod record;
 mod report;
 mod rows;
+#[cfg(feature = "burn")]
+mod runner;
 mod samplers;
 mod sets;
 mod side_by_side;
@@ -79,6 +81,9 @@ enum Command {
     Speculation(speculation::Options),
     /// Structures that hold millions of titles
     Sets(sets::Options),
+    /// Passes of transformers on the CPU, beside burn and beside the memory
+    #[cfg(feature = "burn")]
+    Runner(runner::Options),
     /// A step of a batch where the model runs on wgpu: masks made there, uploaded, or logits read back
     #[cfg(feature = "wgpu")]
     Device(device::Options),
@@ -96,6 +101,8 @@ pub fn run(program: &Program) -> ExitCode {
         Command::Samplers(options) => samplers::run(&options),
         Command::Speculation(options) => speculation::run(&options),
         Command::Sets(options) => sets::run(&options),
+        #[cfg(feature = "burn")]
+        Command::Runner(options) => runner::run(&options),
         #[cfg(feature = "wgpu")]
         Command::Device(options) => device::run(&options),
     };

@@ -1,5 +1,5 @@
 //! `unskew-bench`: all benchmarks as subcommands. `cargo xtask bench SUBCOMMAND` builds it with the features that the
-//! subcommand needs (`peers`, `memory`, `wgpu`) and passes the arguments on.
+//! subcommand needs (`peers`, `memory`, `burn`, `wgpu`) and passes the arguments on.
 
 use std::process::ExitCode;
 

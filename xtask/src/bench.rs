@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: builds the program of the benchmarks and runs it in the caller's directory.
 //!
 //! The program reads its arguments itself. They are looked at here only for the parts that it is built with: engines of other
-//! projects, a counting allocator, burn's wgpu, and other programs that it starts.
+//! projects, a counting allocator, burn and its wgpu, and other programs that it starts.
 
 use std::path::Path;
 
@@ -30,8 +30,10 @@ pub(crate) fn bench(root: &Path, args: &[&str]) -> Result<()> {
     if options.contains(&"--memory") {
         features.push("memory");
     }
-    if suite == "device" {
-        features.push("wgpu");
+    match suite {
+        "runner" => features.push("burn"),
+        "device" => features.push("wgpu"),
+        _ => {}
     }
     if options.contains(&"--glrmask")
         || peers.is_some_and(|peers| peers.split(',').any(|peer| peer == "glrmask"))

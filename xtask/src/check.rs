@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// All features but those with burn's wgpu, which alone takes longer to build than everything else together: see [`wgpu`].
-const FEATURES: &str = "unskew/gpu,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,unskew-tiny-model-train/train";
+const FEATURES: &str = "unskew/gpu,unskew-benches/burn,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,unskew-tiny-model-train/train";
 
 /// The crates that are published, in order of dependency.
 const PUBLISHED: [&str; 14] = [
@@ -43,6 +43,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
         &[("RUSTDOCFLAGS", "--deny warnings")],
     )?;
     test(root)?;
+    burn(root)?;
     attack::attack(root, &["1"])?;
     gpu(root)?;
     package(root)
@@ -53,6 +54,12 @@ pub(crate) fn check(root: &Path) -> Result<()> {
 pub(crate) fn gpu(root: &Path) -> Result<()> {
     // Of the whole workspace, as the tests: with one package alone, cargo chooses other features for libraries, and builds them again.
     cargo(root, &["test", "--workspace", "--features", "unskew-sets/wgpu", "--test", "gpu"])
+}
+
+/// The tests that need burn, which is in no other test: two CPU-minutes of build. Of the whole workspace, as [`gpu`].
+pub(crate) fn burn(root: &Path) -> Result<()> {
+    let tests = ["--test", "burn", "--test", "training"];
+    cargo(root, &[&["test", "--workspace", "--features", "unskew-runner/train"][..], &tests].concat())
 }
 
 /// The build that no other task has: models on a GPU, and sets beside them. As with [`gpu`], tests without an adapter are listed as
@@ -74,8 +81,7 @@ pub(crate) fn test(root: &Path) -> Result<()> {
 }
 
 /// Packages every published crate and checks each by itself, out of the packages alone: with its own features and no file
-/// that is not in them. Cargo's own verification would build every crate anew, and burn twice with other features than the
-/// tests: seven minutes.
+/// that is not in them. Cargo's own verification would build every crate anew, with other features than the tests.
 pub(crate) fn package(root: &Path) -> Result<()> {
     let mut args = vec!["package", "--allow-dirty", "--no-verify"];
     for package in PUBLISHED {

@@ -29,6 +29,7 @@ cargo xtask TASK
   check             all that CI runs, cheapest first: format, tidy, clippy, docs, tests, kernels, packages,
                     a minute of attacks
   test              the tests alone
+  burn              the decoder on the CPU beside burn's, and training: burn is in no other test, and takes two CPU-minutes to build
   gpu               the kernels on every adapter, bit for bit; skipped by name where there is none
   wgpu              clippy, docs and tests of models on a GPU, and of sets there: burn's wgpu, which is in no other task and takes
                     25 CPU-minutes to build
@@ -44,8 +45,9 @@ cargo xtask TASK
   train [STEPS]     make the embedded models (STEPS: a trial run of so many steps, into target/train/trial)
   bench SUBCOMMAND [ARGUMENTS]
                     builds `unskew-bench` with the features that the subcommand needs, and runs it here: regex, grammars,
-                    maskbench, soak, samplers, speculation, sets, device (`cargo xtask bench help` lists them and their options;
-                    regex and grammars build other projects' engines, device builds burn's wgpu for 25 CPU-minutes)
+                    maskbench, soak, samplers, speculation, sets, runner, device (`cargo xtask bench help` lists them and their
+                    options; regex and grammars build other projects' engines, runner builds burn for 5 CPU-minutes, device
+                    burn's wgpu for 25)
   conformance --data DIR [--any-order] [--record] [FILTER ...]
                     the official JSON-Schema-Test-Suite in DIR: right, refused and wrong by keyword; fails if anything invalid
                     is accepted
@@ -72,6 +74,7 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
     match args {
         ["check"] => check::check(root),
         ["test"] => check::test(root),
+        ["burn"] => check::burn(root),
         ["gpu"] => check::gpu(root),
         ["wgpu"] => check::wgpu(root),
         ["tidy"] => tidy::tidy(root),
@@ -120,10 +123,6 @@ fn fuzz(root: &Path, args: &[&str]) -> Result<()> {
         let mut args = vec!["fuzz", "run", "--sanitizer", "none", target.as_str(), corpus.as_str()];
         if root.join(&seeds).is_dir() {
             args.push(&seeds);
-        }
-        // Its dependencies take longer to build than those of all others.
-        if target == "checkpoint" {
-            args.splice(2..2, ["--features", "checkpoint"]);
         }
         args.extend(["--", &limit, "-rss_limit_mb=4096", "-timeout=30"]);
         cargo(root, &args)

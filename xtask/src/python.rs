@@ -55,10 +55,11 @@ pub(crate) fn is_environment(name: &str) -> bool {
 /// Builds the wheel, and runs its tests in each environment. With the name of an environment in front, `args` are for pytest.
 pub(crate) fn python(root: &Path, args: &[&str]) -> Result<()> {
     let wheel = wheel(root)?;
-    // The masks of the package are compared with those of the engine. Of the whole workspace, as the tests: with one package alone, cargo
-    // chooses other features for libraries, and builds them again.
-    cargo(root, &["build", "--workspace", "--example", "rows"])?;
-    let rows = root.join("target/debug/examples").join(format!("rows{}", std::env::consts::EXE_SUFFIX));
+    // The masks of the package are compared with those of the engine. With the wheel's crate beside it, cargo chooses the features of the
+    // wheel for libraries, and does not build them again.
+    let packages = ["--package", "unskew-python", "--package", "unskew-engine"];
+    cargo(root, &[&["build", "--release", "--example", "rows"][..], &packages].concat())?;
+    let rows = root.join("target/release/examples").join(format!("rows{}", std::env::consts::EXE_SUFFIX));
     let one = args.first().copied();
     for (name, packages, tests) in TESTS {
         if one.is_some_and(|one| one != name) {

@@ -17,6 +17,9 @@ from law import exact, p_value  # noqa: E402
 from test_docs import blocks, run  # noqa: E402
 from unskew.transformers import LogitsProcessor, Model, faithful  # noqa: E402
 
+# On few and busy cores, the threads of torch wait for each other longer than they work.
+torch.set_num_threads(1)
+
 LETTER = (
     "Dear Ms Meyer,\nYour order for the Orbis lamp was sent on 27 January 2024. It should arrive in three days.\nKind regards,\n"
 )
@@ -220,19 +223,24 @@ def many(n):
 CONSTRAINTS = {
     "signatures": (LETTER, unskew.Constraint.choice(SIGNATURES), 16),
     "digits": ("The order number is ", unskew.Constraint.regex("[0-9]{3}"), 3),
+    # 1,080 texts.
     "schema": (
-        "A record: ",
+        "",
         unskew.Constraint.json_schema(
             {
                 "type": "object",
-                "properties": {"age": {"type": "integer", "minimum": 10, "maximum": 99}, "ok": {"type": "boolean"}},
-                "required": ["age", "ok"],
+                "properties": {
+                    "name": {"enum": ["Samuel Keller", "Henry Larsen", "Vera Brown"]},
+                    "age": {"type": "integer", "minimum": 10, "maximum": 99},
+                    "city": {"enum": ["Lisbon", "Seville", "Prague", "Oslo"]},
+                },
+                "required": ["name", "age", "city"],
                 "additionalProperties": False,
             },
             whitespace="spaced",
             canonical=True,
         ),
-        16,
+        40,
     ),
 }
 
@@ -279,8 +287,8 @@ def test_faithful_outputs_follow_the_exact_law(tiny, hf, laws, name, sampler):
     assert out.evaluated < sum(len(draw.ids) for draw in out.draws)
 
 
-@pytest.mark.parametrize("sampler", ["masked", "smc:n=8"])
-def test_weights_estimate_the_mass(tiny, hf, laws, sampler):
+@pytest.mark.parametrize(("sampler", "n"), [("masked", 1000), ("smc:n=8", 200)])
+def test_weights_estimate_the_mass(tiny, hf, laws, sampler, n):
     prompt, constraint, most = CONSTRAINTS["signatures"]
     law, mass = laws("signatures")
     inputs = inputs_of(hf, prompt)
@@ -292,7 +300,7 @@ def test_weights_estimate_the_mass(tiny, hf, laws, sampler):
         sampler=sampler,
         seed=11,
         max_new_tokens=most + 1,
-        **many(1000),
+        **many(n),
     )
     weights = out.log_weights.exp()
     deviation = weights.std().item() / math.sqrt(len(weights))
@@ -311,7 +319,7 @@ def test_weights_estimate_the_mass(tiny, hf, laws, sampler):
 def test_a_temperature_that_was_told(tiny, hf, tok):
     prompt, constraint, most = CONSTRAINTS["digits"]
     rows = Model(tiny, kv_bytes=0)
-    law, _ = exact(lambda batch: rows(batch) / 0.7, tok, constraint, hf(prompt)["input_ids"], most)
+    law, _ = exact(lambda batch: rows(batch) / 0.7, tok, constraint, hf(prompt)["input_ids"], most, least=1e-20)
     out = tiny.generate(
         **inputs_of(hf, prompt),
         custom_generate=faithful,

@@ -1,129 +1,226 @@
-//! The keys and values of one sequence, so that appending a token computes one row and not the whole text again.
+//! The keys and values of one sequence, so that appending a token computes one row and not the whole text again; and attention
+//! over them.
 //!
-//! Each layer has one tensor of keys and one of values, with room for more positions than are in use. Appending writes in
-//! place. A fork clones the handles; the side that appends first pays for a copy of the layer's tensors. Truncation changes
-//! only the length, which belongs to the sequence. Growth by doubling keeps the cost of copies linear in the text. Tried
-//! instead: room for the whole context from the start. At a context of 131072 a short question then reserves gigabytes, and
-//! every fork copies them.
+//! They lie in pages of [`PAGE`] positions, which sequences share: a fork copies the list of pages, and the side that writes to
+//! a shared page first copies that page. Truncation drops pages. A sequence takes at most one page more than its positions
+//! need. Tried instead: one block for each layer that doubles when it is full. A fork that grows then copies all positions, and
+//! half of the room may be unused.
 //!
-//! Keys are kept transposed, `[heads, head_dim, room]`: the product of a query with the keys then runs along contiguous
-//! memory. Tried instead: keys as `[heads, room, head_dim]`. The speed is the same at short lengths, and a step is 20 to 30
-//! % slower at 8000 positions.
+//! The layout of a page is that of panels ([`crate::kernel`]). A panel of keys has one lane for each position, and a line for
+//! each coordinate: queries times keys are scores. A panel of values has one lane for each of 32 coordinates, and a line for
+//! each position: shares times values are the output.
 
-use burn::tensor::{Bool, Device, Tensor, TensorData, activation, s};
+use std::sync::Arc;
+
+use rayon::prelude::*;
 
 use crate::config::ModelConfig;
-use crate::model::Attention;
+use crate::functions::softmax;
+use crate::kernel::{Inputs, LANES, Line, Sums, multiply};
+use crate::matrix::WORTH_A_THREAD;
 
-/// The room, in positions, that the first write to a cache makes.
-const FIRST_ROOM: usize = 64;
+/// Positions of a page: those of a panel of keys.
+pub(crate) const PAGE: usize = LANES;
+
+/// Scores that are computed at a time, so that a long text takes no more memory than this many numbers for each thread, or one
+/// row of it.
+const SCORES: usize = 1 << 16;
+
+/// The sizes of attention.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heads {
+    layers: usize,
+    /// Key and value heads.
+    shared: usize,
+    /// Query heads for each of them.
+    group: usize,
+    width: usize,
+}
+
+impl Heads {
+    pub(crate) fn new(config: &ModelConfig) -> Self {
+        Self {
+            layers: config.num_hidden_layers,
+            shared: config.num_key_value_heads,
+            group: config.num_attention_heads / config.num_key_value_heads,
+            width: config.head_dim,
+        }
+    }
+
+    /// Of one head.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Panels of the values of a head.
+    fn panels(&self) -> usize {
+        self.width.div_ceil(LANES)
+    }
+}
 
 /// The keys and values of one sequence. The sequence knows the number of positions in use.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Cache {
-    /// Empty until the first append.
-    layers: Vec<LayerCache>,
-    /// Room of each layer, in positions.
-    room: usize,
+    pages: Vec<Arc<Page>>,
 }
 
 #[derive(Clone, Debug)]
-struct LayerCache {
-    /// `[key_value_heads, head_dim, room]`
-    keys: Tensor<3>,
-    /// `[key_value_heads, room, head_dim]`
-    values: Tensor<3>,
+struct Page {
+    /// `[layers, shared, width]` lines, with a lane for each position.
+    keys: Vec<Line>,
+    /// `[layers, shared, panels, PAGE]` lines, with a lane for each coordinate.
+    values: Vec<Line>,
 }
 
-/// New positions of one sequence; `start` positions come before them.
-#[derive(Clone, Debug)]
-pub(crate) struct Run {
-    start: usize,
-    len: usize,
-    /// The causal mask, `[1, group * len, start + len]`, true where a row must not look. `None` for a single new position,
-    /// which may look at everything. Its rows are the rows of the product in [`Cache::attend`].
-    hidden: Option<Tensor<3, Bool>>,
-}
-
-impl Run {
-    /// The run of the positions `start..end`, for the queries of `config`.
-    pub(crate) fn new(start: usize, end: usize, config: &ModelConfig, device: &Device) -> Self {
-        let len = end - start;
-        let hidden = (len > 1).then(|| {
-            let group = config.num_attention_heads / config.num_key_value_heads;
-            let mut hidden = vec![false; group * len * end];
-            for (row, columns) in hidden.chunks_exact_mut(end).enumerate() {
-                columns[start + row % len + 1..].fill(true);
-            }
-            Tensor::from_data(TensorData::new(hidden, [1, group * len, end]), device)
-        });
-        Self { start, len, hidden }
+impl Page {
+    fn new(heads: &Heads) -> Self {
+        let count = heads.layers * heads.shared;
+        let zeros = |lines| vec![[0.0; LANES]; lines];
+        Self { keys: zeros(count * heads.width), values: zeros(count * heads.panels() * PAGE) }
     }
 }
 
 impl Cache {
-    pub(crate) fn new() -> Self {
-        Self { layers: Vec::new(), room: 0 }
+    /// Forgets the positions from `len` on, but for those that share a page with earlier ones.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.pages.truncate(len.div_ceil(PAGE));
     }
 
-    /// Makes room for `positions` in all layers. The caller has checked that `positions` is at most `config`'s context.
-    pub(crate) fn reserve(&mut self, positions: usize, config: &ModelConfig, device: &Device) {
-        if positions <= self.room {
-            return;
+    /// Makes the pages of the positions `start..end` this sequence's own. The positions before `start` are there.
+    pub(crate) fn reserve(&mut self, start: usize, end: usize, heads: &Heads) {
+        self.pages.resize_with(end.div_ceil(PAGE).max(self.pages.len()), || Arc::new(Page::new(heads)));
+        for page in &mut self.pages[start / PAGE..end.div_ceil(PAGE)] {
+            Arc::make_mut(page);
         }
-        let room = positions.max(2 * self.room).max(FIRST_ROOM).min(config.max_position_embeddings);
-        let (heads, width) = (config.num_key_value_heads, config.head_dim);
-        let old = self.room;
-        let empty = || LayerCache {
-            keys: Tensor::zeros([heads, width, room], device),
-            values: Tensor::zeros([heads, room, width], device),
-        };
-        if self.layers.is_empty() {
-            self.layers = (0..config.num_hidden_layers).map(|_| empty()).collect();
-        } else {
-            for layer in &mut self.layers {
-                let fresh = empty();
-                *layer = LayerCache {
-                    keys: fresh.keys.slice_assign(s![.., .., 0..old], layer.keys.clone()),
-                    values: fresh.values.slice_assign(s![.., 0..old, ..], layer.values.clone()),
-                };
+    }
+
+    /// Writes the keys and values of the positions from `start` on in one layer, `[rows, shared * width]`. They were reserved.
+    pub(crate) fn store(&mut self, layer: usize, start: usize, keys: &[f32], values: &[f32], heads: &Heads) {
+        let Heads { shared, width, .. } = *heads;
+        let rows = keys.chunks_exact(shared * width).zip(values.chunks_exact(shared * width));
+        for (position, (keys, values)) in (start..).zip(rows) {
+            let slot = position % PAGE;
+            let page = Arc::make_mut(&mut self.pages[position / PAGE]);
+            let lines = &mut page.keys[layer * shared * width..];
+            for (line, key) in lines.iter_mut().zip(keys) {
+                line[slot] = *key;
+            }
+            let first = layer * shared * heads.panels();
+            for (head, values) in values.chunks_exact(width).enumerate() {
+                for (panel, values) in values.chunks(LANES).enumerate() {
+                    let line = (first + head * heads.panels() + panel) * PAGE + slot;
+                    page.values[line][..values.len()].copy_from_slice(values);
+                }
             }
         }
-        self.room = room;
     }
+}
 
-    /// Stores the keys and values of a run in one layer and returns the attention's output for its queries,
-    /// `[len, heads * head_dim]`. There must be room.
-    pub(crate) fn attend(&mut self, layer: usize, run: &Run, attention: Attention) -> Tensor<2> {
-        let Attention { queries, keys, values } = attention;
-        let [len, heads, width] = queries.dims();
-        let shared = keys.dims()[1];
-        let group = heads / shared;
-        let (start, end) = (run.start, run.start + run.len);
-        debug_assert!(len == run.len && end <= self.room);
+/// New positions of one sequence, and where their rows lie among those of a pass.
+#[derive(Debug)]
+pub(crate) struct Run<'a> {
+    pub(crate) cache: &'a Cache,
+    /// The position of the first row.
+    pub(crate) start: usize,
+    /// The number of rows.
+    pub(crate) len: usize,
+}
 
-        let cache = &mut self.layers[layer];
-        cache.keys.inplace(|all| all.slice_assign(s![.., .., start..end], keys.permute([1, 2, 0])));
-        cache.values.inplace(|all| all.slice_assign(s![.., start..end, ..], values.swap_dims(0, 1)));
+/// A part of attention: some rows of a run, for the query heads that share one key head.
+struct Part<'a> {
+    run: &'a Run<'a>,
+    /// Of the run.
+    rows: std::ops::Range<usize>,
+    /// The first of these rows among those of the pass.
+    first: usize,
+    head: usize,
+}
 
-        // Query heads that share a key head become rows of one product, one head after the other.
-        let queries = if len == 1 {
-            queries.reshape([shared, group, width])
-        } else {
-            let split = queries.reshape([len, shared, group, width]);
-            split.permute([1, 2, 0, 3]).reshape([shared, group * len, width])
-        };
-        let mut scores = queries.matmul(cache.keys.clone().narrow(2, 0, end));
-        if let Some(hidden) = &run.hidden {
-            let hidden = hidden.clone().expand([shared, group * len, end]);
-            scores = scores.mask_fill(hidden, f32::NEG_INFINITY);
+/// Attention in one layer, for all rows of a pass: `queries` are scaled, `[rows, heads * width]`, and so is `mixed`, the output.
+pub(crate) fn attend(layer: usize, runs: &[Run<'_>], queries: &[f32], mixed: &mut [f32], heads: &Heads) {
+    let mut parts = Vec::new();
+    let (mut first, mut work) = (0, 0);
+    for run in runs {
+        let end = run.start + run.len;
+        let size = (SCORES / (heads.group * end.next_multiple_of(PAGE))).clamp(1, 64);
+        for from in (0..run.len).step_by(size) {
+            let rows = from..run.len.min(from + size);
+            parts.extend((0..heads.shared).map(|head| Part {
+                run,
+                rows: rows.clone(),
+                first: first + from,
+                head,
+            }));
         }
-        let mixed = activation::softmax(scores, 2).matmul(cache.values.clone().narrow(1, 0, end));
-        if len == 1 {
-            mixed.reshape([1, heads * width])
-        } else {
-            let split = mixed.reshape([shared, group, len, width]);
-            split.permute([2, 0, 1, 3]).reshape([len, heads * width])
+        first += run.len;
+        work += 2 * run.len * end * heads.shared * heads.group * heads.width;
+    }
+    let compute = |part: &Part<'_>| part.compute(layer, queries, heads);
+    let outputs: Vec<Vec<f32>> = if work < WORTH_A_THREAD {
+        parts.iter().map(compute).collect()
+    } else {
+        parts.par_iter().map(compute).collect()
+    };
+    let Heads { shared, group, width, .. } = *heads;
+    for (part, output) in parts.iter().zip(outputs) {
+        let mut output = output.chunks_exact(heads.panels() * LANES);
+        for member in 0..group {
+            for row in part.first..part.first + part.rows.len() {
+                let to = (row * shared * group + part.head * group + member) * width;
+                let from = output.next().expect("a row for each head of the group and each row of the part");
+                mixed[to..to + width].copy_from_slice(&from[..width]);
+            }
         }
+    }
+}
+
+impl Part<'_> {
+    /// The output for the heads of the group, one after the other, each with all rows: as wide as the panels of values are.
+    fn compute(&self, layer: usize, queries: &[f32], heads: &Heads) -> Vec<f32> {
+        let Heads { shared, group, width, .. } = *heads;
+        let count = self.rows.len();
+        let mut own = Vec::with_capacity(group * count * width);
+        for member in 0..group {
+            for row in self.first..self.first + count {
+                let from = (row * shared * group + self.head * group + member) * width;
+                own.extend_from_slice(&queries[from..from + width]);
+            }
+        }
+        let own = Inputs { values: &own, stride: width };
+        let rows = group * count;
+
+        let end = self.run.start + self.rows.end;
+        let pages = &self.run.cache.pages[..end.div_ceil(PAGE)];
+        let room = pages.len() * PAGE;
+        let head = layer * shared + self.head;
+        let mut scores = vec![0.0; rows * room];
+        let of = head * width..(head + 1) * width;
+        for (pages, from) in pages.chunks(2).zip((0..).step_by(2 * PAGE)) {
+            let sums = Sums { values: &mut scores[from..], stride: room };
+            match pages {
+                [one, other] => {
+                    multiply([&one.keys[of.clone()], &other.keys[of.clone()]], own, sums, rows);
+                }
+                _ => multiply([&pages[0].keys[of.clone()]], own, sums, rows),
+            }
+        }
+        for (index, row) in scores.chunks_exact_mut(room).enumerate() {
+            // A row sees itself and what comes before it.
+            let seen = self.run.start + self.rows.start + index % count + 1;
+            softmax(&mut row[..seen]);
+            row[seen..].fill(0.0);
+        }
+        let wide = heads.panels() * LANES;
+        let mut mixed = vec![0.0; rows * wide];
+        for (page, from) in pages.iter().zip((0..).step_by(PAGE)) {
+            let shares = Inputs { values: &scores[from..], stride: room };
+            for panel in 0..heads.panels() {
+                let lines = (head * heads.panels() + panel) * PAGE..;
+                let values = &page.values[lines][..PAGE.min(end - from)];
+                let sums = Sums { values: &mut mixed[panel * LANES..], stride: wide };
+                multiply([values], shares, sums, rows);
+            }
+        }
+        mixed
     }
 }

@@ -6,23 +6,26 @@
 //! |---|---|
 //! | `config` | the shape of a model, read from `config.json` and checked |
 //! | `parameters` | the table of parameters: names, shapes, orientation, random values |
-//! | `weights` | safetensors to host values |
+//! | `weights` | safetensors to matrices |
+//! | `kernel`, `matrix`, `functions` | products with SIMD and threads; functions of rows |
 //! | `rotary` | position embeddings |
-//! | `model` | the decoder, one definition for training and inference |
 //! | `cache` | keys and values of one sequence, and attention over them |
+//! | `decoder` | the decoder on the CPU |
+//! | `batch` | a batch of sequences as passes |
 //! | `llama` | batches of sequences: the `LanguageModel` |
-//! | `device` | with the feature `wgpu`: logits that stay on the device and answer questions there |
+//! | `burn` | with the feature `burn`: the same on burn; `burn/device`, with `wgpu`: logits that stay on a GPU and answer there |
 //! | `train`, `save` | with the feature `train`: the training loop, checkpoints, writing a model |
-//!
-//! No type of burn appears in the public interface: a new version of burn is no breaking change of this crate.
 
-mod backend;
+mod batch;
+#[cfg(feature = "burn")]
+pub mod burn;
 mod cache;
 mod config;
-#[cfg(feature = "wgpu")]
-mod device;
+mod decoder;
+mod functions;
+mod kernel;
 mod llama;
-mod model;
+mod matrix;
 mod parameters;
 mod rotary;
 #[cfg(feature = "train")]
@@ -31,11 +34,9 @@ mod save;
 mod train;
 mod weights;
 
-pub use backend::Backend;
+pub use batch::ModelError;
 pub use config::{ConfigError, ModelConfig};
-#[cfg(feature = "wgpu")]
-pub use device::DeviceError;
-pub use llama::{Llama, ModelError, Sequence};
+pub use llama::{Llama, Sequence};
 #[cfg(feature = "train")]
 pub use train::{TrainError, TrainEvent, TrainOptions, TrainedModel, TrainingData, train};
 pub use weights::LoadError;

@@ -1,32 +1,28 @@
 //! A loaded model as a [`LanguageModel`]: batches of sequences of different lengths in one pass.
 //!
-//! The new positions of all sequences of a batch are one matrix of rows, without padding. Embedding, linear maps and
-//! normalisations treat all rows alike; attention runs sequence by sequence, each over its own cache. Sequences of any
-//! length therefore share a pass, with one new token or many (a prompt, a draft to verify). Only rows whose logits are
-//! wanted go through the head, which for a small model is a large part of the work.
-//!
-//! Long prompts are cut into passes of at most [`PASS_ROWS`] rows, which bounds the memory of attention scores.
+//! Embedding, linear maps and normalisations treat all rows alike; attention runs sequence by sequence, each over its own
+//! cache. Only rows whose logits are wanted go through the head, which for a small model is a large part of the work.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
-use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId};
+use unskew_core::{Extension, LanguageModel, Logits, TokenId};
 
-use crate::backend::Backend;
-use crate::cache::{Cache, Run};
+use crate::batch::{self, Item, ModelError, ModelId, Work};
+use crate::cache::Cache;
 use crate::config::{ConfigError, ModelConfig};
-use crate::model::{Attention, Decoder};
-use crate::parameters::{self, transposed};
+use crate::decoder::{Buffers, Decoder, Piece};
+use crate::matrix::Matrix;
+use crate::parameters;
 use crate::rotary::Rotary;
-use crate::weights::{self, LoadError, Values};
+use crate::weights::{self, LoadError};
 
-/// The most rows of one pass. Above a few hundred rows a pass is no faster per row.
-const PASS_ROWS: usize = 512;
-
-/// A model of the Llama family, ready to run.
+/// A model of the Llama family on the CPU, in plain Rust with SIMD and threads.
+///
+/// Weights are kept as the checkpoint stores them (f32, f16 or bf16), and sums are f32. A row of logits is a function of the
+/// model and the tokens before it, bit by bit: it depends neither on the rest of the batch, nor on how the tokens were
+/// appended, nor on the number of threads.
 ///
 /// # Example
 ///
@@ -54,20 +50,20 @@ pub struct Llama {
     config: ModelConfig,
     decoder: Decoder,
     rotary: Rotary,
-    pub(crate) device: Device,
-    /// The id of the model; its sequences have it too.
-    id: u64,
+    buffers: Buffers,
+    id: ModelId,
 }
 
 /// One sequence of a [`Llama`]: its tokens, with their keys and values.
 ///
-/// Memory, in addition to the tokens: `8 * num_hidden_layers * num_key_value_heads * head_dim` bytes for each position that
-/// there is room for; the room is up to twice the length. A fork shares this memory until one of the two grows.
-#[derive(Debug)]
+/// Memory, in addition to the tokens: `8 * num_hidden_layers * num_key_value_heads * head_dim` bytes for each position, in pages
+/// of 32 positions (`head_dim` rounded up to a multiple of 32 for the values). A fork shares all pages; the side that writes to a
+/// shared page copies that page alone.
+#[derive(Clone, Debug)]
 pub struct Sequence {
     tokens: Vec<TokenId>,
     cache: Cache,
-    model: u64,
+    model: ModelId,
 }
 
 impl Sequence {
@@ -78,62 +74,10 @@ impl Sequence {
     }
 }
 
-/// An error of evaluating a batch. No sequence of the batch has changed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ModelError {
-    /// Logits are wanted for an empty sequence.
-    #[error(
-        "item {item} of the batch asks for logits after an empty sequence; append a token first, such as {bos}"
-    )]
-    EmptyContext {
-        /// The item of the batch.
-        item: usize,
-        /// The model's start token, or the token to use in its place.
-        bos: String,
-    },
-    /// A sequence would exceed the context.
-    #[error(
-        "item {item} of the batch would hold {len} tokens, the model's context is {context}; truncate it first"
-    )]
-    ContextFull {
-        /// The item of the batch.
-        item: usize,
-        /// The length that the sequence would have.
-        len: usize,
-        /// The model's limit.
-        context: usize,
-    },
-    /// A token id is outside the vocabulary.
-    #[error(
-        "item {item} of the batch appends token {token}, but ids end below {vocab_len}; check the tokenizer"
-    )]
-    UnknownToken {
-        /// The item of the batch.
-        item: usize,
-        /// The id.
-        token: u32,
-        /// The length of the vocabulary.
-        vocab_len: usize,
-    },
-    /// A sequence was started by another model.
-    #[error("item {item} of the batch was started by another model; start it with this one")]
-    ForeignSequence {
-        /// The item of the batch.
-        item: usize,
-    },
-    /// The device failed to compute or to hand over the logits.
-    #[error("the device failed to evaluate the batch: {reason}")]
-    Device {
-        /// The device's error.
-        reason: String,
-    },
-}
-
 impl Llama {
-    /// Loads `config.json` and the weights from a folder in the layout of Hugging Face, onto the CPU.
+    /// Loads `config.json` and the weights from a folder in the layout of Hugging Face.
     ///
-    /// Memory at the peak: the model in f32 (a tied head counts as one more matrix) and its largest file.
+    /// Memory at the peak: the model and its largest file.
     ///
     /// # Errors
     ///
@@ -146,22 +90,22 @@ impl Llama {
             .map_err(|error| LoadError::Damaged { path, reason: error.to_string() })?;
         // Editors on Windows put a byte order mark in front of the text.
         let config = ModelConfig::from_json(text.strip_prefix('\u{feff}').unwrap_or(&text))?;
-        let values = weights::from_folder(&config, folder)?;
-        Ok(Self::new(config, values, Backend::Cpu))
+        let parameters = weights::from_folder(&config, folder)?;
+        Ok(Self::new(config, parameters))
     }
 
-    /// Loads a model from the contents of a `config.json` and of a `model.safetensors`, onto the CPU.
+    /// Loads a model from the contents of a `config.json` and of a `model.safetensors`.
     ///
     /// # Errors
     ///
     /// As [`Llama::from_dir`].
     pub fn from_bytes(config_json: &str, safetensors: &[u8]) -> Result<Self, LoadError> {
         let config = ModelConfig::from_json(config_json)?;
-        let values = weights::from_bytes(&config, safetensors)?;
-        Ok(Self::new(config, values, Backend::Cpu))
+        let parameters = weights::from_bytes(&config, safetensors)?;
+        Ok(Self::new(config, parameters))
     }
 
-    /// A model with random weights, for tests: a function of the configuration and the seed. Its logits vary by
+    /// A model with random weights in f32, for tests: a function of the configuration and the seed. Its logits vary by
     /// about one.
     ///
     /// # Errors
@@ -169,21 +113,14 @@ impl Llama {
     /// [`ConfigError`] when the configuration is out of range.
     pub fn random(config: &ModelConfig, seed: u64) -> Result<Self, ConfigError> {
         config.validate()?;
-        let values = parameters::random(config, &mut ChaCha8Rng::seed_from_u64(seed));
-        Ok(Self::new(config.clone(), values, Backend::Cpu))
+        let parameters = parameters::random(config, &mut ChaCha8Rng::seed_from_u64(seed));
+        Ok(Self::new(config.clone(), parameters))
     }
 
-    /// A copy of the model on another backend. Sequences of this model are not sequences of the copy.
-    ///
-    /// # Panics
-    ///
-    /// With `Backend::Wgpu` where there is no adapter; `Llama::on_gpu` returns an error there.
-    #[must_use]
-    pub fn to_backend(&self, backend: Backend) -> Self {
-        let device = backend.device();
-        let decoder = self.decoder.to_device(&device);
-        let rotary = Rotary::new(&self.config);
-        Self { config: self.config.clone(), decoder, rotary, device, id: next_id() }
+    fn new(config: ModelConfig, parameters: Vec<Matrix>) -> Self {
+        let decoder = Decoder::new(&config, parameters);
+        let rotary = Rotary::new(&config);
+        Self { config, decoder, rotary, buffers: Buffers::default(), id: ModelId::next() }
     }
 
     /// The model's shape and its special tokens.
@@ -192,184 +129,66 @@ impl Llama {
         &self.config
     }
 
-    pub(crate) fn new(config: ModelConfig, values: Values, backend: Backend) -> Self {
-        let device = backend.device();
-        let upload = |values, shape: [usize; 2]| Tensor::from_data(TensorData::new(values, shape), &device);
-        let (vocab, hidden) = (config.vocab_size, config.hidden_size);
-        let head = config
-            .tie_word_embeddings
-            .then(|| upload(transposed(&values[0], vocab, hidden), [hidden, vocab]));
-        let table = parameters::table(&config);
-        let tensors = table.iter().zip(values).map(|(row, values)| upload(values, row.shape)).collect();
-        let decoder = Decoder::new(&config, tensors, head);
-        let rotary = Rotary::new(&config);
-        Self { config, decoder, rotary, device, id: next_id() }
-    }
-}
-
-/// An id that no other model of this process has.
-fn next_id() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// The work of one item of a batch: the positions to evaluate, and the first position whose logits are wanted.
-#[derive(Clone, Copy, Debug)]
-struct Work {
-    item: usize,
-    start: usize,
-    end: usize,
-    wanted_from: usize,
-}
-
-impl Work {
-    fn wanted(&self) -> usize {
-        self.end - self.wanted_from.clamp(self.start, self.end)
+    /// A copy of the model on burn. Sequences of this model are not sequences of the copy.
+    ///
+    /// # Panics
+    ///
+    /// With `Backend::Wgpu` where there is no adapter; [`on_gpu`](Self::on_gpu) returns an error there.
+    #[cfg(feature = "burn")]
+    #[must_use]
+    pub fn to_burn(&self, backend: crate::burn::Backend) -> crate::burn::Llama {
+        crate::burn::Llama::new(self.config.clone(), self.decoder.values(), backend)
     }
 
-    /// Cuts off at most `rows` positions from the front.
-    fn split_front(&mut self, rows: usize) -> Self {
-        let end = self.end.min(self.start + rows);
-        let front = Self { end, ..*self };
-        self.start = end;
-        front
-    }
-}
-
-impl Llama {
-    /// Checks a batch and returns the work of each item. The batch stays unchanged.
-    fn plan(&self, batch: &[Extension<'_, Sequence>]) -> Result<Vec<Work>, ModelError> {
-        let (vocab_len, context) = (self.config.vocab_size, self.config.max_position_embeddings);
-        let mut plan = Vec::with_capacity(batch.len());
-        for (item, extension) in batch.iter().enumerate() {
-            if extension.sequence.model != self.id {
-                return Err(ModelError::ForeignSequence { item });
-            }
-            if let Some(token) = extension.tokens.iter().find(|token| token.0 as usize >= vocab_len) {
-                return Err(ModelError::UnknownToken { item, token: token.0, vocab_len });
-            }
-            let old = extension.sequence.tokens.len();
-            let len = old + extension.tokens.len();
-            if len > context {
-                return Err(ModelError::ContextFull { item, len, context });
-            }
-            match extension.rows {
-                Rows::Last if len == 0 => {
-                    let bos = self.config.bos_token_id;
-                    let bos = bos.map_or_else(|| "the token for a line end".to_owned(), |id| id.to_string());
-                    return Err(ModelError::EmptyContext { item, bos });
-                }
-                // If there is no token to append, the last position is evaluated again.
-                Rows::Last => {
-                    plan.push(Work { item, start: old.min(len - 1), end: len, wanted_from: len - 1 });
-                }
-                Rows::All => plan.push(Work { item, start: old, end: len, wanted_from: old }),
-                Rows::From(first) => {
-                    let wanted_from = old.saturating_add(first).min(len);
-                    plan.push(Work { item, start: old, end: len, wanted_from });
-                }
-            }
-        }
-        Ok(plan)
+    /// A copy of the model on the default GPU, whose logits stay there: as [`to_burn`](Self::to_burn) with `Backend::Wgpu`, but
+    /// with an error where that function panics.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::NoRuntime`](crate::burn::DeviceError::NoRuntime).
+    #[cfg(feature = "wgpu")]
+    pub fn on_gpu(&self) -> Result<crate::burn::Llama, crate::burn::DeviceError> {
+        crate::burn::start_runtime()?;
+        Ok(self.to_burn(crate::burn::Backend::Wgpu))
     }
 
-    /// Evaluates some positions of some sequences. Returns the wanted rows of logits, if there are any.
-    fn pass(&mut self, batch: &mut [Extension<'_, Sequence>], pieces: &[Work]) -> Option<Tensor<2>> {
-        let mut tokens = Vec::new();
-        let mut wanted = Vec::new();
-        let mut runs = Vec::with_capacity(pieces.len());
-        for piece in pieces {
-            let extension = &mut batch[piece.item];
-            let old = extension.sequence.tokens.len();
-            for position in piece.start..piece.end {
-                if position >= piece.wanted_from {
-                    wanted.push(tokens.len() as i32);
-                }
-                let known = extension.sequence.tokens.get(position);
-                tokens.push(known.unwrap_or_else(|| &extension.tokens[position - old]).0 as i32);
-            }
-            extension.sequence.cache.reserve(piece.end, &self.config, &self.device);
-            runs.push(Run::new(piece.start, piece.end, &self.config, &self.device));
-        }
-        let rows = tokens.len();
-        let positions = pieces.iter().flat_map(|piece| piece.start..piece.end);
-        let rotation = self.rotary.at(positions, &self.device);
-        let tokens = Tensor::<1, Int>::from_data(TensorData::new(tokens, [rows]), &self.device);
-        let hidden = self.decoder.forward(tokens, &rotation, |layer, attention| {
-            let mut attend = |index: usize, attention| {
-                let cache = &mut batch[pieces[index].item].sequence.cache;
-                cache.attend(layer, &runs[index], attention)
-            };
-            if pieces.len() == 1 {
-                return attend(0, attention);
-            }
-            let mut from = 0;
-            let mixed = pieces.iter().enumerate().map(|(index, piece)| {
-                let len = piece.end - piece.start;
-                let part = |all: &Tensor<3>| all.clone().narrow(0, from, len);
-                let part = Attention {
-                    queries: part(&attention.queries),
-                    keys: part(&attention.keys),
-                    values: part(&attention.values),
-                };
-                from += len;
-                attend(index, part)
-            });
-            Tensor::cat(mixed.collect(), 0)
-        });
-        let count = wanted.len();
-        if count == 0 {
-            return None;
-        }
-        let hidden = if count == rows {
-            hidden
-        } else {
-            hidden.select(0, Tensor::from_data(TensorData::new(wanted, [count]), &self.device))
-        };
-        Some(self.decoder.logits(hidden))
-    }
-
-    /// Evaluates a batch in as many passes as it needs, and calls the closure with the wanted rows of each pass, in order,
-    /// on the device. The sequences do not hold the new tokens afterwards: [`append`] adds them once all passes have
-    /// succeeded.
-    pub(crate) fn passes(
+    /// Evaluates some positions of some sequences, and writes the wanted rows of logits to the front of `output`. Returns the
+    /// rest of it.
+    fn pass<'a>(
         &mut self,
         batch: &mut [Extension<'_, Sequence>],
-        mut take: impl FnMut(Tensor<2>) -> Result<(), ModelError>,
-    ) -> Result<(), ModelError> {
-        let mut plan = self.plan(batch)?;
-        let mut rest = plan.as_mut_slice();
-        let mut pieces: Vec<Work> = Vec::with_capacity(rest.len());
-        let mut room = PASS_ROWS;
-        // The passes write to the caches beyond the sequences' lengths until all is done: an error therefore leaves no
-        // trace.
-        while let Some(work) = rest.first_mut() {
-            let piece = work.split_front(room);
-            let finished = work.start == work.end;
-            room -= piece.end - piece.start;
-            if piece.start < piece.end {
-                pieces.push(piece);
-            }
-            if finished {
-                rest = &mut rest[1..];
-            }
-            if !pieces.is_empty() && (room == 0 || rest.is_empty()) {
-                if let Some(logits) = self.pass(batch, &pieces) {
-                    take(logits)?;
+        pieces: &[Work],
+        output: &'a mut [f32],
+    ) -> &'a mut [f32] {
+        let (mut tokens, mut wanted) = (Vec::new(), Vec::new());
+        for piece in pieces {
+            let item = item(&batch[piece.item]);
+            for position in piece.start..piece.end {
+                if position >= piece.wanted_from {
+                    wanted.push(tokens.len());
                 }
-                pieces.clear();
-                room = PASS_ROWS;
+                tokens.push(item.token(position).index());
             }
         }
-        Ok(())
+        // Pieces are in the order of the batch, at most one for each item.
+        let mut work = pieces.iter().peekable();
+        let mut parts = Vec::with_capacity(pieces.len());
+        for (index, extension) in batch.iter_mut().enumerate() {
+            if let Some(piece) = work.next_if(|piece| piece.item == index) {
+                let cache = &mut extension.sequence.cache;
+                parts.push(Piece { cache, start: piece.start, end: piece.end });
+            }
+        }
+        self.decoder.forward(&tokens, &mut parts, &mut self.rotary, &mut self.buffers);
+        let (front, rest) = output.split_at_mut(wanted.len() * self.config.vocab_size);
+        self.decoder.logits(&wanted, &mut self.buffers, front);
+        rest
     }
 }
 
-/// Adds the new tokens of a batch to its sequences.
-pub(crate) fn append(batch: &mut [Extension<'_, Sequence>]) {
-    for extension in batch {
-        extension.sequence.tokens.extend_from_slice(extension.tokens);
-    }
+fn item<'a>(extension: &'a Extension<'_, Sequence>) -> Item<'a> {
+    let Extension { sequence, tokens, rows } = extension;
+    Item { model: sequence.model, old: &sequence.tokens, new: tokens, rows: *rows }
 }
 
 impl LanguageModel for Llama {
@@ -385,22 +204,23 @@ impl LanguageModel for Llama {
     }
 
     fn start(&mut self) -> Sequence {
-        Sequence { tokens: Vec::new(), cache: Cache::new(), model: self.id }
+        Sequence { tokens: Vec::new(), cache: Cache::default(), model: self.id }
     }
 
     fn len(&self, sequence: &Sequence) -> usize {
         sequence.tokens.len()
     }
 
-    /// Clones one handle for each layer. The first of the two sequences to grow copies the keys and values.
+    /// Clones one handle for each 32 positions. The first of the two sequences to write to the last page copies that page.
     fn fork(&mut self, sequence: &Sequence) -> Sequence {
-        Sequence { tokens: sequence.tokens.clone(), cache: sequence.cache.clone(), model: sequence.model }
+        sequence.clone()
     }
 
     fn truncate(&mut self, sequence: &mut Sequence, len: usize) {
         let old = sequence.tokens.len();
         assert!(len <= old, "cannot truncate a sequence of {old} tokens to {len}");
         sequence.tokens.truncate(len);
+        sequence.cache.truncate(len);
     }
 
     fn extend(
@@ -408,22 +228,15 @@ impl LanguageModel for Llama {
         batch: &mut [Extension<'_, Sequence>],
         logits: &mut Logits,
     ) -> Result<(), ModelError> {
-        #[cfg(feature = "wgpu")]
-        if self.device != Device::flex() {
-            return self.extend_on_device(batch, logits);
-        }
-        let rows = self.plan(batch)?.iter().map(Work::wanted).sum();
+        let plan = batch::plan(&self.config, self.id, batch.iter().map(item))?;
+        let rows = plan.iter().map(Work::wanted).sum();
         let mut output = logits.reset(rows, self.config.vocab_size);
-        self.passes(batch, |logits| {
-            let values = logits
-                .try_into_vec_as::<f32>()
-                .map_err(|error| ModelError::Device { reason: error.to_string() })?;
-            let (front, rest) = std::mem::take(&mut output).split_at_mut(values.len());
-            front.copy_from_slice(&values);
-            output = rest;
-            Ok(())
-        })?;
-        append(batch);
+        for pieces in batch::passes(plan) {
+            output = self.pass(batch, &pieces, output);
+        }
+        for extension in batch {
+            extension.sequence.tokens.extend_from_slice(extension.tokens);
+        }
         Ok(())
     }
 }

@@ -1,25 +1,27 @@
-//! The parameters of a model on the host: their list, their names, and their values in f32.
+//! The parameters of a model: their list, their names, and random values.
 //!
 //! One table, [`table`], fixes the order, the Hugging Face names and the shapes. The loader, the writer, the trainer and
-//! the decoder all go through this table, so that none of them spells a name a second time.
+//! the decoders all go through this table, so that none of them spells a name a second time.
 //!
-//! In memory a linear map is `[in, out]`, the transpose of the matrix in a file. A product of one row with an `[out, in]`
-//! weight takes the CPU backend's strided path, measured at 6 to 15 times slower.
+//! Shapes and random values are those of a linear map as `[in, out]`, the transpose of the matrix in a file: so the trainer and
+//! burn have them. A product of one row with an `[out, in]` tensor takes a strided path of burn's CPU backend, measured at 6 to
+//! 15 times slower.
 
 use rand_core::Rng;
 
 use crate::config::ModelConfig;
+use crate::matrix::Matrix;
 
 /// The kind of a parameter: it decides the orientation and the initial values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// One row per token: `[vocab, hidden]` in files and in memory.
+    /// One row per token: `[vocab, hidden]` in files and here.
     Embedding,
-    /// A linear map: `[out, in]` in files, `[in, out]` in memory.
+    /// A linear map: `[out, in]` in files, `[in, out]` here.
     Linear,
     /// A linear map that writes into the residual stream. It starts smaller, and is otherwise as [`Kind::Linear`].
     Residual,
-    /// Scales of a normalisation: `[hidden]` in files, `[1, hidden]` in memory.
+    /// Scales of a normalisation: `[hidden]` in files, `[1, hidden]` here.
     Norm,
 }
 
@@ -29,7 +31,7 @@ pub(crate) struct Parameter {
     /// The Hugging Face name.
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// The shape in memory.
+    /// The shape; that of the transpose of a file's matrix, where [`is_transposed`](Self::is_transposed) says so.
     pub(crate) shape: [usize; 2],
 }
 
@@ -44,7 +46,17 @@ impl Parameter {
         }
     }
 
-    /// Whether the values in memory are the transpose of those in a checkpoint.
+    /// The outputs and inputs of the parameter as a matrix; scales are a column.
+    pub(crate) fn matrix(&self) -> [usize; 2] {
+        let [rows, columns] = self.shape;
+        match self.kind {
+            Kind::Embedding => [rows, columns],
+            Kind::Linear | Kind::Residual | Kind::Norm => [columns, rows],
+        }
+    }
+
+    /// Whether the values are the transpose of those in a checkpoint.
+    #[cfg(feature = "burn")]
     pub(crate) fn is_transposed(&self) -> bool {
         matches!(self.kind, Kind::Linear | Kind::Residual)
     }
@@ -108,17 +120,24 @@ pub(crate) fn initial(config: &ModelConfig, random: &mut impl Rng) -> Vec<Vec<f3
 }
 
 /// Values for tests: their size makes logits vary by about one, and makes every part of the model matter.
-pub(crate) fn random(config: &ModelConfig, random: &mut impl Rng) -> Vec<Vec<f32>> {
-    table(config)
-        .iter()
-        .map(|parameter| match parameter.kind {
-            Kind::Norm => normal(parameter.len(), 0.2, random).iter().map(|value| 1.0 + value).collect(),
-            Kind::Embedding => normal(parameter.len(), 1.0 / (parameter.shape[1] as f64).sqrt(), random),
-            Kind::Linear | Kind::Residual => {
-                normal(parameter.len(), 1.0 / (parameter.shape[0] as f64).sqrt(), random)
-            }
+pub(crate) fn random(config: &ModelConfig, random: &mut impl Rng) -> Vec<Matrix> {
+    let values = |parameter: &Parameter, random: &mut _| match parameter.kind {
+        Kind::Norm => normal(parameter.len(), 0.2, random).iter().map(|value| 1.0 + value).collect(),
+        Kind::Embedding => normal(parameter.len(), 1.0 / (parameter.shape[1] as f64).sqrt(), random),
+        Kind::Linear | Kind::Residual => {
+            normal(parameter.len(), 1.0 / (parameter.shape[0] as f64).sqrt(), random)
+        }
+    };
+    let matrix = |parameter: &Parameter| {
+        let values: Vec<f32> = values(parameter, random);
+        let [outputs, inputs] = parameter.matrix();
+        let is_transposed = matches!(parameter.kind, Kind::Linear | Kind::Residual);
+        Matrix::from_fn(outputs, inputs, |index| match is_transposed {
+            true => values[index % inputs * outputs + index / inputs],
+            false => values[index],
         })
-        .collect()
+    };
+    table(config).iter().map(matrix).collect()
 }
 
 /// `count` values from a normal distribution with mean zero, by the Box-Muller transform.
@@ -134,6 +153,7 @@ pub(crate) fn normal(count: usize, deviation: f64, random: &mut impl Rng) -> Vec
 }
 
 /// The transpose of a row-major `[rows, columns]` matrix. The loop goes in square blocks so that both sides stay in cache.
+#[cfg(feature = "burn")]
 pub(crate) fn transposed<T: Copy + Default>(values: &[T], rows: usize, columns: usize) -> Vec<T> {
     const BLOCK: usize = 32;
     debug_assert_eq!(values.len(), rows * columns);
@@ -150,7 +170,7 @@ pub(crate) fn transposed<T: Copy + Default>(values: &[T], rows: usize, columns: 
     result
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "burn"))]
 mod tests {
     use super::transposed;
 

@@ -4,11 +4,8 @@
 //! as transformers rounds them (frequency and angle in f32), because the weights were trained with those angles. At
 //! position 8000 exact angles would differ by up to 5e-4.
 //!
-//! The tables live on the host and grow by doubling when later positions come. Tried instead: a device table for the whole
-//! context. At a context of 131072 the table costs 130 MB before the first token, and the gather that it saves is a copy of
-//! a few kilobytes per call.
-
-use burn::tensor::{Device, Tensor, TensorData};
+//! The tables grow by doubling when later positions come. Tried instead: a table for the whole context. At a context of
+//! 131072 the table costs 130 MB before the first token.
 
 use crate::config::ModelConfig;
 
@@ -17,17 +14,9 @@ use crate::config::ModelConfig;
 pub(crate) struct Rotary {
     /// The rotation per position of each pair, in radians; `head_dim / 2` values.
     frequencies: Vec<f32>,
-    /// `head_dim` values for each position so far; the second half repeats the first.
+    /// `head_dim / 2` values for each position so far.
     cosines: Vec<f32>,
-    /// As `cosines`, with the first half negated: a rotation is then `x * cos + swap_halves(x) * sin`.
     sines: Vec<f32>,
-}
-
-/// The cosines and sines of some rows, `[rows, 1, head_dim]` each: they broadcast over heads.
-#[derive(Clone, Debug)]
-pub(crate) struct Rotation {
-    cosines: Tensor<3>,
-    sines: Tensor<3>,
 }
 
 impl Rotary {
@@ -39,44 +28,35 @@ impl Rotary {
         Self { frequencies, cosines: Vec::new(), sines: Vec::new() }
     }
 
-    /// The rotation for rows at the given positions, in order.
-    pub(crate) fn at(&mut self, positions: impl Iterator<Item = usize> + Clone, device: &Device) -> Rotation {
-        let width = 2 * self.frequencies.len();
-        self.reach(positions.clone().max().map_or(0, |last| last + 1));
-        let rows = positions.clone().count();
-        let gather = |table: &[f32]| {
-            let mut values = Vec::with_capacity(rows * width);
-            for position in positions.clone() {
-                values.extend_from_slice(&table[position * width..][..width]);
-            }
-            Tensor::from_data(TensorData::new(values, [rows, 1, width]), device)
-        };
-        Rotation { cosines: gather(&self.cosines), sines: gather(&self.sines) }
-    }
-
     /// Extends the tables to at least the first `count` positions.
-    fn reach(&mut self, count: usize) {
-        let known = self.cosines.len() / (2 * self.frequencies.len());
+    pub(crate) fn reach(&mut self, count: usize) {
+        let known = self.cosines.len() / self.frequencies.len();
         if count <= known {
             return;
         }
         for position in known..count.max(2 * known).max(64) {
             let angles = self.frequencies.iter().map(|frequency| f64::from(position as f32 * frequency));
-            for half in [-1.0, 1.0] {
-                self.cosines.extend(angles.clone().map(|angle| angle.cos() as f32));
-                self.sines.extend(angles.clone().map(|angle| (half * angle.sin()) as f32));
-            }
+            self.cosines.extend(angles.clone().map(|angle| angle.cos() as f32));
+            self.sines.extend(angles.map(|angle| angle.sin() as f32));
         }
     }
-}
 
-impl Rotation {
-    /// Rotates every head of `[rows, heads, head_dim]`.
-    pub(crate) fn turn(&self, heads: Tensor<3>) -> Tensor<3> {
-        let half = heads.dims()[2] / 2;
-        let low = heads.clone().narrow(2, 0, half);
-        let high = heads.clone().narrow(2, half, half);
-        let swapped = Tensor::cat(vec![high, low], 2);
-        heads * self.cosines.clone() + swapped * self.sines.clone()
+    /// The cosines and the sines of a position that [`reach`](Self::reach) was called for.
+    pub(crate) fn at(&self, position: usize) -> (&[f32], &[f32]) {
+        let pairs = self.frequencies.len();
+        let of = position * pairs..(position + 1) * pairs;
+        (&self.cosines[of.clone()], &self.sines[of])
+    }
+
+    /// Rotates the heads of a row to a position.
+    pub(crate) fn turn(&self, position: usize, row: &mut [f32]) {
+        let (cosines, sines) = self.at(position);
+        let pairs = self.frequencies.len();
+        for head in row.chunks_exact_mut(2 * pairs) {
+            let (low, high) = head.split_at_mut(pairs);
+            for ((low, high), (cosine, sine)) in low.iter_mut().zip(high).zip(cosines.iter().zip(sines)) {
+                (*low, *high) = (*low * cosine - *high * sine, *high * cosine + *low * sine);
+            }
+        }
     }
 }

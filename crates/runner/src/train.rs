@@ -16,15 +16,16 @@ mod optimizer;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation};
+use ::burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
-use crate::backend::Backend;
+use crate::burn::Backend;
+use crate::burn::decoder::{Attention, Decoder};
+use crate::burn::rotary::Rotation;
 use crate::config::{ConfigError, ModelConfig};
-use crate::model::{Attention, Decoder};
 use crate::parameters::{self, Parameter};
-use crate::rotary::{Rotary, Rotation};
+use crate::rotary::Rotary;
 use crate::save;
 
 use optimizer::AdamW;
@@ -306,7 +307,7 @@ pub fn train(
     let device = options.backend.device();
     let trainer = Trainer {
         config,
-        rotation: Rotary::new(config).at(window_positions(options), &device),
+        rotation: Rotation::at(&mut Rotary::new(config), window_positions(options), &device),
         hidden: hidden_from(options.context, config, &device),
         table: &table,
         options,

@@ -1,20 +1,20 @@
 //! Reads the weights of a checkpoint: safetensors in F32, F16 or BF16, in one file or in several with an index.
 //!
 //! Every check comes before any large allocation: every tensor of the model is there, and its type and shape are those of
-//! the configuration. A file is read whole and dropped when its tensors are converted, so that the peak of memory is the
-//! f32 model and one file. Not taken: mapping files into memory. It would save the memory of the file, but it needs unsafe
+//! the configuration. A file is read whole and dropped when its tensors are packed, so that the peak of memory is the
+//! model and one file. Not taken: mapping files into memory. It would save the memory of the file, but it needs unsafe
 //! code, and a file that changes during the read is undefined behaviour.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use half::{bf16, f16};
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::Value;
 
 use crate::config::{ConfigError, ModelConfig};
-use crate::parameters::{self, Parameter, transposed};
+use crate::matrix::{Matrix, NotFinite};
+use crate::parameters::{self, Parameter};
 
 /// An error of loading a model.
 #[derive(Debug, thiserror::Error)]
@@ -88,34 +88,31 @@ pub enum LoadError {
 /// The name in errors of a checkpoint that was passed as bytes.
 const IN_MEMORY: &str = "safetensors";
 
-/// The values of all parameters, in the order and orientation of [`parameters::table`].
-pub(crate) type Values = Vec<Vec<f32>>;
-
-/// Reads a `model.safetensors` that is already in memory.
-pub(crate) fn from_bytes(config: &ModelConfig, bytes: &[u8]) -> Result<Values, LoadError> {
+/// Reads a `model.safetensors` that is already in memory. Matrices have the order of [`parameters::table`].
+pub(crate) fn from_bytes(config: &ModelConfig, bytes: &[u8]) -> Result<Vec<Matrix>, LoadError> {
     let path = Path::new(IN_MEMORY);
     let mut loader = Loader::new(config);
     let all: Vec<usize> = (0..loader.table.len()).collect();
     loader.load(path, bytes, &all)?;
-    Ok(loader.values)
+    Ok(loader.finish())
 }
 
 /// Reads the weights in a folder: `model.safetensors` where there is one, otherwise the shards that
 /// `model.safetensors.index.json` names.
-pub(crate) fn from_folder(config: &ModelConfig, folder: &Path) -> Result<Values, LoadError> {
+pub(crate) fn from_folder(config: &ModelConfig, folder: &Path) -> Result<Vec<Matrix>, LoadError> {
     let mut loader = Loader::new(config);
     let single = folder.join("model.safetensors");
     let index = folder.join("model.safetensors.index.json");
     if single.exists() || !index.exists() {
         let all: Vec<usize> = (0..loader.table.len()).collect();
         loader.load(&single, &read(&single)?, &all)?;
-        return Ok(loader.values);
+        return Ok(loader.finish());
     }
     for (shard, parameters) in shards(&index, &loader.table)? {
         let path = folder.join(shard);
         loader.load(&path, &read(&path)?, &parameters)?;
     }
-    Ok(loader.values)
+    Ok(loader.finish())
 }
 
 /// Reads a file whole. Only regular files have a known end, so that the disk bounds the memory of the read.
@@ -155,23 +152,24 @@ fn shards(index: &Path, table: &[Parameter]) -> Result<BTreeMap<String, Vec<usiz
     Ok(shards)
 }
 
-/// Collects values from one file after the other.
+/// Collects matrices from one file after the other.
 struct Loader {
     table: Vec<Parameter>,
-    values: Values,
+    matrices: Vec<Option<Matrix>>,
 }
 
 impl Loader {
     fn new(config: &ModelConfig) -> Self {
         let table = parameters::table(config);
-        let values = vec![Vec::new(); table.len()];
-        Self { table, values }
+        let matrices = vec![None; table.len()];
+        Self { table, matrices }
     }
 
     /// Reads some rows of the table from a file's bytes, after checks of all of them.
     fn load(&mut self, path: &Path, bytes: &[u8], rows: &[usize]) -> Result<(), LoadError> {
         let file = SafeTensors::deserialize(bytes)
             .map_err(|error| LoadError::Damaged { path: path.to_owned(), reason: error.to_string() })?;
+        let mut views = Vec::with_capacity(rows.len());
         for row in rows {
             let parameter = &self.table[*row];
             let tensor = parameter.name.clone();
@@ -183,33 +181,31 @@ impl Loader {
                 return Err(LoadError::Shape { tensor, found: view.shape().to_vec(), expected });
             }
             if !matches!(view.dtype(), Dtype::F32 | Dtype::F16 | Dtype::BF16) {
-                return Err(LoadError::Type { tensor, found: format!("{:?}", view.dtype()) });
+                return Err(unknown(tensor, view.dtype()));
             }
+            views.push((*row, view));
         }
-        for row in rows {
-            let parameter = &self.table[*row];
-            let view = file.tensor(&parameter.name).expect("checked above");
-            let values = decode(view.dtype(), view.data());
-            if let Some(index) = values.iter().position(|value| !value.is_finite()) {
-                let (tensor, value) = (parameter.name.clone(), values[index]);
-                return Err(LoadError::NotFinite { tensor, index, value });
-            }
-            let [inputs, outputs] = parameter.shape;
-            self.values[*row] =
-                if parameter.is_transposed() { transposed(&values, outputs, inputs) } else { values };
+        for (row, view) in views {
+            let parameter = &self.table[row];
+            let tensor = || parameter.name.clone();
+            let matrix = Matrix::from_bytes(parameter.matrix(), view.dtype(), view.data());
+            self.matrices[row] = match matrix {
+                Some(Ok(matrix)) => Some(matrix),
+                Some(Err(NotFinite { index, value })) => {
+                    return Err(LoadError::NotFinite { tensor: tensor(), index, value });
+                }
+                None => return Err(unknown(tensor(), view.dtype())),
+            };
         }
         Ok(())
     }
+
+    fn finish(self) -> Vec<Matrix> {
+        let matrices = self.matrices.into_iter();
+        matrices.map(|matrix| matrix.expect("each row of the table was read from some file")).collect()
+    }
 }
 
-fn decode(dtype: Dtype, bytes: &[u8]) -> Vec<f32> {
-    let pair = |raw: &[u8]| [raw[0], raw[1]];
-    match dtype {
-        Dtype::F16 => bytes.chunks_exact(2).map(|raw| f16::from_le_bytes(pair(raw)).to_f32()).collect(),
-        Dtype::BF16 => bytes.chunks_exact(2).map(|raw| bf16::from_le_bytes(pair(raw)).to_f32()).collect(),
-        _ => bytes
-            .chunks_exact(4)
-            .map(|raw| f32::from_le_bytes(raw.try_into().expect("chunks of four")))
-            .collect(),
-    }
+fn unknown(tensor: String, dtype: Dtype) -> LoadError {
+    LoadError::Type { tensor, found: format!("{dtype:?}") }
 }

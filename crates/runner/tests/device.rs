@@ -18,7 +18,10 @@ use unskew_core::{
     conformance::{check_model, check_rows, check_sampler},
     rows::{Among, RowQuestion},
 };
-use unskew_runner::{Backend, DeviceError, Llama, Sequence};
+use unskew_runner::{
+    Llama,
+    burn::{Backend, DeviceError},
+};
 use unskew_samplers::{Cancel, Exact, Greedy, Masked, Sampling, Task, Warped};
 
 type Test = fn(&Llama);
@@ -78,9 +81,9 @@ fn rng(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }
 
-fn extend(model: &mut Llama, texts: &[Vec<TokenId>], rows: Rows) -> Logits {
-    let mut sequences: Vec<Sequence> = texts.iter().map(|_| model.start()).collect();
-    let mut batch: Vec<Extension<'_, Sequence>> = sequences
+fn extend<M: LanguageModel>(model: &mut M, texts: &[Vec<TokenId>], rows: Rows) -> Logits {
+    let mut sequences: Vec<M::Sequence> = texts.iter().map(|_| model.start()).collect();
+    let mut batch: Vec<Extension<'_, M::Sequence>> = sequences
         .iter_mut()
         .zip(texts)
         .map(|(sequence, tokens)| Extension { sequence, tokens, rows })
@@ -161,11 +164,13 @@ impl Constraint for Few {
     }
 }
 
-fn samplers(cpu: &Llama) {
-    // Warm, so that not too many rollouts are rejected.
-    let warm = |model: Llama| Warped::new(model, 3.0, None).unwrap();
-    let exact = ExactDistribution::enumerate(&mut warm(model(VOCAB)), &Few, &PROMPT, &END, 4, 1_000).unwrap();
-    let task = |model| Task {
+/// Warm, so that not too many rollouts are rejected.
+fn warm<M: LanguageModel>(model: M) -> Warped<M> {
+    Warped::new(model, 3.0, None).unwrap()
+}
+
+fn task<M>(model: M) -> Task<M, Few> {
+    Task {
         model,
         constraint: Few,
         prompt: PROMPT.to_vec(),
@@ -175,7 +180,11 @@ fn samplers(cpu: &Llama) {
         batch: 16,
         max_bytes: 1 << 24,
         cancel: Cancel::default(),
-    };
+    }
+}
+
+fn samplers(cpu: &Llama) {
+    let exact = ExactDistribution::enumerate(&mut warm(model(VOCAB)), &Few, &PROMPT, &END, 4, 1_000).unwrap();
     let there = || task(warm(cpu.on_gpu().unwrap()));
     let here = || task(warm(model(VOCAB)));
     // CARS asks about rows that it knows again and again; a pass of the software adapter takes some ten milliseconds.
@@ -199,7 +208,7 @@ fn samplers(cpu: &Llama) {
 }
 
 fn errors(cpu: &Llama) {
-    let on_cpu = cpu.to_backend(Backend::Cpu).gpu().unwrap_err();
+    let on_cpu = cpu.to_burn(Backend::Cpu).gpu().unwrap_err();
     assert!(matches!(on_cpu, DeviceError::OnCpu), "{on_cpu}");
     let mut model = cpu.on_gpu().unwrap();
     let mut sequence = model.start();

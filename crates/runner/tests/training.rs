@@ -1,7 +1,5 @@
 //! Training on a language small enough to know its entropy, and the promises about checkpoints.
 
-#![cfg(feature = "train")]
-
 use std::fs;
 use std::path::Path;
 

@@ -37,7 +37,7 @@ _OFF = {
 }
 
 #: Arguments for the model that `generate` adds by itself.
-_ADDED = {"attention_mask", "position_ids", "cache_position", "past_key_values", "use_cache", "logits_to_keep"}
+_ADDED = {"attention_mask", "position_ids", "cache_position", "past_key_values", "cache", "use_cache", "logits_to_keep"}
 
 #: Options of a generation that have no meaning here, with the values that ask for nothing.
 _REFUSED: dict[str, tuple[Any, ...]] = {
@@ -219,9 +219,11 @@ def _check_rest(config: GenerationConfig, model_kwargs: dict[str, Any]) -> None:
     for name, value in model_kwargs.items():
         if name not in _ADDED and value is not None:
             raise OptionError(f"`{name}` is an input of the model beside its ids, which faithful sampling does not have: leave it out")
-    cache = model_kwargs.get("past_key_values")
-    if cache is not None and cache.get_seq_length() > 0:
-        raise OptionError("`past_key_values` is filled: leave it out; keys and values are kept by faithful sampling itself")
+    # The second name is that of transformers from 5.24 on.
+    for name in ("past_key_values", "cache"):
+        cache = model_kwargs.get(name)
+        if cache is not None and cache.get_seq_length() > 0:
+            raise OptionError(f"`{name}` is filled: leave it out; keys and values are kept by faithful sampling itself")
 
 
 def _end_ids(config: GenerationConfig) -> list[int]:

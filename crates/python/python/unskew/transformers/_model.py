@@ -69,6 +69,8 @@ class Model:
         arguments = inspect.signature(model.forward).parameters
         self._last_row_alone = "logits_to_keep" in arguments
         self._takes_positions = "position_ids" in arguments
+        # The second name is that of transformers from 5.24 on.
+        self._cache_name = "past_key_values" if "past_key_values" in arguments else "cache"
         self._model = model
         self._kv_bytes = kv_bytes
         #: Positions that passes have evaluated, padding not counted.
@@ -157,10 +159,10 @@ class Model:
         if self._last_row_alone:
             arguments["logits_to_keep"] = 1
         if self._kv_bytes > 0:
-            arguments["past_key_values"] = self._gather(part, past)
+            cache = arguments[self._cache_name] = self._gather(part, past)
         outputs = self._model(**arguments, return_dict=True)
         if self._kv_bytes > 0:
-            self._keep(part, outputs.past_key_values, past, new)
+            self._keep(part, cache, past, new)
         return outputs.logits[:, -1].float().cpu()
 
     def _gather(self, part: list[tuple[tuple[int, ...], list[_Node]]], past: int) -> DynamicCache:

@@ -71,10 +71,10 @@ class LogitsProcessor(transformers.LogitsProcessor):
         now: dict[tuple[int, tuple[int, ...]], Matcher | None] = {}
         if self._length is None:
             now = {(at // each, ids): self._starts[at // each] for at, ids in enumerate(rows)}
-        elif length != self._length + 1 or all(matcher is not None and matcher.is_terminated() for matcher in self._rows.values()):
+        elif length != self._length + 1 or (not self._beams and self._have_ended()):
             raise MatcherError(
-                f"rows of {length} ids do not go on from rows of {self._length}: make a processor for each `generate`; assisted "
-                "generation is not followed"
+                f"rows of {length} ids do not go on from rows of {self._length}: make a processor for each `generate` (`beams=True` "
+                "for beam search); assisted generation is not followed"
             )
         for at, ids in enumerate(rows):
             key = (at // each, ids)
@@ -82,6 +82,10 @@ class LogitsProcessor(transformers.LogitsProcessor):
                 now[key] = self._next(at // each, ids)
         self._length, self._rows = length, now
         return [now[at // each, ids] for at, ids in enumerate(rows)]
+
+    def _have_ended(self) -> bool:
+        """Whether all rows of the call before had ended: `generate` makes no further call then, but for beams."""
+        return all(matcher is not None and matcher.is_terminated() for matcher in self._rows.values())
 
     def _next(self, constraint: int, ids: tuple[int, ...]) -> Matcher | None:
         """The matcher after the last of `ids`."""

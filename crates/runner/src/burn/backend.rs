@@ -1,12 +1,12 @@
-//! The backends of a model.
+//! The backends of a model on burn.
 
-use burn::tensor::Device;
+use ::burn::tensor::Device;
 
 /// The device that a model's tensors live on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Backend {
-    /// Plain Rust on the CPU, with SIMD and threads.
+    /// burn's own CPU backend: it trains, and judges [`Llama`](crate::Llama) in tests.
     #[default]
     Cpu,
     /// The default GPU through wgpu. The first pass is slow: it compiles the kernels.
@@ -20,7 +20,7 @@ impl Backend {
             Self::Cpu => Device::flex(),
             // A device that fails to start returns its error at its first use.
             #[cfg(feature = "wgpu")]
-            Self::Wgpu => crate::device::shared()
+            Self::Wgpu => super::device::shared()
                 .map_or_else(|_| Device::wgpu(Default::default()), |shared| shared.device.clone()),
         }
     }

@@ -8,11 +8,12 @@
 //! The parameters are plain tensors rather than burn modules. Modules bring records, parameter ids and lazily initialised
 //! weights, and this crate needs none of them: names and files belong to [`crate::parameters`].
 
-use burn::tensor::{Device, Int, Tensor, activation};
+use ::burn::tensor::{Int, Tensor, activation};
 
 use crate::config::ModelConfig;
 use crate::parameters::PER_LAYER;
-use crate::rotary::Rotation;
+
+use super::rotary::Rotation;
 
 /// The queries, keys and values of some rows in one layer, rotated to their positions.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub(crate) struct Attention {
 }
 
 /// A decoder on some device.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Decoder {
     /// `[vocab, hidden]`
     embedding: Tensor<2>,
@@ -39,7 +40,7 @@ pub(crate) struct Decoder {
     head_dim: usize,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Layer {
     attention_norm: Tensor<2>,
     query: Tensor<2>,
@@ -112,30 +113,6 @@ impl Decoder {
         match &self.head {
             Some(head) => hidden.matmul(head.clone()),
             None => hidden.matmul(self.embedding.clone().transpose()),
-        }
-    }
-
-    /// The same decoder on another device.
-    pub(crate) fn to_device(&self, device: &Device) -> Self {
-        // The copy goes through host data: tensors cannot move between backends directly.
-        let copy = |tensor: &Tensor<2>| -> Tensor<2> { Tensor::from_data(tensor.to_data(), device) };
-        let layers = self.layers.iter().map(|layer| Layer {
-            attention_norm: copy(&layer.attention_norm),
-            query: copy(&layer.query),
-            key: copy(&layer.key),
-            value: copy(&layer.value),
-            output: copy(&layer.output),
-            feed_norm: copy(&layer.feed_norm),
-            gate: copy(&layer.gate),
-            up: copy(&layer.up),
-            down: copy(&layer.down),
-        });
-        Self {
-            embedding: copy(&self.embedding),
-            layers: layers.collect(),
-            norm: copy(&self.norm),
-            head: self.head.as_ref().map(copy),
-            ..*self
         }
     }
 

@@ -17,8 +17,8 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use burn::tensor::{DType, Device, Tensor};
-use burn_gpu::{
+use ::burn::tensor::{DType, Device, Tensor};
+use ::burn_gpu::{
     backend::Wgpu,
     cubecl::wgpu::{AutoCompiler, WgpuServer},
 };
@@ -28,10 +28,8 @@ use unskew_core::{
 };
 use unskew_sets::{Choice, ChoiceQuestion, Chooser, Gpu, GpuError, LogitBuffer, Next, Rule};
 
-use crate::{
-    backend::Backend,
-    llama::{Llama, ModelError, Sequence, append},
-};
+use super::{Llama, Sequence};
+use crate::batch::ModelError;
 
 /// An error of moving a model to a GPU.
 #[derive(Debug, thiserror::Error)]
@@ -70,17 +68,6 @@ pub(crate) fn shared() -> Result<&'static Shared, DeviceError> {
 }
 
 impl Llama {
-    /// The model on the default GPU, with logits that stay there: as [`to_backend`](Self::to_backend) with
-    /// [`Backend::Wgpu`], but with an error where that function panics.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError::NoRuntime`].
-    pub fn on_gpu(&self) -> Result<Self, DeviceError> {
-        shared()?;
-        Ok(self.to_backend(Backend::Wgpu))
-    }
-
     /// The device of the model.
     ///
     /// # Errors
@@ -104,7 +91,6 @@ impl Llama {
             parts.push(logits);
             Ok(())
         })?;
-        append(batch);
         let vocab_len = self.vocab_len();
         match parts.len() {
             0 => _ = logits.reset(0, vocab_len),

@@ -1,0 +1,91 @@
+//! Checkpoints with random weights, as bytes of a safetensors file.
+
+use std::fmt::Write;
+
+use rand_chacha::{
+    ChaCha8Rng,
+    rand_core::{Rng, SeedableRng},
+};
+use unskew_runner::ModelConfig;
+
+/// How weights are stored.
+#[derive(Clone, Copy)]
+pub(super) enum Stored {
+    F32,
+    F16,
+    Bf16,
+}
+
+impl Stored {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+        }
+    }
+
+    /// Of a weight.
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+        }
+    }
+
+    /// A weight between 2^-5 and 2^-4, of either sign.
+    fn push(self, random: u32, out: &mut Vec<u8>) {
+        let sign = random & 0x8000_0000;
+        match self {
+            Self::F32 => out.extend((sign | (122 << 23) | (random & 0x007f_ffff)).to_le_bytes()),
+            Self::F16 => out.extend(((sign >> 16 | (10 << 10) | (random & 0x03ff)) as u16).to_le_bytes()),
+            Self::Bf16 => out.extend(((sign >> 16 | (122 << 7) | (random & 0x007f)) as u16).to_le_bytes()),
+        }
+    }
+}
+
+/// A checkpoint of this shape, with a tied head.
+pub(super) fn checkpoint(config: &ModelConfig, stored: Stored) -> Vec<u8> {
+    let hidden = config.hidden_size;
+    let query = config.num_attention_heads * config.head_dim;
+    let value = config.num_key_value_heads * config.head_dim;
+    let inner = config.intermediate_size;
+    let mut tensors = vec![("model.embed_tokens".to_owned(), vec![config.vocab_size, hidden])];
+    for layer in 0..config.num_hidden_layers {
+        let parts: [(&str, Vec<usize>); 9] = [
+            ("input_layernorm", vec![hidden]),
+            ("self_attn.q_proj", vec![query, hidden]),
+            ("self_attn.k_proj", vec![value, hidden]),
+            ("self_attn.v_proj", vec![value, hidden]),
+            ("self_attn.o_proj", vec![hidden, query]),
+            ("post_attention_layernorm", vec![hidden]),
+            ("mlp.gate_proj", vec![inner, hidden]),
+            ("mlp.up_proj", vec![inner, hidden]),
+            ("mlp.down_proj", vec![hidden, inner]),
+        ];
+        tensors.extend(parts.map(|(part, shape)| (format!("model.layers.{layer}.{part}"), shape)));
+    }
+    tensors.push(("model.norm".to_owned(), vec![hidden]));
+
+    let mut header = "{".to_owned();
+    let mut begin = 0;
+    for (name, shape) in &tensors {
+        let end = begin + shape.iter().product::<usize>() * stored.bytes();
+        let comma = if begin == 0 { "" } else { "," };
+        let dtype = stored.name().to_uppercase();
+        let _ = write!(
+            header,
+            r#"{comma}"{name}.weight":{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{begin},{end}]}}"#
+        );
+        begin = end;
+    }
+    header += "}";
+    let mut file = Vec::with_capacity(8 + header.len() + begin);
+    file.extend((header.len() as u64).to_le_bytes());
+    file.extend(header.as_bytes());
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    for _ in 0..begin / stored.bytes() {
+        stored.push(random.next_u32(), &mut file);
+    }
+    file
+}

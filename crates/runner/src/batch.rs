@@ -1,0 +1,170 @@
+//! A batch of extensions as passes: which positions of which sequences are evaluated together, and the errors of a batch.
+//!
+//! The new positions of all sequences of a batch are one matrix of rows, without padding. Sequences of any length therefore
+//! share a pass, with one new token or many (a prompt, a draft to verify). Long prompts are cut into passes of at most
+//! [`PASS_ROWS`] rows, which bounds the memory of intermediate results.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use unskew_core::{Rows, TokenId};
+
+use crate::config::ModelConfig;
+
+/// The most rows of one pass. Above a few hundred rows a pass is no faster per row.
+const PASS_ROWS: usize = 512;
+
+/// An error of evaluating a batch. No sequence of the batch has changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// Logits are wanted for an empty sequence.
+    #[error(
+        "item {item} of the batch asks for logits after an empty sequence; append a token first, such as {bos}"
+    )]
+    EmptyContext {
+        /// The item of the batch.
+        item: usize,
+        /// The model's start token, or the token to use in its place.
+        bos: String,
+    },
+    /// A sequence would exceed the context.
+    #[error(
+        "item {item} of the batch would hold {len} tokens, the model's context is {context}; truncate it first"
+    )]
+    ContextFull {
+        /// The item of the batch.
+        item: usize,
+        /// The length that the sequence would have.
+        len: usize,
+        /// The model's limit.
+        context: usize,
+    },
+    /// A token id is outside the vocabulary.
+    #[error(
+        "item {item} of the batch appends token {token}, but ids end below {vocab_len}; check the tokenizer"
+    )]
+    UnknownToken {
+        /// The item of the batch.
+        item: usize,
+        /// The id.
+        token: u32,
+        /// The length of the vocabulary.
+        vocab_len: usize,
+    },
+    /// A sequence was started by another model.
+    #[error("item {item} of the batch was started by another model; start it with this one")]
+    ForeignSequence {
+        /// The item of the batch.
+        item: usize,
+    },
+    /// The device failed to compute or to hand over the logits.
+    #[error("the device failed to evaluate the batch: {reason}")]
+    Device {
+        /// The device's error.
+        reason: String,
+    },
+}
+
+/// An id that no other model of this process has; its sequences have it too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ModelId(u64);
+
+impl ModelId {
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// An extension of a batch: a sequence's own tokens, and those to append.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item<'a> {
+    pub(crate) model: ModelId,
+    pub(crate) old: &'a [TokenId],
+    pub(crate) new: &'a [TokenId],
+    pub(crate) rows: Rows,
+}
+
+impl Item<'_> {
+    /// The token at a position.
+    pub(crate) fn token(&self, position: usize) -> TokenId {
+        self.old.get(position).copied().unwrap_or_else(|| self.new[position - self.old.len()])
+    }
+}
+
+/// The positions `start..end` of an item, of which the logits from `wanted_from` on are wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    pub(crate) item: usize,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) wanted_from: usize,
+}
+
+impl Work {
+    /// The number of rows of logits.
+    pub(crate) fn wanted(&self) -> usize {
+        self.end - self.wanted_from.clamp(self.start, self.end)
+    }
+
+    /// Cuts off at most `rows` positions from the front.
+    fn split_front(&mut self, rows: usize) -> Self {
+        let end = self.end.min(self.start + rows);
+        let front = Self { end, ..*self };
+        self.start = end;
+        front
+    }
+}
+
+/// Checks a batch and returns the work of each item. The batch stays unchanged.
+pub(crate) fn plan<'a>(
+    config: &ModelConfig,
+    model: ModelId,
+    items: impl Iterator<Item = Item<'a>>,
+) -> Result<Vec<Work>, ModelError> {
+    let (vocab_len, context) = (config.vocab_size, config.max_position_embeddings);
+    let check = |(index, item): (usize, Item<'a>)| {
+        if item.model != model {
+            return Err(ModelError::ForeignSequence { item: index });
+        }
+        if let Some(token) = item.new.iter().find(|token| token.index() >= vocab_len) {
+            return Err(ModelError::UnknownToken { item: index, token: token.0, vocab_len });
+        }
+        let old = item.old.len();
+        let len = old + item.new.len();
+        if len > context {
+            return Err(ModelError::ContextFull { item: index, len, context });
+        }
+        let (start, wanted_from) = match item.rows {
+            Rows::Last if len == 0 => {
+                let bos = config.bos_token_id;
+                let bos = bos.map_or_else(|| "the token for a line end".to_owned(), |id| id.to_string());
+                return Err(ModelError::EmptyContext { item: index, bos });
+            }
+            // If there is no token to append, the last position is evaluated again.
+            Rows::Last => (old.min(len - 1), len - 1),
+            Rows::All => (old, old),
+            Rows::From(first) => (old, old.saturating_add(first).min(len)),
+        };
+        Ok(Work { item: index, start, end: len, wanted_from })
+    };
+    items.enumerate().map(check).collect()
+}
+
+/// The work of a batch as passes, none of them empty.
+pub(crate) fn passes(mut plan: Vec<Work>) -> Vec<Vec<Work>> {
+    let (mut passes, mut pieces, mut room) = (Vec::new(), Vec::new(), PASS_ROWS);
+    for work in &mut plan {
+        while work.start < work.end {
+            let piece = work.split_front(room);
+            room -= piece.end - piece.start;
+            pieces.push(piece);
+            if room == 0 {
+                passes.push(std::mem::take(&mut pieces));
+                room = PASS_ROWS;
+            }
+        }
+    }
+    passes.extend((!pieces.is_empty()).then_some(pieces));
+    passes
+}

@@ -1,0 +1,273 @@
+//! The inner loop of every product: some rows of inputs times one panel of 32 columns.
+//!
+//! A panel is a list of lines. Line `k` has the 32 weights that input `k` is multiplied by, one for each output. The loop
+//! broadcasts one input, and multiplies it with a line as vectors. Several rows of inputs share each line that is loaded.
+//! Matrices of weights have this layout ([`crate::matrix`]), and so have the keys and the values of a page of the cache
+//! ([`crate::cache`]): one loop serves linear maps, scores and mixtures of values.
+//!
+//! An output is the sum over `k` in order, in one lane, by fused multiply-adds. Its bits depend neither on the width of the
+//! vectors, nor on the number of rows that share a pass, nor on the number of threads. So a batch equals its items bit by
+//! bit. Only a processor without fused multiply-adds (x86 before 2013) rounds differently.
+//!
+//! Not taken: dot products along the rows of a matrix as it lies in a file. Each output would end with a sum across lanes, whose
+//! order follows the width of the vectors, and the values of a sequence would need a second kernel.
+
+use std::{array, borrow::Borrow};
+
+use half::{bf16, f16};
+use pulp::{Simd, WithSimd};
+
+/// Outputs of a panel.
+pub(crate) const LANES: usize = 32;
+
+/// The weights of one input in a panel.
+pub(crate) type Line = [f32; LANES];
+
+/// A weight as it is stored; finite.
+pub(crate) trait Weight: Copy + Default {
+    /// Its value.
+    fn wide(self) -> f32;
+
+    /// The values of a line.
+    fn line(line: &[Self; LANES]) -> impl Borrow<Line>;
+}
+
+impl Weight for f32 {
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        self
+    }
+
+    #[inline(always)]
+    fn line(line: &Line) -> impl Borrow<Line> {
+        line
+    }
+}
+
+/// The values of a line that is not stored in f32.
+#[inline(always)]
+fn widened<W: Weight>(line: &[W; LANES]) -> Line {
+    let mut wide = [0.0; LANES];
+    for (to, from) in wide.iter_mut().zip(line) {
+        *to = from.wide();
+    }
+    wide
+}
+
+impl Weight for f16 {
+    /// Four operations that are those of vectors, too. The conversion of `half` takes eight numbers at a time, behind a call that
+    /// is not inlined.
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        // The biases of the exponents are 15 and 127.
+        const SCALE: f32 = f32::from_bits((127 + 127 - 15) << 23);
+        // The sign goes to the top, and the other bits to where f32 has them. Numbers without a leading one stay exact, too.
+        let moved = (i32::from(self.to_bits() as i16) << 13) as u32 & 0x8fff_e000;
+        f32::from_bits(moved) * SCALE
+    }
+
+    #[inline(always)]
+    fn line(line: &[Self; LANES]) -> impl Borrow<Line> {
+        widened(line)
+    }
+}
+
+impl Weight for bf16 {
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        f32::from_bits(u32::from(self.to_bits()) << 16)
+    }
+
+    #[inline(always)]
+    fn line(line: &[Self; LANES]) -> impl Borrow<Line> {
+        widened(line)
+    }
+}
+
+/// Rows of a row-major matrix, some columns of it: row `r` begins at `values[r * stride]`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inputs<'a> {
+    pub(crate) values: &'a [f32],
+    pub(crate) stride: usize,
+}
+
+/// Rows of sums, row-major, each as wide as the panels that are multiplied: row `r` begins at `values[r * stride]`.
+#[derive(Debug)]
+pub(crate) struct Sums<'a> {
+    pub(crate) values: &'a mut [f32],
+    pub(crate) stride: usize,
+}
+
+/// Adds `rows` of `inputs` times each of the panels to the sums, [`LANES`] columns for each panel. Panels are equally long.
+///
+/// # Panics
+///
+/// If a slice is too short.
+pub(crate) fn multiply<W: Weight, const P: usize>(
+    panels: [&[[W; LANES]]; P],
+    inputs: Inputs<'_>,
+    sums: Sums<'_>,
+    rows: usize,
+) {
+    pulp::Arch::new().dispatch(Multiply { panels, inputs, sums, rows });
+}
+
+struct Multiply<'a, W, const P: usize> {
+    panels: [&'a [[W; LANES]]; P],
+    inputs: Inputs<'a>,
+    sums: Sums<'a>,
+    rows: usize,
+}
+
+impl<W: Weight, const P: usize> WithSimd for Multiply<'_, W, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        // As many vectors as make a panel, where registers hold three rows of them.
+        if S::F32_LANES == 16 { self.tiles::<S, 2>(simd) } else { self.tiles::<S, 4>(simd) }
+    }
+}
+
+impl<W: Weight, const P: usize> Multiply<'_, W, P> {
+    #[inline(always)]
+    fn tiles<S: Simd, const V: usize>(mut self, simd: S) {
+        for first in (0..LANES / S::F32_LANES).step_by(V) {
+            if self.rows == 1 {
+                // The sums of one row wait for each other; those of all panels together do so less.
+                self.tile::<S, 1, V, P>(simd, 0, 0, first);
+                continue;
+            }
+            for panel in 0..P {
+                let mut row = 0;
+                while row < self.rows {
+                    row += match self.rows - row {
+                        1 => self.tile::<S, 1, V, 1>(simd, row, panel, first),
+                        2 | 4 => self.tile::<S, 2, V, 1>(simd, row, panel, first),
+                        _ => self.tile::<S, 3, V, 1>(simd, row, panel, first),
+                    };
+                }
+            }
+        }
+    }
+
+    /// `R` rows times `V` vectors, from vector `first` on, of each of `N` panels.
+    #[inline(always)]
+    fn tile<S: Simd, const R: usize, const V: usize, const N: usize>(
+        &mut self,
+        simd: S,
+        row: usize,
+        panel: usize,
+        first: usize,
+    ) -> usize {
+        let depth = self.panels[panel].len();
+        let panels: [&[[W; LANES]]; N] = array::from_fn(|index| &self.panels[panel + index][..depth]);
+        let inputs: [&[f32]; R] =
+            array::from_fn(|index| &self.inputs.values[(row + index) * self.inputs.stride..][..depth]);
+        let place = |index: usize, at: usize| (row + index) * self.sums.stride + (panel + at) * LANES;
+        let mut sums: [[[S::f32s; V]; N]; R] = array::from_fn(|index| {
+            array::from_fn(|at| {
+                let (line, _) = S::as_simd_f32s(&self.sums.values[place(index, at)..][..LANES]);
+                array::from_fn(|vector| line[first + vector])
+            })
+        });
+        for k in 0..depth {
+            let inputs: [S::f32s; R] = array::from_fn(|index| simd.splat_f32s(inputs[index][k]));
+            for (at, panel) in panels.iter().enumerate() {
+                let line = W::line(&panel[k]);
+                let (line, _) = S::as_simd_f32s(line.borrow());
+                for vector in 0..V {
+                    // One register for the weights, so that three rows of sums and their inputs have the others.
+                    let weights = line[first + vector];
+                    for (sums, input) in sums.iter_mut().zip(inputs) {
+                        sums[at][vector] = simd.mul_add_e_f32s(input, weights, sums[at][vector]);
+                    }
+                }
+            }
+        }
+        for (index, sums) in sums.iter().enumerate() {
+            for (at, sums) in sums.iter().enumerate() {
+                let to = place(index, at);
+                let (line, _) = S::as_mut_simd_f32s(&mut self.sums.values[to..][..LANES]);
+                line[first..first + V].copy_from_slice(sums);
+            }
+        }
+        R
+    }
+}
+
+/// Widens weights, with the vectors that the processor has. The slices are equally long.
+pub(crate) fn widen<W: Weight>(from: &[W], to: &mut [f32]) {
+    pulp::Arch::new().dispatch(Widen { from, to });
+}
+
+struct Widen<'a, W> {
+    from: &'a [W],
+    to: &'a mut [f32],
+}
+
+impl<W: Weight> WithSimd for Widen<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for (to, from) in self.to.iter_mut().zip(self.from) {
+            *to = from.wide();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::{bf16, f16};
+
+    use super::{Inputs, LANES, Line, Sums, multiply, widen};
+
+    #[test]
+    fn every_finite_number_of_16_bits_widens_exactly() {
+        let mut wide = vec![0.0; 1 << 16];
+        let all: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
+        widen(&all, &mut wide);
+        for (half, value) in all.iter().zip(&wide).filter(|(half, _)| half.is_finite()) {
+            assert_eq!(value.to_bits(), half.to_f32().to_bits(), "{half}");
+        }
+        let all: Vec<bf16> = (0..=u16::MAX).map(bf16::from_bits).collect();
+        widen(&all, &mut wide);
+        for (half, value) in all.iter().zip(&wide).filter(|(half, _)| half.is_finite()) {
+            assert_eq!(value.to_bits(), half.to_f32().to_bits(), "{half}");
+        }
+    }
+
+    #[test]
+    fn products_are_sums_in_order_whatever_rows_share_them() {
+        let number = |seed: usize| ((seed * 7919 + 13) % 1009) as f32 / 1009.0 - 0.5;
+        for depth in [0, 1, 7, 40] {
+            let panels: [Vec<Line>; 2] = [0, 9].map(|seed| {
+                let line = |k| std::array::from_fn(|lane| number(seed + k * LANES + lane));
+                (0..depth).map(line).collect()
+            });
+            for rows in 0..9 {
+                let (inner, outer) = (depth + 3, 2 * LANES + 5);
+                let values: Vec<f32> = (0..rows * inner).map(|at| number(at + 5)).collect();
+                let mut sums: Vec<f32> = (0..rows * outer).map(|at| number(at + 9)).collect();
+                let before = sums.clone();
+                let inputs = Inputs { values: &values, stride: inner };
+                let of = Sums { values: &mut sums, stride: outer };
+                multiply([&panels[0][..], &panels[1][..]], inputs, of, rows);
+                for (row, (sums, before)) in sums.chunks(outer).zip(before.chunks(outer)).enumerate() {
+                    for column in 0..2 * LANES {
+                        let terms = panels[column / LANES].iter().zip(&values[row * inner..]);
+                        let sum =
+                            terms.fold(before[column], |sum, (line, x)| x.mul_add(line[column % LANES], sum));
+                        // A processor without fused multiply-adds rounds each product.
+                        assert!((sum - sums[column]).abs() < 1e-5);
+                        if !matches!(pulp::Arch::new(), pulp::Arch::Scalar) {
+                            assert_eq!(sum.to_bits(), sums[column].to_bits());
+                        }
+                    }
+                    assert_eq!(sums[2 * LANES..], before[2 * LANES..]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Matrices of weights, kept as a checkpoint stores them (f32, f16 or bf16), and their products with rows of inputs.
+//!
+//! A matrix of `outputs` rows and `inputs` columns lies in panels of [`LANES`] outputs, for the loop of [`crate::kernel`]. The
+//! last panel is filled up with zeros. A product goes through the weights once for all rows, panel by panel. Weights of 16
+//! bits are widened a few kilobytes at a time, which then serve all rows out of the first-level cache.
+//!
+//! Threads share a product by ranges of panels: each thread reads its own weights. A small product is one thread's work,
+//! because waking another one takes longer.
+
+use std::{array, ops::Range};
+
+use half::{bf16, f16};
+use rayon::prelude::*;
+use safetensors::tensor::Dtype;
+
+use crate::kernel::{Inputs, LANES, Line, Sums, Weight, multiply, widen};
+
+/// Lines of a panel that are widened at a time, with those of another panel: 16 KiB of f32.
+const DEPTH: usize = 64;
+
+/// The multiplications that are worth a second thread: some fifteen microseconds.
+pub(crate) const WORTH_A_THREAD: usize = 1 << 18;
+
+/// A linear map with its weights.
+#[derive(Clone, Debug)]
+pub(crate) struct Matrix {
+    outputs: usize,
+    inputs: usize,
+    lines: Lines,
+}
+
+/// `inputs` lines for each panel, one panel after the other.
+#[derive(Clone, Debug)]
+enum Lines {
+    F32(Vec<Line>),
+    F16(Vec<[f16; LANES]>),
+    Bf16(Vec<[bf16; LANES]>),
+}
+
+/// The place of a weight that is infinite or not a number, and its value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NotFinite {
+    /// Position in row-major order.
+    pub(crate) index: usize,
+    pub(crate) value: f32,
+}
+
+/// The lines of a matrix with the weights `at(output * inputs + input)`.
+fn pack<W: Weight>([outputs, inputs]: [usize; 2], at: impl Fn(usize) -> W) -> Vec<[W; LANES]> {
+    let mut lines = Vec::with_capacity(outputs.div_ceil(LANES) * inputs);
+    for first in (0..outputs).step_by(LANES) {
+        for input in 0..inputs {
+            let mut line = [W::default(); LANES];
+            for (lane, output) in line.iter_mut().zip(first..outputs) {
+                *lane = at(output * inputs + input);
+            }
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// The lines of a tensor's bytes, each weight read by `of`. `value` is right for weights that are not finite, too.
+fn read<W: Weight, const N: usize>(
+    shape: [usize; 2],
+    bytes: &[u8],
+    of: impl Fn([u8; N]) -> W,
+    value: impl Fn(W) -> f32,
+) -> Result<Vec<[W; LANES]>, NotFinite> {
+    let (weights, _) = bytes.as_chunks::<N>();
+    if let Some(index) = weights.iter().position(|raw| !value(of(*raw)).is_finite()) {
+        return Err(NotFinite { index, value: value(of(weights[index])) });
+    }
+    Ok(pack(shape, |index| of(weights[index])))
+}
+
+impl Matrix {
+    /// The matrix whose weights are the `bytes` of a tensor of a checkpoint, `[outputs, inputs]`. `None` for a type other than
+    /// the three. The bytes are as many as the shape and the type say.
+    pub(crate) fn from_bytes(
+        shape: [usize; 2],
+        dtype: Dtype,
+        bytes: &[u8],
+    ) -> Option<Result<Self, NotFinite>> {
+        let lines = match dtype {
+            Dtype::F32 => read(shape, bytes, f32::from_le_bytes, |value| value).map(Lines::F32),
+            Dtype::F16 => read(shape, bytes, f16::from_le_bytes, f16::to_f32).map(Lines::F16),
+            Dtype::BF16 => read(shape, bytes, bf16::from_le_bytes, bf16::to_f32).map(Lines::Bf16),
+            _ => return None,
+        };
+        let [outputs, inputs] = shape;
+        Some(lines.map(|lines| Self { outputs, inputs, lines }))
+    }
+
+    /// The f32 matrix with the weights `at(output * inputs + input)`.
+    pub(crate) fn from_fn(outputs: usize, inputs: usize, at: impl Fn(usize) -> f32) -> Self {
+        Self { outputs, inputs, lines: Lines::F32(pack([outputs, inputs], at)) }
+    }
+
+    /// The weights of one output, in f32.
+    pub(crate) fn row(&self, output: usize, row: &mut [f32]) {
+        debug_assert!(output < self.outputs && row.len() == self.inputs);
+        let (from, lane) = (output / LANES * self.inputs, output % LANES);
+        for (index, value) in row.iter_mut().enumerate() {
+            *value = match &self.lines {
+                Lines::F32(lines) => lines[from + index][lane],
+                Lines::F16(lines) => lines[from + index][lane].to_f32(),
+                Lines::Bf16(lines) => lines[from + index][lane].to_f32(),
+            };
+        }
+    }
+
+    /// All weights, in f32 and row-major.
+    pub(crate) fn to_vec(&self) -> Vec<f32> {
+        let mut values = vec![0.0; self.outputs * self.inputs];
+        values.chunks_mut(self.inputs).enumerate().for_each(|(output, row)| self.row(output, row));
+        values
+    }
+
+    /// The width of a row of a product.
+    pub(crate) fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    fn panels(&self) -> usize {
+        self.outputs.div_ceil(LANES)
+    }
+
+    /// Adds the inputs times their weights in `P` panels to `sums`, `P * LANES` for each row.
+    fn panels_times<const P: usize>(
+        &self,
+        panel: usize,
+        inputs: Inputs<'_>,
+        sums: &mut [f32],
+        wide: &mut Wide,
+    ) {
+        let of = |index: usize| (panel + index) * self.inputs..(panel + index + 1) * self.inputs;
+        match &self.lines {
+            Lines::F32(lines) => {
+                // They need no widening.
+                let panels: [&[Line]; P] = array::from_fn(|index| &lines[of(index)]);
+                let stride = P * LANES;
+                let rows = sums.len() / stride;
+                multiply(panels, inputs, Sums { values: sums, stride }, rows);
+            }
+            Lines::F16(lines) => {
+                wide.multiply::<f16, P>(array::from_fn(|index| &lines[of(index)]), inputs, sums);
+            }
+            Lines::Bf16(lines) => {
+                wide.multiply::<bf16, P>(array::from_fn(|index| &lines[of(index)]), inputs, sums);
+            }
+        }
+    }
+}
+
+/// Weights of two panels that were widened, on a cache line's boundary.
+#[repr(align(64))]
+struct Wide([[Line; DEPTH]; 2]);
+
+impl Wide {
+    fn multiply<W: Weight, const P: usize>(
+        &mut self,
+        panels: [&[[W; LANES]]; P],
+        inputs: Inputs<'_>,
+        sums: &mut [f32],
+    ) {
+        let stride = P * LANES;
+        let rows = sums.len() / stride;
+        if rows == 1 {
+            // Widened in registers, so that the weights are one stream out of memory.
+            return multiply(panels, inputs, Sums { values: sums, stride }, rows);
+        }
+        for from in (0..panels[0].len()).step_by(DEPTH) {
+            let depth = DEPTH.min(panels[0].len() - from);
+            for (panel, wide) in panels.iter().zip(&mut self.0) {
+                widen(panel[from..from + depth].as_flattened(), wide[..depth].as_flattened_mut());
+            }
+            let inputs = Inputs { values: &inputs.values[from..], ..inputs };
+            let panels: [&[Line]; P] = array::from_fn(|index| &self.0[index][..depth]);
+            multiply(panels, inputs, Sums { values: &mut *sums, stride }, rows);
+        }
+    }
+}
+
+/// A product to compute: where its rows go, row-major.
+#[derive(Debug)]
+pub(crate) struct Product<'a> {
+    pub(crate) matrix: &'a Matrix,
+    pub(crate) outputs: &'a mut [f32],
+    /// Whether the product is added to the outputs, instead of replacing them.
+    pub(crate) adds: bool,
+}
+
+impl<'a> Product<'a> {
+    pub(crate) fn new(matrix: &'a Matrix, outputs: &'a mut [f32]) -> Self {
+        Self { matrix, outputs, adds: false }
+    }
+
+    /// The work of a range of panels for each range of `size` panels. `columns` of a part are the outputs of its panels, one
+    /// slice for each row.
+    fn parts(self, size: usize) -> Vec<Part<'a>> {
+        let Self { matrix, outputs, adds } = self;
+        let mut parts: Vec<Part<'a>> = (0..matrix.panels())
+            .step_by(size)
+            .map(|from| Part {
+                matrix,
+                panels: from..matrix.panels().min(from + size),
+                columns: Vec::new(),
+                adds,
+            })
+            .collect();
+        for row in outputs.chunks_exact_mut(matrix.outputs) {
+            for (part, columns) in parts.iter_mut().zip(row.chunks_mut(size * LANES)) {
+                part.columns.push(columns);
+            }
+        }
+        parts
+    }
+}
+
+struct Part<'a> {
+    matrix: &'a Matrix,
+    panels: Range<usize>,
+    columns: Vec<&'a mut [f32]>,
+    adds: bool,
+}
+
+impl Part<'_> {
+    fn compute(mut self, inputs: &[f32]) {
+        let inputs = Inputs { values: inputs, stride: self.matrix.inputs };
+        let mut wide = Wide([[[0.0; LANES]; DEPTH]; 2]);
+        let mut sums = vec![0.0; self.columns.len() * 2 * LANES];
+        let mut panels = self.panels.clone();
+        while let Some(panel) = panels.next() {
+            if panels.next().is_some() {
+                self.panels::<2>(panel, inputs, &mut sums, &mut wide);
+            } else {
+                let half = sums.len() / 2;
+                self.panels::<1>(panel, inputs, &mut sums[..half], &mut wide);
+            }
+        }
+    }
+
+    /// Computes the columns of `P` panels.
+    fn panels<const P: usize>(
+        &mut self,
+        panel: usize,
+        inputs: Inputs<'_>,
+        sums: &mut [f32],
+        wide: &mut Wide,
+    ) {
+        sums.fill(0.0);
+        self.matrix.panels_times::<P>(panel, inputs, sums, wide);
+        let first = (panel - self.panels.start) * LANES;
+        for (columns, sums) in self.columns.iter_mut().zip(sums.chunks_exact(P * LANES)) {
+            for (output, sum) in columns[first..].iter_mut().zip(sums) {
+                *output = if self.adds { *output + sum } else { *sum };
+            }
+        }
+    }
+}
+
+/// Computes products that have the same `inputs`: at least one row, row-major, as wide as each matrix has inputs. Each weight is
+/// read once.
+pub(crate) fn compute<const N: usize>(inputs: &[f32], products: [Product<'_>; N]) {
+    let panels: usize = products.iter().map(|product| product.matrix.panels()).sum();
+    let threads = rayon::current_num_threads();
+    // Inputs are rows times the width of each matrix.
+    let work = panels * LANES * inputs.len();
+    if threads == 1 || work < WORTH_A_THREAD {
+        for product in products {
+            let all = product.matrix.panels();
+            product.parts(all).into_iter().for_each(|part| part.compute(inputs));
+        }
+        return;
+    }
+    // Twice as many parts as threads, since a thread may be late.
+    let size = panels.div_ceil(2 * threads);
+    let parts: Vec<Part<'_>> = products.into_iter().flat_map(|product| product.parts(size)).collect();
+    parts.into_par_iter().for_each(|part| part.compute(inputs));
+}
+
+/// Calls `change` with each row of a row-major matrix and its number, on several threads where there are many rows.
+pub(crate) fn for_rows(rows: &mut [f32], width: usize, change: impl Fn(usize, &mut [f32]) + Sync) {
+    if rows.len() > width && 16 * rows.len() >= WORTH_A_THREAD {
+        rows.par_chunks_exact_mut(width).enumerate().for_each(|(row, values)| change(row, values));
+    } else {
+        rows.chunks_exact_mut(width).enumerate().for_each(|(row, values)| change(row, values));
+    }
+}
