@@ -71,7 +71,8 @@ def server(checkpoint, tmp_path_factory):
         "grammar-backend": "unskew",
         "max-total-tokens": 8192,
         "max-running-requests": 32,
-        "mem-fraction-static": 0.05,
+        # Of all memory, of which other programs may take some while it starts; `max-total-tokens` is what it takes.
+        "mem-fraction-static": 0.4,
         # Prompts in more than one piece.
         "chunked-prefill-size": 64,
         "log-level": "warning",

@@ -260,20 +260,20 @@ impl<C: Constraint + Clone> Walks<C> {
 
     /// The findings so far.
     pub fn stats(&self) -> WalkStats {
-        let (tries, accepted, estimate) = {
-            let tally = lock(&self.tally);
-            let (tries, accepted) = tally.counts();
-            (tries, accepted, tally.estimate())
-        };
         let shared = Arc::clone(&lock(&self.current).shared);
-        let session = shared.lock();
-        let (prefixes, trie_bytes, row_bytes) = session.usage();
+        let (log_bound, (prefixes, trie_bytes, row_bytes)) = {
+            let session = shared.lock();
+            (session.tree().bound(PrefixTree::ROOT).min(0.0), session.usage())
+        };
+        let tally = lock(&self.tally);
+        let (tries, accepted) = tally.counts();
+        let estimate = tally.estimate(log_bound);
         WalkStats {
             tries,
             accepted,
             log_estimate: estimate.map(|(log_p, _)| log_p),
             relative_error: estimate.map(|(_, error)| error),
-            log_bound: session.tree().bound(PrefixTree::ROOT).min(0.0),
+            log_bound,
             usage: Usage { prefixes, trie_bytes, row_bytes },
         }
     }

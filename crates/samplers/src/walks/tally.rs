@@ -84,9 +84,10 @@ impl Tally {
         (self.counted, self.accepted)
     }
 
-    /// The logarithm of the estimate, and its standard error relative to it. Minus infinity where no try was accepted.
+    /// The logarithm of the estimate, and its standard error relative to it. Minus infinity where no try was accepted. `log_bound` is an
+    /// upper bound on `P(L)`: chance may lift the share of accepted tries above it.
     #[allow(clippy::cast_precision_loss, reason = "a count of 2^53 tries is not reached")]
-    pub(super) fn estimate(&self) -> Option<(f64, f64)> {
+    pub(super) fn estimate(&self, log_bound: f64) -> Option<(f64, f64)> {
         let [first, second] = self.sums?;
         let n = self.counted as f64;
         if self.weighed {
@@ -95,7 +96,7 @@ impl Tally {
             let variance = ((second - n.ln()) - 2.0 * log_mean).exp() - 1.0;
             return Some((log_mean, (variance.max(0.0) / n).sqrt()));
         }
-        let log_p = (self.accepted as f64).ln() - first;
+        let log_p = ((self.accepted as f64).ln() - first).min(log_bound);
         // The variance of the number of accepted tries is the sum of q (1 - q) for q = P / b.
         let variance = (log_p + first).exp() - (2.0 * log_p + second).exp();
         Some((log_p, variance.max(0.0).sqrt() / (log_p + first).exp()))
@@ -112,10 +113,10 @@ mod tests {
         let [slow, dropped, fast] = [tally.begin(), tally.begin(), tally.begin()];
         tally.end(fast, Ended::Tested { accepted: false, log_bound: 0.0 });
         tally.end(dropped, Ended::Dropped);
-        assert_eq!((tally.counts(), tally.estimate()), ((0, 0), None));
+        assert_eq!((tally.counts(), tally.estimate(0.0)), ((0, 0), None));
         tally.end(slow, Ended::Tested { accepted: true, log_bound: -1.0 });
         assert_eq!(tally.counts(), (2, 1));
-        let (log_p, _) = tally.estimate().unwrap();
+        let (log_p, _) = tally.estimate(0.0).unwrap();
         assert!((log_p - -(1.0 + 1f64.exp()).ln()).abs() < 1e-12);
         // The end of a try counts once.
         tally.end(slow, Ended::Tested { accepted: true, log_bound: 0.0 });
@@ -129,7 +130,12 @@ mod tests {
             let number = tally.begin();
             tally.end(number, Ended::Tested { accepted: true, log_bound: -700.0 });
         }
-        let (log_p, error) = tally.estimate().unwrap();
+        let (log_p, error) = tally.estimate(-700.0).unwrap();
         assert!((log_p - -700.0).abs() < 1e-9 && error < 1e-6, "{log_p} {error}");
+        // A try that was accepted against the odds lifts the share above the bound, and not the estimate; the error stays one.
+        let number = tally.begin();
+        tally.end(number, Ended::Tested { accepted: true, log_bound: -600.0 });
+        let (log_p, error) = tally.estimate(-700.0).unwrap();
+        assert!((log_p - -700.0).abs() < 1e-9 && error.is_finite(), "{log_p} {error}");
     }
 }

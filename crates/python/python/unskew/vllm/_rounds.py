@@ -60,4 +60,6 @@ def estimate(ids: list[Any], log_probs: list[float]) -> tuple[float, float] | No
     greatest = max(known.values())
     log_mass = greatest + math.log(sum(math.exp(log_p - greatest) for log_p in known.values()))
     share = seen / len(rest)
-    return log_mass - math.log(share), math.sqrt((1 - share) / (share * len(rest)))
+    # For the error, outputs that have not come yet are counted too.
+    new = (len(rest) - seen + 1) / (len(rest) + 2)
+    return log_mass - math.log(share), math.sqrt(new / ((1 - new) * len(rest)))
