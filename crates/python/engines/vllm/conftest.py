@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import sys
 
 import pytest
 
@@ -11,6 +12,8 @@ import unskew
 
 MODEL = pathlib.Path(__file__).parents[3] / "tiny-model" / "model"
 
+# `law`, of the tests without an engine.
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tests"))
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

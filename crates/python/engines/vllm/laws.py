@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 import unskew
+from law import upper_gamma
 
 #: A prefix that is less probable than this part of the constraint's probability is left out.
 PRUNE = 1e-5
@@ -76,7 +77,7 @@ def _law(model, compiled, tokenizer, prompt, end, max_tokens, least, most):
 
 
 def p_value(counts, law):
-    """Of chi-square, by the normal approximation of Wilson and Hilferty; cells with few expected outputs put together."""
+    """Of chi-square, with cells of few expected outputs put together, and outputs that the law leaves out among them."""
     n = sum(counts.values())
     cells, rest = [], [0.0, 0.0]
     for text, p in law.items():
@@ -91,8 +92,5 @@ def p_value(counts, law):
     elif rest[0] or rest[1]:
         least = min(range(len(cells)), key=lambda at: cells[at][1])
         cells[least] = (cells[least][0] + rest[0], cells[least][1] + rest[1])
-    statistic, k = sum((seen - mean) ** 2 / mean for seen, mean in cells), len(cells) - 1
-    if k == 0:
-        return 1.0
-    z = ((statistic / k) ** (1 / 3) - (1 - 2 / (9 * k))) / math.sqrt(2 / (9 * k))
-    return math.erfc(z / math.sqrt(2)) / 2
+    statistic = sum((seen - mean) ** 2 / mean for seen, mean in cells)
+    return upper_gamma((len(cells) - 1) / 2, statistic / 2) if len(cells) > 1 else 1.0
