@@ -2,7 +2,7 @@
 //! the CPU is compared with.
 //!
 //! burn takes 270 CPU-seconds to build, so that no default build has it. On the CPU this decoder is slower than
-//! [`crate::Llama`]: twice for one sequence, and ten times for a prompt.
+//! [`crate::Llama`] (`cargo xtask bench runner` measures both).
 //!
 //! No type of burn appears in the public interface: a new version of burn is no breaking change of this crate.
 
