@@ -296,3 +296,22 @@ def test_without_the_runner_every_walk_is_rejected(parts, tok):
     params = unskew.vllm.faithful_params(LETTERS, tok_hf(processor), max_tokens=8)
     processor.update_state(BatchUpdate(batch_size=1, removed=[], added=[(0, params, [7], [])], moved=[]))
     assert int(processor.apply(torch.zeros((1, 2048)))[0].argmax()) == params.stop_token_ids[0]
+
+
+@pytest.mark.parametrize(
+    "style",
+    "llama qwen_3 qwen_3_coder qwen_3_5 kimi deepseek_r1 deepseek_v3_1 deepseek_v3_2 harmony minimax glm_4_7".split(),
+)
+@pytest.mark.parametrize("choice", ["auto", "required", {"type": "function", "function": {"name": "door"}}])
+def test_tags_of_model_styles(style, choice):
+    """The structural tags that vLLM makes of tools, for the forms in which models write calls."""
+    from xgrammar import get_model_structural_tag
+
+    schema = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"], "additionalProperties": False}
+    tools = [{"type": "function", "function": {"name": name, "strict": True, "parameters": schema}} for name in ("lamp", "door")]
+    tag = get_model_structural_tag(style, tools=tools, tool_choice=choice, reasoning=False)
+    tokenizer = unskew.Tokenizer.from_vocabulary([bytes([byte]) for byte in range(256)] + ["<end>"], eos=[256])
+    matcher = unskew.Matcher(unskew.Compiler(tokenizer).compile(unskew.Constraint.structural_tag(tag.model_dump_json()), timeout=30))
+    mask = np.zeros((1, matcher.mask_words), np.uint32)
+    matcher.fill(mask)
+    assert mask.any()
