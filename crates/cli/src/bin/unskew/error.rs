@@ -55,7 +55,6 @@ const OPTIONS: &[(&str, &str)] = &[
     ("heal", ""),
     ("json_schema", ""),
     ("json_schema_file", "--json-schema"),
-    ("margin", ""),
     ("max_ignored", ""),
     ("max_tokens", ""),
     ("maximal_munch", ""),
