@@ -342,9 +342,9 @@ fn default_reject_id(vocabulary: &Vocabulary) -> Option<TokenId> {
     let never = |bytes: &[u8]| matches!(bytes, [0xc0 | 0xc1 | 0xf5..=0xff]);
     let byte = vocabulary.text_tokens().filter(|(_, bytes)| never(bytes)).map(|(id, _)| id).last();
     byte.or_else(|| {
-        let all = (0..vocabulary.len()).rev().map(TokenId::from_index);
+        let mut all = (0..vocabulary.len()).rev().map(TokenId::from_index);
         let free =
             |id: &TokenId| vocabulary.kind(*id) == TokenKind::Control && !vocabulary.is_end_of_sequence(*id);
-        all.filter(free).next()
+        all.find(free)
     })
 }
