@@ -177,8 +177,8 @@ fn files_are_found_by_what_they_hold() {
 #[test]
 fn a_compiled_constraint_keeps_the_contract_of_constraints() {
     let compiler = Compiler::new(bytes());
-    for spec in specs() {
-        let compiled = compiler.compile(&spec).unwrap();
+    for spec in specs().iter().filter(|spec| !spec.canonical) {
+        let compiled = compiler.compile(spec).unwrap();
         unskew_core::conformance::check_constraint(&compiled, 2).unwrap();
     }
 }
