@@ -133,7 +133,7 @@ impl Llama {
     ///
     /// # Panics
     ///
-    /// With `Backend::Wgpu` where there is no adapter; [`on_gpu`](Self::on_gpu) returns an error there.
+    /// With `Backend::Wgpu` where there is no adapter; `on_gpu` returns an error there.
     #[cfg(feature = "burn")]
     #[must_use]
     pub fn to_burn(&self, backend: crate::burn::Backend) -> crate::burn::Llama {

@@ -19,7 +19,7 @@ use crate::{
     stats::GrammarStats,
 };
 
-/// The tables of a [`GrammarConstraint`]: what it has found out on the way. When they pass [`GrammarLimits::scratch_bytes`], they
+/// The tables of a [`GrammarConstraint`](crate::GrammarConstraint): what it has found out on the way. When they pass [`GrammarLimits::scratch_bytes`](crate::GrammarLimits::scratch_bytes), they
 /// are emptied, but for masks that were asked for since they were half full.
 pub struct GrammarScratch {
     /// No two scratches have the same one, nor has one before and after it was emptied.

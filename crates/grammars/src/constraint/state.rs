@@ -7,7 +7,7 @@ use unskew_core::TokenId;
 use super::scratch::GrammarScratch;
 use crate::parser::{places::Place, portable::PortablePlace};
 
-/// The position of a sequence in a [`GrammarConstraint`]. Cloning it copies some 70 bytes, with one pointer that is counted.
+/// The position of a sequence in a [`GrammarConstraint`](crate::GrammarConstraint). Cloning it copies some 70 bytes, with one pointer that is counted.
 #[derive(Clone)]
 pub struct GrammarState {
     /// A place that the sequence came through, spelled out for scratches that do not know the state; where texts may not come twice,
