@@ -122,7 +122,11 @@ fn command_r(random: &mut Random) -> Plan {
     let added = ["<PAD>", "<UNK>", "<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>"].map(Added::special).to_vec();
     let mut plan = bytes(random, vec![only("NFC")], vec![digits(true), byte_level(false, true)], added);
     // Tokens outside of the alphabet of bytes: the decoder writes their own UTF-8.
-    plan.tokens.extend(["\u{200d}", "\u{1f3fb}", "日"].map(str::to_owned));
+    for token in ["\u{200d}", "\u{1f3fb}", "日"].map(str::to_owned) {
+        if !plan.tokens.contains(&token) && plan.added.iter().all(|added| added.content != token) {
+            plan.tokens.push(token);
+        }
+    }
     plan
 }
 
