@@ -1,7 +1,7 @@
 //! The API of our own, which `include/unskew.h` declares.
 //!
 //! Two kinds of handles are enough. A tokenizer holds the tokens of a model and keeps compiled constraints for them, and a matcher is
-//! one sequence under a constraint. So the second request for one constraint costs a look-up, and nobody has to keep what was compiled.
+//! one sequence under a constraint. So the second request for one constraint costs a look-up, and nobody has to keep the compiled constraint.
 
 use std::{
     ffi::{CStr, c_char},

@@ -1,4 +1,4 @@
-//! From errors and panics to what C can read: a number, and a text for each thread.
+//! From errors and panics to things that C can read: a number, and a text for each thread.
 
 use std::{
     any::Any,

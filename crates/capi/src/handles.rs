@@ -15,7 +15,7 @@ use std::{
 
 use crate::error::{Failure, UnskewStatus};
 
-/// The handles of one kind. `H` is the type that C sees, and `T` what a handle stands for.
+/// The handles of one kind. `H` is the type that C sees, and `T` the thing that a handle stands for.
 pub(crate) struct Handles<T> {
     entries: RwLock<BTreeMap<usize, Arc<T>>>,
     /// In messages.

@@ -4,12 +4,12 @@
 //! llguidance's has the masks of this engine, without a change of its sources. Names, signatures, layouts and meanings are those of
 //! versions 1.0.1 (which llama.cpp builds) to 1.9.1. They were read in its documentation, and no more of it is here.
 //!
-//! # What is the same
+//! # The same as there
 //!
 //! A matcher is never null: an error stays in it, [`llg_matcher_get_error`] has its text until the matcher is freed, and all that it is
 //! asked for then fails. A mask has a bit for each id; the end is in it where the output may end, and is all that is left after the end.
 //!
-//! # What differs
+//! # Differences
 //!
 //! | | here |
 //! |---|---|
@@ -128,7 +128,7 @@ pub struct LlgConstraintInit {
     pub limits: LlgParserLimits,
 }
 
-/// What a matcher's handle stands for.
+/// The thing that a matcher's handle stands for.
 struct State {
     matcher: Option<Matcher>,
     mask: Box<[u32]>,

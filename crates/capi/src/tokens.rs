@@ -1,4 +1,4 @@
-//! What a handle of a tokenizer stands for: the tokens of a model, and the compiler that keeps constraints for them.
+//! The thing that a handle of a tokenizer stands for: the tokens of a model, and the compiler that keeps constraints for them.
 
 use unskew_core::{TokenId, Vocabulary};
 use unskew_engine::{Compiler, CompilerOptions, TokenSpace};

@@ -26,7 +26,7 @@ fn program(name: &str, is_shared: bool, folder: &Path) -> std::path::PathBuf {
     program
 }
 
-/// The script for a program, and what it has to write: masks of both APIs after each token.
+/// The script for a program, and the lines that it has to write: masks of both APIs after each token.
 fn script(random: &mut Random) -> (String, String) {
     let engine = compiler();
     let (mut script, mut expected) = (String::new(), String::new());

@@ -1,4 +1,4 @@
-//! The headers say what the sources say. `UNSKEW_WRITE_HEADERS=1 cargo test -p unskew-capi --test header` writes them.
+//! The headers agree with the sources. `UNSKEW_WRITE_HEADERS=1 cargo test -p unskew-capi --test header` writes them.
 
 mod common;
 

@@ -70,7 +70,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// What a script of C has as `\n`, the engine reads as a line break.
+/// `\n` in a script of C is a line break for the engine.
 pub(crate) fn unescaped(text: &str) -> String {
     text.replace("\\n", "\n")
 }

@@ -186,7 +186,7 @@ fn rows(model: &Bound<'_, PyAny>, prefixes: &[Vec<u32>], vocab_len: usize) -> Py
     Ok(rows)
 }
 
-/// What `sample` and `audit` have in common.
+/// The common part of `sample` and `audit`.
 struct Options<'a, 'py> {
     tokenizer: &'a Tokenizer,
     prompt: Option<&'a Bound<'py, PyAny>>,
