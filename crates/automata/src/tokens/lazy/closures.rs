@@ -22,6 +22,9 @@ const UNKNOWN: u32 = u32::MAX;
 /// So many members are kept, and as many again for each state of the NFA.
 const KEPT: usize = 1 << 20;
 
+/// The steps that a comparison of two members counts as: it takes as long as so many transitions of a DFA.
+const COMPARISON: u64 = 16;
+
 /// By state: where something was read, which states that read can be reached without reading.
 pub(crate) struct Closures {
     inclusion: Inclusion,
@@ -78,7 +81,7 @@ impl Closures {
             limits.check_cancelled()?;
             set.clear();
             closures.extend(nfa, NfaId(id), &mut walk, &mut set);
-            walk.steps += closures.reduce(nfa, &mut set) + set.len() as u64;
+            walk.steps += COMPARISON * closures.reduce(nfa, &mut set) + set.len() as u64;
             if walk.steps > limits.dfa_steps {
                 return Err(RegexError::ClosuresTooCostly { limit: limits.dfa_steps, states: id as usize });
             }
