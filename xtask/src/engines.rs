@@ -2,11 +2,11 @@
 //!
 //! Neither is a part of `check` nor of `python`: an engine is gigabytes of packages, and its start takes a minute.
 
-use std::{path::Path, process::Command};
+use std::path::Path;
 
 use crate::{
     Result,
-    python::{environment, run, tools, wheel},
+    python::{environment, interpreter, pytest, run, wheel},
 };
 
 /// An engine: its name, the packages of its environment with options for uv, and the folder of its tests in `crates/python`.
@@ -56,13 +56,13 @@ pub(crate) fn engines(root: &Path, args: &[&str]) -> Result<()> {
         return Err(format!("no engine is called {unknown}, only {}", names.join(", ")).into());
     }
     let wheel = wheel(root)?;
-    let tools = tools(root)?;
+    // The wheel has made it.
+    let tools = interpreter(root, "build");
     for engine in ENGINES.iter().filter(|engine| named.is_none_or(|named| named.name == engine.name)) {
         let name = format!("engines-{}", engine.name);
         let python = environment(root, &tools, &name, engine.packages, &wheel)?;
-        let mut command = Command::new(&python);
-        command.args(["-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", engine.tests]).args(rest);
-        command.current_dir(root.join("crates/python")).env("PYTHONDONTWRITEBYTECODE", "1");
+        let mut command = pytest(root, &python);
+        command.args(["-s", engine.tests]).args(rest);
         run(command)?;
     }
     Ok(())

@@ -66,18 +66,23 @@ pub(crate) fn python(root: &Path, args: &[&str]) -> Result<()> {
             continue;
         }
         let python = environment(root, &interpreter(root, "build"), name, packages, &wheel)?;
-        let mut command = Command::new(&python);
-        command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
-        command.args(tests).args(args.iter().skip(1));
-        command.current_dir(root.join("crates/python"));
-        command.env("UNSKEW_ROWS", &rows).env("PYTHONDONTWRITEBYTECODE", "1");
+        let mut command = pytest(root, &python);
+        command.args(tests).args(args.iter().skip(1)).env("UNSKEW_ROWS", &rows);
         run(command)?;
     }
     Ok(())
 }
 
+/// The tests of the package, in an environment. They leave no files behind.
+pub(crate) fn pytest(root: &Path, python: &Path) -> Command {
+    let mut command = Command::new(python);
+    command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+    command.current_dir(root.join("crates/python")).env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
 /// The environment with the tools: maturin builds wheels, and uv installs packages, in seconds where pip takes minutes for torch.
-pub(crate) fn tools(root: &Path) -> Result<PathBuf> {
+fn tools(root: &Path) -> Result<PathBuf> {
     let python = interpreter(root, "build");
     if !python.is_file() {
         // `PYTHON` names another interpreter.
@@ -129,7 +134,7 @@ fn folder(root: &Path, name: &str) -> PathBuf {
     root.join("target/python").join(name)
 }
 
-fn interpreter(root: &Path, name: &str) -> PathBuf {
+pub(crate) fn interpreter(root: &Path, name: &str) -> PathBuf {
     folder(root, name).join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" })
 }
 

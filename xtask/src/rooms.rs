@@ -3,10 +3,6 @@
 //! A folder is a room of the crate; the crate's documentation says in which order they stand. Only paths that begin with `crate::` are
 //! read, because files name other rooms by these alone. Tests may name every room.
 
-use std::{fs, path::Path};
-
-use crate::Result;
-
 /// The rooms of each crate, from the lowest to the highest. Files beside them stand above all rooms.
 const ROOMS: [(&str, &[&str]); 3] = [
     ("crates/automata", &["regex", "dfa", "tokens", "published", "split", "canonical"]),
@@ -26,38 +22,22 @@ const EXCEPTIONS: [(&str, &str); 1] = [
     ("crates/grammars/src/trees/kept.rs", "mask"),
 ];
 
-/// Adds a fault for each arrow that points up.
-pub(crate) fn rooms(root: &Path, faults: &mut Vec<String>) -> Result<()> {
-    for (name, rooms) in ROOMS {
-        for (index, room) in rooms.iter().enumerate() {
-            let folder = root.join(name).join("src").join(room);
-            let mut files = vec![folder.with_extension("rs")];
-            let mut folders = vec![folder];
-            while let Some(folder) = folders.pop().filter(|folder| folder.is_dir()) {
-                for entry in fs::read_dir(folder)? {
-                    let path = entry?.path();
-                    if path.is_dir() { folders.push(path) } else { files.push(path) }
-                }
-            }
-            for path in files.iter().filter(|path| path.is_file() && !is_test(path)) {
-                let text = fs::read_to_string(path)?;
-                let file = path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/");
-                for other in named(&text) {
-                    let is_higher = rooms[index + 1..].contains(&other.as_str());
-                    let is_known = EXCEPTIONS.contains(&(file.as_str(), other.as_str()));
-                    if is_higher && !is_known {
-                        faults.push(format!("{file}: `{room}` names `{other}`, which stands above it"));
-                    }
-                }
-            }
+/// Adds a fault for each arrow of a file that points up.
+pub(crate) fn arrows(file: &str, text: &str, faults: &mut Vec<String>) {
+    let in_crate = |(name, rooms): &(&str, &'static [&'static str])| {
+        let inside = file.strip_prefix(name)?.strip_prefix("/src/")?;
+        let room = inside.split(['/', '.']).next()?;
+        rooms.iter().position(|other| *other == room).map(|index| (room.to_owned(), &rooms[index + 1..]))
+    };
+    let Some((room, higher)) = ROOMS.iter().find_map(in_crate).filter(|_| !file.ends_with("tests.rs")) else {
+        return;
+    };
+    for other in named(text) {
+        let is_known = EXCEPTIONS.contains(&(file, other.as_str()));
+        if higher.contains(&other.as_str()) && !is_known {
+            faults.push(format!("{file}: `{room}` names `{other}`, which stands above it"));
         }
     }
-    Ok(())
-}
-
-fn is_test(path: &Path) -> bool {
-    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    path.extension().is_none_or(|extension| extension != "rs") || stem == "tests" || stem.ends_with("_tests")
 }
 
 /// The first names of the paths that begin with `crate::`, in the code before its tests.

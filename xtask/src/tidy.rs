@@ -15,7 +15,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{Result, rooms::rooms};
+use crate::{Result, rooms::arrows};
 
 /// The most lines of a file, its tests not counted.
 const MAX_LINES: usize = 800;
@@ -108,7 +108,6 @@ pub(crate) fn tidy(root: &Path) -> Result<()> {
     let mut faults = Vec::new();
     dependencies(root, &mut faults)?;
     sources(root, &mut faults)?;
-    rooms(root, &mut faults)?;
     if faults.is_empty() {
         return Ok(());
     }
@@ -187,6 +186,7 @@ fn sources(root: &Path, faults: &mut Vec<String>) -> Result<()> {
         let Ok(text) = fs::read_to_string(&path) else { continue };
         if name.ends_with(".rs") {
             source(name, &text, faults);
+            arrows(name, &text, faults);
         }
         if !name.ends_with(".json") {
             for (number, line) in text.lines().enumerate() {

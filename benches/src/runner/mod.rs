@@ -36,7 +36,7 @@ pub(crate) struct Options {
     record: RecordOptions,
 }
 
-/// What a pass appends to how many sequences.
+/// The sequences of a pass, and the tokens that it appends to each.
 #[derive(Clone, Copy)]
 struct Shape {
     sequences: usize,

@@ -89,6 +89,8 @@ mod trace;
 
 #[cfg(test)]
 mod mutants;
+#[cfg(test)]
+mod testing;
 
 pub use asap::Asap;
 pub use error::SampleError;

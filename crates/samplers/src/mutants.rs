@@ -5,68 +5,15 @@ use std::collections::BTreeMap;
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 use unskew_core::{
-    Constraint, ExactDistribution, MaskMut, Rejected, Sampler, TableModel, TokenId,
+    Sampler, TableModel, TokenId,
     conformance::{check_sampler, chi_square},
 };
 
-use crate::{Asap, Exact, Sampling, Task, tree::Mutant};
-
-/// All texts of one to three letters that begin with `a`, except `abb`.
-#[derive(Clone)]
-struct BeginsWithA;
-
-impl Constraint for BeginsWithA {
-    type State = Vec<TokenId>;
-    type Scratch = ();
-
-    fn vocab_len(&self) -> usize {
-        3
-    }
-    fn start(&self) -> Vec<TokenId> {
-        Vec::new()
-    }
-    fn scratch(&self) {}
-    fn advance(&self, (): &mut (), state: &mut Vec<TokenId>, token: TokenId) -> Result<(), Rejected> {
-        let longer = [&state[..], &[token]].concat();
-        if !is_allowed(&longer) {
-            return Err(Rejected::new(token));
-        }
-        *state = longer;
-        Ok(())
-    }
-    fn is_accepting(&self, state: &Vec<TokenId>) -> bool {
-        !state.is_empty()
-    }
-    fn fill_mask(&self, (): &mut (), state: &Vec<TokenId>, mut mask: MaskMut<'_>) {
-        mask.clear();
-        for token in [0, 1].map(TokenId) {
-            if is_allowed(&[&state[..], &[token]].concat()) {
-                mask.insert(token);
-            }
-        }
-    }
-}
-
-fn ids(text: &str) -> Vec<TokenId> {
-    text.bytes().map(|byte| TokenId(u32::from(byte - b'a'))).collect()
-}
-
-fn is_allowed(prefix: &[TokenId]) -> bool {
-    prefix.len() <= 3 && prefix.starts_with(&ids("a")) && prefix != ids("abb")
-}
-
-/// A model that cannot end after `aba`, so that nothing can follow it, and rarely ends after `aab`.
-fn model() -> TableModel {
-    let contexts = [
-        (ids(""), vec![0.6, 0.4, 0.0]),
-        (ids("a"), vec![0.45, 0.45, 0.1]),
-        (ids("aa"), vec![0.5, 0.4, 0.1]),
-        (ids("ab"), vec![0.5, 0.45, 0.05]),
-        (ids("aba"), vec![0.5, 0.5, 0.0]),
-        (ids("aab"), vec![0.5, 0.49, 0.01]),
-    ];
-    TableModel::new(["a", "b"], vec![0.0, 0.0, 1.0], contexts).unwrap()
-}
+use crate::{
+    Asap, Exact, Sampling, Task,
+    testing::{BeginsWithA, exact, is_allowed, model},
+    tree::Mutant,
+};
 
 fn task() -> Task<TableModel, BeginsWithA> {
     let model = model();
@@ -74,17 +21,12 @@ fn task() -> Task<TableModel, BeginsWithA> {
     Task::new(model, BeginsWithA, &vocabulary, 3)
 }
 
-fn distribution() -> ExactDistribution {
-    let end = [TokenId(2)];
-    ExactDistribution::enumerate(&mut model(), &BeginsWithA, &[], &end, 3, 100).unwrap()
-}
-
 #[test]
 fn a_bound_that_is_not_told_to_those_above_fails_the_test_of_the_distribution() {
     let check = |mutant| {
         let mut cars = Sampling::new(task(), Exact::cars(10_000));
         cars.tree_mut().mutant = mutant;
-        check_sampler(&mut cars, &distribution(), 20_000, &mut ChaCha8Rng::seed_from_u64(1))
+        check_sampler(&mut cars, &exact(), 20_000, &mut ChaCha8Rng::seed_from_u64(1))
     };
     check(None).unwrap();
     assert!(check(Some(Mutant::BoundsStayBelow)).is_err());
@@ -94,7 +36,7 @@ fn a_bound_that_is_not_told_to_those_above_fails_the_test_of_the_distribution() 
 fn a_bound_that_falls_under_way_and_is_not_paid_for_fails_the_test_of_the_distribution() {
     // The first batch of many samplers: in it, rollouts learn from others that end while they are under way.
     let deviation = |mutant| {
-        let distribution = distribution();
+        let distribution = exact();
         let mut counts: BTreeMap<Vec<TokenId>, u64> = BTreeMap::new();
         for session in 0..3_000 {
             let mut cars = Sampling::new(task(), Exact::cars(10_000));

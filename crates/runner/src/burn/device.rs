@@ -29,7 +29,7 @@ use unskew_core::{
 use unskew_sets::{Choice, ChoiceQuestion, Chooser, Gpu, GpuError, LogitBuffer, Next, Rule};
 
 use super::{Llama, Sequence};
-use crate::batch::ModelError;
+use crate::batch::{ModelError, Work};
 
 /// An error of moving a model to a GPU.
 #[derive(Debug, thiserror::Error)]
@@ -84,10 +84,11 @@ impl Llama {
     pub(crate) fn extend_on_device(
         &mut self,
         batch: &mut [Extension<'_, Sequence>],
+        plan: Vec<Work>,
         logits: &mut Logits,
     ) -> Result<(), ModelError> {
         let mut parts = Vec::new();
-        self.passes(batch, |logits| {
+        self.passes(batch, plan, |logits| {
             parts.push(logits);
             Ok(())
         })?;

@@ -145,15 +145,15 @@ impl Llama {
         Some(self.decoder.logits(hidden))
     }
 
-    /// Evaluates a batch in as many passes as it needs, and calls the closure with the wanted rows of each pass, in order,
+    /// Evaluates a batch in as many passes as its plan needs, and calls the closure with the wanted rows of each pass, in order,
     /// on the device. Sequences hold the new tokens once all passes have succeeded: the passes write to the caches beyond the
     /// sequences' lengths, and an error leaves no trace.
     fn passes(
         &mut self,
         batch: &mut [Extension<'_, Sequence>],
+        plan: Vec<Work>,
         mut take: impl FnMut(Tensor<2>) -> Result<(), ModelError>,
     ) -> Result<(), ModelError> {
-        let plan = batch::plan(&self.config, self.id, batch.iter().map(item))?;
         for pieces in batch::passes(plan) {
             if let Some(logits) = self.pass(batch, &pieces) {
                 take(logits)?;
@@ -207,14 +207,14 @@ impl LanguageModel for Llama {
         batch: &mut [Extension<'_, Sequence>],
         logits: &mut Logits,
     ) -> Result<(), ModelError> {
+        let plan = batch::plan(&self.config, self.id, batch.iter().map(item))?;
         #[cfg(feature = "wgpu")]
         if self.device != Device::flex() {
-            return self.extend_on_device(batch, logits);
+            return self.extend_on_device(batch, plan, logits);
         }
-        let plan = batch::plan(&self.config, self.id, batch.iter().map(item))?;
         let rows = plan.iter().map(Work::wanted).sum();
         let mut output = logits.reset(rows, self.config.vocab_size);
-        self.passes(batch, |logits| {
+        self.passes(batch, plan, |logits| {
             let values = logits
                 .try_into_vec_as::<f32>()
                 .map_err(|error| ModelError::Device { reason: error.to_string() })?;

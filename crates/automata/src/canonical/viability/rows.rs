@@ -3,7 +3,7 @@
 //! A row is no walk through the product of the automata. The tokens that the DFA reads are one walk of the DFA alone, kept for
 //! all positions of that state, which tells apart what the DFA certainly goes on with behind them: a few kinds of tokens, a mask or a
 //! list each. The tokens that the tokenizer's splitting reads, and where they end, are known once for all constraints
-//! ([`crate::canonical::index::ends`]). What is in both is looked at where it ends:
+//! ([`crate::canonical::index::ends`]). Tokens of both are looked at where they end:
 //!
 //! - all tokens of a kind at once, where they end in a state of the splitting from which what the kind is sure of leads on;
 //! - else token by token. What decides is mostly the pair of states behind the token, beside its last byte; pairs are few,

@@ -25,7 +25,7 @@ const SIMULATION_STEPS: u32 = 1 << 18;
 /// How many of these a single simulation may take.
 const SIMULATION: u32 = 1 << 12;
 
-/// What an entry of a map costs beside its contents, in bytes.
+/// The bytes that an entry of a map takes beside its contents.
 const OVERHEAD: usize = 96;
 
 /// Buffers without a meaning between calls.
@@ -230,7 +230,7 @@ impl Walk<'_> {
         (whole, widest)
     }
 
-    /// What of the closure of `target` reads as much as all of it.
+    /// Members of the closure of `target` that read as much as all of them.
     fn reduced(&mut self, target: u32) -> Arc<[u32]> {
         if let Some(known) = self.cache.reduced.get(&target) {
             return Arc::clone(known);
@@ -329,7 +329,7 @@ impl Walk<'_> {
         true
     }
 
-    /// Adds the pairs that must hold for what follows `wide` to cover what follows `narrow`. False if some cannot.
+    /// Adds the pairs of states after `narrow` and `wide` of which the second must cover the first. False if one cannot.
     fn assume(
         &mut self,
         narrow: u32,

@@ -57,8 +57,9 @@ def sample(
 ) -> Outputs:
     """`n` outputs for `prompt` (a text, or ids) of the server at `url`, which was started with `--enable-custom-logit-processor`.
 
-    An output has at most `max_tokens` ids, the end not counted. `batch` walks are asked for in one request. `max_walks` (by default 1,000 for each output) bounds them all. Raises `SampleError` for
-    an answer of the server that is an error, and where the walks are over.
+    An output has at most `max_tokens` ids, the end not counted. `batch` walks are asked for in one request. `max_walks` (by default
+    1,000 for each output) bounds them all. Raises `SampleError` for an answer of the server that is an error, and where the walks are
+    over.
     """
     if max_walks is None:
         max_walks = 1000 * n

@@ -27,8 +27,6 @@ class Rounds:
     limit: int
     walks: int = 0
     accepted: list[Any] = field(default_factory=list)
-    #: Log-probabilities of distinct outputs, in the order of their first.
-    log_probs: dict[Any, float] = field(default_factory=dict)
 
     def next(self) -> int:
         """How many walks to ask for now; 0: there are enough outputs, or the limit is reached."""

@@ -73,7 +73,7 @@ fn every_text_goes_on_from_a_universal_state_and_some_text_does_not_from_others(
             counts[usize::from(stuck)] += 1;
         }
         assert!(counts[0] > 0 && counts[1] > 0, "{pattern}: {counts:?}");
-        // What is said of the end of a run of blanks is true of it, and of nothing that needs it not.
+        // The facts about the end of a run of blanks hold there. No other place has any.
         let ends = (0u32..).zip(&certain.soon_of).filter_map(|(state, soon)| Some((state, (*soon)?)));
         for (state, soon) in ends.clone() {
             assert!(split.accepting[state as usize] && !certain.universal[state as usize], "{pattern}");

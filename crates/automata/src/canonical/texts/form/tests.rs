@@ -156,7 +156,7 @@ fn all_forms() {
             check(&text);
         }
         assert!(accepted > 1_000_000 + 10_000, "{form:?}: {accepted}");
-        // What is steady is accepted whatever stands in front.
+        // A steady text is accepted after every other one.
         let steady = steady(form);
         let is_steady = |text: &str| {
             text.bytes().try_fold(0u32, |place, byte| {
@@ -340,7 +340,7 @@ fn steady_characters_are_left_alone_behind_whatever_stands_in_front() {
     for character in "a\u{7f} é中日가Ωя\u{1f600}".chars() {
         assert_eq!(is_steady(character), 0, "{character:?}");
     }
-    // Marks, what composes without being one, and what has another form.
+    // Marks, characters that compose and are none, and characters with another form.
     for character in "\u{301}\u{323}\u{1161}\u{11a8}\u{9be}\u{212b}\u{1f71}\u{3099}".chars() {
         assert_eq!(is_steady(character), DEAD, "{character:?}");
     }
