@@ -15,7 +15,7 @@ use unskew_core::{Constraint, TokenId, TokenMask};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
 
 #[allow(dead_code, reason = "the tests of the grammars use all of it")]
-#[path = "../../crates/grammars/tests/common/oracle.rs"]
+#[path = "../../crates/grammars/tests/integration/common/oracle.rs"]
 mod oracle;
 
 use oracle::{Alphabet, Oracle, bytes};

@@ -7,7 +7,7 @@
 #![no_main]
 
 #[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../../crates/grammars/tests/common/oracle.rs"]
+#[path = "../../crates/grammars/tests/integration/common/oracle.rs"]
 mod oracle;
 
 use std::{

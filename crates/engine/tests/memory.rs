@@ -1,5 +1,6 @@
 //! The memory that a compiler counts, beside the memory that it got from the allocator.
 
+#[path = "integration/common/mod.rs"]
 mod common;
 
 use std::sync::Arc;

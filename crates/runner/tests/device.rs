@@ -5,6 +5,7 @@
 
 #![allow(clippy::print_stdout, reason = "a test harness reports")]
 
+#[path = "integration/common/mod.rs"]
 mod common;
 
 use std::process::ExitCode;

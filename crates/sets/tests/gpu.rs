@@ -5,7 +5,7 @@
 
 #![allow(clippy::print_stdout, reason = "a test harness reports")]
 
-#[path = "common/mod.rs"]
+#[path = "integration/common/mod.rs"]
 mod common;
 
 use std::{process::ExitCode, sync::Arc};

@@ -5,7 +5,7 @@ pub(crate) mod file;
 #[cfg(test)]
 mod file_tests;
 #[cfg(test)]
-#[path = "../../../tests/common/files.rs"]
+#[path = "../../../tests/integration/common/files.rs"]
 mod files;
 pub(crate) mod fingerprint;
 

@@ -1,0 +1,356 @@
+//! Canonical sequences against brute force: for random tokenizers and random constraints, exactly the sequences that
+//! encoding the accepted texts gives, text by text and token by token.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use crate::common::random::Random;
+use crate::common::toy::{Toy, regex};
+use unskew_automata::{
+    CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, NothingCanonical, RegexError,
+    TokenizerAutomaton,
+};
+use unskew_core::{
+    Constraint, SplitPattern, TokenId, TokenKind, TokenMask, TokenTrie, Vocabulary, conformance,
+};
+
+/// The slow encoder of a tokenizer.
+struct Encoder<'a> {
+    toy: &'a Toy,
+    split: Option<fancy_regex::Regex>,
+}
+
+impl<'a> Encoder<'a> {
+    fn new(toy: &'a Toy) -> Self {
+        let split = toy.tokenization.splits.iter().find_map(|split| match split {
+            SplitPattern::Regex { pattern, .. } => Some(fancy_regex::Regex::new(pattern).unwrap()),
+            _ => None,
+        });
+        Self { toy, split }
+    }
+
+    fn pieces<'t>(&self, text: &'t str) -> Vec<&'t str> {
+        let Some(split) = &self.split else { return vec![text] };
+        let (mut pieces, mut done) = (Vec::new(), 0);
+        for found in split.find_iter(text).map(Result::unwrap) {
+            pieces.extend([&text[done..found.start()], found.as_str()]);
+            done = found.end();
+        }
+        pieces.push(&text[done..]);
+        pieces
+    }
+
+    fn encode(&self, text: &str) -> Vec<TokenId> {
+        let mut ids = Vec::new();
+        for piece in self.pieces(text).into_iter().filter(|piece| !piece.is_empty()) {
+            let whole = self.toy.texts.iter().position(|text| text == piece);
+            match whole.filter(|_| self.toy.tokenization.whole_pieces) {
+                Some(id) => ids.push(TokenId::from_index(id)),
+                None => ids.extend(self.toy.merged(piece)),
+            }
+        }
+        ids
+    }
+}
+
+fn constraint(toy: &Toy, pattern: &str) -> Result<CanonicalConstraint, CanonicalError> {
+    CanonicalConstraint::new(pattern, &toy.index, &Limits::default())
+}
+
+/// The same tokens and more behind them, each of a kind and a text.
+fn with_padding(vocabulary: &Vocabulary, padding: &[(TokenKind, String)]) -> Vocabulary {
+    let mut builder = Vocabulary::builder();
+    let own = (0..vocabulary.len()).map(TokenId::from_index);
+    let own = own.map(|id| (vocabulary.kind(id), vocabulary.name(id).into_owned()));
+    for (kind, text) in own.chain(padding.iter().cloned()) {
+        match kind {
+            TokenKind::Text => builder.text(text.as_bytes()),
+            TokenKind::Control => builder.control(&text),
+            TokenKind::Unused => builder.unused(),
+        };
+    }
+    builder.build().unwrap()
+}
+
+/// Compares all masks of up to `limit` states.
+fn same_masks(left: &CanonicalConstraint, right: &CanonicalConstraint, limit: usize, context: &str) -> usize {
+    let mut scratches = [left.scratch(), right.scratch()];
+    let mut seen = BTreeSet::from([Vec::new()]);
+    let mut open = vec![(Vec::new(), left.start(), right.start())];
+    let mut count = 0;
+    while let Some((sequence, left_state, right_state)) = open.pop() {
+        let [mut left_mask, mut right_mask] = [(); 2].map(|()| TokenMask::new(left.vocab_len()));
+        left.fill_mask(&mut scratches[0], &left_state, left_mask.as_mut());
+        right.fill_mask(&mut scratches[1], &right_state, right_mask.as_mut());
+        assert_eq!(left_mask, right_mask, "{context}, behind {sequence:?}");
+        count += left_mask.ids().count();
+        for token in left_mask.ids() {
+            let longer: Vec<TokenId> = sequence.iter().copied().chain([token]).collect();
+            let (mut left_next, mut right_next) = (left_state.clone(), right_state.clone());
+            left.advance(&mut scratches[0], &mut left_next, token).unwrap();
+            right.advance(&mut scratches[1], &mut right_next, token).unwrap();
+            if seen.len() < limit && seen.insert(longer.clone()) {
+                open.push((longer, left_next, right_next));
+            }
+        }
+    }
+    count
+}
+
+/// What is kept for one vocabulary must not be taken for another: an automaton may serve many, which are padded to other
+/// lengths or with other texts.
+#[test]
+fn one_automaton_serves_vocabularies_with_any_padding() {
+    let texts = |prefix: &str, count: usize| -> Vec<(TokenKind, String)> {
+        (0..count).map(|at| (TokenKind::Text, format!("{prefix}{}", "ab'".repeat(at % 9)))).collect()
+    };
+    let unused = |count: usize| vec![(TokenKind::Unused, String::new()); count];
+    let mut allowed = 0;
+    for seed in 0..if cfg!(debug_assertions) { 60 } else { 600 } {
+        let make = || {
+            let mut random = Random::new(seed + 2_000_000);
+            let split = random.pick(&["", r"'s|\s+|[ab]+", "[ab]{1,2}|'"]);
+            Toy::new(&mut random, "ab's ", Some(split).filter(|split| !split.is_empty()))
+        };
+        let shared = make();
+        let mut random = Random::new(seed);
+        // Some numbers of words of masks, and some texts of one length.
+        let mut paddings = vec![
+            Vec::new(),
+            unused(40),
+            unused(600),
+            texts("a", 600),
+            texts(" '", 600),
+            unused(1_200),
+            texts("b", 1_200),
+        ];
+        for at in 0..paddings.len() {
+            let other = random.below(paddings.len());
+            paddings.swap(at, other);
+        }
+        let patterns = ["[ab' s]*", "[ab]{3,9}( s)?", &regex(&mut random, &['a', 'b', '\'', 's', ' '], 3)];
+        for padding in &paddings {
+            let vocabulary = Arc::new(with_padding(&shared.vocabulary, padding));
+            let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+            let over = |toy: &Toy| {
+                let tokenizer = Arc::clone(toy.index.automaton());
+                Arc::new(CanonicalIndex::new(tokenizer, Arc::clone(&vocabulary), Arc::clone(&trie)).unwrap())
+            };
+            let indexes = [over(&shared), over(&make())];
+            for pattern in patterns {
+                let context = format!("seed {seed}: {pattern:?}, {} ids", vocabulary.len());
+                let over = |index| CanonicalConstraint::new(pattern, index, &Limits::default());
+                match (over(&indexes[0]), over(&indexes[1])) {
+                    (Ok(left), Ok(right)) => allowed += same_masks(&left, &right, 40, &context),
+                    (Err(left), Err(right)) => assert_eq!(left, right, "{context}"),
+                    (left, right) => panic!("{context}: {left:?}, {right:?}"),
+                }
+            }
+        }
+    }
+    assert!(allowed > 10_000, "{allowed}");
+}
+
+/// All texts of up to `longest` letters.
+fn texts(letters: &[char], longest: usize) -> Vec<String> {
+    let mut all = vec![String::new()];
+    let mut begin = 0;
+    for _ in 0..longest {
+        let end = all.len();
+        for at in begin..end {
+            for letter in letters {
+                all.push(format!("{}{letter}", all[at]));
+            }
+        }
+        begin = end;
+    }
+    all
+}
+
+/// All sequences with a text of up to `longest` bytes that the constraint accepts.
+fn accepted(
+    constraint: &CanonicalConstraint,
+    vocabulary: &Vocabulary,
+    longest: usize,
+) -> BTreeSet<Vec<TokenId>> {
+    let mut found = BTreeSet::new();
+    let mut scratch = constraint.scratch();
+    let mut open = vec![(Vec::new(), 0, constraint.start())];
+    while let Some((sequence, bytes, state)) = open.pop() {
+        if constraint.is_accepting(&state) {
+            assert!(found.insert(sequence.clone()));
+        }
+        for (token, text) in vocabulary.text_tokens() {
+            let mut next = state.clone();
+            if bytes + text.len() <= longest && constraint.advance(&mut scratch, &mut next, token).is_ok() {
+                let longer = sequence.iter().copied().chain([token]).collect();
+                open.push((longer, bytes + text.len(), next));
+            }
+        }
+    }
+    found
+}
+
+/// Compares one tokenizer under one constraint. Answers whether something is accepted.
+fn compare(toy: &Toy, pattern: &str, letters: &[char], longest: usize, context: &str) -> bool {
+    let dfa = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
+    let matches = texts(letters, longest).into_iter().filter(|text| dfa.accepts(text.as_bytes()));
+    let encoder = Encoder::new(toy);
+    let expected: BTreeSet<Vec<TokenId>> = matches.map(|text| encoder.encode(&text)).collect();
+    let constraint = match constraint(toy, pattern) {
+        Ok(constraint) => constraint,
+        Err(CanonicalError::NothingCanonical { .. }) => {
+            assert_eq!(expected, BTreeSet::new(), "{context}");
+            return false;
+        }
+        Err(error) => panic!("{context}: {error}"),
+    };
+    let found = accepted(&constraint, &toy.vocabulary, longest);
+    assert_eq!(
+        found,
+        expected,
+        "{context}, merges {:?}, tokens {:?}",
+        toy.tokenization.merges.merges(),
+        toy.texts
+    );
+    conformance::check_constraint(&constraint, 4).unwrap_or_else(|error| panic!("{context}: {error}"));
+    true
+}
+
+#[test]
+fn sequences_are_those_of_the_accepted_texts() {
+    let cases = if cfg!(debug_assertions) { 2_000 } else { 20_000 };
+    for seed in 0..cases {
+        let mut random = Random::new(seed);
+        let letters = random.pick(&["a", "ab", "abc"]);
+        let toy = Toy::new(&mut random, letters, None);
+        let letters: Vec<char> = letters.chars().collect();
+        let pattern = regex(&mut random, &letters, 3);
+        let longest = if letters.len() == 3 { 6 } else { 8 };
+        compare(&toy, &pattern, &letters, longest, &format!("seed {seed}: {pattern}"));
+    }
+}
+
+#[test]
+fn pieces_are_split_where_the_tokenizer_splits() {
+    let patterns = [
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        r"'s|'t| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+        r"\p{L}+(?i:'s)?|\s*[\r\n]+|\s+(?!\S)|\s+",
+        r"\d",
+        r"\s+|a{1,2}",
+        r"a+(?!s)|\s+$",
+        r"aa|aas|s ",
+    ];
+    let alphabets = ["as' ", "a1 ", " \na", "'sa", "a11"];
+    let cases = if cfg!(debug_assertions) { 600 } else { 10_000 };
+    for seed in 0..cases {
+        let mut random = Random::new(seed + 1_000_000);
+        let letters = random.pick(&alphabets);
+        let split = random.pick(&patterns);
+        let mut letters: Vec<char> = letters.chars().collect();
+        letters.sort_unstable();
+        letters.dedup();
+        let toy = Toy::new(&mut random, &letters.iter().collect::<String>(), Some(split));
+        let pattern = regex(&mut random, &letters, 3);
+        let longest = if letters.len() == 4 { 5 } else { 6 };
+        compare(&toy, &pattern, &letters, longest, &format!("seed {seed}: {pattern:?}, split {split}"));
+    }
+}
+
+#[test]
+fn the_mask_of_the_start_lies_ready() {
+    let toy = Toy::new(&mut Random::new(1), "ab", None);
+    let made = constraint(&toy, "a[ab]*").unwrap();
+    let scratch = made.scratch();
+    let ready = made.ready_mask(&scratch, &made.start()).unwrap();
+    let allowed: Vec<TokenId> = ready.into_ids().collect();
+    assert!(allowed.contains(&toy.merged("a")[0]), "{allowed:?}");
+    // Not where nothing may be kept.
+    let limits = Limits { mask_cache_bytes: 0, ..Limits::default() };
+    let none_kept = CanonicalConstraint::new("a[ab]*", &toy.index, &limits).unwrap();
+    assert!(none_kept.ready_mask(&none_kept.scratch(), &none_kept.start()).is_none());
+    assert!(none_kept.memory_usage() < made.memory_usage());
+}
+
+#[test]
+fn a_constraint_without_a_canonical_sequence_is_an_error() {
+    let mut random = Random::new(1);
+    let toy = Toy::new(&mut random, "ab", None);
+    let error = constraint(&toy, "abc").unwrap_err();
+    assert_eq!(
+        error,
+        CanonicalError::NothingCanonical { reason: NothingCanonical::Unspellable { missing: vec![b'c'] } }
+    );
+    assert_eq!(
+        error.to_string(),
+        "no output is both accepted and the tokenizer's own: every accepted text has a character that no token spells (no \
+         token has the bytes 0x63): change the constraint"
+    );
+}
+
+#[test]
+fn an_index_is_of_one_tokenizer() {
+    let toy = Toy::new(&mut Random::new(5), "ab", None);
+    let index_of = |vocabulary: Vocabulary, trie: &Vocabulary| {
+        let trie = Arc::new(TokenTrie::new(trie).unwrap());
+        CanonicalIndex::new(Arc::clone(toy.index.automaton()), Arc::new(vocabulary), trie)
+    };
+    let index = |vocabulary: Vocabulary| index_of(vocabulary.clone(), &vocabulary);
+    let ids = toy.vocabulary.len();
+    let made = |kinds: &[(TokenKind, &str)], last: usize| {
+        let mut builder = Vocabulary::builder();
+        toy.texts.iter().take(last).for_each(|text| _ = builder.text(text.as_bytes()));
+        with_padding(
+            &builder.build().unwrap(),
+            &kinds.iter().map(|(kind, text)| (*kind, (*text).to_owned())).collect::<Vec<_>>(),
+        )
+    };
+    let (end, last) = ((TokenKind::Control, "<end>"), &toy.texts[toy.texts.len() - 1][..]);
+    let texts = toy.texts.len();
+    assert!(index(made(&[end], texts)).is_ok(), "the same tokens, built again");
+    assert!(index(Vocabulary::clone(&toy.vocabulary).padded(ids + 100)).is_ok());
+    assert!(index(made(&[end, (TokenKind::Text, "ba"), (TokenKind::Control, "<x>")], texts)).is_ok());
+
+    let error = index(made(&[end], texts - 1)).unwrap_err();
+    assert_eq!(error, CanonicalError::VocabularyMismatch { automaton: ids, vocabulary: ids - 1 });
+    let longer = format!("{last}a");
+    for others in [
+        // Another text, of the same length and of another; a text for a control token, and the reverse; nothing for either.
+        made(&[(TokenKind::Text, &"b".repeat(last.len())), end], texts - 1),
+        made(&[(TokenKind::Text, &longer), end], texts - 1),
+        made(&[(TokenKind::Text, "<end>")], texts),
+        made(&[(TokenKind::Control, last), end], texts - 1),
+        made(&[(TokenKind::Unused, ""), end], texts - 1),
+        made(&[(TokenKind::Unused, "")], texts),
+    ] {
+        let error = index(others.padded(ids + 7)).unwrap_err();
+        assert_eq!(error, CanonicalError::OtherVocabulary { ids });
+    }
+    let message = CanonicalError::OtherVocabulary { ids: 5 }.to_string();
+    assert_eq!(
+        message,
+        "the vocabulary's first 5 ids are not the tokens that the tokenizer automaton was built for: give the vocabulary of \
+         the same tokenizer, or build the automaton for this vocabulary"
+    );
+
+    let own = || Vocabulary::clone(&toy.vocabulary);
+    let error = index_of(own(), &own().padded(ids + 1)).unwrap_err();
+    assert_eq!(error, RegexError::TrieMismatch { trie: ids + 1, vocabulary: ids }.into());
+    let error = index_of(own(), &made(&[(TokenKind::Text, &longer), end], texts - 1)).unwrap_err();
+    assert_eq!(error, CanonicalError::OtherTrie);
+
+    // As for an automaton from a file, and one for a padded vocabulary, whose padding is no other token.
+    let saved = toy.index.automaton().to_bytes();
+    let wide = own().padded(ids + 9);
+    let loaded = TokenizerAutomaton::from_bytes(&saved, &wide, &toy.tokenization).unwrap();
+    let built = TokenizerAutomaton::new(&wide, &toy.tokenization).unwrap();
+    let filled = made(&[end, (TokenKind::Text, "ba")], texts).padded(ids + 9);
+    for automaton in [loaded, built].map(Arc::new) {
+        let index = |vocabulary: &Vocabulary| {
+            let trie = Arc::new(TokenTrie::new(vocabulary).unwrap());
+            CanonicalIndex::new(Arc::clone(&automaton), Arc::new(vocabulary.clone()), trie)
+        };
+        assert!(index(&wide).is_ok() && index(&own().padded(ids + 30)).is_ok());
+        assert_eq!(index(&filled).unwrap_err(), CanonicalError::OtherVocabulary { ids: ids + 9 });
+    }
+}

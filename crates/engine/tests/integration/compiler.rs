@@ -1,0 +1,182 @@
+//! One compilation for each spec, a cache within its limit, deadlines, and files that change.
+
+use std::{
+    fs,
+    sync::{Arc, Barrier},
+    time::{Duration, Instant},
+};
+
+use crate::common::{bytes, ids, specs};
+use unskew_core::Cancel;
+use unskew_engine::{Compiler, CompilerOptions, Error, Spec, Until};
+
+/// A pattern that takes seconds.
+fn costly(n: usize) -> Spec {
+    Spec::json_schema(format!(
+        r#"{{"type": "number", "multipleOf": 0.{n:04}7, "minimum": 0, "maximum": 1e4000}}"#
+    ))
+}
+
+#[test]
+fn one_of_many_compiles() {
+    let compiler = Compiler::new(bytes());
+    let spec = Spec::json_schema(r#"{"type": "string", "format": "idn-email"}"#);
+    let barrier = Barrier::new(8);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                barrier.wait();
+                let matcher = compiler.compile(&spec).unwrap().matcher();
+                let mut row = vec![0; matcher.mask_words()];
+                matcher.fill(&mut row).unwrap();
+                assert_eq!(ids(&row), [unskew_core::TokenId(34)]);
+            });
+        }
+    });
+    let stats = compiler.stats();
+    assert_eq!((stats.misses, stats.hits, stats.entries, stats.compiling), (1, 7, 1, 0), "{stats:?}");
+}
+
+#[test]
+fn errors_are_shared_and_kept() {
+    let compiler = Compiler::new(bytes());
+    let wrong = Spec::regex("(");
+    let first = compiler.compile(&wrong).unwrap_err();
+    let second = compiler.compile(&wrong).unwrap_err();
+    assert!(Arc::ptr_eq(&first, &second) && matches!(*first, Error::Constraint(_)), "{first}");
+    let none = Spec::set("no such file");
+    assert!(matches!(*compiler.compile(&none).unwrap_err(), Error::File { .. }));
+    let gpu = Spec::from_json(r#"{"set": "x", "gpu": true}"#).unwrap();
+    assert!(matches!(*compiler.compile(&gpu).unwrap_err(), Error::Combination(_)));
+    let canonical = Spec::regex("a").canonical();
+    assert!(compiler.compile(&canonical).unwrap_err().to_string().contains("canonical"));
+    assert_eq!(compiler.stats().entries, 2);
+}
+
+#[test]
+fn compiling_ends_at_its_deadline_and_when_the_client_leaves() {
+    let compiler = Compiler::new(bytes());
+    let until =
+        |time| Until { deadline: Some(Instant::now() + Duration::from_millis(time)), ..Until::default() };
+    let begin = Instant::now();
+    let late = compiler.compile_until(&costly(1), &until(30)).unwrap_err();
+    assert!(matches!(*late, Error::Deadline), "{late}");
+    assert!(begin.elapsed() < Duration::from_secs(20));
+    let past = Until { deadline: Some(begin), ..Until::default() };
+    assert!(matches!(*compiler.compile_until(&Spec::regex("a"), &past).unwrap_err(), Error::Deadline));
+
+    // One waits for another that gives up, and for itself.
+    let cancel = Cancel::default();
+    std::thread::scope(|scope| {
+        let leaves = Until { deadline: None, cancel: cancel.clone() };
+        let (compiler, spec) = (&compiler, costly(2));
+        let first = scope.spawn({
+            let spec = spec.clone();
+            move || compiler.compile_until(&spec, &leaves)
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        let second = scope.spawn(move || compiler.compile_until(&spec, &until(120)));
+        std::thread::sleep(Duration::from_millis(20));
+        cancel.cancel();
+        assert!(matches!(*first.join().unwrap().unwrap_err(), Error::Cancelled));
+        assert!(matches!(*second.join().unwrap().unwrap_err(), Error::Deadline));
+    });
+    // Nothing of that is kept.
+    let stats = compiler.stats();
+    assert_eq!((stats.entries, stats.compiling), (0, 0), "{stats:?}");
+}
+
+#[test]
+fn what_is_kept_has_a_limit() {
+    let mut options = CompilerOptions::default();
+    options.cache_bytes = 200_000;
+    let limit = options.cache_bytes;
+    let compiler = Compiler::with_options(bytes(), options);
+    let spec = |n: usize| Spec::regex(format!("[a-z]{{{n}}}x"));
+    let mut kept = compiler.compile(&spec(1)).unwrap().matcher();
+    for n in 1..300 {
+        let mut matcher = compiler.compile(&spec(n)).unwrap().matcher();
+        let mut row = vec![0; matcher.mask_words()];
+        for _ in 0..n.min(20) {
+            matcher.fill(&mut row).unwrap();
+            assert!(matcher.accept(unskew_core::TokenId(97)).unwrap());
+        }
+        compiler.compile(&spec(1)).unwrap();
+    }
+    // Counted when something was added last; masks are made since.
+    let stats = compiler.stats();
+    assert!(stats.bytes < limit + 50_000 && stats.entries > 3 && stats.evicted > 100, "{stats:?}");
+    // The constraint in use stays, and that of a matcher works on.
+    assert_eq!(stats.misses, 299);
+    assert!(kept.accept(unskew_core::TokenId(97)).unwrap());
+    compiler.clear();
+    assert_eq!((compiler.stats().entries, compiler.stats().bytes), (0, 0));
+    // Nothing fits: it still compiles.
+    let mut options = CompilerOptions::default();
+    options.cache_bytes = 0;
+    let compiler = Compiler::with_options(bytes(), options);
+    for spec in specs().iter().filter(|spec| !spec.canonical) {
+        assert!(compiler.compile(spec).is_ok());
+    }
+    assert_eq!(compiler.stats().entries, 0);
+}
+
+#[test]
+fn files_are_found_by_what_they_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("g.gbnf");
+    let compiler = Compiler::new(bytes());
+    let first = |compiler: &Compiler, spec: &Spec| {
+        let matcher = compiler.compile(spec).unwrap().matcher();
+        let mut row = vec![0; matcher.mask_words()];
+        matcher.fill(&mut row).unwrap();
+        ids(&row)[0].0
+    };
+    fs::write(&path, "root ::= \"a\"").unwrap();
+    let spec = Spec::grammar_file(&path);
+    assert_eq!((first(&compiler, &spec), first(&compiler, &spec)), (97, 97));
+    fs::write(&path, "root ::= \"b\"").unwrap();
+    assert_eq!(first(&compiler, &spec), 98);
+    fs::write(&path, "root ::= \"a\"").unwrap();
+    assert_eq!(first(&compiler, &spec), 97);
+    assert_eq!((compiler.stats().misses, compiler.stats().hits), (2, 2));
+    fs::write(&path, "root ::= (").unwrap();
+    let error = compiler.compile(&spec).unwrap_err().to_string();
+    assert!(error.contains("g.gbnf"), "{error}");
+
+    let items = folder.path().join("items.txt");
+    fs::write(&items, "ab\nac\n").unwrap();
+    let spec = Spec::set(&items);
+    assert_eq!((first(&compiler, &spec), first(&compiler, &spec)), (97, 97));
+    fs::write(&items, "bb\nbcd\n").unwrap();
+    assert_eq!(first(&compiler, &spec), 98);
+
+    // A registry, as a folder and as it stands.
+    let schemas = folder.path().join("schemas");
+    fs::create_dir(&schemas).unwrap();
+    fs::write(schemas.join("x.json"), r#"{"const": 7}"#).unwrap();
+    let of_folder = Spec::from_json(&format!(
+        r#"{{"json_schema": {{"$ref": "x.json"}}, "schema_registry": {:?}}}"#,
+        schemas.display().to_string()
+    ))
+    .unwrap();
+    assert_eq!(first(&compiler, &of_folder), u32::from(b'7'));
+    let misses = compiler.stats().misses;
+    let text = r#"{"json_schema":{"$ref": "x.json"},"schema_registry":{"x.json":{"const": 7}}}"#;
+    let spec = Spec::from_json(text).unwrap();
+    assert_eq!(spec.to_json(), text);
+    assert_eq!(first(&compiler, &spec), u32::from(b'7'));
+    assert_eq!(compiler.stats().misses, misses, "it is the same constraint");
+    fs::write(schemas.join("x.json"), r#"{"const": 8}"#).unwrap();
+    assert_eq!(first(&compiler, &of_folder), u32::from(b'8'));
+}
+
+/// Samplers take what the compiler keeps.
+#[test]
+fn a_compiled_constraint_keeps_the_contract_of_constraints() {
+    let compiler = Compiler::new(bytes());
+    for spec in specs().iter().filter(|spec| !spec.canonical) {
+        let compiled = compiler.compile(spec).unwrap();
+        unskew_core::conformance::check_constraint(&compiled, 2).unwrap();
+    }
+}

@@ -1,0 +1,10 @@
+//! One program for the tests of this crate, so that they are linked once. Tests that count their heap, and those with a harness of
+//! their own, are programs of their own beside this folder.
+
+mod batch;
+mod common;
+mod compiler;
+mod matcher;
+mod requests;
+mod tag_parts;
+mod tags;

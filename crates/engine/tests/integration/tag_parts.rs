@@ -1,0 +1,250 @@
+//! The parts of structural tags that random ones do not reach: schemas, control tokens, styles, errors.
+
+use std::sync::Arc;
+
+use crate::common::{Random, accepts, bytes, check_tag, spec};
+use unskew_core::TokenId;
+use unskew_engine::{Compiler, Spec};
+
+#[test]
+fn schemas_grammars_and_expressions() {
+    let tool = r#"{"type":"tag","begin":"<f1>","end":"</f>","content":{"type":"json_schema","max_whitespace_cnt":1,"json_schema":{"type":"object","properties":{"a":{"type":"integer"},"ab":{"enum":["</f>"]}},"required":["ab"],"additionalProperties":false}}}"#;
+    check_tag(
+        &format!(r#"{{"type":"triggered_tags","triggers":["<f"],"tags":[{tool}]}}"#),
+        &[
+            "",
+            "x <",
+            "é<f1>{\"ab\":\"</f>\"}</f>",
+            "a<f1>{ \"a\":12,\"ab\": \"</f>\"}</f> b <f1>{\"ab\":\"</f>\"}</f>",
+        ],
+        &["<f", "<f1>{}</f>", "<f1>{\"ab\":\"</f>\"}", "<f1>{  \"ab\":\"</f>\"}</f>", "<f2>"],
+    );
+    // The parts of a grammar have nothing to do with each other: names are their own.
+    let grammar = r#"{"type":"sequence","elements":[{"type":"grammar","grammar":"root ::= \"(\" x \")\"\nx ::= [a-c]+"},{"type":"grammar","grammar":"root ::= \"[\" x* \"]\"\nx ::= \"(\" x? \")\""}]}"#;
+    check_tag(grammar, &["(abc)[]", "(a)[(())()]"], &["(a)[", "()[]", "(a)[(a)]"]);
+    check_tag(r#"{"type":"regex","pattern":"a+|b"}"#, &["aa", "b"], &["ab", ""]);
+    // Members in any order.
+    let any = r#"{"type":"json_schema","any_order":true,"json_schema":{"type":"object","properties":{"a":{"const":1},"b":{"const":2}},"required":["a"],"additionalProperties":false}}"#;
+    check_tag(any, &["{\"a\":1}", "{\"b\":2,\"a\":1}"], &["{\"b\":2}", "{\"a\":1,\"a\":1}"]);
+}
+
+#[test]
+fn older_form() {
+    let text = r#"{"structures":[{"begin":"<f1>","schema":{"const":1},"end":"</f>"},{"begin":"<f2>","schema":"{\"const\":2}","end":"</f>"}],"triggers":["<f"]}"#;
+    let space = bytes();
+    let (mut matcher, mut random) = (
+        Compiler::new(Arc::clone(&space)).compile(&Spec::structural_tag(text)).unwrap().matcher(),
+        Random::new(1),
+    );
+    for (text, expected) in [("a<f1>1</f>b<f2>2</f>", true), ("", true), ("<f1>2</f>", false)] {
+        assert_eq!(accepts(&mut random, &space, &mut matcher, text), expected, "{text}");
+    }
+}
+
+#[test]
+fn control_tokens() {
+    let space = bytes();
+    let compiler = Compiler::new(Arc::clone(&space));
+    let id = |name: &str| space.vocabulary().control_tokens().find(|(_, other)| other == name).unwrap().0;
+    let (call, other, end) = (id("<|call|>"), id("<|other|>"), id("<end>"));
+    let accepts = |tag: &str, tokens: &[TokenId]| {
+        let mut matcher =
+            compiler.compile(&spec(tag)).unwrap_or_else(|error| panic!("{tag}: {error}")).matcher();
+        matcher.accept_all(tokens).unwrap() == tokens.len() && matcher.is_accepting()
+    };
+    let [a, b] = [TokenId(97), TokenId(98)];
+    let token = format!(
+        r#"{{"type":"sequence","elements":[{{"type":"token","token":{}}},{{"type":"token","token":"<|other|>"}}]}}"#,
+        call.0
+    );
+    assert!(accepts(&token, &[call, other]) && !accepts(&token, &[call]) && !accepts(&token, &[a]));
+    let any = r#"{"type":"any_tokens","exclude_tokens":["<|other|>"]}"#;
+    assert!(accepts(any, &[]) && accepts(any, &[a, call, call, b]) && !accepts(any, &[a, other]));
+    let tag = |content: &str| {
+        format!(
+            r#"{{"type":"tag","begin":{{"type":"token","token":"<|call|>"}},"content":{content},"end":{{"type":"token","token":"<|other|>"}}}}"#
+        )
+    };
+    let inside = tag(r#"{"type":"any_tokens"}"#);
+    assert!(accepts(&inside, &[call, a, call, other]) && !accepts(&inside, &[call, other, other]));
+    let triggered = format!(
+        r#"{{"type":"token_triggered_tags","trigger_tokens":["<|call|>"],"tags":[{}]}}"#,
+        tag(r#"{"type":"const_string","value":"b"}"#)
+    );
+    assert!(accepts(&triggered, &[a, call, b, other, a]) && accepts(&triggered, &[other, a]));
+    assert!(!accepts(&triggered, &[a, call, a, other]) && !accepts(&triggered, &[call]));
+    let dispatch = r#"{"type":"token_dispatch","loop":false,"rules":[["<|call|>",{"type":"const_string","value":"b"}]],"exclude_tokens":["<|other|>"]}"#;
+    assert!(accepts(dispatch, &[a, call, b]) && accepts(dispatch, &[a]));
+    assert!(!accepts(dispatch, &[other]) && !accepts(dispatch, &[call, b, a]));
+    // A token that ends the sequence is the end of the output.
+    let ended = r#"{"type":"sequence","elements":[{"type":"const_string","value":"a"},{"type":"token","token":"<end>"}]}"#;
+    assert!(accepts(ended, &[a]) && accepts(ended, &[a, end]));
+}
+
+#[test]
+fn parameters_as_elements() {
+    let schema = r##"{"type":"object","properties":{"s":{"type":"string","maxLength":3},"n":{"type":"integer"},"e":{"enum":["x<y",true]},"r":{"$ref":"#/$defs/r"},"l":{"type":["array","null"],"items":{"$ref":"#/$defs/r"}}},"required":["s","n"],"additionalProperties":false,"$defs":{"r":{"anyOf":[{"type":"boolean"},{"type":"string"}]}}}"##;
+    let tag = |style: &str, more: &str| {
+        format!(
+            r#"{{"type":"json_schema","style":"{style}","max_whitespace_cnt":1{more},"json_schema":{schema}}}"#
+        )
+    };
+    let p = |name: &str, value: &str| format!("<parameter={name}>{value}</parameter>");
+    check_tag(
+        &tag("qwen_xml", ""),
+        &[
+            &(p("s", "a<b") + &p("n", "12")),
+            &(p("s", " a ")
+                + "\n"
+                + &p("n", " 12 ")
+                + &p("e", "x<y")
+                + &p("r", "<")
+                + &p("l", "[true, \"s\"]")
+                + " "),
+            &(p("s", "") + &p("n", "-1") + &p("e", "true") + &p("l", "null")),
+        ],
+        &[
+            &p("s", "a"),
+            &(p("n", "1") + &p("s", "a")),
+            &(p("s", "four") + &p("n", "1")),
+            &(p("s", "a") + &p("n", "1.5")),
+            &(p("s", "a") + &p("n", "1") + &p("z", "1")),
+            &(p("s", "a") + &p("n", "1") + &p("e", "\"x<y\"")),
+        ],
+    );
+    check_tag(
+        &tag("qwen_xml", r#","any_order":true"#),
+        &[&(p("n", "1") + &p("r", "true") + &p("s", "a"))],
+        &[&p("n", "1")],
+    );
+    check_tag(
+        &tag("minimax_xml", ""),
+        &["<parameter name=\"s\">a</parameter> <parameter name=\"n\">1</parameter>"],
+        &[],
+    );
+    check_tag(
+        &tag("glm_xml", ""),
+        &["<arg_key>s</arg_key>\n<arg_value>a</arg_value><arg_key>n</arg_key><arg_value>1</arg_value>"],
+        &["<arg_key>s</arg_key>"],
+    );
+    let deepseek = |s: &str| {
+        format!(
+            "<\u{ff5c}DSML\u{ff5c}parameter name=\"s\" string=\"true\">a</\u{ff5c}DSML\u{ff5c}parameter><\u{ff5c}DSML\u{ff5c}parameter name=\"n\" string=\"{s}\">1</\u{ff5c}DSML\u{ff5c}parameter>"
+        )
+    };
+    check_tag(&tag("deepseek_xml", ""), &[&deepseek("false")], &[&deepseek("true")]);
+    let spaced = deepseek("false").replace("\u{ff5c}parameter", "\u{ff5c} parameter");
+    check_tag(&tag("deepseek_v4_1_xml", ""), &[&spaced], &[&deepseek("false")]);
+    let kimi = |of: &str| {
+        format!(
+            "<|open|>argument key=\"s\" type=\"string\"<|sep|>a<|close|>argument<|sep|><|open|>argument key=\"n\" type=\"{of}\"<|sep|>1<|close|>argument<|sep|>"
+        )
+    };
+    check_tag(&tag("kimi_k3_xml", ""), &[&kimi("number")], &[&kimi("string")]);
+    check_tag(
+        r#"{"type":"qwen_xml_parameter","json_schema":{"type":"object","properties":{"s":{}},"required":["s"]}}"#,
+        &[&p("s", "any <x> text")],
+        &[&p("s", "</parameter>x")],
+    );
+}
+
+#[test]
+fn errors_name_their_place() {
+    let compiler = Compiler::new(bytes());
+    for (tag, pointer, message) in [
+        (r#"{"type":"const_strin","value":"a"}"#, "/format", "no format"),
+        (r#"{"type":"const_string","value":"a","valu":"b"}"#, "/format/valu", "no field"),
+        (r#"{"type":"const_string","value":"a","value":"b"}"#, "/format", "comes twice"),
+        (r#"{"type":"const_string"}"#, "/format", "`value` is missing"),
+        (
+            r#"{"type":"sequence","elements":[{"type":"or","elements":[]}]}"#,
+            "/format/elements/0/elements",
+            "at least one",
+        ),
+        (r#"{"type":"any_text","max_tokens":3}"#, "/format/max_tokens", "use `max_chars`"),
+        (r#"{"type":"any_text","excludes":[""]}"#, "/format/excludes", "empty text"),
+        (r#"{"type":"exclude_token","exclude_tokens":[]}"#, "/format", "one token of any text"),
+        (r#"{"type":"token","token":97}"#, "/format/token", "has a text"),
+        (r#"{"type":"token","token":"<|nobody|>"}"#, "/format/token", "no control token"),
+        (r#"{"type":"token","token":100000}"#, "/format/token", "no token 100000"),
+        (r#"{"type":"regex","pattern":"("}"#, "/format/pattern", "unclosed"),
+        (r#"{"type":"grammar","grammar":"root ::= x"}"#, "/format/grammar", "x"),
+        (r#"{"type":"json_schema","json_schema":{"type":"strin"}}"#, "/format/json_schema", "name of a type"),
+        (r#"{"type":"json_schema","json_schema":true,"excludes":["a"]}"#, "/format/excludes", "not excluded"),
+        (
+            r#"{"type":"json_schema","json_schema":{"type":"object"},"style":"cohere_xml"}"#,
+            "/format/style",
+            "not supported",
+        ),
+        (
+            r#"{"type":"json_schema","json_schema":{"properties":{"a":{"type":"string","format":"date"}}},"style":"qwen_xml"}"#,
+            "/format/json_schema/properties/a/format",
+            "does not enforce",
+        ),
+        (
+            r#"{"type":"json_schema","json_schema":{"properties":{},"minProperties":1},"style":"qwen_xml"}"#,
+            "/format/json_schema/minProperties",
+            "does not enforce",
+        ),
+        (
+            r##"{"type":"json_schema","json_schema":{"properties":{"a":{"type":"array","items":{"$ref":"#/properties/a"}}}},"style":"qwen_xml"}"##,
+            "/format/json_schema/properties/a",
+            "leads out of",
+        ),
+        (r#"{"type":"repeat","min":3,"max":2,"content":{"type":"any_text"}}"#, "/format", "less than"),
+        (
+            r#"{"type":"repeat","min":3000000,"max":-1,"content":{"type":"any_text"}}"#,
+            "/format",
+            "repetitions",
+        ),
+        (
+            r#"{"type":"triggered_tags","triggers":["a"],"tags":[{"type":"tag","begin":"b","content":{"type":"any_text"},"end":"c"}]}"#,
+            "/format/tags/0",
+            "begins with no trigger",
+        ),
+        (
+            r#"{"type":"triggered_tags","triggers":["a","b"],"tags":[{"type":"tag","begin":"b","content":{"type":"any_text"},"end":"c"}]}"#,
+            "/format",
+            "no tag begins with",
+        ),
+        (
+            r#"{"type":"dispatch","rules":[["a",{"type":"any_text"}],["ab",{"type":"any_text"}]]}"#,
+            "/format",
+            "can never fire",
+        ),
+    ] {
+        let error = compiler.compile(&spec(tag)).expect_err(tag).to_string();
+        let place = format!("structural tag, {pointer}: ");
+        assert!(error.starts_with(&place) && error.contains(message), "{tag}: {error}");
+    }
+    // Deep nesting ends in an error, and in time.
+    let mut deep = r#"{"type":"any_text"}"#.to_owned();
+    for _ in 0..1000 {
+        deep = format!(r#"{{"type":"star","content":{deep}}}"#);
+    }
+    assert!(compiler.compile(&spec(&deep)).is_err());
+    let wrong = [r#"{"type":"structural_tag"}"#, "[]", "7", "{", r#"{"type":"tag","format":{}}"#];
+    for text in wrong {
+        assert!(compiler.compile(&Spec::structural_tag(text)).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn explained() {
+    let tag = r#"{"type":"sequence","elements":[{"type":"any_text"},{"type":"exclude_token"}]}"#;
+    let fates: Vec<_> = spec(tag)
+        .explain()
+        .unwrap()
+        .into_iter()
+        .map(|fate| (fate.pointer.unwrap(), fate.fate, fate.construct))
+        .collect();
+    let expected = [
+        ("/format/elements/0", "enforced", "any_text"),
+        ("/format/elements/1", "rejected", "structural tag"),
+    ];
+    assert_eq!(
+        fates,
+        expected.map(|(pointer, fate, construct)| (pointer.to_owned(), fate, construct.to_owned()))
+    );
+    assert!(Spec::structural_tag("{").explain().is_err());
+}

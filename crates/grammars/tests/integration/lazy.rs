@@ -1,0 +1,763 @@
+//! Lazy terminals: against the slow oracle that keeps every reading by itself, on random grammars.
+
+use std::sync::Arc;
+
+use crate::common::{
+    lazy::{self, LazyGrammar, LazyOracle},
+    oracle::{Alphabet, Oracle, bytes},
+    random::vocabulary,
+};
+use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
+use unskew_core::{Constraint, TokenMask, TokenTrie};
+use unskew_grammars::{
+    Fate, Grammar, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits, LarkOptions, TreeLibrary,
+    explain,
+};
+
+/// All texts of at most five letters.
+fn texts() -> Vec<Vec<u8>> {
+    let mut texts: Vec<Vec<u8>> = vec![vec![]];
+    let mut at = 0;
+    while let Some(text) = texts.get(at).filter(|text| text.len() < 5).cloned() {
+        texts.extend(b"abc".iter().map(|letter| [&text[..], &[*letter]].concat()));
+        at += 1;
+    }
+    texts
+}
+
+fn read(text: &str) -> Result<Grammar, GrammarError> {
+    Grammar::from_lark(text, &LarkOptions::default(), &GrammarLimits::default())
+}
+
+/// Whether the grammar was not refused.
+fn compare(random: &LazyGrammar) -> Result<bool, String> {
+    let expected = LazyOracle::new(random);
+    let grammar = match read(&random.to_string()) {
+        Ok(grammar) => grammar,
+        Err(GrammarError::Empty { .. }) => {
+            let word = texts().into_iter().find(|text| expected.accepts(text));
+            return word
+                .map_or(Ok(true), |word| Err(format!("called empty, accepts {}", word.escape_ascii())));
+        }
+        Err(GrammarError::Syntax(error)) if error.to_string().contains("a lazy terminal that competes") => {
+            return Ok(false);
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    let found = Oracle::new(&grammar, &Alphabet::all());
+    for text in texts() {
+        let (found, expected) = (found.accepts(&bytes(&text)), expected.accepts(&text));
+        if found != expected {
+            return Err(format!("{}: accepted {found} and not {expected}", text.escape_ascii()));
+        }
+    }
+    masks(&grammar, &found)?;
+    Ok(true)
+}
+
+/// Masks with and without trees along a text are those of the oracle of the grammar without lazy terminals.
+fn masks(grammar: &Grammar, oracle: &Oracle) -> Result<(), String> {
+    let vocabulary = vocabulary();
+    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let library = Arc::new(TreeLibrary::new(Arc::clone(&vocabulary), Arc::clone(&trie), 1 << 24));
+    let limits = GrammarLimits::default();
+    let constraints = [
+        GrammarConstraint::new(grammar, Arc::clone(&vocabulary), trie, &limits),
+        GrammarConstraint::with_library(grammar, &library, &limits),
+    ];
+    for constraint in constraints {
+        let constraint = match constraint {
+            Ok(constraint) => constraint,
+            Err(GrammarError::Empty { .. }) if oracle.is_empty() => return Ok(()),
+            Err(error) => return Err(error.to_string()),
+        };
+        let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+        let mut chart = oracle.chart();
+        for step in 0..6 {
+            let mut mask = TokenMask::new(constraint.vocab_len());
+            constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+            let (found, expected) = (mask.ids().collect::<Vec<_>>(), chart.mask(&vocabulary));
+            if found != expected || constraint.is_accepting(&state) != chart.is_accepting() {
+                return Err(format!("mask {found:?} and not {expected:?}"));
+            }
+            let Some(token) = expected.get(step * 5 % expected.len().max(1)).copied() else { break };
+            constraint.advance(&mut scratch, &mut state, token).map_err(|error| error.to_string())?;
+            assert!(chart.push_token(&vocabulary, token));
+        }
+    }
+    Ok(())
+}
+
+/// How many random cases: more in release.
+const CASES: u32 = if cfg!(debug_assertions) { 150 } else { 20_000 };
+
+/// The comparison says something: most grammars are read, and lazy terminals change the language of many.
+#[test]
+fn few_random_grammars_are_refused() {
+    let mut runner = TestRunner::deterministic();
+    let (mut read_count, mut changed, mut empty) = (0, 0, 0);
+    const ALL: usize = 400;
+    for _ in 0..ALL {
+        let random = lazy::grammar().new_tree(&mut runner).unwrap().current();
+        match read(&random.to_string()) {
+            Ok(grammar) => {
+                read_count += 1;
+                // A rule that is called like another is a state of it.
+                let names: Vec<&str> = grammar.rules().map(|rule| grammar.rule_name(rule)).collect();
+                let again = (1..names.len()).any(|at| names[..at].contains(&names[at]));
+                let lazy = names.iter().any(|name| name.starts_with("lazy"));
+                changed += usize::from(again || !lazy);
+            }
+            Err(GrammarError::Empty { .. }) => empty += 1,
+            Err(_) => {}
+        }
+    }
+    assert!(read_count + empty > ALL * 3 / 4, "{read_count} of {ALL} are read");
+    assert!(changed > ALL / 4, "{changed} of {ALL} are changed");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(CASES))]
+
+    #[test]
+    fn lazy_terminals_take_their_ends_away(random in lazy::grammar()) {
+        if let Err(error) = compare(&random) {
+            prop_assert!(false, "{}\n{}", error, random);
+        }
+    }
+}
+
+/// What cannot be told exactly is refused with its place, and never called enforced.
+#[test]
+fn refusals_name_their_place() {
+    let nested =
+        "start: tool* value\nhead[lazy]: /(?s:.*)<c>/\ntool: head \"1;\"\nvalue: \"[\" [value] \"]\"";
+    let alike = "start: A TEXT | B head \"1\"\nA: \"x\"|\"y\"\nB: \"x\"|\"z\"\nhead[lazy]: TEXT \"<c>\"\nTEXT: /(?s:.*)/";
+    for (text, place, names) in
+        [(nested, "line 2, column 1: ", "rule `value`"), (alike, "line 4, column 1: ", "`TEXT`")]
+    {
+        let error = read(text).unwrap_err().to_string();
+        assert!(
+            error.starts_with(place) && error.contains(names) && error.contains("not supported"),
+            "{error}"
+        );
+        let fates = explain(text, GrammarFormat::Lark, &GrammarLimits::default());
+        assert!(fates.iter().all(|fate| fate.fate == Fate::Rejected), "{fates:?}");
+    }
+    let limits = GrammarLimits { positions: 20, ..GrammarLimits::default() };
+    let error = Grammar::from_lark(&tool("/[0-9]+/"), &LarkOptions::default(), &limits).unwrap_err();
+    assert!(matches!(error, GrammarError::LazyTooCostly { limit: 20, .. }), "{error}");
+    let extended = "start: HEAD \"x\"\nHEAD[lazy]: /a+/\n%extend HEAD: \"b\"";
+    assert!(read(extended).unwrap_err().to_string().contains("`%extend` of a lazy terminal"));
+}
+
+/// Free text around calls of a tool with these arguments.
+fn tool(arguments: &str) -> String {
+    format!(
+        "start: tool* TEXT\nhead[lazy]: TEXT \"<call>\"\ntool: head {arguments} \"</call>\"\nTEXT: /(\\n|.)*/\n"
+    )
+}
+
+/// Where a lazy terminal has no rival, the grammar stays as it is written; else its rules are still those of the text.
+#[test]
+fn rules_are_explained_as_written() {
+    let alone = read("start: call \"=\" /[a-z]+/\ncall[lazy]: /(?s:.*)<f/").unwrap();
+    assert_eq!(alone.rules().map(|rule| alone.rule_name(rule)).collect::<Vec<_>>(), ["start", "call"]);
+    let fates = explain(&tool("/[0-9]+/"), GrammarFormat::Lark, &GrammarLimits::default());
+    let fates: Vec<(&str, Fate)> = fates.iter().map(|fate| (fate.construct.as_str(), fate.fate)).collect();
+    let expected = ["rule `start`", "rule `head`", "`lazy`", "rule `tool`", "terminal `TEXT`"];
+    assert_eq!(fates, expected.map(|construct| (construct, Fate::Enforced)));
+    // What is called in the middle of a tool is the rule itself.
+    let nested = read(&format!("{}value: \"[\" [value] \"]\"", tool("value"))).unwrap();
+    assert!(nested.rules().any(|rule| nested.rule_name(rule) == "value"));
+    assert!(nested.analysis().findings().is_empty());
+}
+
+/// What becomes of a text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    Accepted,
+    /// It may be gone on with, and may not end.
+    Incomplete,
+    /// At this byte.
+    Rejected(usize),
+    /// The grammar is.
+    Refused,
+}
+
+use Verdict::{Accepted, Incomplete, Refused, Rejected};
+
+/// Grammars and texts: the verdict here, and that of llguidance 1.9.1, asked byte by byte with a tokenizer of bytes. They differ where a
+/// terminal ends while a lazy one goes on, for its scanner takes the longest text; where a lazy terminal may be empty; and where
+/// something is refused here.
+#[test]
+fn verdicts_beside_those_of_llguidance() {
+    type Case = (&'static str, &'static [(&'static str, Verdict, Verdict)]);
+    #[rustfmt::skip]
+    let cases: &[Case] = &[
+        (
+            "start: (tool | LETTER)*\nhead[lazy]: /[a-z]*call/\ntool: head \"1\"\nLETTER: /[a-z]/",
+            &[
+                ("xy", Accepted, Incomplete),
+                ("xcall1", Accepted, Accepted),
+                ("xcallx", Rejected(5), Rejected(5)),
+                ("x", Accepted, Accepted),
+                ("call1x", Accepted, Accepted),
+                ("cal", Accepted, Incomplete),
+                ("call1cal", Accepted, Incomplete),
+            ],
+        ),
+        (
+            "start: say | use\nsay: \"t:\" TEXT\nuse: \"t:\" head \"1\"\nhead[lazy]: TEXT \"<c>\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("t:abc", Accepted, Accepted),
+                ("t:<c>1", Accepted, Accepted),
+                ("t:<c>x", Rejected(5), Rejected(5)),
+            ],
+        ),
+        (
+            "start: A TEXT | B head \"1\"\nA: \"x\"|\"y\"\nB: \"x\"|\"z\"\nhead[lazy]: TEXT \"<c>\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("xabc", Refused, Accepted),
+                ("yabc", Refused, Accepted),
+                ("y<c>z", Refused, Accepted),
+                ("x<c>1", Refused, Accepted),
+                ("x<c>z", Refused, Rejected(4)),
+                ("zabc", Refused, Incomplete),
+            ],
+        ),
+        (
+            "start: TEXT | \"Q:\" tool* TEXT\ntool: head \"1\"\nhead[lazy]: TEXT \"<c>\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("Q:<c>x", Accepted, Accepted),
+                ("Q:<c>1", Accepted, Accepted),
+            ],
+        ),
+        (
+            "start: (tool | plain)*\ntool: head \"1\"\nhead[lazy]: TEXT \"<c>\"\nTEXT: /(.|\\n)*/\nplain: \"#\" /[^\\n]*/ \"\\n\"",
+            &[
+                ("#abc\n", Accepted, Incomplete),
+                ("#<c>\n", Rejected(4), Rejected(4)),
+                ("#<c>1", Accepted, Accepted),
+                ("#abc\n#b\n", Accepted, Incomplete),
+            ],
+        ),
+        (
+            "start: head \"1\" | \"<c>\" \"2\"\nhead[lazy]: TEXT \"<c>\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("<c>1", Accepted, Accepted),
+                ("<c>2", Rejected(3), Rejected(3)),
+            ],
+        ),
+        (
+            "start: (a|b)* TEXT\na: ha \"1\"\nb: hb \"2\"\nha[lazy]: TEXT \"<a>\"\nhb[lazy]: TEXT \"<b>\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("<a>1", Accepted, Accepted),
+                ("<b>2", Accepted, Accepted),
+                ("<b>1", Rejected(3), Rejected(3)),
+                ("x<a>1y<b>2z", Accepted, Accepted),
+                ("<a><b>2", Rejected(3), Rejected(3)),
+            ],
+        ),
+        (
+            "start: (a|b)* TEXT\na: ha \"1\"\nb: hb \"2\"\nha[lazy]: TEXT \"<a>\"\nhb[lazy]: TEXT \"<a>\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("<a>1", Accepted, Accepted),
+                ("<a>2", Accepted, Accepted),
+                ("<a>3", Rejected(3), Rejected(3)),
+            ],
+        ),
+        (
+            "start: (a|b)* TEXT\na: ha \"1\"\nb: hb \"2\"\nha[lazy]: TEXT \"<a\"\nhb[lazy]: TEXT \"<ab\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("<a1", Accepted, Accepted),
+                ("<ab2", Rejected(2), Rejected(2)),
+                ("<ab", Rejected(2), Rejected(2)),
+                ("<a2", Rejected(2), Rejected(2)),
+            ],
+        ),
+        (
+            "start: head \"x\"\nhead[lazy]: /a*/",
+            &[
+                ("x", Accepted, Accepted),
+                ("ax", Rejected(0), Accepted),
+                ("a", Rejected(0), Incomplete),
+                ("", Incomplete, Incomplete),
+            ],
+        ),
+        (
+            "start: head \"x\" | B\nhead[lazy]: /a*/\nB: /b+x/",
+            &[
+                ("x", Accepted, Accepted),
+                ("ax", Rejected(0), Accepted),
+                ("bx", Accepted, Accepted),
+                ("", Incomplete, Incomplete),
+            ],
+        ),
+        (
+            "start: head TEXT\nhead[lazy]: /a*/\nTEXT: /b+/",
+            &[
+                ("b", Accepted, Accepted),
+                ("ab", Rejected(0), Accepted),
+                ("bb", Accepted, Accepted),
+                ("", Incomplete, Incomplete),
+            ],
+        ),
+        (
+            "start: d /[0-9]+/?\nd[lazy]: /[0-9]+/",
+            &[
+                ("1", Accepted, Accepted),
+                ("12", Accepted, Accepted),
+                ("", Incomplete, Incomplete),
+            ],
+        ),
+        (
+            "start: s \"z\"\ns[suffix=\"<end>\"]: /.*/",
+            &[
+                ("foo<end>z", Accepted, Accepted),
+                ("foo<end>bar<end>z", Rejected(8), Rejected(8)),
+                ("<end>z", Accepted, Accepted),
+                ("foo", Incomplete, Incomplete),
+            ],
+        ),
+        (
+            "start: s \"<end>\" \"z\"\ns[stop=\"<end>\"]: /.*/",
+            &[
+                ("foo<end>z", Refused, Accepted),
+                ("foo<end>bar<end>z", Refused, Rejected(8)),
+                ("<end>z", Refused, Accepted),
+                ("foo", Refused, Incomplete),
+            ],
+        ),
+        (
+            "start: s \"b\"\ns[stop=\"<end>\"]: /.*/",
+            &[
+                ("foo<end>b", Refused, Accepted),
+                ("foob", Refused, Incomplete),
+                ("foo<end>", Refused, Incomplete),
+            ],
+        ),
+        (
+            "start: s\ns[stop=\"\"]: /[a-z]*/",
+            &[
+                ("foo", Refused, Accepted),
+                ("", Refused, Accepted),
+                ("A", Refused, Rejected(0)),
+            ],
+        ),
+        (
+            "start: s \"A\"\ns[stop=\"\"]: /[a-z]*/",
+            &[
+                ("foo", Refused, Incomplete),
+                ("fooA", Refused, Accepted),
+                ("A", Refused, Accepted),
+            ],
+        ),
+        (
+            "start: s\ns[stop=\"<end>\"]: /.*/",
+            &[
+                ("foo", Refused, Incomplete),
+                ("foo<end>", Refused, Accepted),
+                ("foo<end>x", Refused, Rejected(8)),
+            ],
+        ),
+        (
+            "start: s\ns[suffix=\"<end>\"]: /.*/",
+            &[
+                ("foo", Incomplete, Incomplete),
+                ("foo<end>", Accepted, Accepted),
+                ("foo<end>x", Rejected(8), Rejected(8)),
+            ],
+        ),
+        (
+            "start: s \"z\"\ns[suffix=/[.!]+/]: /[a-z.]*/",
+            &[
+                ("foo.z", Accepted, Accepted),
+                ("foo!z", Accepted, Accepted),
+                ("foo..z", Rejected(4), Rejected(4)),
+                (".z", Accepted, Accepted),
+            ],
+        ),
+        (
+            "start: s \"z\"\ns[max_tokens=3]: /[a-z]*/",
+            &[
+                ("z", Refused, Accepted),
+                ("az", Refused, Incomplete),
+                ("aaz", Refused, Incomplete),
+                ("aaaz", Refused, Accepted),
+                ("aaaaz", Refused, Rejected(3)),
+                ("aaaa", Refused, Rejected(3)),
+            ],
+        ),
+        (
+            "start: tool* tail\ntail: TEXT\nhead[lazy]: TEXT \"<call>\"\ntool: head /[0-9]+/ \"</call>\"\nTEXT: /(\\n|.)*/",
+            &[
+                ("<call>x</call>", Rejected(6), Rejected(6)),
+                ("<call>1</call>", Accepted, Accepted),
+                ("abc", Accepted, Accepted),
+                ("<cal", Accepted, Accepted),
+                ("a<call>12</call>b<call>3", Incomplete, Incomplete),
+                ("a<call>12</call>b<call>3</call>", Accepted, Accepted),
+                ("", Accepted, Accepted),
+                ("<call>", Incomplete, Incomplete),
+            ],
+        ),
+        (
+            "start: (tool | TEXT)*\nhead[lazy]: TEXT0 \"<call>\"\ntool: head /[0-9]+/ \"</call>\"\nTEXT: /(\\n|.)+/\nTEXT0: /(\\n|.)*/",
+            &[
+                ("<call>x</call>", Rejected(6), Rejected(6)),
+                ("<call>1</call>", Accepted, Accepted),
+                ("abc", Accepted, Accepted),
+                ("<cal", Accepted, Accepted),
+                ("a<call>12</call>b<call>3", Incomplete, Incomplete),
+                ("a<call>12</call>b<call>3</call>", Accepted, Accepted),
+                ("a<call>12</call>b<call>3</call>x", Accepted, Accepted),
+                ("a<call>x", Rejected(7), Rejected(7)),
+            ],
+        ),
+        (
+            "start: tool* TEXT\nhead[lazy]: TEXT (\"<call1>\"|\"<call2>\")\ntool: head /[0-9]+/ \"</call>\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("<call1>7</call>", Accepted, Accepted),
+                ("x<call2>7</call>y", Accepted, Accepted),
+                ("<call1>x", Rejected(7), Rejected(7)),
+                ("<call2>", Incomplete, Incomplete),
+                ("a<call3>", Accepted, Accepted),
+            ],
+        ),
+        (
+            "start: ( f_foo | f_bar )* f_end\nf_end: TEXT\nf_foo_hd[lazy]: TEXT \"<function\"\nf_foo: f_foo_hd \"=foo>\" /\\{\\}/ \"</function>\"\nf_bar_hd[lazy]: TEXT \"<function\"\nf_bar: f_bar_hd \"=bar>\" /[0-9]+/ \"</function>\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("<function=foo>{}</function>", Accepted, Accepted),
+                ("hi <function=bar>12</function> ok", Accepted, Accepted),
+                ("<function=baz>", Rejected(12), Rejected(12)),
+                ("<function=foo>12", Rejected(14), Rejected(14)),
+                ("<functio", Accepted, Accepted),
+                ("", Accepted, Accepted),
+            ],
+        ),
+        (
+            "start: tool+ TEXT\nhead[lazy]: TEXT \"<c>\"\ntool: head \"1;\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("abc", Incomplete, Incomplete),
+                ("<c>1;", Accepted, Accepted),
+                ("<c>1;x", Accepted, Accepted),
+                ("<c>2", Rejected(3), Rejected(3)),
+            ],
+        ),
+        (
+            "start: tool*\nhead[lazy]: TEXT \"<c>\"\ntool: head \"1;\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("", Accepted, Accepted),
+                ("a<c>1;", Accepted, Accepted),
+                ("a<c>1;x", Incomplete, Incomplete),
+                ("a", Incomplete, Incomplete),
+            ],
+        ),
+        (
+            "start: tool* TEXT\nhead[suffix=\"<c>\"]: TEXT\ntool: head \"1;\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("abc", Accepted, Accepted),
+                ("<c>1;", Accepted, Accepted),
+                ("<c>1;x", Accepted, Accepted),
+                ("<c>2", Rejected(3), Rejected(3)),
+                ("a<c><c>1;", Rejected(4), Rejected(4)),
+            ],
+        ),
+        (
+            "start: think answer\nthink[suffix=\"</think>\"]: /(.|\\n)*/\nanswer: \"yes\" | \"no\"",
+            &[
+                ("hm</think>yes", Accepted, Accepted),
+                ("</think>no", Accepted, Accepted),
+                ("a</think>b</think>yes", Rejected(9), Rejected(9)),
+                ("hm", Incomplete, Incomplete),
+            ],
+        ),
+        (
+            "start: \"x\" tail | tool* tail\ntail: TEXT\nhead[lazy]: TEXT \"<c>\"\ntool: head \"1;\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("x<c>1;", Accepted, Accepted),
+                ("x<c>z", Rejected(4), Rejected(4)),
+                ("y<c>z", Rejected(4), Rejected(4)),
+                ("y<c>1;", Accepted, Accepted),
+                ("xy", Accepted, Accepted),
+            ],
+        ),
+        (
+            "start: head \"1;\" start | TEXT\nhead[lazy]: TEXT \"<c>\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("a<c>1;b<c>1;c", Accepted, Accepted),
+                ("a<c>1;b<c>2", Rejected(10), Rejected(10)),
+                ("abc", Accepted, Accepted),
+            ],
+        ),
+        (
+            "start: list TEXT\nlist: (list tool)?\nhead[lazy]: TEXT \"<c>\"\ntool: head \"1;\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("a<c>1;b<c>1;c", Accepted, Accepted),
+                ("a<c>1;b<c>2", Rejected(10), Rejected(10)),
+                ("abc", Accepted, Accepted),
+            ],
+        ),
+        (
+            "start: \"Q:\" body\nbody: (head \"1;\")* TEXT\nhead[lazy]: TEXT \"<c>\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("Q:abc", Accepted, Accepted),
+                ("Q:a<c>1;", Accepted, Accepted),
+                ("Q:a<c>x", Rejected(6), Rejected(6)),
+                ("R", Rejected(0), Rejected(0)),
+            ],
+        ),
+        (
+            "start: (COMMENT | CODE)*\nCOMMENT: /#[^\\n]*\\n/\nCODE: /[a-z]/",
+            &[
+                ("#ab\na", Accepted, Accepted),
+                ("a#\n", Accepted, Accepted),
+                ("#a", Incomplete, Incomplete),
+            ],
+        ),
+        (
+            "start: (comment | CODE)*\ncomment[lazy]: /\\/\\*(.|\\n)*\\*\\//\nCODE: /[a-z*\\/]/",
+            &[
+                ("/*a*/b", Accepted, Accepted),
+                ("/*a", Accepted, Incomplete),
+                ("a/*b*/*/", Accepted, Accepted),
+                ("/**/", Accepted, Accepted),
+                ("//", Accepted, Accepted),
+            ],
+        ),
+        (
+            "start: (str | \",\" | WS)*\nstr[lazy]: /\"[^\\n]*\"/\nWS: / /",
+            &[
+                ("\"a\",\"b\"", Accepted, Accepted),
+                ("\"a\"b\"", Rejected(3), Rejected(3)),
+                ("\"a\" \"b\"", Accepted, Accepted),
+                ("\"a", Incomplete, Incomplete),
+            ],
+        ),
+        (
+            "start: (d | NUM) \"x\"\nd[lazy]: /[0-9]+/\nNUM: /[0-9]+/",
+            &[
+                ("1x", Accepted, Accepted),
+                ("12x", Rejected(1), Rejected(1)),
+                ("x", Rejected(0), Rejected(0)),
+            ],
+        ),
+        (
+            "start: (k | \"abc\") \"x\"\nk[lazy]: /ab?/",
+            &[
+                ("ax", Accepted, Accepted),
+                ("abx", Rejected(1), Rejected(1)),
+                ("abcx", Rejected(1), Rejected(1)),
+            ],
+        ),
+        (
+            "start: (k | \"acc\") \"x\"\nk[lazy]: /ab/",
+            &[
+                ("abx", Accepted, Accepted),
+                ("accx", Accepted, Accepted),
+                ("ax", Rejected(1), Rejected(1)),
+            ],
+        ),
+        (
+            "start: (p \"1\" | q \"2\")\np[lazy]: /a+b/\nq[lazy]: /a+bb/",
+            &[
+                ("ab1", Accepted, Accepted),
+                ("abb2", Rejected(2), Rejected(2)),
+                ("aab1", Accepted, Accepted),
+                ("abb1", Rejected(2), Rejected(2)),
+            ],
+        ),
+        (
+            "start: (p \"1\" | q \"2\")\np[lazy]: /a+b/\nq[lazy]: /[ab]+b/",
+            &[
+                ("ab1", Accepted, Accepted),
+                ("ab2", Accepted, Accepted),
+                ("aab2", Accepted, Accepted),
+                ("bb2", Accepted, Accepted),
+                ("bb1", Rejected(2), Rejected(2)),
+            ],
+        ),
+        (
+            "start: p TEXT\np[lazy]: TEXT \";\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("a;b", Accepted, Accepted),
+                ("a;b;c", Accepted, Accepted),
+                (";", Accepted, Accepted),
+                ("a", Incomplete, Incomplete),
+            ],
+        ),
+        (
+            "start: [head] TEXT\nhead[lazy]: TEXT \";\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("a;b", Accepted, Accepted),
+                ("abc", Accepted, Accepted),
+                ("", Accepted, Accepted),
+            ],
+        ),
+        (
+            "start: [head] /[0-9]*/\nhead[lazy]: TEXT \";\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("a;1", Accepted, Accepted),
+                ("12", Accepted, Accepted),
+                ("12;3", Accepted, Accepted),
+                ("a", Incomplete, Incomplete),
+                ("a;b", Rejected(2), Rejected(2)),
+            ],
+        ),
+        (
+            "start: tool* TEXT\nhead[lazy]: TEXT \"<c>\"\ntool: head NUM \";\"\nNUM: /[0-9]+/\n%ignore / +/\nTEXT: /(.|\\n)*/",
+            &[
+                ("a <c> 1 ;", Accepted, Accepted),
+                ("<c>1;b", Accepted, Accepted),
+                (" <c> x", Rejected(5), Rejected(5)),
+                ("a b", Accepted, Accepted),
+            ],
+        ),
+        (
+            "start: item*\nitem: head \"(\" item* \")\"\nhead[lazy]: /[a-z]*:/",
+            &[
+                ("a:()", Accepted, Accepted),
+                ("a:(b:())", Accepted, Accepted),
+                ("a:(b:()c:())", Accepted, Accepted),
+                ("a", Incomplete, Incomplete),
+                ("a:(", Incomplete, Incomplete),
+            ],
+        ),
+        (
+            "start: tool* TEXT\nhead[lazy]: TEXT \"→\"\ntool: head \"1;\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("é→1;", Accepted, Accepted),
+                ("é→2", Rejected(5), Rejected(5)),
+                ("é", Accepted, Accepted),
+            ],
+        ),
+        (
+            "start: line* TEXT\nline[suffix=/\\r?\\n/]: /[a-z]*/\nTEXT: /[0-9]*/",
+            &[
+                ("ab\ncd\n12", Accepted, Accepted),
+                ("12", Accepted, Accepted),
+                ("ab", Incomplete, Incomplete),
+                ("ab\n", Accepted, Accepted),
+            ],
+        ),
+        (
+            "start: (w | X)* \".\"\nw[lazy]: /[a-z]+/\nX: /[0-9]+/",
+            &[
+                ("ab12.", Accepted, Accepted),
+                ("1.", Accepted, Accepted),
+                ("a", Incomplete, Incomplete),
+            ],
+        ),
+        (
+            "start: (TEXT0 \"|\" | tool)*\nhead[lazy]: TEXT0 \"<c>\"\ntool: head \"1;\"\nTEXT0: /[^|]*/",
+            &[
+                ("ab|", Accepted, Accepted),
+                ("a<c>1;", Accepted, Accepted),
+                ("a<c>|", Rejected(4), Rejected(4)),
+                ("a|b<c>1;", Accepted, Accepted),
+                ("a|b", Incomplete, Incomplete),
+            ],
+        ),
+        (
+            "start: tool | answer\ntool: head /[0-9]+/\nanswer: /[^<]*/\nhead[lazy]: /(.|\\n)*<c>/",
+            &[
+                ("abc", Accepted, Accepted),
+                ("abc<c>1", Accepted, Accepted),
+                ("abc<c>x", Rejected(6), Rejected(6)),
+                ("abc<c", Incomplete, Incomplete),
+            ],
+        ),
+        (
+            "start: \"a\" p\np[lazy]: /b+/",
+            &[
+                ("ab", Accepted, Accepted),
+                ("abb", Rejected(2), Rejected(2)),
+                ("a", Incomplete, Incomplete),
+            ],
+        ),
+        (
+            "start: p \"!\" \np[suffix=\".\"]: /[a-z]+/",
+            &[
+                ("a.!", Accepted, Accepted),
+                ("ab.!", Accepted, Accepted),
+                (".!", Rejected(0), Rejected(0)),
+                ("a.b.!", Rejected(2), Rejected(2)),
+            ],
+        ),
+        (
+            "start: (head \"1\" | \"end\")\nhead[lazy]: /[a-z]*<c>/",
+            &[
+                ("end", Accepted, Accepted),
+                ("end<c>1", Accepted, Accepted),
+                ("x<c>1", Accepted, Accepted),
+                ("en", Incomplete, Incomplete),
+            ],
+        ),
+        (
+            "start: (A | B | tool)*\nA: /[a-m]+/\nB: /[n-z<>]+/\ntool: head \"1;\"\nhead[lazy]: /[a-z<>]*<c>/",
+            &[
+                ("abc", Accepted, Accepted),
+                ("anb", Accepted, Incomplete),
+                ("a<c>1;", Accepted, Accepted),
+                ("a<c>b", Rejected(4), Rejected(4)),
+                ("n<c>2", Rejected(4), Rejected(4)),
+            ],
+        ),
+        (
+            "start: tool* TEXT\nhead[lazy]: TEXT \"<c>\"\ntool: head value \";\"\nvalue: \"[\" [value (\",\" value)*] \"]\" | /[0-9]+/\nTEXT: /(.|\\n)*/",
+            &[
+                ("<c>[1,[2]];x", Accepted, Accepted),
+                ("<c>[1,2];<c>[];", Accepted, Accepted),
+                ("<c>[1,x", Rejected(6), Rejected(6)),
+                ("a<c>1;", Accepted, Accepted),
+                ("[1]", Accepted, Accepted),
+            ],
+        ),
+        (
+            "start: tool* TEXT\nhead[lazy]: TEXT \"<c>\"\ntool: head \"{\" NUM (\",\" NUM)* \"}\"\nNUM: /[0-9]+/\nTEXT: /(.|\\n)*/\n%ignore /[ \\n]+/",
+            &[
+                ("<c> { 1 , 2 }\n hi", Accepted, Accepted),
+                ("<c>{1}<c>x", Rejected(9), Rejected(9)),
+                (" <c>{1}", Accepted, Accepted),
+            ],
+        ),
+        (
+            "start: tool* value\nhead[lazy]: TEXT \"<c>\"\ntool: head \"1;\"\nvalue: \"[\" [value] \"]\"\nTEXT: /(.|\\n)*/",
+            &[
+                ("[]", Refused, Incomplete),
+                ("[<c>1;[]", Refused, Incomplete),
+            ],
+        ),
+        (
+            "start: (head \"1;\" | /[a-z]/ | \" \")*\nhead[lazy]: /[a-z ]*<c>/",
+            &[
+                ("ab c", Accepted, Incomplete),
+                ("ab<c>1;", Accepted, Accepted),
+                ("ab <c>x", Rejected(6), Rejected(6)),
+            ],
+        ),
+    ];
+    let mut differences = 0;
+    for (text, verdicts) in cases {
+        let grammar = read(text);
+        for (input, expected, theirs) in *verdicts {
+            let found = match &grammar {
+                Err(GrammarError::Syntax(_)) => Refused,
+                Err(error) => panic!("{text}: {error}"),
+                Ok(grammar) => {
+                    let oracle = Oracle::new(grammar, &Alphabet::all());
+                    let input = bytes(input);
+                    match oracle.viable_len(&input) {
+                        len if len < input.len() => Rejected(len),
+                        _ if oracle.accepts(&input) => Accepted,
+                        _ => Incomplete,
+                    }
+                }
+            };
+            assert_eq!(found, *expected, "{text}\n{input:?}");
+            differences += usize::from(expected != theirs);
+        }
+    }
+    assert_eq!((cases.len(), differences), (60, 42));
+}

@@ -1,0 +1,21 @@
+//! One program for the tests of this crate, so that they are linked once. Tests that count their heap, and those with a harness of
+//! their own, are programs of their own beside this folder.
+
+mod ambiguous;
+mod analysis;
+mod bad_grammars;
+mod common;
+mod contexts;
+mod corpus;
+mod deep;
+mod distinct;
+mod end_tokens;
+mod formats;
+mod lazy;
+mod membership;
+mod munch;
+mod oracle_itself;
+mod random;
+mod touching;
+mod w3c;
+mod work;

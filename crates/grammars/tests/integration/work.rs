@@ -1,0 +1,246 @@
+//! How much work masks take, in counts that are the same on every machine: bounds that a change must not pass unnoticed.
+
+use std::sync::Arc;
+
+use unskew_automata::Dfa;
+use unskew_core::{Constraint, TokenMask};
+use unskew_grammars::{
+    Grammar, GrammarConstraint, GrammarLimits, GrammarScratch, GrammarState, GrammarStats, LarkOptions,
+    TreeLibrary,
+};
+use unskew_vocab::Tokenizer;
+
+use crate::common::{
+    JSON,
+    vocabularies::{Subject, tiny},
+};
+
+fn constraint(lark: &str, subject: &Subject) -> GrammarConstraint {
+    let limits = GrammarLimits::default();
+    let grammar = Grammar::from_lark(lark, &LarkOptions::default(), &limits).unwrap();
+    GrammarConstraint::new(&grammar, subject.vocabulary.clone(), subject.trie.clone(), &limits).unwrap()
+}
+
+/// One sequence, and what each step of it costs.
+struct Sequence<'a> {
+    constraint: &'a GrammarConstraint,
+    tokenizer: Tokenizer,
+    scratch: GrammarScratch,
+    state: GrammarState,
+    mask: TokenMask,
+}
+
+impl<'a> Sequence<'a> {
+    fn new(constraint: &'a GrammarConstraint) -> Self {
+        let tokenizer = Tokenizer::from_bytes(unskew_tiny_model::TOKENIZER_JSON.as_bytes()).unwrap();
+        let mask = TokenMask::new(constraint.vocab_len());
+        Self { constraint, tokenizer, scratch: constraint.scratch(), state: constraint.start(), mask }
+    }
+
+    /// What the mask here costs.
+    fn mask(&mut self) -> GrammarStats {
+        let before = self.scratch.stats();
+        self.constraint.fill_mask(&mut self.scratch, &self.state, self.mask.as_mut());
+        since(before, self.scratch.stats())
+    }
+
+    /// Appends `text`, and answers the greatest cost of a mask on the way, the one at the end included.
+    fn read(&mut self, text: &str) -> GrammarStats {
+        let mut most = self.mask();
+        for token in self.tokenizer.encode(text, false).unwrap() {
+            self.constraint.advance(&mut self.scratch, &mut self.state, token).unwrap();
+            let cost = self.mask();
+            most.reads = most.reads.max(cost.reads);
+            most.steps = most.steps.max(cost.steps);
+            most.readings = most.readings.max(cost.readings);
+            most.walks = most.walks.max(cost.walks);
+        }
+        most
+    }
+}
+
+fn since(before: GrammarStats, after: GrammarStats) -> GrammarStats {
+    let mut since = after;
+    since.made -= before.made;
+    since.walks -= before.walks;
+    since.reads -= before.reads;
+    since.steps -= before.steps;
+    since.readings -= before.readings;
+    since
+}
+
+/// Precedence by levels, blocks in blocks, and names beside keywords.
+const CODE: &str = r#"
+start: statement+
+statement: "if" "(" expression ")" block | "return" expression ";" | NAME "=" expression ";"
+block: "{" statement* "}"
+expression: sum ("<" sum)*
+sum: product (("+" | "-") product)*
+product: unary (("*" | "/") unary)*
+unary: "-" unary | call
+call: NAME | NUMBER | NAME "(" [expression ("," expression)*] ")" | "(" expression ")"
+NAME: /[a-z_][a-z0-9_]*/
+NUMBER: /[0-9]+/
+WS: /[ \n]+/
+%ignore WS
+"#;
+
+/// No more than these counts.
+#[track_caller]
+fn assert_within(cost: GrammarStats, [walks, reads, steps, readings]: [u64; 4]) {
+    let within =
+        cost.walks <= walks && cost.reads <= reads && cost.steps <= steps && cost.readings <= readings;
+    assert!(within, "{cost:?}");
+}
+
+#[test]
+fn masks_of_json_take_bounded_work() {
+    let subject = tiny();
+    let json = constraint(JSON, &subject);
+    let mut sequence = Sequence::new(&json);
+    for text in ["", "{", "\"name", "\": ", "[1, 2.5", "e3, ", "{\"a\": null", "}", "]}"] {
+        assert_within(sequence.read(text), [1, 700, 80, 80]);
+    }
+}
+
+#[test]
+fn a_deeper_level_costs_what_the_one_above_did() {
+    let subject = tiny();
+    for (grammar, level, most) in [
+        (JSON, "[{\"a\": ", [1, 700, 80, 80]),
+        // Where nearly all tokens lead on, the walk asks for every symbol of ASCII where it leads: a few hundred reads, which
+        // a vocabulary of two thousand tokens does not give back.
+        (CODE, "if (a < f(1)) {", [1, 1_800, 250, 400]),
+        (CODE, "x = f(a + (", [1, 1_800, 250, 400]),
+    ] {
+        let constraint = constraint(grammar, &subject);
+        let mut sequence = Sequence::new(&constraint);
+        sequence.read(level);
+        let second = sequence.read(if level.starts_with('x') { "f(a + (" } else { level });
+        for _ in 0..40 {
+            let deeper = sequence.read(if level.starts_with('x') { "f(a + (" } else { level });
+            assert_within(deeper, [1, second.reads, second.steps, second.readings]);
+        }
+        assert_within(second, most);
+    }
+}
+
+#[test]
+fn what_was_seen_before_takes_no_walk() {
+    let subject = tiny();
+    for (grammar, begin, again) in [
+        (JSON, "[", "{\"a\": [1, true]}, "),
+        (CODE, "", "if (a < f(1)) { x = -b * (c + 2); }\n"),
+        // Recursion on the left and on the right.
+        ("start: list\nlist: list \",\" NAME | NAME\nNAME: /[a-z]+/", "a", ",abc"),
+        ("start: NAME (\",\" start)?\nNAME: /[a-z]+/", "a", ",abc"),
+    ] {
+        let constraint = constraint(grammar, &subject);
+        let mut sequence = Sequence::new(&constraint);
+        sequence.read(begin);
+        sequence.read(again);
+        sequence.read(again);
+        for _ in 0..20 {
+            assert_within(sequence.read(again), [0, 0, 0, 0]);
+        }
+    }
+}
+
+/// Names beside names, a number before a full stop, and comments beside a division: where one ends depends on where it is cut.
+const FLOWING: &str = r#"
+start: (declaration ";")+
+declaration: "struct" NAME NAME ("=" quotient)?
+quotient: operand ("/" operand)*
+operand: NAME+ | NUMBER ["." NAME]
+NAME: /[a-z_][a-z0-9_]*/
+NUMBER: /[0-9]+(\.[0-9]+)?/
+WS: /[ \n]+/
+COMMENT: /\/\/[^\n]*\n/
+%ignore WS
+%ignore COMMENT
+"#;
+
+#[test]
+fn terminals_that_flow_into_each_other_are_read_without_places() {
+    let subject = tiny();
+    let library = TreeLibrary::new(subject.vocabulary.clone(), subject.trie.clone(), 64 << 20);
+    let limits = GrammarLimits::default();
+    let grammar = Grammar::from_lark(FLOWING, &LarkOptions::default(), &limits).unwrap();
+    let constraint = GrammarConstraint::with_library(&grammar, &Arc::new(library), &limits).unwrap();
+    let mut sequence = Sequence::new(&constraint);
+    for text in ["struct", " node", " next", " = 4.2 / ", "1.a // b", "\n / a b_1c ", ";\n", "struct"] {
+        assert_within(sequence.read(text), [0, 0, 40, 40]);
+    }
+}
+
+#[test]
+fn ten_times_the_rules_take_at_most_twelve_times_the_work() {
+    let subject = tiny();
+    let grammar = |rules: usize| {
+        let mut text = "start: item+\nNAME: /[a-z]+/\n".to_owned();
+        let items: Vec<String> = (0..rules).map(|rule| format!("item{rule}")).collect();
+        text += &format!("item: {}\n", items.join(" | "));
+        for rule in 0..rules {
+            let next = (rule * 7 + 1) % rules;
+            text += &format!("item{rule}: \"key{rule}\" \"(\" [item{next} (\",\" NAME)*] \")\" \";\"\n");
+        }
+        text
+    };
+    let cost = |rules: usize| Sequence::new(&constraint(&grammar(rules), &subject)).mask();
+    let (few, many) = (cost(50), cost(500));
+    assert!(few.steps > 0);
+    assert_within(many, [1, 12 * few.reads, 12 * few.steps, 12 * few.readings]);
+}
+
+/// At most so many texts of `pattern` that may not come twice, each with `behind` after it.
+fn unique(pattern: &str, behind: &str, most: u32, subject: &Subject) -> GrammarConstraint {
+    let limits = GrammarLimits::default();
+    let mut builder = Grammar::builder(&limits);
+    let dfa = Arc::new(Dfa::from_pattern(pattern, &limits.regex).unwrap());
+    let item = builder.distinct("item", &dfa, [""; 0], Some(most)).unwrap();
+    let behind = builder.literal(behind);
+    let item = builder.sequence([item, behind]);
+    let body = builder.repeat(item, 0, Some(most));
+    let list = builder.rule("list");
+    builder.define(list, body);
+    builder.scope(list);
+    let grammar = builder.build(list).unwrap();
+    let library = TreeLibrary::new(subject.vocabulary.clone(), subject.trie.clone(), 64 << 20);
+    GrammarConstraint::with_library(&grammar, &Arc::new(library), &limits).unwrap()
+}
+
+/// The thousandth text costs what the tenth does: a mask looks at the used texts that tokens come to, and not at all of them.
+#[test]
+fn texts_that_were_used_cost_no_more_as_they_become_many() {
+    const STRING: &str = "\"[^\"\\x00-\\x1f]*\"";
+    let subject = tiny();
+    let all = |count: usize, text: &str| -> Vec<String> {
+        (0..count).map(|index| format!("\"{text}{index:04}\"")).collect()
+    };
+    let long = "the same beginning of all names, ".repeat(3);
+    let enumerated = all(1_000, "value ").join("|");
+    let digits: Vec<String> = (0..1_000).map(|index| index.to_string()).collect();
+    for (name, pattern, behind, texts, most) in [
+        ("names", STRING, ":0,", all(6_000, "key_"), [20, 80]),
+        ("names with a common beginning", STRING, ":0,", all(500, &long), [20, 80]),
+        ("strings", STRING, ",", all(3_000, "item "), [20, 80]),
+        ("enumerated strings", &enumerated, ",", all(1_000, "value "), [200, 400]),
+        ("integers", "0|[1-9][0-9]*", ",", digits.clone(), [300, 400]),
+        ("enumerated integers", &digits.join("|"), ",", digits, [6_000, 6_000]),
+    ] {
+        let constraint = unique(pattern, behind, u32::try_from(texts.len()).unwrap(), &subject);
+        let mut sequence = Sequence::new(&constraint);
+        let (mut looks, mut steps) = (0, 0);
+        for text in &texts {
+            for token in sequence.tokenizer.encode(&format!("{text}{behind}"), false).unwrap() {
+                let before = sequence.scratch.stats();
+                sequence.mask();
+                constraint.advance(&mut sequence.scratch, &mut sequence.state, token).unwrap();
+                let after = sequence.scratch.stats();
+                looks = looks.max(after.used_texts - before.used_texts);
+                steps = steps.max(after.steps - before.steps);
+            }
+        }
+        assert!(looks <= most[0] && steps <= most[1], "{name}: {looks} looks and {steps} steps at a token");
+    }
+}

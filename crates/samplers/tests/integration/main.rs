@@ -1,0 +1,13 @@
+//! One program for the tests of this crate, so that they are linked once. Tests that count their heap, and those with a harness of
+//! their own, are programs of their own beside this folder.
+
+mod batches;
+mod canonical;
+mod distributions;
+mod elsewhere;
+mod extremes;
+mod long_rows;
+mod optimum;
+mod samplers;
+mod speculative;
+mod support;

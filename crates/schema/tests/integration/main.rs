@@ -1,0 +1,13 @@
+//! One program for the tests of this crate, so that they are linked once. Tests that count their heap, and those with a harness of
+//! their own, are programs of their own beside this folder.
+
+mod bounds;
+mod cancel;
+mod common;
+mod keywords;
+mod maskbench;
+mod metaschema;
+mod numbers;
+mod random;
+mod references;
+mod registry;

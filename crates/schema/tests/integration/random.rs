@@ -1,0 +1,193 @@
+//! Random schemas and instances: whatever compiles agrees with `jsonschema`.
+//!
+//! Members of the instances come in the order of their names, as do those of the schemas, so that order decides nothing but
+//! between declared members and others; an instance that is valid and refused must be one of those that differ in it alone.
+
+use crate::common::{Bytes, judged};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use unskew_schema::{MemberOrder, SchemaError, SchemaOptions, Whitespace};
+
+fn leaf() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        prop::sample::select(vec!["null", "boolean", "integer", "number", "string", "array", "object"])
+            .prop_map(|name| json!({"type": name})),
+        scalar().prop_map(|value| json!({"const": value})),
+        prop::collection::vec(scalar(), 1..4).prop_map(|values| json!({"enum": values})),
+        part().prop_map(|value| json!({"const": value})),
+        prop::collection::vec(prop_oneof![scalar(), part()], 1..4).prop_map(|values| json!({"enum": values})),
+        (-2i32..5).prop_map(|bound| json!({"minimum": bound})),
+        (-2i32..5).prop_map(|bound| json!({"exclusiveMaximum": f64::from(bound) / 2.0})),
+        (1i32..4).prop_map(|factor| json!({"multipleOf": factor})),
+        (0u32..3).prop_map(|length| json!({"minLength": length})),
+        (0u32..3).prop_map(|length| json!({"maxLength": length})),
+        prop::sample::select(vec!["a", "^b", "a$", "^(ab)*$", "é"])
+            .prop_map(|pattern| json!({"pattern": pattern})),
+        (0u32..3).prop_map(|count| json!({"minItems": count})),
+        (0u32..3).prop_map(|count| json!({"maxItems": count})),
+        (0u32..2).prop_map(|count| json!({"minProperties": count})),
+        (0u32..3).prop_map(|count| json!({"maxProperties": count})),
+        prop::sample::subsequence(vec!["a", "b"], 1..3).prop_map(|names| json!({"required": names})),
+        any::<bool>().prop_map(Value::from),
+    ]
+}
+
+fn scalar() -> impl Strategy<Value = Value> {
+    prop::sample::select(vec![
+        json!(null),
+        json!(true),
+        json!(0),
+        json!(1),
+        json!(2.5),
+        json!(-3),
+        json!(""),
+        json!("a"),
+        json!("bé"),
+        json!("ab"),
+    ])
+}
+
+fn schema() -> impl Strategy<Value = Value> {
+    leaf().prop_recursive(3, 12, 3, |inner| {
+        let one = inner.clone();
+        let list = prop::collection::vec(inner.clone(), 1..4);
+        let names = prop::collection::btree_map(prop::sample::select(vec!["a", "b", "ab"]), inner.clone(), 0..3);
+        prop_oneof![
+            list.clone().prop_map(|all| json!({"allOf": all})),
+            list.clone().prop_map(|all| json!({"anyOf": all})),
+            list.clone().prop_map(|all| json!({"oneOf": all})),
+            one.clone().prop_map(|not| json!({"not": not})),
+            (one.clone(), one.clone(), one.clone()).prop_map(|(a, b, c)| json!({"if": a, "then": b, "else": c})),
+            names.clone().prop_map(|names| json!({"properties": names})),
+            (names.clone(), one.clone()).prop_map(|(names, other)| json!({"properties": names, "additionalProperties": other})),
+            (names, one.clone()).prop_map(|(names, other)| json!({"type": "object", "properties": names, "patternProperties": {"^a": other}})),
+            one.clone().prop_map(|items| json!({"items": items})),
+            (list.clone(), one.clone()).prop_map(|(first, items)| json!({"prefixItems": first, "items": items})),
+            one.clone().prop_map(|names| json!({"propertyNames": names})),
+            (one.clone(), 0u32..3, prop::option::of(0u32..3)).prop_map(|(contains, min, max)| match max {
+                Some(max) => json!({"contains": contains, "minContains": min, "maxContains": max}),
+                None => json!({"contains": contains, "minContains": min}),
+            }),
+            one.clone().prop_map(|items| json!({"items": items, "uniqueItems": true})),
+            (list.clone(), one.clone()).prop_map(|(first, items)| {
+                json!({"prefixItems": first, "items": items, "uniqueItems": true})
+            }),
+            (one.clone(), one.clone(), 0u32..3).prop_map(|(items, contains, min)| {
+                json!({"type": "array", "items": items, "contains": contains, "minContains": min, "uniqueItems": true})
+            }),
+            prop::collection::vec(scalar(), 1..5).prop_map(|values| json!({"items": {"enum": values}, "uniqueItems": true})),
+            (list.clone(), keyword(), one.clone()).prop_map(|(all, keyword, rest)| json!({"anyOf": all, keyword: rest})),
+            (list.clone(), keyword(), one.clone()).prop_map(|(all, keyword, rest)| json!({"allOf": all, keyword: rest})),
+            (list.clone(), keyword(), one.clone()).prop_map(|(all, keyword, rest)| json!({"oneOf": all, keyword: rest})),
+            (one.clone(), one.clone(), keyword(), one.clone())
+                .prop_map(|(a, b, keyword, rest)| json!({"if": a, "then": b, keyword: rest})),
+            (list, one.clone()).prop_map(|(first, contains)| {
+                json!({"prefixItems": first, "contains": contains, "unevaluatedItems": false})
+            }),
+            (one.clone(), one.clone()).prop_map(|(part, rest)| {
+                json!({"dependentSchemas": {"a": part}, "properties": {"a": true}, "unevaluatedProperties": rest})
+            }),
+            (one.clone(), prop::collection::btree_map(prop::sample::select(vec!["a", "b"]), one, 0..3))
+                .prop_map(|(not, names)| json!({"not": {"properties": names, "additionalProperties": not}})),
+        ]
+    })
+}
+
+fn keyword() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["unevaluatedProperties", "unevaluatedItems"])
+}
+
+/// A value with parts, as `const` and `enum` may have.
+fn part() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        prop::collection::vec(scalar(), 0..3).prop_map(Value::from),
+        prop::collection::btree_map(prop::sample::select(vec!["a", "b"]), scalar(), 0..3)
+            .prop_map(|members| json!(members)),
+    ]
+}
+
+fn instance() -> impl Strategy<Value = Value> {
+    scalar().prop_recursive(2, 8, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(prop::sample::select(vec!["a", "ab", "b", "c"]), inner, 0..4)
+                .prop_map(|members| Value::Object(
+                    members.into_iter().map(|(name, value)| (name.into(), value)).collect()
+                )),
+        ]
+    })
+}
+
+/// All orders of the members of all objects.
+fn orders(value: &Value) -> Vec<String> {
+    let joined = |parts: Vec<Vec<String>>| {
+        parts.into_iter().fold(vec![vec![]], |all: Vec<Vec<String>>, part| {
+            let longer = |one: &Vec<String>| {
+                let one = one.clone();
+                part.iter().map(move |next| [one.clone(), vec![next.clone()]].concat()).collect::<Vec<_>>()
+            };
+            all.iter().flat_map(longer).collect()
+        })
+    };
+    match value {
+        Value::Array(items) => {
+            let all = joined(items.iter().map(orders).collect());
+            all.into_iter().map(|items| format!("[{}]", items.join(","))).collect()
+        }
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| {
+                orders(value).into_iter().map(|value| format!("{}:{value}", json!(name))).collect()
+            };
+            let mut texts = vec![];
+            for mut members in joined(members.iter().map(member).collect()) {
+                permute(&mut members, 0, &mut texts);
+            }
+            texts
+        }
+        value => vec![value.to_string()],
+    }
+}
+
+fn permute(members: &mut Vec<String>, from: usize, texts: &mut Vec<String>) {
+    if from >= members.len() {
+        texts.push(format!("{{{}}}", members.join(",")));
+    }
+    for index in from..members.len() {
+        members.swap(from, index);
+        permute(members, from + 1, texts);
+        members.swap(from, index);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("UNSKEW_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(400),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn what_compiles_agrees_with_the_judge(schema in schema(), instances in prop::collection::vec(instance(), 12)) {
+        let schema = schema.to_string();
+        let compiled = match Bytes::new().compile(&schema, Whitespace::Compact) {
+            Ok(compiled) => compiled,
+            Err(SchemaError::Unsupported { .. } | SchemaError::Limit { .. }) => return Ok(()),
+            Err(error) => return Err(TestCaseError::fail(format!("{schema}: {error}"))),
+        };
+        let mut options = SchemaOptions::default();
+        (options.whitespace, options.order) = (Whitespace::Compact, MemberOrder::Any);
+        let any = Bytes::new().compile_with(&schema, &options).ok();
+        for instance in instances {
+            let valid = judged(&schema, &instance.to_string()).unwrap();
+            let orders = orders(&instance);
+            // Valid values have an order that is an output; of others none is.
+            let accepted = orders.iter().filter(|order| compiled.accepts(order)).count();
+            prop_assert_eq!(accepted > 0, valid, "{} {} {}", schema, instance, accepted);
+            if let Some(any) = &any {
+                let accepted = orders.iter().filter(|order| any.accepts(order)).count();
+                let expected = if valid { orders.len() } else { 0 };
+                prop_assert_eq!(accepted, expected, "in any order: {} {}", schema, instance);
+            }
+        }
+    }
+}

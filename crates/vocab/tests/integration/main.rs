@@ -1,0 +1,9 @@
+//! One program for the tests of this crate, so that they are linked once. Tests that count their heap, and those with a harness of
+//! their own, are programs of their own beside this folder.
+
+mod built;
+mod common;
+mod errors;
+mod files;
+mod mutations;
+mod rank_file;
