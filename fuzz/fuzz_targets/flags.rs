@@ -49,7 +49,7 @@ const VALUES: [&str; 20] = [
     "restart",
     "\u{202e}",
 ];
-const OPTIONS: [&str; 12] = [
+const OPTIONS: [&str; 13] = [
     "regex",
     "choices",
     "grammar",
@@ -126,8 +126,14 @@ fn spec(text: &str) -> Option<Spec> {
 
 fuzz_target!(|case: Case<'_>| {
     let (name, parameters, options, temperature, max_tokens) = match case {
-        Case::Method(text) => return _ = method(text),
-        Case::Spec(text) => return _ = spec(text),
+        Case::Method(text) => {
+            method(text);
+            return;
+        }
+        Case::Spec(text) => {
+            spec(text);
+            return;
+        }
         Case::Known { method, parameters, options, temperature, max_tokens } => {
             (method, parameters, options, temperature, max_tokens)
         }

@@ -66,7 +66,7 @@ fuzz_target!(|case: Case| {
     let limits =
         Limits { dfa_states: 5_000, dfa_steps: 5_000_000, lazy_bytes: 16 << 20, ..Limits::default() };
     let constraint = match regex(&pattern, Arc::clone(vocabulary), Arc::clone(trie), &limits) {
-        Ok(constraint) => constraint,
+        Ok(constraint) => constraint.into_any(),
         Err(error) => return assert!(!error.to_string().contains('\n'), "{error}"),
     };
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());

@@ -1,12 +1,8 @@
 //! Sequences under a constraint: `unskew.Matcher`, and the calls for many of them.
 //!
-//! A mask is made in a buffer of the thread, without the interpreter lock, and copied into the caller's memory with it. Two threads may fill
-//! one matcher at once. A change of a matcher while another thread reads it is Python's `RuntimeError`.
+//! A mask is made without the interpreter lock, in an array of numpy where it is one. Two threads may fill one matcher at once. A change of a matcher while another thread reads it is Python's `RuntimeError`.
 
-use std::{
-    cell::RefCell,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::{prelude::*, types::PyBytes};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -28,30 +24,8 @@ const MANY_ROWS: usize = 16;
 /// The most threads that a caller may ask for.
 const MAX_THREADS: usize = 256;
 
-/// The most words of a buffer that a thread keeps: 64 MiB.
-const KEPT_WORDS: usize = 16 << 20;
-
 /// The most forced tokens that are listed where nothing else is said.
 const FORCED: usize = 1024;
-
-thread_local! {
-    /// Where masks are made.
-    static WORDS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Calls `with` with the buffer of this thread.
-fn with_words<T>(len: usize, with: impl FnOnce(&mut [u32]) -> T) -> T {
-    // It is taken out, since Python may run other code on this thread meanwhile.
-    let mut words = WORDS.take();
-    if words.len() < len {
-        words.resize(len, 0);
-    }
-    let answer = with(&mut words[..len]);
-    words.truncate(KEPT_WORDS);
-    words.shrink_to(KEPT_WORDS);
-    WORDS.set(words);
-    answer
-}
 
 /// One sequence of tokens under a constraint.
 #[pyclass(module = "unskew")]
@@ -74,11 +48,12 @@ impl Matcher {
     /// Writes the mask of the next token into a row of `mask`.
     #[pyo3(signature = (mask, row=0))]
     fn fill(&self, py: Python<'_>, mask: &Bound<'_, PyAny>, row: usize) -> PyResult<()> {
-        let masks = Masks::new(mask, self.matcher.mask_words())?;
+        let mut masks = Masks::new(mask, self.matcher.mask_words())?;
         masks.check(row)?;
-        with_words(masks.words(), |words| {
-            py.detach(|| self.matcher.fill(words)).map_err(|error| of_matcher(&error))?;
-            masks.write(py, row, words)
+        let len = masks.words();
+        masks.make(py, &[row], |words, places| {
+            let first = places[0] * len;
+            self.matcher.fill(&mut words[first..first + len]).map_err(|error| of_matcher(&error))
         })
     }
 
@@ -221,22 +196,17 @@ pub(crate) fn fill_batch(
         None => vec![Vec::new(); count],
     };
     let trees = parents.map(|parents| trees(&drafts, &parents)).transpose()?;
-    let masks = Masks::new(mask, words)?;
+    let mut masks = Masks::new(mask, words)?;
     let words = masks.words();
-    // Rows that are asked for lie close together in the buffer of this thread.
-    let (mut batch, mut places) = (Vec::with_capacity(count), Vec::with_capacity(count));
-    for (at, matcher) in matchers.iter().enumerate() {
-        let row = places.len();
-        let first = rows.as_ref().map_or(row, |rows| rows[at]);
-        for place in first..=first.saturating_add(drafts[at].len()) {
+    // The place of each row, and of the first row of each matcher among them.
+    let (mut places, mut firsts) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    for (at, draft) in drafts.iter().enumerate() {
+        let first = rows.as_ref().map_or(places.len(), |rows| rows[at]);
+        firsts.push(places.len());
+        for place in first..=first.saturating_add(draft.len()) {
             masks.check(place)?;
             places.push(place);
         }
-        let drafts = match &trees {
-            Some(trees) => Drafts::Tree(&trees[at]),
-            None => Drafts::Chain(&drafts[at]),
-        };
-        batch.push(BatchRow { matcher: &matcher.matcher, row, drafts });
     }
     let mut sorted = places.clone();
     sorted.sort_unstable();
@@ -244,13 +214,17 @@ pub(crate) fn fill_batch(
         return Err(Class::Matcher.error(format!("row {} is asked for twice", twice[0])));
     }
     let pool = pool(threads, places.len())?;
-    with_words(places.len().saturating_mul(words), |made| {
-        let filled = py.detach(|| engine::fill_batch(&batch, made, words, pool.as_deref()));
-        filled.map_err(|error| of_matcher(&error))?;
-        for (row, place) in made.chunks_exact(words).zip(&places) {
-            masks.write(py, *place, row)?;
-        }
-        Ok(())
+    let matchers: Vec<&engine::Matcher> = matchers.iter().map(|matcher| &matcher.matcher).collect();
+    masks.make(py, &places, |made, places| {
+        let batch = matchers.iter().zip(&firsts).enumerate().map(|(at, (matcher, first))| {
+            let drafts = match &trees {
+                Some(trees) => Drafts::Tree(&trees[at]),
+                None => Drafts::Chain(&drafts[at]),
+            };
+            BatchRow { matcher, row: places[*first], drafts }
+        });
+        let batch: Vec<BatchRow<'_>> = batch.collect();
+        engine::fill_batch(&batch, made, words, pool.as_deref()).map_err(|error| of_matcher(&error))
     })
 }
 

@@ -1,15 +1,22 @@
 //! Memory of the caller: rows of masks, and rows of logits.
 //!
 //! Anything with Python's buffer protocol is taken: arrays of numpy and of the standard library, `bytearray`, and tensors of torch on the CPU by
-//! their `numpy()`. Other arrays on the CPU are taken by `__dlpack__`, where numpy is installed. All are read and written through a `memoryview`,
-//! a few hundred nanoseconds each time; [`Rows`] does it once.
+//! their `numpy()`. Other arrays on the CPU are taken by `__dlpack__`, where numpy is installed.
+//!
+//! Masks are written into arrays of numpy in place ([`Array`]), while nobody else has borrowed the array. Everything else, and an array that
+//! another thread fills at the same time, is read and written through a `memoryview`, a few hundred nanoseconds each time; [`Rows`] looks at
+//! the object once.
 //!
 //! Tried instead: pyo3's `PyBuffer`. Its slices are deprecated as unsound, its copies are of whole buffers alone, and the stable ABI has it from
 //! Python 3.11 on.
 
+use std::cell::RefCell;
+
+use numpy::{PyArrayDyn, PyArrayMethods, PyReadwriteArrayDyn, PyUntypedArrayMethods};
 use pyo3::{
     intern,
     prelude::*,
+    sync::PyOnceLock,
     types::{PyBytes, PyMemoryView, PySlice, PyString, PyTuple},
 };
 
@@ -155,6 +162,8 @@ fn stretch(py: Python<'_>, at: usize, len: usize) -> Bound<'_, PySlice> {
 #[derive(Debug)]
 pub(crate) struct Rows {
     bytes: Py<PyAny>,
+    /// The array, if it is one of numpy.
+    array: Option<Py<PyAny>>,
     /// Rows, and the words of each.
     #[pyo3(get)]
     rows: usize,
@@ -171,39 +180,118 @@ impl Rows {
         }
         let view = View::new(mask, "mask", true)?;
         let (rows, words) = view.masks(mask_words)?;
-        Ok(Self { bytes: view.bytes.unbind(), rows, words })
+        let array = is_numpy(mask).then(|| mask.clone().unbind());
+        Ok(Self { bytes: view.bytes.unbind(), array, rows, words })
+    }
+}
+
+/// An array of numpy that is written in place.
+pub(crate) struct Array<'py> {
+    words: ArrayWords<'py>,
+    rows: usize,
+    row_words: usize,
+}
+
+enum ArrayWords<'py> {
+    Signed(PyReadwriteArrayDyn<'py, i32>),
+    Unsigned(PyReadwriteArrayDyn<'py, u32>),
+}
+
+impl<'py> Array<'py> {
+    /// `None` for everything but a writable array of rows of at least `words` words that nobody else has borrowed.
+    fn new(object: &Bound<'py, PyAny>, words: usize) -> Option<Self> {
+        if !is_numpy(object) {
+            return None;
+        }
+        let (rows, row_words, words) = if let Ok(array) = object.cast::<PyArrayDyn<i32>>() {
+            let (rows, row_words) = shape(array, words)?;
+            (rows, row_words, ArrayWords::Signed(array.try_readwrite().ok()?))
+        } else {
+            let array = object.cast::<PyArrayDyn<u32>>().ok()?;
+            let (rows, row_words) = shape(array, words)?;
+            (rows, row_words, ArrayWords::Unsigned(array.try_readwrite().ok()?))
+        };
+        Some(Self { words, rows, row_words })
+    }
+
+    /// All words, row by row.
+    pub(crate) fn words(&mut self) -> &mut [u32] {
+        match &mut self.words {
+            ArrayWords::Signed(array) => bytemuck::cast_slice_mut(array.as_slice_mut().unwrap_or_default()),
+            ArrayWords::Unsigned(array) => array.as_slice_mut().unwrap_or_default(),
+        }
+    }
+}
+
+/// Whether an object is an array of numpy. Without numpy there is none, and the crate of its API panics.
+fn is_numpy(object: &Bound<'_, PyAny>) -> bool {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = object.py();
+    let of = object.get_type();
+    if let Some(class) = CLASS.get(py) {
+        return of.is(class);
+    }
+    let is_named = |of: &Bound<'_, pyo3::types::PyType>| -> PyResult<bool> {
+        Ok(of.name()?.to_cow()? == "ndarray" && of.module()?.to_cow()? == "numpy")
+    };
+    if !is_named(&of).unwrap_or(false) {
+        return false;
+    }
+    CLASS.get_or_init(py, || of.clone().into_any().unbind());
+    true
+}
+
+/// Rows and the words of each, of an array whose words lie row by row. `None` where a caller must be told the fault.
+fn shape<'py>(array: &impl PyUntypedArrayMethods<'py>, words: usize) -> Option<(usize, usize)> {
+    if !array.is_c_contiguous() {
+        return None;
+    }
+    match *array.shape() {
+        [rows, len] if rows > 0 && len >= words => Some((rows, len)),
+        [len] if len > 0 && len % words == 0 => Some((len / words, words)),
+        _ => None,
     }
 }
 
 /// Rows that were looked at before, or just now.
 pub(crate) enum Masks<'py> {
+    Array(Array<'py>),
     Known(Bound<'py, Rows>),
     New(Rows),
 }
 
 impl<'py> Masks<'py> {
     pub(crate) fn new(mask: &Bound<'py, PyAny>, words: usize) -> PyResult<Self> {
-        match mask.cast::<Rows>() {
-            Ok(rows) => Ok(Self::Known(rows.clone())),
-            Err(_) => Rows::new(mask, words.max(1)).map(Self::New),
+        let words = words.max(1);
+        let known = mask.cast::<Rows>().ok();
+        let array = match known.map(Bound::get) {
+            Some(rows) => rows.array.as_ref().and_then(|array| Array::new(array.bind(mask.py()), words)),
+            None => Array::new(mask, words),
+        };
+        match (array, known) {
+            (Some(array), _) => Ok(Self::Array(array)),
+            (None, Some(rows)) => Ok(Self::Known(rows.clone())),
+            (None, None) => Rows::new(mask, words).map(Self::New),
         }
     }
 
-    fn get(&self) -> &Rows {
+    /// Rows, and the words of each.
+    fn shape(&self) -> (usize, usize) {
         match self {
-            Self::Known(rows) => rows.get(),
-            Self::New(rows) => rows,
+            Self::Array(array) => (array.rows, array.row_words),
+            Self::Known(rows) => (rows.get().rows, rows.get().words),
+            Self::New(rows) => (rows.rows, rows.words),
         }
     }
 
     /// The words of a row.
     pub(crate) fn words(&self) -> usize {
-        self.get().words
+        self.shape().1
     }
 
     /// An error where there is no such row.
     pub(crate) fn check(&self, row: usize) -> PyResult<()> {
-        match self.get().rows {
+        match self.shape().0 {
             rows if row < rows => Ok(()),
             rows => {
                 Err(Class::Matcher
@@ -212,18 +300,56 @@ impl<'py> Masks<'py> {
         }
     }
 
-    /// Writes a row.
-    pub(crate) fn write(&self, py: Python<'_>, row: usize, words: &[u32]) -> PyResult<()> {
-        let view = self.get().bytes.bind(py);
-        let len = words.len() * WORD;
-        let bytes = PyBytes::new_with(py, len, |bytes| {
-            for (bytes, word) in bytes.chunks_exact_mut(WORD).zip(words) {
-                bytes.copy_from_slice(&word.to_ne_bytes());
+    /// Makes the rows `places` by `make`, which gets their words and the place of each row there, without the interpreter lock: in place in
+    /// an array, else in the buffer `words` of this thread.
+    pub(crate) fn make<T: Send>(
+        &mut self,
+        py: Python<'_>,
+        places: &[usize],
+        make: impl FnOnce(&mut [u32], &[usize]) -> PyResult<T> + Send,
+    ) -> PyResult<T> {
+        let row_words = self.words();
+        let view = match self {
+            Self::Array(array) => {
+                let words = array.words();
+                return py.detach(|| make(words, places));
             }
-            Ok(())
-        })?;
-        view.set_item(stretch(py, row * len, len), bytes)
+            Self::Known(rows) => rows.get().bytes.bind(py),
+            Self::New(rows) => rows.bytes.bind(py),
+        };
+        // Rows that are asked for lie close together in the buffer.
+        let close: Vec<usize> = (0..places.len()).collect();
+        with_words(places.len().saturating_mul(row_words), |made| {
+            let answer = py.detach(|| make(made, &close))?;
+            for (row, place) in made.chunks_exact(row_words).zip(places) {
+                let bytes: &[u8] = bytemuck::cast_slice(row);
+                write(view, place * bytes.len(), bytes)?;
+            }
+            Ok(answer)
+        })
     }
+}
+
+/// The most words of a buffer that a thread keeps: 64 MiB.
+const KEPT_WORDS: usize = 16 << 20;
+
+thread_local! {
+    /// Where masks are made that are not made in place.
+    static WORDS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls `with` with the buffer of this thread.
+fn with_words<T>(len: usize, with: impl FnOnce(&mut [u32]) -> T) -> T {
+    // It is taken out, since Python may run other code on this thread meanwhile.
+    let mut words = WORDS.take();
+    if words.len() < len {
+        words.resize(len, 0);
+    }
+    let answer = with(&mut words[..len]);
+    words.truncate(KEPT_WORDS);
+    words.shrink_to(KEPT_WORDS);
+    WORDS.set(words);
+    answer
 }
 
 /// Sets logits to minus infinity where a mask forbids them, in place. Ids beyond the mask are forbidden.

@@ -32,6 +32,16 @@ pub enum SampleError<E> {
         /// The token.
         token: TokenId,
     },
+    /// The constraint does not accept an output that was drawn as a whole one. The sampler's data are damaged, or the constraint breaks
+    /// its contract.
+    #[error(
+        "the constraint does not accept the end after {tokens} tokens of output, where it was drawn: the file of saved prefixes is \
+         damaged (draw anew without it), or the constraint breaks its contract (`unskew_core::conformance::check_constraint`)"
+    )]
+    Unfinished {
+        /// The number of tokens of the output.
+        tokens: usize,
+    },
     /// The drafter failed.
     #[error("no draft: {why}")]
     Draft {
@@ -101,6 +111,7 @@ impl SampleError<std::convert::Infallible> {
             Self::NotADistribution { tokens } => SampleError::NotADistribution { tokens },
             Self::Row { why } => SampleError::Row { why },
             Self::Inconsistent { token } => SampleError::Inconsistent { token },
+            Self::Unfinished { tokens } => SampleError::Unfinished { tokens },
             Self::Draft { why } => SampleError::Draft { why },
             Self::Cancelled => SampleError::Cancelled,
             Self::DeadEnd { tokens } => SampleError::DeadEnd { tokens },

@@ -498,6 +498,11 @@ impl<C: Constraint> Rollout<C> {
         (self.uniform, self.picked) = (None, None);
         match choice {
             Choice::End => {
+                // Bounds of known prefixes choose tokens without the constraint. They may come from a file.
+                self.catch_up(session)?;
+                if !session.is_accepting(&self.state) {
+                    return Err(SampleError::Unfinished { tokens: self.tokens.len() });
+                }
                 self.follow_draft(session, None);
                 Ok(Some(Progress::Done(self.output(session, Some(self.node)))))
             }

@@ -457,3 +457,28 @@ fn a_constraint_that_rejects_a_token_of_its_mask_is_an_error() {
         assert_eq!(error, SampleError::Inconsistent { token: TokenId(1) }, "{name}");
     }
 }
+
+#[test]
+fn bounds_of_another_constraint_give_no_output_that_is_not_accepted() {
+    let model = TableModel::uniform(["0", "1"]);
+    let sampler = |outputs: &[&[u32]]| {
+        let outputs = outputs.iter().map(|output| output.iter().copied().map(TokenId).collect());
+        let constraint = Outputs { outputs: outputs.collect(), vocab_len: model.vocabulary().len() };
+        Sampling::new(Task::new(model.clone(), constraint, model.vocabulary(), 3), Exact::cars(1_000))
+    };
+    let [mut before, mut after] = [sampler(&[&[0], &[1, 0]]), sampler(&[&[0, 1], &[1, 0]])];
+    for seed in 0..20 {
+        before.draw(&mut rng(seed)).unwrap();
+    }
+    // The file names the same task, as a damaged one with a right checksum does.
+    after.load("task", &before.save("task")).unwrap();
+    let mut refused = 0;
+    for seed in 0..20 {
+        match after.draw(&mut rng(seed)) {
+            Ok(draw) => assert_eq!(draw.tokens, [TokenId(1), TokenId(0)]),
+            Err(SampleError::Unfinished { tokens: 1 }) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(refused > 0);
+}
