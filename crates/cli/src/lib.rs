@@ -84,6 +84,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(feature = "command-line")]
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to its user")]
+pub mod command_line;
 #[cfg(feature = "facade")]
 mod facade;
 

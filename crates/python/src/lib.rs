@@ -34,6 +34,15 @@ mod _unskew {
         view::{Rows, apply},
     };
 
+    use pyo3::prelude::*;
+
+    /// Runs the command line with the arguments after the program's name; the exit code.
+    #[pyfunction]
+    fn _run(py: Python<'_>, arguments: Vec<std::ffi::OsString>) -> u8 {
+        let name = std::ffi::OsString::from("unskew");
+        py.detach(|| unskew::command_line::run(std::iter::once(name).chain(arguments)))
+    }
+
     #[allow(non_upper_case_globals, reason = "the name that Python expects")]
     #[pymodule_export]
     const __version__: &str = env!("CARGO_PKG_VERSION");

@@ -82,3 +82,17 @@ def test_a_process_ends_with_a_sampler_under_way():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "stop", "")
+
+
+def test_the_command_line():
+    def run(*arguments):
+        return subprocess.run([sys.executable, "-m", "unskew", *arguments], capture_output=True, text=True, timeout=120)
+
+    answer = run("check", "--regex", "[0-9]+", "--text", "17")
+    assert answer.returncode == 0 and answer.stdout, answer
+    wrong = run("check", "--regex", "[0-9", "--text", "17")
+    assert wrong.returncode == 2 and wrong.stderr.startswith("error: ") and wrong.stderr.count("\n") == 1, wrong
+    absent = run("generate", "--regex", "a")
+    assert absent.returncode == 2 and "embedded model" in absent.stderr, absent
+    (script,) = pathlib.Path(sys.executable).parent.glob("unskew*")
+    assert subprocess.run([script, "--version"], capture_output=True, text=True).stdout == f"unskew {unskew.__version__}\n"

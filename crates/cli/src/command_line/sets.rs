@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use unskew::{
+use crate::{
     TokenSpace,
     items::{self, Check, ItemFile},
     sets::{
@@ -11,7 +11,7 @@ use unskew::{
     },
 };
 
-use crate::{
+use crate::command_line::{
     error::{Failure, Result, chain},
     inputs,
     plain::say,

@@ -2,14 +2,14 @@
 
 use std::io::Write;
 
-use serde::Serialize;
-use unskew::{
+use crate::{
     Model, TokenSpace,
     core::{Extension, LanguageModel, Logits, Rows, TokenId, logprob::log_normalizer},
 };
+use serde::Serialize;
 
 use super::write_json;
-use crate::{
+use crate::command_line::{
     args::{Format, LogitsArgs},
     error::{Failure, Result},
 };

@@ -2,14 +2,14 @@
 
 use std::io::Write;
 
-use serde::Serialize;
-use unskew::{
+use crate::{
     Language,
     core::{Constraint, TokenId, TokenMask},
 };
+use serde::Serialize;
 
 use super::write_json;
-use crate::{
+use crate::command_line::{
     args::{Format, MaskArgs},
     error::{Failure, Result},
     progress,
@@ -40,7 +40,7 @@ struct Answer {
 pub(crate) fn mask(args: &MaskArgs, out: &mut dyn Write) -> Result<()> {
     let spec = args.constraint.spec()?;
     let tokens = args.model.model.tokens(args.model.tokenizer.as_deref())?;
-    let constraint = unskew::constraint(&spec, &tokens, &progress::observer())?;
+    let constraint = crate::constraint(&spec, &tokens, &progress::observer())?;
     let prefix = match (&args.prefix, &args.prefix_ids) {
         (Some(text), _) => tokens.encode_output(text)?,
         (None, Some(ids)) => ids.0.iter().copied().map(TokenId).collect(),

@@ -1,4 +1,5 @@
-//! The command line of unskew; see `unskew --help`.
+//! The command line of unskew; see `unskew --help`. The program `unskew` is this with the arguments of the process, and so is
+//! `python -m unskew`.
 //!
 //! Results go to standard output, everything else to standard error. The exit code is 0 on success, 2 on bad usage or
 //! bad input (with one line that names the fault, the place and the way out), 130 where a signal ended the drawing of outputs (those that
@@ -20,20 +21,24 @@ mod sampling;
 mod sets;
 
 use std::{
+    ffi::OsString,
     io::{IsTerminal, Write},
-    process::ExitCode,
 };
 
 use clap::{Parser, error::ErrorKind};
 
-use crate::{
+use crate::command_line::{
     args::{Cli, Command},
     error::{Failure, one_line},
     plain::{Output, say},
 };
 
-fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+/// Runs the command line with these arguments, the name of the program first, and returns the exit code.
+///
+/// Results are written to the process's standard output and messages to its standard error. `generate` and `audit` catch SIGINT and
+/// SIGTERM while they draw.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -53,7 +58,7 @@ fn main() -> ExitCode {
     // Lines that were answered before an error are answers all the same.
     let result = result.and_then(|()| out.flush().map_err(Failure::from));
     let (message, code) = match result {
-        Ok(()) | Err(Failure::OutputClosed) => return ExitCode::SUCCESS,
+        Ok(()) | Err(Failure::OutputClosed) => return 0,
         Err(Failure::Input(message)) => (message, 2),
         Err(Failure::Other(message)) => (message, 1),
         Err(Failure::Interrupted(outputs)) => {
@@ -62,23 +67,23 @@ fn main() -> ExitCode {
     };
     let _ = out.flush();
     say(format_args!("error: {message}"));
-    ExitCode::from(code)
+    code
 }
 
 /// Help and version are answers; everything else is one line and exit code 2.
-fn usage(error: &clap::Error) -> ExitCode {
+fn usage(error: &clap::Error) -> u8 {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         let _ = error.print();
-        return ExitCode::SUCCESS;
+        return 0;
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();
-        return ExitCode::from(2);
+        return 2;
     }
     // The message, and names like the one that is wrong; the usage after them is what `--help` shows.
     let text = error.render().to_string();
     let is_more = |part: &&str| part.starts_with("Usage") || part.starts_with("For more");
     let parts: Vec<String> = text.split("\n\n").take_while(|part| !is_more(part)).map(one_line).collect();
     say(format_args!("{} (see --help)", parts.join("; ")));
-    ExitCode::from(2)
+    2
 }

@@ -3,10 +3,10 @@
 //! Scripts use them, so they are read; `--help` does not list them. Each is one row of a table: the methods that read it, and the
 //! parameter that it is.
 
+use crate::{Method, MethodInfo};
 use clap::Args;
-use unskew::{Method, MethodInfo};
 
-use crate::error::{Failure, Result};
+use crate::command_line::error::{Failure, Result};
 
 #[derive(Debug, Args)]
 pub(crate) struct LegacyArgs {
@@ -131,7 +131,7 @@ impl LegacyArgs {
                 text.push(if text.contains(':') { ',' } else { ':' });
                 text.push_str(&format!("{}={}", flag.parameter, flag.value));
             }
-            Ok(Asked { method: text.parse().map_err(unskew::Error::from)?, why })
+            Ok(Asked { method: text.parse().map_err(crate::Error::from)?, why })
         });
         asked.collect()
     }

@@ -2,14 +2,14 @@
 
 use std::{io::Write, num::NonZeroUsize, sync::Arc};
 
-use serde::Serialize;
-use unskew::{
+use crate::{
     Drafted, Draws, Language, Method, Model, Output, Spec,
     core::{Cancel, Finish, Origin},
 };
+use serde::Serialize;
 
 use super::write_json;
-use crate::{
+use crate::command_line::{
     args::{Format, GenerateArgs},
     error::{Failure, Result},
     inputs, interrupt,

@@ -1,11 +1,11 @@
 //! From the options of a sampler to a request.
 
-use unskew::{
+use crate::{
     Draft, Method, Request, Truncate,
     samplers::{SampleError, Truncation},
 };
 
-use crate::{
+use crate::command_line::{
     args::{SamplerArgs, TruncateOrder},
     error::{Failure, Result, chain},
 };
@@ -38,8 +38,8 @@ impl SamplerArgs {
 }
 
 /// Why a sampler has no output, with the parameters that help.
-pub(crate) fn failed(method: &Method, error: unskew::Error) -> Failure {
-    let unskew::Error::Sample(reason) = &error else { return error.into() };
+pub(crate) fn failed(method: &Method, error: crate::Error) -> Failure {
+    let crate::Error::Sample(reason) = &error else { return error.into() };
     let message = chain(&error);
     let name = method.name();
     let way_out = match (reason, method) {

@@ -13,7 +13,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use crate::{
+use crate::command_line::{
     error::{Failure, Result},
     plain,
 };

@@ -6,15 +6,15 @@ use std::{
     time::Instant,
 };
 
-use serde::{Deserialize, Serialize};
-use unskew::{
+use crate::{
     TokenSpace,
     core::{AnyConstraint, AnyScratch, Constraint, TokenId, TokenMask},
     read::{self, MAX_LINES_BYTES},
 };
+use serde::{Deserialize, Serialize};
 
 use super::write_json;
-use crate::{
+use crate::command_line::{
     args::{CheckArgs, CheckedArgs, Format},
     error::{Failure, Result, one_line},
     progress,
@@ -54,7 +54,7 @@ struct Checker<'a> {
 pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
     let spec = args.constraint.spec()?;
     let tokens = args.model.model.tokens(args.model.tokenizer.as_deref())?;
-    let constraint = unskew::constraint(&spec, &tokens, &progress::observer())?;
+    let constraint = crate::constraint(&spec, &tokens, &progress::observer())?;
     let mut checker = Checker {
         tokens: &tokens,
         scratch: constraint.scratch(),

@@ -2,16 +2,16 @@
 
 use std::{io::Write, time::Instant};
 
-use serde::Serialize;
-use unskew::{
+use crate::{
     TokenSpace,
     items::{self, Check},
     sets::{Delta, ItemSet, Subset},
 };
+use serde::Serialize;
 use unskew_files::is_same;
 
 use super::write_json;
-use crate::{
+use crate::command_line::{
     args::{
         Format, ModelArgs, SetBuildArgs, SetCommand, SetCompactArgs, SetEditArgs, SetInfoArgs, SetSubsetArgs,
     },
@@ -245,7 +245,7 @@ fn subset(args: &SetSubsetArgs, out: &mut dyn Write) -> Result<()> {
     let others = names.iter().filter(|other| *other != name);
     let mut subsets: Vec<(&str, Subset)> = others
         .map(|other| Ok((&**other, set.subset(other)?)))
-        .collect::<std::result::Result<_, unskew::sets::SetFileError>>()
+        .collect::<std::result::Result<_, crate::sets::SetFileError>>()
         .map_err(|error| bad(&error))?;
     let items = new.as_ref().map(Subset::count);
     subsets.extend(new.map(|subset| (&**name, subset)));

@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
+use crate::{Model, core::TokenId};
 use serde::Serialize;
-use unskew::{Model, core::TokenId};
 
 use super::write_json;
-use crate::{
+use crate::command_line::{
     args::{Format, RetokenizeArgs},
     error::{Failure, Result},
 };
@@ -28,7 +28,7 @@ pub(crate) fn retokenize(args: &RetokenizeArgs, out: &mut dyn Write) -> Result<(
     let prompt = model.encode_prompt(&args.prompt)?;
     let trie = tokens.trie()?;
     let spelling =
-        unskew::samplers::retokenize(&mut model.any_model().clone(), &trie, &prompt, args.text.as_bytes());
+        crate::samplers::retokenize(&mut model.any_model().clone(), &trie, &prompt, args.text.as_bytes());
     let spelling = spelling.map_err(|error| Failure::other(&error))?.ok_or_else(|| {
         Failure::input(
             "the model's tokens cannot spell the text: at some place no token begins the rest of it",

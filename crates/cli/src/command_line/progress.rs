@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
+use crate::{Event, Observer};
 use indicatif::{ProgressBar, ProgressStyle};
-use unskew::{Event, Observer};
 
-use crate::{error::in_flags, plain::say};
+use crate::command_line::{error::in_flags, plain::say};
 
 /// Text files of at least this many bytes have a bar while they are read.
 const LONG: u64 = 1 << 20;

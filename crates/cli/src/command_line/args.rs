@@ -5,10 +5,10 @@
 
 use std::{num::NonZeroUsize, path::PathBuf};
 
+use crate::ModelSource;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use unskew::ModelSource;
 
-use crate::{legacy::LegacyArgs, limits::number};
+use crate::command_line::{legacy::LegacyArgs, limits::number};
 
 /// Constrained decoding that keeps the language model's own distribution.
 #[derive(Debug, Parser)]
@@ -183,7 +183,7 @@ pub(crate) struct ConstraintArgs {
     #[arg(long)]
     pub(crate) canonical: bool,
     /// Options of the constraint, joined by commas: `--with whitespace=compact,ascii`; --help lists them
-    #[arg(long, value_name = "OPTION[=VALUE],...", long_help = crate::help::CONSTRAINT_OPTIONS)]
+    #[arg(long, value_name = "OPTION[=VALUE],...", long_help = crate::command_line::help::CONSTRAINT_OPTIONS)]
     pub(crate) with: Vec<String>,
     #[command(flatten)]
     pub(crate) legacy: LegacyConstraintArgs,
@@ -211,7 +211,7 @@ pub(crate) struct LegacyConstraintArgs {
 }
 
 fn whitespace(text: &str) -> Result<String, String> {
-    text.parse::<unskew::schema::Whitespace>().map(|_| text.to_owned())
+    text.parse::<crate::schema::Whitespace>().map(|_| text.to_owned())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -295,7 +295,7 @@ pub(crate) struct GenerateArgs {
     #[command(flatten)]
     pub(crate) constraint: ConstraintArgs,
     /// How to draw: a method and its parameters, such as `smc:n=10,twisted`; --help lists all
-    #[arg(long, value_name = "METHOD[:PARAMETERS]", default_value = "auto", help_heading = "Sampler", long_help = crate::help::methods())]
+    #[arg(long, value_name = "METHOD[:PARAMETERS]", default_value = "auto", help_heading = "Sampler", long_help = crate::command_line::help::methods())]
     pub(crate) sampler: String,
     #[command(flatten)]
     pub(crate) options: SamplerArgs,
@@ -304,7 +304,7 @@ pub(crate) struct GenerateArgs {
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
     /// The samplers, joined by commas, each with its parameters: `masked,smc:n=10,twisted,cars`
-    #[arg(long, alias = "sampler", value_name = "METHODS", default_value = "masked,asap,cars,disc", help_heading = "Sampler", long_help = crate::help::methods())]
+    #[arg(long, alias = "sampler", value_name = "METHODS", default_value = "masked,asap,cars,disc", help_heading = "Sampler", long_help = crate::command_line::help::methods())]
     pub(crate) samplers: String,
     /// How many outputs of each
     #[arg(short = 'n', long, value_name = "N", default_value = "500", value_parser = number::<NonZeroUsize>("--samples"))]

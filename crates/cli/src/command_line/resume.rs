@@ -18,16 +18,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use twox_hash::XxHash3_64;
-use unskew::{
+use crate::{
     Draws, Language, ModelSource, Spec, Start,
     items::{self, Check, ItemFile},
     read,
     spec::FileRole,
 };
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use twox_hash::XxHash3_64;
 
-use crate::{
+use crate::command_line::{
     args::{ModelArgs, SamplerArgs},
     error::{Failure, Result},
     inputs,
@@ -132,8 +132,13 @@ impl Sum {
 fn model(args: &ModelArgs) -> Result<u64> {
     let mut sum = Sum::new();
     match &args.model {
-        ModelSource::Tiny => sum.add(unskew::tiny_model::TINY.safetensors),
-        ModelSource::TinyDraft => sum.add(unskew::tiny_model::DRAFT.safetensors),
+        #[cfg(feature = "tiny-model")]
+        ModelSource::Tiny => sum.add(crate::tiny_model::TINY.safetensors),
+        #[cfg(feature = "tiny-model")]
+        ModelSource::TinyDraft => sum.add(crate::tiny_model::DRAFT.safetensors),
+        // They do not load.
+        #[cfg(not(feature = "tiny-model"))]
+        ModelSource::Tiny | ModelSource::TinyDraft => {}
         ModelSource::Folder(folder) => sum.add_folder(folder, inputs::OF_MODELS)?,
         ModelSource::Table(path) => sum.add_file(path)?,
     }
@@ -220,7 +225,7 @@ impl Saved {
     pub(crate) fn load(&self, path: &Path, draws: &mut Draws, goes_on: bool) -> Result<()> {
         let generator = goes_on.then(|| self.rng.clone());
         draws.resume(&self.prefixes, generator).map_err(|error| match error {
-            unskew::Error::Learned(error) => Failure::file(path, error),
+            crate::Error::Learned(error) => Failure::file(path, error),
             other => other.into(),
         })
     }

@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
-use unskew::Explained;
+use crate::Explained;
 
 use super::write_json;
-use crate::{
+use crate::command_line::{
     args::{ExplainArgs, Format},
     error::Result,
 };

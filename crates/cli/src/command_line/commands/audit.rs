@@ -9,14 +9,14 @@ use std::{
     num::NonZeroUsize,
 };
 
-use unskew::{
+use crate::{
     Draft, Method, Model, Request,
     audit::{Asked, Audit, Line, Sampled},
     core::ExactDistribution,
 };
 
 use super::write_json;
-use crate::{
+use crate::command_line::{
     args::{AuditArgs, Format},
     error::{Failure, Result},
     inputs, interrupt,

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use unskew::{Spec, SpecOptions, read};
+use crate::{Spec, SpecOptions, read};
 
-use crate::{
+use crate::command_line::{
     args::{ConstraintArgs, LegacyConstraintArgs},
     error::{Failure, Result},
 };
@@ -19,7 +19,7 @@ impl ConstraintArgs {
                 .try_for_each(|part| set(&mut options, part))?;
         }
         let Some(path) = &self.spec else {
-            return Ok(Spec::try_from(options).map_err(unskew::Error::from)?);
+            return Ok(Spec::try_from(options).map_err(crate::Error::from)?);
         };
         if options != SpecOptions::default() {
             return Err(Failure::input(

@@ -5,7 +5,7 @@
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
-use unskew::spec::{MAX_EXPONENT, MAX_IGNORED};
+use crate::spec::{MAX_EXPONENT, MAX_IGNORED};
 
 /// The option, the largest number that it takes, and why it takes no more.
 type Most = (&'static str, u64, &'static str);
@@ -86,7 +86,7 @@ mod tests {
     use clap::{Command, CommandFactory};
 
     use super::*;
-    use crate::args::Cli;
+    use crate::command_line::args::Cli;
 
     /// Options whose value is no whole number, or that say their limits themselves.
     const OTHERS: &[&str] = &[

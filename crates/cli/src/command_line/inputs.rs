@@ -5,10 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use unskew::{ModelSource, Spec, sets::SetStore, spec::FileRole};
+use crate::{ModelSource, Spec, sets::SetStore, spec::FileRole};
 use unskew_files::{probe, refuse_inputs};
 
-use crate::{
+use crate::command_line::{
     args::ModelArgs,
     error::{Failure, Result},
 };

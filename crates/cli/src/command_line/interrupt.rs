@@ -5,13 +5,13 @@
 
 use std::sync::{Arc, atomic::AtomicBool};
 
+use crate::core::Cancel;
 use signal_hook::{
     consts::{SIGINT, SIGTERM},
     flag,
 };
-use unskew::core::Cancel;
 
-use crate::error::{Failure, Result};
+use crate::command_line::error::{Failure, Result};
 
 /// The exit code of a program that was interrupted, as shells have it for SIGINT.
 pub(crate) const EXIT_CODE: u8 = 130;

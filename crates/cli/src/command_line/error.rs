@@ -2,7 +2,7 @@
 
 use std::{fmt, path::Path};
 
-pub(crate) use unskew::chain;
+pub(crate) use crate::chain;
 
 /// Why a command stopped.
 #[derive(Debug)]
@@ -100,15 +100,13 @@ pub(crate) fn in_flags(message: &str) -> String {
     text
 }
 
-impl From<unskew::Error> for Failure {
-    fn from(error: unskew::Error) -> Self {
+impl From<crate::Error> for Failure {
+    fn from(error: crate::Error) -> Self {
         match error {
-            unskew::Error::Sample(_) => Self::Other(chain(&error)),
-            unskew::Error::Cancelled => Self::Interrupted(0),
-            unskew::Error::Combination(_) | unskew::Error::Spec(_) => {
-                Self::Input(in_flags(&error.to_string()))
-            }
-            unskew::Error::File { path, source } if source.is::<unskew::Mismatch>() => {
+            crate::Error::Sample(_) => Self::Other(chain(&error)),
+            crate::Error::Cancelled => Self::Interrupted(0),
+            crate::Error::Combination(_) | crate::Error::Spec(_) => Self::Input(in_flags(&error.to_string())),
+            crate::Error::File { path, source } if source.is::<crate::Mismatch>() => {
                 Self::file(&path, in_flags(&source.to_string()))
             }
             // The names in others are those of a user's text.
@@ -117,9 +115,9 @@ impl From<unskew::Error> for Failure {
     }
 }
 
-impl From<unskew::engine::Error> for Failure {
-    fn from(error: unskew::engine::Error) -> Self {
-        unskew::Error::from(error).into()
+impl From<crate::engine::Error> for Failure {
+    fn from(error: crate::engine::Error) -> Self {
+        crate::Error::from(error).into()
     }
 }
 
@@ -153,7 +151,7 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-    use crate::args::Cli;
+    use crate::command_line::args::Cli;
 
     #[test]
     fn names_of_options_are_flags() {

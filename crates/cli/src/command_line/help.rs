@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use unskew::{
+use crate::{
     METHODS,
     method::{Parameter, ParameterKind},
 };

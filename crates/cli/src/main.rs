@@ -1,0 +1,7 @@
+//! The program `unskew`: the command line of the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(unskew::command_line::run(std::env::args_os()))
+}
