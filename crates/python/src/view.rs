@@ -46,6 +46,8 @@ const LOGIT: usize = size_of::<f32>();
 /// A buffer as a line of bytes, with its format and shape before that.
 struct View<'py> {
     bytes: Bound<'py, PyAny>,
+    /// The array of numpy over this memory, if there is one.
+    array: Option<Bound<'py, PyAny>>,
     format: char,
     item: usize,
     shape: Vec<usize>,
@@ -55,14 +57,15 @@ impl<'py> View<'py> {
     /// `what` names the argument in errors.
     fn new(object: &Bound<'py, PyAny>, what: &str, writable: bool) -> PyResult<Self> {
         let py = object.py();
-        let view = match PyMemoryView::from(object) {
-            Ok(view) => view,
+        let (view, array) = match PyMemoryView::from(object) {
+            Ok(view) => (view, object.clone()),
             Err(_) if object.hasattr(intern!(py, "detach"))? && object.hasattr(intern!(py, "numpy"))? => {
                 let array = object.call_method0(intern!(py, "detach"))?.call_method0(intern!(py, "numpy"))?;
-                PyMemoryView::from(&array)?
+                (PyMemoryView::from(&array)?, array)
             }
             Err(_) if object.hasattr(intern!(py, "__dlpack__"))? => {
-                PyMemoryView::from(&from_dlpack(object, what)?)?
+                let array = from_dlpack(object, what)?;
+                (PyMemoryView::from(&array)?, array)
             }
             Err(error) => return Err(error),
         };
@@ -84,7 +87,8 @@ impl<'py> View<'py> {
             return Err(Class::Matcher.error(format!("`{what}` is empty")));
         }
         let bytes = view.call_method1(intern!(py, "cast"), (intern!(py, "B"),))?;
-        Ok(Self { bytes, format, item, shape })
+        let array = is_numpy(&array).then_some(array);
+        Ok(Self { bytes, array, format, item, shape })
     }
 
     fn write(&self, at: usize, bytes: &[u8]) -> PyResult<()> {
@@ -180,8 +184,7 @@ impl Rows {
         }
         let view = View::new(mask, "mask", true)?;
         let (rows, words) = view.masks(mask_words)?;
-        let array = is_numpy(mask).then(|| mask.clone().unbind());
-        Ok(Self { bytes: view.bytes.unbind(), array, rows, words })
+        Ok(Self { bytes: view.bytes.unbind(), array: view.array.map(Bound::unbind), rows, words })
     }
 }
 
@@ -263,15 +266,23 @@ pub(crate) enum Masks<'py> {
 impl<'py> Masks<'py> {
     pub(crate) fn new(mask: &Bound<'py, PyAny>, words: usize) -> PyResult<Self> {
         let words = words.max(1);
-        let known = mask.cast::<Rows>().ok();
-        let array = match known.map(Bound::get) {
-            Some(rows) => rows.array.as_ref().and_then(|array| Array::new(array.bind(mask.py()), words)),
-            None => Array::new(mask, words),
+        if let Some(array) = Array::new(mask, words) {
+            return Ok(Self::Array(array));
+        }
+        let masks = match mask.cast::<Rows>() {
+            Ok(rows) => Self::Known(rows.clone()),
+            Err(_) => Self::New(Rows::new(mask, words)?),
         };
-        match (array, known) {
-            (Some(array), _) => Ok(Self::Array(array)),
-            (None, Some(rows)) => Ok(Self::Known(rows.clone())),
-            (None, None) => Rows::new(mask, words).map(Self::New),
+        let array = masks.rows().and_then(|rows| rows.array.as_ref()).map(|array| array.bind(mask.py()));
+        Ok(array.and_then(|array| Array::new(array, words)).map_or(masks, Self::Array))
+    }
+
+    /// The object that was looked at, where it is not an array.
+    fn rows(&self) -> Option<&Rows> {
+        match self {
+            Self::Array(_) => None,
+            Self::Known(rows) => Some(rows.get()),
+            Self::New(rows) => Some(rows),
         }
     }
 

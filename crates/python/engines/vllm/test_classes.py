@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import random
 import threading
 from types import SimpleNamespace
@@ -108,17 +109,48 @@ def test_fills_on_threads(backend, hf):
         assert torch.equal(alone[0], mask[at])
 
 
+def resident():
+    """The memory of the process, in bytes."""
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def specs(at):
+    """A constraint of each kind that no other request has."""
+    schema = {"type": "object", "properties": {f"field {at}": {"type": "integer"}}, "required": [f"field {at}"], "additionalProperties": False}
+    tag = {"type": "structural_tag", "format": {"type": "tag", "begin": f"<t{at}>", "content": {"type": "any_text"}, "end": "</t>"}}
+    return [
+        (Kind.CHOICE, json.dumps([f"choice {at}", f"other {at * 7}"])),
+        (Kind.REGEX, f"[a-z]{{1,{1 + at % 30}}}{at}"),
+        (Kind.JSON, json.dumps(schema)),
+        (Kind.GRAMMAR, f'start: "{at}" ("x" | "y")+'),
+        (Kind.STRUCTURAL_TAG, json.dumps(tag)),
+    ][at % 5]
+
+
 def test_many_requests(backend):
-    """Distinct constraints, requests that leave half-way: no thread is left, and the cache keeps its limit."""
-    compiler = backend._compiler
-    before = threading.active_count()
-    for at in range(2000):
-        grammar = backend.compile_grammar(Kind.CHOICE, json.dumps([f"choice {at}", f"other {at * 7}"]), {END})
-        grammar.accept_tokens("r", [1])
-    gc.collect()
+    """Distinct constraints of all kinds, one to 64 outputs each, clients that leave half-way (UNSKEW_REQUESTS: how many; 24 hours have some
+    10^5): no thread is left, the cache keeps its limit, and memory does not grow once it is full."""
+    requests = int(os.environ.get("UNSKEW_REQUESTS", "2000"))
+    compiler, dice = backend._compiler, random.Random(4)
+    before, memory = threading.active_count(), []
+    mask = backend.allocate_token_bitmask(64)
+    for at in range(requests):
+        kind, spec = specs(at)
+        outputs = [backend.compile_grammar(kind, spec, {END}) for _ in range(dice.choice((1, 1, 1, 2, 8, 64)))]
+        for step in range(dice.randrange(6)):
+            for row, grammar in enumerate(outputs):
+                grammar.fill_bitmask(mask, row)
+            for row, grammar in enumerate(outputs):
+                if not grammar.is_terminated():
+                    assert grammar.accept_tokens("r", [dice.choice(sorted(bits(mask[row])))])
+        if at % (requests // 10) == requests // 10 - 1:
+            gc.collect()
+            memory.append(resident() >> 20)
     stats = compiler.stats()
-    print(f"\n2,000 requests: {stats}")
+    print(f"\n{requests:,} requests: {stats}; resident, in MiB, after each tenth: {memory}")
     assert threading.active_count() == before and stats["bytes"] < 1 << 30 and stats["compiling"] == 0
+    assert memory[-1] - memory[0] < 2048
 
 
 def test_files_of_requests(monkeypatch, tmp_path):
