@@ -105,6 +105,41 @@ def test_weighted_samplers_follow_it_by_their_weights(small, sampler):
         assert abs(mean - mass) < 5 * deviation
 
 
+def other(batch):
+    """A draft model that is wrong in every row."""
+    return np.tile(np.log(np.array([0.3, 0.3, 0.1, 0.3], np.float32)), (len(batch), 1))
+
+
+@pytest.mark.parametrize("draft", ["ngram", "counts", other])
+@pytest.mark.parametrize("sampler", ["cars", "rejection", "ars", "disc"])
+def test_drafts_change_no_law(small, sampler, draft):
+    law, _ = exact()
+    n, tested, accepted, counts = 3000, 0, 0, Counter()
+    con = unskew.Constraint.lark('start: d d "1"?\nd: "0" | "1"') if draft == "counts" else unskew.Constraint.regex(PATTERN)
+    for draw in unskew.sample(model, con, small, n=n, sampler=sampler, seed=5, draft=draft):
+        counts[tuple(draw.ids)] += 1
+        tested, accepted = tested + draw.drafts_tested, accepted + draw.drafts_accepted
+    assert sum(counts.values()) == n and set(counts) <= set(law)
+    statistic, freedom = chi_square(counts, law, n)
+    assert statistic < freedom + 6 * math.sqrt(2 * freedom), (statistic, freedom)
+    assert accepted <= tested and (tested > 0 or sampler == "cars"), (tested, accepted)
+
+
+@pytest.mark.parametrize("draft", ["ngram", other])
+def test_speculative_sampling_has_the_law_of_masking(small, draft):
+    """The outputs of a draft that is verified are those of masking, and the mean of their weights is P(constraint)."""
+    law, mass = exact()
+    n, weights, shares = 6000, [], Counter()
+    for draw in unskew.sample(model, unskew.Constraint.regex(PATTERN), small, n=n, sampler="speculative", seed=9, draft=draft):
+        weights.append(math.exp(draw.log_weight))
+        shares[tuple(draw.ids)] += weights[-1]
+    for ids, p in law.items():
+        assert abs(shares[ids] / sum(weights) - p) < 0.05, (ids, p)
+    assert abs(np.mean(weights) - mass) < 5 * np.std(weights) / math.sqrt(n)
+    [draw] = unskew.sample(model, unskew.Constraint.regex(PATTERN), small, n=1, sampler="mentored:kl=0.5", seed=9, draft=draft)
+    assert draw.ids
+
+
 def test_masking_has_another_law(small):
     """A test of the test: the outputs of masking are far from the law."""
     law, _ = exact()
@@ -188,6 +223,8 @@ def test_options_that_are_refused(small):
         ({"sampler": "fair"}, "there is no sampler `fair`"),
         ({"sampler": "cars:n=3"}, "cars has no parameter `n`"),
         ({"sampler": "speculative"}, "draft"),
+        ({"sampler": "cars", "draft": "guess"}, "`draft` is"),
+        ({"sampler": "greedy", "draft": "ngram"}, "draft"),
         ({"batch": 0}, "`batch` is 0"),
         ({"temperature": 0.0}, "temperature"),
         ({"temperature": float("nan")}, "temperature"),

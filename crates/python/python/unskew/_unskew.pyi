@@ -293,6 +293,12 @@ class Draw:
     @property
     def proposals(self) -> int:
         """Outputs proposed for it, those given up half-way among them."""
+    @property
+    def drafts_tested(self) -> int:
+        """Tokens that a draft proposed and the model verified; 0 without drafts."""
+    @property
+    def drafts_accepted(self) -> int:
+        """Those of them that were accepted."""
 
 @final
 class Draws(Iterator[Draw]):
@@ -328,6 +334,7 @@ def sample(
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
+    draft: str | Callable[[list[list[int]]], Any] | None = None,
 ) -> Draws:
     """Outputs of a model under a constraint, from P(output | constraint) or as the sampler says (`methods`).
 
@@ -335,7 +342,9 @@ def sample(
     as an array of float32 or float64, a tensor of torch on the CPU, or sequences. It is called on the thread that
     iterates, and its exceptions come out of the iterator. `sampler` is a name with parameters, such as "cars",
     "smc:n=10,twisted" or "disc:k=8". `n` is how many outputs there will be at most; without it there is no end. `top_k` and
-    `top_p` truncate the model before the mask. Raises `ConstraintError`, `OptionError`, and `SampleError` while drawing.
+    `top_p` truncate the model before the mask. `draft` proposes tokens that the model verifies in one call: "ngram" (tokens that followed
+    the same tokens before), "counts" (by place in a grammar or a JSON Schema), or a smaller model as a function; "speculative" and
+    "mentored" need it. Raises `ConstraintError`, `OptionError`, and `SampleError` while drawing.
     """
 
 def audit(

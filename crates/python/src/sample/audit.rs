@@ -80,7 +80,7 @@ pub(crate) fn audit(
     })?;
     loop {
         match worker.receive(py)? {
-            Question::Rows(prefixes) => worker.send(Answer::Rows(rows(&logits, &prefixes, vocab_len)?))?,
+            Question::Rows(_, prefixes) => worker.send(Answer::Rows(rows(&logits, &prefixes, vocab_len)?))?,
             Question::Progress(sampler, drawn) => {
                 if let Some(progress) = &progress {
                     progress.call1((sampler, drawn))?;

@@ -18,11 +18,11 @@ use pyo3::{
     types::{PyDict, PyList, PyString},
 };
 use unskew::{
-    METHODS, Method, Model, Output, Request,
+    Draft, METHODS, Method, Model, Output, Request,
     core::{Cancel, Finish, Origin},
 };
 
-use self::worker::{Answer, Ask, Asking, Question, Worker};
+use self::worker::{Answer, Ask, Asked, Asking, Question, Worker};
 use crate::{
     constraint::Constraint,
     error::{Class, of_facade},
@@ -105,6 +105,18 @@ impl Draw {
         self.output.cost.proposals
     }
 
+    /// Tokens that a draft proposed and the model verified; 0 without drafts.
+    #[getter]
+    fn drafts_tested(&self) -> u64 {
+        self.output.drafted.map_or(0, |drafted| drafted.drafts_tested)
+    }
+
+    /// Those of them that were accepted.
+    #[getter]
+    fn drafts_accepted(&self) -> u64 {
+        self.output.drafted.map_or(0, |drafted| drafted.drafts_accepted)
+    }
+
     fn __repr__(&self) -> String {
         let Output { text, log_prob, log_weight, .. } = &self.output;
         format!("<unskew.Draw {text:?} log_prob={log_prob:.4} log_weight={log_weight:.4}>")
@@ -118,6 +130,8 @@ pub(crate) struct Draws {
     /// None once there are no more.
     worker: Option<Worker>,
     model: Py<PyAny>,
+    /// The model that drafts, if it is a function.
+    draft: Option<Py<PyAny>>,
     vocab_len: usize,
     #[pyo3(get)]
     seed: u64,
@@ -163,8 +177,12 @@ impl Draws {
         worker.send(Answer::Next)?;
         loop {
             match worker.receive(py)? {
-                Question::Rows(prefixes) => {
-                    let rows = rows(self.model.bind(py), &prefixes, self.vocab_len)?;
+                Question::Rows(asked, prefixes) => {
+                    let model = match (asked, &self.draft) {
+                        (Asked::Draft, Some(draft)) => draft,
+                        _ => &self.model,
+                    };
+                    let rows = rows(model.bind(py), &prefixes, self.vocab_len)?;
                     worker.send(Answer::Rows(rows))?;
                 }
                 Question::Output(output, log_mass) => {
@@ -204,7 +222,7 @@ impl Options<'_, '_> {
             return Err(Class::Option.error(format!("`batch` is {}: give 1 to {MAX_BATCH}", self.batch)));
         }
         let tokens = &self.tokenizer.tokens;
-        let asking = Asking::new(tokens.vocabulary().len(), ask.clone());
+        let asking = Asking::new(Asked::Model, tokens.vocabulary().len(), ask.clone());
         let model = Model::new(asking, Arc::clone(tokens)).map_err(|error| of_facade(&error))?;
         let request = match self.prompt {
             None => model.prompt(""),
@@ -226,6 +244,20 @@ impl Options<'_, '_> {
     }
 }
 
+/// The drafts of a sampler: `ngram`, `counts`, or a model that is a function.
+fn draft(draft: &Bound<'_, PyAny>, tokenizer: &Tokenizer, ask: &Ask) -> PyResult<Draft> {
+    if draft.is_callable() {
+        let tokens = &tokenizer.tokens;
+        let asking = Asking::new(Asked::Draft, tokens.vocabulary().len(), ask.clone());
+        return Model::new(asking, Arc::clone(tokens)).map(Draft::Model).map_err(|error| of_facade(&error));
+    }
+    match draft.extract::<String>().as_deref() {
+        Ok("ngram") => Ok(Draft::Ngram),
+        Ok("counts") => Ok(Draft::Counts),
+        _ => Err(Class::Option.error("`draft` is \"ngram\", \"counts\" or a function as `logits` is")),
+    }
+}
+
 fn check_callable(logits: &Bound<'_, PyAny>) -> PyResult<()> {
     match logits.is_callable() {
         true => Ok(()),
@@ -242,7 +274,7 @@ fn method(name: &str) -> PyResult<Method> {
 #[pyfunction]
 #[pyo3(signature = (
     logits, constraint, tokenizer, *, n=None, sampler="auto", seed=None, prompt=None, max_tokens=None, batch=16, temperature=1.0,
-    top_k=None, top_p=None
+    top_k=None, top_p=None, draft=None
 ))]
 #[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
 pub(crate) fn sample(
@@ -259,13 +291,15 @@ pub(crate) fn sample(
     temperature: f64,
     top_k: Option<usize>,
     top_p: Option<f64>,
+    draft: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Draws> {
     check_callable(&logits)?;
     let method = method(sampler)?;
     let vocab_len = tokenizer.tokens.vocabulary().len();
     let (ask, worker) = worker::channels(Cancel::default());
     let options = Options { tokenizer, prompt, max_tokens, batch, temperature, top_k, top_p };
-    let mut request = options.request(&ask)?.seed(seed);
+    let drafts = draft.as_ref().map(|draft| self::draft(draft, tokenizer, &ask)).transpose()?;
+    let mut request = options.request(&ask)?.seed(seed).draft(drafts);
     if let Some(n) = n {
         request = request.outputs(n);
     }
@@ -286,6 +320,7 @@ pub(crate) fn sample(
             Ok(Draws {
                 worker: Some(worker),
                 model: logits.unbind(),
+                draft: draft.filter(PyAnyMethods::is_callable).map(Bound::unbind),
                 vocab_len,
                 seed,
                 sampler,

@@ -38,14 +38,23 @@ pub(super) enum Answer {
 pub(super) enum Question {
     /// The sampler is made.
     Ready(unskew::Result<Ready>),
-    /// Rows of the model after these sequences.
-    Rows(Vec<Vec<u32>>),
+    /// Rows of a model after these sequences.
+    Rows(Asked, Vec<Vec<u32>>),
     /// The next output (none: there are no more), and the logarithm of the estimate of P(constraint) after it.
     Output(Option<unskew::Result<Box<Output>>>, Option<f64>),
     /// The sampler of an audit and the number of its outputs so far.
     Progress(&'static str, usize),
     /// The audit is done: its lines as JSON, and its page.
     Audited(unskew::Result<(String, String)>),
+}
+
+/// The models of a sampler.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Asked {
+    /// The model whose outputs are drawn.
+    Model,
+    /// The model that drafts.
+    Draft,
 }
 
 /// The facts of a sampler before it draws.
@@ -178,6 +187,7 @@ fn text_of(payload: &(dyn Any + Send)) -> String {
 
 /// A model that asks the caller for its rows.
 pub(super) struct Asking {
+    asked: Asked,
     vocab_len: usize,
     ask: Ask,
 }
@@ -195,8 +205,8 @@ impl std::fmt::Display for Gone {
 impl std::error::Error for Gone {}
 
 impl Asking {
-    pub(super) fn new(vocab_len: usize, ask: Ask) -> Self {
-        Self { vocab_len, ask }
+    pub(super) fn new(asked: Asked, vocab_len: usize, ask: Ask) -> Self {
+        Self { asked, vocab_len, ask }
     }
 }
 
@@ -239,7 +249,7 @@ impl LanguageModel for Asking {
         }
         let into = logits.reset(prefixes.len(), self.vocab_len);
         if !prefixes.is_empty() {
-            self.ask.questions.send(Question::Rows(prefixes)).map_err(|_| Gone)?;
+            self.ask.questions.send(Question::Rows(self.asked, prefixes)).map_err(|_| Gone)?;
             match self.ask.receive() {
                 Some(Answer::Rows(rows)) if rows.len() == into.len() => into.copy_from_slice(&rows),
                 _ => return Err(Gone),
