@@ -102,5 +102,6 @@ pub use unskew_schema as schema;
 pub use unskew_sets as sets;
 #[cfg(feature = "tiny-model")]
 pub use unskew_tiny_model as tiny_model;
+pub use unskew_trie as trie;
 #[cfg(feature = "vocab")]
 pub use unskew_vocab as vocab;

@@ -79,11 +79,6 @@ impl TokenMask {
         &self.words
     }
 
-    /// The words, for an engine that sets bits in them. The engine must leave the tail zero.
-    pub(crate) fn words_mut(&mut self) -> &mut [u32] {
-        &mut self.words
-    }
-
     /// Whether `id` is allowed. False beyond the end.
     #[inline]
     pub fn contains(&self, id: TokenId) -> bool {
@@ -227,7 +222,7 @@ impl fmt::Debug for MaskRef<'_> {
     }
 }
 
-/// A mask borrowed to be changed. Its methods cannot set a tail bit.
+/// A mask borrowed to be changed. Its methods cannot set a tail bit, except by the words of [`into_words`](Self::into_words).
 pub struct MaskMut<'a> {
     words: &'a mut [u32],
     len: usize,
@@ -291,8 +286,9 @@ impl<'a> MaskMut<'a> {
         self.words[id.index() / WORD_BITS] |= 1 << (id.index() % WORD_BITS);
     }
 
-    /// The words, for an engine that sets bits in them. The engine must leave the tail zero.
-    pub(crate) fn into_words(self) -> &'a mut [u32] {
+    /// The words, for an engine that sets many bits at once. The engine must leave the bits at and beyond [`len`](Self::len) zero:
+    /// every reader of a mask relies on it.
+    pub fn into_words(self) -> &'a mut [u32] {
         self.words
     }
 

@@ -11,8 +11,9 @@
 //! that subtrees without exceptions are passed over. That left 4,000 nodes at that field, a line of memory or two each.
 
 use super::{ByteAutomaton, CHAIN, MIXED, Nodes, Sink, UNKNOWN, Walk, insert};
+use unskew_core::{TokenId, WORD_BITS};
+
 use crate::{
-    TokenId, WORD_BITS,
     quotient::{Facts, NONE, SHORT, SymbolSet},
     symbols::{DIGIT, LOWER, Symbols, UPPER},
 };

@@ -9,7 +9,8 @@
 //! A diversion is worth it only at the beginning of tokens: in [`Walk::nodes`] it saves one to three percent.
 
 use super::{ByteAutomaton, Kinds, MIXED, Nodes, Verdict, Walk, insert, unite};
-use crate::{TokenId, WORD_BITS, quotient::NONE, symbols::ascii};
+use crate::{quotient::NONE, symbols::ascii};
+use unskew_core::{TokenId, WORD_BITS};
 
 /// The state in which a diverted walk begins.
 const DIVERTED: u32 = u32::MAX - 3;
@@ -164,7 +165,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{DEAD, TokenMask, TokenTrie, Vocabulary};
+    use crate::{DEAD, TokenTrie};
+    use unskew_core::{TokenMask, Vocabulary};
 
     /// Text without a quote, whose characters are counted or not. From the start some letters lead to a state of their own, and
     /// from there back into the text.
@@ -246,7 +248,7 @@ mod tests {
             // The last byte of a character, alone.
             builder.text(b"\xa9t");
             let vocabulary = builder.build().unwrap();
-            let trie = TokenTrie::new(&vocabulary).unwrap();
+            let trie = TokenTrie::new(vocabulary.clone()).unwrap();
             let mut automaton = Text { elsewhere, count, back, verdict, vocabulary: vocabulary.clone() };
 
             let mut expected = vec![TokenMask::new(vocabulary.len()); 3];

@@ -13,11 +13,11 @@
 
 use std::{collections::HashMap, ops::Range};
 
+use unskew_core::{TokenId, WORD_BITS, words_for};
+
 use crate::{
-    TokenId, WORD_BITS,
     symbols::{LOWER, Symbols},
     trie::{Node, index},
-    words_for,
 };
 
 /// The members and tokens of subtrees smaller than this are walked byte by byte.

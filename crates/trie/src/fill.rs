@@ -32,8 +32,9 @@ mod divert;
 
 use cover::{ENDLESS, Front, Link, symbols_of};
 
+use unskew_core::{TokenId, TokenMask, WORD_BITS};
+
 use crate::{
-    TokenId, TokenMask, WORD_BITS,
     quotient::{Facts, Member, NONE, Quotient, Quotients},
     symbols::{DIGIT, LOWER, MAX_SYMBOLS, Runs, Symbols, UPPER},
     trie::{ByteTrie, Node},
@@ -131,7 +132,7 @@ impl KindTokens {
             Self::Many(mask) => mask,
             Self::Few(tokens) => {
                 let mut mask = TokenMask::new(len);
-                insert(mask.words_mut(), tokens.into_iter());
+                insert(mask.as_mut().into_words(), tokens.into_iter());
                 mask
             }
         }
@@ -195,7 +196,11 @@ impl Kinds {
                     });
                 }
                 KindTokens::Many(mask) => {
-                    mask.words_mut().iter_mut().zip(tokens).for_each(|(word, tokens)| *word &= !tokens);
+                    mask.as_mut()
+                        .into_words()
+                        .iter_mut()
+                        .zip(tokens)
+                        .for_each(|(word, tokens)| *word &= !tokens);
                 }
             }
         }
@@ -216,7 +221,7 @@ impl Kinds {
             }
             KindTokens::Many(_) => {
                 self.turn_to(kind);
-                insert(self.last.words_mut(), tokens);
+                insert(self.last.as_mut().into_words(), tokens);
             }
         }
     }
@@ -226,7 +231,7 @@ impl Sink for &mut Kinds {
     #[inline(always)]
     fn insert(&mut self, kind: u8, tokens: impl Iterator<Item = TokenId>) {
         if self.kind == Some(kind) {
-            insert(self.last.words_mut(), tokens);
+            insert(self.last.as_mut().into_words(), tokens);
         } else {
             self.insert_elsewhere(kind, tokens);
         }
@@ -237,7 +242,7 @@ impl Sink for &mut Kinds {
         if self.kind != Some(kind) {
             self.turn_to(kind);
         }
-        self.last.words_mut()
+        self.last.as_mut().into_words()
     }
 }
 
@@ -273,13 +278,14 @@ pub trait ByteAutomaton {
 /// # Example
 ///
 /// ```
-/// use unskew_core::{DEAD, DenseTable, TokenId, TokenMask, TokenTrie, Vocabulary};
+/// use unskew_core::{TokenId, TokenMask, Vocabulary};
+/// use unskew_trie::{DEAD, DenseTable, TokenTrie};
 ///
 /// let mut builder = Vocabulary::builder();
 /// for text in ["a", "ab", "b", "ba"] {
 ///     builder.text(text.as_bytes());
 /// }
-/// let trie = TokenTrie::new(&builder.build()?)?;
+/// let trie = TokenTrie::new(builder.build()?)?;
 ///
 /// // `a` and then any number of `b`. The classes are: anything else, `a`, `b`.
 /// let mut classes = [0; 256];

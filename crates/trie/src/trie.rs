@@ -7,8 +7,12 @@
 //!
 //! A token without bytes is not in the trie: allowing it would let a sequence grow without its text growing.
 
+use std::sync::Arc;
+
+use unskew_core::{MaskMut, TokenId, Vocabulary};
+
 use crate::{
-    ByteSet, MaskMut, TokenId, Vocabulary,
+    ByteSet,
     fill::{self, ByteAutomaton, KindTokens, Kinds},
     quotient::Quotients,
 };
@@ -38,13 +42,14 @@ pub(crate) struct ByteTrie {
 /// # Example
 ///
 /// ```
-/// use unskew_core::{TokenId, TokenTrie, Vocabulary};
+/// use unskew_core::{TokenId, Vocabulary};
+/// use unskew_trie::TokenTrie;
 ///
 /// let mut builder = Vocabulary::builder();
 /// for text in ["a", "ab", "b", "ba"] {
 ///     builder.text(text.as_bytes());
 /// }
-/// let trie = TokenTrie::new(&builder.build()?)?;
+/// let trie = TokenTrie::new(builder.build()?)?;
 ///
 /// // Which tokens are runs of `a`? The state is their length so far.
 /// let mut found = Vec::new();
@@ -65,9 +70,7 @@ pub struct TokenTrie {
     wide: Vec<(u32, u32)>,
     /// For each node the bytes of its children, in ascending order, and the children.
     children: Vec<(u8, u32)>,
-    vocab_len: usize,
-    /// The [fingerprint](Vocabulary::fingerprint) of the vocabulary.
-    fingerprint: u64,
+    vocabulary: Arc<Vocabulary>,
     /// The longest token, in bytes.
     max_depth: usize,
     /// For each byte: whether it is a token.
@@ -99,7 +102,8 @@ impl TokenTrie {
     /// # Errors
     ///
     /// [`TokenTooLong`] when a token is longer than [`MAX_TOKEN_LEN`](Self::MAX_TOKEN_LEN).
-    pub fn new(vocabulary: &Vocabulary) -> Result<Self, TokenTooLong> {
+    pub fn new(vocabulary: impl Into<Arc<Vocabulary>>) -> Result<Self, TokenTooLong> {
+        let vocabulary = vocabulary.into();
         let mut texts: Vec<(&[u8], TokenId)> = vocabulary
             .text_tokens()
             .filter(|(_, text)| !text.is_empty())
@@ -136,29 +140,19 @@ impl TokenTrie {
                 children.extend(siblings(at + 1, node.end as usize));
             }
         }
-        Ok(Self {
-            bytes,
-            quotients,
-            irregular,
-            roots,
-            wide,
-            children,
-            vocab_len: vocabulary.len(),
-            fingerprint: vocabulary.fingerprint(),
-            max_depth,
-            spelled,
-        })
+        Ok(Self { bytes, quotients, irregular, roots, wide, children, max_depth, spelled, vocabulary })
+    }
+
+    /// The vocabulary.
+    #[inline]
+    pub fn vocabulary(&self) -> &Arc<Vocabulary> {
+        &self.vocabulary
     }
 
     /// The number of ids of the vocabulary, which the masks cover.
+    #[inline]
     pub fn vocab_len(&self) -> usize {
-        self.vocab_len
-    }
-
-    /// Whether this is the trie of `vocabulary`, or of a vocabulary with the same tokens and as many ids, by the
-    /// [fingerprint](Vocabulary::fingerprint). O(b) for b bytes of tokens.
-    pub fn is_of(&self, vocabulary: &Vocabulary) -> bool {
-        (self.vocab_len, self.fingerprint) == (vocabulary.len(), vocabulary.fingerprint())
+        self.vocabulary.len()
     }
 
     /// The number of distinct non-empty prefixes of tokens.
@@ -196,14 +190,14 @@ impl TokenTrie {
     ///
     /// If the mask does not cover the ids of the vocabulary.
     pub fn fill<A: ByteAutomaton>(&self, automaton: &mut A, start: u32, mask: MaskMut<'_>) {
-        assert_eq!(mask.as_ref().len(), self.vocab_len, "the mask covers the ids of the vocabulary");
+        assert_eq!(mask.as_ref().len(), self.vocab_len(), "the mask covers the ids of the vocabulary");
         fill::fill(&self.bytes, &self.irregular, &self.quotients, automaton, start, mask.into_words());
     }
 
     /// As [`fill`](Self::fill), with the tokens of each kind separate: those of [`Verdict::Kind`](crate::Verdict::Kind) at its
     /// number, and all others at 0. Separating the kinds takes no additional walk.
     pub fn fill_kinds<A: ByteAutomaton>(&self, automaton: &mut A, start: u32) -> Vec<KindTokens> {
-        let mut kinds = Kinds::new(self.vocab_len);
+        let mut kinds = Kinds::new(self.vocab_len());
         fill::fill_kinds(&self.bytes, &self.irregular, &self.quotients, automaton, start, &mut kinds);
         kinds.into_sets()
     }
@@ -211,7 +205,7 @@ impl TokenTrie {
     /// Whether [`fill_kinds`](Self::fill_kinds) walks to few letters from `start` separately.
     #[cfg(test)]
     pub(crate) fn is_diverted<A: ByteAutomaton>(&self, automaton: &mut A, start: u32) -> bool {
-        fill::is_diverted(&self.bytes, &self.quotients, automaton, start, &mut Kinds::new(self.vocab_len))
+        fill::is_diverted(&self.bytes, &self.quotients, automaton, start, &mut Kinds::new(self.vocab_len()))
     }
 
     /// The length of the longest token, in bytes.
@@ -481,8 +475,8 @@ mod tests {
             texts in prop::collection::vec(prop::collection::vec(0u8..4, 0..6), 0..60),
             refused in prop::collection::vec((0u32..50, 0u8..4), 0..20),
         ) {
-            let vocabulary = vocabulary(&texts);
-            let trie = TokenTrie::new(&vocabulary).unwrap();
+            let trie = TokenTrie::new(vocabulary(&texts)).unwrap();
+            let vocabulary = trie.vocabulary();
             let step = |state: u32, byte: u8| {
                 (!refused.contains(&(state % 50, byte))).then(|| state.wrapping_mul(7).wrapping_add(u32::from(byte) + 1))
             };
@@ -591,10 +585,10 @@ mod tests {
         /// A mask holds the tokens that a run over each token's bytes allows, and the tokens that it held before.
         #[test]
         fn a_filled_mask_is_a_run_over_every_token(texts in texts(), table in table()) {
-            let vocabulary = vocabulary(&texts);
-            let trie = TokenTrie::new(&vocabulary).unwrap();
+            let trie = TokenTrie::new(vocabulary(&texts)).unwrap();
+            let vocabulary = trie.vocabulary();
             for start in 0..STATES as u32 {
-                let mut mask = crate::TokenMask::new(vocabulary.len());
+                let mut mask = unskew_core::TokenMask::new(vocabulary.len());
                 mask.as_mut().insert(TokenId::from_index(texts.len()));
                 let mut automaton = &table;
                 table.asked.take();
@@ -634,8 +628,8 @@ mod tests {
 
     #[test]
     fn a_trie_of_nothing_fills_nothing() {
-        let trie = TokenTrie::new(&vocabulary(&[])).unwrap();
-        let mut mask = crate::TokenMask::new(1);
+        let trie = TokenTrie::new(vocabulary(&[])).unwrap();
+        let mut mask = unskew_core::TokenMask::new(1);
         let mut table = fill::DenseTable { classes: &[0; 256], width: 1, next: &[0] };
         trie.fill(&mut table, 0, mask.as_mut());
         assert!(mask.none() && trie.is_empty());
@@ -645,18 +639,18 @@ mod tests {
     #[test]
     fn a_chain_of_tokens_is_no_danger() {
         let texts: Vec<Vec<u8>> = (1..3_000).map(|len| vec![b'a'; len]).collect();
-        let trie = TokenTrie::new(&vocabulary(&texts)).unwrap();
+        let trie = TokenTrie::new(vocabulary(&texts)).unwrap();
         let mut classes = [0; 256];
         classes[usize::from(b'a')] = 1;
         let mut table = fill::DenseTable { classes: &classes, width: 2, next: &[fill::DEAD, 0] };
-        let mut mask = crate::TokenMask::new(trie.vocab_len());
+        let mut mask = unskew_core::TokenMask::new(trie.vocab_len());
         trie.fill(&mut table, 0, mask.as_mut());
         assert_eq!(mask.count(), texts.len());
     }
 
     #[test]
     fn a_token_beyond_the_limit_is_an_error() {
-        let error = TokenTrie::new(&vocabulary(&[vec![0; TokenTrie::MAX_TOKEN_LEN + 1]])).unwrap_err();
+        let error = TokenTrie::new(vocabulary(&[vec![0; TokenTrie::MAX_TOKEN_LEN + 1]])).unwrap_err();
         assert_eq!(error.to_string(), "token 0 is 65537 bytes long; the limit is 65536");
     }
 }
