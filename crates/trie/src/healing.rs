@@ -4,8 +4,9 @@
 //! token. So the last tokens are removed where a longer token begins with their text, and the output must begin with that text
 //! instead. (Guidance's token healing; DOMINO, section 3.5, forces the text through the grammar.)
 
-use crate::TokenTrie;
 use unskew_core::TokenId;
+
+use crate::TokenTrie;
 
 /// The most tokens that are removed.
 const MAX_TOKENS: usize = 8;
