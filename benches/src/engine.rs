@@ -11,9 +11,10 @@ use unskew_automata::{
     CanonicalConstraint, CanonicalIndex, Dfa, LiftedDfa, Limits, RegexConstraint, TokenDfa,
     TokenizerAutomaton,
 };
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenId, TokenMask};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
 use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions};
+use unskew_trie::TokenTrie;
 
 use crate::Subject;
 
@@ -187,7 +188,7 @@ impl Schemas {
     fn new(subject: &Subject, order: MemberOrder) -> Self {
         let mut options = SchemaOptions::default();
         options.order = order;
-        Self { library: library(&subject.vocabulary, &subject.trie), options }
+        Self { library: library(&subject.trie), options }
     }
 }
 
@@ -217,7 +218,6 @@ const LIBRARY: usize = 256 << 20;
 
 /// [`GrammarConstraint`], from grammars in Lark.
 struct Grammars {
-    subject: Subject,
     trie: Arc<TokenTrie>,
     kept: Library,
     library: Arc<TreeLibrary>,
@@ -226,14 +226,15 @@ struct Grammars {
 impl Grammars {
     fn build(subject: &Subject, kept: Library) -> Result<Box<dyn Engine>, String> {
         // The subject has a trie too; this one is built to be timed.
-        let trie = Arc::new(TokenTrie::new(&subject.vocabulary).map_err(|error| error.to_string())?);
-        let library = library(&subject.vocabulary, &trie);
-        Ok(Box::new(Self { subject: subject.clone(), trie, kept, library }))
+        let trie =
+            Arc::new(TokenTrie::new(Arc::clone(&subject.vocabulary)).map_err(|error| error.to_string())?);
+        let library = library(&trie);
+        Ok(Box::new(Self { trie, kept, library }))
     }
 }
 
-fn library(vocabulary: &Arc<Vocabulary>, trie: &Arc<TokenTrie>) -> Arc<TreeLibrary> {
-    Arc::new(TreeLibrary::new(Arc::clone(vocabulary), Arc::clone(trie), LIBRARY))
+fn library(trie: &Arc<TokenTrie>) -> Arc<TreeLibrary> {
+    Arc::new(TreeLibrary::new(Arc::clone(trie), LIBRARY))
 }
 
 impl Engine for Grammars {
@@ -244,13 +245,10 @@ impl Engine for Grammars {
         let constraint = match self.kept {
             Library::OfTheProcess => GrammarConstraint::with_library(&grammar, &self.library, &limits),
             Library::OfTheGrammar => {
-                let library = library(&self.subject.vocabulary, &self.trie);
+                let library = library(&self.trie);
                 GrammarConstraint::with_library(&grammar, &library, &limits)
             }
-            Library::None => {
-                let (vocabulary, trie) = (Arc::clone(&self.subject.vocabulary), Arc::clone(&self.trie));
-                GrammarConstraint::new(&grammar, vocabulary, trie, &limits)
-            }
+            Library::None => GrammarConstraint::new(&grammar, Arc::clone(&self.trie), &limits),
         };
         let constraint = constraint.map_err(|error| error.to_string())?;
         Ok(Box::new(ConstraintMatcher::new(constraint, GrammarConstraint::memory_usage)))
@@ -263,22 +261,21 @@ impl Engine for Grammars {
 
 /// [`RegexConstraint`]: a byte automaton, lifted to tokens state by state.
 struct Lifted {
-    subject: Subject,
     trie: Arc<TokenTrie>,
 }
 
 impl Lifted {
     fn build(subject: &Subject) -> Result<Box<dyn Engine>, String> {
         // The subject has a trie too; this one is built to be timed.
-        let trie = Arc::new(TokenTrie::new(&subject.vocabulary).map_err(|error| error.to_string())?);
-        Ok(Box::new(Self { subject: subject.clone(), trie }))
+        let trie =
+            Arc::new(TokenTrie::new(Arc::clone(&subject.vocabulary)).map_err(|error| error.to_string())?);
+        Ok(Box::new(Self { trie }))
     }
 }
 
 impl Engine for Lifted {
     fn compile(&self, pattern: &str) -> Result<Box<dyn Matcher + '_>, String> {
-        let (vocabulary, trie) = (Arc::clone(&self.subject.vocabulary), Arc::clone(&self.trie));
-        let constraint = RegexConstraint::new(pattern, vocabulary, trie, &Limits::default())
+        let constraint = RegexConstraint::new(pattern, Arc::clone(&self.trie), &Limits::default())
             .map_err(|error| error.to_string())?;
         let matcher = ConstraintMatcher::new(constraint, RegexConstraint::memory_usage);
         Ok(Box::new(matcher.with_all_masks(lifted_masks)))
@@ -303,10 +300,10 @@ impl Eager {
 
 impl Engine for Eager {
     fn compile(&self, pattern: &str) -> Result<Box<dyn Matcher + '_>, String> {
-        let (vocabulary, trie) = (Arc::clone(&self.subject.vocabulary), Arc::clone(&self.subject.trie));
+        let trie = Arc::clone(&self.subject.trie);
         let limits = Limits::default();
         let lifted = Dfa::from_pattern(pattern, &limits)
-            .and_then(|dfa| TokenDfa::new(Arc::new(dfa), vocabulary, trie, &limits))
+            .and_then(|dfa| TokenDfa::new(Arc::new(dfa), trie, &limits))
             .and_then(|tokens| LiftedDfa::new(&tokens, &limits))
             .map_err(|error| error.to_string())?;
         Ok(Box::new(ConstraintMatcher::new(lifted, LiftedDfa::memory_usage)))
@@ -329,8 +326,7 @@ impl Canonical {
         let tokenizer =
             TokenizerAutomaton::new(&subject.vocabulary, tokenization).map_err(|error| error.to_string())?;
         // The trie is that of the lifted engine, which is timed there.
-        let (vocabulary, trie) = (Arc::clone(&subject.vocabulary), Arc::clone(&subject.trie));
-        let index = CanonicalIndex::new(Arc::new(tokenizer), vocabulary, trie);
+        let index = CanonicalIndex::new(Arc::new(tokenizer), Arc::clone(&subject.trie));
         let index = Arc::new(index.map_err(|error| error.to_string())?);
         Ok(Box::new(Self { subject: subject.clone(), index }))
     }

@@ -35,8 +35,8 @@ struct Known {
 
 /// A table with a row for each grammar.
 pub(crate) fn table(result: &VocabularyResult) -> String {
-    let (vocabulary, trie) = (Arc::clone(&result.subject.vocabulary), Arc::clone(&result.subject.trie));
-    let library = Arc::new(TreeLibrary::new(vocabulary, trie, 64 << 20));
+    let trie = Arc::clone(&result.subject.trie);
+    let library = Arc::new(TreeLibrary::new(trie, 64 << 20));
     let mut out = format!(
         "Tokens that are known before a model is asked, in the documents after the first {WARM_UP}: forced tokens; drafts of up to {MOST} \
          tokens by counts of the first {WARM_UP} documents, where a document stands for the output of a model; and where the token that \
@@ -128,8 +128,7 @@ mod tests {
     #[test]
     fn what_always_comes_again_is_known() {
         let subject = subject("tiny").unwrap().expect("it is embedded");
-        let library =
-            Arc::new(TreeLibrary::new(Arc::clone(&subject.vocabulary), Arc::clone(&subject.trie), 64 << 20));
+        let library = Arc::new(TreeLibrary::new(Arc::clone(&subject.trie), 64 << 20));
         let case = |texts: Vec<&'static str>| Case {
             name: "pairs",
             pattern: "start: (\"<\" /[a-z]/ \">\")+".into(),

@@ -37,7 +37,8 @@ pub mod workloads;
 use std::{path::Path, process::ExitCode, sync::Arc};
 
 use clap::{Parser, Subcommand};
-use unskew_core::{TokenId, TokenTrie, Vocabulary};
+use unskew_core::{TokenId, Vocabulary};
+use unskew_trie::TokenTrie;
 use unskew_vocab::Tokenizer;
 
 use engine::Builder;
@@ -211,8 +212,8 @@ pub fn subject_of_file(file: Option<&Path>) -> Result<Subject, String> {
 }
 
 fn of_tokenizer(name: &str, tokenizer: Tokenizer) -> Result<Subject, String> {
-    let vocabulary = Arc::new(tokenizer.vocabulary().clone());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).map_err(|error| format!("{name}: {error}"))?);
+    let vocabulary = Arc::clone(tokenizer.vocabulary());
+    let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).map_err(|error| format!("{name}: {error}"))?);
     let others = (0..vocabulary.len()).filter(|index| vocabulary.text(TokenId::from_index(*index)).is_none());
     let others = others.collect();
     Ok(Subject { name: name.to_owned(), tokenizer: Arc::new(tokenizer), vocabulary, trie, others })

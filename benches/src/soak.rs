@@ -28,9 +28,10 @@ use rand_chacha::{
 };
 use serde::Serialize;
 use unskew_automata::{AnyRegex, CanonicalConstraint, CanonicalIndex, Limits, TokenizerAutomaton, regex};
-use unskew_core::{AnyConstraint, Cancel, Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{AnyConstraint, Cancel, Constraint, TokenId, TokenMask};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
 use unskew_schema::{SchemaLimits, SchemaOptions};
+use unskew_trie::TokenTrie;
 use unskew_vocab::Tokenizer;
 
 use crate::{clock::thread_time, options::seconds, process::memory_of};
@@ -154,7 +155,6 @@ struct Counts {
 
 /// Shared by all threads.
 struct Service {
-    vocabulary: Arc<Vocabulary>,
     trie: Arc<TokenTrie>,
     library: Arc<TreeLibrary>,
     canonical: Option<Arc<CanonicalIndex>>,
@@ -188,20 +188,15 @@ fn soak(options: &Options) -> Result<Outcome, String> {
         None => Tokenizer::from_bytes(unskew_tiny_model::TOKENIZER_JSON.as_bytes())
             .map_err(|error| error.to_string())?,
     };
-    let vocabulary = Arc::new(tokenizer.vocabulary().clone());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).map_err(|error| error.to_string())?);
-    let library =
-        Arc::new(TreeLibrary::new(Arc::clone(&vocabulary), Arc::clone(&trie), options.library << 20));
+    let vocabulary = tokenizer.vocabulary();
+    let trie = Arc::new(TokenTrie::new(Arc::clone(vocabulary)).map_err(|error| error.to_string())?);
+    let library = Arc::new(TreeLibrary::new(Arc::clone(&trie), options.library << 20));
     let automaton =
-        tokenizer.tokenization().ok().and_then(|facts| TokenizerAutomaton::new(&vocabulary, facts).ok());
-    let canonical = automaton.and_then(|automaton| {
-        CanonicalIndex::new(Arc::new(automaton), Arc::clone(&vocabulary), Arc::clone(&trie))
-            .ok()
-            .map(Arc::new)
-    });
+        tokenizer.tokenization().ok().and_then(|facts| TokenizerAutomaton::new(vocabulary, facts).ok());
+    let canonical = automaton
+        .and_then(|automaton| CanonicalIndex::new(Arc::new(automaton), Arc::clone(&trie)).ok().map(Arc::new));
     let begin = Instant::now();
     let service = Service {
-        vocabulary,
         trie,
         library,
         canonical,
@@ -386,8 +381,7 @@ impl Service {
             let made = if shares {
                 GrammarConstraint::with_library(grammar, &self.library, &grammars)
             } else {
-                let (vocabulary, trie) = (Arc::clone(&self.vocabulary), Arc::clone(&self.trie));
-                GrammarConstraint::new(grammar, vocabulary, trie, &grammars)
+                GrammarConstraint::new(grammar, Arc::clone(&self.trie), &grammars)
             };
             made.ok().map(AnyConstraint::new)
         };
@@ -405,13 +399,13 @@ impl Service {
                 let index = if shares {
                     Arc::clone(shared)
                 } else {
-                    let (vocabulary, trie) = (Arc::clone(&self.vocabulary), Arc::clone(&self.trie));
-                    Arc::new(CanonicalIndex::new(Arc::clone(shared.automaton()), vocabulary, trie).ok()?)
+                    let trie = Arc::clone(&self.trie);
+                    Arc::new(CanonicalIndex::new(Arc::clone(shared.automaton()), trie).ok()?)
                 };
                 CanonicalConstraint::new(pattern, &index, &limits).ok().map(AnyConstraint::new)
             }
             Request::Regex(pattern) | Request::Canonical(pattern) => {
-                let made = regex(pattern, Arc::clone(&self.vocabulary), Arc::clone(&self.trie), &limits);
+                let made = regex(pattern, Arc::clone(&self.trie), &limits);
                 made.ok().map(AnyRegex::into_any)
             }
         }

@@ -25,8 +25,8 @@ fn masks_along_documents_are_those_of_the_oracle() {
     let masks: usize = std::env::var("UNSKEW_MASKS").map_or(4, |masks| masks.parse().expect("a number"));
     for name in ["tiny", "cl100k"] {
         let Some(subject) = subject(name).unwrap() else { continue };
-        let (vocabulary, trie) = (Arc::clone(&subject.vocabulary), Arc::clone(&subject.trie));
-        let library = Arc::new(TreeLibrary::new(vocabulary, trie, 256 << 20));
+        let trie = Arc::clone(&subject.trie);
+        let library = Arc::new(TreeLibrary::new(trie, 256 << 20));
         let limits = GrammarLimits::default();
         let mut rng = ChaCha8Rng::seed_from_u64(31);
         for case in workloads::cases() {

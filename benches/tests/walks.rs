@@ -27,8 +27,7 @@ fn below(rng: &mut ChaCha8Rng, limit: usize) -> usize {
 fn random_outputs_of_the_workloads_meet_no_dead_ends() {
     let walks = std::env::var("UNSKEW_WALKS").map_or(40, |walks| walks.parse().expect("a number"));
     let subject = subject("tiny").unwrap().expect("it is embedded");
-    let library =
-        Arc::new(TreeLibrary::new(Arc::clone(&subject.vocabulary), Arc::clone(&subject.trie), 256 << 20));
+    let library = Arc::new(TreeLibrary::new(Arc::clone(&subject.trie), 256 << 20));
     let limits = GrammarLimits::default();
     for case in workloads::cases() {
         let grammar = Grammar::from_lark(&case.pattern, &LarkOptions::default(), &limits).unwrap();

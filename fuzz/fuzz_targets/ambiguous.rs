@@ -9,7 +9,8 @@ use std::{
 };
 
 use libfuzzer_sys::fuzz_target;
-use unskew_core::{Constraint, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenMask, Vocabulary};
+use unskew_trie::TokenTrie;
 use unskew_fuzz::Choices;
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, LarkOptions};
 
@@ -18,14 +19,12 @@ const LONGEST: usize = 2_000;
 const TERMINALS: [&str; 6] = ["\"a\"", "\"b\"", "\"(\"", "\")\"", "\"+\"", "/a+/"];
 const RULES: [&str; 3] = ["start", "x", "y"];
 
-static LETTERS: LazyLock<(Arc<Vocabulary>, Arc<TokenTrie>)> = LazyLock::new(|| {
+static LETTERS: LazyLock<Arc<TokenTrie>> = LazyLock::new(|| {
     let mut builder = Vocabulary::builder();
     ["a", "b", "(", ")", "+", "aa", "(a", "a)", "+a"]
         .iter()
         .for_each(|text| _ = builder.text(text.as_bytes()));
-    let vocabulary = Arc::new(builder.build().unwrap());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-    (vocabulary, trie)
+    Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap())
 });
 
 fuzz_target!(|bytes: &[u8]| {
@@ -49,15 +48,15 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(grammar) => grammar,
         Err(error) => panic!("{error}\n{text}"),
     };
-    let (vocabulary, trie) = &*LETTERS;
-    let made = GrammarConstraint::new(&grammar, Arc::clone(vocabulary), Arc::clone(trie), &limits);
+    let trie = &*LETTERS;
+    let made = GrammarConstraint::new(&grammar, Arc::clone(trie), &limits);
     let constraint = match made {
         Ok(constraint) => constraint,
         Err(GrammarError::Empty { .. }) => return,
         Err(error) => return assert!(!error.to_string().contains('\n'), "{error}\n{text}"),
     };
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
-    let mut mask = TokenMask::new(vocabulary.len());
+    let mut mask = TokenMask::new(trie.vocab_len());
     // The choices again and again.
     let (mut at, tail) = (0, code.rest());
     for _ in 0..LONGEST {

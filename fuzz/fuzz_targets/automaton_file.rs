@@ -9,10 +9,8 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use twox_hash::XxHash3_64;
 use unskew_automata::{CanonicalConstraint, CanonicalIndex, Limits, TokenizerAutomaton};
-use unskew_core::{
-    AddedToken, Constraint, Merge, MergeTable, SplitBehavior, SplitPattern, Symbols, TokenId, TokenMask,
-    TokenTrie, Tokenization, Vocabulary,
-};
+use unskew_core::{AddedToken, Constraint, Merge, MergeTable, SplitBehavior, SplitPattern, Symbols, TokenId, TokenMask, Tokenization, Vocabulary};
+use unskew_trie::TokenTrie;
 
 #[derive(Arbitrary, Debug)]
 enum Case<'a> {
@@ -26,7 +24,6 @@ enum Case<'a> {
 }
 
 struct Toy {
-    vocabulary: Arc<Vocabulary>,
     trie: Arc<TokenTrie>,
     facts: Tokenization,
     file: Vec<u8>,
@@ -59,14 +56,14 @@ fn toy() -> Toy {
         rstrip: false,
         normalized,
     });
-    let vocabulary = Arc::new(builder.build().unwrap());
+    let vocabulary = builder.build().unwrap();
     let file = TokenizerAutomaton::new(&vocabulary, &facts).unwrap().to_bytes();
-    Toy { trie: Arc::new(TokenTrie::new(&vocabulary).unwrap()), vocabulary, facts, file }
+    Toy { trie: Arc::new(TokenTrie::new(vocabulary).unwrap()), facts, file }
 }
 
 fuzz_target!(|case: Case<'_>| {
     static TOY: OnceLock<Toy> = OnceLock::new();
-    let Toy { vocabulary, trie, facts, file } = TOY.get_or_init(toy);
+    let Toy { trie, facts, file } = TOY.get_or_init(toy);
     let bytes = match case {
         Case::Bytes(bytes) => bytes.to_vec(),
         Case::Changed { words, bytes, len } => {
@@ -87,12 +84,11 @@ fuzz_target!(|case: Case<'_>| {
             file
         }
     };
-    let Ok(automaton) = TokenizerAutomaton::from_bytes(&bytes, vocabulary, facts) else { return };
+    let Ok(automaton) = TokenizerAutomaton::from_bytes(&bytes, trie.vocabulary(), facts) else { return };
     for token in (0..automaton.vocab_len()).map(TokenId::from_index) {
         automaton.forbidden_after(token);
     }
-    let (vocabulary, trie) = (Arc::clone(vocabulary), Arc::clone(trie));
-    let index = Arc::new(CanonicalIndex::new(Arc::new(automaton), vocabulary, trie).unwrap());
+    let index = Arc::new(CanonicalIndex::new(Arc::new(automaton), Arc::clone(trie)).unwrap());
     let constraint = CanonicalConstraint::new("([abxé]|\\[|\\])*", &index, &Limits::default());
     let Ok(constraint) = constraint else { return };
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());

@@ -9,10 +9,8 @@ use libfuzzer_sys::fuzz_target;
 use unskew_automata::{
     CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, MergeOrder, TokenizerAutomaton,
 };
-use unskew_core::{
-    Constraint, Merge, MergeTable, SplitBehavior, SplitPattern, TokenId, TokenTrie, Tokenization, Vocabulary,
-    conformance,
-};
+use unskew_core::{Constraint, Merge, MergeTable, SplitBehavior, SplitPattern, TokenId, Tokenization, Vocabulary, conformance};
+use unskew_trie::TokenTrie;
 
 const SPLITS: [&str; 6] =
     [r"\s+(?!\S)|\s+|'s", "a+(?!s)|s$", "aa|aas|s ", r"\p{L}+(?i:'s)?| ", "a{1,2}?", "(?=s)a|' ?"];
@@ -168,8 +166,8 @@ fuzz_target!(|case: Case| {
         texts
             .extend(letters.chars().filter(|_| text.len() < LONGEST).map(|letter| format!("{text}{letter}")));
     }
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-    let index = CanonicalIndex::new(Arc::new(automaton), Arc::clone(&vocabulary), trie).unwrap();
+    let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
+    let index = CanonicalIndex::new(Arc::new(automaton), trie).unwrap();
     let constraint = CanonicalConstraint::from_dfa(&dfa, &Arc::new(index), &limits);
     let constraint = match constraint {
         Err(CanonicalError::NothingCanonical { .. }) => {

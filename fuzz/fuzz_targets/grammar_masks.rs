@@ -17,7 +17,8 @@ use std::{
 
 use libfuzzer_sys::fuzz_target;
 use oracle::{Alphabet, Oracle};
-use unskew_core::{Constraint, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenMask, Vocabulary};
+use unskew_trie::TokenTrie;
 use unskew_fuzz::Choices;
 use unskew_grammars::{
     Grammar, GrammarConstraint, GrammarError, GrammarLimits, LarkOptions, TreeLibrary,
@@ -38,11 +39,9 @@ static LIBRARIES: LazyLock<[Arc<TreeLibrary>; 2]> = LazyLock::new(|| {
     for text in ["aaa", "aba", "abc", "cab", "bbcc", "aabb", "abab", "ccccc", "babab", "bcabcabb"] {
         builder.text(text.as_bytes());
     }
-    let vocabulary = Arc::new(builder.build().unwrap());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let trie = Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap());
     [5, 0].map(|least| {
-        let (vocabulary, trie) = (Arc::clone(&vocabulary), Arc::clone(&trie));
-        Arc::new(TreeLibrary::new(vocabulary, trie, 64 << 20).worth_keeping(least))
+        Arc::new(TreeLibrary::new(Arc::clone(&trie), 64 << 20).worth_keeping(least))
     })
 });
 
@@ -90,7 +89,7 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(with) => [
             with,
             GrammarConstraint::with_library(&grammar, other, &limits).unwrap(),
-            GrammarConstraint::new(&grammar, Arc::clone(vocabulary), Arc::clone(trie), &limits).unwrap(),
+            GrammarConstraint::new(&grammar, Arc::clone(trie), &limits).unwrap(),
         ],
         Err(GrammarError::Empty { .. }) => return assert!(oracle.is_empty(), "{text}"),
         Err(error) => panic!("{error}\n{text}"),

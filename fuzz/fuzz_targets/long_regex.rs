@@ -8,7 +8,8 @@ use std::sync::{Arc, LazyLock};
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use unskew_automata::{Limits, regex};
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
+use unskew_trie::TokenTrie;
 
 const PARTS: [&str; 16] = [
     "a?",
@@ -38,13 +39,11 @@ struct Case {
     tokens: Vec<u16>,
 }
 
-static BYTES: LazyLock<(Arc<Vocabulary>, Arc<TokenTrie>)> = LazyLock::new(|| {
+static BYTES: LazyLock<Arc<TokenTrie>> = LazyLock::new(|| {
     let mut builder = Vocabulary::builder();
     (0..=255).for_each(|byte| _ = builder.text(&[byte]));
     ["ab", "ba", "aaaa", "é", "xab"].iter().for_each(|text| _ = builder.text(text.as_bytes()));
-    let vocabulary = Arc::new(builder.build().unwrap());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-    (vocabulary, trie)
+    Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap())
 });
 
 fuzz_target!(|case: Case| {
@@ -61,11 +60,11 @@ fuzz_target!(|case: Case| {
     if pattern.len() > LONGEST {
         return;
     }
-    let (vocabulary, trie) = &*BYTES;
+    let trie = &*BYTES;
     // A tenth of the usual limits of work.
     let limits =
         Limits { dfa_states: 5_000, dfa_steps: 5_000_000, lazy_bytes: 16 << 20, ..Limits::default() };
-    let constraint = match regex(&pattern, Arc::clone(vocabulary), Arc::clone(trie), &limits) {
+    let constraint = match regex(&pattern, Arc::clone(trie), &limits) {
         Ok(constraint) => constraint.into_any(),
         Err(error) => return assert!(!error.to_string().contains('\n'), "{error}"),
     };

@@ -9,7 +9,8 @@ use std::{fmt, sync::Arc};
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use unskew_automata::{Limits, RegexConstraint};
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
+use unskew_trie::TokenTrie;
 
 #[derive(Arbitrary)]
 struct Case {
@@ -39,9 +40,9 @@ fuzz_target!(|case: Case| {
         }
     }
     let vocabulary = Arc::new(builder.build().unwrap());
-    let Ok(trie) = TokenTrie::new(&vocabulary) else { return };
+    let Ok(trie) = TokenTrie::new(Arc::clone(&vocabulary)) else { return };
     let limits = Limits { nfa_size: 20_000, dfa_states: 2_000, ..Limits::default() };
-    let Ok(constraint) = RegexConstraint::new(&case.pattern, vocabulary.clone(), Arc::new(trie), &limits) else { return };
+    let Ok(constraint) = RegexConstraint::new(&case.pattern, Arc::new(trie), &limits) else { return };
 
     let mut scratch = constraint.scratch();
     let mut state = constraint.start();

@@ -16,7 +16,8 @@ use std::{
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use unskew_automata::Limits;
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
+use unskew_trie::TokenTrie;
 use unskew_fuzz::Choices;
 use unskew_grammars::{GrammarConstraint, GrammarError, GrammarLimits};
 use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
@@ -24,14 +25,12 @@ use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, Whitespace, explai
 /// The longest text that is written, in bytes.
 const LONGEST: usize = 300;
 
-static BYTES: LazyLock<(Arc<Vocabulary>, Arc<TokenTrie>)> = LazyLock::new(|| {
+static BYTES: LazyLock<Arc<TokenTrie>> = LazyLock::new(|| {
     let mut builder = Vocabulary::builder();
     for byte in 0..=255 {
         builder.text(&[byte]);
     }
-    let vocabulary = Arc::new(builder.build().unwrap());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-    (vocabulary, trie)
+    Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap())
 });
 
 const TYPES: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
@@ -178,8 +177,8 @@ fn compiled(text: &str) -> Option<GrammarConstraint> {
             return None;
         }
     };
-    let (vocabulary, trie) = &*BYTES;
-    match GrammarConstraint::new(&made, Arc::clone(vocabulary), Arc::clone(trie), &limits.grammar) {
+    let trie = &*BYTES;
+    match GrammarConstraint::new(&made, Arc::clone(trie), &limits.grammar) {
         Ok(constraint) => Some(constraint),
         Err(GrammarError::Empty { .. }) => None,
         Err(error) => {

@@ -11,7 +11,8 @@ use std::{
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use unskew_automata::Limits;
-use unskew_core::{Constraint, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenMask, Vocabulary};
+use unskew_trie::TokenTrie;
 use unskew_fuzz::Choices;
 use unskew_grammars::{GrammarConstraint, GrammarError, GrammarLimits};
 use unskew_schema::{SchemaLimits, SchemaOptions, Whitespace, grammar};
@@ -28,15 +29,13 @@ const ITEMS: [&str; 7] = [
     r#"{"type":"boolean"}"#,
 ];
 
-static BYTES: LazyLock<(Arc<Vocabulary>, Arc<TokenTrie>)> = LazyLock::new(|| {
+static BYTES: LazyLock<Arc<TokenTrie>> = LazyLock::new(|| {
     let mut builder = Vocabulary::builder();
     (0..=255).for_each(|byte| _ = builder.text(&[byte]));
     for text in ["\",\"", "\":", "\":1,\"", "aa", "ab", "11", ",1", ",", "[\"", "{\""] {
         builder.text(text.as_bytes());
     }
-    let vocabulary = Arc::new(builder.build().unwrap());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-    (vocabulary, trie)
+    Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap())
 });
 
 /// Whether no array has an item twice. Names that come twice are an error of the reader.
@@ -75,15 +74,15 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(made) => made,
         Err(error) => return assert!(!error.to_string().contains('\n'), "{error}"),
     };
-    let (vocabulary, trie) = &*BYTES;
-    let made = GrammarConstraint::new(&made, Arc::clone(vocabulary), Arc::clone(trie), &limits.grammar);
+    let trie = &*BYTES;
+    let made = GrammarConstraint::new(&made, Arc::clone(trie), &limits.grammar);
     let constraint = match made {
         Ok(constraint) => constraint,
         Err(GrammarError::Empty { .. }) => return,
         Err(error) => return assert!(!error.to_string().contains('\n'), "{error}"),
     };
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
-    let mut mask = TokenMask::new(vocabulary.len());
+    let mut mask = TokenMask::new(trie.vocab_len());
     let (mut text, tail) = (Vec::new(), code.rest());
     for at in 0..LONGEST {
         constraint.fill_mask(&mut scratch, &state, mask.as_mut());
@@ -102,6 +101,6 @@ fuzz_target!(|bytes: &[u8]| {
         let choice = usize::from(tail.get(at % tail.len().max(1)).copied().unwrap_or(0)) + at / 7;
         let token = allowed[choice % allowed.len()];
         constraint.advance(&mut scratch, &mut state, token).unwrap();
-        text.extend_from_slice(vocabulary.text(token).unwrap_or_default());
+        text.extend_from_slice(trie.vocabulary().text(token).unwrap_or_default());
     }
 });

@@ -12,10 +12,11 @@ use crate::{
 const FEATURES: &str = "unskew/gpu,unskew-benches/burn,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,unskew-tiny-model-train/train";
 
 /// The crates that are published, in order of dependency.
-const PUBLISHED: [&str; 14] = [
+const PUBLISHED: [&str; 15] = [
     "unskew-core",
     "unskew-files",
     "unskew-vocab",
+    "unskew-trie",
     "unskew-automata",
     "unskew-grammars",
     "unskew-schema",

@@ -21,14 +21,15 @@ use crate::{Result, rooms::arrows};
 const MAX_LINES: usize = 800;
 
 /// Which crates of the workspace each may depend on, development dependencies not counted.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("unskew-core", &[]),
     ("unskew-files", &[]),
     ("unskew-vocab", &["unskew-core"]),
-    ("unskew-automata", &["unskew-core", "unskew-files"]),
-    ("unskew-grammars", &["unskew-automata", "unskew-core"]),
+    ("unskew-trie", &["unskew-core"]),
+    ("unskew-automata", &["unskew-core", "unskew-files", "unskew-trie"]),
+    ("unskew-grammars", &["unskew-automata", "unskew-core", "unskew-trie"]),
     ("unskew-schema", &["unskew-automata", "unskew-core", "unskew-grammars"]),
-    ("unskew-samplers", &["unskew-core"]),
+    ("unskew-samplers", &["unskew-core", "unskew-trie"]),
     ("unskew-shaders", &[]),
     ("unskew-sets", &["unskew-core", "unskew-files", "unskew-shaders"]),
     (
@@ -39,6 +40,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "unskew-grammars",
             "unskew-schema",
             "unskew-sets",
+            "unskew-trie",
             "unskew-vocab",
         ],
     ),
@@ -58,6 +60,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "unskew-schema",
             "unskew-sets",
             "unskew-tiny-model",
+            "unskew-trie",
             "unskew-vocab",
         ],
     ),
@@ -75,6 +78,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "unskew-schema",
             "unskew-sets",
             "unskew-tiny-model",
+            "unskew-trie",
             "unskew-vocab",
         ],
     ),

@@ -48,8 +48,9 @@ pub fn cases() -> Vec<Case> {
 mod tests {
     use std::sync::Arc;
 
-    use unskew_core::{Constraint, TokenId, TokenTrie, Vocabulary};
+    use unskew_core::{Constraint, TokenId, Vocabulary};
     use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions};
+    use unskew_trie::TokenTrie;
 
     use super::*;
 
@@ -59,15 +60,12 @@ mod tests {
         for byte in 0..=255u8 {
             vocabulary.text(&[byte]);
         }
-        let vocabulary = Arc::new(vocabulary.build().unwrap());
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+        let trie = Arc::new(TokenTrie::new(vocabulary.build().unwrap()).unwrap());
         let limits = GrammarLimits::default();
         for case in cases() {
             let grammar = Grammar::from_lark(&case.pattern, &LarkOptions::default(), &limits)
                 .unwrap_or_else(|error| panic!("{}: {error}", case.name));
-            let constraint =
-                GrammarConstraint::new(&grammar, Arc::clone(&vocabulary), Arc::clone(&trie), &limits)
-                    .unwrap();
+            let constraint = GrammarConstraint::new(&grammar, Arc::clone(&trie), &limits).unwrap();
             let mut scratch = constraint.scratch();
             for text in &case.samples {
                 let mut state = constraint.start();

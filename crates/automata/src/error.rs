@@ -8,7 +8,8 @@
 use std::{fmt, ops::Range};
 
 use regex_syntax::ast::Span;
-use unskew_core::{TokenId, TokenTooLong};
+use unskew_core::TokenId;
+use unskew_trie::TokenTooLong;
 
 /// A stretch of a pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -309,16 +310,6 @@ pub enum RegexError {
         token: TokenId,
         /// The number of ids of the vocabulary.
         vocab_len: usize,
-    },
-    /// The trie was built from another vocabulary.
-    #[error(
-        "the token trie covers {trie} ids and the vocabulary has {vocabulary}: build the trie from the vocabulary"
-    )]
-    TrieMismatch {
-        /// The number of ids that the trie covers.
-        trie: usize,
-        /// The number of ids of the vocabulary.
-        vocabulary: usize,
     },
     /// A token is longer than a trie can hold.
     #[error(transparent)]

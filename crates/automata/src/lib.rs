@@ -35,7 +35,8 @@
 //! ```
 //! use std::sync::Arc;
 //! use unskew_automata::{Limits, RegexConstraint};
-//! use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+//! use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
+//! use unskew_trie::TokenTrie;
 //!
 //! let mut builder = Vocabulary::builder();
 //! for digit in b'0'..=b'9' {
@@ -43,11 +44,10 @@
 //! }
 //! let dash = builder.text(b"-");
 //! let year = builder.text(b"2026-");
-//! let vocabulary = Arc::new(builder.build()?);
-//! let trie = Arc::new(TokenTrie::new(&vocabulary)?); // shared by all constraints over this vocabulary
+//! let trie = Arc::new(TokenTrie::new(builder.build()?)?); // shared by all constraints over this vocabulary
 //!
 //! let pattern = "[0-9]{4}-(0[1-9]|1[0-2])-[0-3][0-9]";
-//! let date = RegexConstraint::new(pattern, vocabulary, trie, &Limits::default())?;
+//! let date = RegexConstraint::new(pattern, trie, &Limits::default())?;
 //!
 //! let mut state = date.start();
 //! date.advance(&mut (), &mut state, year)?;

@@ -9,7 +9,8 @@ use unskew_automata::{
     CanonicalConstraint, CanonicalIndex, Dfa, LazyRegexConstraint, Limits, RegexConstraint,
     TokenizerAutomaton, VegasLibrary,
 };
-use unskew_core::{Constraint, Generations, TokenId, TokenMask, TokenTrie};
+use unskew_core::{Constraint, Generations, TokenId, TokenMask};
+use unskew_trie::TokenTrie;
 use unskew_vocab::Tokenizer;
 
 #[global_allocator]
@@ -57,15 +58,13 @@ fn what_is_said_is_what_is_counted() {
     assert!(counted < 1 << 20 && map.evicted() > 0);
 
     let tokenizer = Tokenizer::from_bytes(unskew_tiny_model::TOKENIZER_JSON.as_bytes()).unwrap();
-    let vocabulary = Arc::new(tokenizer.vocabulary().clone());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let vocabulary = Arc::clone(tokenizer.vocabulary());
+    let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let limits = Limits::default();
-    let parts = || (Arc::clone(&vocabulary), Arc::clone(&trie));
 
     // Made by need, in bounded memory.
     let lazy = |pattern: &str, limits: &Limits| {
-        let (vocabulary, trie) = parts();
-        LazyRegexConstraint::new(pattern, vocabulary, trie, limits).unwrap()
+        LazyRegexConstraint::new(pattern, Arc::clone(&trie), limits).unwrap()
     };
     let pattern = r"\w{0,1000}x\w{0,1000}";
     let (constraint, counted) = allocated(|| lazy(pattern, &limits));
@@ -85,10 +84,7 @@ fn what_is_said_is_what_is_counted() {
         assert!(counted > 1 << 20, "{counted} of {bytes}");
     }
 
-    let constraint = {
-        let (vocabulary, trie) = parts();
-        RegexConstraint::new(r"[a-z ]{1,300}", vocabulary, trie, &limits).unwrap()
-    };
+    let constraint = { RegexConstraint::new(r"[a-z ]{1,300}", Arc::clone(&trie), &limits).unwrap() };
     let before = constraint.memory_usage();
     let ((), counted) = allocated(|| walk(&constraint, &mut (), 10, 200));
     agrees("RegexConstraint", constraint.memory_usage() - before, counted);
@@ -99,10 +95,7 @@ fn what_is_said_is_what_is_counted() {
     let (automaton, counted) = allocated(new);
     agrees("TokenizerAutomaton", automaton.memory_usage(), counted);
     let automaton = Arc::new(automaton);
-    let index = || {
-        let (vocabulary, trie) = parts();
-        Arc::new(CanonicalIndex::new(Arc::clone(&automaton), vocabulary, trie).unwrap())
-    };
+    let index = || Arc::new(CanonicalIndex::new(Arc::clone(&automaton), Arc::clone(&trie)).unwrap());
     let pattern = r"(?:[\w ,.]|é|\n){0,400}";
     let small = Limits { lazy_bytes: 1 << 20, mask_cache_bytes: 1 << 18, ..limits.clone() };
     let fill = |index: &Arc<CanonicalIndex>| {

@@ -42,6 +42,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | [`core`] | token ids, vocabularies, masks; the traits of constraints, models and samplers, with tests for any implementation |
+//! | [`trie`] | the tokens of a vocabulary as a trie, and masks from automata over bytes |
 //! | [`automata`] | regular expressions and lists of choices as exact constraints, over all spellings or the tokenizer's own |
 //! | [`grammars`] | context-free grammars (Lark, GBNF, EBNF) as exact constraints |
 //! | [`schema`] | JSON Schema as exact grammars; a keyword that is not enforced is an error |
@@ -105,5 +106,6 @@ pub use unskew_schema as schema;
 pub use unskew_sets as sets;
 #[cfg(feature = "tiny-model")]
 pub use unskew_tiny_model as tiny_model;
+pub use unskew_trie as trie;
 #[cfg(feature = "vocab")]
 pub use unskew_vocab as vocab;

@@ -8,7 +8,7 @@
 //!
 //! # Contents
 //!
-//! - [`TokenId`], [`Vocabulary`] and [`TokenTrie`]: the text of every id, as flat data, and the order in which engines walk it.
+//! - [`TokenId`] and [`Vocabulary`]: the text of every id, as flat data.
 //! - [`Tokenization`]: the normaliser, split pattern and merge table of a byte-pair tokenizer, as data.
 //! - [`TokenMask`], [`MaskRef`], [`MaskMut`], [`MaskBatch`]: the allowed tokens, one bit each.
 //! - [`Constraint`]: a machine that reads tokens and says which may come next. [`AnyConstraint`] erases its type; [`Unconstrained`]
@@ -28,40 +28,31 @@
 //! - `json` (off): [`TableModel::from_json`](TableModel#method.from_json) reads the JSON form of a table model. Costs
 //!   serde and serde_json.
 
-mod byte_set;
 mod cancel;
 pub mod conformance;
 mod constraint;
 mod erased;
 mod exact;
-mod fill;
 mod fn_model;
 mod generations;
-mod healing;
 pub mod logprob;
 mod mask;
 mod model;
 mod proposer;
-mod quotient;
 pub mod rows;
 mod sampler;
-mod symbols;
 mod table_model;
 mod token;
 mod tokenization;
-mod trie;
 mod unconstrained;
 mod vocabulary;
 
-pub use byte_set::ByteSet;
 pub use cancel::Cancel;
 pub use constraint::{Constraint, Rejected};
 pub use erased::{AnyConstraint, AnyScratch, AnyState};
 pub use exact::{EnumerationError, ExactDistribution};
-pub use fill::{ByteAutomaton, DEAD, DenseTable, KindTokens, Verdict};
 pub use fn_model::{FnModel, FnModelError};
 pub use generations::Generations;
-pub use healing::heal;
 pub use mask::{MaskBatch, MaskMut, MaskRef, TokenMask, WORD_BITS, words_for};
 pub use model::{Extension, LanguageModel, Rows};
 pub use proposer::Proposer;
@@ -73,6 +64,5 @@ pub use tokenization::{
     AddedToken, DuplicateMerge, Merge, MergeTable, Normalizer, PrependScheme, SplitBehavior, SplitPattern,
     Symbols, Tokenization, UnicodeForm, alphabet_to_byte, byte_to_alphabet,
 };
-pub use trie::{TokenTooLong, TokenTrie};
 pub use unconstrained::Unconstrained;
 pub use vocabulary::{TokenKind, Vocabulary, VocabularyBuilder, VocabularyError};

@@ -1,15 +1,12 @@
 //! Token masks: one bit per token id, in words of 32 bits, least significant bit first, tail bits zero.
 //!
-//! llguidance, XGrammar and GPU kernels use this layout, so that a mask goes to them without a copy. Bits are read and written
-//! through `bitvec`'s slices, whose order `Lsb0` over `u32` is this layout. Whole words are public, because an engine that fills a
-//! mask from cached rows works on words.
+//! llguidance, XGrammar and GPU kernels use this layout, so that a mask goes to them without a copy. Whole words are public, because
+//! an engine that fills a mask from cached rows works on words.
 //!
 //! Owned and borrowed forms mirror `Vec`, `&[T]` and `&mut [T]`: [`TokenMask`], [`MaskRef`] and [`MaskMut`];
 //! [`MaskBatch`] is many masks in one allocation.
 
 use std::fmt;
-
-use bitvec::{order::Lsb0, slice::BitSlice};
 
 use crate::TokenId;
 
@@ -51,6 +48,7 @@ impl TokenMask {
         clippy::should_implement_trait,
         reason = "MaskMut carries a lifetime, so AsMut cannot express it"
     )]
+    #[inline]
     pub fn as_mut(&mut self) -> MaskMut<'_> {
         MaskMut { words: &mut self.words, len: self.len }
     }
@@ -77,11 +75,6 @@ impl TokenMask {
     /// The words of the mask.
     pub fn words(&self) -> &[u32] {
         &self.words
-    }
-
-    /// The words, for an engine that sets bits in them. The engine must leave the tail zero.
-    pub(crate) fn words_mut(&mut self) -> &mut [u32] {
-        &mut self.words
     }
 
     /// Whether `id` is allowed. False beyond the end.
@@ -146,11 +139,6 @@ impl<'a> MaskRef<'a> {
     /// The words of the mask.
     pub fn words(self) -> &'a [u32] {
         self.words
-    }
-
-    /// The mask as bits.
-    pub fn bits(self) -> &'a BitSlice<u32, Lsb0> {
-        &BitSlice::from_slice(self.words)[..self.len]
     }
 
     /// Whether `id` is allowed. False beyond the end.
@@ -227,7 +215,7 @@ impl fmt::Debug for MaskRef<'_> {
     }
 }
 
-/// A mask borrowed to be changed. Its methods cannot set a tail bit.
+/// A mask borrowed to be changed. Its methods cannot set a tail bit, except by the words of [`into_words`](Self::into_words).
 pub struct MaskMut<'a> {
     words: &'a mut [u32],
     len: usize,
@@ -291,8 +279,10 @@ impl<'a> MaskMut<'a> {
         self.words[id.index() / WORD_BITS] |= 1 << (id.index() % WORD_BITS);
     }
 
-    /// The words, for an engine that sets bits in them. The engine must leave the tail zero.
-    pub(crate) fn into_words(self) -> &'a mut [u32] {
+    /// The words, for an engine that sets many bits at once. The engine must leave the bits at and beyond [`len`](Self::len) zero:
+    /// every reader of a mask relies on it.
+    #[inline]
+    pub fn into_words(self) -> &'a mut [u32] {
         self.words
     }
 

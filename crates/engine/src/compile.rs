@@ -176,7 +176,7 @@ fn compile_regex(pattern: &str, canonical: bool, tokens: &TokenSpace, means: &Me
         let constraint = CanonicalConstraint::new(pattern, &tokens.canonical_index()?, &limits);
         return constraint.map(Arc::new).map(Kind::Canonical).map_err(Error::constraint);
     }
-    let made = regex(pattern, Arc::clone(tokens.vocabulary()), tokens.trie()?, &limits);
+    let made = regex(pattern, tokens.trie()?, &limits);
     Ok(match made.map_err(Error::constraint)? {
         AnyRegex::Dfa(constraint) => Kind::Regex(constraint),
         AnyRegex::Lazy(constraint) => Kind::LazyRegex(constraint),
@@ -194,8 +194,7 @@ fn compile_choices(
         let constraint = CanonicalConstraint::from_choices(choices, &tokens.canonical_index()?, &limits);
         return constraint.map(Arc::new).map(Kind::Canonical).map_err(Error::constraint);
     }
-    let constraint =
-        RegexConstraint::from_choices(choices, Arc::clone(tokens.vocabulary()), tokens.trie()?, &limits);
+    let constraint = RegexConstraint::from_choices(choices, tokens.trie()?, &limits);
     constraint.map(Arc::new).map(Kind::Regex).map_err(Error::constraint)
 }
 
@@ -215,11 +214,11 @@ fn compile_grammar(
         return constraint.map(Arc::new).map(Kind::Canonical).map_err(Error::constraint);
     }
     let limits = means.grammars();
-    let (vocabulary, trie) = (Arc::clone(tokens.vocabulary()), tokens.trie()?);
+    let trie = tokens.trie()?;
     let constraint = match (maximal_munch, means.library) {
-        (true, _) => GrammarConstraint::with_maximal_munch(&grammar, vocabulary, trie, &limits),
+        (true, _) => GrammarConstraint::with_maximal_munch(&grammar, trie, &limits),
         (false, Some(library)) => GrammarConstraint::with_library(&grammar, library, &limits),
-        (false, None) => GrammarConstraint::new(&grammar, vocabulary, trie, &limits),
+        (false, None) => GrammarConstraint::new(&grammar, trie, &limits),
     };
     constraint.map(|constraint| Kind::Grammar(Arc::new(constraint))).map_err(|error| of_file(path, error))
 }

@@ -24,7 +24,8 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use unskew_core::{Constraint, TokenId, TokenTrie, Vocabulary};
+//! use unskew_core::{Constraint, TokenId, Vocabulary};
+//! use unskew_trie::TokenTrie;
 //! use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions};
 //!
 //! let limits = GrammarLimits::default();
@@ -40,9 +41,8 @@
 //!     builder.text(&[byte]);
 //! }
 //! let bridge = builder.text(b") (");
-//! let vocabulary = Arc::new(builder.build()?);
-//! let trie = Arc::new(TokenTrie::new(&vocabulary)?);
-//! let constraint = GrammarConstraint::new(&grammar, vocabulary, trie, &limits)?;
+//! let trie = Arc::new(TokenTrie::new(builder.build()?)?);
+//! let constraint = GrammarConstraint::new(&grammar, trie, &limits)?;
 //!
 //! let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
 //! for byte in *b"((ab" {

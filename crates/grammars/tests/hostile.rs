@@ -12,8 +12,9 @@ use std::{
 
 use peak_alloc::PeakAlloc;
 use unskew_automata::Dfa;
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits, TreeLibrary};
+use unskew_trie::TokenTrie;
 
 use GrammarFormat::{Ebnf, Gbnf, Lark};
 
@@ -201,9 +202,8 @@ fn tokens_with_many_ways_to_be_cut() {
     });
     let long = vocabulary.text("ab".repeat(60).as_bytes());
     let broken = vocabulary.text(format!("{}c", "ab".repeat(60)).as_bytes());
-    let vocabulary = Arc::new(vocabulary.build().unwrap());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-    let library = Arc::new(TreeLibrary::new(vocabulary, trie, 64 << 20));
+    let trie = Arc::new(TokenTrie::new(vocabulary.build().unwrap()).unwrap());
+    let library = Arc::new(TreeLibrary::new(trie, 64 << 20));
     let limits = GrammarLimits::default();
     for text in [
         "root ::= ([ab] | [ab] [ab])*",
@@ -241,8 +241,7 @@ fn a_long_text_is_not_spelled_out_at_each_token() {
     (0..=255u8).for_each(|byte| {
         vocabulary.text(&[byte]);
     });
-    let vocabulary = Arc::new(vocabulary.build().unwrap());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let trie = Arc::new(TokenTrie::new(vocabulary.build().unwrap()).unwrap());
     let limits = GrammarLimits::default();
     let mut builder = Grammar::builder(&limits);
     let dfa = Arc::new(Dfa::from_pattern("[a-z]*;", &limits.regex).unwrap());
@@ -251,7 +250,7 @@ fn a_long_text_is_not_spelled_out_at_each_token() {
     let list = builder.rule("list");
     builder.define(list, body);
     let grammar = builder.build(list).unwrap();
-    let constraint = GrammarConstraint::new(&grammar, vocabulary, trie, &limits).unwrap();
+    let constraint = GrammarConstraint::new(&grammar, trie, &limits).unwrap();
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     let before = ALLOCATOR.current_usage();
     ALLOCATOR.reset_peak_usage();

@@ -3,8 +3,9 @@
 use std::{sync::Arc, thread};
 
 use peak_alloc::PeakAlloc;
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
+use unskew_trie::TokenTrie;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
@@ -65,8 +66,8 @@ fn masks(constraint: &GrammarConstraint, seed: u64, steps: usize) -> Vec<Vec<u32
 }
 
 fn library(vocabulary: &Arc<Vocabulary>, limit: usize) -> Arc<TreeLibrary> {
-    let trie = Arc::new(TokenTrie::new(vocabulary).unwrap());
-    Arc::new(TreeLibrary::new(Arc::clone(vocabulary), trie, limit))
+    let trie = Arc::new(TokenTrie::new(Arc::clone(vocabulary)).unwrap());
+    Arc::new(TreeLibrary::new(trie, limit))
 }
 
 /// One test, for the allocator counts what all threads of the process hold.
@@ -114,8 +115,7 @@ fn the_limit_holds_for_an_allocator() {
 
 /// What a constraint says that it takes is within a fifth of what the allocator has given it.
 fn what_is_said_of_memory_is_what_is_held() {
-    let vocabulary = vocabulary();
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
     let names: String = (0..200).map(|name| format!("\"name{name:x}\" | ")).collect();
     let texts = [
         "start: /[a-z]{1,20}(-[0-9a-f]{4}){3}/ \":\" /\"([^\"\\\\]|\\\\.)*\"/".to_owned(),
@@ -128,8 +128,8 @@ fn what_is_said_of_memory_is_what_is_held() {
         let constraint = {
             let grammar =
                 Grammar::from_lark(&text, &LarkOptions::default(), &GrammarLimits::default()).unwrap();
-            let (vocabulary, trie) = (Arc::clone(&vocabulary), Arc::clone(&trie));
-            Box::new(GrammarConstraint::new(&grammar, vocabulary, trie, &GrammarLimits::default()).unwrap())
+            let trie = Arc::clone(&trie);
+            Box::new(GrammarConstraint::new(&grammar, trie, &GrammarLimits::default()).unwrap())
         };
         let held = ALLOCATOR.current_usage() - base;
         let share = constraint.memory_usage() as f64 / held as f64;
@@ -139,8 +139,7 @@ fn what_is_said_of_memory_is_what_is_held() {
 
 /// A scratch that is full keeps the masks in use, and the text goes on with the same ones.
 fn a_full_scratch_keeps_masks_in_use() {
-    let vocabulary = vocabulary();
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
     // Each nesting is another state.
     let grammar = Grammar::from_lark(
         "start: \"[\" start* \"]\" | \"(\" start* \")\"",
@@ -150,8 +149,8 @@ fn a_full_scratch_keeps_masks_in_use() {
     .unwrap();
     let limits = |scratch_bytes| GrammarLimits { scratch_bytes, ..GrammarLimits::default() };
     let constraint = |bytes| {
-        let (vocabulary, trie) = (Arc::clone(&vocabulary), Arc::clone(&trie));
-        GrammarConstraint::new(&grammar, vocabulary, trie, &limits(bytes)).unwrap()
+        let trie = Arc::clone(&trie);
+        GrammarConstraint::new(&grammar, trie, &limits(bytes)).unwrap()
     };
     let (small, large) = (constraint(100_000), constraint(1 << 30));
     let (mut scratch, mut others) = (small.scratch(), large.scratch());
@@ -182,21 +181,19 @@ fn a_full_scratch_keeps_masks_in_use() {
 fn threads_get_the_masks_of_a_fresh_library() {
     const GRAMMARS: usize = 12;
     let limits = GrammarLimits::default();
-    let vocabulary = vocabulary();
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
     let grammars: Vec<Grammar> = (0..GRAMMARS).map(grammar).collect();
     let expected: Vec<Vec<Vec<u32>>> = grammars
         .iter()
         .enumerate()
         .map(|(number, grammar)| {
-            let plain = GrammarConstraint::new(grammar, Arc::clone(&vocabulary), Arc::clone(&trie), &limits);
+            let plain = GrammarConstraint::new(grammar, Arc::clone(&trie), &limits);
             masks(&plain.unwrap(), number as u64, 25)
         })
         .collect();
     // One that keeps everything, one that drops a generation again and again, and one that keeps nothing.
     for (limit, least) in [(64 << 20, 0), (100_000, 0), (100_000, 64), (0, 0)] {
-        let library =
-            TreeLibrary::new(Arc::clone(&vocabulary), Arc::clone(&trie), limit).worth_keeping(least);
+        let library = TreeLibrary::new(Arc::clone(&trie), limit).worth_keeping(least);
         let library = Arc::new(library);
         thread::scope(|scope| {
             for thread in 0..8 {

@@ -4,7 +4,8 @@
 //! From left to right, [`retokenize`] takes the likeliest of the tokens that the rest of the text begins with (DOMINO, section 3.5,
 //! "model-based retokenisation"). The method is greedy: the likeliest spelling of the whole text may be another one.
 
-use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId, TokenTrie, logprob};
+use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId, logprob};
+use unskew_trie::TokenTrie;
 
 use crate::SampleError;
 
@@ -79,7 +80,7 @@ mod tests {
         // After the empty prompt, `a` is likelier than `ab`; after `b`, `ab` is likelier.
         let contexts = [(vec![], vec![0.5, 0.1, 0.3, 0.1]), (vec![TokenId(1)], vec![0.1, 0.1, 0.7, 0.1])];
         let mut model = TableModel::new(["a", "b", "ab"], vec![0.25; 4], contexts).unwrap();
-        let trie = TokenTrie::new(model.vocabulary()).unwrap();
+        let trie = TokenTrie::new(model.vocabulary().clone()).unwrap();
         let [a, b, ab] = [0, 1, 2].map(TokenId);
         let spelling = retokenize(&mut model, &trie, &[], b"ab").unwrap().unwrap();
         assert_eq!(spelling.tokens, [a, b]);

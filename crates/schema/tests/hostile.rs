@@ -12,9 +12,10 @@ use std::{
 };
 
 use peak_alloc::PeakAlloc;
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
 use unskew_grammars::GrammarConstraint;
 use unskew_schema::{SchemaLimits, SchemaOptions, grammar};
+use unskew_trie::TokenTrie;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
@@ -55,14 +56,13 @@ fn answer_within(most: usize, name: &str, schema: &str, text: &str) -> Result<bo
     for byte in 0..=255 {
         builder.text(&[byte]);
     }
-    let vocabulary = Arc::new(builder.build().unwrap());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let trie = Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap());
 
     let before = ALLOCATOR.current_usage();
     ALLOCATOR.reset_peak_usage();
     let start = Instant::now();
     let begin = processor_time(start);
-    let outcome = compile_and_walk(schema, text, vocabulary, trie);
+    let outcome = compile_and_walk(schema, text, trie);
     let time = processor_time(start) - begin;
     let bytes = ALLOCATOR.peak_usage() - before;
     eprintln!(
@@ -79,15 +79,10 @@ fn answer_within(most: usize, name: &str, schema: &str, text: &str) -> Result<bo
     outcome
 }
 
-fn compile_and_walk(
-    schema: &str,
-    text: &str,
-    vocabulary: Arc<Vocabulary>,
-    trie: Arc<TokenTrie>,
-) -> Result<bool, String> {
+fn compile_and_walk(schema: &str, text: &str, trie: Arc<TokenTrie>) -> Result<bool, String> {
     let limits = SchemaLimits::default();
     let made = grammar(schema, &SchemaOptions::default(), &limits).map_err(|error| error.to_string())?;
-    let constraint = GrammarConstraint::new(&made, vocabulary, trie, &limits.grammar);
+    let constraint = GrammarConstraint::new(&made, trie, &limits.grammar);
     let constraint = constraint.map_err(|error| error.to_string())?;
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     let mut mask = TokenMask::new(constraint.vocab_len());

@@ -19,7 +19,7 @@ pub struct Limits {
     /// largest known vocabularies.
     pub ids: usize,
     /// The length of one token, in bytes as the file spells it. 2^16 by default, which is also the limit of a
-    /// [`TokenTrie`](unskew_core::TokenTrie).
+    /// `TokenTrie` of `unskew-trie`.
     pub token_bytes: usize,
     /// The length of one text to encode, in bytes. 64 MiB by default. The encoder needs 40 to 130 bytes of
     /// memory per byte of text while it works.

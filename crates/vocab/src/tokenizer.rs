@@ -1,6 +1,6 @@
 //! A loaded tokenizer: the vocabulary and the segmentation as data, and the encoder.
 
-use std::{borrow::Cow, collections::HashSet, fmt, io::Read, path::Path};
+use std::{borrow::Cow, collections::HashSet, fmt, io::Read, path::Path, sync::Arc};
 
 use unskew_core::{
     AddedToken, Merge, Symbols, TokenId, TokenKind, Tokenization, Vocabulary, byte_to_alphabet,
@@ -49,7 +49,7 @@ const WORD_LIMIT: u64 = 1000;
 ///
 /// Immutable and shareable between threads. See the [crate documentation](crate) for an example.
 pub struct Tokenizer {
-    vocabulary: Vocabulary,
+    vocabulary: Arc<Vocabulary>,
     tokenization: Result<Tokenization, TokenizationError>,
     added: Vec<AddedToken>,
     fallback: Vec<(u8, TokenId)>,
@@ -221,7 +221,7 @@ impl Tokenizer {
         let encoder = Encoder::new(model, chain, &splits, &added)?;
         let added = added.iter().map(added_token).collect();
         Ok(Self {
-            vocabulary,
+            vocabulary: Arc::new(vocabulary),
             tokenization,
             added,
             fallback,
@@ -241,12 +241,12 @@ impl Tokenizer {
     ///
     /// [`TokenizerError::Vocabulary`] when an id is not a control token.
     pub fn with_end_of_sequence(mut self, ids: &[TokenId]) -> Result<Self, TokenizerError> {
-        self.vocabulary = self.vocabulary.with_end_of_sequence(ids)?;
+        self.vocabulary = Arc::new(Arc::unwrap_or_clone(self.vocabulary).with_end_of_sequence(ids)?);
         Ok(self)
     }
 
     /// The texts of all ids.
-    pub fn vocabulary(&self) -> &Vocabulary {
+    pub fn vocabulary(&self) -> &Arc<Vocabulary> {
         &self.vocabulary
     }
 

@@ -95,9 +95,6 @@ pub enum CanonicalError {
         /// The number of ids that the automaton covers.
         ids: usize,
     },
-    /// The trie is of a vocabulary with other tokens.
-    #[error("the trie is of a vocabulary with other tokens: build it for this vocabulary")]
-    OtherTrie,
     /// The library is of another tokenizer.
     #[error("the library is of another tokenizer or vocabulary: make one for this tokenizer")]
     LibraryMismatch,

@@ -5,7 +5,7 @@
 
 use std::{fmt, ops::RangeInclusive};
 
-use unskew_core::DenseTable;
+use unskew_trie::DenseTable;
 
 use super::{
     acyclic::{Acyclic, Builder},

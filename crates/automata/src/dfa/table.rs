@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use crate::{ByteClasses, StateId};
 
 /// No transition.
-pub(crate) use unskew_core::DEAD;
+pub(crate) use unskew_trie::DEAD;
 
 /// Whether all of `targets` are [`DEAD`] or one of so many states.
 pub(crate) fn leads_to_states(targets: &[u32], states: usize) -> bool {

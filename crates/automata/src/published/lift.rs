@@ -17,7 +17,8 @@
 
 use std::{fmt, ops::Range, sync::Arc};
 
-use unskew_core::{TokenId, TokenTrie, Vocabulary};
+use unskew_core::{TokenId, Vocabulary};
+use unskew_trie::TokenTrie;
 
 use super::edges::constraint_by_edges;
 use crate::{
@@ -40,15 +41,15 @@ const NONE: u32 = u32::MAX;
 /// ```
 /// use std::sync::Arc;
 /// use unskew_automata::{Dfa, LiftedDfa, Limits, TokenDfa};
-/// use unskew_core::{TokenTrie, Vocabulary};
+/// use unskew_core::Vocabulary;
+/// use unskew_trie::TokenTrie;
 ///
 /// let mut builder = Vocabulary::builder();
 /// let [a, b, ab, ba] = ["a", "b", "ab", "ba"].map(|text| builder.text(text.as_bytes()));
-/// let vocabulary = Arc::new(builder.build()?);
-/// let trie = Arc::new(TokenTrie::new(&vocabulary)?);
+/// let trie = Arc::new(TokenTrie::new(builder.build()?)?);
 /// let limits = Limits::default();
 /// let dfa = Arc::new(Dfa::from_pattern("[ab]{2}", &limits)?);
-/// let lifted = LiftedDfa::new(&TokenDfa::new(dfa, vocabulary, trie, &limits)?, &limits)?;
+/// let lifted = LiftedDfa::new(&TokenDfa::new(dfa, trie, &limits)?, &limits)?;
 ///
 /// assert_eq!((lifted.len(), lifted.edge_count()), (3, 6)); // four edges leave the start, two the state after it
 /// assert_eq!(lifted.token_classes(), 2); // tokens of one letter, and of two

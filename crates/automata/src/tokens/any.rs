@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use unskew_core::{AnyConstraint, TokenTrie, Vocabulary};
+use unskew_core::AnyConstraint;
+use unskew_trie::TokenTrie;
 
 use super::{LazyRegexConstraint, RegexConstraint};
 use crate::{
@@ -37,18 +38,13 @@ impl AnyRegex {
 ///
 /// [`RegexError`]; that of the DFA where a [`LazyRegexConstraint`] does not do either, because the vocabulary lacks
 /// tokens for single bytes.
-pub fn regex(
-    pattern: &str,
-    vocabulary: Arc<Vocabulary>,
-    trie: Arc<TokenTrie>,
-    limits: &Limits,
-) -> Result<AnyRegex, RegexError> {
+pub fn regex(pattern: &str, trie: Arc<TokenTrie>, limits: &Limits) -> Result<AnyRegex, RegexError> {
     let nfa = Nfa::new(&syntax::parse(pattern, limits)?, limits.nfa_size)?;
     let error = match determinize(&nfa, limits) {
         Ok(table) => {
             drop(nfa);
             let dfa = Arc::new(Dfa::from_table(table).ok_or(RegexError::MatchesNothing)?);
-            return RegexConstraint::from_dfa(dfa, vocabulary, trie, limits)
+            return RegexConstraint::from_dfa(dfa, trie, limits)
                 .map(|constraint| AnyRegex::Dfa(Arc::new(constraint)));
         }
         Err(error) => error,
@@ -61,7 +57,7 @@ pub fn regex(
     ) {
         return Err(error);
     }
-    match LazyRegexConstraint::from_nfa(nfa, vocabulary, trie, limits) {
+    match LazyRegexConstraint::from_nfa(nfa, trie, limits) {
         Ok(constraint) => Ok(AnyRegex::Lazy(Arc::new(constraint))),
         Err(RegexError::SpellingTooCostly { .. }) => Err(error),
         Err(other) => Err(other),

@@ -16,7 +16,8 @@ use std::{
     },
 };
 
-use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenTrie, Vocabulary, words_for};
+use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, Vocabulary, words_for};
+use unskew_trie::TokenTrie;
 
 use crate::{Dfa, Limits, RegexError, StateId, TokenDfa, dfa::state::StateVec};
 
@@ -66,21 +67,16 @@ const SEVERAL: u32 = u32::MAX;
 const NOT_ASKED: u32 = u32::MAX - 1;
 
 impl RegexConstraint {
-    /// The constraint that the whole output matches `pattern`; for the syntax see [`Dfa::from_pattern`]. `trie` is the
-    /// trie of `vocabulary`, built once and shared by all constraints.
+    /// The constraint that the whole output matches `pattern`; for the syntax see [`Dfa::from_pattern`]. `trie` is
+    /// built once for a vocabulary and shared by all constraints over it.
     ///
     /// Cost: that of [`Dfa::from_pattern`] and [`TokenDfa::new`]. No mask is computed yet.
     ///
     /// # Errors
     ///
     /// [`RegexError`].
-    pub fn new(
-        pattern: &str,
-        vocabulary: Arc<Vocabulary>,
-        trie: Arc<TokenTrie>,
-        limits: &Limits,
-    ) -> Result<Self, RegexError> {
-        Self::from_dfa(Arc::new(Dfa::from_pattern(pattern, limits)?), vocabulary, trie, limits)
+    pub fn new(pattern: &str, trie: Arc<TokenTrie>, limits: &Limits) -> Result<Self, RegexError> {
+        Self::from_dfa(Arc::new(Dfa::from_pattern(pattern, limits)?), trie, limits)
     }
 
     /// As [`new`](Self::new) with default limits and a trie of its own: for a single constraint.
@@ -89,8 +85,7 @@ impl RegexConstraint {
     ///
     /// [`RegexError`].
     pub fn for_vocabulary(pattern: &str, vocabulary: Arc<Vocabulary>) -> Result<Self, RegexError> {
-        let trie = Arc::new(TokenTrie::new(&vocabulary)?);
-        Self::new(pattern, vocabulary, trie, &Limits::default())
+        Self::new(pattern, Arc::new(TokenTrie::new(vocabulary)?), &Limits::default())
     }
 
     /// The constraint that the whole output is one of `choices`.
@@ -100,11 +95,10 @@ impl RegexConstraint {
     /// [`RegexError`]; for an empty list or an empty choice too.
     pub fn from_choices<T: AsRef<[u8]>>(
         choices: impl IntoIterator<Item = T>,
-        vocabulary: Arc<Vocabulary>,
         trie: Arc<TokenTrie>,
         limits: &Limits,
     ) -> Result<Self, RegexError> {
-        Self::from_dfa(Arc::new(Dfa::from_literals(choices, limits)?), vocabulary, trie, limits)
+        Self::from_dfa(Arc::new(Dfa::from_literals(choices, limits)?), trie, limits)
     }
 
     /// The constraint that `dfa` accepts the whole output. One DFA can serve several vocabularies.
@@ -112,13 +106,8 @@ impl RegexConstraint {
     /// # Errors
     ///
     /// Those of [`TokenDfa::new`].
-    pub fn from_dfa(
-        dfa: Arc<Dfa>,
-        vocabulary: Arc<Vocabulary>,
-        trie: Arc<TokenTrie>,
-        limits: &Limits,
-    ) -> Result<Self, RegexError> {
-        let tokens = TokenDfa::new(dfa, vocabulary, trie, limits)?;
+    pub fn from_dfa(dfa: Arc<Dfa>, trie: Arc<TokenTrie>, limits: &Limits) -> Result<Self, RegexError> {
+        let tokens = TokenDfa::new(dfa, trie, limits)?;
         let rows = tokens.dfa().states().map(|_| OnceLock::new()).collect();
         let row_bytes = words_for(tokens.vocabulary().len()) * size_of::<u32>();
         let rows_left = AtomicUsize::new(limits.mask_cache_bytes / row_bytes.max(1));
@@ -238,13 +227,10 @@ mod tests {
     fn the_budget_holds_among_threads() {
         let mut builder = Vocabulary::builder();
         (b'a'..=b'z').for_each(|byte| _ = builder.text(&[byte]));
-        let vocabulary = Arc::new(builder.build().unwrap());
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+        let trie = Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap());
         for room in [32, 64] {
             let limits = Limits { mask_cache_bytes: room * size_of::<u32>(), ..Limits::default() };
-            let constraint =
-                RegexConstraint::new("[a-z]{63}", Arc::clone(&vocabulary), Arc::clone(&trie), &limits)
-                    .unwrap();
+            let constraint = RegexConstraint::new("[a-z]{63}", Arc::clone(&trie), &limits).unwrap();
             let empty = constraint.memory_usage();
             std::thread::scope(|scope| {
                 for _ in 0..8 {

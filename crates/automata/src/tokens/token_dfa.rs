@@ -12,7 +12,8 @@
 
 use std::{cell::Cell, sync::Arc};
 
-use unskew_core::{ByteAutomaton, DenseTable, MaskMut, TokenId, TokenTrie, Verdict, Vocabulary};
+use unskew_core::{MaskMut, TokenId, Vocabulary};
+use unskew_trie::{ByteAutomaton, DenseTable, TokenTrie, Verdict};
 
 use crate::{
     Dfa, Limits, RegexError, StateId,
@@ -26,16 +27,16 @@ use crate::{
 /// ```
 /// use std::sync::Arc;
 /// use unskew_automata::{Dfa, Limits, TokenDfa};
-/// use unskew_core::{TokenId, TokenMask, TokenTrie, Vocabulary};
+/// use unskew_core::{TokenId, TokenMask, Vocabulary};
+/// use unskew_trie::TokenTrie;
 ///
 /// let mut builder = Vocabulary::builder();
 /// for text in ["ab", "c", "cab"] {
 ///     builder.text(text.as_bytes());
 /// }
-/// let vocabulary = Arc::new(builder.build()?);
-/// let trie = Arc::new(TokenTrie::new(&vocabulary)?);
+/// let trie = Arc::new(TokenTrie::new(builder.build()?)?);
 /// let dfa = Arc::new(Dfa::from_pattern("(abc)*", &Limits::default())?);
-/// let tokens = TokenDfa::new(dfa, vocabulary, trie, &Limits::default())?;
+/// let tokens = TokenDfa::new(dfa, trie, &Limits::default())?;
 ///
 /// let after_ab = tokens.step(tokens.start(), TokenId(0)).unwrap();
 /// let mut mask = TokenMask::new(3);
@@ -46,14 +47,13 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct TokenDfa {
     dfa: Arc<Dfa>,
-    vocabulary: Arc<Vocabulary>,
     trie: Arc<TokenTrie>,
     /// Whether tokens can complete a state; `None` if they can complete all.
     completable: Option<StateVec<bool>>,
 }
 
 impl TokenDfa {
-    /// Reads `dfa` by the tokens of `vocabulary`, of which `trie` is the trie.
+    /// Reads `dfa` by the tokens of `trie`.
     ///
     /// Cost: O(n) for n states if each byte that `dfa` uses is a token. Otherwise walks
     /// over the vocabulary decide what single bytes leave open: about one for each such state, n^2 at worst, which
@@ -61,17 +61,8 @@ impl TokenDfa {
     ///
     /// # Errors
     ///
-    /// [`RegexError::Unspellable`] if no sequence of tokens is accepted, [`RegexError::SpellingTooCostly`],
-    /// [`RegexError::TrieMismatch`].
-    pub fn new(
-        dfa: Arc<Dfa>,
-        vocabulary: Arc<Vocabulary>,
-        trie: Arc<TokenTrie>,
-        limits: &Limits,
-    ) -> Result<Self, RegexError> {
-        if trie.vocab_len() != vocabulary.len() {
-            return Err(RegexError::TrieMismatch { trie: trie.vocab_len(), vocabulary: vocabulary.len() });
-        }
+    /// [`RegexError::Unspellable`] if no sequence of tokens is accepted, [`RegexError::SpellingTooCostly`].
+    pub fn new(dfa: Arc<Dfa>, trie: Arc<TokenTrie>, limits: &Limits) -> Result<Self, RegexError> {
         // The tokens of one byte are the first level of the trie: a walk that goes no deeper.
         let mut single = [false; 256];
         trie.walk(
@@ -83,13 +74,13 @@ impl TokenDfa {
         let completable = if missing.is_empty() {
             None
         } else {
-            let completable = Search::new(&dfa, &vocabulary, &trie, &single).run(limits, missing.len())?;
+            let completable = Search::new(&dfa, &trie, &single).run(limits, missing.len())?;
             if !completable[dfa.start()] {
                 return Err(RegexError::Unspellable { missing });
             }
             Some(completable)
         };
-        Ok(Self { dfa, vocabulary, trie, completable })
+        Ok(Self { dfa, trie, completable })
     }
 
     /// The state before the first token.
@@ -105,7 +96,7 @@ impl TokenDfa {
     /// If the DFA has no such state; so do the other methods that take one.
     #[inline]
     pub fn step(&self, state: StateId, token: TokenId) -> Option<StateId> {
-        let text = self.vocabulary.text(token).filter(|text| !text.is_empty())?;
+        let text = self.vocabulary().text(token).filter(|text| !text.is_empty())?;
         self.dfa.run(state, text).filter(|state| self.is_completable(*state))
     }
 
@@ -156,7 +147,7 @@ impl TokenDfa {
 
     /// The vocabulary.
     pub fn vocabulary(&self) -> &Arc<Vocabulary> {
-        &self.vocabulary
+        self.trie.vocabulary()
     }
 
     /// The trie of the vocabulary.
@@ -207,7 +198,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(dfa: &'a Dfa, vocabulary: &Vocabulary, trie: &'a TokenTrie, single: &[bool; 256]) -> Self {
+    fn new(dfa: &'a Dfa, trie: &'a TokenTrie, single: &[bool; 256]) -> Self {
         let classes = dfa.classes();
         let mut single_classes = vec![false; classes.len()];
         for byte in (0..=255u8).filter(|byte| single[usize::from(*byte)]) {
@@ -219,7 +210,7 @@ impl<'a> Search<'a> {
             inverse: Inverse::new(dfa.table()),
             single_classes,
             settled: dfa.states().map(|_| false).collect(),
-            walk_steps: 10 + vocabulary.longest_text() as u64 / 16,
+            walk_steps: 10 + trie.vocabulary().longest_text() as u64 / 16,
             steps: 0,
         }
     }

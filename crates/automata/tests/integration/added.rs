@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use unskew_automata::{CanonicalConstraint, CanonicalError, CanonicalIndex, Limits, TokenizerAutomaton};
 use unskew_core::{
-    AddedToken, Constraint, Merge, MergeTable, SplitBehavior, SplitPattern, TokenId, TokenMask, TokenTrie,
-    Tokenization, Vocabulary,
+    AddedToken, Constraint, Merge, MergeTable, SplitBehavior, SplitPattern, TokenId, TokenMask, Tokenization,
+    Vocabulary,
 };
+use unskew_trie::TokenTrie;
 
 const COUNT: u32 = 100_000;
 
@@ -39,8 +40,8 @@ fn index(special: bool) -> Arc<CanonicalIndex> {
     });
     let vocabulary = Arc::new(builder.build().unwrap());
     let automaton = Arc::new(TokenizerAutomaton::new(&vocabulary, &tokenization).unwrap());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-    Arc::new(CanonicalIndex::new(automaton, vocabulary, trie).unwrap())
+    let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
+    Arc::new(CanonicalIndex::new(automaton, trie).unwrap())
 }
 
 fn mask(constraint: &CanonicalConstraint, tokens: &[TokenId]) -> Vec<TokenId> {

@@ -6,12 +6,11 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::common::random::Random;
 use crate::common::toy::{Toy, regex};
 use unskew_automata::{
-    CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, NothingCanonical, RegexError,
+    CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, NothingCanonical,
     TokenizerAutomaton,
 };
-use unskew_core::{
-    Constraint, SplitPattern, TokenId, TokenKind, TokenMask, TokenTrie, Vocabulary, conformance,
-};
+use unskew_core::{Constraint, SplitPattern, TokenId, TokenKind, TokenMask, Vocabulary, conformance};
+use unskew_trie::TokenTrie;
 
 /// The slow encoder of a tokenizer.
 struct Encoder<'a> {
@@ -130,10 +129,10 @@ fn one_automaton_serves_vocabularies_with_any_padding() {
         let patterns = ["[ab' s]*", "[ab]{3,9}( s)?", &regex(&mut random, &['a', 'b', '\'', 's', ' '], 3)];
         for padding in &paddings {
             let vocabulary = Arc::new(with_padding(&shared.vocabulary, padding));
-            let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+            let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
             let over = |toy: &Toy| {
                 let tokenizer = Arc::clone(toy.index.automaton());
-                Arc::new(CanonicalIndex::new(tokenizer, Arc::clone(&vocabulary), Arc::clone(&trie)).unwrap())
+                Arc::new(CanonicalIndex::new(tokenizer, Arc::clone(&trie)).unwrap())
             };
             let indexes = [over(&shared), over(&make())];
             for pattern in patterns {
@@ -291,11 +290,10 @@ fn a_constraint_without_a_canonical_sequence_is_an_error() {
 #[test]
 fn an_index_is_of_one_tokenizer() {
     let toy = Toy::new(&mut Random::new(5), "ab", None);
-    let index_of = |vocabulary: Vocabulary, trie: &Vocabulary| {
-        let trie = Arc::new(TokenTrie::new(trie).unwrap());
-        CanonicalIndex::new(Arc::clone(toy.index.automaton()), Arc::new(vocabulary), trie)
+    let index = |vocabulary: Vocabulary| {
+        let trie = Arc::new(TokenTrie::new(vocabulary).unwrap());
+        CanonicalIndex::new(Arc::clone(toy.index.automaton()), trie)
     };
-    let index = |vocabulary: Vocabulary| index_of(vocabulary.clone(), &vocabulary);
     let ids = toy.vocabulary.len();
     let made = |kinds: &[(TokenKind, &str)], last: usize| {
         let mut builder = Vocabulary::builder();
@@ -333,22 +331,17 @@ fn an_index_is_of_one_tokenizer() {
          the same tokenizer, or build the automaton for this vocabulary"
     );
 
-    let own = || Vocabulary::clone(&toy.vocabulary);
-    let error = index_of(own(), &own().padded(ids + 1)).unwrap_err();
-    assert_eq!(error, RegexError::TrieMismatch { trie: ids + 1, vocabulary: ids }.into());
-    let error = index_of(own(), &made(&[(TokenKind::Text, &longer), end], texts - 1)).unwrap_err();
-    assert_eq!(error, CanonicalError::OtherTrie);
-
     // As for an automaton from a file, and one for a padded vocabulary, whose padding is no other token.
     let saved = toy.index.automaton().to_bytes();
+    let own = || Vocabulary::clone(&toy.vocabulary);
     let wide = own().padded(ids + 9);
     let loaded = TokenizerAutomaton::from_bytes(&saved, &wide, &toy.tokenization).unwrap();
     let built = TokenizerAutomaton::new(&wide, &toy.tokenization).unwrap();
     let filled = made(&[end, (TokenKind::Text, "ba")], texts).padded(ids + 9);
     for automaton in [loaded, built].map(Arc::new) {
         let index = |vocabulary: &Vocabulary| {
-            let trie = Arc::new(TokenTrie::new(vocabulary).unwrap());
-            CanonicalIndex::new(Arc::clone(&automaton), Arc::new(vocabulary.clone()), trie)
+            let trie = Arc::new(TokenTrie::new(vocabulary.clone()).unwrap());
+            CanonicalIndex::new(Arc::clone(&automaton), trie)
         };
         assert!(index(&wide).is_ok() && index(&own().padded(ids + 30)).is_ok());
         assert_eq!(index(&filled).unwrap_err(), CanonicalError::OtherVocabulary { ids: ids + 9 });

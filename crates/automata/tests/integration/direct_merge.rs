@@ -4,8 +4,9 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use unskew_automata::{ByteSymbols, Dfa, LiftedDfa, Limits, MergedDfa, RegexError, StateId, TokenDfa, debug};
-use unskew_core::{Merge, MergeTable, TokenId, TokenTrie, Vocabulary, conformance};
+use unskew_core::{Merge, MergeTable, TokenId, Vocabulary, conformance};
 use unskew_testdata::two_names;
+use unskew_trie::TokenTrie;
 
 /// A small generator (splitmix64): the cases are the same everywhere.
 struct Random(u64);
@@ -299,10 +300,10 @@ fn two_names() {
     let vocabulary = Arc::new(two_names::vocabulary());
     let limits = Limits::default();
     let dfa = Arc::new(Dfa::from_pattern(two_names::PATTERN, &limits).unwrap());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let symbols = ByteSymbols::from_vocabulary(&vocabulary);
     let merged = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &two_names::merges(), &limits).unwrap();
-    let tokens = TokenDfa::new(dfa, Arc::clone(&vocabulary), trie, &limits).unwrap();
+    let tokens = TokenDfa::new(dfa, trie, &limits).unwrap();
     let lifted = LiftedDfa::new(&tokens, &limits).unwrap();
 
     assert_eq!((lifted.len() + 1, lifted.edge_count()), (17, 48));

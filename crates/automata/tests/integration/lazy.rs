@@ -7,21 +7,20 @@ use proptest::prelude::*;
 use unskew_automata::{
     Dfa, LazyRegexConstraint, LazyState, Limits, RegexConstraint, RegexError, StateId, regex,
 };
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, conformance};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary, conformance};
 use unskew_testdata::{Token, strategies, vocabulary};
+use unskew_trie::TokenTrie;
 
 fn small() -> Limits {
     Limits { nfa_size: 20_000, dfa_states: 500, dfa_bytes: 2 << 20, dfa_steps: 200_000, ..Limits::default() }
 }
 
-fn texts<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> (Arc<Vocabulary>, Arc<TokenTrie>) {
+fn texts<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> Arc<TokenTrie> {
     let mut builder = Vocabulary::builder();
     for text in texts {
         builder.text(text.as_ref());
     }
-    let vocabulary = Arc::new(builder.build().unwrap());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-    (vocabulary, trie)
+    Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap())
 }
 
 fn mask<C: Constraint>(constraint: &C, scratch: &mut C::Scratch, state: &C::State) -> TokenMask {
@@ -44,11 +43,10 @@ proptest! {
     ) {
         tokens.extend((0..=255).map(|byte| Token::Text(vec![byte])));
         let pattern = pattern.to_string();
-        let vocabulary = Arc::new(vocabulary(&tokens));
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+        let trie = Arc::new(TokenTrie::new(vocabulary(&tokens)).unwrap());
         let limits = Limits { lazy_bytes: room, ..small() };
-        let lazy = LazyRegexConstraint::new(&pattern, Arc::clone(&vocabulary), Arc::clone(&trie), &limits);
-        let full = match RegexConstraint::new(&pattern, vocabulary, trie, &limits) {
+        let lazy = LazyRegexConstraint::new(&pattern, Arc::clone(&trie), &limits);
+        let full = match RegexConstraint::new(&pattern, trie, &limits) {
             Ok(full) => full,
             Err(RegexError::MatchesNothing) => {
                 prop_assert_eq!(lazy.unwrap_err(), RegexError::MatchesNothing);
@@ -92,9 +90,8 @@ proptest! {
     #[test]
     fn the_contract_holds(pattern in strategies::pattern(), mut tokens in strategies::tokens()) {
         tokens.extend((0..=255).map(|byte| Token::Text(vec![byte])));
-        let vocabulary = Arc::new(vocabulary(&tokens));
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-        if let Ok(lazy) = LazyRegexConstraint::new(&pattern.to_string(), vocabulary, trie, &small()) {
+        let trie = Arc::new(TokenTrie::new(vocabulary(&tokens)).unwrap());
+        if let Ok(lazy) = LazyRegexConstraint::new(&pattern.to_string(), trie, &small()) {
             let checked = conformance::check_constraint(&lazy, 1);
             prop_assert!(checked.is_ok(), "{}", checked.unwrap_err());
         }
@@ -104,10 +101,8 @@ proptest! {
 /// Which of the last 21 letters are `a`: 2^21 states, each of which a walk may meet. The oracle is the definition.
 #[test]
 fn a_million_states_are_exact() {
-    let (vocabulary, trie) = texts(["a", "b", "ab", "ba", "bbbbb", "abc", "c"]);
-    let constraint =
-        LazyRegexConstraint::new("(a|b)*a(a|b){20}c", Arc::clone(&vocabulary), trie, &Limits::default())
-            .unwrap();
+    let trie = texts(["a", "b", "ab", "ba", "bbbbb", "abc", "c"]);
+    let constraint = LazyRegexConstraint::new("(a|b)*a(a|b){20}c", Arc::clone(&trie), &Limits::default()).unwrap();
     let mut scratch = constraint.scratch();
     let mut random = 12_345u32;
     for _ in 0..200 {
@@ -121,7 +116,8 @@ fn a_million_states_are_exact() {
                 let whole = letters.len() >= 21 && letters[letters.len() - 21] == b'a';
                 letters.iter().all(|byte| b"ab".contains(byte)) && (!ends || whole)
             };
-            let expected: Vec<TokenId> = vocabulary
+            let expected: Vec<TokenId> = trie
+                .vocabulary()
                 .text_tokens()
                 .filter(|(_, more)| !text.ends_with(b"c") && allowed(more))
                 .map(|(id, _)| id)
@@ -135,7 +131,7 @@ fn a_million_states_are_exact() {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let token = expected[(random >> 16) as usize % expected.len()];
             constraint.advance(&mut scratch, &mut state, token).unwrap();
-            text.extend_from_slice(vocabulary.text(token).unwrap());
+            text.extend_from_slice(trie.vocabulary().text(token).unwrap());
         }
     }
 }
@@ -145,11 +141,11 @@ fn a_million_states_are_exact() {
 fn a_word_somewhere_in_a_text() {
     let bytes: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
     let words: Vec<String> = (0..2_000u32).map(|n| format!("w{:04}x", n * 4_099 % 10_000)).collect();
-    let (vocabulary, trie) =
+    let trie =
         texts(bytes.into_iter().chain(["w0000", "0x ", " any", "\n"].map(|text| text.as_bytes().to_vec())));
     let pattern = format!(".*({}).*", words.join("|"));
     let limits = Limits::default();
-    let constraint = LazyRegexConstraint::new(&pattern, vocabulary, trie, &limits).unwrap();
+    let constraint = LazyRegexConstraint::new(&pattern, trie, &limits).unwrap();
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     let newline = TokenId(259);
     let mut text = String::new();
@@ -168,14 +164,14 @@ fn a_word_somewhere_in_a_text() {
 #[test]
 fn the_kind_is_chosen_by_the_limits() {
     let limits = Limits { dfa_states: 100, ..Limits::default() };
-    let (vocabulary, trie) = texts(["a", "b"]);
+    let trie = texts(["a", "b"]);
     for pattern in ["a*b", "(a|b)*a(a|b){10}"] {
-        let any = regex(pattern, Arc::clone(&vocabulary), Arc::clone(&trie), &limits).unwrap().into_any();
+        let any = regex(pattern, Arc::clone(&trie), &limits).unwrap().into_any();
         conformance::check_constraint(&any, 4).unwrap();
     }
     // Without a token for `b` alone the full DFA would be needed.
-    let (vocabulary, trie) = texts(["a", "bb"]);
-    let error = regex("(a|b)*a(a|b){10}", vocabulary, trie, &limits).unwrap_err();
+    let trie = texts(["a", "bb"]);
+    let error = regex("(a|b)*a(a|b){10}", trie, &limits).unwrap_err();
     assert_eq!(error, RegexError::TooManyDfaStates { limit: 100 });
     let error = Dfa::from_pattern("(a|b)*a(a|b){10}", &limits).unwrap_err();
     assert_eq!(error, RegexError::TooManyDfaStates { limit: 100 });
@@ -183,9 +179,9 @@ fn the_kind_is_chosen_by_the_limits() {
 
 /// The greatest set along a text of the pattern, and the memory of the constraint for each byte of its pattern.
 fn chain(pattern: &str, text: &str) -> (usize, usize) {
-    let (vocabulary, trie) = texts((0..=255u8).map(|byte| [byte]).collect::<Vec<_>>());
+    let trie = texts((0..=255u8).map(|byte| [byte]).collect::<Vec<_>>());
     let limits = Limits::default();
-    let constraint = LazyRegexConstraint::new(pattern, vocabulary, trie, &limits).unwrap();
+    let constraint = LazyRegexConstraint::new(pattern, trie, &limits).unwrap();
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     let mut most = state.members();
     for byte in text.bytes() {
@@ -219,10 +215,9 @@ fn chains_of_optional_parts_have_small_sets() {
 /// Which `x` was the one of the pattern: without what copies include of later ones, a set for each choice of them.
 #[test]
 fn a_word_with_a_letter_inside_has_small_sets() {
-    let (vocabulary, trie) =
-        texts((0..=255u8).map(|byte| vec![byte]).chain([b"xxaxxbxx".to_vec()]).collect::<Vec<_>>());
+    let trie = texts((0..=255u8).map(|byte| vec![byte]).chain([b"xxaxxbxx".to_vec()]).collect::<Vec<_>>());
     let pattern = r"\w{0,300}x\w{0,300}";
-    let constraint = LazyRegexConstraint::new(pattern, vocabulary, trie, &Limits::default()).unwrap();
+    let constraint = LazyRegexConstraint::new(pattern, trie, &Limits::default()).unwrap();
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     for length in 1..=40 {
         assert!(mask(&constraint, &mut scratch, &state).contains(TokenId(256)), "{length}");
@@ -235,10 +230,10 @@ fn a_word_with_a_letter_inside_has_small_sets() {
 /// Optional parts that all read something else have sets as large as the pattern, and more of them than are worked out.
 #[test]
 fn chains_of_parts_that_all_differ_are_refused() {
-    let (vocabulary, trie) = texts((0..=255u8).map(|byte| [byte]).collect::<Vec<_>>());
+    let trie = texts((0..=255u8).map(|byte| [byte]).collect::<Vec<_>>());
     let pattern: String = ('\u{4e00}'..'\u{9000}').flat_map(|char| [char, '?']).collect();
     let limits = Limits { dfa_steps: 1_000_000, ..Limits::default() };
-    let error = LazyRegexConstraint::new(&pattern, vocabulary, trie, &limits).unwrap_err();
+    let error = LazyRegexConstraint::new(&pattern, trie, &limits).unwrap_err();
     assert!(matches!(error, RegexError::ClosuresTooCostly { limit: 1_000_000, states: 1.. }), "{error}");
     assert!(error.to_string().contains("Limits::dfa_steps"));
 }
@@ -247,10 +242,10 @@ fn chains_of_parts_that_all_differ_are_refused() {
 /// 3,600 of them took ten seconds, and 10,000 were refused after twelve.
 #[test]
 fn chains_out_of_step_are_refused_while_that_is_cheap() {
-    let (vocabulary, trie) = texts([b"a".to_vec()]);
+    let trie = texts([b"a".to_vec()]);
     let chain = |times: usize, limits: &Limits| {
-        let (vocabulary, trie) = (Arc::clone(&vocabulary), Arc::clone(&trie));
-        LazyRegexConstraint::new(&"a{0,3}".repeat(times), vocabulary, trie, limits)
+        let trie = Arc::clone(&trie);
+        LazyRegexConstraint::new(&"a{0,3}".repeat(times), trie, limits)
     };
     let limits = Limits { dfa_steps: 1_000_000, ..Limits::default() };
     let error = chain(1_000, &limits).unwrap_err();

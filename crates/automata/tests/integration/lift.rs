@@ -4,8 +4,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use proptest::prelude::*;
 use unskew_automata::{Dfa, LiftedDfa, Limits, RegexError, StateId, TokenDfa};
-use unskew_core::{TokenId, TokenTrie, Vocabulary, conformance};
+use unskew_core::{TokenId, Vocabulary, conformance};
 use unskew_testdata::{strategies, vocabulary};
+use unskew_trie::TokenTrie;
 
 fn limits() -> Limits {
     Limits { nfa_size: 20_000, dfa_states: 500, dfa_bytes: 2 << 20, dfa_steps: 200_000, ..Limits::default() }
@@ -13,8 +14,8 @@ fn limits() -> Limits {
 
 fn read(pattern: &str, vocabulary: Vocabulary, limits: &Limits) -> Result<TokenDfa, RegexError> {
     let dfa = Arc::new(Dfa::from_pattern(pattern, limits)?);
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-    TokenDfa::new(dfa, Arc::new(vocabulary), trie, limits)
+    let trie = Arc::new(TokenTrie::new(vocabulary).unwrap());
+    TokenDfa::new(dfa, trie, limits)
 }
 
 proptest! {

@@ -8,8 +8,9 @@ use std::{
 
 use proptest::prelude::*;
 use unskew_automata::{Dfa, Limits, RegexConstraint, RegexError, StateId, debug};
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, conformance};
+use unskew_core::{Constraint, TokenId, TokenMask, conformance};
 use unskew_testdata::{Token, strategies, vocabulary};
+use unskew_trie::TokenTrie;
 
 /// Small, so that a case takes milliseconds in a debug build.
 fn limits() -> Limits {
@@ -244,10 +245,10 @@ proptest! {
     fn masks_are_exact(pattern in strategies::pattern(), tokens in strategies::tokens(), room in 0usize..3) {
         let Some(dfa) = dfa(&pattern.to_string()) else { return Ok(()) };
         let vocabulary = Arc::new(vocabulary(&tokens));
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+        let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
         let oracle = Oracle::new(&dfa, &tokens);
-        let limits = Limits { mask_cache_bytes: [0, 4 * vocabulary.len().div_ceil(32), 1 << 20][room], ..limits() };
-        let constraint = match RegexConstraint::from_dfa(Arc::new(dfa), vocabulary, trie, &limits) {
+        let limits = Limits { mask_cache_bytes: [0, 4 * trie.vocab_len().div_ceil(32), 1 << 20][room], ..limits() };
+        let constraint = match RegexConstraint::from_dfa(Arc::new(dfa), trie, &limits) {
             Err(RegexError::Unspellable { missing, .. }) => {
                 prop_assert!(!oracle.completable.contains(&StateId::from_index(0)));
                 prop_assert!(!missing.is_empty());
@@ -292,10 +293,9 @@ proptest! {
     #[test]
     fn the_contract_holds(pattern in strategies::pattern(), tokens in strategies::tokens(), room in 0usize..2) {
         let Some(dfa) = dfa(&pattern.to_string()) else { return Ok(()) };
-        let vocabulary = Arc::new(vocabulary(&tokens));
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+        let trie = Arc::new(TokenTrie::new(vocabulary(&tokens)).unwrap());
         let limits = Limits { mask_cache_bytes: [0, 1 << 20][room], ..limits() };
-        match RegexConstraint::from_dfa(Arc::new(dfa), vocabulary, trie, &limits) {
+        match RegexConstraint::from_dfa(Arc::new(dfa), trie, &limits) {
             Err(RegexError::Unspellable { .. }) => {}
             other => {
                 let checked = conformance::check_constraint(&other.unwrap(), 3);

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use unskew_automata::{Construct, Dfa, Limits, RegexConstraint, RegexError};
-use unskew_core::{Constraint as _, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint as _, TokenId, TokenMask, Vocabulary};
 use unskew_testdata::{Case, Constraint, ExpectedError, Token, cases, vocabulary};
+use unskew_trie::TokenTrie;
 
 /// The one place that touches the API: the constraint of a case over a vocabulary.
 fn compile(
@@ -12,11 +13,10 @@ fn compile(
     vocabulary: &Arc<Vocabulary>,
     limits: &Limits,
 ) -> Result<RegexConstraint, RegexError> {
-    let trie = Arc::new(TokenTrie::new(vocabulary)?);
-    let vocabulary = Arc::clone(vocabulary);
+    let trie = Arc::new(TokenTrie::new(Arc::clone(vocabulary))?);
     match &case.constraint {
-        Constraint::Pattern(pattern) => RegexConstraint::new(pattern, vocabulary, trie, limits),
-        Constraint::Choices(choices) => RegexConstraint::from_choices(choices, vocabulary, trie, limits),
+        Constraint::Pattern(pattern) => RegexConstraint::new(pattern, trie, limits),
+        Constraint::Choices(choices) => RegexConstraint::from_choices(choices, trie, limits),
         other => panic!("{}: this engine does not know {other:?}", case.name),
     }
 }

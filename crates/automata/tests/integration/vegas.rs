@@ -12,7 +12,8 @@ use unskew_automata::{
     CanonicalConstraint, CanonicalError, CanonicalIndex, CanonicalState, Dfa, HardBigrams, LibraryFileError,
     Limits, TokenizerAutomaton, VegasLibrary, vegas_configurations,
 };
-use unskew_core::{ByteSet, Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
+use unskew_trie::{ByteSet, TokenTrie};
 use unskew_vocab::Tokenizer;
 
 /// Constraints over a toy's vocabulary.
@@ -276,11 +277,11 @@ fn masks_are_the_same_with_real_vocabularies() {
     let limits = Limits::default();
     for name in ["cl100k", "llama3", "llama2", "gpt2"] {
         let Some(tokenizer) = real(name) else { continue };
-        let vocabulary = Arc::new(tokenizer.vocabulary().clone());
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+        let vocabulary = Arc::clone(tokenizer.vocabulary());
+        let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
         let tokenization = tokenizer.tokenization().unwrap();
         let automaton = Arc::new(TokenizerAutomaton::new(&vocabulary, tokenization).unwrap());
-        let index = Arc::new(CanonicalIndex::new(automaton, vocabulary, trie).unwrap());
+        let index = Arc::new(CanonicalIndex::new(automaton, trie).unwrap());
         let shared = VegasLibrary::new(&index, VegasLibrary::DEFAULT_BYTES);
         for pattern in [
             r#"\{"name": "[A-Z][a-z' -]{0,6}", "age": [1-9]?[0-9], "on": "[0-9]{4}-[0-9]{2}-[0-9]{2}"\}"#,

@@ -257,7 +257,7 @@ impl Compiler {
             return Ok(None);
         }
         let trie = self.tokens.trie()?;
-        let made = || TreeLibrary::new(Arc::clone(vocabulary), trie, self.options.library_bytes);
+        let made = || TreeLibrary::new(trie, self.options.library_bytes);
         Ok(Some(Arc::clone(self.library.get_or_init(|| Arc::new(made())))))
     }
 }

@@ -11,7 +11,8 @@
 //! The last one changes the distribution over token sequences: other spellings of the same text, which the model may have written, are given
 //! up.
 
-use unskew_core::{TokenId, heal};
+use unskew_core::TokenId;
+use unskew_trie::heal;
 
 use super::{Matcher, MatcherError};
 use crate::Error;
@@ -103,7 +104,7 @@ impl Matcher {
         };
         let spelled = self.space.encode_output(text).and_then(|tokens| {
             let trie = self.space.trie()?;
-            let (taken, _) = heal(&tokens, self.vocabulary(), &trie);
+            let (taken, _) = heal(&tokens, &trie);
             Ok::<_, Error>(tokens[..tokens.len() - taken].to_vec())
         });
         let Ok(mut tokens) = spelled else { return Ok(Vec::new()) };

@@ -19,9 +19,8 @@ use std::{
 };
 
 use hashbrown::{HashMap, HashSet};
-use unskew_core::{
-    Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenKind, TokenMask, TokenTrie, Vocabulary,
-};
+use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenKind, TokenMask, Vocabulary};
+use unskew_trie::TokenTrie;
 
 pub use self::{scratch::GrammarScratch, state::GrammarState};
 use self::{
@@ -62,7 +61,8 @@ use crate::{
 ///
 /// ```
 /// use std::sync::Arc;
-/// use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+/// use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
+/// use unskew_trie::TokenTrie;
 /// use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits};
 ///
 /// // value = "[" value* "]"
@@ -78,9 +78,8 @@ use crate::{
 ///
 /// let mut vocabulary = Vocabulary::builder();
 /// let [open, close, pair, many] = ["[", "]", "[]", "]]]"].map(|text| vocabulary.text(text.as_bytes()));
-/// let vocabulary = Arc::new(vocabulary.build()?);
-/// let trie = Arc::new(TokenTrie::new(&vocabulary)?);
-/// let constraint = GrammarConstraint::new(&grammar, vocabulary, trie, &limits)?;
+/// let trie = Arc::new(TokenTrie::new(vocabulary.build()?)?);
+/// let constraint = GrammarConstraint::new(&grammar, trie, &limits)?;
 ///
 /// let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
 /// for token in [open, open] {
@@ -123,7 +122,7 @@ enum Cut {
 static STAMPS: AtomicU64 = AtomicU64::new(1);
 
 impl GrammarConstraint {
-    /// The constraint that the whole output is a word of `grammar`. `trie` is the trie of `vocabulary`.
+    /// The constraint that the whole output is a word of `grammar`, over the vocabulary of `trie`.
     ///
     /// Cost: O(n) for n symbols in the rules; nothing is done for each token.
     ///
@@ -133,11 +132,10 @@ impl GrammarConstraint {
     /// end-of-sequence token behind which something may follow.
     pub fn new(
         grammar: &Grammar,
-        vocabulary: Arc<Vocabulary>,
         trie: Arc<TokenTrie>,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        Self::compile(grammar, vocabulary, trie, limits, Cut::Every)
+        Self::compile(grammar, trie, limits, Cut::Every)
     }
 
     /// As [`new`](Self::new), with subterminal trees that are shared with other grammars over the same vocabulary. Masks are
@@ -154,8 +152,7 @@ impl GrammarConstraint {
         library: &Arc<TreeLibrary>,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        let (vocabulary, trie) = (Arc::clone(library.vocabulary()), Arc::clone(library.trie()));
-        let mut constraint = Self::compile(grammar, vocabulary, trie, limits, Cut::Every)?;
+        let mut constraint = Self::compile(grammar, Arc::clone(library.trie()), limits, Cut::Every)?;
         constraint.trees = Some(Trees::new(library, &constraint.compiled));
         Ok(constraint)
     }
@@ -171,12 +168,11 @@ impl GrammarConstraint {
     /// As for [`new`](Self::new).
     pub fn with_lookahead(
         grammar: &Grammar,
-        vocabulary: Arc<Vocabulary>,
         trie: Arc<TokenTrie>,
         limits: &GrammarLimits,
         lookahead: u32,
     ) -> Result<Self, GrammarError> {
-        Self::compile(grammar, vocabulary, trie, limits, Cut::Lookahead(lookahead))
+        Self::compile(grammar, trie, limits, Cut::Lookahead(lookahead))
     }
 
     /// As [`new`](Self::new), but texts are cut into terminals by **maximal munch**, as by the scanner of a compiler.
@@ -207,19 +203,19 @@ impl GrammarConstraint {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use unskew_core::{Constraint, TokenId, TokenTrie, Vocabulary};
+    /// use unskew_core::{Constraint, TokenId, Vocabulary};
+    /// use unskew_trie::TokenTrie;
     /// use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, LarkOptions};
     ///
     /// let mut vocabulary = Vocabulary::builder();
     /// for byte in 0..=255 {
     ///     vocabulary.text(&[byte]);
     /// }
-    /// let vocabulary = Arc::new(vocabulary.build()?);
-    /// let trie = Arc::new(TokenTrie::new(&vocabulary)?);
+    /// let trie = Arc::new(TokenTrie::new(vocabulary.build()?)?);
     /// let munch = |text: &str| {
     ///     let limits = GrammarLimits::default();
     ///     let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits)?;
-    ///     GrammarConstraint::with_maximal_munch(&grammar, vocabulary.clone(), trie.clone(), &limits)
+    ///     GrammarConstraint::with_maximal_munch(&grammar, trie.clone(), &limits)
     /// };
     /// let constraint = munch("start: \"let\" NAME\nNAME: /[a-z]+/\n%ignore \" \"")?;
     /// let accepts = |text: &[u8]| {
@@ -237,16 +233,14 @@ impl GrammarConstraint {
     /// ```
     pub fn with_maximal_munch(
         grammar: &Grammar,
-        vocabulary: Arc<Vocabulary>,
         trie: Arc<TokenTrie>,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        Self::compile(grammar, vocabulary, trie, limits, Cut::Longest)
+        Self::compile(grammar, trie, limits, Cut::Longest)
     }
 
     fn compile(
         grammar: &Grammar,
-        vocabulary: Arc<Vocabulary>,
         trie: Arc<TokenTrie>,
         limits: &GrammarLimits,
         cut: Cut,
@@ -255,7 +249,7 @@ impl GrammarConstraint {
         let rules = Rules::new(grammar, &names, limits)?;
         ends::check(grammar)?;
         let used = rules.used_terminals(names.len());
-        let terminals = Terminals::new(grammar, &names, &used, &vocabulary, &trie)?;
+        let terminals = Terminals::new(grammar, &names, &used, &trie)?;
         end_tokens::check(grammar, &names, &rules, &terminals)?;
         if let Cut::Longest = cut {
             munch::check(grammar, &names, &rules, &terminals, limits)?;
@@ -276,6 +270,7 @@ impl GrammarConstraint {
             at: At { place: Places::START, tracked: None },
         };
         let GrammarLimits { scratch_bytes, state_items, .. } = *limits;
+        let vocabulary = Arc::clone(trie.vocabulary());
         Ok(Self { compiled, vocabulary, trie, trees: None, start, distinct, scratch_bytes, state_items })
     }
 
@@ -416,7 +411,7 @@ impl GrammarConstraint {
         }
         let pieces = &scratch.masks[&at.place].pieces;
         let buffer = scratch.buffer.get_or_insert_with(|| TokenMask::new(self.vocab_len()));
-        let ways = on_used_ways(&self.compiled, &mut tracking.places, place, &self.vocabulary, &self.trie);
+        let ways = on_used_ways(&self.compiled, &mut tracking.places, place, &self.trie);
         let OnUsedWays { mut doubtful, certain, others, used } = ways;
         if let Some(begun) = used {
             let mut mask = TokenMask::new(self.vocab_len());

@@ -210,7 +210,7 @@ impl Grammar {
     }
 
     /// The grammar of the same outputs behind `text`: what they must begin with after a prompt was
-    /// [healed](unskew_core::heal).
+    /// [healed](unskew_trie::heal).
     #[must_use]
     pub fn behind(&self, text: &[u8]) -> Self {
         if text.is_empty() {

@@ -59,7 +59,7 @@ use std::{
     rc::Rc,
 };
 
-use unskew_core::ByteSet;
+use unskew_trie::ByteSet;
 
 use self::{
     net::{Facts, Leaves, Net, Symbol, Unbuilt},

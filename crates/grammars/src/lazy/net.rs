@@ -9,7 +9,7 @@ use std::{
     rc::Rc,
 };
 
-use unskew_core::ByteSet;
+use unskew_trie::ByteSet;
 
 use super::Lazy;
 use crate::{

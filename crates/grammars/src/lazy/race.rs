@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use unskew_automata::{Dfa, DfaEdges, Limits, RegexError, StateId};
-use unskew_core::ByteSet;
+use unskew_trie::ByteSet;
 
 use crate::grammar::data::{Grammar, Terminal, TerminalId};
 

@@ -11,7 +11,8 @@ use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
-use unskew_core::{ByteSet, TokenId};
+use unskew_core::TokenId;
+use unskew_trie::ByteSet;
 
 use super::{
     maker::{Maker, Trees},

@@ -15,7 +15,8 @@ use std::{
 
 use hashbrown::HashMap;
 use unskew_automata::StateId;
-use unskew_core::{ByteAutomaton, DEAD, TokenId, TokenMask, TokenTrie};
+use unskew_core::{TokenId, TokenMask};
+use unskew_trie::{ByteAutomaton, DEAD, TokenTrie};
 
 use super::{
     contexts::Contexts,

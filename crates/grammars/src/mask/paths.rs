@@ -11,7 +11,7 @@ use std::{cmp::Reverse, ops::Range, sync::Arc};
 
 use smallvec::SmallVec;
 use unskew_automata::{Dfa, StateId};
-use unskew_core::{ByteSet, DEAD};
+use unskew_trie::{ByteSet, DEAD};
 
 use super::{
     contexts::Point,

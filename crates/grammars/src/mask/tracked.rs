@@ -17,7 +17,8 @@ use std::sync::{Arc, OnceLock};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 use unskew_automata::Dfa;
-use unskew_core::{TokenId, TokenTrie, Vocabulary};
+use unskew_core::{TokenId, Vocabulary};
+use unskew_trie::TokenTrie;
 
 use crate::trees::holding::{Holding, Span, SparseTokens, holds_two, spans};
 use crate::{
@@ -198,7 +199,6 @@ pub(crate) fn on_used_ways(
     compiled: &Compiled,
     places: &mut Places,
     place: Place,
-    vocabulary: &Vocabulary,
     trie: &TokenTrie,
 ) -> OnUsedWays {
     let terminals = &compiled.terminals;
@@ -229,7 +229,8 @@ pub(crate) fn on_used_ways(
                 if !is_last {
                     // Those with which the text goes on are none that it ends in.
                     let begun = (terminal, of.texts.state(at));
-                    let behind = |token: TokenId| &vocabulary.text(token).unwrap_or_default()[rest.len()..];
+                    let behind =
+                        |token: TokenId| &trie.vocabulary().text(token).unwrap_or_default()[rest.len()..];
                     let ends = |token: &&TokenId| !goes_on(compiled, begun, behind(**token));
                     found.doubtful.extend(tokens.iter().filter(ends));
                     continue;

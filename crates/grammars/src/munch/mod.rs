@@ -58,7 +58,8 @@ mod scanned;
 
 use std::collections::{HashMap, HashSet};
 
-use unskew_core::{TokenTrie, Vocabulary};
+use unskew_core::Vocabulary;
+use unskew_trie::TokenTrie;
 
 use self::{
     beside::{Beside, Layout},
@@ -285,11 +286,11 @@ impl Grammar {
             }
         }
         let vocabulary = vocabulary.build().expect("grammars are smaller than vocabularies may be");
-        let trie = TokenTrie::new(&vocabulary).expect("the texts are bytes");
+        let trie = TokenTrie::new(vocabulary).expect("the texts are bytes");
         let names = names(self);
         let rules = Rules::new(self, &names, limits)?;
         let used = rules.used_terminals(names.len());
-        let terminals = Terminals::new(self, &names, &used, &vocabulary, &trie)?;
+        let terminals = Terminals::new(self, &names, &used, &trie)?;
         check(self, &names, &rules, &terminals, limits)
     }
 }

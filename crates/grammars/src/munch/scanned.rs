@@ -2,7 +2,7 @@
 
 use hashbrown::{HashMap, HashSet};
 use unskew_automata::StateId;
-use unskew_core::ByteSet;
+use unskew_trie::ByteSet;
 
 use super::{Budget, ENTRY};
 use crate::{

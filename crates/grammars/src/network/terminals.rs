@@ -8,7 +8,8 @@ use std::{ops::Range, sync::Arc};
 
 use hashbrown::{HashMap, HashSet};
 use unskew_automata::{Dfa, StateId};
-use unskew_core::{ByteSet, TokenId, TokenTrie, Vocabulary};
+use unskew_core::TokenId;
+use unskew_trie::{ByteSet, TokenTrie};
 
 use crate::{
     Counted, Except, GrammarError,
@@ -105,7 +106,6 @@ impl Terminals {
         grammar: &Grammar,
         names: &[u32],
         is_used: &[bool],
-        vocabulary: &Vocabulary,
         trie: &TokenTrie,
     ) -> Result<Self, GrammarError> {
         let mut controls: Option<HashMap<String, TokenId>> = None;
@@ -153,13 +153,13 @@ impl Terminals {
                 }
                 Terminal::Token(name) => {
                     let controls = controls.get_or_insert_with(|| {
-                        let names = vocabulary.control_tokens();
+                        let names = trie.vocabulary().control_tokens();
                         names.map(|(token, name)| (name.into_owned(), token)).collect()
                     });
                     let Some(token) = controls.get(&**name) else {
                         return Err(GrammarError::UnknownToken { name: name.to_string() });
                     };
-                    scanners.push(match vocabulary.is_end_of_sequence(*token) {
+                    scanners.push(match trie.vocabulary().is_end_of_sequence(*token) {
                         true => Scanner::End,
                         false => Scanner::Token(*token),
                     });

@@ -14,7 +14,8 @@
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
-use unskew_core::{ByteSet, TokenId};
+use unskew_core::TokenId;
+use unskew_trie::ByteSet;
 
 use super::engine::{Parser, Pending, Todo};
 use crate::{

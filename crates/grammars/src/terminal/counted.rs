@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError, StateId};
-use unskew_core::ByteSet;
+use unskew_trie::ByteSet;
 
 use crate::ids::{COUNTS, NONE};
 

@@ -1,7 +1,7 @@
 //! The bytes with which the texts of a terminal go on where they may end.
 
 use unskew_automata::Dfa;
-use unskew_core::ByteSet;
+use unskew_trie::ByteSet;
 
 /// The bytes with which `dfa` goes on in some state in which it may end.
 pub(crate) fn extending(dfa: &Dfa) -> ByteSet {

@@ -24,7 +24,8 @@ use std::{
 use hashbrown::{HashMap, hash_map};
 use smallvec::SmallVec;
 use unskew_automata::Dfa;
-use unskew_core::{ByteSet, TokenId};
+use unskew_core::TokenId;
+use unskew_trie::ByteSet;
 
 use super::holding::Holding;
 use super::{

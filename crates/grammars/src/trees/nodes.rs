@@ -9,7 +9,7 @@
 //!
 //! - **By need.** The paper builds the trees of all states and all paths ahead of time (1 to 5 seconds for a grammar). Here
 //!   a node is made when a parser first takes its path, by a walk over the vocabulary's
-//!   [quotients](unskew_core::TokenTrie::fill), some tens of microseconds.
+//!   [quotients](unskew_trie::TokenTrie::fill), some tens of microseconds.
 //! - **Shared.** Nodes are kept in a [`TreeLibrary`] by the terminal's minimal automaton, so the body of a string is the same
 //!   node in ten thousand grammars.
 //! - **Only exits.** A path leaves a terminal where the terminal cannot go on. Where it could go on as well as leave (two
@@ -24,9 +24,8 @@ use std::{
 };
 
 use unskew_automata::{Dfa, StateId};
-use unskew_core::{
-    ByteAutomaton, ByteSet, DEAD, KindTokens, MaskRef, TokenId, TokenMask, TokenTrie, Verdict, Vocabulary,
-};
+use unskew_core::{MaskRef, TokenId, TokenMask, Vocabulary};
+use unskew_trie::{ByteAutomaton, ByteSet, DEAD, KindTokens, TokenTrie, Verdict};
 
 use super::holding::Holding;
 use super::{
@@ -160,16 +159,16 @@ impl Parent<'_> {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use unskew_core::{TokenTrie, Vocabulary};
+/// use unskew_core::Vocabulary;
+/// use unskew_trie::TokenTrie;
 /// use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, TreeLibrary};
 ///
 /// let mut vocabulary = Vocabulary::builder();
 /// for text in ["a", "b", "ab", "\"", "a\""] {
 ///     vocabulary.text(text.as_bytes());
 /// }
-/// let vocabulary = Arc::new(vocabulary.build()?);
-/// let trie = Arc::new(TokenTrie::new(&vocabulary)?);
-/// let library = Arc::new(TreeLibrary::new(vocabulary, trie, 64 << 20));
+/// let trie = Arc::new(TokenTrie::new(vocabulary.build()?)?);
+/// let library = Arc::new(TreeLibrary::new(trie, 64 << 20));
 ///
 /// let limits = GrammarLimits::default();
 /// let grammar = Grammar::from_gbnf(r#"root ::= "\"" [ab]+ "\"" "#, &limits)?;
@@ -194,9 +193,10 @@ pub(crate) type Numbered = (LibraryId, Arc<Dfa>);
 pub(crate) type Marked = (Box<[u8]>, LibraryId, Box<[u8]>);
 
 impl TreeLibrary {
-    /// An empty library of at most about `limit` bytes, besides what it knows of all tokens. `trie` is the trie of `vocabulary`.
+    /// An empty library of at most about `limit` bytes, besides what it knows of all tokens of `trie`.
     /// O(b) for b bytes of tokens: some 10 ms for 128,000 of them.
-    pub fn new(vocabulary: Arc<Vocabulary>, trie: Arc<TokenTrie>, limit: usize) -> Self {
+    pub fn new(trie: Arc<TokenTrie>, limit: usize) -> Self {
+        let vocabulary = Arc::clone(trie.vocabulary());
         let ids = LibraryIds::new();
         let mut tokens: Vec<(u8, TokenId, u32)> = Vec::with_capacity(vocabulary.len());
         // In the order of their bytes.

@@ -10,7 +10,8 @@
 
 use std::sync::OnceLock;
 
-use unskew_core::{ByteSet, DEAD, TokenId, Vocabulary};
+use unskew_core::{TokenId, Vocabulary};
+use unskew_trie::{ByteSet, DEAD};
 
 use super::kept::{LibraryId, LibraryIds};
 use crate::TreeLibrary;

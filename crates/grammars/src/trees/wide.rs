@@ -237,7 +237,7 @@ mod tests {
     use std::sync::Arc;
 
     use unskew_automata::Limits;
-    use unskew_core::TokenTrie;
+    use unskew_trie::TokenTrie;
 
     use super::*;
     use crate::TreeLibrary;
@@ -274,8 +274,8 @@ mod tests {
             }
         }
         let vocabulary = Arc::new(builder.build().unwrap());
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-        let library = TreeLibrary::new(Arc::clone(&vocabulary), trie, 1 << 28);
+        let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
+        let library = TreeLibrary::new(trie, 1 << 28);
         let lists = ByteLists::new(&vocabulary);
         let mut found = 0;
         for pattern in [

@@ -15,7 +15,7 @@
 //! has, or the mask would have to read every token; and by then a text of a dozen letters has taken seconds.
 
 use hashbrown::HashMap;
-use unskew_core::ByteSet;
+use unskew_trie::ByteSet;
 
 use crate::{
     GrammarError,

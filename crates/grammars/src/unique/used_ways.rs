@@ -14,7 +14,7 @@
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
-use unskew_core::TokenTrie;
+use unskew_trie::TokenTrie;
 
 use super::{
     distinct::{Begun, Text, Texts, Used, UsedTexts},

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarScratch, GrammarState, LarkOptions};
+use unskew_trie::TokenTrie;
 
 const OPERATORS: &str = "start: start \"+\" start | start \"*\" start | \"n\" | \"(\" start \")\"";
 const PAIRS: &str = "start: start start | \"a\"";
@@ -19,10 +20,9 @@ fn constraint_within(lark: &str, limits: &GrammarLimits) -> GrammarConstraint {
     for byte in 0..=255u8 {
         vocabulary.text(&[byte]);
     }
-    let vocabulary = Arc::new(vocabulary.build().unwrap());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let trie = Arc::new(TokenTrie::new(vocabulary.build().unwrap()).unwrap());
     let grammar = Grammar::from_lark(lark, &LarkOptions::default(), limits).unwrap();
-    GrammarConstraint::new(&grammar, vocabulary, trie, limits).unwrap()
+    GrammarConstraint::new(&grammar, trie, limits).unwrap()
 }
 
 /// One sequence, read byte by byte.

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
+use unskew_trie::TokenTrie;
 
 /// Loops for lists and for sums.
 const LOOPS: &str = r#"
@@ -153,17 +154,16 @@ fn masks(constraint: &GrammarConstraint, vocabulary: &Vocabulary, texts: &[&str]
 #[test]
 fn parts_change_no_mask() {
     let vocabulary = vocabulary();
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let limits = GrammarLimits::default();
     let library = |least| {
-        let library = TreeLibrary::new(Arc::clone(&vocabulary), Arc::clone(&trie), 64 << 20);
+        let library = TreeLibrary::new(Arc::clone(&trie), 64 << 20);
         Arc::new(library.worth_keeping(least))
     };
     let libraries = [library(0), library(64)];
     for text in [LOOPS, OTHER, RECURSIVE] {
         let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits).unwrap();
-        let plain =
-            GrammarConstraint::new(&grammar, Arc::clone(&vocabulary), Arc::clone(&trie), &limits).unwrap();
+        let plain = GrammarConstraint::new(&grammar, Arc::clone(&trie), &limits).unwrap();
         let expected = masks(&plain, &vocabulary, &TEXTS);
         // The texts in another order begin with other nestings.
         let backwards: Vec<&str> = TEXTS.iter().rev().copied().collect();
@@ -181,9 +181,9 @@ fn parts_change_no_mask() {
 #[test]
 fn a_library_keeps_parts_for_the_same_grammar_alone() {
     let vocabulary = vocabulary();
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let limits = GrammarLimits::default();
-    let library = TreeLibrary::new(Arc::clone(&vocabulary), trie, 64 << 20).worth_keeping(0);
+    let library = TreeLibrary::new(trie, 64 << 20).worth_keeping(0);
     let library = Arc::new(library);
     let size = |text: &str| {
         let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits).unwrap();
@@ -201,10 +201,10 @@ fn a_library_keeps_parts_for_the_same_grammar_alone() {
 #[test]
 fn what_a_nesting_left_serves_another() {
     let vocabulary = vocabulary();
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let limits = GrammarLimits::default();
     let grammar = Grammar::from_lark(LOOPS, &LarkOptions::default(), &limits).unwrap();
-    let library = TreeLibrary::new(Arc::clone(&vocabulary), trie, 64 << 20).worth_keeping(0);
+    let library = TreeLibrary::new(trie, 64 << 20).worth_keeping(0);
     let with = GrammarConstraint::with_library(&grammar, &Arc::new(library), &limits).unwrap();
     let mut scratch = with.scratch();
     let mut mask = TokenMask::new(with.vocab_len());

@@ -33,8 +33,8 @@ fn shown(text: &[Input]) -> String {
 }
 
 fn constraint(case: &Case, subject: &Subject, limits: &GrammarLimits) -> GrammarConstraint {
-    let (vocabulary, trie) = (subject.vocabulary.clone(), subject.trie.clone());
-    GrammarConstraint::new(&case.grammar, vocabulary, trie, limits)
+    let trie = subject.trie.clone();
+    GrammarConstraint::new(&case.grammar, trie, limits)
         .unwrap_or_else(|error| panic!("{}: {}: {error}", subject.name, case.name))
 }
 
@@ -46,8 +46,8 @@ fn with_library(case: &Case, library: &Arc<TreeLibrary>, limits: &GrammarLimits)
 
 /// A library that keeps all nodes.
 fn library(subject: &Subject) -> Arc<TreeLibrary> {
-    let (vocabulary, trie) = (subject.vocabulary.clone(), subject.trie.clone());
-    Arc::new(TreeLibrary::new(vocabulary, trie, 64 << 20).worth_keeping(0))
+    let trie = subject.trie.clone();
+    Arc::new(TreeLibrary::new(trie, 64 << 20).worth_keeping(0))
 }
 
 /// One of the token sequences that spell `text`, longer tokens preferred by a coin.
@@ -56,17 +56,17 @@ fn tokens(text: &[Input], subject: &Subject, random: &mut ChaCha8Rng) -> Vec<Tok
     let mut at = 0;
     while at < text.len() {
         let fits = |id: TokenId| -> Option<usize> {
-            match (subject.vocabulary.text(id), &text[at]) {
+            match (subject.trie.vocabulary().text(id), &text[at]) {
                 (Some(bytes), _) => {
                     let spelled = bytes.iter().map(|byte| Input::Byte(*byte));
                     let fits = !bytes.is_empty() && spelled.eq(text[at..].iter().take(bytes.len()).cloned());
                     fits.then_some(bytes.len())
                 }
-                (None, Input::Control(name)) => (subject.vocabulary.name(id) == **name).then_some(1),
+                (None, Input::Control(name)) => (subject.trie.vocabulary().name(id) == **name).then_some(1),
                 _ => None,
             }
         };
-        let all = (0..subject.vocabulary.len()).map(TokenId::from_index);
+        let all = (0..subject.trie.vocabulary().len()).map(TokenId::from_index);
         let fitting: Vec<(TokenId, usize)> = all.filter_map(|id| Some((id, fits(id)?))).collect();
         let longest = fitting.iter().max_by_key(|(_, len)| *len).expect("every byte is a token");
         let chosen = if below(random, 2) == 0 { longest } else { &fitting[below(random, fitting.len())] };
@@ -101,7 +101,7 @@ impl<'a> Pair<'a> {
     }
 
     fn place(&self) -> String {
-        let text = self.path.iter().map(|id| format!("{:?}", self.subject.vocabulary.name(*id)));
+        let text = self.path.iter().map(|id| format!("{:?}", self.subject.trie.vocabulary().name(*id)));
         format!("{} after {}", self.name, text.collect::<Vec<_>>().join(" "))
     }
 
@@ -110,11 +110,11 @@ impl<'a> Pair<'a> {
         let mut mask = TokenMask::new(self.constraint.vocab_len());
         self.constraint.fill_mask(&mut self.scratch, &self.state, mask.as_mut());
         let (found, expected): (Vec<_>, _) =
-            (mask.ids().collect(), self.chart.mask(&self.subject.vocabulary));
+            (mask.ids().collect(), self.chart.mask(self.subject.trie.vocabulary()));
         if found != expected {
             let names = |left: &[TokenId], right: &[TokenId]| {
                 let only = left.iter().filter(|id| !right.contains(id)).take(8);
-                only.map(|id| format!("{:?}", self.subject.vocabulary.name(*id)))
+                only.map(|id| format!("{:?}", self.subject.trie.vocabulary().name(*id)))
                     .collect::<Vec<_>>()
                     .join(" ")
             };
@@ -127,9 +127,9 @@ impl<'a> Pair<'a> {
 
     /// Takes `token`, which both or neither take.
     fn advance(&mut self, token: TokenId) -> bool {
-        let expected = self.chart.push_token(&self.subject.vocabulary, token);
+        let expected = self.chart.push_token(self.subject.trie.vocabulary(), token);
         let taken = self.constraint.advance(&mut self.scratch, &mut self.state, token).is_ok();
-        assert_eq!(taken, expected, "{}: {:?}", self.place(), self.subject.vocabulary.name(token));
+        assert_eq!(taken, expected, "{}: {:?}", self.place(), self.subject.trie.vocabulary().name(token));
         if taken {
             self.path.push(token);
         }
@@ -148,7 +148,7 @@ fn compare(cases: &[Case], subject: &Subject, limits: &GrammarLimits, [spellings
             0 => constraint(case, subject, limits),
             _ => with_library(case, &library, limits),
         };
-        let oracle = Oracle::new(&case.grammar, &Alphabet::of(&subject.vocabulary));
+        let oracle = Oracle::new(&case.grammar, &Alphabet::of(subject.trie.vocabulary()));
         for text in case.accepted.iter().chain(&case.rejected) {
             for _ in 0..spellings {
                 let mut pair = Pair::new(case, subject, &constraint, &oracle);
@@ -200,7 +200,7 @@ fn the_oracle_decides_the_texts_of_the_corpus() {
 fn texts_are_refused_at_the_first_impossible_byte() {
     for case in cases() {
         let subject = vocabularies::toy(&case.controls);
-        let oracle = Oracle::new(&case.grammar, &Alphabet::of(&subject.vocabulary));
+        let oracle = Oracle::new(&case.grammar, &Alphabet::of(subject.trie.vocabulary()));
         let constraint = constraint(&case, &subject, &GrammarLimits::default());
         for (text, is_accepted) in case
             .accepted
@@ -210,11 +210,12 @@ fn texts_are_refused_at_the_first_impossible_byte() {
         {
             let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
             let id = |input: &Input| {
-                let mut all = (0..subject.vocabulary.len()).map(TokenId::from_index);
+                let mut all = (0..subject.trie.vocabulary().len()).map(TokenId::from_index);
                 let found = match input {
-                    Input::Byte(byte) => all.find(|id| subject.vocabulary.text(*id) == Some(&[*byte])),
+                    Input::Byte(byte) => all.find(|id| subject.trie.vocabulary().text(*id) == Some(&[*byte])),
                     Input::Control(name) => all.find(|id| {
-                        subject.vocabulary.text(*id).is_none() && subject.vocabulary.name(*id) == **name
+                        subject.trie.vocabulary().text(*id).is_none()
+                            && subject.trie.vocabulary().name(*id) == **name
                     }),
                 };
                 found.expect("every byte and control token is a token")
@@ -284,7 +285,7 @@ fn masks_over_real_vocabularies_are_those_of_the_oracle() {
             0 => constraint(case, subject, &GrammarLimits::default()),
             _ => with_library(case, library, &GrammarLimits::default()),
         };
-        let oracle = Oracle::new(&case.grammar, &Alphabet::of(&subject.vocabulary));
+        let oracle = Oracle::new(&case.grammar, &Alphabet::of(subject.trie.vocabulary()));
         let text = &case.accepted[below(&mut random, case.accepted.len())];
         let mut pair = Pair::new(case, subject, &constraint, &oracle);
         let spelling = tokens(text, subject, &mut random);
@@ -323,8 +324,8 @@ fn a_library_changes_no_mask() {
     for subject in &subjects {
         let mut random = ChaCha8Rng::seed_from_u64(8);
         let library = |limit, least| {
-            let (vocabulary, trie) = (subject.vocabulary.clone(), subject.trie.clone());
-            Arc::new(TreeLibrary::new(vocabulary, trie, limit).worth_keeping(least))
+            let trie = subject.trie.clone();
+            Arc::new(TreeLibrary::new(trie, limit).worth_keeping(least))
         };
         // Where nothing is kept, each mask is made from the beginning: only over the small vocabulary.
         let small = if subject.name == "tiny" { 0 } else { 2 << 20 };

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use unskew_core::{Constraint, TokenId, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenId, Vocabulary};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits};
+use unskew_trie::TokenTrie;
 
 /// Reads `text` byte by byte, in so many fresh scratches, and says after how many bytes it may end.
 fn ends(grammar: &str, text: &str, scratches: usize) -> Vec<Vec<usize>> {
@@ -11,11 +12,10 @@ fn ends(grammar: &str, text: &str, scratches: usize) -> Vec<Vec<usize>> {
     for byte in 0..=255u8 {
         vocabulary.text(&[byte]);
     }
-    let vocabulary = Arc::new(vocabulary.build().unwrap());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let trie = Arc::new(TokenTrie::new(vocabulary.build().unwrap()).unwrap());
     let limits = GrammarLimits::default();
     let grammar = Grammar::from_gbnf(grammar, &limits).unwrap();
-    let constraint = GrammarConstraint::new(&grammar, vocabulary, trie, &limits).unwrap();
+    let constraint = GrammarConstraint::new(&grammar, trie, &limits).unwrap();
     let mut all = Vec::new();
     for _ in 0..scratches {
         let (mut scratch, mut state) = (constraint.scratch(), constraint.start());

@@ -12,11 +12,12 @@ use std::{
 use crate::common::random::LETTERS;
 use proptest::{prelude::*, sample::select};
 use unskew_automata::{Dfa, Limits};
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, conformance};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary, conformance};
 use unskew_grammars::{
     ExprId, Grammar, GrammarBuilder, GrammarConstraint, GrammarError, GrammarLimits, GrammarScratch,
     GrammarState, RuleId, TreeLibrary,
 };
+use unskew_trie::TokenTrie;
 
 /// An expression. Every one of them has a text.
 #[derive(Clone, Debug)]
@@ -125,9 +126,8 @@ impl Part {
 /// Rules, of which the first is the start, with texts that end where the next byte says so.
 fn rules() -> impl Strategy<Value = Vec<Part>> {
     prop::collection::vec(part(), 1..4).prop_filter("a text ends in several places", |parts| {
-        let vocabulary = vocabulary();
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-        let made = GrammarConstraint::new(&grammar(parts), vocabulary, trie, &GrammarLimits::default());
+        let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
+        let made = GrammarConstraint::new(&grammar(parts), trie, &GrammarLimits::default());
         !matches!(made, Err(GrammarError::AmbiguousEnd { .. }))
     })
 }
@@ -366,9 +366,8 @@ fn library(kind: usize) -> &'static Arc<TreeLibrary> {
     static LIBRARIES: OnceLock<[Arc<TreeLibrary>; 4]> = OnceLock::new();
     &LIBRARIES.get_or_init(|| {
         [(0, 1 << 28), (5, 1 << 28), (0, 1 << 15), (0, 0)].map(|(least, bytes)| {
-            let vocabulary = vocabulary();
-            let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-            Arc::new(TreeLibrary::new(vocabulary, trie, bytes).worth_keeping(least))
+            let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
+            Arc::new(TreeLibrary::new(trie, bytes).worth_keeping(least))
         })
     })[kind]
 }
@@ -450,8 +449,8 @@ fn check(
     let constraint = match library {
         Some(library) => GrammarConstraint::with_library(&grammar, library, limits),
         None => {
-            let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-            GrammarConstraint::new(&grammar, Arc::clone(&vocabulary), trie, limits)
+            let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
+            GrammarConstraint::new(&grammar, trie, limits)
         }
     };
     let constraint = constraint.map_err(|error| error.to_string())?;
@@ -500,10 +499,9 @@ proptest! {
 
     #[test]
     fn the_contract_holds(parts in rules()) {
-        let vocabulary = vocabulary();
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+        let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
         let constraint =
-            GrammarConstraint::new(&grammar(&parts), vocabulary, trie, &GrammarLimits::default()).unwrap();
+            GrammarConstraint::new(&grammar(&parts), trie, &GrammarLimits::default()).unwrap();
         conformance::check_constraint(&constraint, 2).map_err(|error| TestCaseError::fail(error.to_string()))?;
     }
 }

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use crate::common::oracle::{Alphabet, Input, Oracle};
 use proptest::prelude::*;
-use unskew_core::{
-    Constraint, TokenId, TokenKind, TokenMask, TokenTrie, Vocabulary, conformance::check_constraint,
-};
+use unskew_core::{Constraint, TokenId, TokenKind, TokenMask, Vocabulary, conformance::check_constraint};
 use unskew_grammars::{
     ExprId, Fate, Grammar, GrammarBuilder, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits,
     RuleId, TreeLibrary, explain,
 };
+use unskew_trie::TokenTrie;
 
 /// Letters and pairs of them, a space, a control token, and two that end the sequence.
 fn vocabulary() -> Arc<Vocabulary> {
@@ -27,9 +26,8 @@ fn vocabulary() -> Arc<Vocabulary> {
 }
 
 fn compiled(grammar: &Grammar) -> Result<GrammarConstraint, GrammarError> {
-    let vocabulary = vocabulary();
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-    GrammarConstraint::new(grammar, vocabulary, trie, &GrammarLimits::default())
+    let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
+    GrammarConstraint::new(grammar, trie, &GrammarLimits::default())
 }
 
 fn lark(text: &str) -> Grammar {
@@ -127,9 +125,8 @@ fn what_may_follow_the_end_is_refused() {
     builder.text(b"a");
     builder.text(b"b");
     builder.control("<end>");
-    let vocabulary = Arc::new(builder.build().unwrap());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-    let constraint = GrammarConstraint::new(&grammar, vocabulary, trie, &GrammarLimits::default()).unwrap();
+    let trie = Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap());
+    let constraint = GrammarConstraint::new(&grammar, trie, &GrammarLimits::default()).unwrap();
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     for id in [0, 2, 1] {
         constraint.advance(&mut scratch, &mut state, TokenId(id)).unwrap();
@@ -153,12 +150,11 @@ fn members_in_any_order_have_no_end_among_them() {
 fn libraries_and_maximal_munch_agree() {
     let grammar = lark("start: A (<end> | \" \" <mark>)\nA: /a+/");
     let plain = compiled(&grammar).unwrap();
-    let vocabulary = vocabulary();
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
     let limits = GrammarLimits::default();
-    let library = Arc::new(TreeLibrary::new(Arc::clone(&vocabulary), Arc::clone(&trie), 1 << 20));
+    let library = Arc::new(TreeLibrary::new(Arc::clone(&trie), 1 << 20));
     let trees = GrammarConstraint::with_library(&grammar, &library, &limits).unwrap();
-    let munched = GrammarConstraint::with_maximal_munch(&grammar, vocabulary, trie, &limits).unwrap();
+    let munched = GrammarConstraint::with_maximal_munch(&grammar, trie, &limits).unwrap();
     let expected = outputs(&plain, 4);
     assert_eq!(outputs(&trees, 4), expected);
     assert_eq!(outputs(&munched, 4), expected);

@@ -8,11 +8,12 @@ use crate::common::{
     random::vocabulary,
 };
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
-use unskew_core::{Constraint, TokenMask, TokenTrie};
+use unskew_core::{Constraint, TokenMask};
 use unskew_grammars::{
     Fate, Grammar, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits, LarkOptions, TreeLibrary,
     explain,
 };
+use unskew_trie::TokenTrie;
 
 /// All texts of at most five letters.
 fn texts() -> Vec<Vec<u8>> {
@@ -58,11 +59,11 @@ fn compare(random: &LazyGrammar) -> Result<bool, String> {
 /// Masks with and without trees along a text are those of the oracle of the grammar without lazy terminals.
 fn masks(grammar: &Grammar, oracle: &Oracle) -> Result<(), String> {
     let vocabulary = vocabulary();
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-    let library = Arc::new(TreeLibrary::new(Arc::clone(&vocabulary), Arc::clone(&trie), 1 << 24));
+    let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
+    let library = Arc::new(TreeLibrary::new(Arc::clone(&trie), 1 << 24));
     let limits = GrammarLimits::default();
     let constraints = [
-        GrammarConstraint::new(grammar, Arc::clone(&vocabulary), trie, &limits),
+        GrammarConstraint::new(grammar, trie, &limits),
         GrammarConstraint::with_library(grammar, &library, &limits),
     ];
     for constraint in constraints {

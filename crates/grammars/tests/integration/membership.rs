@@ -47,14 +47,14 @@ fn solutions_are_members_as_the_tables_say() {
         let solution = fs::read_to_string(folder.join("solutions").join(format!("{id}.txt"))).unwrap();
         let solution = solution.strip_suffix('\n').unwrap_or(&solution);
 
-        let oracle = Oracle::new(&grammar, &Alphabet::of(&subject.vocabulary));
+        let oracle = Oracle::new(&grammar, &Alphabet::of(subject.trie.vocabulary()));
         assert_eq!(oracle.accepts(&bytes(solution)), is_member, "{id}");
 
-        let (vocabulary, trie) = (subject.vocabulary.clone(), subject.trie.clone());
-        let constraint = GrammarConstraint::new(&grammar, vocabulary, trie, &limits).unwrap();
+        let trie = subject.trie.clone();
+        let constraint = GrammarConstraint::new(&grammar, trie, &limits).unwrap();
         let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
         let read = solution.bytes().take_while(|byte| {
-            let mut tokens = subject.vocabulary.text_tokens();
+            let mut tokens = subject.trie.vocabulary().text_tokens();
             let token: Option<TokenId> = tokens.find(|(_, text)| *text == [*byte]).map(|(id, _)| id);
             constraint.advance(&mut scratch, &mut state, token.expect("every byte is a token")).is_ok()
         });

@@ -13,12 +13,13 @@ use proptest::{
     strategy::{Strategy, ValueTree},
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, conformance};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary, conformance};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarState, LarkOptions};
+use unskew_trie::TokenTrie;
 
 fn munched(grammar: &Grammar, vocabulary: &Arc<Vocabulary>) -> Result<GrammarConstraint, GrammarError> {
-    let trie = Arc::new(TokenTrie::new(vocabulary).unwrap());
-    GrammarConstraint::with_maximal_munch(grammar, Arc::clone(vocabulary), trie, &GrammarLimits::default())
+    let trie = Arc::new(TokenTrie::new(Arc::clone(vocabulary)).unwrap());
+    GrammarConstraint::with_maximal_munch(grammar, trie, &GrammarLimits::default())
 }
 
 /// The tokens that lead on, by the oracle.
@@ -162,12 +163,12 @@ impl Language {
     fn of_lark(text: &str) -> Result<Self, GrammarError> {
         let limits = GrammarLimits::default();
         let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits).unwrap();
-        Ok(Self { constraint: munched(&grammar, &vocabularies::toy(&[]).vocabulary)? })
+        Ok(Self { constraint: munched(&grammar, vocabularies::toy(&[]).trie.vocabulary())? })
     }
 
     /// How much of `text` may stand in an output, and whether that is a word.
     fn read(&self, text: &str) -> (usize, bool) {
-        let vocabulary = vocabularies::toy(&[]).vocabulary;
+        let vocabulary = Arc::clone(vocabularies::toy(&[]).trie.vocabulary());
         let (mut scratch, mut state) = (self.constraint.scratch(), self.constraint.start());
         for (at, byte) in text.bytes().enumerate() {
             let mut tokens = vocabulary.text_tokens();
@@ -282,11 +283,11 @@ fn control_tokens_end_a_terminal() {
     let limits = GrammarLimits::default();
     let lark = "start: NAME <|end|> NAME\nNAME: /[a-z]+/";
     let grammar = Grammar::from_lark(lark, &LarkOptions::default(), &limits).unwrap();
-    let constraint = munched(&grammar, &subject.vocabulary).unwrap();
+    let constraint = munched(&grammar, subject.trie.vocabulary()).unwrap();
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     let token = |name: &str| match name {
-        "<|end|>" => subject.vocabulary.control_tokens().find(|(_, other)| *other == name).unwrap().0,
-        name => subject.vocabulary.text_tokens().find(|(_, text)| *text == name.as_bytes()).unwrap().0,
+        "<|end|>" => subject.trie.vocabulary().control_tokens().find(|(_, other)| *other == name).unwrap().0,
+        name => subject.trie.vocabulary().text_tokens().find(|(_, text)| *text == name.as_bytes()).unwrap().0,
     };
     for name in ["list", "<|end|>", "int"] {
         assert!(!constraint.is_accepting(&state));
@@ -314,9 +315,9 @@ fn what_it_is_not_made_for_is_refused() {
     let limits = GrammarLimits { munch_steps: 1_000, ..limits };
     let text = "start: (A | B | C)* \nA: /[a-z]{1,9}/\nB: /[a-m]{1,40}/\nC: /[a-g]{1,70}/";
     let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits).unwrap();
-    let vocabulary = vocabularies::toy(&[]).vocabulary;
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-    let error = GrammarConstraint::with_maximal_munch(&grammar, vocabulary, trie, &limits).unwrap_err();
+    let vocabulary = Arc::clone(vocabularies::toy(&[]).trie.vocabulary());
+    let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
+    let error = GrammarConstraint::with_maximal_munch(&grammar, trie, &limits).unwrap_err();
     assert!(matches!(error, GrammarError::MunchTooCostly { limit: 1_000, .. }), "{error}");
 }
 
@@ -338,7 +339,7 @@ fn the_check_is_bounded() {
 fn ordinary_grammars_pass() {
     let mut refused = Vec::new();
     for case in corpus::cases() {
-        let vocabulary = vocabularies::toy(&case.controls).vocabulary;
+        let vocabulary = Arc::clone(vocabularies::toy(&case.controls).trie.vocabulary());
         match munched(&case.grammar, &vocabulary) {
             Ok(_) => {}
             Err(GrammarError::MunchDeadEnd { terminal, .. }) => refused.push((case.name, terminal)),

@@ -8,11 +8,12 @@ use crate::common::{
 };
 use proptest::prelude::*;
 use unskew_automata::{Dfa, Limits};
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, conformance};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary, conformance};
 use unskew_grammars::{
     Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarScratch, GrammarState, LarkOptions,
     TreeLibrary,
 };
+use unskew_trie::TokenTrie;
 
 struct Comparison<'a> {
     constraint: &'a GrammarConstraint,
@@ -63,9 +64,9 @@ impl Comparison<'_> {
 fn check_along(grammar: &Grammar, choices: &[u8]) -> Result<(), String> {
     let vocabulary = vocabulary();
     let oracle = Oracle::new(grammar, &Alphabet::of(&vocabulary));
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let limits = GrammarLimits::default();
-    let constraint = match GrammarConstraint::new(grammar, Arc::clone(&vocabulary), trie, &limits) {
+    let constraint = match GrammarConstraint::new(grammar, trie, &limits) {
         Ok(constraint) => constraint,
         Err(GrammarError::Empty { .. }) if oracle.is_empty() => return Ok(()),
         Err(error) => return Err(error.to_string()),
@@ -93,9 +94,8 @@ fn library(kind: usize) -> &'static Arc<TreeLibrary> {
     static LIBRARIES: OnceLock<[Arc<TreeLibrary>; 4]> = OnceLock::new();
     &LIBRARIES.get_or_init(|| {
         [(0, 1 << 28), (5, 1 << 28), (0, 1 << 15), (0, 0)].map(|(least, bytes)| {
-            let vocabulary = vocabulary();
-            let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-            Arc::new(TreeLibrary::new(vocabulary, trie, bytes).worth_keeping(least))
+            let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
+            Arc::new(TreeLibrary::new(trie, bytes).worth_keeping(least))
         })
     })[kind]
 }
@@ -111,8 +111,8 @@ fn check(
     let constraint = match library {
         Some(library) => GrammarConstraint::with_library(grammar, library, limits),
         None => {
-            let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-            GrammarConstraint::new(grammar, Arc::clone(&vocabulary), trie, limits)
+            let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
+            GrammarConstraint::new(grammar, trie, limits)
         }
     };
     let constraint = match constraint {
@@ -191,10 +191,9 @@ proptest! {
 
     #[test]
     fn the_contract_holds(shape in random::grammar()) {
-        let vocabulary = vocabulary();
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+        let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
         if let Ok(constraint) =
-            GrammarConstraint::new(&shape.build(), vocabulary, trie, &GrammarLimits::default())
+            GrammarConstraint::new(&shape.build(), trie, &GrammarLimits::default())
         {
             conformance::check_constraint(&constraint, 2).map_err(|error| TestCaseError::fail(error.to_string()))?;
         }
@@ -208,10 +207,9 @@ fn foreign_tokens_are_refused() {
     let start = builder.rule("start");
     let body = builder.literal("ab");
     builder.define(start, body);
-    let vocabulary = vocabulary();
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
     let grammar = builder.build(start).unwrap();
-    let constraint = GrammarConstraint::new(&grammar, vocabulary, trie, &GrammarLimits::default()).unwrap();
+    let constraint = GrammarConstraint::new(&grammar, trie, &GrammarLimits::default()).unwrap();
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     assert!(constraint.advance(&mut scratch, &mut state, TokenId(u32::MAX)).is_err());
 }

@@ -4,8 +4,9 @@
 use std::sync::{Arc, OnceLock};
 
 use proptest::prelude::*;
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarState, LarkOptions, TreeLibrary};
+use unskew_trie::TokenTrie;
 
 const LETTERS: &[u8] = b"abc()";
 
@@ -26,7 +27,6 @@ const GRAMMARS: [&str; 9] = [
 ];
 
 struct Setting {
-    vocabulary: Arc<Vocabulary>,
     trie: Arc<TokenTrie>,
     /// Keeps all nodes and parts, or only large ones.
     libraries: [Arc<TreeLibrary>; 2],
@@ -51,26 +51,25 @@ fn setting() -> &'static Setting {
         for text in texts.iter().skip(1).chain([b"caaaaab".to_vec(), b"(caaaaab)".to_vec()].iter()) {
             builder.text(text);
         }
-        let vocabulary = Arc::new(builder.build().unwrap());
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+        let trie = Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap());
         let libraries = [0, 8].map(|least| {
-            let library = TreeLibrary::new(Arc::clone(&vocabulary), Arc::clone(&trie), 64 << 20);
+            let library = TreeLibrary::new(Arc::clone(&trie), 64 << 20);
             Arc::new(library.worth_keeping(least))
         });
-        Setting { vocabulary, trie, libraries }
+        Setting { trie, libraries }
     })
 }
 
 /// Compares the masks behind texts that `grammar` may begin with.
 fn check(grammar: &str) -> Result<(), String> {
-    let Setting { vocabulary, trie, libraries } = setting();
+    let Setting { trie, libraries } = setting();
     let limits = GrammarLimits::default();
     // That it has no text at all is found when it is compiled.
     let Ok(parsed) = Grammar::from_lark(grammar, &LarkOptions::default(), &limits) else { return Ok(()) };
-    let compiled = GrammarConstraint::new(&parsed, Arc::clone(vocabulary), Arc::clone(trie), &limits);
+    let compiled = GrammarConstraint::new(&parsed, Arc::clone(trie), &limits);
     let Ok(plain) = compiled else { return Ok(()) };
     let mut scratch = plain.scratch();
-    let mut masks = [TokenMask::new(vocabulary.len()), TokenMask::new(vocabulary.len())];
+    let mut masks = [TokenMask::new(trie.vocab_len()), TokenMask::new(trie.vocab_len())];
     for library in libraries {
         let with = GrammarConstraint::with_library(&parsed, library, &limits).unwrap();
         let mut scratch_with = with.scratch();
@@ -82,20 +81,23 @@ fn check(grammar: &str) -> Result<(), String> {
             plain.fill_mask(&mut scratch, &states_here[0], masks[0].as_mut());
             with.fill_mask(&mut scratch_with, &states_here[1], masks[1].as_mut());
             let differs = |id: &TokenId| masks[0].contains(*id) != masks[1].contains(*id);
-            let differ = (0..vocabulary.len()).map(TokenId::from_index).filter(differs);
-            let differ = differ.map(|id| vocabulary.text(id).unwrap_or_default().escape_ascii().to_string());
+            let differ = (0..trie.vocab_len()).map(TokenId::from_index).filter(differs);
+            let differ =
+                differ.map(|id| trie.vocabulary().text(id).unwrap_or_default().escape_ascii().to_string());
             let differ: Vec<String> = differ.collect();
             if !differ.is_empty() {
                 return Err(format!("{grammar}behind {}: {differ:?}", text.escape_ascii()));
             }
-            for id in masks[0].ids().filter(|id| vocabulary.text(*id).is_some_and(|text| text.len() == 1)) {
+            for id in
+                masks[0].ids().filter(|id| trie.vocabulary().text(*id).is_some_and(|text| text.len() == 1))
+            {
                 if states.len() == MOST_MASKS || text.len() == MOST_LETTERS {
                     break;
                 }
                 let mut next = states_here.clone();
                 plain.advance(&mut scratch, &mut next[0], id).unwrap();
                 with.advance(&mut scratch_with, &mut next[1], id).unwrap();
-                states.push(([&text[..], vocabulary.text(id).unwrap()].concat(), next));
+                states.push(([&text[..], trie.vocabulary().text(id).unwrap()].concat(), next));
             }
         }
     }

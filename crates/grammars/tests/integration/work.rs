@@ -18,7 +18,7 @@ use crate::common::{
 fn constraint(lark: &str, subject: &Subject) -> GrammarConstraint {
     let limits = GrammarLimits::default();
     let grammar = Grammar::from_lark(lark, &LarkOptions::default(), &limits).unwrap();
-    GrammarConstraint::new(&grammar, subject.vocabulary.clone(), subject.trie.clone(), &limits).unwrap()
+    GrammarConstraint::new(&grammar, subject.trie.clone(), &limits).unwrap()
 }
 
 /// One sequence, and what each step of it costs.
@@ -163,7 +163,7 @@ COMMENT: /\/\/[^\n]*\n/
 #[test]
 fn terminals_that_flow_into_each_other_are_read_without_places() {
     let subject = tiny();
-    let library = TreeLibrary::new(subject.vocabulary.clone(), subject.trie.clone(), 64 << 20);
+    let library = TreeLibrary::new(subject.trie.clone(), 64 << 20);
     let limits = GrammarLimits::default();
     let grammar = Grammar::from_lark(FLOWING, &LarkOptions::default(), &limits).unwrap();
     let constraint = GrammarConstraint::with_library(&grammar, &Arc::new(library), &limits).unwrap();
@@ -205,7 +205,7 @@ fn unique(pattern: &str, behind: &str, most: u32, subject: &Subject) -> GrammarC
     builder.define(list, body);
     builder.scope(list);
     let grammar = builder.build(list).unwrap();
-    let library = TreeLibrary::new(subject.vocabulary.clone(), subject.trie.clone(), 64 << 20);
+    let library = TreeLibrary::new(subject.trie.clone(), 64 << 20);
     GrammarConstraint::with_library(&grammar, &Arc::new(library), &limits).unwrap()
 }
 

@@ -8,8 +8,9 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use unskew_automata::{ByteSymbols, Dfa, LiftedDfa, Limits, MergedDfa, TokenDfa};
-use unskew_core::{Constraint, ExactDistribution, TableModel, TokenId, TokenMask, TokenTrie};
+use unskew_core::{Constraint, ExactDistribution, TableModel, TokenId, TokenMask};
 use unskew_testdata::two_names::{self, token};
+use unskew_trie::TokenTrie;
 
 /// A row with the given probabilities, the end of the sequence under `""`. The remaining probability is spread evenly.
 fn row(entries: &[(&str, f64)]) -> Vec<f64> {
@@ -117,11 +118,11 @@ fn two_names() {
     let limits = Limits::default();
     // The model's vocabulary: the tokens of the names, and the end.
     let vocabulary = Arc::clone(model.vocabulary());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let dfa = Arc::new(Dfa::from_pattern(two_names::PATTERN, &limits).unwrap());
     let symbols = ByteSymbols::from_vocabulary(&vocabulary);
     let proper = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &two_names::merges(), &limits).unwrap();
-    let tokens = TokenDfa::new(dfa, vocabulary, trie, &limits).unwrap();
+    let tokens = TokenDfa::new(dfa, trie, &limits).unwrap();
     let every = LiftedDfa::new(&tokens, &limits).unwrap();
 
     let (distribution_of_every, mass_of_every) = conditional(&model, &every);

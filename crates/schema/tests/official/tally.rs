@@ -10,9 +10,10 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
-use unskew_core::{Constraint, TokenId, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenId, Vocabulary};
 use unskew_grammars::{Fate, GrammarConstraint, GrammarError, TreeLibrary};
 use unskew_schema::{Registry, SchemaError, SchemaLimits, SchemaOptions, explain};
+use unskew_trie::TokenTrie;
 
 /// How many orders and spellings of an instance are tried.
 pub(crate) const TRIES: usize = 2_000;
@@ -343,9 +344,11 @@ impl Bytes {
         for byte in 0..=255 {
             builder.text(&[byte]);
         }
-        let vocabulary = Arc::new(builder.build().map_err(|error| error.to_string())?);
-        let trie = Arc::new(TokenTrie::new(&vocabulary).map_err(|error| error.to_string())?);
-        Ok(Self { library: Arc::new(TreeLibrary::new(vocabulary, trie, 64 << 20)), options })
+        let trie = Arc::new(
+            TokenTrie::new(builder.build().map_err(|error| error.to_string())?)
+                .map_err(|error| error.to_string())?,
+        );
+        Ok(Self { library: Arc::new(TreeLibrary::new(trie, 64 << 20)), options })
     }
 }
 

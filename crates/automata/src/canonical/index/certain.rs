@@ -19,7 +19,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use rustc_hash::FxHashMap as Map;
 use smallvec::SmallVec;
-use unskew_core::ByteSet;
+use unskew_trie::ByteSet;
 
 use super::{ends, tables::CanonicalIndex};
 use crate::{

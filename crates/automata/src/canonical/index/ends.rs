@@ -7,7 +7,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use unskew_core::{ByteSet, TokenId, words_for};
+use unskew_core::{TokenId, words_for};
+use unskew_trie::ByteSet;
 
 use super::{certain::Closes, kept::Kept, tables::CanonicalIndex};
 use crate::{

@@ -10,7 +10,8 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use unskew_core::{ByteSet, TokenId, words_for};
+use unskew_core::{TokenId, words_for};
+use unskew_trie::ByteSet;
 
 use super::{ends::step, kept::Kept, tables::CanonicalIndex};
 use crate::canonical::{
@@ -212,7 +213,8 @@ impl AllFollowers {
 
 #[cfg(test)]
 mod tests {
-    use unskew_core::{SplitBehavior, SplitPattern, TokenTrie, Tokenization, Vocabulary};
+    use unskew_core::{SplitBehavior, SplitPattern, Tokenization, Vocabulary};
+    use unskew_trie::TokenTrie;
 
     use super::*;
     use crate::canonical::{
@@ -242,9 +244,8 @@ mod tests {
                 invert: false,
             });
             let tokenizer = TokenizerAutomaton::new(&vocabulary, &tokenization).unwrap();
-            let trie = TokenTrie::new(&vocabulary).unwrap();
-            let (tokenizer, vocabulary, trie) = (Arc::new(tokenizer), Arc::new(vocabulary), Arc::new(trie));
-            let index = CanonicalIndex::new(Arc::clone(&tokenizer), vocabulary, trie).unwrap();
+            let (tokenizer, trie) = (Arc::new(tokenizer), Arc::new(TokenTrie::new(vocabulary).unwrap()));
+            let index = CanonicalIndex::new(Arc::clone(&tokenizer), trie).unwrap();
             let (split, neighbours) = (&tokenizer.split, &tokenizer.neighbours);
             let tokens =
                 || (0..u32::try_from(texts.len()).unwrap()).filter(|token| tokenizer.is_made(*token));

@@ -13,7 +13,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use unskew_core::{TokenTrie, Vocabulary, words_for};
+use unskew_core::{Vocabulary, words_for};
+use unskew_trie::TokenTrie;
 
 use super::{
     certain::{Certain, Closes},
@@ -22,7 +23,6 @@ use super::{
     kept::Kept,
 };
 use crate::{
-    RegexError,
     canonical::{CanonicalError, tokenizer::automaton::TokenizerAutomaton, vegas::block::Facts},
     dfa::table::DEAD,
 };
@@ -45,21 +45,22 @@ const CLOSES_MAPS: usize = 16;
 /// ```
 /// use std::sync::Arc;
 /// use unskew_automata::{CanonicalConstraint, CanonicalIndex, Limits, TokenizerAutomaton};
-/// use unskew_core::{Constraint, Merge, MergeTable, TokenMask, TokenTrie, Tokenization, Vocabulary};
+/// use unskew_core::{Constraint, Merge, MergeTable, TokenMask, Tokenization, Vocabulary};
+/// use unskew_trie::TokenTrie;
 ///
 /// // A tokenizer of three symbols and one merge. `unskew_vocab::Tokenizer` reads the file of a real one, which has a
 /// // `vocabulary()` and a `tokenization()`.
 /// let mut builder = Vocabulary::builder();
 /// let [n, o, dot] = ["n", "o", "."].map(|text| builder.text(text.as_bytes()));
 /// let no = builder.text(b"no");
-/// let vocabulary = Arc::new(builder.build()?);
+/// let vocabulary = builder.build()?;
 /// let mut tokenization = Tokenization::default();
 /// tokenization.merges = MergeTable::new(vec![Merge { left: n, right: o, result: no }])?;
 ///
 /// // Once for a tokenizer, and once for a vocabulary.
 /// let automaton = Arc::new(TokenizerAutomaton::new(&vocabulary, &tokenization)?);
-/// let trie = Arc::new(TokenTrie::new(&vocabulary)?);
-/// let index = Arc::new(CanonicalIndex::new(automaton, vocabulary, trie)?);
+/// let trie = Arc::new(TokenTrie::new(vocabulary)?);
+/// let index = Arc::new(CanonicalIndex::new(automaton, trie)?);
 ///
 /// // Once for a pattern.
 /// let constraint = CanonicalConstraint::new(r"(no|n)\.", &index, &Limits::default())?;
@@ -95,38 +96,27 @@ pub struct CanonicalIndex {
 }
 
 impl CanonicalIndex {
-    /// The index of `vocabulary`, whose trie is `trie`.
+    /// The index of the vocabulary of `trie`.
     ///
-    /// `vocabulary` has the ids that `automaton` [covers](TokenizerAutomaton::vocab_len), with the same tokens, and perhaps
+    /// The vocabulary has the ids that `automaton` [covers](TokenizerAutomaton::vocab_len), with the same tokens, and perhaps
     /// more behind them. Those are never the tokenizer's own.
     ///
-    /// Cost: two hashes of all texts, about a millisecond for 128,000 tokens. The rest is made when it is first asked for.
+    /// Cost: a hash of all texts, less than a millisecond for 128,000 tokens. The rest is made when it is first asked for.
     ///
     /// # Errors
     ///
-    /// [`CanonicalError::VocabularyMismatch`] if `vocabulary` has fewer ids than `automaton` covers,
-    /// [`CanonicalError::OtherVocabulary`] if the tokens of these ids are others than those that `automaton` was made for,
-    /// [`RegexError::TrieMismatch`] if `trie` has another number of ids than `vocabulary`, and [`CanonicalError::OtherTrie`] if
-    /// it has other tokens. Tokens are compared by [fingerprints](Vocabulary::fingerprint) of 64 bits.
-    pub fn new(
-        automaton: Arc<TokenizerAutomaton>,
-        vocabulary: Arc<Vocabulary>,
-        trie: Arc<TokenTrie>,
-    ) -> Result<Self, CanonicalError> {
+    /// [`CanonicalError::VocabularyMismatch`] if the vocabulary has fewer ids than `automaton` covers,
+    /// [`CanonicalError::OtherVocabulary`] if the tokens of these ids are others than those that `automaton` was made for.
+    /// Tokens are compared by [fingerprints](Vocabulary::fingerprint) of 64 bits.
+    pub fn new(automaton: Arc<TokenizerAutomaton>, trie: Arc<TokenTrie>) -> Result<Self, CanonicalError> {
+        let vocabulary = Arc::clone(trie.vocabulary());
         let ids = automaton.vocab_len();
         if ids > vocabulary.len() {
             let vocabulary = vocabulary.len();
             return Err(CanonicalError::VocabularyMismatch { automaton: ids, vocabulary });
         }
-        if trie.vocab_len() != vocabulary.len() {
-            let (trie, vocabulary) = (trie.vocab_len(), vocabulary.len());
-            return Err(RegexError::TrieMismatch { trie, vocabulary }.into());
-        }
         if vocabulary.fingerprint_of_first(ids) != automaton.vocabulary_fingerprint {
             return Err(CanonicalError::OtherVocabulary { ids });
-        }
-        if !trie.is_of(&vocabulary) {
-            return Err(CanonicalError::OtherTrie);
         }
         Ok(Self {
             facts: OnceLock::new(),

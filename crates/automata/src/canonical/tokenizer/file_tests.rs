@@ -8,8 +8,9 @@ use std::{collections::BTreeSet, io::BufReader, sync::Arc, time::Instant};
 use twox_hash::XxHash3_64;
 use unskew_core::{
     AddedToken, Constraint, Merge, MergeTable, Normalizer, SplitBehavior, SplitPattern, Symbols, TokenId,
-    TokenMask, TokenTrie, Tokenization, UnicodeForm, Vocabulary,
+    TokenMask, Tokenization, UnicodeForm, Vocabulary,
 };
+use unskew_trie::TokenTrie;
 
 use super::files;
 use crate::Limits;
@@ -69,10 +70,9 @@ fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// Asks for masks and takes steps, whatever they are, for constraints that use all parts of the automaton.
-fn walk(automaton: TokenizerAutomaton, vocabulary: &Arc<Vocabulary>, trie: &Arc<TokenTrie>) {
+fn walk(automaton: TokenizerAutomaton, trie: &Arc<TokenTrie>) {
     let automaton = Arc::new(automaton);
-    let (vocabulary, trie) = (Arc::clone(vocabulary), Arc::clone(trie));
-    let index = Arc::new(CanonicalIndex::new(Arc::clone(&automaton), vocabulary, trie).unwrap());
+    let index = Arc::new(CanonicalIndex::new(Arc::clone(&automaton), Arc::clone(trie)).unwrap());
     for pattern in ["[ab éx]*", "[ab]{3,5}(é|c)?"] {
         let constraint = CanonicalConstraint::new(pattern, &index, &Limits::default());
         let Ok(constraint) = constraint else { continue };
@@ -93,11 +93,6 @@ fn walk(automaton: TokenizerAutomaton, vocabulary: &Arc<Vocabulary>, trie: &Arc<
     for token in (0..automaton.vocab_len()).map(TokenId::from_index) {
         automaton.forbidden_after(token);
     }
-}
-
-fn with_trie(vocabulary: Vocabulary) -> (Arc<Vocabulary>, Arc<TokenTrie>) {
-    let trie = TokenTrie::new(&vocabulary).unwrap();
-    (Arc::new(vocabulary), Arc::new(trie))
 }
 
 #[test]
@@ -195,7 +190,7 @@ fn foreign_contents_never_panic() {
         // Another automaton, which is no part of the file, and a large one.
         tokenization.normalizers.clear();
         let bytes = TokenizerAutomaton::with_order(&vocabulary, &tokenization, order).unwrap().to_bytes();
-        let (vocabulary, trie) = with_trie(vocabulary);
+        let trie = Arc::new(TokenTrie::new(vocabulary).unwrap());
         let mut random = Random::new(seed);
         for at in (40..bytes.len()).step_by(4) {
             // The tables of bytes and transitions are long, and all alike.
@@ -211,9 +206,9 @@ fn foreign_contents_never_panic() {
                 let other = 40 + random.below(bytes.len() - 40);
                 changed[other] = u8::try_from(random.below(256)).unwrap();
             }
-            match TokenizerAutomaton::from_bytes(&summed(changed), &vocabulary, &tokenization) {
+            match TokenizerAutomaton::from_bytes(&summed(changed), trie.vocabulary(), &tokenization) {
                 Ok(automaton) => {
-                    walk(automaton, &vocabulary, &trie);
+                    walk(automaton, &trie);
                     taken += 1;
                 }
                 Err(AutomatonFileError::Invalid { .. } | AutomatonFileError::OtherTokenizer { .. }) => {

@@ -37,7 +37,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use unskew_core::{ByteSet, Vocabulary};
+use unskew_core::Vocabulary;
+use unskew_trie::ByteSet;
 
 use super::{hard::HardBigrams, hash::Sip};
 use crate::{

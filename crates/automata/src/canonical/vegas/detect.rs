@@ -16,7 +16,7 @@
 //! Tried instead: cutting the pattern's text. The tree knows what a class or a flag stands for, and what may be empty.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
-use unskew_core::ByteSet;
+use unskew_trie::ByteSet;
 
 use super::hard::HardBigrams;
 use crate::{Limits, RegexError, regex::syntax};

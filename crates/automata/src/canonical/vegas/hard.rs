@@ -10,7 +10,8 @@
 
 use std::fmt;
 
-use unskew_core::{ByteSet, Vocabulary};
+use unskew_core::Vocabulary;
+use unskew_trie::ByteSet;
 
 /// The pairs of bytes that no token contains.
 ///

@@ -29,7 +29,8 @@ use std::sync::{Arc, LazyLock};
 
 use rustc_hash::{FxBuildHasher, FxHashSet as Set};
 use smallvec::SmallVec;
-use unskew_core::{ByteSet, Generations, TokenId};
+use unskew_core::{Generations, TokenId};
+use unskew_trie::ByteSet;
 
 use super::{
     context::Context,

@@ -10,7 +10,8 @@
 //! all, and what settles a state is found after a few steps through the trie. The published way, a search over all pairs
 //! of a state of the constraint and a state of the tokenizer, forwards and backwards, took 27 seconds for a constraint.
 
-use unskew_core::{ByteAutomaton, MaskMut, TokenId, Verdict, words_for};
+use unskew_core::{MaskMut, TokenId, words_for};
+use unskew_trie::{ByteAutomaton, Verdict};
 
 use super::product::Product;
 use crate::{

@@ -6,7 +6,7 @@
 //! of them few differ.
 
 use rustc_hash::FxHashMap as Map;
-use unskew_core::ByteSet;
+use unskew_trie::ByteSet;
 
 use crate::{
     Dfa, StateId,

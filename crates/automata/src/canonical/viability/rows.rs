@@ -24,9 +24,8 @@
 use std::{borrow::Cow, sync::Arc};
 
 use rustc_hash::FxHashMap as Map;
-use unskew_core::{
-    ByteAutomaton, ByteSet, DEAD, DenseTable, KindTokens, TokenId, Verdict, WORD_BITS, words_for,
-};
+use unskew_core::{TokenId, WORD_BITS, words_for};
+use unskew_trie::{ByteAutomaton, ByteSet, DEAD, DenseTable, KindTokens, Verdict};
 
 use super::{
     by_need::{OVERHEAD, Query},
@@ -523,7 +522,8 @@ impl ByteAutomaton for Ending<'_, '_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use unskew_core::{Constraint, Merge, MergeTable, TokenMask, TokenTrie, Tokenization, Vocabulary};
+    use unskew_core::{Constraint, Merge, MergeTable, TokenMask, Tokenization, Vocabulary};
+    use unskew_trie::TokenTrie;
 
     use super::*;
     use crate::Limits;
@@ -541,13 +541,13 @@ mod tests {
         let mut tokenization = Tokenization::default();
         tokenization.merges = MergeTable::new(merges).unwrap();
         let vocabulary = Arc::new(builder.build().unwrap());
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+        let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
         let tokenizer = Arc::new(TokenizerAutomaton::new(&vocabulary, &tokenization).unwrap());
         let ways: Vec<String> = (b'a'..=b't')
             .map(|byte| [byte, byte.to_ascii_uppercase()].map(char::from).iter().collect())
             .collect();
         let pattern = format!("x({})", ways.join("|"));
-        let index = Arc::new(CanonicalIndex::new(tokenizer, vocabulary, trie).unwrap());
+        let index = Arc::new(CanonicalIndex::new(tokenizer, trie).unwrap());
         let constraint = CanonicalConstraint::new(&pattern, &index, &Limits::default()).unwrap();
         let mut mask = TokenMask::new(constraint.vocab_len());
         constraint.fill_mask(&mut constraint.scratch(), &constraint.start(), mask.as_mut());

@@ -25,7 +25,8 @@ mod walk;
 
 use std::{fmt, sync::Arc};
 
-use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenTrie, Vocabulary, WORD_BITS};
+use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, WORD_BITS};
+use unskew_trie::TokenTrie;
 
 use self::{
     closures::Closures,
@@ -49,19 +50,19 @@ use crate::{
 /// ```
 /// use std::sync::Arc;
 /// use unskew_automata::{Dfa, LazyRegexConstraint, Limits};
-/// use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+/// use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
+/// use unskew_trie::TokenTrie;
 ///
 /// let mut builder = Vocabulary::builder();
 /// for text in ["a", "b", "ab"] {
 ///     builder.text(text.as_bytes());
 /// }
-/// let vocabulary = Arc::new(builder.build()?);
-/// let trie = Arc::new(TokenTrie::new(&vocabulary)?);
+/// let trie = Arc::new(TokenTrie::new(builder.build()?)?);
 ///
 /// // Two million states: which of the last 21 letters were `a`.
 /// let (pattern, limits) = ("(a|b)*a(a|b){20}", Limits::default());
 /// assert!(Dfa::from_pattern(pattern, &limits).is_err());
-/// let constraint = LazyRegexConstraint::new(pattern, vocabulary, trie, &limits)?;
+/// let constraint = LazyRegexConstraint::new(pattern, trie, &limits)?;
 ///
 /// let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
 /// constraint.advance(&mut scratch, &mut state, TokenId(0))?;
@@ -77,7 +78,6 @@ pub struct LazyRegexConstraint {
     classes: ByteClasses,
     start: LazyState,
     closures: Closures,
-    vocabulary: Arc<Vocabulary>,
     trie: Arc<TokenTrie>,
     cache_bytes: usize,
 }
@@ -112,34 +112,21 @@ impl LazyScratch {
 
 impl LazyRegexConstraint {
     /// The constraint that the whole output matches `pattern`; for the syntax see
-    /// [`Dfa::from_pattern`](crate::Dfa::from_pattern). `trie` is the trie of `vocabulary`.
+    /// [`Dfa::from_pattern`](crate::Dfa::from_pattern).
     ///
     /// Cost: O(n) for n states and transitions of the NFA, which [`Limits::nfa_size`] bounds.
     ///
     /// # Errors
     ///
     /// [`RegexError`]: syntax, an unsupported construct, a limit on the NFA, or a pattern that matches nothing;
-    /// [`RegexError::TrieMismatch`]; and [`RegexError::SpellingTooCostly`] if a byte that the pattern uses is not a
+    /// and [`RegexError::SpellingTooCostly`] if a byte that the pattern uses is not a
     /// token: then every state would have to be known in order to find out which ones tokens can complete.
-    pub fn new(
-        pattern: &str,
-        vocabulary: Arc<Vocabulary>,
-        trie: Arc<TokenTrie>,
-        limits: &Limits,
-    ) -> Result<Self, RegexError> {
+    pub fn new(pattern: &str, trie: Arc<TokenTrie>, limits: &Limits) -> Result<Self, RegexError> {
         let nfa = Nfa::new(&syntax::parse(pattern, limits)?, limits.nfa_size)?;
-        Self::from_nfa(nfa, vocabulary, trie, limits)
+        Self::from_nfa(nfa, trie, limits)
     }
 
-    pub(super) fn from_nfa(
-        nfa: Nfa,
-        vocabulary: Arc<Vocabulary>,
-        trie: Arc<TokenTrie>,
-        limits: &Limits,
-    ) -> Result<Self, RegexError> {
-        if trie.vocab_len() != vocabulary.len() {
-            return Err(RegexError::TrieMismatch { trie: trie.vocab_len(), vocabulary: vocabulary.len() });
-        }
+    pub(super) fn from_nfa(nfa: Nfa, trie: Arc<TokenTrie>, limits: &Limits) -> Result<Self, RegexError> {
         let (nfa, accepts) = nfa.trimmed();
         let mut closure = Closure::new(nfa.len());
         closure.run(&nfa, &[nfa.start()], true);
@@ -150,7 +137,7 @@ impl LazyRegexConstraint {
         for transition in nfa.transitions() {
             used[usize::from(transition.first)..=usize::from(transition.last)].fill(true);
         }
-        for (_, text) in vocabulary.text_tokens() {
+        for (_, text) in trie.vocabulary().text_tokens() {
             if let [byte] = text {
                 used[usize::from(*byte)] = false;
             }
@@ -168,7 +155,7 @@ impl LazyRegexConstraint {
         start.extend(may_end);
         let start = LazyState(Arc::from(start));
         let classes = ByteClasses::from_begins(&begins);
-        Ok(Self { nfa, classes, start, closures, vocabulary, trie, cache_bytes: limits.lazy_bytes })
+        Ok(Self { nfa, classes, start, closures, trie, cache_bytes: limits.lazy_bytes })
     }
 
     /// The memory of the NFA, in bytes; scratches, and the vocabulary and its trie, which are shared, are not counted.
@@ -211,7 +198,7 @@ impl LazyRegexConstraint {
 
     /// The text of a token that may be read.
     fn text(&self, token: TokenId) -> Option<&[u8]> {
-        self.vocabulary.text(token).filter(|text| !text.is_empty())
+        self.trie.vocabulary().text(token).filter(|text| !text.is_empty())
     }
 
     /// The mask of `set` by a walk that keeps only the sets along one token.
@@ -248,7 +235,7 @@ impl Constraint for LazyRegexConstraint {
     type Scratch = LazyScratch;
 
     fn vocab_len(&self) -> usize {
-        self.vocabulary.len()
+        self.trie.vocab_len()
     }
 
     fn start(&self) -> LazyState {
@@ -342,7 +329,7 @@ impl fmt::Debug for LazyRegexConstraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LazyRegexConstraint")
             .field("nfa_states", &self.nfa.len())
-            .field("vocabulary", &self.vocabulary)
+            .field("vocabulary", self.trie.vocabulary())
             .finish_non_exhaustive()
     }
 }

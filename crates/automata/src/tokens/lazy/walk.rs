@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use unskew_core::{ByteAutomaton, DEAD};
+use unskew_trie::{ByteAutomaton, DEAD};
 
 use super::{LazyRegexConstraint, closures, reads};
 use crate::dfa::{

@@ -13,7 +13,8 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 use unskew_automata::{
     CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, TokenizerAutomaton, VegasLibrary,
 };
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
+use unskew_trie::TokenTrie;
 use unskew_vocab::Tokenizer;
 
 pub(crate) use random::Random;
@@ -52,11 +53,11 @@ impl Subject {
         tokenizer: Tokenizer,
         judge: Option<Tokenizer>,
     ) -> Result<Self, CanonicalError> {
-        let vocabulary = Arc::new(tokenizer.vocabulary().clone());
+        let vocabulary = Arc::clone(tokenizer.vocabulary());
         let tokenization = tokenizer.tokenization().unwrap_or_else(|error| panic!("{name}: {error}"));
         let automaton = Arc::new(TokenizerAutomaton::new(&vocabulary, tokenization)?);
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-        let index = Arc::new(CanonicalIndex::new(automaton, Arc::clone(&vocabulary), trie)?);
+        let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
+        let index = Arc::new(CanonicalIndex::new(automaton, trie)?);
         let any = CanonicalConstraint::any_text(&index, &Limits::default())?;
         let mut by_bytes: HashMap<Vec<u8>, Vec<TokenId>> = HashMap::new();
         for (token, text) in vocabulary.text_tokens().filter(|(_, text)| !text.is_empty()) {

@@ -3,9 +3,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use unskew_automata::{CanonicalIndex, MergeOrder, TokenizerAutomaton};
-use unskew_core::{
-    Merge, MergeTable, SplitBehavior, SplitPattern, TokenId, TokenTrie, Tokenization, Vocabulary,
-};
+use unskew_core::{Merge, MergeTable, SplitBehavior, SplitPattern, TokenId, Tokenization, Vocabulary};
+use unskew_trie::TokenTrie;
 
 use super::random::Random;
 
@@ -69,8 +68,8 @@ impl Toy {
         let vocabulary = Arc::new(builder.build().unwrap());
         let order = if random.below(2) == 0 { MergeOrder::LowestRank } else { MergeOrder::Passes };
         let tokenizer = TokenizerAutomaton::with_order(&vocabulary, &tokenization, order).unwrap();
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-        let index = CanonicalIndex::new(Arc::new(tokenizer), Arc::clone(&vocabulary), trie).unwrap();
+        let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
+        let index = CanonicalIndex::new(Arc::new(tokenizer), trie).unwrap();
         Self { texts, vocabulary, tokenization, index: Arc::new(index), order }
     }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use unskew_automata::{CanonicalConstraint, CanonicalError, CanonicalIndex, Limits, TokenizerAutomaton};
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
+use unskew_trie::TokenTrie;
 use unskew_vocab::Tokenizer;
 
 pub(crate) struct Engine {
@@ -25,11 +26,12 @@ impl Engine {
             .map_err(|error| general("Tokenizer", &error.to_string()))?;
         let tokenization =
             tokenizer.tokenization().map_err(|error| general("tokenization", &error.to_string()))?;
-        let vocabulary = Arc::new(tokenizer.vocabulary().clone());
+        let vocabulary = Arc::clone(tokenizer.vocabulary());
         let automaton = TokenizerAutomaton::new(&vocabulary, tokenization)
             .map_err(|error| general("TokenizerAutomaton", &error.to_string()))?;
-        let trie = TokenTrie::new(&vocabulary).map_err(|error| general("TokenTrie", &error.to_string()))?;
-        let index = CanonicalIndex::new(Arc::new(automaton), Arc::clone(&vocabulary), Arc::new(trie))
+        let trie = TokenTrie::new(Arc::clone(&vocabulary))
+            .map_err(|error| general("TokenTrie", &error.to_string()))?;
+        let index = CanonicalIndex::new(Arc::new(automaton), Arc::new(trie))
             .map_err(|error| general("CanonicalIndex", &error.to_string()))?;
         let index = Arc::new(index);
         let any = CanonicalConstraint::any_text(&index, &Limits::default())

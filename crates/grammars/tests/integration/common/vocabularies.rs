@@ -5,22 +5,21 @@
 
 use std::{path::Path, sync::Arc};
 
-use unskew_core::{TokenTrie, Vocabulary};
+use unskew_core::Vocabulary;
+use unskew_trie::TokenTrie;
 use unskew_vocab::Tokenizer;
 
 /// A vocabulary with its trie.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
     pub(crate) name: String,
-    pub(crate) vocabulary: Arc<Vocabulary>,
     pub(crate) trie: Arc<TokenTrie>,
 }
 
 impl Subject {
-    fn new(name: &str, vocabulary: Vocabulary) -> Self {
-        let vocabulary = Arc::new(vocabulary);
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-        Self { name: name.to_owned(), vocabulary, trie }
+    fn new(name: &str, vocabulary: impl Into<Arc<Vocabulary>>) -> Self {
+        let trie = Arc::new(TokenTrie::new(vocabulary).unwrap());
+        Self { name: name.to_owned(), trie }
     }
 }
 
@@ -153,7 +152,7 @@ pub(crate) fn toy(controls: &[String]) -> Subject {
 /// The vocabulary of the embedded model.
 pub(crate) fn tiny() -> Subject {
     let tokenizer = Tokenizer::from_bytes(unskew_tiny_model::TOKENIZER_JSON.as_bytes()).unwrap();
-    Subject::new("tiny", tokenizer.vocabulary().clone())
+    Subject::new("tiny", Arc::clone(tokenizer.vocabulary()))
 }
 
 /// Those of `names` that lie under `UNSKEW_DATA`; none without it, and a note.
@@ -165,6 +164,6 @@ pub(crate) fn real(names: &[&str]) -> Vec<Subject> {
     let file = |name: &str| Path::new(&data).join("tokenizers").join(name).join("tokenizer.json");
     let known = names.iter().filter(|name| file(name).is_file());
     known
-        .map(|name| Subject::new(name, Tokenizer::from_file(file(name)).unwrap().vocabulary().clone()))
+        .map(|name| Subject::new(name, Arc::clone(Tokenizer::from_file(file(name)).unwrap().vocabulary())))
         .collect()
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use unskew_core::{Constraint, TokenId, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenId, Vocabulary};
 use unskew_grammars::{GrammarConstraint, GrammarError, GrammarLimits};
 use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, Whitespace, grammar};
+use unskew_trie::TokenTrie;
 
 /// What a schema becomes.
 #[allow(clippy::large_enum_variant, reason = "one at a time")]
@@ -15,7 +16,6 @@ pub(crate) enum Compiled {
 }
 
 pub(crate) struct Bytes {
-    vocabulary: Arc<Vocabulary>,
     trie: Arc<TokenTrie>,
 }
 
@@ -25,9 +25,8 @@ impl Bytes {
         for byte in 0..=255 {
             builder.text(&[byte]);
         }
-        let vocabulary = Arc::new(builder.build().unwrap());
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-        Self { vocabulary, trie }
+        let trie = Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap());
+        Self { trie }
     }
 
     #[allow(dead_code, reason = "not every test needs it")]
@@ -56,8 +55,8 @@ impl Bytes {
             Err(SchemaError::Unsatisfiable) => return Ok(Compiled::Nothing),
             Err(error) => return Err(error),
         };
-        let (vocabulary, trie) = (Arc::clone(&self.vocabulary), Arc::clone(&self.trie));
-        match GrammarConstraint::new(&grammar, vocabulary, trie, &GrammarLimits::default()) {
+        let trie = Arc::clone(&self.trie);
+        match GrammarConstraint::new(&grammar, trie, &GrammarLimits::default()) {
             Ok(constraint) => Ok(Compiled::Constraint(constraint)),
             Err(GrammarError::Empty { .. }) => Ok(Compiled::Nothing),
             Err(error) => Err(error.into()),

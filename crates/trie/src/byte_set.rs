@@ -7,7 +7,7 @@ use std::fmt;
 /// # Example
 ///
 /// ```
-/// use unskew_core::ByteSet;
+/// use unskew_trie::ByteSet;
 ///
 /// let digits: ByteSet = (b'0'..=b'9').collect();
 /// assert!(digits.contains(b'7') && !digits.contains(b'a'));

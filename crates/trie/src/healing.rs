@@ -4,7 +4,9 @@
 //! token. So the last tokens are removed where a longer token begins with their text, and the output must begin with that text
 //! instead. (Guidance's token healing; DOMINO, section 3.5, forces the text through the grammar.)
 
-use crate::{TokenId, TokenTrie, Vocabulary};
+use unskew_core::TokenId;
+
+use crate::TokenTrie;
 
 /// The most tokens that are removed.
 const MAX_TOKENS: usize = 8;
@@ -19,21 +21,21 @@ const MAX_TOKENS: usize = 8;
 /// # Example
 ///
 /// ```
-/// use unskew_core::{TokenTrie, Vocabulary, heal};
+/// use unskew_core::Vocabulary;
+/// use unskew_trie::{TokenTrie, heal};
 ///
 /// let mut builder = Vocabulary::builder();
 /// let [http, colon, slashes] = ["http", ":", "://"].map(|text| builder.text(text.as_bytes()));
-/// let vocabulary = builder.build()?;
-/// let trie = TokenTrie::new(&vocabulary)?;
-/// assert_eq!(heal(&[http, colon], &vocabulary, &trie), (1, b":".to_vec()));
-/// assert_eq!(heal(&[http, slashes], &vocabulary, &trie), (0, Vec::new()));
+/// let trie = TokenTrie::new(builder.build()?)?;
+/// assert_eq!(heal(&[http, colon], &trie), (1, b":".to_vec()));
+/// assert_eq!(heal(&[http, slashes], &trie), (0, Vec::new()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn heal(prompt: &[TokenId], vocabulary: &Vocabulary, trie: &TokenTrie) -> (usize, Vec<u8>) {
+pub fn heal(prompt: &[TokenId], trie: &TokenTrie) -> (usize, Vec<u8>) {
     let mut text: Vec<u8> = Vec::new();
     let mut best = (0, Vec::new());
     for (index, token) in prompt.iter().rev().take(MAX_TOKENS).enumerate() {
-        let Some(bytes) = vocabulary.text(*token).filter(|bytes| !bytes.is_empty()) else { break };
+        let Some(bytes) = trie.vocabulary().text(*token).filter(|bytes| !bytes.is_empty()) else { break };
         text.splice(0..0, bytes.iter().copied());
         let goes_on = trie.any(
             0,
@@ -52,6 +54,8 @@ pub fn heal(prompt: &[TokenId], vocabulary: &Vocabulary, trie: &TokenTrie) -> (u
 
 #[cfg(test)]
 mod tests {
+    use unskew_core::Vocabulary;
+
     use super::*;
 
     #[test]
@@ -61,14 +65,13 @@ mod tests {
             ["a", "b", "abc", "\u{c3}", "\u{c3}\u{a9}"].map(|text| builder.text(text.as_bytes()));
         let half = builder.text(&[0xc3]);
         let end = builder.control("<end>");
-        let vocabulary = builder.build().unwrap();
-        let trie = TokenTrie::new(&vocabulary).unwrap();
-        assert_eq!(heal(&[c, a, b], &vocabulary, &trie), (2, b"ab".to_vec()));
-        assert_eq!(heal(&[b, a], &vocabulary, &trie), (1, b"a".to_vec()));
-        assert_eq!(heal(&[b, end], &vocabulary, &trie), (0, vec![]));
+        let trie = TokenTrie::new(builder.build().unwrap()).unwrap();
+        assert_eq!(heal(&[c, a, b], &trie), (2, b"ab".to_vec()));
+        assert_eq!(heal(&[b, a], &trie), (1, b"a".to_vec()));
+        assert_eq!(heal(&[b, end], &trie), (0, vec![]));
         // The output cannot be required to begin with half a character.
-        assert_eq!(heal(&[half], &vocabulary, &trie), (0, vec![]));
-        assert_eq!(heal(&[], &vocabulary, &trie), (0, vec![]));
-        assert_eq!(heal(&[ce], &vocabulary, &trie), (0, vec![]));
+        assert_eq!(heal(&[half], &trie), (0, vec![]));
+        assert_eq!(heal(&[], &trie), (0, vec![]));
+        assert_eq!(heal(&[ce], &trie), (0, vec![]));
     }
 }
