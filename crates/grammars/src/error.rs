@@ -1,7 +1,6 @@
 //! Errors of reading and compiling a grammar.
 //!
-//! One enum covers both, since a caller reports them alike. An error about the text of a grammar carries its
-//! location there.
+//! One enum covers both stages. An error about the text of a grammar carries its location there.
 
 use unskew_automata::RegexError;
 

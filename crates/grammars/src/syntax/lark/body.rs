@@ -1,4 +1,6 @@
-//! What stands behind the colon of a definition in Lark.
+//! Reads the bodies of definitions in Lark: the text after the colon.
+//!
+//! Bodies of rules and of terminals share one reader, because they differ in a few operators only.
 
 use serde_json::{Deserializer, Map, Value};
 
@@ -16,10 +18,10 @@ use crate::{
     },
 };
 
-/// What may follow a backslash in a text beside what may everywhere.
+/// Characters that may follow a backslash in a text, in addition to those that every language has.
 pub(super) const OTHERS: &str = "\"f";
 
-/// What Lark does not have and other notations do, and what to write in its place.
+/// Constructs of other notations that Lark lacks, each with the text to write instead.
 const FOREIGN: &[(&str, &str)] = &[
     ("'", QUOTES),
     ("“", QUOTES),
@@ -40,7 +42,7 @@ const FOREIGN: &[(&str, &str)] = &[
 
 const QUOTES: &str = "a text stands in double quotes, `\"…\"`";
 
-/// Reads a body up to the end of its last line. `terminal` if it is that of a terminal.
+/// Reads a body up to the end of its last line. `terminal` is whether it is the body of a terminal.
 pub(super) fn read(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
     reader.body.begin(reader.cursor.at());
     while !ends(reader) {
@@ -50,7 +52,7 @@ pub(super) fn read(reader: &mut Reader<'_>, terminal: bool) -> Result<(), Syntax
     Ok(())
 }
 
-/// Passes what means nothing, and answers whether the body ends here.
+/// Skips blanks and comments. Returns whether the body ends here.
 fn ends(reader: &mut Reader<'_>) -> bool {
     if reader.body.depth() > 0 {
         space(&mut reader.cursor);
@@ -135,7 +137,7 @@ fn group(reader: &mut Reader<'_>, group: Group) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// `"text"`, `"text"i`, or `"a".."z"`.
+/// Reads `"text"`, `"text"i`, or `"a".."z"`.
 fn text(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     let text = quoted(&mut reader.cursor, OTHERS)?;
@@ -180,7 +182,7 @@ fn text(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// `/regex/flags`.
+/// Reads `/regex/flags`.
 fn regex(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     let cursor = &mut reader.cursor;
@@ -230,7 +232,7 @@ fn regex(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// `~` before an item is any other text, and after one it repeats: `~ n` and `~ n..m`.
+/// Reads `~`. Before an item it is the complement, after an item it repeats: `~ n` and `~ n..m`.
 fn tilde(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     reader.cursor.next();
@@ -264,7 +266,7 @@ fn tilde(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// `-> name` behind an alternative.
+/// Reads `-> name` after an alternative.
 fn alias(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     if terminal || reader.body.depth() > 0 {
@@ -284,7 +286,7 @@ fn alias(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// A text in quotes, a regex, or the name of a terminal, as the value of an attribute.
+/// Reads a text in quotes, a regex, or the name of a terminal, as the value of an attribute.
 pub(super) fn value(reader: &mut Reader<'_>) -> Result<NodeId, SyntaxError> {
     reader.body.begin(reader.cursor.at());
     match reader.cursor.peek() {
@@ -296,7 +298,7 @@ pub(super) fn value(reader: &mut Reader<'_>) -> Result<NodeId, SyntaxError> {
     reader.end_body()
 }
 
-/// `%regex { … }` and the like, in a body.
+/// Reads `%regex { … }` in a body, and rejects similar constructs.
 fn inline(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     reader.cursor.next();
@@ -310,11 +312,11 @@ fn inline(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     Err(reader.cursor.unsupported(at, format!("`%{word}` in a grammar"), way_out))
 }
 
-/// What stands behind `%regex`: an object of JSON with one key, which says what the chunks are.
+/// Reads the argument of `%regex`: a JSON object with one key, which gives the kind of the chunks.
 fn substring(reader: &mut Reader<'_>, at: usize) -> Result<(), SyntaxError> {
     blank(&mut reader.cursor);
     let begin = reader.cursor.at();
-    // It stops behind the object. Nesting is bounded there.
+    // The deserializer stops after the object, and bounds its nesting.
     let mut values = Deserializer::from_str(reader.cursor.rest()).into_iter::<Map<String, Value>>();
     let object = match values.next() {
         Some(Ok(object)) => object,
@@ -362,7 +364,7 @@ fn chunks(key: &str, value: &Value) -> Option<Vec<String>> {
         }
         _ => None,
     };
-    // One without text changes nothing.
+    // An empty chunk changes nothing.
     chunks.map(|chunks| chunks.into_iter().filter(|chunk| !chunk.is_empty()).collect())
 }
 
@@ -400,7 +402,7 @@ fn reference(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError>
     Ok(())
 }
 
-/// A name. A dash belongs to it where a letter, digit or underscore follows.
+/// Reads a name. A dash is part of it if a letter, digit or underscore follows.
 pub(super) fn name<'t>(cursor: &mut Cursor<'t>) -> &'t str {
     let begin = cursor.at();
     let letter = |char: char| char.is_ascii_alphanumeric() || char == '_';
@@ -417,7 +419,7 @@ pub(super) fn name<'t>(cursor: &mut Cursor<'t>) -> &'t str {
     }
 }
 
-/// Passes blanks, comments, and ends of lines.
+/// Skips blanks, comments and line ends.
 pub(super) fn space(cursor: &mut Cursor<'_>) {
     loop {
         blank(cursor);
@@ -427,7 +429,7 @@ pub(super) fn space(cursor: &mut Cursor<'_>) {
     }
 }
 
-/// Passes blanks and a comment within the line, and the end of a line behind a backslash.
+/// Skips blanks, a comment within the line, and a line end after a backslash.
 pub(super) fn blank(cursor: &mut Cursor<'_>) {
     loop {
         cursor.take_while(|char| matches!(char, ' ' | '\t' | '\u{c}'));
