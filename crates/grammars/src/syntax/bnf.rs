@@ -56,7 +56,7 @@ pub(super) enum Characters {
 }
 
 impl Reader<'_> {
-    /// Reads the character class at whose `[` the cursor is. `backslash` receives the offset of the first
+    /// Reads a character class. The cursor is at its `[`. `backslash` receives the offset of the first
     /// backslash in the class, if it has no value yet.
     pub(super) fn bracketed(
         &mut self,

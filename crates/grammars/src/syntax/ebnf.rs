@@ -75,7 +75,7 @@ pub(super) fn read<'t>(text: &'t str, limits: &GrammarLimits) -> Result<Tree<'t>
     }
 }
 
-/// The notation of characters in the file at whose beginning `cursor` is.
+/// The notation of characters in the file. `cursor` is at its beginning.
 fn characters(cursor: &Cursor<'_>) -> Result<Characters, SyntaxError> {
     let seen = [Characters::Escaped, Characters::Numbered].map(|read_as| Seen::new(*cursor, read_as));
     let [escaped, numbered] = &seen;

@@ -8,9 +8,9 @@ use super::{
     tree::{Assembler, Tree},
 };
 
-/// Reads the rest of an escape whose backslash was just read. Every language has `\n`, `\r`, `\t`, `\\`, and
-/// `\x`, `\u`, `\U` with 2, 4 and 8 hexadecimal digits. `others` are the further characters that may follow
-/// the backslash. They stand for themselves, except `f`, which is a form feed.
+/// Reads the rest of an escape. The cursor is after its backslash. Every language has `\n`, `\r`, `\t`, `\\`,
+/// and `\x`, `\u`, `\U` with 2, 4 and 8 hexadecimal digits. `others` are the further characters that may
+/// follow the backslash. They stand for themselves, except `f`, which is a form feed.
 pub(super) fn escaped(cursor: &mut Cursor<'_>, others: &str) -> Result<char, SyntaxError> {
     let begin = cursor.at() - 1;
     let before = *cursor;

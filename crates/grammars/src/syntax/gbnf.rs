@@ -135,7 +135,7 @@ fn token(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// Reads the name of the control token at whose `<` the cursor is, including the angle brackets.
+/// Reads the name of a control token, including the angle brackets. The cursor is at the `<`.
 pub(super) fn control_token<'t>(cursor: &mut Cursor<'t>) -> Result<&'t str, SyntaxError> {
     let begin = cursor.at();
     cursor.next();

@@ -273,7 +273,7 @@ impl<'a> Lowering<'a, '_> {
         Ok(made)
     }
 
-    /// A use of the terminal whose definition has this index.
+    /// A use of the terminal with the definition of this index.
     fn terminal(&mut self, definition: usize) -> Result<ExprId, GrammarError> {
         if let Some(made) = self.terminals[definition] {
             return Ok(made);

@@ -38,7 +38,7 @@ enum Task {
     Visit(NodeId),
     /// Builds a node from its parts, which are on the stack of values.
     Combine(NodeId),
-    /// Records a definition, whose body is on the stack of values.
+    /// Records a definition. Its body is on the stack of values.
     Define(usize),
 }
 

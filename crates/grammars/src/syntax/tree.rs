@@ -428,8 +428,8 @@ fn conjunction(tree: &mut Tree<'_>, items: &[NodeId], at: usize) -> NodeId {
     })
 }
 
-/// Builds a sequence whose items may be separated by `-` marks. `-` binds tighter than the sequence and
-/// associates to the left.
+/// Builds a sequence of items, with differences between those that `-` marks separate. `-` binds tighter than
+/// the sequence and associates to the left.
 fn differences(tree: &mut Tree<'_>, items: &[NodeId], at: usize) -> NodeId {
     if !items.contains(&MINUS) {
         return tree.sequence(items, at);
