@@ -47,7 +47,7 @@ pub enum GrammarError {
     },
     /// Removing the ends of lazy terminals from competing readings takes too many states.
     #[error(
-        "to take the ends of lazy terminals away from the others takes more than {limit} states: make fewer rules compete \
+        "computing the effect of lazy terminals on competing terminals takes more than {limit} states: let fewer rules compete \
          with them, or raise `GrammarLimits::positions`"
     )]
     #[non_exhaustive]
@@ -64,7 +64,7 @@ pub enum GrammarError {
     },
     /// The rules are too long once repetitions are written out.
     #[error(
-        "the rules have more than {limit} places once repetitions are written out (rule `{rule}`); lower the bounds of \
+        "the rules have more than {limit} positions once repetitions are written out (rule `{rule}`); lower the bounds of \
          repetitions or raise `GrammarLimits::positions`"
     )]
     #[non_exhaustive]
@@ -86,8 +86,8 @@ pub enum GrammarError {
     },
     /// A [distinct](crate::GrammarBuilder::distinct) terminal accepts the empty text, or has too few texts.
     #[error(
-        "terminal `{name}`, no text of which may come twice, has an empty text, or so few texts that a scope might run out of \
-         them: list them as members in any order instead, or bound their number"
+        "the distinct terminal `{name}` has an empty text, or so few texts that a scope might run out of them: list the texts as \
+         members in any order instead, or bound their number"
     )]
     #[non_exhaustive]
     FewTexts {
@@ -96,8 +96,8 @@ pub enum GrammarError {
     },
     /// A text of a distinct terminal may end before a byte that may also continue it.
     #[error(
-        "terminal `{name}`, no text of which may come twice, may end in front of `{}` and go on with it too: put a mark behind \
-         it that is no part of it", byte.escape_ascii()
+        "a text of the distinct terminal `{name}` may end before `{}` and may also continue with it: put a mark after the \
+         terminal that none of its texts contains", byte.escape_ascii()
     )]
     #[non_exhaustive]
     AmbiguousEnd {
@@ -108,7 +108,7 @@ pub enum GrammarError {
     },
     /// A scope may begin with itself.
     #[error(
-        "rule `{rule}` is a scope and may begin with itself: put something in front, as an opening bracket"
+        "rule `{rule}` is a scope and may begin with itself: put a text before it, such as an opening bracket"
     )]
     #[non_exhaustive]
     RecursiveScope {
@@ -136,8 +136,9 @@ pub enum GrammarError {
     },
     /// Under maximal munch a text may reach a dead end, or the check could not prove that it cannot.
     #[error(
-        "rule `{rule}`: under maximal munch a text may not be completed behind `{terminal}`, for what may follow ({next}) may \
-         go on with it or with what is read beside it: put a mark or white space between them, or read without maximal munch"
+        "rule `{rule}`: under maximal munch a text may have no completion after `{terminal}`, because the terminals that may \
+         follow ({next}) may continue it, or a terminal that is read beside it: put a mark or white space between them, or \
+         do without maximal munch"
     )]
     #[non_exhaustive]
     MunchDeadEnd {
@@ -150,7 +151,7 @@ pub enum GrammarError {
     },
     /// A construct for which maximal munch is not defined here.
     #[error(
-        "{what}: that does not go with maximal munch; write it as a regular expression, or read without maximal munch"
+        "{what}: not supported with maximal munch; write it as a regular expression, or do without maximal munch"
     )]
     #[non_exhaustive]
     NoMunch {
@@ -159,8 +160,8 @@ pub enum GrammarError {
     },
     /// The check for dead ends under maximal munch takes too many steps.
     #[error(
-        "to check that maximal munch comes to no dead end takes more than {limit} steps: raise `GrammarLimits::munch_steps`, \
-         or read without maximal munch"
+        "the check that maximal munch has no dead end takes more than {limit} steps: raise `GrammarLimits::munch_steps`, or do \
+         without maximal munch"
     )]
     #[non_exhaustive]
     MunchTooCostly {
@@ -183,8 +184,8 @@ pub enum GrammarError {
     },
     /// A terminal may follow a control token that ends the sequence.
     #[error(
-        "{}rule `{rule}`: {next} may follow `{name}`, which ends the sequence in this vocabulary, and nothing comes behind the end \
-         of an output: put it last, or leave it out, for an output may end wherever the grammar does",
+        "{}rule `{rule}`: {next} may follow `{name}`, which ends the sequence in this vocabulary, and nothing may follow the end \
+         of an output: put it last, or leave it out, because an output may end where the grammar ends",
         place(*location)
     )]
     #[non_exhaustive]

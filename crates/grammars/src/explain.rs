@@ -110,9 +110,9 @@ fn rules(grammar: &Grammar) -> Vec<Explained> {
         let facts = analysis.rule(rule);
         let (fate, why) = match (facts.productive, facts.reachable) {
             _ if rule == grammar.start() && !facts.productive => {
-                (Fate::Rejected, "it has no text, and whole outputs are made of it".to_owned())
+                (Fate::Rejected, "the start rule has no text".to_owned())
             }
-            (false, _) => (Fate::Annotation, "it never ends, so no output comes to it".to_owned()),
+            (false, _) => (Fate::Annotation, "it never ends, so no output uses it".to_owned()),
             (_, false) => (Fate::Annotation, "no output uses it".to_owned()),
             _ => {
                 let kind = if facts.recursive { "recursive" } else { "not recursive" };
@@ -125,7 +125,7 @@ fn rules(grammar: &Grammar) -> Vec<Explained> {
     for finding in analysis.findings() {
         let construct = match finding.kind {
             FindingKind::DeadAlternatives { .. } | FindingKind::RepeatedAlternatives { .. } => "alternatives",
-            FindingKind::Cyclic => "a rule that stands for itself",
+            FindingKind::Cyclic => "a rule that derives itself",
             // The entry of the rule reports these.
             FindingKind::Unreachable | FindingKind::NeverEnds { .. } => continue,
         };

@@ -20,8 +20,8 @@ pub struct GrammarLimits {
     /// The number of positions in rules once repetitions are written out, as `x{3}` to `x x x`. It also
     /// bounds the states of the automata that compute the effect of lazy terminals. Default: 2^20.
     pub positions: usize,
-    /// The size of the tables of one scratch, in bytes. A scratch that exceeds it is emptied and rebuilt as
-    /// needed. Default: 64 MiB.
+    /// The size of the tables of one scratch, in bytes. A scratch that exceeds it drops its tables, except
+    /// masks in recent use, and rebuilds them as needed. Default: 64 MiB.
     pub scratch_bytes: usize,
     /// The items of one parser state, including the items to which their rules return. They grow with the
     /// text only if a grammar is ambiguous and its readings cannot be merged, as for palindromes: by one or

@@ -22,6 +22,6 @@ pub struct GrammarStats {
     pub items: u64,
     /// Comparisons and look-ups of the used texts of distinct terminals.
     pub used_texts: u64,
-    /// Times at which the tables were full and were emptied.
+    /// Times at which the tables were full and were dropped.
     pub emptied: u64,
 }

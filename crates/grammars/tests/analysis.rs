@@ -40,7 +40,7 @@ unused ::= unused? "u" | root
     let expected = [
         "line 1, column 1: the rule `root`: an alternative can never be completed",
         "line 1, column 1: the rule `root`: an alternative repeats another",
-        "line 1, column 1: the rule `root`: it may stand for itself alone, which adds readings and no text",
+        "line 1, column 1: the rule `root`: it may derive itself alone, which adds readings and no text",
         "line 2, column 1: the rule `b`: an alternative repeats another",
         "line 3, column 1: the rule `c`: 2 alternatives can never be completed",
         "line 4, column 1: the rule `never`: it has no text, since `never` needs `other-never` needs `never`, without end",

@@ -472,7 +472,7 @@ fn check(
 fn texts_that_may_end_in_several_places_are_refused() {
     let many = Part::Many(Box::new(Part::New("[abc]+", vec![])));
     let refused = check(&[many], None, &GrammarLimits::default(), 2).unwrap_err();
-    assert!(refused.contains("`[abc]+`") && refused.contains("may end in front of `a`"), "{refused}");
+    assert!(refused.contains("`[abc]+`") && refused.contains("may end before `a`"), "{refused}");
 }
 
 /// The number of random cases; higher in release builds.

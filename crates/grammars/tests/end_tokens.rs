@@ -109,8 +109,8 @@ fn what_may_follow_the_end_is_refused() {
     };
     assert_eq!(
         error("start: \"b\" x \"a\"\n x: \"a\" <end>"),
-        "line 2, column 2: rule `x`: `\"a\"` may follow `<end>`, which ends the sequence in this vocabulary, and nothing comes \
-         behind the end of an output: put it last, or leave it out, for an output may end wherever the grammar does"
+        "line 2, column 2: rule `x`: `\"a\"` may follow `<end>`, which ends the sequence in this vocabulary, and nothing may \
+         follow the end of an output: put it last, or leave it out, because an output may end where the grammar ends"
     );
     for grammar in [
         "start: (\"a\" <end>)*",

@@ -230,8 +230,8 @@ fn names_and_keywords() {
     let why = refusal("start: NAME NAME\nNAME: /[a-z]+/");
     assert_eq!(
         why,
-        "rule `start`: under maximal munch a text may not be completed behind `NAME`, for what may follow (`NAME`) may go on \
-         with it or with what is read beside it: put a mark or white space between them, or read without maximal munch"
+        "rule `start`: under maximal munch a text may have no completion after `NAME`, because the terminals that may follow (`NAME`) \
+         may continue it, or a terminal that is read beside it: put a mark or white space between them, or do without maximal munch"
     );
     let language = Language::of_lark("start: NAME NAME\nNAME: /[a-z]+/\n%ignore \" \"").unwrap();
     language.expect(&["a b", "ab  c"], &[("ab", 2), ("a b c", 4)]);

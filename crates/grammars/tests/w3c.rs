@@ -219,7 +219,7 @@ fn what_somebody_may_have_meant_otherwise_is_refused() {
         ("a ::= [\\x41] #x41", 8, "looks like an escape"),
         ("a ::= \"b\\u0041\" #x41", 9, "looks like an escape"),
         ("a ::= 'b\\n' #x41", 9, "looks like an escape"),
-        ("a ::= \"\\\"\" #x41", 7, "looks like an escape of the quote behind it"),
+        ("a ::= \"\\\"\" #x41", 7, "looks like an escape of the quote after it"),
         ("a ::= '\\'' #x41", 7, "a backslash in single quotes is itself"),
         (
             "a ::= \"\\\" [#x41] \\\"\"",

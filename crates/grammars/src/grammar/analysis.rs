@@ -109,7 +109,7 @@ impl fmt::Display for FindingKind {
             Self::DeadAlternatives { count } => write!(f, "{count} alternatives can never be completed"),
             Self::RepeatedAlternatives { count: 1 } => f.write_str("an alternative repeats another"),
             Self::RepeatedAlternatives { count } => write!(f, "{count} alternatives repeat others"),
-            Self::Cyclic => f.write_str("it may stand for itself alone, which adds readings and no text"),
+            Self::Cyclic => f.write_str("it may derive itself alone, which adds readings and no text"),
         }
     }
 }

@@ -449,8 +449,8 @@ impl GrammarBuilder {
     ///
     /// # Errors
     ///
-    /// [`GrammarError::FewTexts`] if there are fewer texts than `most`, or, without `most`, fewer than 2^32 -
-    /// 1; and if the empty text is one of them.
+    /// [`GrammarError::FewTexts`] if there are fewer texts than `most`, or, without `most`, fewer than
+    /// `2^32 - 1`; and if the empty text is one of them.
     ///
     /// # Example
     ///

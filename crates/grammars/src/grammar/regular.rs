@@ -85,8 +85,7 @@ impl Grammar {
             }
         }
         let whole = made[self.body(self.start()).index()].take().flatten();
-        let whole =
-            whole.ok_or_else(|| GrammarError::Empty { reason: "no rule comes to an end".to_owned() })?;
+        let whole = whole.ok_or_else(|| GrammarError::Empty { reason: "no rule ends".to_owned() })?;
         Ok(Rc::unwrap_or_clone(whole))
     }
 
@@ -126,7 +125,7 @@ impl Grammar {
                 }
                 Terminal::Distinct(_) => {
                     let name = self.terminal_name(terminal).to_owned();
-                    let reason = "has texts none of which may come twice".to_owned();
+                    let reason = "has distinct texts".to_owned();
                     return Err(Ok(GrammarError::NotRegular { rule: name, reason }));
                 }
                 Terminal::Token(_) => {

@@ -493,9 +493,9 @@ fn refuse_others(grammar: &Grammar, names: &[u32], rules: &Rules, used: &[bool])
     for terminal in grammar.terminals().filter(|terminal| used[names[terminal.index()] as usize]) {
         let kind = match grammar.terminal(terminal) {
             Terminal::Literal(_) | Terminal::Automaton(_) | Terminal::Token(_) => continue,
-            Terminal::Except(_) => "a language but for some texts",
-            Terminal::Counted(_) => "a bounded number of units",
-            Terminal::Distinct(_) => "texts that may not come twice",
+            Terminal::Except(_) => "a difference of texts",
+            Terminal::Counted(_) => "a bounded repetition",
+            Terminal::Distinct(_) => "distinct texts",
         };
         return no(format!("terminal `{}`, {kind}", grammar.terminal_name(terminal)));
     }

@@ -29,12 +29,12 @@ pub(super) const FOREIGN: &[(&str, &str)] = &[
     ("$", "an output is read as a whole: no mark of its end is needed"),
     (
         ",",
-        "what comes next stands behind a blank, without a comma; a call with arguments is no part of this notation",
+        "the parts of a sequence are separated by blanks and not by commas; this notation has no calls with arguments",
     ),
-    (";", "a rule ends where the next begins, without a semicolon"),
-    ("!", "look-ahead is not supported; list what may stand here"),
-    ("&", "look-ahead is not supported; write what stands here alone"),
-    ("~", "list what may stand here, or, for a single character, write a class such as `[^a-z]`"),
+    (";", "a rule ends before the next one, without a semicolon"),
+    ("!", "look-ahead is not supported; list the allowed texts"),
+    ("&", "look-ahead is not supported; write the text without it"),
+    ("~", "list the allowed texts, or, for a single character, write a class such as `[^a-z]`"),
     ("=", "look-ahead such as `(=…)` is not supported; leave it out"),
     ("%x", "a character by its number is `\"\\x41\"`, or in EBNF `#x41`"),
     ("%", "directives such as `%ignore` are read in a file that ends in `.lark`"),
@@ -42,9 +42,9 @@ pub(super) const FOREIGN: &[(&str, &str)] = &[
 ];
 
 /// The way out for the name of a rule in `<…>`.
-pub(super) const ANGLES: &str = "the name of a rule stands without angle brackets";
+pub(super) const ANGLES: &str = "the name of a rule is written without angle brackets";
 
-const QUOTES: &str = "a text stands in double quotes, `\"…\"`";
+const QUOTES: &str = "a text is written in double quotes, `\"…\"`";
 
 /// The notation for characters that cannot be typed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -278,7 +278,7 @@ fn plain<'t>(cursor: &mut Cursor<'t>, quote: char, notation: &mut Notation) -> R
         }
         if text.ends_with('\\') && is_followed {
             let message = "a backslash is itself in a file with characters such as `#xA`, and here it looks like an escape of the \
-                           quote behind it: write `#x5C` for a backslash and `#x22` or `#x27` for a quote, each by its number";
+                           quote after it: write `#x5C` for a backslash and `#x22` or `#x27` for a quote, each by its number";
             return Err(cursor.invalid(begin, message));
         }
         return Ok(text);
@@ -337,7 +337,7 @@ fn condition(cursor: &Cursor<'_>) -> Result<(), SyntaxError> {
     let kind = ahead.take_while(|char| char.is_ascii_alphabetic());
     let known = ["wfc", "vc", "nsc"].iter().any(|known| kind.eq_ignore_ascii_case(known));
     if known && ahead.eat(":") {
-        let way_out = "remove it, or write what it says as rules";
+        let way_out = "remove it, or express it by rules";
         return Err(cursor.unsupported(cursor.at(), "a condition in words", way_out));
     }
     Ok(())

@@ -98,7 +98,7 @@ pub enum SyntaxErrorKind {
         first: Location,
     },
     /// A terminal that contains itself.
-    #[error("`{name}` is made of itself, and {place} must not be: {way_out}")]
+    #[error("`{name}` contains itself, and {place} must not be recursive: {way_out}")]
     #[non_exhaustive]
     Recursive {
         /// The name.
@@ -140,26 +140,26 @@ pub(super) fn foreign_name(text: &str, at: usize, name: &str) -> Option<&'static
     let after = text[at + name.len()..].chars().next();
     match (before, after) {
         _ if name.chars().all(|char| char.is_ascii_digit()) => {
-            Some("a number of repetitions stands behind what is repeated, as in `x{3}`")
+            Some("a number of repetitions follows the repeated item, as in `x{3}`")
         }
         (_, Some('(')) => Some(
-            "a call with arguments is no part of this notation; write what is meant as rules, or, in Lark, as a regex between \
-             slashes such as `/[a-z]+/`",
+            "this notation has no calls with arguments; write rules instead, or, in Lark, a regex between slashes such as \
+             `/[a-z]+/`",
         ),
         (Some('"'), _) if name == "i" => {
             Some("only a text in Lark has the flag `i`; write classes such as `[aA]`, a blank before a name")
         }
         (_, Some('"' | '\'')) if name.len() == 1 => {
-            Some("a text has no prefix; in Lark a regex stands between slashes, such as `/[a-z]+/`")
+            Some("a text has no prefix; in Lark a regex is written between slashes, such as `/[a-z]+/`")
         }
         (Some('['), _) => {
             Some("`[…]` is a part that may be left out; a class of characters is a regex, such as `/[a-z]/`")
         }
         _ if name.chars().all(|char| char == '-') => Some(
-            "differences such as `A - B` are read in a file that ends in `.ebnf`; list what may stand here",
+            "differences such as `A - B` are read in a file that ends in `.ebnf`; list the allowed texts",
         ),
         _ if ["EOF", "EOI", "END"].iter().any(|end| name.eq_ignore_ascii_case(end)) => {
-            Some("the end of the output needs no mark, for an output may end wherever the grammar does")
+            Some("the end of the output needs no mark, because an output may end where the grammar ends")
         }
         _ => None,
     }

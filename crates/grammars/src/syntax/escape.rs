@@ -167,7 +167,7 @@ pub(super) fn postfix(
     let Some(operator @ ('*' | '+' | '?' | '{')) = cursor.peek() else { return Ok(false) };
     if body.last().is_none() {
         return Err(cursor.unexpected(match operator {
-            '{' => "something to repeat before `{n,m}`; what comes any number of times is `(…)*`",
+            '{' => "something to repeat before `{n,m}`; any number of repetitions is `(…)*`",
             '*' => "something to repeat before the operator; a comment does not begin with `(*`",
             _ => "something to repeat before the operator",
         }));

@@ -46,13 +46,13 @@ fn rule(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
         let foreign = [&[("<", ANGLES)], FOREIGN].concat();
         return Err(reader.cursor.foreign(
             &foreign,
-            "the name of a rule; a rule goes on over the end of a line inside of brackets and beside `|` alone",
+            "the name of a rule; a rule continues on the next line only inside brackets and next to `|`",
         ));
     }
     blank(&mut reader.cursor);
     if !reader.cursor.eat("::=") {
         return Err(reader.cursor.unexpected(
-            "`::=` after the name of a rule; a rule goes on over the end of a line inside of brackets and beside `|` alone",
+            "`::=` after the name of a rule; a rule continues on the next line only inside brackets and next to `|`",
         ));
     }
     space(&mut reader.cursor);
@@ -107,7 +107,7 @@ fn item(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
         }
         Some('<') => token(reader)?,
         Some('!') => {
-            let way_out = "list the tokens or texts that may stand here";
+            let way_out = "list the tokens or texts that are allowed here";
             return Err(reader.cursor.unsupported(at, "every token but one", way_out));
         }
         Some(char) if char.is_ascii_alphanumeric() || char == '-' || char == '_' => {

@@ -183,15 +183,14 @@ fn read_lark(text: &str, options: &LarkOptions, limits: &GrammarLimits) -> Resul
             GrammarError::AutomataTooLarge { location: location(text, at), limit: limits.automata_bytes }
         }
         LazyError::Alike { terminal, at } => {
-            let construct = format!("a lazy terminal that competes with {terminal} behind some texts of one terminal and not behind others");
-            let way_out = "let terminals that may stand in one place have no text in common, or put both in the place of each";
+            let construct = format!("a lazy terminal that competes with {terminal} after some texts of a terminal and not after others");
+            let way_out = "give the terminals of one place no common text, or allow both after each of them";
             let kind = SyntaxErrorKind::Unsupported { construct, way_out };
             SyntaxError { kind, location: location(text, at) }.into()
         }
         LazyError::Entangled { rule, at } => {
-            let construct = format!("a lazy terminal that competes with rule `{rule}`, or stands in it, while that calls itself,");
-            let way_out = "let a text that no lazy terminal may begin with stand before the rule and behind it, as brackets, or \
-                           write the rule without calling itself";
+            let construct = format!("a lazy terminal that competes with the recursive rule `{rule}`, or is used in it,");
+            let way_out = "write the rule without recursion, or put texts around it with which no lazy terminal begins, such as brackets";
             let kind = SyntaxErrorKind::Unsupported { construct, way_out };
             SyntaxError { kind, location: location(text, at) }.into()
         }
@@ -212,7 +211,7 @@ fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
             && !named.contains(&name)
         {
             named.push(name);
-            let why = "the token itself, and not its text; where a vocabulary ends sequences with it, it is the end of the output, \
+            let why = "the token itself, and not its text; if it ends sequences in the vocabulary, it is the end of the output, \
                        and nothing may follow it";
             found.push((
                 tree.place(node),
@@ -223,11 +222,11 @@ fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
         }
     }
     for node in &ignored.nodes {
-        let why = "may stand before, between and behind terminals";
+        let why = "allowed before, between and after terminals";
         found.push((tree.place(*node), "`%ignore`".to_owned(), Fate::Enforced, why));
     }
     for (at, construct) in &tree.ends {
-        let why = "its first end is the boundary, and is taken away from what competes with it";
+        let why = "its first end is the boundary, and competing readings lose the texts beyond it";
         found.push((*at, (*construct).to_owned(), Fate::Enforced, why));
     }
     for (at, construct, fate, why) in &tree.notes {

@@ -142,9 +142,11 @@ impl<'a, 't> Regulars<'a, 't> {
             }
             Node::Name(name) => return self.name(node, name, tasks),
             Node::Token(name) => {
-                let construct =
-                    format!("the control token `{}` inside of what is read as one text", tree.name(name));
-                return Err(self.unsupported(node, construct, "use it in a rule, beside the terminal"));
+                let construct = format!(
+                    "the control token `{}` inside a terminal, a lazy rule or an operand of `-`",
+                    tree.name(name)
+                );
+                return Err(self.unsupported(node, construct, "use it in a rule, next to the terminal"));
             }
             Node::Sequence(parts) | Node::Choice(parts) => {
                 tasks.push(Task::Combine(node));
@@ -174,7 +176,7 @@ impl<'a, 't> Regulars<'a, 't> {
             Made::Begun => {
                 let kind = SyntaxErrorKind::Recursive {
                     name: tree.name(name).to_owned(),
-                    place: "what is read as one text",
+                    place: "a terminal, a lazy rule or an operand of `-`",
                     way_out: "use a rule, or write the repetition with `*` or `+`",
                 };
                 return Err(SyntaxError { kind, location: location(self.text, place) }.into());
@@ -434,7 +436,7 @@ impl ast::Visitor for Refused {
         match ast {
             Ast::Assertion(assertion) => Err((
                 "an anchor in a terminal",
-                "remove it; a terminal matches as a whole, wherever it stands",
+                "remove it; a terminal always matches as a whole",
                 assertion.span,
             )),
             Ast::Repetition(repetition) if !repetition.greedy => Err((

@@ -95,10 +95,10 @@ impl Counted {
             return Err("a unit may be empty");
         }
         if unit.states().any(|state| unit.is_accepting(state) && unit.edges(state).next().is_some()) {
-            return Err("a unit may go on where it may end");
+            return Err("a unit may continue where it may end");
         }
         if unit.states().any(|state| unit.edges(state).any(|edge| edge.target == unit.start())) {
-            return Err("a unit comes back to its beginning");
+            return Err("a unit returns to its start state");
         }
         match close.first() {
             Some(first) if unit.step(unit.start(), *first).is_none() => {}

@@ -30,17 +30,20 @@ const FOREIGN: &[(&str, &str)] = &[
     ("’", QUOTES),
     ("`", QUOTES),
     (".", "any character is the regex `/./`"),
-    ("\\", "a regex stands between slashes, such as `/[0-9]+/`"),
+    ("\\", "a regex is written between slashes, such as `/[0-9]+/`"),
     ("^", "a terminal is read as a whole: no mark of its beginning is needed"),
     ("$", "an output is read as a whole: no mark of its end is needed"),
-    (",", "what comes next stands behind a blank, without a comma; a call with arguments is no part of Lark"),
+    (
+        ",",
+        "the parts of a sequence are separated by blanks and not by commas; Lark has no calls with arguments",
+    ),
     (";", "a rule ends with its line, without a semicolon"),
-    ("=", "a call with arguments is no part of Lark; a regex stands between slashes, such as `/[a-z]+/`"),
+    ("=", "Lark has no calls with arguments; a regex is written between slashes, such as `/[a-z]+/`"),
     ("!", "look-ahead is not supported; a terminal leaves texts out as in `NAME: /[a-z]+/ & ~\"if\"`"),
     ("-", "a terminal leaves texts out as in `NAME: /[a-z]+/ & ~\"if\"`, and a comment begins with `//`"),
 ];
 
-const QUOTES: &str = "a text stands in double quotes, `\"…\"`";
+const QUOTES: &str = "a text is written in double quotes, `\"…\"`";
 
 /// Reads a body up to the end of its last line. `terminal` is whether it is the body of a terminal.
 pub(super) fn read(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
@@ -91,8 +94,7 @@ fn item(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
         Some('~') => tilde(reader, terminal),
         Some('&') => {
             if !terminal {
-                let way_out =
-                    "define a terminal (in upper case) by it: only texts that are read as a whole have one";
+                let way_out = "define a terminal (in upper case) by it: only terminals have this operator";
                 return Err(reader.cursor.unsupported(at, "`&` in a rule", way_out));
             }
             if reader.body.last().is_none() {
@@ -105,7 +107,7 @@ fn item(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
         Some('-') if reader.cursor.rest().starts_with("->") => alias(reader, terminal),
         Some('<') => {
             if terminal {
-                let way_out = "use it in a rule, beside the terminal";
+                let way_out = "use it in a rule, next to the terminal";
                 return Err(reader.cursor.unsupported(at, "a control token in a terminal", way_out));
             }
             let name = control_token(&mut reader.cursor)?;
@@ -240,7 +242,9 @@ fn tilde(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
     let is_count = reader.cursor.peek().is_some_and(|digit| digit.is_ascii_digit());
     if is_count {
         if reader.body.last().is_none() {
-            return Err(reader.cursor.invalid(at, "`~` and a number repeat, and nothing stands before them"));
+            return Err(reader
+                .cursor
+                .invalid(at, "`~` and a number repeat an item, and there is none before them"));
         }
         let min = number(&mut reader.cursor, "a number of repetitions")?;
         let mut max = min;
@@ -256,7 +260,7 @@ fn tilde(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
         return Ok(());
     }
     if !terminal {
-        let way_out = "define a terminal (in upper case) by it; to repeat, write a number behind `~`";
+        let way_out = "define a terminal (in upper case) by it; to repeat, write a number after `~`";
         return Err(reader.cursor.unsupported(at, "`~` in a rule", way_out));
     }
     if reader.body.waits() && reader.body.negates() {
@@ -307,7 +311,7 @@ fn inline(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
         "regex" => return substring(reader, at),
         "json" => "write the texts of the schema as rules",
         "lark" => "write its rules into this grammar, with names of their own",
-        _ => return Err(reader.cursor.invalid(at, format!("`%{word}` cannot stand in a body"))),
+        _ => return Err(reader.cursor.invalid(at, format!("`%{word}` cannot be used in a body"))),
     };
     Err(reader.cursor.unsupported(at, format!("`%{word}` in a grammar"), way_out))
 }
@@ -335,7 +339,7 @@ fn substring(reader: &mut Reader<'_>, at: usize) -> Result<(), SyntaxError> {
         _ => None,
     };
     let Some(chunks) = chunks else {
-        return Err(reader.cursor.unsupported(at, "what this `%regex` says", known));
+        return Err(reader.cursor.unsupported(at, "this form of `%regex`", known));
     };
     let node = reader.tree.neighbours(chunks, at);
     reader.body.item(&mut reader.tree, node);
@@ -376,7 +380,8 @@ fn reference(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError>
         && !is_terminal(name)
     {
         let construct = format!("the call `{name}(…)`");
-        let way_out = "a regex stands between slashes, such as `/[a-z]+/`, and everything else is a rule";
+        let way_out =
+            "a regex is written between slashes, such as `/[a-z]+/`; write everything else as a rule";
         return Err(reader.cursor.unsupported(at, construct, way_out));
     }
     if name == "common" && reader.cursor.peek() == Some('.') {
@@ -386,7 +391,7 @@ fn reference(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError>
     check_name(reader, name, at)?;
     if terminal && !is_terminal(name) {
         let message =
-            format!("the rule `{name}` in a terminal: a terminal is made of texts, regexes and terminals");
+            format!("the rule `{name}` in a terminal: a terminal consists of texts, regexes and terminals");
         return Err(reader.cursor.invalid(at, message));
     }
     let rest = reader.cursor.rest();

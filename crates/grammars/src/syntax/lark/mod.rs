@@ -204,8 +204,10 @@ fn name<'t>(reader: &mut Reader<'t>) -> Result<&'t str, SyntaxError> {
     let begin = reader.cursor.at();
     let name = body::name(&mut reader.cursor);
     if name.is_empty() {
-        let foreign =
-            [("/*", "a comment begins with `//`"), ("<", "the name of a rule stands without angle brackets")];
+        let foreign = [
+            ("/*", "a comment begins with `//`"),
+            ("<", "the name of a rule is written without angle brackets"),
+        ];
         return Err(reader
             .cursor
             .foreign(&foreign, "the name of a rule or terminal, or a directive such as `%ignore`"));
@@ -270,8 +272,7 @@ fn attributes(reader: &mut Reader<'_>) -> Result<End, SyntaxError> {
                 continue;
             }
             ("lazy" | "suffix", _) => {
-                let message =
-                    "the attributes that say where a text ends are `lazy` alone, or `suffix=` with its end";
+                let message = "the end of a text is given by `lazy` without a value, or by `suffix=` with a value, and only once";
                 return Err(reader.cursor.invalid(at, message));
             }
             ("stop", _) => "write `suffix=` instead, which leaves the end in the output",
@@ -302,7 +303,7 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
         "import" => import(reader, at),
         "override" | "extend" => change(reader, word == "extend"),
         "declare" => {
-            let way_out = "define the terminal: nothing else could say what it matches";
+            let way_out = "define the terminal, since only a definition gives its texts";
             Err(reader.cursor.unsupported(at, "`%declare`", way_out))
         }
         "llguidance" => {
@@ -312,7 +313,7 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
                 reader.cursor.eat("}")
             };
             if !empty {
-                let way_out = "remove it; `LarkOptions` has what concerns the language";
+                let way_out = "remove it; `LarkOptions` has the options of the language";
                 return Err(reader.cursor.unsupported(begin, "an option of llguidance", way_out));
             }
             reader.tree.notes.push((
@@ -364,7 +365,7 @@ fn import<'t>(reader: &mut Reader<'t>, at: usize) -> Result<(), SyntaxError> {
     let module_at = reader.cursor.at();
     let module = reader.cursor.take_while(|char| char.is_ascii_alphanumeric() || char == '_');
     if module != "common" {
-        let way_out = "copy what is needed into this grammar; only terminals of `common` can be imported";
+        let way_out = "copy the definitions into this grammar; only terminals of `common` can be imported";
         return Err(reader.cursor.unsupported(module_at, "an import of another grammar", way_out));
     }
     body::blank(&mut reader.cursor);
