@@ -1,5 +1,6 @@
-//! Grammars of a few rules, most of them ambiguous, and documents of thousands of tokens: each token is taken that the mask allows,
-//! or the limit of a state ends the document. libFuzzer's limits of time and memory judge the growth.
+//! Grammars of a few rules, most of them ambiguous, and documents of thousands of tokens. Every token that
+//! the mask allows is accepted, or the limit of a parser state ends the document. libFuzzer's limits of time
+//! and memory bound the growth.
 
 #![no_main]
 
@@ -14,7 +15,7 @@ use unskew_trie::TokenTrie;
 use unskew_fuzz::Choices;
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, LarkOptions};
 
-/// Tokens of a document.
+/// The greatest length of a document, in tokens.
 const LONGEST: usize = 2_000;
 const TERMINALS: [&str; 6] = ["\"a\"", "\"b\"", "\"(\"", "\")\"", "\"+\"", "/a+/"];
 const RULES: [&str; 3] = ["start", "x", "y"];
@@ -40,7 +41,7 @@ fuzz_target!(|bytes: &[u8]| {
             }
             text += " |";
         }
-        // Each rule has a text.
+        // Gives each rule a text.
         text += " \"a\"\n";
     }
     let limits = GrammarLimits { state_items: 20_000, ..GrammarLimits::default() };
@@ -57,7 +58,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     let mut mask = TokenMask::new(trie.vocab_len());
-    // The choices again and again.
+    // The choices are used again and again.
     let (mut at, tail) = (0, code.rest());
     for _ in 0..LONGEST {
         constraint.fill_mask(&mut scratch, &state, mask.as_mut());

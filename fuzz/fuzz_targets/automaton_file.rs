@@ -1,5 +1,5 @@
-//! Any bytes as the file of a tokenizer automaton, and valid files with any changes: the result is an error, or an
-//! automaton and masks from it, never a panic.
+//! Any bytes as the file of a tokenizer automaton, and valid files with any changes. The result is an error,
+//! or an automaton with masks, and never a panic.
 
 #![no_main]
 
@@ -15,7 +15,7 @@ use unskew_trie::TokenTrie;
 #[derive(Arbitrary, Debug)]
 enum Case<'a> {
     Bytes(&'a [u8]),
-    /// A valid file with replaced words, and cut or longer; checksum and length are corrected.
+    /// A valid file with replaced words, truncated or extended. Checksum and length are corrected.
     Changed {
         words: Vec<(u16, u32)>,
         bytes: Vec<(u16, u8)>,

@@ -22,9 +22,9 @@ struct Case {
     letters: u8,
     /// New tokens, each with its two parts.
     tokens: Vec<(u8, u8)>,
-    /// Tokens that no merge should make.
+    /// Tokens that no merge produces.
     wholes: Vec<(u8, u8)>,
-    /// Whether all splits of a token are listed, and the pairs of merges that change places.
+    /// Whether all splits of a token are listed, and the pairs of merges that are exchanged.
     all_splits: bool,
     swaps: Vec<(u8, u8)>,
     whole_pieces: bool,
@@ -49,7 +49,7 @@ fn regex(code: &mut impl Iterator<Item = u8>, letters: &[u8], depth: usize) -> S
     }
 }
 
-/// The encoding of `text` by the encoder's definition.
+/// The encoding of `text` by the definition of the encoder.
 fn encode(
     text: &str,
     tokens: &[String],

@@ -1,5 +1,5 @@
-//! Any text as a `config.json`, and small checkpoints with fields and bytes changed: an error of one line, or a model that keeps
-//! the contract of models.
+//! Any text as a `config.json`, and small checkpoints with changed fields and bytes. The result is an error
+//! of one line, or a model that satisfies the contract of models.
 
 #![no_main]
 
@@ -17,7 +17,7 @@ enum Case<'a> {
     Changed { fields: Vec<(u8, u8)>, header: Vec<(u16, u8)>, cut: Option<u8> },
 }
 
-/// What fields are given: edges of types, and values that are small enough for a model.
+/// The values for fields: extreme values of each type, and values small enough for a model.
 fn values() -> [Value; 18] {
     [
         json!(0),
@@ -53,7 +53,7 @@ fn good() -> Value {
     })
 }
 
-/// The weights of the good configuration, as safetensors: halves, each of its own value.
+/// The weights of the valid configuration, as safetensors in half precision, each with its own value.
 fn weights() -> Vec<u8> {
     let layer = "model.layers.0.";
     let tensors: [(&str, &str, &[usize]); 11] = [
@@ -115,7 +115,7 @@ fuzz_target!(|case: Case<'_>| {
     }
     match Llama::from_bytes(&config, &weights) {
         Ok(mut model) => {
-            // Weights that are no numbers, or overflow, make no distribution: the contract is of rows that are numbers.
+            // Weights that are NaN or overflow give no distribution. The contract applies to rows of numbers.
             let texts = [vec![0, 1, 2], vec![3]];
             if let Err(error) = conformance::check_model(&mut model, &texts, 1e-2) {
                 let error = error.to_string();

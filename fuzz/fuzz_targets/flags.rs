@@ -1,5 +1,5 @@
-//! Methods with parameters, and constraints in JSON, as people write them: an error of one line, or outputs that satisfy the
-//! constraint.
+//! Methods with parameters, and constraints in JSON, as a user writes them. The result is an error of one
+//! line, or outputs that satisfy the constraint.
 
 #![no_main]
 
@@ -150,7 +150,7 @@ fuzz_target!(|case: Case<'_>| {
         };
         let Some(name) = list.get(usize::from(parameter) % list.len().max(1)) else { break };
         let value = VALUES[usize::from(value) % VALUES.len()];
-        // Tries are few: the constraint is likely.
+        // Few tries suffice, because the constraint is likely.
         if *name != "tries" {
             largest =
                 value.parse().ok().filter(|number: &f64| number.is_finite()).unwrap_or(0.0).max(largest);
@@ -172,7 +172,7 @@ fuzz_target!(|case: Case<'_>| {
     let (Some(method), Some(spec)) = (method(&text), spec(&Value::Object(options).to_string())) else {
         return;
     };
-    // Populations and chains of their own limit are tested elsewhere, and take seconds.
+    // Larger populations and chains take seconds, and other tests cover them.
     if largest > 64.0 {
         return;
     }

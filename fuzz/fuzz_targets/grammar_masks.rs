@@ -1,8 +1,9 @@
-//! Any bytes as a grammar in Lark and a document: every mask along the document is that of the oracle of the crate's tests, with a
-//! library of subterminal trees and without.
+//! Any bytes as a grammar in Lark and a document. Every mask along the document is that of the oracle of the
+//! crate's tests, with a library of subterminal trees and without.
 //!
-//! The input is choices: of rules and terminals over three letters, and then of the tokens of the document. What was chosen is often
-//! ambiguous, recursive in every way, empty in places or without an end.
+//! The input is a list of choices: first of rules and terminals over three letters, then of the tokens of the
+//! document. The resulting grammars are often ambiguous, recursive in every way, nullable in places or
+//! without an end.
 
 #![no_main]
 
@@ -24,10 +25,10 @@ use unskew_grammars::{
     Grammar, GrammarConstraint, GrammarError, GrammarLimits, LarkOptions, TreeLibrary,
 };
 
-/// Tokens of a document.
+/// The greatest length of a document, in tokens.
 const LONGEST: usize = 24;
 
-/// One that keeps some nodes, and one with which all parts of masks are kept.
+/// One library that keeps some nodes, and one that keeps all nodes and fragments of masks.
 static LIBRARIES: LazyLock<[Arc<TreeLibrary>; 2]> = LazyLock::new(|| {
     let mut builder = Vocabulary::builder();
     for left in b"abc" {
@@ -71,7 +72,7 @@ fuzz_target!(|bytes: &[u8]| {
     for rule in RULES {
         let _ = writeln!(text, "{rule}: {}", expression(&mut code, 3));
     }
-    // What lies between all terminals.
+    // The ignored terminal.
     match code.next(4) {
         0 => text += "%ignore /c+/\n",
         1 => text += "%ignore /c|ca+b/\n",

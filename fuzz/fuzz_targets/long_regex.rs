@@ -1,5 +1,6 @@
-//! Long regexes made of a few repeated parts, such as chains of what may be empty and products of repetitions: an error that names
-//! a limit, or masks that say what `advance` says. libFuzzer's limits of time and memory judge the rest.
+//! Long regexes of a few repeated parts, such as chains of nullable parts and products of repetitions. The
+//! result is an error that names a limit, or masks that agree with `advance`. libFuzzer's limits of time and
+//! memory bound the rest.
 
 #![no_main]
 
@@ -29,12 +30,12 @@ const PARTS: [&str; 16] = [
     "x",
     "(?:a|b|ab)+",
 ];
-/// The longest pattern, in bytes.
+/// The greatest length of a pattern, in bytes.
 const LONGEST: usize = 100_000;
 
 #[derive(Arbitrary, Debug)]
 struct Case {
-    /// A part, how often it is written, and the bounds of a repetition of all that.
+    /// A part, the number of its copies, and the bounds of a repetition around them.
     parts: Vec<(u8, u16, Option<(u8, u16)>)>,
     tokens: Vec<u16>,
 }

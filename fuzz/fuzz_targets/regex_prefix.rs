@@ -1,6 +1,6 @@
-//! Any regex and any tokens after it: no panic, no hang, and masks that agree with `advance`.
+//! Any regex followed by any tokens: no panic, no hang, and masks that agree with `advance`.
 //!
-//! The limits are small, so that a run is spent on many regexes and not on a few huge ones.
+//! The limits are small, so that a run covers many regexes and not a few huge ones.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ use unskew_trie::TokenTrie;
 struct Case {
     pattern: String,
     tokens: Vec<Vec<u8>>,
-    /// Whether all bytes are tokens. If not, masks must also leave out the tokens that no sequence can complete.
+    /// Whether all bytes are tokens. If not, masks must also exclude the tokens that no sequence completes.
     all_bytes: bool,
     prefix: Vec<u16>,
 }

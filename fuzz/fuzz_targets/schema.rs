@@ -1,10 +1,11 @@
-//! Any bytes as a schema and any bytes as choices: a schema is an error of one line or a grammar; what the grammar writes is JSON,
-//! and `jsonschema` finds it valid.
+//! Any bytes as a schema, and any bytes as choices. A schema is an error of one line or a grammar. The texts
+//! of the grammar are JSON, and `jsonschema` accepts them.
 //!
-//! An input that begins with a brace is a schema as it is, up to a zero byte, and what stands behind that are choices; of these the
-//! judge is not asked, which has limits of its own. Any other input is choices, in three parts: of a schema made of known keywords,
-//! of an instance, and of a text. Where a text may go on is asked of masks, so a dead end shows too.
-//! The limits are small, so that a run is spent on many schemas and not on a few huge ones.
+//! An input that begins with a brace is a schema, up to a zero byte, followed by choices. These schemas are not given
+//! to `jsonschema`, which has limits of its own. Any other input is a list of choices in three parts: for a schema of
+//! known keywords, for an instance, and for a text. Texts are written along masks, so a dead end is detected too.
+//!
+//! The limits are small, so that a run covers many schemas and not a few huge ones.
 
 #![no_main]
 
@@ -22,7 +23,7 @@ use unskew_fuzz::Choices;
 use unskew_grammars::{GrammarConstraint, GrammarError, GrammarLimits};
 use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
 
-/// The longest text that is written, in bytes.
+/// The greatest length of a written text, in bytes.
 const LONGEST: usize = 300;
 
 static BYTES: LazyLock<Arc<TokenTrie>> = LazyLock::new(|| {
@@ -76,7 +77,8 @@ const KEYWORDS: [&str; 34] = [
     "$ref",
 ];
 
-/// A schema. References are only made where the value is a part of another (`inside`), since the judge follows them for ever.
+/// A schema. It has references only if its value is a part of another value (`inside`), because `jsonschema`
+/// follows all others forever.
 fn schema(code: &mut Choices<'_>, depth: usize, inside: bool) -> String {
     match code.next(8) {
         0 => return "true".to_owned(),
@@ -149,7 +151,7 @@ fn instance(code: &mut Choices<'_>, depth: usize) -> String {
     }
 }
 
-/// The grammar's constraint; `None` where no text satisfies the schema, and for what is refused.
+/// The constraint of the grammar; `None` for a schema that no text satisfies, and for a rejected schema.
 fn compiled(text: &str) -> Option<GrammarConstraint> {
     let regex = Limits { nfa_size: 20_000, dfa_states: 5_000, dfa_steps: 2_000_000, ..Limits::default() };
     let grammars = GrammarLimits {
@@ -188,7 +190,7 @@ fn compiled(text: &str) -> Option<GrammarConstraint> {
     }
 }
 
-/// A text of the constraint, by choices; `None` if it becomes too long.
+/// A text of the constraint, by choices; `None` if it is too long.
 fn written(constraint: &GrammarConstraint, code: &mut Choices<'_>) -> Option<String> {
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     let mut mask = TokenMask::new(constraint.vocab_len());
@@ -204,7 +206,7 @@ fn written(constraint: &GrammarConstraint, code: &mut Choices<'_>) -> Option<Str
             let text = String::from_utf8(text);
             return Some(text.expect("a grammar of JSON writes UTF-8"));
         }
-        // What closes something, when the choices are used up.
+        // Closing bytes, after the last choice.
         let close = *b"\"}]";
         let byte = match choice {
             Some(choice) => allowed[usize::from(choice) % allowed.len()],
@@ -223,7 +225,7 @@ fn accepts(constraint: &GrammarConstraint, text: &str) -> bool {
         && constraint.is_accepting(&state)
 }
 
-/// Whether the judge's numbers, which are binary fractions, can hold all numbers of the text.
+/// Whether `jsonschema`, which uses binary fractions, can represent all numbers of the text.
 fn is_plain(text: &str) -> bool {
     text.split(|char: char| !char.is_ascii_digit()).all(|digits| digits.len() <= 12)
         && !text.split(['e', 'E']).skip(1).any(|behind| {
@@ -236,7 +238,7 @@ fuzz_target!(|input: &[u8]| {
         let (schema, choices) =
             input.split_at(input.iter().position(|byte| *byte == 0).unwrap_or(input.len()));
         let Some(constraint) = std::str::from_utf8(schema).ok().and_then(compiled) else { return };
-        // Numbers too large for the reader are JSON all the same.
+        // Numbers too large for the reader are still JSON.
         if let Some(text) = written(&constraint, &mut Choices::new(choices)).filter(|text| is_plain(text)) {
             serde_json::from_str::<Value>(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
         }

@@ -1,5 +1,5 @@
-//! Any bytes as the file of a set, and valid files with any changes: the result is an error, or a set and answers from it,
-//! never a panic. The same holds for deltas.
+//! Any bytes as the file of a set, and valid files with any changes. The result is an error, or a set that
+//! answers queries, and never a panic. The same holds for deltas.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ use twox_hash::XxHash3_64;
 use unskew_core::{Constraint, TokenId, TokenMask};
 use unskew_sets::{Delta, ItemSet, SetBuilder, SetConstraint};
 
-/// The places of the fixed numbers, the sections and the columns in the header.
+/// The offsets of the fixed numbers, the sections and the columns in the header.
 const SUMMED: usize = 24;
 const SECTIONS: usize = 64;
 const COLUMNS: usize = SECTIONS + 5 * 16;
@@ -19,7 +19,7 @@ const COLUMNS: usize = SECTIONS + 5 * 16;
 #[derive(Arbitrary, Debug)]
 enum Case<'a> {
     Bytes(&'a [u8]),
-    /// A valid file with replaced words, cut or longer; lengths and checksums are corrected.
+    /// A valid file with replaced words, truncated or extended. Lengths and checksums are corrected.
     Changed { width: u8, words: Vec<(u16, u32)>, bytes: Vec<(u16, u8)>, len: Option<i8> },
     Delta { words: Vec<(u8, u32)> },
 }
@@ -31,7 +31,7 @@ fn example(width: u8) -> Vec<u8> {
         let token = |at: u32| TokenId(item.wrapping_mul(at + 3) % (7 + at));
         builder.push(&(0..item % 5).map(token).collect::<Vec<_>>()).unwrap();
     }
-    // Prefixes with many items, whose followers are stored: as bits and as a list.
+    // Prefixes with many items, for which the followers are stored as bits and as a list.
     for item in 0..900u32 {
         let third = if item % 3 == 0 { item % 2 } else { item % 7 };
         builder.push(&[1, item % 2, third, item / 9 % 9, item % 9].map(TokenId)).unwrap();
@@ -39,7 +39,7 @@ fn example(width: u8) -> Vec<u8> {
     builder.build().unwrap().0.as_bytes().to_vec()
 }
 
-/// Writes the length and all checksums anew, as far as the parts can be found.
+/// Writes the length and all checksums anew, if the parts can be found.
 fn mend(file: &mut [u8]) {
     let len = file.len();
     file[SUMMED..SUMMED + 8].copy_from_slice(&(len as u64).to_le_bytes());

@@ -1,4 +1,4 @@
-//! Any bytes as a table model: an error or a model whose rows are distributions.
+//! Any bytes as a table model. The result is an error, or a model with distributions as rows.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as a `tokenizer.json`: an error or a tokenizer, whose encoding and decoding never panic.
+//! Any bytes as a `tokenizer.json`. The result is an error, or a tokenizer that encodes and decodes without a panic.
 
 #![no_main]
 

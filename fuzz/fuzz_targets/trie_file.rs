@@ -1,5 +1,6 @@
-//! Any bytes as saved prefixes, and valid files with anything changed: an error, or bounds with which the sampler goes on, never a
-//! panic, and outputs that satisfy the constraint. The checksum is made right again, so that what stands before it is read.
+//! Any bytes as saved prefixes, and valid files with any changes. The result is an error, or bounds with
+//! which the sampler continues without a panic and with outputs that satisfy the constraint. The checksum is
+//! corrected, so that the bytes before it are read.
 
 #![no_main]
 
@@ -14,7 +15,7 @@ use unskew_core::{Constraint, Sampler, TableModel};
 use unskew_samplers::{Exact, Sampling, Task};
 
 const NAME: &str = "a table";
-/// The most nodes that files are made of.
+/// The number of outputs from which the valid file is built.
 const OUTPUTS: usize = 12;
 
 #[derive(Arbitrary, Debug)]
@@ -46,7 +47,7 @@ fn sampler() -> Cars {
 fn draw(sampler: &mut Cars, outputs: usize) {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     for _ in 0..outputs {
-        // Changed bounds may hide every output; then the sampler gives up with an error.
+        // Changed bounds may hide every output. The sampler then stops with an error.
         let Ok(draw) = sampler.draw(&mut rng) else { return };
         let constraint = constraint();
         let mut state = constraint.start();
@@ -88,7 +89,7 @@ fuzz_target!(|case: Case<'_>| {
     let mut sampler = sampler();
     match sampler.load(NAME, &bytes) {
         Ok(()) => {
-            // What was read is written, and read again.
+            // The loaded bounds are saved, and loaded again.
             let saved = sampler.save(NAME);
             self::sampler().load(NAME, &saved).expect("what was written is read");
         }

@@ -1,5 +1,5 @@
-//! Schemas whose names or items may not come twice, and long documents: no dead end, and JSON without a name or an item that comes
-//! twice. libFuzzer's limits of time and memory judge the growth.
+//! Schemas with unique names or items, and long documents: no dead end, and JSON without a repeated name or
+//! item. libFuzzer's limits of time and memory bound the growth.
 
 #![no_main]
 
@@ -17,7 +17,7 @@ use unskew_fuzz::Choices;
 use unskew_grammars::{GrammarConstraint, GrammarError, GrammarLimits};
 use unskew_schema::{SchemaLimits, SchemaOptions, Whitespace, grammar};
 
-/// Tokens of a document.
+/// The greatest length of a document, in tokens.
 const LONGEST: usize = 1_500;
 const ITEMS: [&str; 7] = [
     r#"{"type":"string"}"#,
@@ -38,7 +38,7 @@ static BYTES: LazyLock<Arc<TokenTrie>> = LazyLock::new(|| {
     Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap())
 });
 
-/// Whether no array has an item twice. Names that come twice are an error of the reader.
+/// Whether no array has an item twice. Repeated names are an error of the reader.
 fn is_unique(value: &Value) -> bool {
     match value {
         Value::Array(items) => {
@@ -48,7 +48,7 @@ fn is_unique(value: &Value) -> bool {
     }
 }
 
-/// The number of members that stand in an object without nested ones.
+/// The number of elements of an array.
 fn members(text: &str) -> usize {
     serde_json::from_str::<Vec<Value>>(text).map_or(0, |items| items.len())
 }

@@ -1,44 +1,46 @@
-//! Parts that targets share: choices, and the body of the targets that read grammars.
+//! Parts that several targets share: choices, and the body of the targets that read grammars.
 //!
-//! A library and not a file beside the targets, because `cargo xtask fuzz` takes every file there for a target.
+//! This is a library and not a file next to the targets, because `cargo xtask fuzz` treats every file there
+//! as a target.
 
 use unskew_automata::Limits;
 use unskew_grammars::{Grammar, GrammarError, GrammarFormat, GrammarLimits, explain};
 
-/// A list of choices, which ends in zeros.
+/// A list of choices, followed by infinitely many zeros.
 #[derive(Debug)]
 pub struct Choices<'a>(std::slice::Iter<'a, u8>);
 
 impl<'a> Choices<'a> {
-    /// The bytes are the choices.
+    /// Uses the bytes as choices.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes.iter())
     }
 
-    /// The next choice, as it is.
+    /// The next choice, unchanged; `None` at the end of the list.
     pub fn byte(&mut self) -> Option<u8> {
         self.0.next().copied()
     }
 
-    /// The choices that are left.
+    /// The remaining choices.
     pub fn rest(&self) -> &'a [u8] {
         self.0.as_slice()
     }
 
-    /// A number below `below`, which is at least 1.
+    /// A number less than `below`, which must be at least 1.
     pub fn next(&mut self, below: usize) -> usize {
         usize::from(self.byte().unwrap_or(0)) % below
     }
 
-    /// One of `list`.
+    /// An element of `list`.
     pub fn pick<'t>(&mut self, list: &[&'t str]) -> &'t str {
         list[self.next(list.len())]
     }
 }
 
-/// Any text as a grammar: an error of one line with its place, or a grammar whose analysis ends.
+/// Reads any text as a grammar. The result is an error of one line with a location, or a grammar that can be
+/// analysed.
 ///
-/// The limits are small, so that a run is spent on many grammars and not on a few huge ones.
+/// The limits are small, so that a run covers many grammars and not a few huge ones.
 pub fn read_grammar(text: &str, format: GrammarFormat) {
     let regex = Limits { nfa_size: 20_000, dfa_states: 2_000, dfa_steps: 2_000_000, ..Limits::default() };
     let limits = GrammarLimits { nodes: 20_000, automata_bytes: 1 << 22, regex, ..GrammarLimits::default() };

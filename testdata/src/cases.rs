@@ -1,4 +1,4 @@
-//! The reader of the corpus: TOML files to typed cases, checked for mistakes that would let a case test nothing.
+//! Reads the corpus: TOML files to typed cases. It rejects mistakes because of which a case would test nothing.
 
 use std::{
     collections::BTreeSet,
@@ -8,7 +8,7 @@ use std::{
 
 use serde::Deserialize;
 
-/// What a case is about.
+/// The constraint of a case.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Constraint {
@@ -26,49 +26,49 @@ pub struct Case {
     pub name: String,
     /// The constraint.
     pub constraint: Constraint,
-    /// Outputs that satisfy it.
+    /// Outputs that satisfy the constraint.
     pub accepted: Vec<Vec<u8>>,
-    /// Outputs that do not.
+    /// Outputs that violate the constraint.
     pub rejected: Vec<Vec<u8>>,
-    /// The texts of ids 0, 1, … of a small vocabulary; empty if the case has no masks.
+    /// The texts of the ids 0, 1, … of a small vocabulary; empty if the case has no masks.
     pub tokens: Vec<Vec<u8>>,
-    /// What may follow, over `tokens`.
+    /// The expected masks over `tokens`.
     pub masks: Vec<Mask>,
-    /// That it is not a constraint at all, and why.
+    /// The expected error, if the constraint is invalid.
     pub error: Option<ExpectedError>,
 }
 
-/// What may follow a prefix.
+/// The expected mask after a prefix.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Mask {
-    /// The tokens so far, by their texts.
+    /// The tokens of the prefix, by their texts.
     pub prefix: Vec<Vec<u8>>,
-    /// The texts of the tokens that may follow: all ids with these texts, and no others.
+    /// The texts of the allowed tokens: all ids with these texts are allowed, and no others.
     pub allowed: Vec<Vec<u8>>,
     /// Whether the output may end after the prefix.
     pub accepting: bool,
 }
 
-/// How an invalid constraint is refused.
+/// The expected error of an invalid constraint.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ExpectedError {
-    /// The kind of error: `syntax`, `look-around`, `back-reference`, `word-boundary`, `line-anchor`, `too-long`,
-    /// `nest`, `too-large`, `matches-nothing`, `no-choices`, `empty-choice`, `unspellable`.
+    /// The kind of error: `syntax`, `look-around`, `back-reference`, `word-boundary`, `line-anchor`,
+    /// `too-long`, `nest`, `too-large`, `matches-nothing`, `no-choices`, `empty-choice`, `unspellable`.
     pub kind: String,
-    /// The byte offsets in the pattern, where the error has a place.
+    /// The byte offsets in the pattern, if the error has a location.
     pub span: Option<(usize, usize)>,
-    /// The line and the column, from 1, where the error has a place.
+    /// The line and the column, from 1, if the error has a location.
     pub line_column: Option<(usize, usize)>,
 }
 
-/// Every case of the corpus, in the order of file names and then of the files.
+/// Every case of the corpus, in the order of the file names and then of the cases in each file.
 ///
 /// # Panics
 ///
-/// If a file cannot be read or holds a mistake; the message names the file and the case.
+/// If a file cannot be read or has a mistake. The message names the file and the case.
 pub fn cases() -> Vec<Case> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
     let mut files = Vec::new();
@@ -133,7 +133,7 @@ struct RawMask {
     accepting: bool,
 }
 
-/// A text, or bytes that are none: `"日"` or `{ hex = "e697a5" }`.
+/// A text, or bytes that are no valid text: `"日"` or `{ hex = "e697a5" }`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Text {

@@ -1,11 +1,12 @@
-//! The corpus of cases that every engine of unskew runs over, and random patterns, texts and vocabularies.
+//! A corpus of test cases for constraint engines, and random patterns, texts and vocabularies.
 //!
-//! A case says what a constraint accepts and rejects, and for some small vocabularies which tokens may follow. It does
-//! not say which engine enforces it: a regex is also a grammar with one terminal, a list of choices is also a regex and
-//! also a set of items. So each engine has one test that runs all the cases that it can express, and a new engine is
-//! tested by everything that was ever learnt from the others. See the README for the format of the files.
+//! A case gives texts that a constraint accepts and rejects, and masks over some small vocabularies. It does
+//! not name an engine: a regex is also a grammar with one terminal, and a list of choices is also a regex and
+//! a set of items. So one corpus can test every engine, and a case added for one engine tests the others too.
+//! At present the engines of `unskew-automata` run over it. The README describes the format of the files.
 //!
-//! Tried instead: tests in Rust next to each engine. They say the same things in as many dialects as there are engines.
+//! Tried instead: tests in Rust next to each engine. They repeat the same cases in as many notations as there
+//! are engines.
 
 mod cases;
 pub mod strategies;
@@ -14,18 +15,18 @@ pub mod two_names;
 pub use cases::{Case, Constraint, ExpectedError, Mask, cases};
 use unskew_core::Vocabulary;
 
-/// One id of a vocabulary, in the form that a failing test should print.
+/// One id of a vocabulary, in a form that a failing test can print.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Token {
     /// Text, not necessarily UTF-8, possibly empty.
     Text(Vec<u8>),
     /// A control token.
     Control,
-    /// A hole.
+    /// An unused id.
     Unused,
 }
 
-/// The vocabulary whose ids are `tokens`, in this order, and after them a control token that ends a sequence.
+/// The vocabulary with the ids `tokens`, in this order, followed by a control token that ends a sequence.
 pub fn vocabulary(tokens: &[Token]) -> Vocabulary {
     let mut builder = Vocabulary::builder();
     for (id, token) in tokens.iter().enumerate() {

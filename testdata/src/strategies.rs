@@ -1,8 +1,9 @@
-//! Random patterns, texts and vocabularies for property tests, over one small alphabet so that they meet.
+//! Random patterns, texts and vocabularies for property tests, over one small alphabet so that they have
+//! characters in common.
 //!
-//! Patterns are syntax trees that print themselves, not random strings: nearly every random string is a syntax error or
-//! matches only itself. What they print is valid, within the subset that engines enforce (no look-around, no word
-//! boundaries, no line anchors).
+//! Patterns are syntax trees that print themselves, and not random strings: nearly every random string is a
+//! syntax error or matches only itself. The printed patterns are valid and within the subset that engines
+//! enforce (no look-around, no word boundaries, no line anchors).
 
 use std::fmt;
 
@@ -10,47 +11,47 @@ use proptest::{prelude::*, sample::select};
 
 use crate::Token;
 
-/// The characters of random patterns and texts: one to four bytes long, some that fold to others, and some that share
-/// the first bytes of their encodings.
+/// The characters of random patterns and texts: one to four bytes long, some equal under case folding, and
+/// some with common first bytes in UTF-8.
 pub const ALPHABET: [char; 14] =
     ['a', 'b', 'c', 'k', 'K', '\u{212a}', '0', '7', '-', '\n', 'é', '日', '旦', '😀'];
 
-/// A pattern as a tree. Its `Display` is the pattern's text.
+/// A pattern as a tree. `Display` prints the pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pattern {
-    /// Nothing.
+    /// The empty pattern.
     Empty,
     /// One character.
     Char(char),
     /// `.`
     Dot,
-    /// An atom that is printed as it is: a class such as `\d`, or an anchor.
+    /// An atom that is printed unchanged: a class such as `\d`, or an anchor.
     Atom(&'static str),
     /// A bracketed class.
     Class {
-        /// `[^…]`
+        /// Whether it is `[^…]`.
         negated: bool,
-        /// At least one.
+        /// The items, at least one.
         items: Vec<ClassItem>,
     },
-    /// One after the other.
+    /// A concatenation.
     Concat(Vec<Pattern>),
-    /// One or the other.
+    /// An alternation.
     Alternation(Vec<Pattern>),
-    /// Again and again, with the text of the operator.
+    /// A repetition, with the text of the operator.
     Repeat(Box<Pattern>, String),
-    /// In parentheses, with what follows the opening one: `?:`, `?i:`, or nothing.
+    /// A group, with the text after its opening parenthesis: `?:`, `?i:`, or nothing.
     Group(&'static str, Box<Pattern>),
 }
 
-/// What stands in a bracketed class.
+/// An item of a bracketed class.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClassItem {
     /// One character.
     Char(char),
-    /// A range of characters; the first is not the greater one.
+    /// A range of characters. The first is not greater than the second.
     Range(char, char),
-    /// Another class, printed as it is.
+    /// Another class, printed unchanged.
     Class(&'static str),
 }
 
@@ -116,14 +117,14 @@ pub fn char() -> impl Strategy<Value = char> {
     select(&ALPHABET[..])
 }
 
-/// Classes, anchors and class algebra that are printed as they are.
+/// Classes, anchors and class algebra that are printed unchanged.
 const ATOMS: [&str; 11] =
     [r"\d", r"\s", r"\W", r"\p{Lu}", r"[[:alpha:]]", "[a-k&&[^b]]", r"[\w--c]", "^", "$", r"\A", r"\z"];
 
-/// What may follow the opening parenthesis of a group.
+/// The texts that may follow the opening parenthesis of a group.
 const GROUPS: [&str; 7] = ["", "?:", "?i:", "?s:", "?x:", "?U:", "?P<name>"];
 
-/// A random pattern. About one in ten matches nothing at all.
+/// A random pattern. About one in ten matches no text.
 pub fn pattern() -> impl Strategy<Value = Pattern> {
     let leaf = prop_oneof![
         1 => Just(Pattern::Empty),
@@ -143,7 +144,7 @@ pub fn pattern() -> impl Strategy<Value = Pattern> {
     .prop_map(unnamed_twice)
 }
 
-/// A group name may occur once: the other groups lose theirs.
+/// Keeps the first named group, and removes the name of all others, because a name may occur once.
 fn unnamed_twice(mut pattern: Pattern) -> Pattern {
     fn visit(pattern: &mut Pattern, seen: &mut bool) {
         match pattern {
@@ -187,17 +188,17 @@ fn operator() -> impl Strategy<Value = String> {
     prop_oneof![3 => plain, 2 => counted]
 }
 
-/// A text over the [`ALPHABET`], up to `max` characters.
+/// A text over the [`ALPHABET`] of at most `max` characters.
 pub fn text(max: usize) -> impl Strategy<Value = String> {
     prop::collection::vec(char(), 0..=max).prop_map(String::from_iter)
 }
 
-/// The ids of a random vocabulary: with or without a token for every byte, with texts that repeat, texts that are cut
-/// inside a character, empty texts, control tokens and holes.
+/// The ids of a random vocabulary: with or without a token for every byte, with repeated texts, texts cut
+/// inside a character, empty texts, control tokens and unused ids.
 pub fn tokens() -> impl Strategy<Value = Vec<Token>> {
     let piece = prop_oneof![
         6 => text(3).prop_map(String::into_bytes),
-        // Cut at any byte, so that tokens begin and end inside of characters.
+        // Cut at any byte, so that tokens begin inside characters.
         3 => (text(3), any::<prop::sample::Index>()).prop_map(|(text, at)| {
             let at = at.index(text.len() + 1);
             text.as_bytes()[at..].to_vec()

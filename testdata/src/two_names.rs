@@ -1,16 +1,17 @@
-//! Two names and a small tokenizer: the example by which V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex
-//! Constraints* (2024), shows what improper spellings do to the distribution.
+//! Two names and a small tokenizer: the example of V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with
+//! Regex Constraints* (2024), for the effect of improper spellings on the distribution.
 //!
-//! The names are the published ones. The vocabulary is ours, made so that the published numbers of states and edges
-//! come out: real ones give others (every spelling takes 53 edges and not 48 with GPT-2's). As in real ones, the first
-//! proper token of a name is rare in other texts, and the short tokens that it begins with are common words.
+//! The names are the published ones. The vocabulary is ours and reproduces the published numbers of states
+//! and edges. Real vocabularies give other numbers: all spellings take 53 edges with GPT-2's, and not 48. As
+//! in real vocabularies, the first proper token of a name is rare in other texts, and the short tokens that
+//! are its prefixes are common words.
 
 use unskew_core::{Merge, MergeTable, TokenId, Vocabulary};
 
 /// The regex.
 pub const PATTERN: &str = " (William|Theodore)";
 
-/// The texts that it matches.
+/// The texts that the regex matches.
 pub const NAMES: [&str; 2] = [" William", " Theodore"];
 
 /// The proper tokens of each name.
@@ -18,7 +19,8 @@ pub const PROPER: [&[&str]; 2] = [&[" William"], &[" Theo", "d", "ore"]];
 
 const SYMBOLS: [&str; 12] = [" ", "T", "W", "a", "d", "e", "h", "i", "l", "m", "o", "r"];
 
-/// The merges by rank, as pairs of texts. Every result is new, and every token is what its own text becomes.
+/// The merges by rank, as pairs of texts. Every result is a new token, and the encoding of the text of every
+/// token is that token.
 const MERGES: [(&str, &str); 32] = [
     ("h", "e"),
     ("i", "l"),
@@ -60,7 +62,7 @@ pub fn texts() -> Vec<String> {
     SYMBOLS.iter().map(|symbol| (*symbol).to_owned()).chain(merged).collect()
 }
 
-/// The token that spells `text`.
+/// The token with the text `text`.
 ///
 /// # Panics
 ///
@@ -69,7 +71,7 @@ pub fn token(text: &str) -> TokenId {
     TokenId::from_index(texts().iter().position(|other| other == text).expect("a token"))
 }
 
-/// The tokens, without one that ends a sequence.
+/// The tokens, without a token that ends a sequence.
 pub fn vocabulary() -> Vocabulary {
     let mut builder = Vocabulary::builder();
     texts().iter().for_each(|text| _ = builder.text(text.as_bytes()));

@@ -1,200 +1,205 @@
-//! Why a text is not a grammar, or a grammar no constraint.
+//! Errors of reading and compiling a grammar.
+//!
+//! One enum covers both stages. An error about the text of a grammar carries its location there.
 
 use unskew_automata::RegexError;
 
 use crate::{Location, SyntaxError};
 
-/// Why a text is not a grammar, or a grammar no constraint. Every message is one line: what, where, and a way out.
+/// Why a text is no grammar, or a grammar cannot be compiled. Each message is one line: the fault, its
+/// location, and a way out.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GrammarError {
-    /// The text of a grammar does not follow its language.
+    /// The text of a grammar violates the syntax of its language.
     #[error(transparent)]
     Syntax(#[from] SyntaxError),
     /// A rule is used and has no body.
     #[error("rule `{name}` is used but not defined")]
     #[non_exhaustive]
     UndefinedRule {
-        /// The rule.
+        /// The name of the rule.
         name: String,
     },
-    /// The pattern of a terminal is no constraint.
+    /// The pattern of a terminal cannot be compiled.
     #[error("{}terminal `{name}`: {source}", before(*location, source))]
     #[non_exhaustive]
     Terminal {
-        /// The terminal.
+        /// The name of the terminal.
         name: String,
-        /// Where the text of the grammar has the part that is meant, if it comes from a text. If `source` has a place,
-        /// that is a place in this text too, and is nearer.
+        /// The location in the text of the grammar, if the grammar was read from a text. A location inside
+        /// `source` is in the same text and is more precise.
         location: Option<Location>,
-        /// What is the matter with it.
+        /// The error of the pattern.
         source: RegexError,
     },
-    /// The terminals need too large automata.
+    /// The automata of the terminals exceed a limit.
     #[error(
         "{location}: the terminals take more than {limit} bytes of tables (GrammarLimits::automata_bytes): use fewer and \
          smaller ones, or raise the limit"
     )]
     #[non_exhaustive]
     AutomataTooLarge {
-        /// Where the limit was reached.
+        /// The location at which the limit was reached.
         location: Location,
         /// The limit, in bytes.
         limit: usize,
     },
-    /// To take the ends of lazy terminals away from the others takes too many states.
+    /// Removing the ends of lazy terminals from competing readings takes too many states.
     #[error(
-        "to take the ends of lazy terminals away from the others takes more than {limit} states: make fewer rules compete \
+        "computing the effect of lazy terminals on competing terminals takes more than {limit} states: let fewer rules compete \
          with them, or raise `GrammarLimits::positions`"
     )]
     #[non_exhaustive]
     LazyTooCostly {
-        /// The limit.
+        /// The limit, in states.
         limit: usize,
     },
-    /// Rules, terminals and nodes of expressions are too many.
+    /// The grammar has too many rules, terminals and expression nodes.
     #[error("the grammar has more than {limit} nodes; raise `GrammarLimits::nodes`")]
     #[non_exhaustive]
     TooManyNodes {
-        /// The limit.
+        /// The limit, in nodes.
         limit: usize,
     },
-    /// Written out, the repetitions are too long.
+    /// The rules are too long once repetitions are written out.
     #[error(
-        "the rules have more than {limit} places once repetitions are written out (rule `{rule}`); lower the bounds of \
+        "the rules have more than {limit} positions once repetitions are written out (rule `{rule}`); lower the bounds of \
          repetitions or raise `GrammarLimits::positions`"
     )]
     #[non_exhaustive]
     TooManyPositions {
         /// The rule in which the limit was reached.
         rule: String,
-        /// The limit.
+        /// The limit, in positions.
         limit: usize,
     },
-    /// Units between two marks that cannot be told apart by reading on.
+    /// The boundaries of the units of a [bounded repetition](crate::GrammarBuilder::counted) cannot be found
+    /// one byte at a time.
     #[error("terminal `{name}`: {reason}; use a repetition of rules instead")]
     #[non_exhaustive]
     Uncountable {
-        /// The terminal.
+        /// The name of the terminal.
         name: String,
-        /// What is wrong.
+        /// The condition that the unit or a mark violates.
         reason: &'static str,
     },
-    /// A terminal whose texts may not come twice has too few of them.
+    /// A [distinct](crate::GrammarBuilder::distinct) terminal accepts the empty text, or has too few texts.
     #[error(
-        "terminal `{name}`, no text of which may come twice, has an empty text, or so few texts that a scope might run out of \
-         them: list them as members in any order instead, or bound their number"
+        "the distinct terminal `{name}` has an empty text, or so few texts that a scope might run out of them: list the texts as \
+         members in any order instead, or bound their number"
     )]
     #[non_exhaustive]
     FewTexts {
-        /// The terminal.
+        /// The name of the terminal.
         name: String,
     },
-    /// A text that may not come twice may end in front of a byte with which it also goes on.
+    /// A text of a distinct terminal may end before a byte that may also continue it.
     #[error(
-        "terminal `{name}`, no text of which may come twice, may end in front of `{}` and go on with it too: put a mark behind \
-         it that is no part of it", byte.escape_ascii()
+        "a text of the distinct terminal `{name}` may end before `{}` and may also continue with it: put a mark after the \
+         terminal that none of its texts contains", byte.escape_ascii()
     )]
     #[non_exhaustive]
     AmbiguousEnd {
-        /// The terminal.
+        /// The name of the terminal.
         name: String,
         /// The byte.
         byte: u8,
     },
-    /// A scope begins with itself.
+    /// A scope may begin with itself.
     #[error(
-        "rule `{rule}` is a scope and may begin with itself: put something in front, as an opening bracket"
+        "rule `{rule}` is a scope and may begin with itself: put a text before it, such as an opening bracket"
     )]
     #[non_exhaustive]
     RecursiveScope {
-        /// The rule.
+        /// The name of the rule.
         rule: String,
     },
-    /// A member of a group in any order may be empty.
+    /// A member of a group in any order accepts the empty text.
     #[error("`{rule}`, a member of a group in any order, may be empty: make it optional instead")]
     #[non_exhaustive]
     EmptyMember {
-        /// The rule that the member is.
+        /// The rule of the member.
         rule: String,
     },
-    /// The grammar is no regular language that can be built, where one is needed.
+    /// The grammar has no automaton, or none within the limits, and one is required.
     #[error(
         "rule `{rule}` {reason}, so the grammar has no automaton, which canonical sequences need: ask for any \
          sequences, or write the rule without recursion and shorter"
     )]
     #[non_exhaustive]
     NotRegular {
-        /// The rule.
+        /// The name of the rule.
         rule: String,
-        /// What is the matter with it.
+        /// The reason, as the predicate of a sentence about the rule.
         reason: String,
     },
-    /// Under maximal munch a text may come to a dead end, or it was not found that it cannot.
+    /// Under maximal munch a text may reach a dead end, or the check could not prove that it cannot.
     #[error(
-        "rule `{rule}`: under maximal munch a text may not be completed behind `{terminal}`, for what may follow ({next}) may \
-         go on with it or with what is read beside it: put a mark or white space between them, or read without maximal munch"
+        "rule `{rule}`: under maximal munch a text may have no completion after `{terminal}`, because the terminals that may \
+         follow ({next}) may continue it, or a terminal that is read beside it: put a mark or white space between them, or \
+         do without maximal munch"
     )]
     #[non_exhaustive]
     MunchDeadEnd {
-        /// The rule.
+        /// The name of the rule.
         rule: String,
-        /// The terminal of the rule behind which it is.
+        /// The terminal of the rule after which the dead end may be.
         terminal: String,
-        /// What may follow, in words.
+        /// The terminals that may follow, in words.
         next: String,
     },
-    /// Something that maximal munch is not defined for here.
+    /// A construct for which maximal munch is not defined here.
     #[error(
-        "{what}: that does not go with maximal munch; write it as a regular expression, or read without maximal munch"
+        "{what}: not supported with maximal munch; write it as a regular expression, or do without maximal munch"
     )]
     #[non_exhaustive]
     NoMunch {
-        /// What it is.
+        /// The construct, in words.
         what: String,
     },
-    /// To find out that a grammar has no dead ends under maximal munch takes too much work.
+    /// The check for dead ends under maximal munch takes too many steps.
     #[error(
-        "to check that maximal munch comes to no dead end takes more than {limit} steps: raise `GrammarLimits::munch_steps`, \
-         or read without maximal munch"
+        "the check that maximal munch has no dead end takes more than {limit} steps: raise `GrammarLimits::munch_steps`, or do \
+         without maximal munch"
     )]
     #[non_exhaustive]
     MunchTooCostly {
-        /// The limit.
+        /// The limit, in steps.
         limit: u64,
     },
-    /// No text is a word of the grammar.
+    /// The grammar accepts no text.
     #[error("the grammar accepts no text: {reason}")]
     #[non_exhaustive]
     Empty {
-        /// Why.
+        /// The reason, in words.
         reason: String,
     },
     /// The grammar names a control token that the vocabulary does not have.
     #[error("the vocabulary has no control token `{name}`")]
     #[non_exhaustive]
     UnknownToken {
-        /// The name.
+        /// The name of the token.
         name: String,
     },
-    /// Something may follow a control token that ends the sequence.
+    /// A terminal may follow a control token that ends the sequence.
     #[error(
-        "{}rule `{rule}`: {next} may follow `{name}`, which ends the sequence in this vocabulary, and nothing comes behind the end \
-         of an output: put it last, or leave it out, for an output may end wherever the grammar does",
+        "{}rule `{rule}`: {next} may follow `{name}`, which ends the sequence in this vocabulary, and nothing may follow the end \
+         of an output: put it last, or leave it out, because an output may end where the grammar ends",
         place(*location)
     )]
     #[non_exhaustive]
     EndInside {
         /// The rule that names the token.
         rule: String,
-        /// Where the text of the grammar defines the rule, if it comes from a text.
+        /// The location at which the text of the grammar defines the rule, if the grammar was read from a text.
         location: Option<Location>,
-        /// The control token.
+        /// The name of the control token.
         name: String,
-        /// What may follow it, in words.
+        /// The terminals that may follow it, in words.
         next: String,
     },
-    /// The grammar uses a byte that no token spells by itself, so that not every text can be written.
+    /// The grammar uses a byte for which the vocabulary has no single-byte token, so some texts cannot be spelled.
     #[error(
         "the grammar uses the byte {byte:#04x}, which no token of the vocabulary spells by itself: leave it out, or use a \
          vocabulary with all bytes"
@@ -207,7 +212,7 @@ pub enum GrammarError {
 }
 
 impl GrammarError {
-    /// Where in the text of the grammar, for the errors that have a place there.
+    /// The location in the text of the grammar, for errors that have one.
     pub fn location(&self) -> Option<Location> {
         match self {
             Self::Syntax(error) => Some(error.location),
@@ -218,12 +223,12 @@ impl GrammarError {
     }
 }
 
-/// The place of a terminal, where its error has none of its own.
+/// The location of a terminal as the beginning of a message, unless its error has a location of its own.
 fn before(location: Option<Location>, source: &RegexError) -> String {
     place(location.filter(|_| source.place().is_none()))
 }
 
-/// A place in front of a message.
+/// A location as the beginning of a message.
 fn place(location: Option<Location>) -> String {
     location.map(|location| format!("{location}: ")).unwrap_or_default()
 }

@@ -1,21 +1,24 @@
-//! The fate of everything that stands in the text of a grammar: enforced, passed over because it changes no text, or
-//! refused. Nothing is dropped in silence, and this says so construct by construct.
+//! Reports the fate of every construct in the text of a grammar: enforced, an annotation that changes no
+//! text, or rejected.
+//!
+//! Invariant 6 of the workspace is that no construct is ignored silently. This report lets a user check that,
+//! construct by construct.
 
 use std::fmt;
 
 use crate::{FindingKind, Grammar, GrammarError, GrammarFormat, GrammarLimits, Location, syntax};
 
-/// What becomes of a construct.
+/// The fate of a construct.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Fate {
-    /// Outputs follow it exactly.
+    /// Outputs follow the construct exactly.
     Enforced,
-    /// Outputs follow it, and some values that it allows are none.
+    /// Outputs follow the construct, and some values that it allows are excluded.
     Narrowed,
-    /// It changes no text, or no output comes to it.
+    /// The construct changes no text, or no output reaches it.
     Annotation,
-    /// It makes the grammar unusable.
+    /// The construct makes the grammar unusable.
     Rejected,
 }
 
@@ -34,13 +37,13 @@ impl fmt::Display for Fate {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Explained {
-    /// Where it stands, if that can be said.
+    /// The location of the construct, if it is known.
     pub location: Option<Location>,
-    /// What it is, such as ``rule `value` ``.
+    /// The construct in words, such as ``rule `value` ``.
     pub construct: String,
-    /// What becomes of it.
+    /// The fate of the construct.
     pub fate: Fate,
-    /// Why, in words.
+    /// The reason, in words.
     pub why: String,
 }
 
@@ -55,8 +58,9 @@ impl Explained {
     }
 }
 
-/// The fate of every rule, terminal and directive of `text`, in the order of the text. Of a text that is no grammar, the
-/// one construct that is refused first.
+/// Returns the fate of every rule, terminal and directive of `text`, in the order of the text. If `text` is
+/// no grammar, the result is the first construct that is rejected. Cost: that of [`Grammar::parse`] and of
+/// [`Grammar::analysis`].
 ///
 /// # Example
 ///
@@ -96,19 +100,19 @@ fn refused(error: &GrammarError) -> Explained {
     Explained::new(error.location(), construct, Fate::Rejected, error.to_string())
 }
 
-/// The fates of rules that stand in the text.
+/// The fates of the rules that the text defines.
 fn rules(grammar: &Grammar) -> Vec<Explained> {
     let analysis = grammar.analysis();
     let mut fates = vec![];
     for rule in grammar.rules() {
-        // A rule without a place is one that a front end has added.
+        // A rule without a location was added by a front end.
         let Some(location) = grammar.rule_place(rule) else { continue };
         let facts = analysis.rule(rule);
         let (fate, why) = match (facts.productive, facts.reachable) {
             _ if rule == grammar.start() && !facts.productive => {
-                (Fate::Rejected, "it has no text, and whole outputs are made of it".to_owned())
+                (Fate::Rejected, "the start rule has no text".to_owned())
             }
-            (false, _) => (Fate::Annotation, "it never ends, so no output comes to it".to_owned()),
+            (false, _) => (Fate::Annotation, "it never ends, so no output uses it".to_owned()),
             (_, false) => (Fate::Annotation, "no output uses it".to_owned()),
             _ => {
                 let kind = if facts.recursive { "recursive" } else { "not recursive" };
@@ -121,8 +125,8 @@ fn rules(grammar: &Grammar) -> Vec<Explained> {
     for finding in analysis.findings() {
         let construct = match finding.kind {
             FindingKind::DeadAlternatives { .. } | FindingKind::RepeatedAlternatives { .. } => "alternatives",
-            FindingKind::Cyclic => "a rule that stands for itself",
-            // The rule itself says so.
+            FindingKind::Cyclic => "a rule that derives itself",
+            // The entry of the rule reports these.
             FindingKind::Unreachable | FindingKind::NeverEnds { .. } => continue,
         };
         fates.push(Explained::new(finding.location, construct, Fate::Annotation, finding.kind.to_string()));

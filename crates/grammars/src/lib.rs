@@ -1,24 +1,25 @@
 //! Context-free grammars as exact constraints over tokens.
 //!
 //! ```text
-//! Lark, GBNF, EBNF --syntax/--> Grammar (grammar/) --network/--> automata over terminals and rules --parser/--> what is left to do
-//!                                  |                                                                    |
-//!                                  +-terminal/--> automata over bytes --parser/--> readings of a text --+
-//!                                                        |                             |
+//! Lark, GBNF, EBNF --syntax/--> Grammar (grammar/) --network/--> automata of rules --parser/--> parser states
+//!                                  |                                                                  |
+//!                                  +-terminal/--> automata of terminals --parser/--> configurations --+
+//!                                                        |                                |
 //!                                                        +--trees/--> tokens by path --mask/--> GrammarConstraint
 //! ```
 //!
 //! # Exact means
 //!
-//! - A token is allowed if and only if its text can be continued to a word of the grammar. The vocabulary must have a token
-//!   for each single byte that the grammar uses; then every text can be spelled, and an allowed token never leads to a dead
-//!   end.
-//! - There is no lexer: a terminal stands for each of its texts, and neighbours are read apart in every possible way. Where
-//!   a scanner is to read the outputs, ask for [maximal munch](GrammarConstraint::with_maximal_munch).
-//! - A control token that the grammar names is that token and not its text. One that ends a sequence in the vocabulary is the
-//!   [end of the output](Terminal::Token).
-//! - What a front end cannot enforce exactly is a [`GrammarError`] with its place.
-//! - Every stage has a limit ([`GrammarLimits`]), and nothing recurses over what a user gives.
+//! - A token is allowed if and only if its text can be continued to a word of the grammar. The vocabulary
+//!   must have a token for each single byte that the grammar uses. Every text can then be spelled, and an
+//!   allowed token never leads to a dead end.
+//! - There is no lexer. A terminal matches any of its texts, and a text is divided between adjacent terminals
+//!   in every possible way. For outputs that a scanner reads, use
+//!   [maximal munch](GrammarConstraint::with_maximal_munch).
+//! - A control token that the grammar names is that token and not its text. A control token that ends a
+//!   sequence in the vocabulary is the [end of the output](Terminal::Token).
+//! - A construct that a front end cannot enforce exactly is a [`GrammarError`] with its location.
+//! - Every stage has a limit ([`GrammarLimits`]), and no stage recurses over user input.
 //!
 //! # Example
 //!
@@ -48,7 +49,8 @@
 //! for byte in *b"((ab" {
 //!     constraint.advance(&mut scratch, &mut state, TokenId(u32::from(byte)))?;
 //! }
-//! assert!(constraint.allows(&mut scratch, &state, bridge)); // it ends a word and a bracket and begins a bracket
+//! // The token ends the word, closes a bracket and opens another.
+//! assert!(constraint.allows(&mut scratch, &state, bridge));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -1,12 +1,12 @@
-//! DOMINO's count model: which token comes next, by where the parse is.
+//! DOMINO's count model: it proposes the next token from the position of the parse.
 //!
-//! Much of structured output is a matter of course: after `"name": ` in the second record as in the first. So count which
-//! tokens came in which **context**, that is how far the terminals at hand are read and which places of the rules are open
-//! on top (DOMINO, section 3.6), and propose the most frequent one as long as it is frequent enough. What encloses the
-//! rules at hand is not part of the context: the tenth record is expected to be like the first.
+//! Much of structured output is predictable: `"name": ` looks the same in every record. So this model counts the
+//! tokens that occur in each **context**, and proposes the most frequent one if its share is large enough (DOMINO,
+//! section 3.6). A context is the progress within the current terminals and the positions of the innermost open
+//! rules. The enclosing rules are not part of the context, so the tenth record is predicted from the first.
 //!
-//! The model is learnt as it is used, or frozen, or read from what another run has written. Proposals are verified by
-//! whoever samples, so counts change no distribution.
+//! The model learns while it is used, is frozen, or is read from the counts of another run. The sampler
+//! verifies every proposal, so counts change no distribution.
 
 use std::{collections::HashMap, hash::Hasher};
 
@@ -15,9 +15,9 @@ use unskew_core::{Constraint, Proposer, TokenId};
 
 use crate::{GrammarConstraint, GrammarScratch, GrammarState, constraint::Context};
 
-/// Counts of tokens by context, and when to trust them.
+/// Counts of tokens by context, and the rule that turns them into proposals.
 ///
-/// Contexts are those of one grammar over one vocabulary: counts of another are useless, though not harmful.
+/// Contexts belong to one grammar over one vocabulary. The counts of another grammar are useless, but harmless.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CountModel {
     counts: HashMap<u64, Counts>,
@@ -25,14 +25,14 @@ pub struct CountModel {
     frozen: bool,
 }
 
-/// When a [`CountModel`] proposes a token.
+/// The thresholds at which a [`CountModel`] proposes a token.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CountConfig {
-    /// The share of its context's tokens that a token must have. Default: 0.5.
+    /// The least share of a token among all tokens of its context. Default: 0.5.
     pub threshold: f64,
-    /// How many tokens must have been seen in the context. Default: 2.
+    /// The least number of tokens counted in the context. Default: 2.
     pub seen: u32,
-    /// How many contexts are kept. Those that come when it is full are not counted. Default: 2^16.
+    /// The number of contexts to keep. A full model counts no new contexts. Default: 2^16.
     pub contexts: usize,
 }
 
@@ -42,7 +42,7 @@ impl Default for CountConfig {
     }
 }
 
-/// How many different tokens of a context are counted; the others only add to its total.
+/// The number of different tokens counted per context. Further tokens only add to its total.
 const TOKENS: usize = 8;
 
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -55,11 +55,11 @@ struct Counts {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CountFileError {
-    /// It is not such a file, of another version, cut off or damaged.
+    /// The bytes are not a file of counts, have another version, are truncated or are damaged.
     #[error("not the counts of a grammar's tokens, or damaged: {reason}")]
     #[non_exhaustive]
     Damaged {
-        /// What is the matter.
+        /// The fault, in words.
         reason: &'static str,
     },
 }
@@ -68,36 +68,37 @@ const MAGIC: &[u8; 8] = b"unskwcnt";
 const VERSION: u32 = 1;
 
 impl CountModel {
-    /// A model that has seen nothing.
+    /// An empty model.
     pub fn new(config: CountConfig) -> Self {
         Self { counts: HashMap::new(), config, frozen: false }
     }
 
-    /// Stops counting. The paper takes ten outputs to warm up and then freezes.
+    /// Stops counting. The paper freezes its model after ten outputs.
     pub fn freeze(&mut self) {
         self.frozen = true;
     }
 
-    /// Whether it has stopped counting.
+    /// Whether counting has stopped.
     pub fn is_frozen(&self) -> bool {
         self.frozen
     }
 
-    /// The number of contexts that were seen.
+    /// The number of contexts that were counted.
     pub fn contexts(&self) -> usize {
         self.counts.len()
     }
 
     fn best(&self, context: u64) -> Option<TokenId> {
         let counts = self.counts.get(&context)?;
-        // Of equals the lowest id, so that a run can be repeated.
+        // Ties go to the lowest id, so that runs are reproducible.
         let (token, count) =
             counts.tokens.iter().copied().max_by_key(|(token, count)| (*count, std::cmp::Reverse(*token)))?;
         let is_frequent = f64::from(count) >= self.config.threshold * f64::from(counts.total);
         (counts.total >= self.config.seen.max(1) && is_frequent).then_some(token)
     }
 
-    /// The counts as bytes: a header, contexts in ascending order, and a checksum (XXH3). Little-endian.
+    /// The counts as bytes: a header, the contexts in ascending order, and a checksum (XXH3). Little-endian.
+    /// O(n log n) for n contexts.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         let count = |count: usize| u32::try_from(count).expect("bounded").to_le_bytes();
@@ -182,7 +183,7 @@ impl Proposer<GrammarConstraint> for CountModel {
         for _ in 0..most {
             let context = hash(&constraint.context(scratch, &state));
             let Some(token) = self.best(context) else { return };
-            // The same context may allow other tokens here: what encloses it is not part of it.
+            // The same context may allow other tokens here, since the enclosing rules are not part of it.
             if constraint.advance(scratch, &mut state, token).is_err() {
                 return;
             }

@@ -1,26 +1,27 @@
-//! Counts of the work that masks take: the same on every machine, so that tests can bound them.
+//! Counts of the work of computing masks. They are the same on every machine, so tests bound them instead of times.
 
-/// What a scratch has done so far. The counts are the same on every machine.
+/// The work of a scratch so far. The counts are the same on every machine.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct GrammarStats {
-    /// Masks that were asked for.
+    /// Masks that were requested.
     pub masks: u64,
-    /// Of these, masks that were not there yet.
+    /// Requested masks that had to be computed.
     pub made: u64,
-    /// Walks over the vocabulary. Those that make a node of a [`TreeLibrary`](crate::TreeLibrary) are not counted.
+    /// Walks over the vocabulary. A walk that builds a node of a [`TreeLibrary`](crate::TreeLibrary) is not counted.
     pub walks: u64,
-    /// Bytes that these walks read: how often they asked what is behind one.
+    /// Bytes that these walks read: transitions that were looked up.
     pub reads: u64,
-    /// Bytes for which the next place was worked out anew, in walks and elsewhere.
+    /// Transitions that had to be computed, in walks and elsewhere.
     pub steps: u64,
-    /// The readings that were looked at for that.
+    /// Hypotheses that were visited to compute these transitions.
     pub readings: u64,
-    /// The items of the parser that were looked at: in its states, where rules end, and in what these return to. How many that
-    /// are for a byte grows with the text where the grammar is ambiguous in a way that nothing of it can be merged.
+    /// Parser items that were visited: in parser states, at the ends of rules, and in the states to which
+    /// rules return. The number per byte grows with the text only if the grammar is ambiguous and its
+    /// readings cannot be merged.
     pub items: u64,
-    /// How often a text that may not come again was looked at, or looked for among those that were used.
+    /// Comparisons and look-ups of the used texts of distinct terminals.
     pub used_texts: u64,
-    /// How often the tables were full.
+    /// Times at which the tables were full and were dropped.
     pub emptied: u64,
 }

@@ -1,7 +1,7 @@
-//! Grammars that are made to hurt: each is read, or refused, in little time and memory.
+//! Hostile grammars: each is read or rejected within little time and memory.
 //!
-//! Memory is asserted always, and time in release builds: that of the processor, where the system tells it, so that other
-//! work on the machine does not count.
+//! Memory is asserted in every build, and time in release builds. The time is processor time if the system
+//! reports it, so that other work on the machine does not count.
 
 #![allow(clippy::print_stderr, reason = "what was measured")]
 
@@ -21,20 +21,20 @@ use GrammarFormat::{Ebnf, Gbnf, Lark};
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// The peak is that of the process: one test at a time.
+/// Serialises the tests: the peak of memory is that of the process.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// What this thread has taken of a processor so far; elsewhere than on Linux the time of day.
+/// The processor time of this thread so far. On systems other than Linux, the elapsed time.
 fn processor_time(begin: Instant) -> Duration {
     let spent = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanoseconds = spent.and_then(|spent| spent.split(' ').next()?.parse().ok());
     nanoseconds.map_or_else(|| begin.elapsed(), Duration::from_nanos)
 }
 
-/// The grammar, or its error; the memory on the way is bounded, and the time.
+/// The grammar or its error, within the bounds on memory and time.
 #[track_caller]
 fn read(name: &str, format: GrammarFormat, text: &str) -> Result<Grammar, GrammarError> {
     let before = ALLOCATOR.current_usage();
@@ -103,7 +103,7 @@ fn huge_repetitions() {
 #[test]
 fn chains_that_double() {
     let _alone = alone();
-    // A0 is 2^60 letters; each step makes one automaton of two.
+    // A0 is 2^60 letters. Each step builds one automaton from two.
     let mut chain = String::from("start: A0\n");
     (0..60).for_each(|at| chain += &format!("A{at}: A{0} A{0}\n", at + 1));
     read("doubling texts", Lark, &(chain.clone() + "A60: \"a\"")).unwrap_err();
@@ -192,7 +192,7 @@ fn empty_loops() {
     read("an explosion by differences", Ebnf, "a ::= [a-z]* - ([a-z]* 'a' [a-z]{24})").unwrap_err();
 }
 
-/// A token of n letters can be cut into one and two of them in as many ways as the n-th Fibonacci number.
+/// The number of ways to cut a token of n letters into pieces of one and two letters is the n-th Fibonacci number.
 #[test]
 fn tokens_with_many_ways_to_be_cut() {
     let _alone = alone();
@@ -233,7 +233,7 @@ fn tokens_with_many_ways_to_be_cut() {
     }
 }
 
-/// A state holds what was read of a text that may not come again, and shares it with the states before.
+/// A state shares the read part of a distinct text with earlier states.
 #[test]
 fn a_long_text_is_not_spelled_out_at_each_token() {
     let _alone = alone();
@@ -258,7 +258,7 @@ fn a_long_text_is_not_spelled_out_at_each_token() {
         constraint.advance(&mut scratch, &mut state, TokenId(u32::from(byte))).unwrap();
     }
     let bytes = ALLOCATOR.peak_usage() - before;
-    // Spelled out at each eighth token it is 100 MB.
+    // Copies at each eighth token would take 100 MB.
     assert!(bytes < 32 << 20, "{bytes} bytes");
     let other = &mut constraint.scratch();
     constraint.advance(other, &mut state, TokenId(u32::from(b';'))).unwrap();

@@ -1,4 +1,5 @@
-//! A library that serves for long: its limit holds, hot entries stay, and threads that share it get the masks of a fresh one.
+//! A library in long use: it keeps its limit, recently used entries stay, and threads that share it get the
+//! masks of a fresh library.
 
 use std::{sync::Arc, thread};
 
@@ -28,7 +29,7 @@ fn vocabulary() -> Arc<Vocabulary> {
     Arc::new(builder.build().unwrap())
 }
 
-/// A grammar with automata that no grammar of another number has.
+/// A grammar with automata that the grammar of no other number has.
 fn grammar(number: usize) -> Grammar {
     let letters = ["ab", "cd", "ef", "gh"][number % 4];
     let text = format!(
@@ -45,7 +46,7 @@ NUMBER: /[0-9]{{1,3}}/
     Grammar::from_lark(&text, &LarkOptions::default(), &GrammarLimits::default()).unwrap()
 }
 
-/// Masks along a random way, as hashes of their words.
+/// The words of the masks along a random path.
 fn masks(constraint: &GrammarConstraint, seed: u64, steps: usize) -> Vec<Vec<u32>> {
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     let mut mask = TokenMask::new(constraint.vocab_len());
@@ -70,7 +71,7 @@ fn library(vocabulary: &Arc<Vocabulary>, limit: usize) -> Arc<TreeLibrary> {
     Arc::new(TreeLibrary::new(trie, limit))
 }
 
-/// One test, for the allocator counts what all threads of the process hold.
+/// One test, because the allocator counts the memory of all threads of the process.
 #[test]
 fn a_library_keeps_its_limit_and_its_masks() {
     the_limit_holds_for_an_allocator();
@@ -105,7 +106,7 @@ fn the_limit_holds_for_an_allocator() {
     let stats = library.stats();
     assert!(compared > rounds / 2 && stats.evicted > 100, "{compared} compared, {stats:?}");
     assert!(stats.hits > 0 && stats.misses > 0);
-    // The first grammar comes again and is served as at first.
+    // The first grammar is used again, and its masks are the same as at first.
     let again = grammar(0);
     let constraint = GrammarConstraint::with_library(&again, &library, &limits).unwrap();
     let fresh = self::library(&vocabulary, LIMIT);
@@ -113,7 +114,7 @@ fn the_limit_holds_for_an_allocator() {
     assert_eq!(masks(&constraint, 7, 20), masks(&expected, 7, 20));
 }
 
-/// What a constraint says that it takes is within a fifth of what the allocator has given it.
+/// The memory that a constraint reports is within a fifth of the memory that the allocator gave it.
 fn what_is_said_of_memory_is_what_is_held() {
     let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
     let names: String = (0..200).map(|name| format!("\"name{name:x}\" | ")).collect();
@@ -137,7 +138,7 @@ fn what_is_said_of_memory_is_what_is_held() {
     }
 }
 
-/// A scratch that is full keeps the masks in use, and the text goes on with the same ones.
+/// A full scratch keeps the masks in use, and later masks stay the same.
 fn a_full_scratch_keeps_masks_in_use() {
     let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
     // Each nesting is another state.
@@ -191,7 +192,8 @@ fn threads_get_the_masks_of_a_fresh_library() {
             masks(&plain.unwrap(), number as u64, 25)
         })
         .collect();
-    // One that keeps everything, one that drops a generation again and again, and one that keeps nothing.
+    // A library that keeps everything, one that drops a generation again and again, one that keeps only large
+    // nodes, and one that keeps nothing.
     for (limit, least) in [(64 << 20, 0), (100_000, 0), (100_000, 64), (0, 0)] {
         let library = TreeLibrary::new(Arc::clone(&trie), limit).worth_keeping(least);
         let library = Arc::new(library);

@@ -1,11 +1,12 @@
-//! What can be said of a grammar before it is used: which rules do nothing, which call themselves, and where.
+//! Facts about a grammar that are computed before it is used: useless rules, recursion, sizes, and their locations.
 //!
-//! Nothing of this is needed to read texts by a grammar: the parser takes every form of recursion, and builds only what can
-//! be completed. It is for people who write grammars, and for programs that make them: a rule that can never end is nearly
-//! always a mistake, and one that no output uses often is.
+//! The engine needs none of this: the parser takes every form of recursion and builds only the parts that can
+//! be completed. The analysis is for people who write grammars and for programs that generate them. A rule
+//! that can never end is nearly always a mistake, and an unused rule often is.
 //!
-//! All of it is linear in the size of the grammar, and nothing recurses. Rules that call each other are the strongly
-//! connected components of a graph (Kosaraju's algorithm of `petgraph`, which keeps its own stack; Tarjan's recurses there).
+//! Everything is linear in the size of the grammar, and nothing recurses. Mutually recursive rules are the
+//! strongly connected components of a graph, found by Kosaraju's algorithm in `petgraph`, which keeps its own
+//! stack. `petgraph`'s version of Tarjan's algorithm recurses.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,15 +18,16 @@ use petgraph::{algo::kosaraju_scc, graph::DiGraph};
 use super::fixpoint::{productive, productive_and_nullable};
 use crate::{Expr, ExprId, Grammar, GrammarError, GrammarLimits, Location, RuleId, Terminal, Unordered};
 
-/// How a rule may begin with itself.
+/// The way in which a rule may begin with itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum LeftRecursion {
-    /// An alternative begins with the rule.
+    /// An alternative begins with the rule itself.
     Direct,
-    /// The rule begins with another that begins with it.
+    /// The rule begins with another rule that begins with it.
     Indirect,
-    /// As either, but only behind a rule or terminal that may be empty. Behind what may be left out (`x?`) it is not hidden.
+    /// Direct or indirect, but only after a rule or terminal that is nullable. An optional item (`x?`) before
+    /// the call does not make the recursion hidden.
     Hidden,
 }
 
@@ -33,58 +35,59 @@ pub enum LeftRecursion {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct RuleFacts {
-    /// Whether some output uses it, or could if all rules ended.
+    /// Whether an output uses the rule, or would if all rules ended.
     pub reachable: bool,
-    /// Whether it has a text at all.
+    /// Whether the rule has a text.
     pub productive: bool,
     /// Whether the empty text is one of its texts.
     pub nullable: bool,
-    /// Whether it contains itself, by way of other rules perhaps.
+    /// Whether the rule contains itself, directly or through other rules.
     pub recursive: bool,
-    /// Whether and how it may begin with itself.
+    /// The form of left recursion, if the rule may begin with itself.
     pub left_recursion: Option<LeftRecursion>,
-    /// Whether it may stand for itself and nothing else, so that texts have endlessly many readings.
+    /// Whether the rule may derive itself and nothing else, so that a text may have infinitely many readings.
     pub cyclic: bool,
-    /// Uses of terminals and rules in its body once repetitions are written out. [`u64::MAX`] stands for any number beyond.
+    /// The number of uses of terminals and rules in its body once repetitions are written out. The count
+    /// saturates at [`u64::MAX`].
     pub places: u64,
 }
 
-/// Something that is probably not meant. The grammar can be used all the same.
+/// A probable mistake. The grammar is usable all the same.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The rule in which it is.
+    /// The rule that contains it.
     pub rule: RuleId,
     /// The name of the rule.
     pub name: String,
-    /// Where the text of the grammar defines the rule, if it comes from a text.
+    /// The location at which the text of the grammar defines the rule, if the grammar was read from a text.
     pub location: Option<Location>,
-    /// What it is.
+    /// The kind of the mistake.
     pub kind: FindingKind,
 }
 
-/// What is probably not meant.
+/// The kind of a probable mistake.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum FindingKind {
     /// No output uses the rule.
     Unreachable,
-    /// The rule has no text: the rules of `cycle` call each other, and none can end without the next.
+    /// The rule has no text: each rule of `cycle` needs the next one and cannot end without it.
     NeverEnds {
-        /// The names, the first again at the end.
+        /// The names of the rules. The first name is repeated at the end.
         cycle: Vec<String>,
     },
-    /// So many alternatives can never be completed, because they use rules without a text.
+    /// Alternatives that can never be completed, because they use rules without a text.
     DeadAlternatives {
-        /// How many.
+        /// The number of these alternatives.
         count: usize,
     },
-    /// So many alternatives repeat others.
+    /// Alternatives that repeat other alternatives.
     RepeatedAlternatives {
-        /// How many.
+        /// The number of these alternatives.
         count: usize,
     },
-    /// The rule may stand for itself and nothing else.
+    /// The rule may derive itself and nothing else.
     Cyclic,
 }
 
@@ -106,14 +109,14 @@ impl fmt::Display for FindingKind {
             Self::DeadAlternatives { count } => write!(f, "{count} alternatives can never be completed"),
             Self::RepeatedAlternatives { count: 1 } => f.write_str("an alternative repeats another"),
             Self::RepeatedAlternatives { count } => write!(f, "{count} alternatives repeat others"),
-            Self::Cyclic => f.write_str("it may stand for itself alone, which adds readings and no text"),
+            Self::Cyclic => f.write_str("it may derive itself alone, which adds readings and no text"),
         }
     }
 }
 
-/// Why the rules of `cycle` have no text.
+/// The reason why the rules of `cycle` have no text.
 fn never_ends(cycle: &[String]) -> String {
-    /// Longer cycles are cut.
+    /// The number of names in a message; longer cycles are cut.
     const SHOWN: usize = 6;
     match cycle {
         [only, _] => format!("each alternative of `{only}` needs `{only}` itself"),
@@ -125,7 +128,7 @@ fn never_ends(cycle: &[String]) -> String {
     }
 }
 
-/// What can be said of a grammar.
+/// The result of [`Grammar::analysis`].
 #[derive(Clone, Debug)]
 pub struct Analysis {
     /// By rule.
@@ -139,25 +142,26 @@ impl Analysis {
         &self.facts[rule.index()]
     }
 
-    /// What is probably not meant, in the order of the rules.
+    /// The probable mistakes, in the order of the rules.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 }
 
 impl Grammar {
-    /// What can be said of this grammar. O(n) for n expressions and rules, but for sharing: expressions that several rules
-    /// use are looked at for each.
+    /// Analyses this grammar. O(n) for n expressions and rules, except that an expression shared by several
+    /// rules is visited for each.
     pub fn analysis(&self) -> Analysis {
         Analyser::new(self).run()
     }
 
-    /// The same language without what adds nothing to it: alternatives that cannot be completed, rules and terminals that
-    /// no output uses. So some text leads from every place of every rule to its end.
+    /// The same language without useless parts: alternatives that cannot be completed, and rules and
+    /// terminals that no output uses. From every position of every rule, some text then reaches the end of
+    /// the rule. O(n) for n expressions and rules.
     ///
     /// # Errors
     ///
-    /// [`GrammarError::Empty`] if there is no text at all, with the rules that never end.
+    /// [`GrammarError::Empty`] if the grammar has no text. The error names the rules that never end.
     ///
     /// # Example
     ///
@@ -208,7 +212,7 @@ impl Grammar {
                 Expr::Choice(parts) => builder.choice(parts.iter().filter_map(part)),
                 Expr::Repeat { item, min, max } => match part(&item) {
                     Some(item) => builder.repeat(item, min, max),
-                    // It can only be left out.
+                    // An item without a text, with `min` 0: only the empty text remains.
                     None => builder.empty(),
                 },
                 Expr::Unordered(group) => {
@@ -238,7 +242,7 @@ impl Grammar {
     }
 }
 
-/// By rule and by expression: whether the start leads there, over expressions for which `enter` holds.
+/// By rule and by expression: whether it is reachable from the start through expressions that satisfy `enter`.
 fn reach(grammar: &Grammar, enter: impl Fn(ExprId) -> bool) -> (Vec<bool>, Vec<bool>) {
     let mut rules = vec![false; grammar.rules().len()];
     let mut expressions = vec![false; grammar.expressions()];
@@ -269,17 +273,18 @@ fn reach(grammar: &Grammar, enter: impl Fn(ExprId) -> bool) -> (Vec<bool>, Vec<b
     (rules, expressions)
 }
 
-/// Why the start of `grammar` has no text, where it has none.
+/// The reason why the start rule of `grammar` has no text.
 pub(crate) fn no_text(grammar: &Grammar, productive: &[bool]) -> String {
     never_ends(&unproductive_cycle(grammar, productive, grammar.start()))
 }
 
-/// Rules that need each other without end, of which `rule` needs the first; the first again at the end.
+/// A cycle of rules without a text, each of which needs the next one, reachable from `rule`. The first rule
+/// is repeated at the end.
 fn unproductive_cycle(grammar: &Grammar, productive: &[bool], rule: RuleId) -> Vec<String> {
     let mut path = vec![rule];
     let mut seen: HashMap<RuleId, usize> = HashMap::from([(rule, 0)]);
     loop {
-        // Whatever has no text has a part without one; a rule is the last.
+        // An expression without a text has a part without a text. The descent ends at a rule.
         let mut expr = grammar.body(*path.last().expect("it begins with a rule"));
         let next = loop {
             let dead = |part: &&ExprId| !productive[part.index()];
@@ -290,7 +295,8 @@ fn unproductive_cycle(grammar: &Grammar, productive: &[bool], rule: RuleId) -> V
                 }
                 Expr::Repeat { item, .. } => item,
                 Expr::Unordered(group) => {
-                    // Of too few or too many members each may have a text.
+                    // All members of a group may have texts if the bounds of the group exclude every number
+                    // of members.
                     let dead = |rule: &RuleId| !productive[grammar.body(*rule).index()];
                     break group.rules().find(dead).unwrap_or(*path.last().expect("it begins with a rule"));
                 }
@@ -304,10 +310,10 @@ fn unproductive_cycle(grammar: &Grammar, productive: &[bool], rule: RuleId) -> V
     }
 }
 
-/// A graph of rules.
+/// A graph of calls between rules.
 struct Calls {
     graph: DiGraph<(), ()>,
-    /// The edges, for facts about neighbours.
+    /// By rule: whether it has an edge to itself.
     direct: Vec<bool>,
 }
 
@@ -343,14 +349,15 @@ struct Analyser<'g> {
     grammar: &'g Grammar,
     productive: Vec<bool>,
     nullable: Vec<bool>,
-    /// By expression: whether nothing is one of the ways to write it out as terminals and rules.
+    /// By expression: whether it can be written out as no terminals and no rules.
     vanishes: Vec<bool>,
-    /// By expression: uses of terminals and rules, written out.
+    /// By expression: the number of uses of terminals and rules, written out.
     places: Vec<u64>,
-    /// By expression: the first one that is written alike.
+    /// By expression: the first expression with the same structure.
     alike: Vec<ExprId>,
-    /// Every call of a rule; those that may be first, behind what may be empty too; those before which nothing stands; and
-    /// those that may be alone.
+    /// Four relations between a rule and the rules that it calls: `calls` has every call. `left` has the
+    /// calls that may come first, possibly after nullable parts. `plain_left` has the calls that may come
+    /// first with no terminal or rule before them. `alone` has the calls that may be the whole derivation.
     calls: Calls,
     left: Calls,
     plain_left: Calls,
@@ -413,7 +420,7 @@ impl<'g> Analyser<'g> {
     fn findings(&self, facts: &[RuleFacts], counts: &[(usize, usize)]) -> Vec<Finding> {
         let grammar = self.grammar;
         let mut findings = vec![];
-        // The cycle of many rules is looked for once; a chain of rules that lead to it would have it as many times.
+        // Only one cycle is reported. Otherwise a chain of rules that leads to a cycle would report it once per rule.
         let mut told = false;
         for (rule, facts) in grammar.rules().zip(facts) {
             let mut add = |kind| {
@@ -440,10 +447,10 @@ impl<'g> Analyser<'g> {
         findings
     }
 
-    /// Enters the calls of `rule` into the graphs, and counts its dead and its repeated alternatives.
+    /// Adds the calls of `rule` to the graphs. Returns the numbers of its dead and of its repeated alternatives.
     fn rule(&mut self, rule: RuleId) -> (usize, usize) {
-        /// How an expression stands in its rule: only behind what may be empty, only behind what may be left out, and
-        /// whether it may be all that the rule stands for.
+        /// The context of an expression in its rule: whether everything before it is nullable, whether
+        /// everything before it can be left out, and whether everything beside it is nullable.
         #[derive(Clone, Copy, PartialEq, Eq, Hash)]
         struct Stand {
             first: bool,
@@ -473,7 +480,8 @@ impl<'g> Analyser<'g> {
                     continue;
                 }
                 Expr::Unordered(group) => {
-                    // None is empty, so nothing is hidden, and one is alone if no other must come.
+                    // No member is nullable, so no call is hidden. A member can be alone if no other member
+                    // is required.
                     let others = group.others.map(|other| (other, false));
                     for (member, required) in group.members.iter().copied().chain(others) {
                         self.calls.add(rule, member);
@@ -516,7 +524,7 @@ impl<'g> Analyser<'g> {
                     open.extend(parts.iter().map(|part| (*part, stand)));
                 }
                 Expr::Repeat { item, min, .. } => {
-                    // Other rounds may be left out, or be empty.
+                    // Other repetitions can be left out or be empty.
                     let others_empty = min <= 1 || self.nullable[item.index()];
                     open.push((item, Stand { alone: stand.alone && others_empty, ..stand }));
                 }
@@ -529,7 +537,7 @@ impl<'g> Analyser<'g> {
     }
 }
 
-/// By expression: whether nothing is one of the ways to write it out as terminals and rules.
+/// By expression: whether it can be written out as no terminals and no rules.
 fn vanishes(grammar: &Grammar) -> Vec<bool> {
     let mut vanishes: Vec<bool> = Vec::with_capacity(grammar.expressions());
     for expr in grammar.expression_ids() {
@@ -547,8 +555,8 @@ fn vanishes(grammar: &Grammar) -> Vec<bool> {
     vanishes
 }
 
-/// By expression: uses of terminals and rules once repetitions are written out. An endless repetition has one more copy
-/// than it must have, or one.
+/// By expression: the number of uses of terminals and rules once repetitions are written out. A repetition
+/// counts as `max` copies, an unbounded one as `min` copies, and each as at least one.
 fn places(grammar: &Grammar) -> Vec<u64> {
     let mut places: Vec<u64> = Vec::with_capacity(grammar.expressions());
     for expr in grammar.expression_ids() {
@@ -568,7 +576,7 @@ fn places(grammar: &Grammar) -> Vec<u64> {
     places
 }
 
-/// By expression: the first one that is written alike, part by part. Parts come first, so one pass finds them.
+/// By expression: the first expression with the same structure. Parts precede their whole, so one pass suffices.
 fn alike(grammar: &Grammar) -> Vec<ExprId> {
     #[derive(PartialEq, Eq, Hash)]
     enum Key {
@@ -599,22 +607,22 @@ fn alike(grammar: &Grammar) -> Vec<ExprId> {
     alike
 }
 
-/// A summary for people: how many rules, terminals and places there are, and how large the automata are.
+/// The size of a grammar, as a summary for people.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct GrammarSize {
-    /// Rules.
+    /// The number of rules.
     pub rules: usize,
-    /// Distinct terminals.
+    /// The number of distinct terminals.
     pub terminals: usize,
-    /// Uses of terminals and rules in all bodies once repetitions are written out.
+    /// The number of uses of terminals and rules in all bodies once repetitions are written out.
     pub places: u64,
-    /// States of the automata of terminals together.
+    /// The number of states of the terminal automata together.
     pub states: usize,
 }
 
 impl Grammar {
-    /// How large this grammar is. O(n).
+    /// The size of this grammar. O(n) for n expressions, rules and terminals.
     pub fn size(&self) -> GrammarSize {
         let places = places(self);
         let states = self.terminals().map(|terminal| match self.terminal(terminal) {

@@ -1,11 +1,11 @@
-//! A context-free grammar as data: rules over terminals, as the front ends leave it and the engine takes it.
+//! A context-free grammar as data: rules over terminals, written by the front ends and read by the engine.
 //!
-//! Expressions lie in one flat list and refer to each other by number, parts before the whole. So nothing that a user
-//! writes can nest deeper than memory allows: no step of this crate recurses over a tree, and dropping a grammar does not
-//! either. A tree of boxes would be shorter to write and overflows the stack on sixty thousand brackets.
+//! Expressions are stored in one flat list and refer to each other by number, parts before the whole. So the
+//! nesting of user input costs memory alone: no step of this crate recurses over a tree, and neither does dropping
+//! a grammar. A tree of boxes would be shorter to write and overflows the stack on sixty thousand brackets.
 //!
-//! A terminal is a literal, a regular language, or a control token. It says nothing of tokens otherwise: the same grammar
-//! serves every vocabulary.
+//! A terminal is a literal, a regular language or a control token. Ordinary tokens do not occur in a grammar,
+//! so the same grammar serves every vocabulary.
 
 use std::sync::Arc;
 
@@ -30,27 +30,27 @@ pub struct TerminalId(pub(crate) u32);
 pub struct ExprId(pub(crate) u32);
 
 impl RuleId {
-    /// Its place among the rules.
+    /// The index among the rules.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 impl TerminalId {
-    /// Its place among the terminals.
+    /// The index among the terminals.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 impl ExprId {
-    /// Its place among the expressions. Parts come before the whole.
+    /// The index among the expressions. Parts precede their whole.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What an expression is.
+/// The form of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Expr<'g> {
@@ -58,74 +58,74 @@ pub enum Expr<'g> {
     Empty,
     /// A terminal.
     Terminal(TerminalId),
-    /// What a rule stands for.
+    /// The language of a rule.
     Rule(RuleId),
-    /// One after the other. At least two.
+    /// A concatenation of at least two parts.
     Sequence(&'g [ExprId]),
-    /// Any of these. At least two.
+    /// A choice of at least two alternatives.
     Choice(&'g [ExprId]),
-    /// At least `min` times and, where there is a `max`, at most so many times.
+    /// A repetition.
     Repeat {
-        /// What is repeated.
+        /// The repeated expression.
         item: ExprId,
-        /// The fewest times.
+        /// The least number of repetitions.
         min: u32,
-        /// The most times.
+        /// The greatest number of repetitions; `None` is unbounded.
         max: Option<u32>,
     },
     /// Members in any order.
     Unordered(&'g Unordered),
 }
 
-/// Members that come in any order, each once at most, and others between them any number of times. They are rules, and
-/// none may be empty.
+/// Members that come in any order, each at most once, with other expressions any number of times between
+/// them. All are rules, and none may be nullable.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Unordered {
-    /// Rules, and whether each must come.
+    /// The members, each with a flag: whether it is required.
     pub members: Box<[(RuleId, bool)]>,
-    /// What may come any number of times.
+    /// A rule that may occur any number of times.
     pub others: Option<RuleId>,
-    /// What stands between two that come one after the other. Nothing is put in front of the first or behind the last.
+    /// The separator between neighbours. There is none before the first or after the last.
     pub separator: Option<RuleId>,
-    /// The fewest members and others together.
+    /// The least number of members and others together.
     pub min: u32,
-    /// The most.
+    /// The greatest number of members and others together; `None` is unbounded.
     pub max: Option<u32>,
 }
 
 impl Unordered {
-    /// All rules that it uses.
+    /// All rules that the group uses.
     pub fn rules(&self) -> impl Iterator<Item = RuleId> {
         self.members.iter().map(|(rule, _)| *rule).chain(self.others).chain(self.separator)
     }
 
-    /// How many of the members must come.
+    /// The number of required members.
     pub(crate) fn required(&self) -> u32 {
         id(self.members.iter().filter(|(_, required)| *required).count())
     }
 }
 
-/// What a terminal matches.
+/// The language of a terminal.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Terminal {
     /// Exactly these bytes, at least one.
     Literal(Box<[u8]>),
-    /// Any text that the automaton accepts. The empty one is allowed too where it accepts it.
+    /// Any text that the automaton accepts, including the empty one if the automaton accepts it.
     Automaton(Arc<Dfa>),
-    /// Any text of a regular language but some.
+    /// A regular language minus finitely many texts.
     Except(Arc<Except>),
-    /// A bounded number of units between two marks.
+    /// A bounded repetition of a unit between two marks.
     Counted(Arc<Counted>),
-    /// Any text of a regular language, perhaps but some, that was not used in the scope before; see
-    /// [`GrammarBuilder::distinct`].
+    /// A regular language, possibly minus finitely many texts, of which each text may occur once in a scope;
+    /// see [`GrammarBuilder::distinct`].
     Distinct(Arc<Except>),
-    /// The control token of this name, such as `<|im_end|>`: a token, and not its text.
+    /// The control token of this name, such as `<|im_end|>`: the token, and not its text.
     ///
-    /// Where the vocabulary ends a sequence with it, it is the end of the output: the output may end there, as it may where the
-    /// grammar ends. The end is no token of an output and of no mask, and any end-of-sequence id may write it. Nothing may
-    /// follow it, which [`GrammarConstraint`](crate::GrammarConstraint) checks.
+    /// If the token ends a sequence in the vocabulary, it is the end of the output: the output may end there, as it
+    /// may at the end of the grammar. This end is no token of an output and of no mask, and any end-of-sequence id
+    /// may represent it. Nothing may follow the token, which [`GrammarConstraint`](crate::GrammarConstraint) checks.
     Token(Box<str>),
 }
 
@@ -134,11 +134,11 @@ enum Node {
     Empty,
     Terminal(TerminalId),
     Rule(RuleId),
-    /// From here to there in `parts`.
+    /// A range of `parts`.
     Sequence(u32, u32),
     Choice(u32, u32),
     Repeat(ExprId, u32, Option<u32>),
-    /// Its place in `unordered`.
+    /// An index of `unordered`.
     Unordered(u32),
 }
 
@@ -147,7 +147,7 @@ struct Rule {
     name: Box<str>,
     body: Option<ExprId>,
     place: Option<Location>,
-    /// Whether texts that may not come twice are another matter in it than around it.
+    /// Whether the used texts of distinct terminals inside the rule are independent of those around it.
     is_scope: bool,
 }
 
@@ -155,10 +155,10 @@ struct Rule {
 ///
 /// # Meaning
 ///
-/// The language is that of the text without any lexer: a terminal stands for each of its texts, and neighbours may be
-/// read apart in every possible way. Where `"int"` may be followed by a name, `intx` is accepted. Nothing is ignored
-/// between terminals unless the rules say so. Another meaning may be
-/// [asked for](crate::GrammarConstraint::with_maximal_munch).
+/// The language is defined over the text, without a lexer: a terminal matches any of its texts, and a text is
+/// divided between adjacent terminals in every possible way. Where a name may follow `"int"`, `intx` is
+/// accepted. Nothing is ignored between terminals unless the rules allow it.
+/// [Maximal munch](crate::GrammarConstraint::with_maximal_munch) is an alternative meaning.
 ///
 /// # Example
 ///
@@ -187,12 +187,12 @@ pub struct Grammar {
     parts: Vec<ExprId>,
     unordered: Vec<Unordered>,
     start: RuleId,
-    /// What may stand behind any terminal and means nothing.
+    /// The terminal that may follow any terminal without a meaning (`%ignore`).
     ignored: Option<TerminalId>,
 }
 
 impl Grammar {
-    /// A builder of an empty grammar. Of the limits it needs [`nodes`](GrammarLimits::nodes) and
+    /// A builder of an empty grammar. It reads the limits [`nodes`](GrammarLimits::nodes) and
     /// [`regex`](GrammarLimits::regex).
     pub fn builder(limits: &GrammarLimits) -> GrammarBuilder {
         GrammarBuilder {
@@ -209,8 +209,8 @@ impl Grammar {
         }
     }
 
-    /// The grammar of the same outputs behind `text`: what they must begin with after a prompt was
-    /// [healed](unskew_trie::heal).
+    /// The grammar of `text` followed by an output of this grammar. Outputs must begin with `text` after a
+    /// prompt was [healed](unskew_trie::heal). O(n) for n rules and expressions.
     #[must_use]
     pub fn behind(&self, text: &[u8]) -> Self {
         if text.is_empty() {
@@ -237,12 +237,12 @@ impl Grammar {
         grammar
     }
 
-    /// The rule that whole outputs are made of.
+    /// The start rule, which derives whole outputs.
     pub fn start(&self) -> RuleId {
         self.start
     }
 
-    /// All rules, in the order in which they were made.
+    /// All rules, in the order of their creation.
     pub fn rules(&self) -> impl ExactSizeIterator<Item = RuleId> + use<> {
         (0..u32::try_from(self.rules.len()).expect("limited")).map(RuleId)
     }
@@ -252,12 +252,12 @@ impl Grammar {
         &self.rules[rule.index()].name
     }
 
-    /// What `rule` stands for.
+    /// The body of `rule`.
     pub fn body(&self, rule: RuleId) -> ExprId {
         self.rules[rule.index()].body.expect("the builder has seen to it")
     }
 
-    /// Where the text of the grammar defines `rule`, if it comes from a text.
+    /// The location at which the text of the grammar defines `rule`, if the grammar was read from a text.
     pub fn rule_place(&self, rule: RuleId) -> Option<Location> {
         self.rules[rule.index()].place
     }
@@ -272,12 +272,12 @@ impl Grammar {
         self.nodes.len()
     }
 
-    /// All expressions: parts before the whole.
+    /// All expressions. Parts precede their whole.
     pub fn expression_ids(&self) -> impl ExactSizeIterator<Item = ExprId> + use<> {
         (0..u32::try_from(self.nodes.len()).expect("limited")).map(ExprId)
     }
 
-    /// What `expr` is.
+    /// The form of `expr`.
     pub fn expr(&self, expr: ExprId) -> Expr<'_> {
         let parts = |first: u32, end: u32| &self.parts[first as usize..end as usize];
         match self.nodes[expr.index()] {
@@ -291,22 +291,22 @@ impl Grammar {
         }
     }
 
-    /// All terminals, in the order in which they were made. No two are equal.
+    /// All terminals, in the order of their creation. No two are equal.
     pub fn terminals(&self) -> impl ExactSizeIterator<Item = TerminalId> + use<> {
         (0..u32::try_from(self.terminals.len()).expect("limited")).map(TerminalId)
     }
 
-    /// What `terminal` matches.
+    /// The language of `terminal`.
     pub fn terminal(&self, terminal: TerminalId) -> &Terminal {
         &self.terminals[terminal.index()]
     }
 
-    /// What may stand behind any terminal and means nothing.
+    /// The terminal that may follow any terminal without a meaning (`%ignore`).
     pub(crate) fn ignored(&self) -> Option<TerminalId> {
         self.ignored
     }
 
-    /// How the terminal was first called: its name, pattern, or literal in quotes.
+    /// The first name given to the terminal: its name, its pattern, or its literal in quotes.
     pub fn terminal_name(&self, terminal: TerminalId) -> &str {
         &self.names[terminal.index()]
     }
@@ -322,32 +322,33 @@ pub struct GrammarBuilder {
     parts: Vec<ExprId>,
     unordered: Vec<Unordered>,
     ids: HashMap<Terminal, TerminalId>,
-    /// Automata of distinct terminals, by their address, and how many texts they have.
+    /// The automata of distinct terminals, by address, each with the number of its texts.
     counted: HashMap<usize, (Arc<Dfa>, u32)>,
     ignored: Option<TerminalId>,
     limits: GrammarLimits,
 }
 
 impl GrammarBuilder {
-    /// A new rule without a body. Two rules may have one name; it is only shown to people.
+    /// A new rule without a body. Names are for messages, and several rules may have the same name.
     pub fn rule(&mut self, name: &str) -> RuleId {
         let id = RuleId(id(self.rules.len()));
         self.rules.push(Rule { name: name.into(), body: None, place: None, is_scope: false });
         id
     }
 
-    /// Makes `body` what `rule` stands for. A second body of a rule replaces the first.
+    /// Sets the body of `rule`. A second call replaces the body.
     pub fn define(&mut self, rule: RuleId, body: ExprId) {
         self.rules[rule.index()].body = Some(body);
     }
 
-    /// Remembers where the text of a grammar defines `rule`.
+    /// Records the location at which the text of a grammar defines `rule`.
     pub fn place(&mut self, rule: RuleId, place: Location) {
         self.rules[rule.index()].place = Some(place);
     }
 
-    /// Makes `rule` a scope: what its texts say in terminals that are [distinct](Self::distinct) has nothing to do with what
-    /// is said around it. A scope may not begin with itself, which [`GrammarConstraint`](crate::GrammarConstraint) checks.
+    /// Makes `rule` a scope: the used texts of [distinct](Self::distinct) terminals inside it are independent
+    /// of those around it. A scope may not begin with itself, which
+    /// [`GrammarConstraint`](crate::GrammarConstraint) checks.
     pub fn scope(&mut self, rule: RuleId) {
         self.rules[rule.index()].is_scope = true;
     }
@@ -357,19 +358,20 @@ impl GrammarBuilder {
         self.push(Node::Empty)
     }
 
-    /// What `rule` stands for.
+    /// The language of `rule`.
     pub fn call(&mut self, rule: RuleId) -> ExprId {
         self.push(Node::Rule(rule))
     }
 
-    /// Exactly this text. The empty one is [`empty`](Self::empty).
+    /// Exactly this text. The empty text is [`empty`](Self::empty).
     pub fn literal(&mut self, text: impl AsRef<[u8]>) -> ExprId {
         let text = text.as_ref();
         if text.is_empty() {
             return self.empty();
         }
         let terminal = Terminal::Literal(text.into());
-        // As text is printed for debugging. Most is plain, and there may be many.
+        // The name is the `Debug` form of the text. Most literals are printable ASCII, and a grammar may have
+        // many, so these take a shorter path.
         let name = || match text.iter().all(|byte| (b' '..=b'~').contains(byte)) {
             true => {
                 let mut name = String::with_capacity(text.len() + 4);
@@ -388,20 +390,20 @@ impl GrammarBuilder {
         self.terminal(terminal, name)
     }
 
-    /// Any text that `dfa` accepts. `name` is shown to people.
+    /// Any text that `dfa` accepts. `name` is for messages.
     pub fn automaton(&mut self, name: &str, dfa: impl Into<Arc<Dfa>>) -> ExprId {
         self.terminal(Terminal::Automaton(dfa.into()), || name.to_owned())
     }
 
-    /// As [`automaton`](Self::automaton), of one that is shared.
+    /// As [`automaton`](Self::automaton), for a shared automaton.
     pub(crate) fn shared_automaton(&mut self, name: &str, dfa: &Arc<Dfa>) -> ExprId {
         self.terminal(Terminal::Automaton(Arc::clone(dfa)), || name.to_owned())
     }
 
-    /// Any text that `dfa` accepts but `texts`; `None` if there is none. `name` is shown to people.
+    /// Any text that `dfa` accepts, except `texts`; `None` if no text remains. `name` is for messages.
     ///
-    /// It is the same as the automaton of the difference, and better where many parts of a grammar leave different texts out of
-    /// one language: they share its subterminal trees.
+    /// The language is the same as that of the difference automaton. This form is better if many parts of a
+    /// grammar exclude different texts from one language, because they share its subterminal trees.
     ///
     /// # Example
     ///
@@ -433,20 +435,22 @@ impl GrammarBuilder {
         Some(self.terminal(terminal, || name.to_owned()))
     }
 
-    /// Any text that `dfa` accepts but `texts`, and that no distinct terminal had before in the same [scope](Self::scope): in
-    /// the innermost one around it, or, where there is none, in the whole text. Texts are compared byte by byte.
+    /// Any text that `dfa` accepts, except `texts` and except the texts that a distinct terminal has matched
+    /// before in the same [scope](Self::scope). The scope is the innermost one around the terminal, or the
+    /// whole output if there is none. Texts are compared byte by byte.
     ///
-    /// A scope must not run out of texts: `most` says how many it takes of all distinct terminals together, which is for the
-    /// rules to see to. `None` is any number of them.
+    /// A scope must not run out of texts. `most` is the greatest number of distinct terminals in one scope,
+    /// all of them together; the caller guarantees that the rules keep it. `None` is unbounded.
     ///
-    /// A text must end where the next byte says so: what may follow it begins with no byte with which it goes on. Constraints
-    /// refuse other grammars ([`GrammarError::AmbiguousEnd`]), for there the sets of texts that a scope may have used are more
-    /// than can be kept. Where rules read the same bytes in several ways, as texts and as something else, these sets are kept
-    /// for each of the ways, and their number may double with each such text.
+    /// The next byte must show the end of a text: no byte that may follow a text may also continue it. Constraints
+    /// reject other grammars ([`GrammarError::AmbiguousEnd`]), because a scope would then have more possible sets
+    /// of used texts than can be stored. If the rules can read the same bytes in several ways, as texts and as
+    /// something else, the sets are stored for each way, and their number may double with each such text.
     ///
     /// # Errors
     ///
-    /// [`GrammarError::FewTexts`]: there are fewer than `most`, or, without that, than 2^32.
+    /// [`GrammarError::FewTexts`] if there are fewer texts than `most`, or, without `most`, fewer than
+    /// `2^32 - 1`; and if the empty text is one of them.
     ///
     /// # Example
     ///
@@ -487,15 +491,19 @@ impl GrammarBuilder {
         }
     }
 
-    /// `open`, at least `min` units and, where there is a `max`, at most so many, and `close`. A text of `unit` must end where no
-    /// other goes on, and `close` must begin as none does. `name` is shown to people.
+    /// `open`, then at least `min` and at most `max` units, then `close`. Without `max` the number is
+    /// unbounded. `name` is for messages.
     ///
-    /// It is the same as the automaton of these texts, which has a copy of the unit for each; this takes no more memory for
-    /// more of them, and all bounds share their subterminal trees.
+    /// The boundaries must be visible byte by byte: no text of `unit` is a proper prefix of another, and no
+    /// text of `unit` begins with the first byte of `close`.
+    ///
+    /// The language is the same as that of its automaton, which has a copy of the unit for each repetition.
+    /// This form takes the same memory for all bounds, and all bounds share their subterminal trees.
     ///
     /// # Errors
     ///
-    /// [`GrammarError::Uncountable`].
+    /// [`GrammarError::Uncountable`] if a boundary is not visible, a unit is empty or has more than 256
+    /// states, or `max` is less than `min`.
     ///
     /// # Example
     ///
@@ -526,7 +534,8 @@ impl GrammarBuilder {
         Ok(self.terminal(Terminal::Counted(Arc::new(counted)), || name.to_owned()))
     }
 
-    /// Any text that `pattern` matches as a whole; for the syntax see [`Dfa::from_pattern`]. `name` is shown to people.
+    /// Any text that `pattern` matches as a whole; [`Dfa::from_pattern`] documents the syntax. `name` is for
+    /// messages.
     ///
     /// # Errors
     ///
@@ -537,19 +546,20 @@ impl GrammarBuilder {
         Ok(self.automaton(name, dfa))
     }
 
-    /// `terminal` is what may stand behind any other and means nothing.
+    /// Makes `terminal` the one that may follow any terminal without a meaning.
     pub(crate) fn ignore(&mut self, terminal: ExprId) {
         if let Node::Terminal(terminal) = self.nodes[terminal.index()] {
             self.ignored = Some(terminal);
         }
     }
 
-    /// The control token of this name. One that ends a sequence is the end of the output: see [`Terminal::Token`].
+    /// The control token of this name. A token that ends a sequence is the end of the output: see
+    /// [`Terminal::Token`].
     pub fn token(&mut self, name: &str) -> ExprId {
         self.terminal(Terminal::Token(name.into()), || name.to_owned())
     }
 
-    /// One after the other; of none, the empty text.
+    /// The concatenation of the parts; the empty text if there are none.
     pub fn sequence(&mut self, parts: impl IntoIterator<Item = ExprId>) -> ExprId {
         match self.list(parts) {
             Ok((first, end)) => self.push(Node::Sequence(first, end)),
@@ -558,11 +568,11 @@ impl GrammarBuilder {
         }
     }
 
-    /// Any of these, in no order.
+    /// A choice of the alternatives. Their order has no meaning.
     ///
     /// # Panics
     ///
-    /// If there are none: a choice of nothing matches nothing.
+    /// If there are no alternatives: such a choice would match nothing.
     pub fn choice(&mut self, alternatives: impl IntoIterator<Item = ExprId>) -> ExprId {
         match self.list(alternatives) {
             Ok((first, end)) => self.push(Node::Choice(first, end)),
@@ -570,7 +580,7 @@ impl GrammarBuilder {
         }
     }
 
-    /// `item` at least `min` times and, where there is a `max`, at most so many times.
+    /// `item` at least `min` and at most `max` times. Without `max` the number is unbounded.
     ///
     /// # Panics
     ///
@@ -584,16 +594,18 @@ impl GrammarBuilder {
         }
     }
 
-    /// `item` or nothing.
+    /// `item` or the empty text.
     pub fn optional(&mut self, item: ExprId) -> ExprId {
         self.repeat(item, 0, Some(1))
     }
 
-    /// Members in any order, each once at most and, where it says `true`, once; between them `others` any number of times; at
-    /// least `min` of both and, where there is a `max`, at most so many, with `separator` between neighbours. No member may be
-    /// empty, which [`GrammarConstraint`](crate::GrammarConstraint) checks.
+    /// Members in any order, each at most once, with `others` any number of times between them. A member with
+    /// the flag `true` is required. There are at least `min` and at most `max` members and others together,
+    /// with `separator` between neighbours. No member may be nullable, which
+    /// [`GrammarConstraint`](crate::GrammarConstraint) checks.
     ///
-    /// A text may name a member once only: where two members begin alike, each takes its turn.
+    /// A member occurs once even if two members share a prefix: each reading of the text uses up the member
+    /// that it chose.
     ///
     /// # Example
     ///
@@ -628,13 +640,14 @@ impl GrammarBuilder {
         self.call(rule)
     }
 
-    /// The body of a rule: of nothing else is it a part, so that it begins and ends where a rule does.
+    /// A group, to be used as the whole body of a rule and as no part of another expression, so that it
+    /// begins and ends where a rule does.
     pub(crate) fn unordered_body(&mut self, unordered: Unordered) -> ExprId {
         self.unordered.push(unordered);
         self.push(Node::Unordered(id(self.unordered.len() - 1)))
     }
 
-    /// `expr`, as a rule.
+    /// `expr` as a rule.
     fn as_rule(&mut self, name: &str, expr: ExprId) -> RuleId {
         if let Node::Rule(rule) = self.nodes[expr.index()] {
             return rule;
@@ -644,7 +657,7 @@ impl GrammarBuilder {
         rule
     }
 
-    /// The grammar whose outputs `start` stands for. Rules that it does not reach are kept.
+    /// The grammar with the start rule `start`. Rules that the start does not reach are kept.
     ///
     /// # Errors
     ///
@@ -661,7 +674,7 @@ impl GrammarBuilder {
         Ok(Grammar { rules, terminals, names, nodes, parts, unordered, start, ignored })
     }
 
-    /// The number of rules, terminals and nodes of expressions so far, as [`GrammarLimits::nodes`] counts them.
+    /// The number of rules, terminals and expression nodes so far, as [`GrammarLimits::nodes`] counts them.
     pub fn size(&self) -> usize {
         let members: usize = self.unordered.iter().map(|unordered| unordered.members.len()).sum();
         self.rules.len() + self.terminals.len() + self.nodes.len() + self.parts.len() + members
@@ -684,7 +697,7 @@ impl GrammarBuilder {
         self.push(Node::Terminal(found))
     }
 
-    /// Where the parts lie; else the only one, or nothing.
+    /// The range of the parts in `self.parts`; `Err` with the only part, or with `None`, if there are fewer than two.
     fn list(&mut self, parts: impl IntoIterator<Item = ExprId>) -> Result<(u32, u32), Option<ExprId>> {
         let first = self.parts.len();
         self.parts.extend(parts);
@@ -700,11 +713,11 @@ impl GrammarBuilder {
     }
 }
 
-/// As a number of four bytes.
+/// Converts an index to four bytes.
 ///
 /// # Panics
 ///
-/// Beyond 2^32 nodes, which is more than a hundred gigabytes of them.
+/// If the index is 2^32 or more. That many nodes take more than a hundred gigabytes.
 fn id(index: usize) -> u32 {
     u32::try_from(index).expect("a grammar of less than 2^32 nodes")
 }

@@ -1,25 +1,27 @@
-//! Facts about expressions that are least fixpoints: what is nullable, what can be completed.
+//! Facts about expressions that are least fixpoints: productive (some text matches) and nullable (the empty
+//! text matches).
 //!
-//! Both are the same question with other leaves: a sequence holds if all its parts do, a choice if one does, a rule if its
-//! body does. Each expression is visited once for each of its parts (Dowling and Gallier's algorithm for Horn clauses), so a
-//! chain of a hundred thousand rules in the wrong order takes no longer than in the right one.
+//! Both are the same question with different leaves. A sequence holds if all its parts hold, a choice if one
+//! part holds, a rule if its body holds. Each expression is visited once for each of its parts (Dowling and
+//! Gallier's algorithm for Horn clauses). A chain of a hundred thousand rules therefore takes the same time
+//! in any order. Repeated passes until nothing changes would be quadratic in the wrong order.
 
 use super::data::{Expr, ExprId, Grammar, Terminal, Unordered};
 use crate::ids::NONE;
 
-/// By expression: whether it has a text at all, and whether the empty text is among its texts. A choice may have alternatives
-/// that have none.
+/// By expression: whether some text matches, and whether the empty text matches. A choice may have
+/// unproductive alternatives.
 pub(crate) fn productive_and_nullable(grammar: &Grammar) -> (Vec<bool>, Vec<bool>) {
     let parts = Parts::new(grammar);
     (parts.least(|_| true), parts.least(has_empty_text))
 }
 
-/// By expression: whether it has a text at all.
+/// By expression: whether some text matches.
 pub(crate) fn productive(grammar: &Grammar) -> Vec<bool> {
     Parts::new(grammar).least(|_| true)
 }
 
-/// By expression: whether the empty text is among its texts.
+/// By expression: whether the empty text matches.
 pub(crate) fn nullable(grammar: &Grammar) -> Vec<bool> {
     Parts::new(grammar).least(has_empty_text)
 }
@@ -32,24 +34,27 @@ fn has_empty_text(terminal: &Terminal) -> bool {
     }
 }
 
-/// What a group asks of its members together: how many that need not come must, and whether it needs a separator. `None` if
-/// no number will do.
+/// The demands of a group on its members: the number of optional members that are required in addition, and
+/// whether a separator is required. `None` if the bounds of the group exclude every number of members.
 fn asked(group: &Unordered) -> Option<(u32, bool)> {
     let required = group.required();
     let least = group.min.max(required);
     group.max.is_none_or(|max| least <= max).then_some((least - required, least > 1))
 }
 
-/// Which expressions are parts of which.
+/// The reversed edges: for each expression, the expressions that contain it directly.
 struct Parts<'g> {
     grammar: &'g Grammar,
-    /// Groups, and the first of two places in the lists that each has behind those of expressions and rules: for so many of the
-    /// members that need not come; and for those or one of the others.
+    /// The groups, each with the index of the first of its two auxiliary nodes. The indices follow those of
+    /// expressions and rules. The first node holds if enough optional members hold. The second node holds if
+    /// the first one or the `others` of the group hold.
     groups: Vec<((ExprId, &'g Unordered), usize)>,
-    /// By expression, then by rule, then two for each group: where in `wholes` those begin that have it as a part.
+    /// Offsets into `wholes`, by expression, then by rule, then by auxiliary node of a group: the list of the
+    /// direct containers.
     first: Vec<u32>,
     wholes: Vec<u32>,
-    /// By expression: the first rule whose body it is, and by rule, the next one with the same body; [`NONE`] if there is none.
+    /// Rules by body, as linked lists: by expression the first rule with this body, and by rule the next rule
+    /// with the same body. [`NONE`] ends a list.
     first_rule: Vec<u32>,
     next_rule: Vec<u32>,
 }
@@ -110,12 +115,12 @@ impl<'g> Parts<'g> {
         Self { grammar, groups, first, wholes, first_rule, next_rule }
     }
 
-    /// By expression: whether it holds, where the empty text and the terminals for which `leaf` answers so hold.
+    /// By expression: whether it holds, if the empty text and the terminals accepted by `leaf` hold.
     fn least(&self, leaf: impl Fn(&Terminal) -> bool) -> Vec<bool> {
         let grammar = self.grammar;
         let len = grammar.expressions();
         let all = self.first.len() - 1;
-        // By expression: how many parts must still be found to hold.
+        // By expression: the number of parts that are not yet known to hold.
         let mut missing: Vec<u32> = Vec::with_capacity(all);
         let mut holds = vec![false; all];
         let mut open = Vec::new();

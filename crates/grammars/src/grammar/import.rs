@@ -1,14 +1,15 @@
-//! A grammar as a part of another: the schema of a tool's arguments in the text around it, say.
+//! Copies a grammar into another one, for example the schema of a tool's arguments into the text around a call.
 
 use super::data::{Expr, Grammar, GrammarBuilder, Unordered};
 use crate::{ExprId, RuleId};
 
 impl GrammarBuilder {
-    /// The outputs of `grammar`, as an expression of the grammar that is built. Its rules and expressions are copied, and terminals that are
-    /// equal become one. Places of rules are not kept, for they are places in another text, and text that `grammar` ignores between
-    /// terminals stays where it is.
+    /// Returns an expression for the language of `grammar`, within the grammar being built. Its rules and
+    /// expressions are copied, and equal terminals become one. Locations of rules are dropped, since they
+    /// refer to another text. Text that `grammar` ignores between terminals stays in its rules.
     ///
-    /// Texts that may not come twice in it have nothing to do with those around it, as if it were a [scope](Self::scope).
+    /// The imported grammar is a [scope](Self::scope): the texts of its distinct terminals are independent of
+    /// the texts around it.
     ///
     /// Cost: O(n) for n rules and expressions.
     ///
@@ -38,7 +39,7 @@ impl GrammarBuilder {
                     self.known_terminal(grammar.terminal(terminal).clone(), grammar.terminal_name(terminal))
                 }
                 Expr::Rule(rule) => self.call(of_rule(rule)),
-                // Parts come before the whole.
+                // Parts precede their whole.
                 Expr::Sequence(parts) => self.sequence(parts.iter().map(|part| expressions[part.index()])),
                 Expr::Choice(parts) => self.choice(parts.iter().map(|part| expressions[part.index()])),
                 Expr::Repeat { item, min, max } => self.repeat(expressions[item.index()], min, max),

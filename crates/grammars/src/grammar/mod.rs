@@ -1,11 +1,14 @@
-//! A context-free grammar as data, and what can be said of it before it is used.
+//! A context-free grammar as data, and the facts about it that are computed before it is used.
+//!
+//! Everything here works on the grammar alone. Nothing depends on a vocabulary, so the front ends, the
+//! analysis and every constraint over the grammar share it.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `data` | rules over terminals, as the front ends leave them: [`Grammar`](crate::Grammar) and its builder |
+//! | `data` | rules over terminals: [`Grammar`](crate::Grammar) and its builder |
 //! | `import` | a grammar as a part of another |
-//! | `fixpoint` | least fixpoints: the expressions that are nullable, and those that can be completed |
-//! | `analysis` | rules that do nothing, left recursion, sizes |
+//! | `fixpoint` | least fixpoints: productive and nullable expressions |
+//! | `analysis` | useless rules, left recursion, sizes |
 //! | `regular` | a grammar without recursion as one automaton |
 
 pub(crate) mod analysis;

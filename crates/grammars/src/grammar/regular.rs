@@ -1,10 +1,10 @@
 //! A grammar without recursion as one automaton.
 //!
-//! Such a grammar is a regular expression with names, and what is built for regular languages can then be had for it: the
-//! tokenizer's own sequences above all. Rules are taken in the order in which they call each other, each automaton once, on
-//! a stack of our own, so that depth costs memory alone.
+//! Such a grammar is a regular expression with names. As an automaton it can be used with everything that is built
+//! for regular languages, in particular with the tokenizer's own token sequences. Rules are visited in the order in
+//! which they call each other, each is converted once, and the stack is explicit, so that depth costs memory alone.
 //!
-//! A rule that calls itself behind something is regular too. That is not looked for: a list is written as a repetition.
+//! A rule that calls itself only at its end is regular too. It is not detected: a list is written as a repetition.
 
 use std::rc::Rc;
 
@@ -17,20 +17,21 @@ type Language = Option<Rc<Dfa>>;
 
 enum Step {
     Visit(ExprId),
-    /// Once its parts are made.
+    /// Builds the automaton, after the automata of the parts.
     Make(ExprId),
 }
 
 impl Grammar {
-    /// The words of the grammar as an automaton, if no rule calls itself on the way.
+    /// Builds the automaton of the grammar's language, if no rule calls itself.
     ///
-    /// Cost: that of each rule's automaton, which holds those of the rules that it calls; `limits` bound each, and
-    /// [`dfa_steps`](Limits::dfa_steps) the work for all.
+    /// Cost: the sum over the rules of the size of each rule's automaton, which contains the automata of the rules
+    /// that it calls. `limits` bound each automaton, and [`dfa_steps`](Limits::dfa_steps) bounds the work for all.
     ///
     /// # Errors
     ///
-    /// [`GrammarError::NotRegular`] for a rule that calls itself, for members in any order and control tokens, and where an
-    /// automaton passes a limit; [`GrammarError::Empty`] if there is no word.
+    /// [`GrammarError::NotRegular`] for a rule that calls itself, for members in any order, for distinct
+    /// terminals, for control tokens, and for an automaton that exceeds a limit. [`GrammarError::Empty`] if
+    /// the language is empty.
     pub fn regular(&self, limits: &Limits) -> Result<Dfa, GrammarError> {
         let mut builder = DfaBuilder::new(limits);
         let mut made: Vec<Option<Language>> = vec![None; self.expressions()];
@@ -48,7 +49,7 @@ impl Grammar {
                             steps.extend(parts.iter().copied().map(Step::Visit));
                         }
                         Expr::Repeat { item, .. } => steps.push(Step::Visit(item)),
-                        // A rule that only calls itself has no text.
+                        // A rule that consists of a call to itself has no text.
                         Expr::Rule(rule) if self.expr(self.body(rule)) == Expr::Rule(rule) => {
                             made[expr.index()] = Some(None);
                             steps.pop();
@@ -84,8 +85,7 @@ impl Grammar {
             }
         }
         let whole = made[self.body(self.start()).index()].take().flatten();
-        let whole =
-            whole.ok_or_else(|| GrammarError::Empty { reason: "no rule comes to an end".to_owned() })?;
+        let whole = whole.ok_or_else(|| GrammarError::Empty { reason: "no rule ends".to_owned() })?;
         Ok(Rc::unwrap_or_clone(whole))
     }
 
@@ -93,7 +93,7 @@ impl Grammar {
         GrammarError::NotRegular { rule: self.rule_name(rule).to_owned(), reason: reason.to_owned() }
     }
 
-    /// The language of an expression whose parts are made.
+    /// The language of an expression, from the languages of its parts.
     fn language(
         &self,
         expr: ExprId,
@@ -125,7 +125,7 @@ impl Grammar {
                 }
                 Terminal::Distinct(_) => {
                     let name = self.terminal_name(terminal).to_owned();
-                    let reason = "has texts none of which may come twice".to_owned();
+                    let reason = "has distinct texts".to_owned();
                     return Err(Ok(GrammarError::NotRegular { rule: name, reason }));
                 }
                 Terminal::Token(_) => {

@@ -1,4 +1,5 @@
-//! Lazy terminals: their first end is the boundary, and it is taken away from all that competes with them.
+//! Lazy terminals: the first end of a lazy terminal is its boundary, and all competing readings lose the
+//! texts beyond it.
 //!
 //! ```text
 //! start: tool* TEXT
@@ -6,50 +7,57 @@
 //! tool: head /[0-9]+/ "</call>"
 //! ```
 //!
-//! Without more, `TEXT` would read on over `<call>`, and nothing would be enforced.
+//! Without this rule, `TEXT` could continue over `<call>`, and nothing would be enforced.
 //!
 //! # Meaning
 //!
-//! A **reading** of a text cuts it into terminals. Two readings *agree* up to a place if they have cut the text alike up to there. Let the
-//! rules allow a lazy terminal *L* behind a reading; *L* is *open* from there on, in all readings that agree with it up to there and
-//! read another terminal.
+//! A **reading** of a text cuts it into terminals. Two readings *agree* up to a position if they have the
+//! same cuts up to there. Suppose the rules allow a lazy terminal *L* after a reading. From there on, *L* is
+//! *open* in every reading that agrees with this one up to there and reads another terminal.
 //!
-//! - Where an open *L* has its first end, the readings in which it is open are dropped: those in the middle of a terminal, and those
-//!   at the end of one.
-//! - *L* is closed where it can no longer end, and where a lazy terminal of the reading itself ends. That one may have begun
-//!   where *L* did, and may end where *L* ends: both are kept then. If *L* was open before it began, the reading is dropped.
-//! - Whether the rules allow *L* is asked of the rules alone, and not of what this meaning leaves.
+//! - At the first end of an open *L*, all readings in which *L* is open are dropped, both inside a terminal
+//!   and at the end of one.
+//! - *L* is closed when it can no longer end, and when the reading itself completes a lazy terminal. If the
+//!   two began together, they may end together, and both are kept. If *L* was open before the other began,
+//!   the reading is dropped.
+//! - Whether the rules allow *L* depends on the rules alone, and not on the readings that remain under this meaning.
 //!
-//! A terminal that ends while *L* is open does not close it: free text that is written as many short texts does not hide a trigger.
-//! A lazy terminal that may be empty is the empty text alone. That has no end behind its beginning, and is never open.
+//! A terminal that ends while *L* is open does not close *L*: free text that is written as many short texts
+//! does not hide a trigger. A lazy terminal that may be empty matches the empty text alone. It has no end
+//! after its beginning, so it is never open.
 //!
 //! # Method
 //!
-//! All this is a question about the rules and not about tokens, so the answer is a grammar again, and masks, trees and
-//! libraries know nothing of it:
+//! The meaning depends on the rules and not on tokens. So the result is a plain grammar again, and masks,
+//! trees and libraries need no support for it:
 //!
-//! 1. **Net** (`net.rs`). The rules that lazy terminals are in are written out into one nondeterministic automaton over
-//!    terminals. Rules without any stay symbols: the body of a tool may nest as it likes.
-//! 2. **States.** Sets of positions of the net behind one reading (the usual construction), together with the open lazy terminals, each
-//!    with its state.
-//! 3. **Race** (`race.rs`). At a state, a terminal is read beside all that is open: the texts on which nothing ends first, one automaton
-//!    for each set that is still open behind them.
-//! 4. States from which no end is reached are dropped, and each of the others becomes a rule that calls the next one last, which costs the
-//!    parser no frame. If no race had a loser, the grammar stays as it is written.
+//! 1. **Net** (`net.rs`). The rules that contain lazy terminals are written out into one nondeterministic
+//!    automaton over terminals. Other rules remain symbols, so the body of a tool may nest to any depth.
+//! 2. **States.** A state is the set of positions of the net after a reading (subset construction), together
+//!    with the open lazy terminals and their automaton states.
+//! 3. **Race** (`race.rs`). In each state, a terminal is read in parallel with all open lazy terminals. The
+//!    result is the language of texts on which none of them ends first, divided into one automaton for each
+//!    set of lazy terminals that are still open afterwards.
+//! 4. States that cannot reach an end are dropped. Each remaining state becomes a rule that calls the next state's
+//!    rule last, which costs the parser no frame. If no race excluded a text, the grammar remains unchanged.
 //!
-//! A rule that calls itself in the middle cannot be written out. It stays a symbol, and a net of its own if lazy terminals are in
-//! it, where this changes nothing: where what it begins with and what it may end with compete with nothing around it, by their first
-//! bytes. Anything else is refused ([`LazyError::Entangled`]).
+//! A rule that calls itself in the middle cannot be written out. It remains a symbol, with a net of its own
+//! if it contains lazy terminals. That is correct if its first terminals, and the terminals with which it may
+//! continue where it may also end, do not compete with the terminals around it, judged by their first bytes.
+//! Otherwise the grammar is rejected ([`LazyError::Entangled`]).
 //!
-//! Sets of positions are those behind the same terminals, and not behind the same cuts. If two terminals have a text in common, sets behind
-//! each may be those of readings that agree. Pairs of such sets are found, and if one has a lazy terminal that may begin as what the
-//! other goes on with, the grammar is refused ([`LazyError::Alike`]); not where it was open already and looks for its end everywhere, as
-//! `TEXT "<call>"` does.
+//! A set of positions is identified by a sequence of terminals and not by a sequence of cuts. If two
+//! terminals have a common text, the sets after each of them may belong to agreeing readings. Such pairs of
+//! sets are computed. If one set has a lazy terminal that shares a first byte with a terminal of the other,
+//! the grammar is rejected ([`LazyError::Alike`]). The exception is a lazy terminal that was open already and
+//! looks for its end at every position, as `TEXT "<call>"` does.
 //!
-//! Tried instead: to drop readings in `places.rs`, while a text is read. Subterminal trees hold every reading by itself, so all
-//! masks would be walks; and a place could be reached from which no text leads to an end, for there the rules do not say what
-//! is left. To take *L* followed by anything off each terminal, and no more: `(TEXT | tool)*` then hides the trigger
-//! in two texts.
+//! Tried instead:
+//!
+//! - Dropping readings in `parser/places.rs` while a text is read. Subterminal trees contain every reading on
+//!   its own, so all masks would be walks. It also leads to dead ends, because the rules then no longer
+//!   describe the remaining language.
+//! - Subtracting *L* followed by any text from each terminal. `(TEXT | tool)*` then hides the trigger in two texts.
 
 mod net;
 mod race;
@@ -73,27 +81,28 @@ use crate::{
     },
 };
 
-/// Uses of lazy terminals: their expressions, and where the text of the grammar defines each.
+/// The uses of lazy terminals: their expressions, each with the offset of its definition in the text of the grammar.
 pub(crate) type Lazy = HashMap<ExprId, usize>;
 
-/// Why the ends of lazy terminals cannot be taken away from the others.
+/// Why the effect of lazy terminals on other readings cannot be computed.
 #[derive(Debug)]
 pub(crate) enum LazyError {
-    /// A rule that calls itself competes with a lazy terminal, or holds it.
+    /// A rule that calls itself competes with a lazy terminal, or contains one.
     Entangled {
-        /// The rule.
+        /// The name of the rule.
         rule: String,
-        /// Where the lazy terminal is defined.
+        /// The offset of the definition of the lazy terminal.
         at: usize,
     },
-    /// Behind two terminals that have a text in common, only one way has the lazy terminal.
+    /// A lazy terminal may follow only one of two terminals that have a common text.
     Alike {
-        /// What the other way goes on with.
+        /// The terminal that may follow the other one.
         terminal: String,
-        /// Where the lazy terminal is defined.
+        /// The offset of the definition of the lazy terminal.
         at: usize,
     },
-    /// The new automata take more memory than [`GrammarLimits::automata_bytes`]; where the lazy terminal is defined.
+    /// The new automata exceed [`GrammarLimits::automata_bytes`]. Holds the offset of the definition of a
+    /// lazy terminal.
     TooLarge(usize),
     Grammar(GrammarError),
 }
@@ -104,14 +113,14 @@ impl From<GrammarError> for LazyError {
     }
 }
 
-/// The grammar of the readings of `grammar` that are left, or `None` if all are.
+/// The grammar of the readings that remain, or `None` if all readings remain.
 pub(crate) fn resolve(
     grammar: &Grammar,
     lazy: &Lazy,
     limits: &GrammarLimits,
 ) -> Result<Option<Grammar>, LazyError> {
     let (productive, nullable) = productive_and_nullable(grammar);
-    // Nothing to choose from; compiling it says why.
+    // A grammar without texts is left to the compiler, which reports the reason.
     if lazy.is_empty() || !productive[grammar.body(grammar.start()).index()] {
         return Ok(None);
     }
@@ -137,7 +146,7 @@ pub(crate) fn resolve(
         stays: HashMap::new(),
         trails: HashMap::new(),
     };
-    // What is known about rules grows until nothing new is found; each turn adds a rule.
+    // The facts about rules grow until a round adds none. Each round adds one rule.
     let modules = loop {
         match resolver.modules() {
             Ok(modules) => break modules,
@@ -152,16 +161,16 @@ pub(crate) fn resolve(
     }
 }
 
-/// What was found out about rules so far.
+/// The facts about rules found so far.
 #[derive(Default)]
 struct Written {
-    /// They call themselves in the middle, so they are symbols.
+    /// Rules that call themselves in the middle, so they remain symbols.
     recursive: HashSet<RuleId>,
-    /// They have no lazy terminals, but compete with some, so they are written out.
+    /// Rules without lazy terminals that compete with one, so they are written out.
     out: HashSet<RuleId>,
 }
 
-/// Why a turn ends early.
+/// Why a round ends early.
 enum Stop {
     Recursive(RuleId),
     WriteOut(RuleId),
@@ -178,7 +187,7 @@ impl From<GrammarError> for Stop {
 #[derive(Default)]
 struct Module {
     states: Vec<State>,
-    /// Whether any race had a loser.
+    /// Whether any race excluded a text.
     changed: bool,
 }
 
@@ -192,14 +201,14 @@ struct State {
 enum Edge {
     Terminal(TerminalId),
     Rule(RuleId),
-    /// What is left of a terminal.
+    /// A terminal, restricted to part of its texts.
     Cut(TerminalId, Terminal),
 }
 
 /// A set of positions of a net.
 struct Positions {
     accepting: bool,
-    /// In ascending order: symbols and the sets behind them.
+    /// Symbols with the sets after them, in ascending order.
     edges: Vec<(Symbol, usize)>,
 }
 
@@ -209,21 +218,21 @@ struct Resolver<'a> {
     places: &'a HashMap<TerminalId, usize>,
     limits: &'a GrammarLimits,
     written: Written,
-    /// States and places of nets and races so far, in all turns.
+    /// The number of states and configurations of nets and races, over all rounds.
     work: usize,
-    /// What the automata of races take.
+    /// The memory of the automata of races, in bytes.
     bytes: usize,
     races: HashMap<(Symbol, Open, Vec<TerminalId>), Race>,
-    /// By two terminals: whether they have a text in common.
+    /// By two terminals: whether they have a common text.
     alike: HashMap<(TerminalId, TerminalId), bool>,
-    /// By a terminal and a lazy one: whether that [stays open](Self::stays_open).
+    /// By a terminal and a lazy terminal: whether the second one [stays open](Self::stays_open).
     stays: HashMap<(TerminalId, TerminalId), bool>,
-    /// By rule: what may follow in it where it may also end.
+    /// By rule: the terminals that may follow inside it at a position where it may also end.
     trails: HashMap<RuleId, Rc<Leaves>>,
 }
 
 impl Resolver<'_> {
-    /// The start, and the rules that are symbols and have lazy terminals.
+    /// The modules of the start rule, and of the rules that remain symbols and contain lazy terminals.
     fn modules(&mut self) -> Result<BTreeMap<RuleId, Module>, Stop> {
         let mut modules = BTreeMap::new();
         let mut open = vec![self.grammar.start()];
@@ -262,7 +271,7 @@ impl Resolver<'_> {
         let sets = self.sets(&net)?;
         self.check_alike(&sets)?;
 
-        // Nothing follows behind it.
+        // Nothing follows the end of the start rule, unless it calls itself.
         let is_whole = rule == self.grammar.start() && !self.written.recursive.contains(&rule);
         let mut module = Module::default();
         let mut ids: HashMap<(usize, Open), usize> = HashMap::new();
@@ -278,7 +287,7 @@ impl Resolver<'_> {
         while let Some((set, open)) = states.get(at).cloned() {
             self.spend(1 + sets[set].edges.len())?;
             if sets[set].accepting && !open.is_empty() && !is_whole {
-                // What follows would have to know.
+                // The caller of the rule would have to know the open lazy terminals.
                 return Err(self.entangled(rule, open[0].0));
             }
             let lazy: Vec<TerminalId> =
@@ -295,7 +304,7 @@ impl Resolver<'_> {
                     state.edges.push((Edge::Terminal(terminal), number(&mut states, (*to, Open::new()))));
                     continue;
                 }
-                // Where nothing follows, nothing can be dropped any more.
+                // At the end of the output no reading can be dropped any more.
                 let is_last = is_whole && sets[*to].edges.is_empty();
                 let race = self.race(*symbol, &open, &lazy)?;
                 module.changed |= race.lost;
@@ -324,7 +333,7 @@ impl Resolver<'_> {
         Ok(module)
     }
 
-    /// The sets of positions of `net` behind each reading. The first is that of the beginning.
+    /// The sets of positions of `net` after each reading. The first is the initial set.
     fn sets(&mut self, net: &Net) -> Result<Vec<Positions>, GrammarError> {
         let mut ids: HashMap<Vec<u32>, usize> = HashMap::new();
         let mut nodes: Vec<Vec<u32>> = vec![net.closure([Net::START])];
@@ -352,7 +361,7 @@ impl Resolver<'_> {
         Ok(sets)
     }
 
-    /// Checks that the rules that are symbols at `set` have nothing to do with lazy terminals.
+    /// Checks that the rules that remain symbols in `set` do not interact with lazy terminals.
     fn check_rules(
         &mut self,
         sets: &[Positions],
@@ -385,10 +394,10 @@ impl Resolver<'_> {
             let mut competes = begin.bytes.meets(&running) || (runs && facts.is_nullable(*rule));
             let mut others = edges.iter().filter(|(other, _)| other != symbol);
             competes |= others.any(|(other, behind)| {
-                // Readings that agree must be in one set.
+                // Agreeing readings must reach one set.
                 bytes_of(other).meets(&begin.lazy_bytes) || (behind != to && meet(&begin, other))
             });
-            // Those that go on in the rule and those that have left it agree.
+            // A reading that continues in the rule may agree with a reading that has left it.
             competes |= sets[*to].edges.iter().any(|(next, _)| meet(&trail, next));
             if !competes {
                 continue;
@@ -404,7 +413,8 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// What readings that agree with one at the end of `rule` may go on with in it; or more.
+    /// The terminals with which a reading may continue inside `rule` while an agreeing reading is at the end
+    /// of `rule`; possibly a superset.
     fn trail(&mut self, rule: RuleId) -> Result<Rc<Leaves>, Stop> {
         if let Some(known) = self.trails.get(&rule) {
             return Ok(Rc::clone(known));
@@ -412,7 +422,7 @@ impl Resolver<'_> {
         let mut leaves = Leaves::default();
         let mut seen: HashSet<RuleId> = [rule].into();
         let mut open = vec![rule];
-        // What cannot be written out: each turn adds a rule.
+        // Rules that cannot be written out. Each round adds one.
         let mut symbols: HashSet<RuleId> = HashSet::new();
         while let Some(rule) = open.pop() {
             let limit = self.limits.positions;
@@ -426,7 +436,7 @@ impl Resolver<'_> {
             };
             self.spend(net.len())?;
             let sets = self.sets(&net)?;
-            // Readings in the second may agree with such in the first.
+            // Pairs of sets for which a reading in the second may agree with a reading in the first.
             let mut pairs: Vec<(usize, usize)> = (0..sets.len()).map(|set| (set, set)).collect();
             let mut known: HashSet<(usize, usize)> = pairs.iter().copied().collect();
             while let Some((first, second)) = pairs.pop() {
@@ -459,9 +469,9 @@ impl Resolver<'_> {
         self.facts.leaves(symbol).bytes
     }
 
-    /// Checks that readings which agree and are in two sets have the same lazy terminals, as far as these compete.
+    /// Checks that two sets with agreeing readings have the same lazy terminals, as far as these compete.
     fn check_alike(&mut self, sets: &[Positions]) -> Result<(), Stop> {
-        // Two sets, and lazy terminals that are open in both and that another beginning of them adds nothing to.
+        // Two sets, and the lazy terminals that are open in both and for which a new beginning changes nothing.
         type Pair = (usize, usize, BTreeSet<TerminalId>);
         let mut seen: HashSet<Pair> = HashSet::new();
         let mut open: Vec<Pair> = (0..sets.len()).map(|set| (set, set, BTreeSet::new())).collect();
@@ -480,7 +490,7 @@ impl Resolver<'_> {
                     }
                 }
             }
-            // What is open in one of them is, by the above, open in the other as far as it competes.
+            // By the check above, a lazy terminal that is open in one set is open in the other as far as it competes.
             let begun = sets[left].edges.iter().chain(&sets[right].edges);
             searched.extend(begun.filter_map(|(symbol, _)| symbol.lazy()));
             for (first, first_to) in &sets[left].edges {
@@ -489,7 +499,7 @@ impl Resolver<'_> {
                     if first_to == second_to || !self.may_be_alike(*first, *second)? {
                         continue;
                     }
-                    // They read the same text.
+                    // Both symbols read the same text.
                     let mut still = BTreeSet::new();
                     for lazy in &searched {
                         if self.stays_open(*first, *lazy)? || self.stays_open(*second, *lazy)? {
@@ -506,7 +516,8 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Whether `lazy` is open behind every text of `own` that it was open in, and ends wherever it would if it were begun there.
+    /// Whether `lazy`, begun with a text of `own`, is still open after every such text that it does not end
+    /// in, and from there ends no later than a `lazy` begun there.
     fn stays_open(&mut self, own: Symbol, lazy: TerminalId) -> Result<bool, GrammarError> {
         let Symbol::Terminal(own) = own else { return Ok(false) };
         if let Some(known) = self.stays.get(&(own, lazy)) {
@@ -530,18 +541,19 @@ impl Resolver<'_> {
         }
     }
 
-    /// Whether some text may be cut as either of two symbols of one set, or of two whose readings agree.
+    /// Whether some text may be cut as either of two symbols of one set, or of two sets with agreeing readings.
     fn may_be_alike(&mut self, first: Symbol, second: Symbol) -> Result<bool, GrammarError> {
         let (first, second) = (first.min(second), first.max(second));
         match (first, second) {
             _ if first == second => Ok(true),
-            // The lazy one takes such texts away; and rules that it would have to take them from are written out.
+            // A race removes the common texts of a terminal and a lazy one. A rule with a text of a lazy
+            // terminal is written out.
             (Symbol::Terminal(_), Symbol::Lazy(_)) | (Symbol::Lazy(_), Symbol::Rule(_)) => Ok(false),
             _ => self.have_common_text(first, second),
         }
     }
 
-    /// Whether a text may be that of either of two symbols.
+    /// Whether two symbols have a common text.
     fn have_common_text(&mut self, first: Symbol, second: Symbol) -> Result<bool, GrammarError> {
         match (first.min(second), first.max(second)) {
             _ if first == second => Ok(true),
@@ -584,7 +596,7 @@ impl Resolver<'_> {
         Ok(race)
     }
 
-    /// These parts of a race of `terminal`, as a terminal.
+    /// A terminal of these parts of a race of `terminal`.
     fn cut(&mut self, race: &Race, parts: &[usize], terminal: TerminalId) -> Result<Terminal, Stop> {
         let cut = race.cut(parts, &self.limits.regex).map_err(|source| {
             let name = self.grammar.terminal_name(terminal).to_owned();
@@ -602,7 +614,7 @@ impl Resolver<'_> {
 }
 
 impl Module {
-    /// Drops the edges to states from which no end is reached.
+    /// Drops the edges to states that cannot reach an end.
     fn trim(&mut self) {
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); self.states.len()];
         for (from, state) in self.states.iter().enumerate() {
@@ -623,7 +635,7 @@ impl Module {
     }
 }
 
-/// The grammar of the modules, and of the rules that they call.
+/// The grammar of the modules and of the rules that they call.
 fn emit(
     grammar: &Grammar,
     modules: &BTreeMap<RuleId, Module>,
@@ -686,7 +698,7 @@ fn emit(
             }
             continue;
         }
-        // Parts before the whole; nothing recurses.
+        // Parts precede their whole, and nothing recurses.
         let mut open = vec![grammar.body(rule)];
         while let Some(&expr) = open.last() {
             let parts: &[ExprId] = match grammar.expr(expr) {
@@ -725,7 +737,8 @@ fn emit(
 }
 
 impl Module {
-    /// The states that the first leads to, itself among them; not those where nothing is left to read, but for the first.
+    /// The states that are reachable from the first, including it. States without edges are left out, except
+    /// the first.
     fn reached(&self) -> BTreeSet<usize> {
         let mut reached: BTreeSet<usize> = [0].into();
         let mut open = vec![0];

@@ -1,7 +1,8 @@
-//! Rules written out into one nondeterministic automaton over terminals, and what is known about those that are not.
+//! Writes rules out into one nondeterministic automaton over terminals, and has facts about the rules that
+//! are not written out.
 //!
-//! A call at the end of its own rule is a way back to where the rule begins, and a call at the beginning is a way on from where it ends:
-//! lists that recurse on either side are loops. A call in the middle cannot be written out.
+//! A right-recursive call becomes an edge to the entry of the rule, and a left-recursive call an edge from
+//! its exit, so recursive lists become loops. A call in the middle cannot be written out.
 
 use std::{
     cell::RefCell,
@@ -17,11 +18,11 @@ use crate::{
     network::terminals::first_bytes,
 };
 
-/// What an edge of a net reads.
+/// The symbol of an edge of a net.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Symbol {
     Terminal(TerminalId),
-    /// A terminal whose first end is the boundary.
+    /// A terminal that ends at its first possible end.
     Lazy(TerminalId),
     /// A rule that is not written out.
     Rule(RuleId),
@@ -41,13 +42,13 @@ impl Symbol {
     }
 }
 
-/// The terminals that may stand somewhere.
+/// The terminals that are possible at a position.
 #[derive(Default, Debug)]
 pub(super) struct Leaves {
     pub(super) leaves: HashSet<Symbol>,
-    /// The bytes that they begin with.
+    /// Their first bytes.
     pub(super) bytes: ByteSet,
-    /// Those that lazy ones among them begin with.
+    /// The first bytes of the lazy terminals among them.
     pub(super) lazy_bytes: ByteSet,
 }
 
@@ -66,7 +67,7 @@ pub(super) struct Facts<'g> {
     /// By expression.
     productive: Vec<bool>,
     nullable: Vec<bool>,
-    /// By rule: a lazy terminal in it, or in one that it calls.
+    /// By rule: a lazy terminal in the rule, or in a rule that it calls.
     some_lazy: Vec<Option<TerminalId>>,
     begins: RefCell<HashMap<RuleId, Rc<Leaves>>>,
 }
@@ -118,7 +119,7 @@ impl<'g> Facts<'g> {
         facts
     }
 
-    /// Whether a lazy terminal is in `rule`, or in one that it calls.
+    /// Whether `rule`, or a rule that it calls, contains a lazy terminal.
     pub(super) fn has_lazy(&self, rule: RuleId) -> bool {
         self.some_lazy[rule.index()].is_some()
     }
@@ -135,7 +136,7 @@ impl<'g> Facts<'g> {
         first_bytes(self.grammar.terminal(terminal))
     }
 
-    /// What a text of `symbol` begins with.
+    /// The FIRST set of `symbol`.
     pub(super) fn leaves(&self, symbol: Symbol) -> Rc<Leaves> {
         let (terminal, is_lazy) = match symbol {
             Symbol::Rule(rule) => return self.begin(rule),
@@ -147,7 +148,7 @@ impl<'g> Facts<'g> {
         Rc::new(Leaves { leaves: [symbol].into(), bytes, lazy_bytes })
     }
 
-    /// The terminals that texts of `rule` begin with.
+    /// The FIRST set of `rule`.
     pub(super) fn begin(&self, rule: RuleId) -> Rc<Leaves> {
         if let Some(known) = self.begins.borrow().get(&rule) {
             return Rc::clone(known);
@@ -159,7 +160,7 @@ impl<'g> Facts<'g> {
         leaves
     }
 
-    /// Adds the terminals that texts of `expr` begin with.
+    /// Adds the FIRST set of `expr`.
     fn add_begin(&self, expr: ExprId, seen: &mut HashSet<ExprId>, leaves: &mut Leaves) {
         let mut open = vec![expr];
         while let Some(expr) = open.pop() {
@@ -206,10 +207,10 @@ pub(super) enum Unbuilt {
 
 /// A nondeterministic automaton.
 pub(super) struct Net {
-    /// By node: where it leads without reading.
+    /// By node: the targets of its silent edges.
     silent: Vec<Vec<u32>>,
     edges: Vec<Vec<(Symbol, u32)>>,
-    /// By node: whether it leads to the end.
+    /// By node: whether it can reach the end.
     ends: Vec<bool>,
 }
 
@@ -218,7 +219,7 @@ struct Frame {
     rule: RuleId,
     entry: u32,
     exit: u32,
-    /// Where it goes on behind the exit.
+    /// The node that follows the exit in the calling rule.
     to: u32,
     parent: usize,
 }
@@ -227,7 +228,8 @@ impl Net {
     pub(super) const START: u32 = 0;
     pub(super) const END: u32 = 1;
 
-    /// `rule`, with what it calls written out but for what `is_symbol`; of at most `limit` nodes and edges.
+    /// Writes out `rule` and the rules that it calls, except those for which `is_symbol` holds. `limit`
+    /// bounds the number of nodes and edges.
     pub(super) fn new(
         facts: &Facts<'_>,
         rule: RuleId,
@@ -308,7 +310,7 @@ impl Net {
                     if work + copies > limit {
                         return Err(Unbuilt::TooLarge);
                     }
-                    // A node of its own: nothing else may come back to where it begins.
+                    // A fresh node, so that no other edge leads back to the beginning of the repetition.
                     let mut before = net.node();
                     net.silent(from, before);
                     for at in 0..copies {
@@ -348,7 +350,7 @@ impl Net {
         self.edges.len()
     }
 
-    /// By node: whether it leads to the end.
+    /// By node: whether it can reach the end.
     fn ending(&self) -> Vec<bool> {
         let mut before: Vec<Vec<u32>> = vec![Vec::new(); self.len()];
         for (from, (silent, edges)) in (0u32..).zip(self.silent.iter().zip(&self.edges)) {
@@ -368,12 +370,12 @@ impl Net {
         ends
     }
 
-    /// What is read at `node`, and leads to the end.
+    /// The edges of `node` that can reach the end.
     pub(super) fn edges(&self, node: u32) -> impl Iterator<Item = &(Symbol, u32)> {
         self.edges[node as usize].iter().filter(|(_, to)| self.ends[*to as usize])
     }
 
-    /// The nodes that `nodes` lead to without reading and where something is read, or the end is.
+    /// The nodes reachable from `nodes` over silent edges that have edges of their own, and the end.
     pub(super) fn closure(&self, nodes: impl IntoIterator<Item = u32>) -> Vec<u32> {
         let mut open: Vec<u32> = nodes.into_iter().collect();
         let mut seen: BTreeSet<u32> = open.iter().copied().collect();
@@ -389,7 +391,7 @@ impl Net {
     }
 }
 
-/// Where `callee` begins, if it is being written out and nothing is left to do in it behind `to`.
+/// The entry of `callee`, if it is being written out and the call is its last part: nothing follows `to` in it.
 fn begins_again(frames: &[Frame], callee: RuleId, mut to: u32, mut frame: usize) -> Option<u32> {
     loop {
         let own = &frames[frame];

@@ -1,4 +1,7 @@
-//! A terminal, read beside the lazy ones that are open: on which texts none of them ends first.
+//! Reads a terminal in parallel with the open lazy terminals, and finds the texts on which none of them ends first.
+//!
+//! It is a product automaton, built edge by edge: difference and intersection of the whole automata would
+//! lose track of the lazy terminals that remain open after each text.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,33 +10,34 @@ use unskew_trie::ByteSet;
 
 use crate::grammar::data::{Grammar, Terminal, TerminalId};
 
-/// Lazy terminals that are open, each with how far it is read; in ascending order.
+/// Open lazy terminals, each with its state, in ascending order.
 pub(super) type Open = Vec<(TerminalId, u32)>;
 
-/// How far the terminal is read; what was open before it began; and what began with it.
+/// A configuration: the state of the terminal, the lazy terminals that were open before it began, and those
+/// that began with it.
 type Place = (u32, Open, Open);
 
-/// Not yet begun: texts that are read here have at least one byte.
+/// The state before the first byte. A text of a race has at least one byte.
 const START: u32 = u32::MAX;
 
-/// A terminal beside what is open.
+/// A terminal in parallel with open lazy terminals.
 #[derive(Clone)]
 pub(super) struct Race {
-    /// By place: stretches of bytes, and the place behind them.
+    /// By configuration: byte ranges with the next configuration.
     edges: Vec<Vec<(u8, u8, u32)>>,
-    /// By place where a text ends: its part.
+    /// By configuration in which a text ends: its part.
     ends: BTreeMap<u32, usize>,
-    /// By part: what is open behind its texts.
+    /// By part: the lazy terminals that are open after its texts.
     pub(super) parts: Vec<Open>,
-    /// Whether a text of the terminal is none of any part, as something ended first.
+    /// Whether some text of the terminal is in no part, because another lazy terminal ended first.
     pub(super) lost: bool,
-    /// Whether the parts together are the terminal.
+    /// Whether the parts together have all texts of the terminal.
     pub(super) whole: bool,
 }
 
 impl Race {
-    /// `terminal`, itself lazy or not, beside what was `open` before and the lazy ones that begin with it. `None` if it has
-    /// more than `limit` places.
+    /// Reads `terminal`, which may be lazy itself, in parallel with the lazy terminals in `open` and with the
+    /// `rivals`, which begin together with it. `None` if there are more than `limit` configurations.
     pub(super) fn new(
         grammar: &Grammar,
         terminal: TerminalId,
@@ -44,7 +48,7 @@ impl Race {
     ) -> Option<Self> {
         let own = grammar.terminal(terminal);
         if let Terminal::Token(_) = own {
-            // A token has no bytes: nothing goes on with it.
+            // A control token has no bytes, so no lazy terminal advances over it.
             let ends = BTreeMap::new();
             return Some(Self {
                 edges: Vec::new(),
@@ -64,7 +68,7 @@ impl Race {
             Self { edges: Vec::new(), ends: BTreeMap::new(), parts: Vec::new(), lost: false, whole: false };
         let mut ids: HashMap<Place, u32> = HashMap::new();
         let mut part_of: HashMap<Open, usize> = HashMap::new();
-        // What began with a terminal that is not lazy is held against it like all else.
+        // For a terminal that is not lazy, the rivals that begin with it count like those that were open before.
         let first = match is_lazy {
             true => (START, open.clone(), fresh),
             false => (START, sorted(open.iter().chain(&fresh).copied().collect()), Open::new()),
@@ -84,7 +88,7 @@ impl Race {
                 race.ends.insert(at, part);
             }
             let mut edges: Vec<(u8, u8, u32)> = Vec::new();
-            // Behind its first end a lazy terminal is over.
+            // A lazy terminal stops at its first end.
             let state = if state == START { start(own) } else { state };
             for (begin, end) in stretches.iter().filter(|_| !(ends && is_lazy)) {
                 let Some(next) = step(own, state, *begin) else { continue };
@@ -106,18 +110,18 @@ impl Race {
                 return None;
             }
         }
-        // Parts have no empty text.
+        // The empty text is in no part.
         let may_be_empty = accepts(own, start(own));
         race.whole = !race.lost && !may_be_empty;
         Some(race)
     }
 
-    /// The number of places.
+    /// The number of configurations.
     pub(super) fn len(&self) -> usize {
         self.edges.len()
     }
 
-    /// The texts of these parts.
+    /// The language of these parts.
     pub(super) fn cut(&self, parts: &[usize], limits: &Limits) -> Result<Terminal, RegexError> {
         let mut dfa = DfaEdges::new(limits);
         for at in 0..self.edges.len() {
@@ -131,8 +135,8 @@ impl Race {
     }
 }
 
-/// Whether two terminals, none of them a control token or both, have a text in common that is not empty, and the work to find out.
-/// `None` if that takes more than `limit` pairs of states.
+/// Whether two terminals have a common text that is not empty, and the work spent. A control token has a
+/// common text with itself alone. `None` if the work exceeds `limit` pairs of states.
 pub(super) fn share_a_text(
     grammar: &Grammar,
     left: TerminalId,
@@ -165,8 +169,9 @@ pub(super) fn share_a_text(
     Some((false, seen.len() + 1))
 }
 
-/// Whether `lazy`, open since a text of `own` began, is open behind each that it does not end in, and ends no later there than if it
-/// were begun anew; and the work to find out. `None` if that takes more than `limit` pairs of states.
+/// Whether `lazy`, begun with a text of `own`, is still open after every such text that it does not end in,
+/// and from there ends no later than a `lazy` begun there. Also returns the work spent. `None` if the work
+/// exceeds `limit` pairs of states.
 pub(super) fn stays_open(own: &Terminal, lazy: &Terminal, limit: usize) -> Option<(bool, usize)> {
     if let Terminal::Token(_) = own {
         return Some((false, 1));
@@ -175,7 +180,7 @@ pub(super) fn stays_open(own: &Terminal, lazy: &Terminal, limit: usize) -> Optio
     let first = (start(own), start(lazy));
     let mut seen: HashSet<(u32, u32)> = [first].into();
     let mut open = vec![first];
-    // The beginning, and what is open at an end.
+    // Pairs of states of `lazy`: begun at an end of `own`, and begun with `own`.
     let mut pairs: HashSet<(u32, u32)> = HashSet::new();
     while let Some((state, of_lazy)) = open.pop() {
         for (byte, _) in &both {
@@ -190,7 +195,7 @@ pub(super) fn stays_open(own: &Terminal, lazy: &Terminal, limit: usize) -> Optio
                         open.push((state, of_lazy));
                     }
                 }
-                // Every state of a terminal leads to an end.
+                // Every state of `own` can reach an end, at which `lazy` would be closed.
                 None => return Some((false, seen.len())),
             }
         }
@@ -220,7 +225,7 @@ pub(super) fn stays_open(own: &Terminal, lazy: &Terminal, limit: usize) -> Optio
     Some((true, seen.len() + pairs.len()))
 }
 
-/// The bytes with which a lazy terminal goes on.
+/// The bytes that may follow in `state` of a lazy terminal.
 pub(super) fn next_bytes(terminal: &Terminal, state: u32) -> ByteSet {
     let mut bytes = ByteSet::default();
     (0..=255u8).filter(|byte| step(terminal, state, *byte).is_some()).for_each(|byte| bytes.insert(byte));
@@ -233,7 +238,7 @@ fn sorted(mut open: Open) -> Open {
     open
 }
 
-/// What is still open behind `byte`, and whether any of it ends there.
+/// The lazy terminals that are still open after `byte`, and whether any of them ends there.
 fn step_all(grammar: &Grammar, open: &Open, byte: u8) -> (Open, bool) {
     let mut ends = false;
     let behind = open.iter().filter_map(|(rival, state)| {
@@ -246,7 +251,7 @@ fn step_all(grammar: &Grammar, open: &Open, byte: u8) -> (Open, bool) {
     (behind, ends)
 }
 
-/// Stretches of bytes that none of `terminals` tells apart.
+/// Ranges of bytes that none of `terminals` distinguishes.
 fn stretches(terminals: &[&Terminal]) -> Vec<(u8, u8)> {
     let mut begins = [false; 256];
     begins[0] = true;

@@ -1,22 +1,23 @@
-//! What may be read beside what: the terminals that a parser allows in the place where another one is begun.
+//! Computes which terminals may be read beside which: the terminals that the parser allows where another one begins.
 //!
-//! A **thread** is one reading of a text: a position, and the calls around it. Maximal munch cuts a text in one way only, so all
-//! threads of a text have ended their last terminal together. Here those that may be open after the same text are found, pair
-//! by pair, as a least fixpoint over pairs of positions. Pairs say too much of larger sets, and positions forget the calls
-//! around them: a rule that ends may return to whoever calls it. What is found is so at least what there is.
+//! A **thread** is one reading of a text: a position, and the calls around it. Maximal munch cuts a text in one way
+//! only, so all threads of a text have ended their last terminal together. This module finds threads that may be open
+//! after the same text, as a least fixpoint over pairs of positions. The result is a superset: pairs overestimate
+//! larger sets, and a position does not record the calls around it, so a rule that ends may return to any caller.
 //!
-//! Two things are remembered, for without them all rules that call `expr` would follow it side by side:
+//! Two facts are recorded with each pair. Without them, all rules that call `expr` would follow it in parallel:
 //!
-//! - Whether two threads are **in one call**: then they return to one set of callers, and these were called from places that
-//!   were open together.
-//! - The steps between two terminals are taken in order, first returns and then calls. A thread that stays in its rule while
-//!   the other one returns is *held*, until both have read a terminal: else it would return by itself to any caller.
+//! - Whether two threads are **in one call**. Then they return to one set of callers, and these were called
+//!   from positions that were open together.
+//! - The order of the steps between two terminals: first returns, then calls. If one thread returns and the
+//!   other stays in its rule, the other is *held* until both have read a terminal. Otherwise it could return
+//!   separately to any caller.
 //!
-//! Tried too: with each pair, the lowest call known to enclose both, so that two readings of a statement stay in it. It took
-//! twenty times as long, and no grammar passed that had not: expressions call themselves, and below any of them is every
-//! other.
+//! Tried instead: with each pair, the lowest call known to enclose both, so that two readings of a statement
+//! stay in it. It took twenty times as long and accepted no further grammar: expressions call themselves, and
+//! each contains every other.
 //!
-//! A rule that may be empty is stepped over, so that no call is left by a return before a terminal was read.
+//! A nullable rule is also skipped, so that no call is left by a return before a terminal was read.
 
 use hashbrown::{HashMap, HashSet};
 
@@ -27,12 +28,12 @@ use crate::{
     network::rules::{END, Position, Rules},
 };
 
-/// How the two of a pair stand to each other: a bit, so that all there are of a pair are one number.
+/// The relation between the two threads of a pair, as one bit, so that all relations of a pair are one number.
 type Mode = u16;
 
 /// Both may return; they are in one call.
 const SAME: Mode = 1;
-/// Both may return, each by itself.
+/// Both may return, each separately.
 const APART: Mode = 2;
 /// The first may return, the second is held.
 const SECOND_HELD: Mode = 4;
@@ -40,18 +41,18 @@ const SECOND_HELD: Mode = 4;
 const FIRST_HELD: Mode = 8;
 /// Neither returns any more; they are in one call.
 const SAME_HELD: Mode = 16;
-/// The same, and that call was made since a terminal was read.
+/// As [`SAME_HELD`], and the call was made after the last terminal.
 const SAME_CALLED: Mode = 32;
-/// Neither returns any more. There are four of them, for whether the first (the next one) and the second (the one after that)
-/// is in a call that was made since a terminal was read.
+/// Neither returns any more, and they are not in one call. There are four such modes, `APART_HELD << n`: bit 0
+/// of `n` is set if the first thread is in a call made after the last terminal, and bit 1 if the second one is.
 const APART_HELD: Mode = 64;
 
-/// The mode of two that do not return, and are not in one call.
+/// The mode of two threads that do not return and are not in one call.
 fn apart_held(called: (bool, bool)) -> Mode {
     APART_HELD << (u16::from(called.0) + 2 * u16::from(called.1))
 }
 
-/// Whether each of the two is in a call that was made since a terminal was read.
+/// For each of the two threads: whether it is in a call made after the last terminal.
 fn called(mode: Mode) -> (bool, bool) {
     match mode {
         SAME_CALLED => (true, true),
@@ -63,19 +64,19 @@ fn called(mode: Mode) -> (bool, bool) {
     }
 }
 
-/// Where the positions of a grammar belong, and who calls.
+/// The rules of positions, and the callers of rules.
 #[derive(Debug)]
 pub(super) struct Layout {
     /// By position: its rule.
     pub(super) rule_of: Vec<u32>,
-    /// By rule: the calls of it, and the positions behind them.
+    /// By rule: its calls, each with the position after it.
     pub(super) callers: Vec<Vec<(Position, Position)>>,
-    /// By rule: whether it may be empty.
+    /// By rule: whether it is nullable.
     pub(super) nullable: Vec<bool>,
 }
 
 impl Layout {
-    /// `nullable`: by rule, whether it may be empty.
+    /// `nullable`: by rule, whether it is nullable.
     pub(super) fn new(rules: &Rules, nullable: Vec<bool>) -> Self {
         let count = nullable.len();
         let mut starts: Vec<(Position, u32)> = (0u32..)
@@ -99,14 +100,14 @@ impl Layout {
     }
 }
 
-/// By position: the terminals that may be begun where its own are, as a set of bits.
+/// By position: the terminals that may begin together with those of the position, as a bit set.
 pub(super) struct Beside {
     words: usize,
     sets: Vec<u64>,
 }
 
 impl Beside {
-    /// What may be begun beside what, of a grammar that begins with the rule `start`.
+    /// Computes the sets for a grammar with the start rule `start`.
     pub(super) fn new(
         rules: &Rules,
         layout: &Layout,
@@ -146,7 +147,7 @@ impl Beside {
         Ok(beside)
     }
 
-    /// The terminals that may be begun where those of `position` are, in ascending order.
+    /// The terminals that may begin together with those of `position`, in ascending order.
     pub(super) fn of(&self, position: Position) -> impl Iterator<Item = u32> {
         let set = &self.sets[position as usize * self.words..][..self.words];
         set.iter().zip(0u32..).flat_map(|(word, at)| {
@@ -163,12 +164,12 @@ impl Beside {
 struct Pairs<'a> {
     rules: &'a Rules,
     layout: &'a Layout,
-    /// By pair, the lower position first: how the two stand to each other.
+    /// By pair, the lower position first: the set of its modes.
     modes: HashMap<(Position, Position), Mode>,
     open: Vec<(Position, Position, Mode)>,
-    /// Rules that were called from two places at once, these, and how they stand to each other.
+    /// Rules that two threads called together, with the positions of the calls and the mode.
     calls: HashSet<(u32, Position, Position, Mode)>,
-    /// By rule: where two threads in one call of it go when both return.
+    /// By rule: the pairs that two threads in one call of it reach if both return.
     returns: Vec<Vec<(Position, Position, Mode)>>,
     /// By rule: whether two threads in one call of it may end together.
     ended: Vec<bool>,
@@ -210,7 +211,7 @@ impl Pairs<'_> {
     ) -> Result<(), GrammarError> {
         let (rules, layout) = (self.rules, self.layout);
         budget.spend(1 + (rules.calls(first).len() + rules.calls(second).len()) as u64)?;
-        // Rules that may be empty are stepped over.
+        // Nullable rules are skipped.
         for (_, to) in rules.calls(first).iter().filter(|(callee, _)| layout.nullable[*callee as usize]) {
             self.add(*to, second, mode, budget)?;
         }
@@ -252,8 +253,8 @@ impl Pairs<'_> {
         }
     }
 
-    /// One of the two returns to any caller, the first into a pair of the first mode, the second of the second; with 0 it
-    /// does not.
+    /// One thread returns to any caller: the first one into a pair of the mode `as_first`, the second one
+    /// into a pair of the mode `as_second`. A thread with mode 0 does not return.
     fn leave(
         &mut self,
         first: Position,
@@ -279,7 +280,7 @@ impl Pairs<'_> {
         Ok(())
     }
 
-    /// One of the two calls, or both call the same rule. Two calls of a rule in one place are one.
+    /// One thread calls a rule, or both call the same rule. Two calls of a rule from one position are one call.
     fn call(
         &mut self,
         first: Position,
@@ -290,7 +291,7 @@ impl Pairs<'_> {
         let rules = self.rules;
         let called = called(mode);
         for (callee, _) in rules.calls(first) {
-            // Where the other one is there already, it has called the rule in the same place.
+            // If the other thread is already at the start of the rule, it called the rule from the same position.
             if rules.start(*callee) != second || !called.1 {
                 self.add(rules.start(*callee), second, apart_held((true, called.1)), budget)?;
             }
@@ -317,7 +318,7 @@ impl Pairs<'_> {
         Ok(())
     }
 
-    /// Both read a terminal each that may have the same text.
+    /// Both threads read a terminal, if the two terminals have a common text.
     fn read(
         &mut self,
         first: Position,
@@ -333,7 +334,7 @@ impl Pairs<'_> {
         budget.spend(
             (left.len().min(right.len()) + others.0.len() * right.len() + others.1.len() * left.len()) as u64,
         )?;
-        // Literals have the same text only if they are the same.
+        // Two literals have a common text only if they are equal.
         let (few, many, is_first) = match literals.0.len() <= literals.1.len() {
             true => (literals.0, literals.1, true),
             false => (literals.1, literals.0, false),
@@ -362,7 +363,7 @@ impl Pairs<'_> {
     }
 }
 
-/// The mode of a pair the other way round.
+/// The mode of the pair with its threads exchanged.
 fn turned(mode: Mode) -> Mode {
     match mode {
         FIRST_HELD => SECOND_HELD,

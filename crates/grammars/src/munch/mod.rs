@@ -1,57 +1,65 @@
-//! Maximal munch: one way only to cut a text into terminals, and which grammars come to no dead end by it.
+//! Maximal munch: a text is cut into terminals in one way only. This module decides for which grammars that
+//! causes no dead end.
 //!
 //! # Meaning
 //!
-//! A text is cut from left to right. All terminals that the parser allows where one is begun are read side by side from
-//! there. In front of a byte with which any of them goes on, none of them ends; in front of any other byte, all of them end
-//! whose text is complete, and those that may follow one of them are begun. So of several that end together, a keyword and a
-//! name, all are kept: there are no priorities. The end of the output ends a terminal wherever its text may end. Nothing is taken
-//! back: where `"list" | "listen"` and then `"ed"` may follow, `listed` is no word, for behind `list` the `e` goes on with
-//! `listen`. That is a contextual scanner (Van Wyk and Schwerdfeger, "Context-aware scanning for parsing extensible languages",
-//! 2007) without backtracking.
+//! A text is cut from left to right. All terminals that the parser allows at a boundary are read in parallel from
+//! there. Before a byte with which any of them continues, none of them ends. Before any other byte, every
+//! terminal with a complete text ends, and the terminals that may follow one of these begin. Terminals that end
+//! together, such as a keyword and a name, are all kept: there are no priorities. At the end of the output, every
+//! terminal with a complete text ends. Nothing is undone: where `"list" | "listen"` and then `"ed"` may follow,
+//! `listed` is not a word, because after `list` the `e` continues `listen`. This is a contextual scanner (Van Wyk
+//! and Schwerdfeger, "Context-aware scanning for parsing extensible languages", 2007) without backtracking.
 //!
-//! Terminals are begun together and end together, so the places of a walk (`places.rs`) need no more than this rule: if any
-//! reading goes on with a byte, the boundary is left out.
+//! Terminals begin together and end together, so the configurations of a walk (`parser/places.rs`) need only
+//! this rule: if any hypothesis continues with a byte, the boundary is left out.
 //!
 //! # Dead ends
 //!
-//! Under this rule a text may be cut so that it can never be completed: where only `"b"` may follow a name, `b` goes on with the
-//! name. Bytes count, and not characters: letters of three bytes share the first with punctuation, so `/\p{L}+/` never ends
-//! in front of `。`. Whether a grammar has such texts is a question about many stacks side by side, and about *none* of their
-//! readings going on with a byte. So [`check`] proves what is enough, and refuses what it cannot prove:
+//! Under this rule, a text may be cut so that it cannot be completed: where only `"b"` may follow a name, `b`
+//! continues the name. The rule is about bytes and not characters: letters of three bytes share their first
+//! byte with punctuation, so `/\p{L}+/` never ends before `。`. Whether a grammar has such a text is a
+//! question about many stacks in parallel, and about *none* of their hypotheses continuing with a byte. So
+//! [`check`] proves a sufficient condition, and rejects every grammar for which it cannot prove it:
 //!
-//! 1. **Beside** (`beside.rs`). For every position, at least the terminals that may be begun where its own are.
-//! 2. **Exits** (`scanned.rs`). Let a terminal *T* be read at a position, and let *q* be a state in which its text is complete.
-//!    *Taken* in *q* are the bytes with which *T* goes on, and those with which any terminal beside it goes on behind a text that
-//!    leads *T* to *q*. *T* **exits** in front of a terminal *U* if from every state of *T* some *q* is reached in which a
-//!    byte with which *U* begins is not taken.
-//! 3. **Completions.** For a position and what *T* was read before it: the terminals that may be read last before its rule ends,
-//!    where each exits in front of the next. A least fixpoint: such a way has an end.
-//! 4. **Returns.** For a rule: the terminals behind which all of its callers can be completed, and theirs. A greatest
-//!    fixpoint, over calls, which are finitely many in every text.
+//! 1. **Beside** (`beside.rs`). For every position, a superset of the terminals that may begin together with
+//!    those of the position.
+//! 2. **Exits** (`scanned.rs`). Let a terminal *T* be read at a position, and let *q* be a state in which its
+//!    text is complete. A byte is *taken* in *q* if *T* continues with it, or if a terminal beside *T*
+//!    continues with it after a text that leads *T* to *q*. *T* **exits** before a terminal *U* if every
+//!    state of *T* can reach some *q* in which some first byte of *U* is not taken.
+//! 3. **Completions.** For a position and the terminal *T* read before it: the terminals that may be the last ones of
+//!    the rule, over all ways on which each terminal exits before the next. A least fixpoint: such a way is finite.
+//! 4. **Returns.** For a rule: the last terminals after which all of its callers, and their callers, can be
+//!    completed. A greatest fixpoint, over the calls around a position, of which there are finitely many in
+//!    every text.
 //!
-//! A grammar passes if behind every terminal of every position 3 and 4 have something in common; or if another terminal of the
-//! position, or of rules that are called there, for which it is so **covers** it: goes on with every byte with which it does, as
-//! `"listen"` with `list`.
+//! A grammar passes if, after every terminal of every position, the sets of 3 and 4 have a common member. It
+//! also passes if another terminal with that property **covers** the terminal: it continues with every byte
+//! with which the terminal continues, as `"listen"` covers `list`. The other terminal belongs to the same
+//! position, or to a rule called there.
 //!
-//! *Proof that then there is no dead end.* Take any reading of a text that is not cut off: *T*, in a state, with its position
-//! and the calls around it. If *T* is covered, take what covers it: it was begun with *T* and is still read. By 4, and 3 for
-//! each of these calls, there are terminals *U1*, ..., *Un* that complete it, each of which the one before exits in front of.
-//! Read *T* on to the *q* of 2; it goes on with each of these bytes itself, so it is not cut off, whatever goes on beside it. In
-//! front of the byte that *U1* begins with nothing goes on, for by 1 all that is read beside *T* was counted; so all that may
-//! end ends, *T* among them, and *U1* is begun. It is a reading of a text in its turn, and so on to *Un*; there the output
-//! ends. The first terminals are begun where nothing was read, so nothing is taken there.
+//! *Proof that there is no dead end.* Take any reading of a text that is not cut off: *T*, in a state, with its
+//! position and the calls around it. If *T* is covered, take the covering terminal instead: it began with *T* and
+//! is still read. By 4, and by 3 for each of these calls, there are terminals *U1*, ..., *Un* that complete the
+//! reading, and each one before the next exits before it. Continue *T* to the *q* of step 2. *T* itself continues
+//! with each of these bytes, so it is not cut off by any terminal read beside it. Before the first byte of
+//! *U1* no terminal continues, because step 1 counted all terminals that are read beside *T*. So all terminals with
+//! a complete text end, *T* among them, and *U1* begins. The same argument applies to *U1*, and so on up to *Un*,
+//! where the output ends. The first terminals of a text begin where nothing was read, so no byte is taken there.
 //!
-//! It is enough and not needed: step 1 takes more for possible than is, 2 asks for a way out of every state and 4 for one
-//! behind all callers. A grammar that is refused may be without dead ends: where `":"` is followed by `" "` in one place and `": "`
-//! stands in another, and expressions in between can be read in two ways, as those of Python can.
+//! The condition is not necessary: step 1 assumes more than is possible, step 2 requires an exit from every
+//! state, and step 4 requires completion for all callers. A rejected grammar may be free of dead ends. An
+//! example is a grammar in which `" "` follows `":"` in one place, `": "` occurs in another, and expressions
+//! between them can be read in two ways, as in Python's.
 //!
-//! Kinds of terminals that an exit depends on earlier texts for (distinct texts, bounded units), differences and members in
-//! any order come from JSON Schema and from programs alone, not from the text of a grammar; they are refused by name.
+//! Distinct terminals and bounded repetitions make an exit depend on earlier texts. They, differences, and
+//! members in any order come from JSON Schema and from programs alone, and never from the text of a grammar.
+//! They are rejected by name.
 //!
-//! Tried instead: reachable sets of readings, as a lexer generator makes them, with stacks cut off at some depth. Two
-//! expressions in brackets and it has thousands of sets; and a reading too many makes such a set *smaller*, so it proves
-//! nothing.
+//! Tried instead: reachable sets of readings, as a lexer generator builds them, with stacks cut off at some
+//! depth. Two bracketed expressions have thousands of sets. A superfluous reading also makes the set of
+//! possible exits *smaller*, so approximate sets prove nothing.
 
 mod beside;
 mod scanned;
@@ -78,13 +86,13 @@ use crate::{
     },
 };
 
-/// What is left of the work that a check may take.
+/// The remaining work of a check.
 struct Budget {
     left: u64,
     limit: u64,
 }
 
-/// What something that is kept costs of it, so that it bounds memory too.
+/// The cost of a stored entry, in steps. Counting entries bounds the memory of a check too.
 const ENTRY: u64 = 64;
 
 impl Budget {
@@ -97,13 +105,13 @@ impl Budget {
 /// A set of [classes](Classes).
 type ClassSet = u128;
 
-/// So many classes there may be at most.
+/// The greatest number of classes.
 const CLASSES: usize = ClassSet::BITS as usize;
 
-/// Terminals at positions, by what they exit in front of: those that agree are one class.
+/// Terminals at positions, in classes: two are in one class if they exit before the same beginnings.
 struct Classes {
-    /// By class, the [beginnings](Scanned::beginnings) in front of which it exits. Class 0 exits in front of all; it is that
-    /// of the beginning of the output too.
+    /// By class: the [beginnings](Scanned::beginnings) before which its members exit. Class 0 exits before
+    /// all of them. It is also the class of the beginning of the output.
     rows: Vec<Vec<u64>>,
     /// By position: the classes of its terminals, in their order.
     of: Vec<Vec<u8>>,
@@ -142,14 +150,14 @@ impl Classes {
         Ok(classes)
     }
 
-    /// The class of what exits in front of `row`.
+    /// The class of the terminals that exit before `row`.
     fn class(&mut self, row: Vec<u64>) -> u8 {
         let found = self.rows.iter().position(|known| *known == row);
         let class = found.unwrap_or_else(|| {
             if self.rows.len() < CLASSES {
                 self.rows.push(row);
             } else if let Some(last) = self.rows.last_mut() {
-                // All that are left over share one, which exits in front of less than each of them.
+                // The remaining terminals share the last class. It exits before the common beginnings of them all.
                 last.iter_mut().zip(row).for_each(|(last, row)| *last &= row);
             }
             self.rows.len() - 1
@@ -158,21 +166,22 @@ impl Classes {
     }
 }
 
-/// By position and class of what was read before it: the classes of what may be read last before its rule ends.
+/// By position and class of the terminal read before it: the classes of the terminals that may be the last
+/// ones of the rule.
 struct Completions<'a> {
     rules: &'a Rules,
     scanned: &'a Scanned<'a>,
     classes: &'a Classes,
     /// By position and class.
     last: HashMap<(Position, u8), ClassSet>,
-    /// By position and class, those in whose answer its own is used.
+    /// By position and class: the entries that use the result of this one.
     used_by: HashMap<(Position, u8), Vec<(Position, u8)>>,
     uses: HashSet<((Position, u8), (Position, u8))>,
     open: Vec<(Position, u8)>,
 }
 
 impl Completions<'_> {
-    /// What is found for this so far. It grows until [`settle`](Self::settle) has been called.
+    /// The result for `of` so far. It grows until [`settle`](Self::settle) has been called.
     fn ask(&mut self, of: (Position, u8), by: Option<(Position, u8)>) -> ClassSet {
         if let Some(by) = by
             && self.uses.insert((of, by))
@@ -207,7 +216,7 @@ impl Completions<'_> {
         let terminals = rules.terminals(position);
         budget.spend(1 + (terminals.len() + rules.calls(position).len()) as u64)?;
         let asked = self.uses.len();
-        // Of a thousand literals that lead to one place most are of one class.
+        // Of a thousand literals that lead to one position, most are of one class.
         let mut seen = None;
         for ((terminal, to), class) in terminals.iter().zip(&classes.of[position as usize]) {
             if scanned.allows(row, *terminal) && seen != Some((*to, *class)) {
@@ -227,7 +236,7 @@ impl Completions<'_> {
     }
 }
 
-/// By rule, the classes of what may be read last in it so that all of its callers can be completed.
+/// By rule: the classes of the last terminals after which all of its callers can be completed.
 fn returns(
     layout: &Layout,
     completions: &mut Completions<'_>,
@@ -269,12 +278,13 @@ fn returns(
 }
 
 impl Grammar {
-    /// Whether [`GrammarConstraint::with_maximal_munch`](crate::GrammarConstraint::with_maximal_munch) takes the grammar, over
-    /// a vocabulary that has its bytes and control tokens.
+    /// Whether [`GrammarConstraint::with_maximal_munch`](crate::GrammarConstraint::with_maximal_munch)
+    /// accepts the grammar, over a vocabulary with all bytes and with its control tokens. The cost is bounded
+    /// by [`GrammarLimits::munch_steps`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As for `with_maximal_munch`.
     pub fn check_maximal_munch(&self, limits: &GrammarLimits) -> Result<(), GrammarError> {
         let mut vocabulary = Vocabulary::builder();
         (0..=255u8).for_each(|byte| {
@@ -295,7 +305,7 @@ impl Grammar {
     }
 }
 
-/// Whether no text of the grammar comes to a dead end under maximal munch, as far as that is found by the way above.
+/// Checks that no text of the grammar reaches a dead end under maximal munch, by the sufficient condition above.
 ///
 /// # Errors
 ///
@@ -334,7 +344,7 @@ pub(crate) fn check(
     }
     let returns = returns(&layout, &mut completions, &mut budget)?;
 
-    // Positions, the places of terminals among their edges, and whether a way to the end was found behind each.
+    // Positions with an edge for which no completion was found, each with a flag per terminal: whether one was found.
     let mut lost: Vec<(Position, Vec<bool>)> = Vec::new();
     for position in positions(rules) {
         let back = returns.get(layout.rule_of[position as usize] as usize).copied().unwrap_or(0);
@@ -353,7 +363,7 @@ pub(crate) fn check(
         for (((terminal, to), class), _) in edges.zip(found).filter(|(_, found)| !found) {
             let followers = followers(rules, &layout, *to, &mut budget)?;
             let row = &classes.rows[usize::from(*class)];
-            // Of the places where it fails, one says most in which nothing at all may follow.
+            // The most informative failure is one where no terminal can follow at all.
             let says_most = !followers.is_empty() && followers.iter().all(|next| !scanned.allows(row, *next));
             let this = Failed { rule: layout.rule_of[position as usize], terminal: *terminal, followers };
             if says_most {
@@ -368,8 +378,9 @@ pub(crate) fn check(
     }
 }
 
-/// Marks the edges of `position` as `found` that are covered by another one which is, of the position or of rules that are
-/// called there: what is read by it never ends first. `lost`: by position, what was found for its edges, if not all.
+/// Sets the flag in `found` for every edge of `position` that is covered by an edge with a completion, of the
+/// position or of rules called there: the covering terminal never ends first. `lost` has, by position, the
+/// flags of the edges, unless all are set.
 fn cover(
     rules: &Rules,
     position: Position,
@@ -414,7 +425,7 @@ fn cover(
     Ok(())
 }
 
-/// A terminal of a rule behind which no way to the end was found.
+/// A terminal of a rule after which no completion was found.
 struct Failed {
     rule: u32,
     terminal: u32,
@@ -423,7 +434,7 @@ struct Failed {
 
 impl Failed {
     fn into_error(self, grammar: &Grammar, names: &[u32]) -> GrammarError {
-        /// More of them are not told.
+        /// The number of followers in the message.
         const TOLD: usize = 4;
         let name = |name: u32| {
             let found = grammar.terminals().find(|terminal| names[terminal.index()] == name);
@@ -442,14 +453,14 @@ impl Failed {
     }
 }
 
-/// The terminals that may follow where `position` is, by any caller; in ascending order.
+/// The FOLLOW set of `position`, over all callers, in ascending order.
 fn followers(
     rules: &Rules,
     layout: &Layout,
     position: Position,
     budget: &mut Budget,
 ) -> Result<Vec<u32>, GrammarError> {
-    // Positions, and whether their rule may end there for them: not where it was called on the way.
+    // Positions, each with a flag: whether its rule may return there. A rule that was called on the way may not.
     let mut open = vec![(position, true)];
     let mut seen: HashSet<(Position, bool)> = open.iter().copied().collect();
     let mut found: HashSet<u32> = HashSet::new();
@@ -477,15 +488,15 @@ fn followers(
     Ok(found)
 }
 
-/// Refuses what is not read as an automaton of its own.
+/// Rejects terminals and groups that are not read as an automaton of their own.
 fn refuse_others(grammar: &Grammar, names: &[u32], rules: &Rules, used: &[bool]) -> Result<(), GrammarError> {
     let no = |what: String| Err(GrammarError::NoMunch { what });
     for terminal in grammar.terminals().filter(|terminal| used[names[terminal.index()] as usize]) {
         let kind = match grammar.terminal(terminal) {
             Terminal::Literal(_) | Terminal::Automaton(_) | Terminal::Token(_) => continue,
-            Terminal::Except(_) => "a language but for some texts",
-            Terminal::Counted(_) => "a bounded number of units",
-            Terminal::Distinct(_) => "texts that may not come twice",
+            Terminal::Except(_) => "a difference of texts",
+            Terminal::Counted(_) => "a bounded repetition",
+            Terminal::Distinct(_) => "distinct texts",
         };
         return no(format!("terminal `{}`, {kind}", grammar.terminal_name(terminal)));
     }
@@ -502,7 +513,7 @@ fn positions(rules: &Rules) -> impl Iterator<Item = Position> + use<> {
     0..u32::try_from(rules.len()).expect("limited")
 }
 
-/// The classes of a set.
+/// The classes in a set.
 fn members(mut set: ClassSet) -> impl Iterator<Item = u8> {
     std::iter::from_fn(move || {
         let bit = (set != 0).then(|| set.trailing_zeros())?;

@@ -1,4 +1,7 @@
-//! Terminals side by side, as automata: which may have the same text, and with which bytes one goes on where the other ends.
+//! Products of pairs of terminal automata: whether two terminals have a common text, and the bytes with which
+//! one continues where the other ends.
+//!
+//! Each product is computed once per pair, and only for pairs that share a first byte.
 
 use hashbrown::{HashMap, HashSet};
 use unskew_automata::StateId;
@@ -11,31 +14,31 @@ use crate::{
     network::terminals::{Scanner, Terminals},
 };
 
-/// What two terminals make of the same texts.
+/// The result of reading two terminals in parallel.
 #[derive(Default)]
 struct Product {
-    /// Whether some text is of both.
+    /// Whether they have a common text.
     together: bool,
-    /// Of each: whether the other goes on with it however it goes on.
+    /// By terminal: whether the other one continues with every byte with which it continues.
     covered: [bool; 2],
-    /// Of each: by state in which its text may end, the bytes with which the other may go on there.
+    /// By terminal: for each state in which its text may end, the bytes with which the other one may continue there.
     going_on: [HashMap<u32, ByteSet>; 2],
 }
 
-/// The terminals of a grammar, and what was found out about pairs of them.
+/// The terminals of a grammar, and the products of pairs.
 pub(super) struct Scanned<'a> {
     pub(super) terminals: &'a Terminals,
-    /// By terminal: the bytes that its texts begin with.
+    /// By terminal: its first bytes.
     first: Vec<ByteSet>,
     products: HashMap<(u32, u32), Product>,
-    /// The sets of bytes that terminals begin with, each once.
+    /// The distinct sets of first bytes of terminals.
     pub(super) beginnings: Vec<ByteSet>,
-    /// By terminal: which of them is its own.
+    /// By terminal: the index of its set.
     beginning: Vec<u32>,
 }
 
 impl<'a> Scanned<'a> {
-    /// `used`: by terminal, whether it counts.
+    /// `used`: by terminal, whether a rule uses it.
     pub(super) fn new(terminals: &'a Terminals, used: &[bool]) -> Self {
         let mut known: HashMap<ByteSet, u32> = HashMap::new();
         let (mut beginnings, mut beginning, mut first) = (Vec::new(), Vec::new(), Vec::new());
@@ -62,26 +65,26 @@ impl<'a> Scanned<'a> {
         self.first.len()
     }
 
-    /// Whether `terminal` is no text but a control token, or the end.
+    /// Whether `terminal` is a control token or the end of the output, and no text.
     pub(super) fn is_token(&self, terminal: u32) -> bool {
         let terminals = self.terminals;
         !terminals.is_literal(terminal) && (terminals.token(terminal).is_some() || terminals.is_end(terminal))
     }
 
-    /// Whether `terminal` may follow what ends in front of the [beginnings](Self::beginnings) of `row`.
+    /// Whether `terminal` may follow a terminal that exits before the [beginnings](Self::beginnings) in `row`.
     pub(super) fn allows(&self, row: &[u64], terminal: u32) -> bool {
         let beginning = self.beginning[terminal as usize];
         self.is_token(terminal) || row[beginning as usize / 64] >> (beginning % 64) & 1 == 1
     }
 
-    /// A row of all beginnings.
+    /// A row with all beginnings.
     pub(super) fn all(&self) -> Vec<u64> {
         let mut row = vec![0; self.beginnings.len().div_ceil(64)];
         (0..self.beginnings.len()).for_each(|at| row[at / 64] |= 1 << (at % 64));
         row
     }
 
-    /// Whether a text may be of both.
+    /// Whether the two terminals have a common text.
     pub(super) fn together(
         &mut self,
         left: u32,
@@ -98,7 +101,7 @@ impl<'a> Scanned<'a> {
         Ok(self.products[&pair].together)
     }
 
-    /// Whether `other` is still read wherever `terminal` is, if both are begun together.
+    /// Whether `other`, begun together with `terminal`, is still read at every byte at which `terminal` is.
     pub(super) fn covers(
         &mut self,
         other: u32,
@@ -112,7 +115,7 @@ impl<'a> Scanned<'a> {
         Ok(self.products[&pair].covered[usize::from(pair.0 != terminal)])
     }
 
-    /// Of `beside`, which ascend, those that may go on where `terminal` ends.
+    /// The terminals in `beside` that may continue where `terminal` ends. `beside` is in ascending order.
     pub(super) fn rivals(&self, terminal: u32, beside: &[u32]) -> Vec<u32> {
         let terminals = self.terminals;
         let literals = beside.partition_point(|other| terminals.is_literal(*other));
@@ -121,7 +124,7 @@ impl<'a> Scanned<'a> {
         let meets = |other: &&u32| **other != terminal && first.meets(&self.first[**other as usize]);
         let mut rivals: Vec<u32> = Vec::new();
         if terminals.is_literal(terminal) {
-            // Literals that begin with another one stand behind it.
+            // Literals are sorted, so the literals that begin with this one follow it directly.
             let text = terminals.literal(terminal);
             let behind = literals.partition_point(|other| *other <= terminal);
             let longer = literals[behind..].iter();
@@ -133,8 +136,8 @@ impl<'a> Scanned<'a> {
         rivals
     }
 
-    /// The [beginnings](Self::beginnings) in front of which a text of `terminal` can be brought to an end, however far it is
-    /// read and whatever of `rivals` is read beside it; as a set of bits.
+    /// The [beginnings](Self::beginnings) before which a text of `terminal` can end, from each of its states
+    /// and with any of the `rivals` read beside it; as a bit set.
     pub(super) fn exits(
         &mut self,
         terminal: u32,
@@ -144,7 +147,7 @@ impl<'a> Scanned<'a> {
         if self.is_token(terminal) {
             return Ok(self.all());
         }
-        // By state in which a text may end: the bytes with which something goes on there.
+        // By state in which a text may end: the bytes with which a terminal continues there.
         let mut taken: HashMap<u32, ByteSet> = HashMap::new();
         let states = self.states(terminal);
         budget.spend(states.len() as u64)?;
@@ -170,7 +173,7 @@ impl<'a> Scanned<'a> {
             let is_free = |taken: &ByteSet| beginning.and(taken) != *beginning;
             let mut free: Vec<u32> =
                 taken.iter().filter(|(_, taken)| is_free(taken)).map(|(state, _)| *state).collect();
-            // A text can always be read to one of its ends, so if each of them is free that is enough.
+            // Every state reaches an end, so it suffices if all ends are free.
             let mut is_free = free.len() == taken.len();
             if !is_free && !free.is_empty() && !self.terminals.is_literal(terminal) {
                 let before = before.get_or_insert_with(|| self.before(terminal, &states));
@@ -187,7 +190,7 @@ impl<'a> Scanned<'a> {
         Ok(row)
     }
 
-    /// The states that `terminal` may be in behind at least one byte. Of a literal, the last one.
+    /// The states of `terminal` after at least one byte. For a literal, only the last state.
     fn states(&self, terminal: u32) -> Vec<u32> {
         if self.terminals.is_literal(terminal) {
             return vec![u32::try_from(self.terminals.literal_len(terminal)).expect("limited")];
@@ -210,7 +213,7 @@ impl<'a> Scanned<'a> {
         found.into_iter().map(|state| u32::try_from(state.index()).expect("limited")).collect()
     }
 
-    /// By state of an automaton, the states from which a byte leads to it.
+    /// By state of an automaton: its predecessors.
     fn before(&self, terminal: u32, states: &[u32]) -> HashMap<u32, Vec<u32>> {
         let mut before: HashMap<u32, Vec<u32>> = HashMap::new();
         if let Scanner::Automaton(dfa, _) = self.terminals.scanner(terminal) {
@@ -224,7 +227,7 @@ impl<'a> Scanned<'a> {
         before
     }
 
-    /// Reads both side by side; where the result is kept.
+    /// Computes the product of two terminals, and returns its key.
     fn product(&mut self, left: u32, right: u32, budget: &mut Budget) -> Result<(u32, u32), GrammarError> {
         if self.products.contains_key(&(left, right)) {
             return Ok((left, right));
@@ -233,7 +236,7 @@ impl<'a> Scanned<'a> {
         let mut product = Product { covered: [true; 2], ..Product::default() };
         let mut seen: HashSet<(u32, u32)> = HashSet::new();
         let mut open: Vec<(u32, u32)> = Vec::new();
-        // Behind the first byte, and then behind each further one.
+        // The pair of states: `None` before the first byte.
         let mut at: Option<(u32, u32)> = None;
         loop {
             let (left_on, right_on) = match at {

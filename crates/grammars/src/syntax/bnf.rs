@@ -1,13 +1,16 @@
-//! What GBNF and EBNF share: names, classes of characters, brackets, and definitions by `::=`.
+//! Constructs that GBNF and EBNF share: names, character classes, groups, and definitions by `::=`.
+//!
+//! They are here because both languages write them alike, apart from escapes ([`Characters`]). Lark writes
+//! them differently.
 
 use super::{
     chars::CharSet, cursor::Cursor, error::SyntaxError, escape::escaped, reader::Reader, tree::Group,
 };
 
-/// What may follow a backslash and then stands for itself.
+/// Characters that stand for themselves after a backslash.
 pub(super) const OTHERS: &str = "\"'[]-^";
 
-/// What GBNF and EBNF do not have and other notations do, and what to write in its place.
+/// Constructs of other notations that GBNF and EBNF lack, each with the text to write instead.
 pub(super) const FOREIGN: &[(&str, &str)] = &[
     ("“", QUOTES),
     ("”", QUOTES),
@@ -26,34 +29,35 @@ pub(super) const FOREIGN: &[(&str, &str)] = &[
     ("$", "an output is read as a whole: no mark of its end is needed"),
     (
         ",",
-        "what comes next stands behind a blank, without a comma; a call with arguments is no part of this notation",
+        "the parts of a sequence are separated by blanks and not by commas; this notation has no calls with arguments",
     ),
-    (";", "a rule ends where the next begins, without a semicolon"),
-    ("!", "look-ahead is not supported; list what may stand here"),
-    ("&", "look-ahead is not supported; write what stands here alone"),
-    ("~", "list what may stand here, or, for a single character, write a class such as `[^a-z]`"),
+    (";", "a rule ends before the next one, without a semicolon"),
+    ("!", "look-ahead is not supported; list the allowed texts"),
+    ("&", "look-ahead is not supported; write the text without it"),
+    ("~", "list the allowed texts, or, for a single character, write a class such as `[^a-z]`"),
     ("=", "look-ahead such as `(=…)` is not supported; leave it out"),
     ("%x", "a character by its number is `\"\\x41\"`, or in EBNF `#x41`"),
     ("%", "directives such as `%ignore` are read in a file that ends in `.lark`"),
     ("ε", "the empty text is `\"\"`"),
 ];
 
-/// Of a rule's name in `<…>`.
-pub(super) const ANGLES: &str = "the name of a rule stands without angle brackets";
+/// The way out for the name of a rule in `<…>`.
+pub(super) const ANGLES: &str = "the name of a rule is written without angle brackets";
 
-const QUOTES: &str = "a text stands in double quotes, `\"…\"`";
+const QUOTES: &str = "a text is written in double quotes, `\"…\"`";
 
-/// How characters that have no key are written.
+/// The notation for characters that cannot be typed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Characters {
-    /// Behind a backslash, as in GBNF.
+    /// Escapes after a backslash, as in GBNF.
     Escaped,
-    /// By their number, `#xN`, as the W3C does. A backslash is itself.
+    /// Code points as `#xN`, as in the W3C's notation. A backslash is an ordinary character.
     Numbered,
 }
 
 impl Reader<'_> {
-    /// The class of characters at whose `[` the cursor stands. `backslash` is told of the first place at which the class has one.
+    /// Reads a character class. The cursor is at its `[`. `backslash` receives the offset of the first
+    /// backslash in the class, if it has no value yet.
     pub(super) fn bracketed(
         &mut self,
         characters: Characters,
@@ -61,7 +65,7 @@ impl Reader<'_> {
     ) -> Result<CharSet, SyntaxError> {
         let begin = self.cursor.at();
         let cursor = &mut self.cursor;
-        // As a class of characters it would end before its last bracket.
+        // As a character class it would end before its last bracket.
         let posix = cursor.rest().trim_start_matches(['[', '^']).strip_prefix(':');
         let name = posix.map(|name| name.trim_start_matches(|char: char| char.is_ascii_lowercase()));
         if cursor.rest().starts_with(['[']) && name.is_some_and(|after| after.starts_with(":]]")) {
@@ -87,7 +91,7 @@ impl Reader<'_> {
                 return Err(cursor.invalid(at, format!("the range `{range}` ends before it begins")));
             }
             ranges.push((u32::from(first), u32::from(last)));
-            // A class may name a character a million times.
+            // A class may list a character a million times, so the list is compacted now and then.
             if ranges.len() >= compact_at {
                 ranges = CharSet::new(ranges).into_ranges();
                 compact_at = compact_at.max(2 * ranges.len());
@@ -141,7 +145,8 @@ impl Reader<'_> {
     }
 }
 
-/// The backslash at `at`, where it is itself. One that looks like an escape is refused: somebody may have meant it.
+/// The backslash at `at`, as an ordinary character. A backslash that looks like an escape is an error,
+/// because the author may have meant an escape.
 pub(super) fn itself(cursor: &Cursor<'_>, at: usize) -> Result<char, SyntaxError> {
     match is_escape(cursor.rest()) {
         false => Ok('\\'),
@@ -153,7 +158,8 @@ pub(super) fn itself(cursor: &Cursor<'_>, at: usize) -> Result<char, SyntaxError
     }
 }
 
-/// Whether `after`, behind a backslash, reads like an escape of GBNF that stands for another character, or for a backslash.
+/// Whether `after`, the text after a backslash, looks like an escape of GBNF for a character other than
+/// itself, or for a backslash.
 pub(super) fn is_escape(after: &str) -> bool {
     let digits = |count: usize| {
         let digits = after.chars().skip(1).take(count);
@@ -168,7 +174,7 @@ pub(super) fn is_escape(after: &str) -> bool {
     }
 }
 
-/// `#xN`, a character by its number, if the cursor stands at one.
+/// Reads `#xN`, a character by its code point, if the cursor is at one.
 pub(super) fn hexadecimal(cursor: &mut Cursor<'_>) -> Result<Option<char>, SyntaxError> {
     let begin = cursor.at();
     let mut ahead = *cursor;
@@ -186,7 +192,7 @@ pub(super) fn hexadecimal(cursor: &mut Cursor<'_>) -> Result<Option<char>, Synta
     Ok(Some(char))
 }
 
-/// A name in which dashes may stand.
+/// Reads a name, which may contain dashes.
 pub(super) fn name<'t>(cursor: &mut Cursor<'t>) -> &'t str {
     cursor.take_while(|char| char.is_ascii_alphanumeric() || char == '-' || char == '_')
 }

@@ -1,4 +1,6 @@
-//! Sets of characters, as classes of grammars mean them: code points, and not bytes.
+//! Sets of characters, for character classes. A class in a grammar is a set of code points and not of bytes.
+//!
+//! Surrogates are never members, so every set is the language of some valid UTF-8.
 
 /// The surrogates, which are no characters.
 const SURROGATES: (u32, u32) = (0xd800, 0xdfff);
@@ -32,7 +34,7 @@ impl CharSet {
         self.0
     }
 
-    /// All other characters.
+    /// The complement.
     pub(super) fn negated(&self) -> Self {
         let mut ranges = vec![];
         let mut next = 0;
@@ -52,7 +54,7 @@ impl CharSet {
         self.0.is_empty()
     }
 
-    /// The character, if there is one and no other.
+    /// The character of a set with exactly one.
     pub(super) fn single(&self) -> Option<char> {
         match self.0[..] {
             [(first, last)] if first == last => char::from_u32(first),
@@ -60,7 +62,7 @@ impl CharSet {
         }
     }
 
-    /// As a class of the regex syntax.
+    /// The set as a class in regex syntax.
     pub(super) fn pattern(&self) -> String {
         use std::fmt::Write as _;
 

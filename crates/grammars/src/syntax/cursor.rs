@@ -1,8 +1,10 @@
-//! Reading a text from left to right: what the three languages share before they differ.
+//! A cursor over a text that is read from left to right, with the constructors of errors at a position.
+//!
+//! It is a copyable offset instead of an iterator, so that copying it looks ahead.
 
 use super::error::{SyntaxError, SyntaxErrorKind, location};
 
-/// A place in a text. Copying it looks ahead.
+/// A position in a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'t> {
     text: &'t str,
@@ -14,7 +16,7 @@ impl<'t> Cursor<'t> {
         Self { text, at: 0 }
     }
 
-    /// Bytes read.
+    /// The number of bytes read.
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -23,7 +25,7 @@ impl<'t> Cursor<'t> {
         &self.text[self.at..]
     }
 
-    /// Whether nothing but blanks stands before it on its line.
+    /// Whether only blanks precede the position on its line.
     pub(super) fn is_first_on_line(&self) -> bool {
         let before = self.text[..self.at].trim_end_matches([' ', '\t']);
         before.is_empty() || before.ends_with('\n')
@@ -47,14 +49,14 @@ impl<'t> Cursor<'t> {
         Some(char)
     }
 
-    /// Passes `expected` if it stands here.
+    /// Advances past `expected` if the rest begins with it.
     pub(super) fn eat(&mut self, expected: &str) -> bool {
         let found = self.rest().as_bytes().starts_with(expected.as_bytes());
         self.at += if found { expected.len() } else { 0 };
         found
     }
 
-    /// Passes all characters for which `wanted` holds, and answers them.
+    /// Advances past all characters that satisfy `wanted`, and returns them.
     pub(super) fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'t str {
         let begin = self.at;
         while self.peek().is_some_and(&wanted) {
@@ -63,17 +65,17 @@ impl<'t> Cursor<'t> {
         self.since(begin)
     }
 
-    /// Passes `bytes` bytes, behind which a character begins.
+    /// Advances by `bytes` bytes. The new position must be the beginning of a character.
     pub(super) fn skip(&mut self, bytes: usize) {
         self.at += bytes;
     }
 
-    /// Passes the rest of the line, without its end.
+    /// Advances to the end of the line.
     pub(super) fn skip_line(&mut self) {
         self.at += self.rest().find('\n').unwrap_or(self.rest().len());
     }
 
-    /// Passes everything up to and including `end`; whether there is one.
+    /// Advances past the next occurrence of `end`. Returns whether there is one.
     pub(super) fn skip_past(&mut self, end: &str) -> bool {
         let Some(found) = self.rest().find(end) else { return false };
         self.at += found + end.len();
@@ -84,12 +86,13 @@ impl<'t> Cursor<'t> {
         SyntaxError { kind, location: location(self.text, offset) }
     }
 
-    /// What stands here is not what should.
+    /// An error: the text at the position is not the expected one.
     pub(super) fn unexpected(&self, expected: &'static str) -> SyntaxError {
         self.error(self.at, SyntaxErrorKind::Unexpected { found: self.found(), expected })
     }
 
-    /// As [`unexpected`](Self::unexpected), where `foreign` says of some beginnings what to write in their place.
+    /// As [`unexpected`](Self::unexpected). If the rest begins with a construct in `foreign`, the message
+    /// names the text to write instead.
     pub(super) fn foreign(&self, foreign: &[(&str, &str)], expected: &'static str) -> SyntaxError {
         let known = foreign.iter().find(|(beginning, _)| self.rest().starts_with(beginning));
         match known {
@@ -115,9 +118,9 @@ impl<'t> Cursor<'t> {
         self.error(offset, SyntaxErrorKind::Unsupported { construct: construct.into(), way_out })
     }
 
-    /// What stands here, for people: a word, or a character.
+    /// The word or character at the position, for a message.
     fn found(&self) -> String {
-        /// Longer words are cut.
+        /// The length at which a word is cut, in characters.
         const LONGEST: usize = 32;
         let word = |char: &char| char.is_alphanumeric() || *char == '_';
         match self.peek() {

@@ -1,29 +1,30 @@
-//! EBNF with `::=`: the notation of the W3C (XML 1.0, section 6), and that of transformers-CFG and its kin, which is GBNF
-//! with freer lines. Both have the extension `.ebnf`, and one front end reads what either writes.
+//! EBNF with `::=`: the notation of the W3C (XML 1.0, section 6), and the notation of transformers-CFG and similar
+//! programs, which is GBNF with free line breaks. Both use the extension `.ebnf`, so one front end reads both.
 //!
 //! | | W3C | GBNF-like | here |
 //! |---|---|---|---|
-//! | `#xN` | a character | a comment | a character; an error where something else follows `#x` without a blank |
-//! | `"…"` | no escapes | escapes | escapes; none in a file that has `#xN` |
-//! | `'…'` | no escapes | none | no escapes; a backslash that looks like one is an error |
-//! | `[…]` | `#xN` | escapes | escapes; in a file that has `#xN` these, and a backslash is itself |
-//! | `#` else | none | a comment | a comment |
+//! | `#xN` | a character | a comment | a character; an error if other text follows `#x` without a blank |
+//! | `"…"` | no escapes | escapes | escapes; none in a file with `#xN` |
+//! | `'…'` | no escapes | none | no escapes; a backslash that looks like an escape is an error |
+//! | `[…]` | `#xN` | escapes | escapes; in a file with `#xN`, `#xN` and an ordinary backslash |
+//! | other `#` | none | a comment | a comment |
 //! | `/* … */` | a comment | none | a comment |
-//! | `A - B` | texts of A that are not of B | none | so, if both sides are regular |
+//! | `A - B` | texts of A that are not texts of B | none | as the W3C, if both sides are regular |
 //! | `.` | none | any character | any character |
 //! | `{n,m}` | none | a repetition | a repetition |
-//! | lines | mean nothing | end rules | mean nothing: a rule ends where `name ::=` follows |
-//! | `[12]` before `name ::=` on its line | a number | none | passed over |
-//! | `[ wfc: … ]` | a condition in words | none | an error: nothing enforces it |
-//! | start | the first rule | `root` | `root` if there is one, else the first rule |
+//! | line breaks | no meaning | end rules | no meaning: a rule ends before the next `name ::=` |
+//! | `[12]` before `name ::=` on its line | a number | none | skipped |
+//! | `[ wfc: … ]` | a condition in words | none | an error, since it cannot be enforced |
+//! | start rule | the first rule | `root` | `root` if there is one, else the first rule |
 //!
-//! **A backslash is itself in a file that has a character by its number**, `#xN`, and nowhere else: so the terminals of SPARQL and
-//! Turtle are read as published (`ECHAR ::= '\' [tbnrf\"']`). No file is read in the other family's sense in silence. In a file
-//! with `#xN`, a backslash that looks like an escape (`\n`, `\\`, `\x41`) is an error with the place and the way out, and so is an
-//! escape in a file with numbered productions, which the W3C alone writes. [`explain`](crate::explain()) says of a backslash that it
-//! is itself.
+//! **A backslash is an ordinary character in every file that contains a character as `#xN`**, and only there.
+//! So the terminals of SPARQL and Turtle can be used as published (`ECHAR ::= '\' [tbnrf\"']`). No file is
+//! silently read in the sense of the other family: in a file with `#xN`, a backslash that looks like an escape
+//! (`\n`, `\\`, `\x41`) is an error with a location and a way out. So is an escape in a file with numbered
+//! productions, which only the W3C writes. [`explain`](crate::explain()) reports the reading of a backslash.
 //!
-//! A dash belongs to a name where a letter, digit, dash or underscore follows it at once, and is the difference otherwise.
+//! A dash is part of a name if a letter, digit, dash or underscore follows it immediately. Otherwise it is
+//! the difference operator.
 
 use super::{
     bnf::{ANGLES, Characters, FOREIGN, OTHERS, hexadecimal, is_escape, itself, open},
@@ -36,10 +37,10 @@ use super::{
 };
 use crate::{Fate, GrammarLimits};
 
-/// How a file is written.
+/// The notation of a file.
 struct Notation {
     characters: Characters,
-    /// The first place of a backslash in a class or in double quotes.
+    /// The offset of the first backslash in a class or in double quotes.
     backslash: Option<usize>,
 }
 
@@ -74,7 +75,7 @@ pub(super) fn read<'t>(text: &'t str, limits: &GrammarLimits) -> Result<Tree<'t>
     }
 }
 
-/// How the file is written at whose beginning `cursor` stands.
+/// The notation of characters in the file. `cursor` is at its beginning.
 fn characters(cursor: &Cursor<'_>) -> Result<Characters, SyntaxError> {
     let seen = [Characters::Escaped, Characters::Numbered].map(|read_as| Seen::new(*cursor, read_as));
     let [escaped, numbered] = &seen;
@@ -92,16 +93,16 @@ fn characters(cursor: &Cursor<'_>) -> Result<Characters, SyntaxError> {
     Ok(if number.is_some() { Characters::Numbered } else { Characters::Escaped })
 }
 
-/// A file at a glance.
+/// The result of a quick scan of a file.
 struct Seen {
-    /// The place of the first `#xN` outside of texts and comments.
+    /// The offset of the first `#xN` outside of texts and comments.
     number: Option<usize>,
     /// Whether every text and class is closed on its line.
     is_closed: bool,
 }
 
 impl Seen {
-    /// What is from `cursor` on, a backslash being as in `characters`.
+    /// Scans the text from `cursor` on, with the meaning of backslashes given by `characters`.
     fn new(mut cursor: Cursor<'_>, characters: Characters) -> Self {
         let is_number = |cursor: &Cursor<'_>| {
             let digit = cursor.rest().strip_prefix("#x").and_then(|digits| digits.chars().next());
@@ -159,7 +160,8 @@ fn rule(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
     reader.end(name, at, false)
 }
 
-/// Passes what means nothing, and answers whether the rule ends here: at the end, or before the next.
+/// Skips white space and comments. Returns whether the rule ends here: at the end of the text, or before the
+/// next rule.
 fn ends(reader: &mut Reader<'_>) -> Result<bool, SyntaxError> {
     space(&mut reader.cursor)?;
     let mut ahead = reader.cursor;
@@ -198,7 +200,7 @@ fn item(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
             reader.class(set, at);
         }
         Some('#') => {
-            // `space` has passed the comments.
+            // `space` has skipped the comments.
             let char = hexadecimal(&mut reader.cursor)?;
             let ends = !reader.cursor.peek().is_some_and(char::is_alphanumeric);
             let Some(char) = char.filter(|_| ends) else {
@@ -250,7 +252,7 @@ fn item(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
     Ok(())
 }
 
-/// The text of a literal between two `quote`s, in which a backslash is itself.
+/// Reads a literal between two `quote`s in which a backslash is an ordinary character.
 fn plain<'t>(cursor: &mut Cursor<'t>, quote: char, notation: &mut Notation) -> Result<&'t str, SyntaxError> {
     let begin = cursor.at();
     cursor.next();
@@ -276,7 +278,7 @@ fn plain<'t>(cursor: &mut Cursor<'t>, quote: char, notation: &mut Notation) -> R
         }
         if text.ends_with('\\') && is_followed {
             let message = "a backslash is itself in a file with characters such as `#xA`, and here it looks like an escape of the \
-                           quote behind it: write `#x5C` for a backslash and `#x22` or `#x27` for a quote, each by its number";
+                           quote after it: write `#x5C` for a backslash and `#x22` or `#x27` for a quote, each by its number";
             return Err(cursor.invalid(begin, message));
         }
         return Ok(text);
@@ -291,7 +293,7 @@ fn plain<'t>(cursor: &mut Cursor<'t>, quote: char, notation: &mut Notation) -> R
     Ok(text)
 }
 
-/// A name. A dash at its end is none of it.
+/// Reads a name. A trailing dash is not part of it.
 fn name<'t>(cursor: &mut Cursor<'t>) -> &'t str {
     let begin = cursor.at();
     let letter = |char: char| char.is_ascii_alphanumeric() || char == '_';
@@ -306,7 +308,7 @@ fn name<'t>(cursor: &mut Cursor<'t>) -> &'t str {
     }
 }
 
-/// Passes the number of a production, such as `[12a]`: first on its line, and before a rule.
+/// Skips the number of a production, such as `[12a]`, if it is the first text on its line and precedes a rule.
 fn number_of_production(cursor: &mut Cursor<'_>) -> bool {
     let mut ahead = *cursor;
     if !ahead.eat("[") {
@@ -327,7 +329,7 @@ fn number_of_production(cursor: &mut Cursor<'_>) -> bool {
     numbered
 }
 
-/// `[ wfc: … ]` and its kin, which say in words what no grammar does.
+/// Rejects `[ wfc: … ]` and similar conditions in words.
 fn condition(cursor: &Cursor<'_>) -> Result<(), SyntaxError> {
     let mut ahead = *cursor;
     ahead.next();
@@ -335,19 +337,19 @@ fn condition(cursor: &Cursor<'_>) -> Result<(), SyntaxError> {
     let kind = ahead.take_while(|char| char.is_ascii_alphabetic());
     let known = ["wfc", "vc", "nsc"].iter().any(|known| kind.eq_ignore_ascii_case(known));
     if known && ahead.eat(":") {
-        let way_out = "remove it, or write what it says as rules";
+        let way_out = "remove it, or express it by rules";
         return Err(cursor.unsupported(cursor.at(), "a condition in words", way_out));
     }
     Ok(())
 }
 
-/// Passes white space and comments.
+/// Skips white space and comments.
 fn space(cursor: &mut Cursor<'_>) -> Result<(), SyntaxError> {
     loop {
         cursor.take_while(char::is_whitespace);
         let begin = cursor.at();
         if cursor.rest().starts_with('#') {
-            // `#xN` is a character, and `#xyz` a mistake in one rather than a comment.
+            // `#xN` is a character. `#xyz` is more likely a mistyped character than a comment.
             let mut ahead = *cursor;
             if ahead.eat("#x") && ahead.peek().is_some_and(char::is_alphanumeric) {
                 return Ok(());

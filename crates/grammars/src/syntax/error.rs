@@ -1,14 +1,15 @@
-//! Why a text is not a grammar: one line that names the place, what was found there, and what would do.
+//! Errors in the text of a grammar. Each message is one line with the location, the text found there, and the
+//! expected one.
 //!
-//! The text itself is not kept: it may be megabytes, and whoever prints the error has it.
+//! An error does not hold the text of the grammar. The text may be megabytes long, and the caller has it.
 
 use std::fmt;
 
-/// A place in the text of a grammar.
+/// A location in the text of a grammar.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub struct Location {
-    /// Bytes before it.
+    /// The offset in bytes.
     pub offset: usize,
     /// The line, from 1.
     pub line: usize,
@@ -22,105 +23,105 @@ impl fmt::Display for Location {
     }
 }
 
-/// Why a text is not a grammar.
+/// A syntax error with its location.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{location}: {kind}")]
 #[non_exhaustive]
 pub struct SyntaxError {
-    /// What is wrong.
+    /// The kind of the error.
     pub kind: SyntaxErrorKind,
-    /// Where.
+    /// The location.
     pub location: Location,
 }
 
-/// What is wrong with the text of a grammar.
+/// The kind of a syntax error.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyntaxErrorKind {
-    /// The text is too long; nothing of it was read.
+    /// The text is too long. Nothing of it was read.
     #[error(
         "the grammar is {bytes} bytes long; the limit is {limit} (GrammarLimits::grammar_bytes): shorten it, or raise \
          the limit"
     )]
     #[non_exhaustive]
     TooLong {
-        /// The length of the text.
+        /// The length of the text, in bytes.
         bytes: usize,
-        /// The limit.
+        /// The limit, in bytes.
         limit: usize,
     },
     /// Groups nest too deep.
     #[error("groups nest deeper than {limit} levels (GrammarLimits::nest): flatten them, or raise the limit")]
     #[non_exhaustive]
     NestTooDeep {
-        /// The limit.
+        /// The limit, in levels.
         limit: usize,
     },
-    /// Something else should stand here.
+    /// Another construct was expected here.
     #[error("found {found}, expected {expected}")]
     #[non_exhaustive]
     Unexpected {
-        /// What stands here.
+        /// The text that was found.
         found: String,
-        /// What could.
+        /// The expected constructs.
         expected: &'static str,
     },
-    /// The text ends inside of something that begins here.
+    /// A construct begins here and is not closed.
     #[error("{what} is not closed: expected {close}")]
     #[non_exhaustive]
     Unclosed {
-        /// What begins here.
+        /// The construct.
         what: &'static str,
-        /// What would end it.
+        /// The text that would close it.
         close: &'static str,
     },
     /// A name without a definition.
     #[error("{what} `{name}` is not defined{}", hint(nearest.as_deref(), *way_out))]
     #[non_exhaustive]
     Undefined {
-        /// Such as `rule` or `terminal`.
+        /// The kind of the name, such as `rule` or `terminal`.
         what: &'static str,
         /// The name.
         name: String,
-        /// The defined name that differs least, if one is near.
+        /// The most similar defined name, if it is similar enough.
         nearest: Option<String>,
-        /// What to write where another notation seems to be meant.
+        /// The text to write instead, if the name looks like another notation.
         way_out: Option<&'static str>,
     },
-    /// A second definition.
+    /// A second definition of a name.
     #[error("`{name}` is defined a second time; the first definition is at {first}: join them with `|`")]
     #[non_exhaustive]
     Redefined {
         /// The name.
         name: String,
-        /// Where it is defined first.
+        /// The location of the first definition.
         first: Location,
     },
-    /// A terminal that is made of itself.
-    #[error("`{name}` is made of itself, and {place} must not be: {way_out}")]
+    /// A terminal that contains itself.
+    #[error("`{name}` contains itself, and {place} must not be recursive: {way_out}")]
     #[non_exhaustive]
     Recursive {
         /// The name.
         name: String,
-        /// What must not be recursive.
+        /// The kind of text that must not be recursive.
         place: &'static str,
-        /// What to do.
+        /// The text to write instead.
         way_out: &'static str,
     },
-    /// The language has this construct, and it cannot be enforced exactly here.
+    /// A construct of the language that cannot be enforced exactly here.
     #[error("{construct} is not supported: {way_out}")]
     #[non_exhaustive]
     Unsupported {
         /// The construct.
         construct: String,
-        /// What to write instead.
+        /// The text to write instead.
         way_out: &'static str,
     },
-    /// Anything else, in words.
+    /// Any other error, in words.
     #[error("{message}")]
     #[non_exhaustive]
     Invalid {
-        /// What is wrong, and what would do.
+        /// The fault and a way out.
         message: String,
     },
 }
@@ -133,46 +134,46 @@ fn hint(nearest: Option<&str>, way_out: Option<&str>) -> String {
     }
 }
 
-/// What a name that is not defined seems to be, for which another notation has a place: it stands at `at` of `text`.
+/// The notation for which an undefined name was probably meant, as a way out. The name is at offset `at` of `text`.
 pub(super) fn foreign_name(text: &str, at: usize, name: &str) -> Option<&'static str> {
     let before = text[..at].chars().next_back();
     let after = text[at + name.len()..].chars().next();
     match (before, after) {
         _ if name.chars().all(|char| char.is_ascii_digit()) => {
-            Some("a number of repetitions stands behind what is repeated, as in `x{3}`")
+            Some("a number of repetitions follows the repeated item, as in `x{3}`")
         }
         (_, Some('(')) => Some(
-            "a call with arguments is no part of this notation; write what is meant as rules, or, in Lark, as a regex between \
-             slashes such as `/[a-z]+/`",
+            "this notation has no calls with arguments; write rules instead, or, in Lark, a regex between slashes such as \
+             `/[a-z]+/`",
         ),
         (Some('"'), _) if name == "i" => {
             Some("only a text in Lark has the flag `i`; write classes such as `[aA]`, a blank before a name")
         }
         (_, Some('"' | '\'')) if name.len() == 1 => {
-            Some("a text has no prefix; in Lark a regex stands between slashes, such as `/[a-z]+/`")
+            Some("a text has no prefix; in Lark a regex is written between slashes, such as `/[a-z]+/`")
         }
         (Some('['), _) => {
             Some("`[…]` is a part that may be left out; a class of characters is a regex, such as `/[a-z]/`")
         }
         _ if name.chars().all(|char| char == '-') => Some(
-            "differences such as `A - B` are read in a file that ends in `.ebnf`; list what may stand here",
+            "differences such as `A - B` are read in a file that ends in `.ebnf`; list the allowed texts",
         ),
         _ if ["EOF", "EOI", "END"].iter().any(|end| name.eq_ignore_ascii_case(end)) => {
-            Some("the end of the output needs no mark, for an output may end wherever the grammar does")
+            Some("the end of the output needs no mark, because an output may end where the grammar ends")
         }
         _ => None,
     }
 }
 
-/// The place at `offset` of `text`. O(n).
+/// The location at `offset` of `text`. O(n).
 pub(super) fn location(text: &str, offset: usize) -> Location {
     Locations::new(text).at(offset)
 }
 
-/// The beginning of what stands at `offset`, as the name of what has none: up to the next blank, or the end of the line
-/// where it begins with a quote, slash or bracket.
+/// An excerpt at `offset`, which serves as the name of a construct without one: up to the next blank, or, if
+/// it begins with a quote, slash or bracket, up to the end of the line.
 pub(super) fn excerpt(text: &str, offset: usize) -> String {
-    /// Longer ones are cut.
+    /// The length at which an excerpt is cut, in characters.
     const LONGEST: usize = 40;
     let rest = &text[offset..];
     let quoted = rest.starts_with(['"', '\'', '/', '[']);
@@ -180,7 +181,7 @@ pub(super) fn excerpt(text: &str, offset: usize) -> String {
     rest.chars().take_while(|char| !end(*char)).take(LONGEST).collect()
 }
 
-/// Offsets to places. Ascending ones take O(n) together.
+/// Converts offsets to locations. Offsets in ascending order take O(n) together.
 pub(super) struct Locations<'t> {
     text: &'t str,
     last: Location,
@@ -206,10 +207,10 @@ impl<'t> Locations<'t> {
     }
 }
 
-/// The name among `names` that `name` was probably meant to be: the one with the least edit distance, at most a third of
-/// its length. O(l^2) for each of n names of length l, and only the first thousand names are compared.
+/// The name among `names` that `name` was probably meant to be: the one with the least edit distance, if that is at
+/// most a third of its length. O(l^2) for each of n names of length l. Only the first thousand names are compared.
 pub(super) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
-    /// Longer names are compared with nothing.
+    /// Longer names are not compared.
     const LONGEST: usize = 64;
     if name.len() > LONGEST {
         return None;
@@ -218,13 +219,13 @@ pub(super) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> O
     let close = close.map(|other| (distance(name, other), other));
     let (distance, nearest) = close.min_by_key(|(distance, _)| *distance)?;
     let len = name.chars().count();
-    // They have something in common.
+    // The names must have something in common.
     let is_near = distance <= len.div_ceil(3) && distance < len.max(nearest.chars().count());
     is_near.then(|| nearest.to_owned())
 }
 
-/// The fewest insertions, deletions and replacements of characters, the case of letters not counted, and swaps of
-/// neighbours.
+/// The edit distance: the least number of insertions, deletions, replacements and swaps of neighbours. The
+/// case of ASCII letters does not count.
 fn distance(left: &str, right: &str) -> usize {
     let fold = |text: &str| text.chars().map(|char| char.to_ascii_lowercase()).collect::<Vec<_>>();
     let (left, right) = (fold(left), fold(right));

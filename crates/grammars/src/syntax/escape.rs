@@ -1,4 +1,6 @@
-//! What GBNF, EBNF and Lark write alike: escapes, quoted texts, and bounds of repetitions.
+//! Constructs that GBNF, EBNF and Lark write alike: escapes, quoted texts, and bounds of repetitions.
+//!
+//! One implementation keeps the meaning of an escape the same in all three languages.
 
 use super::{
     cursor::Cursor,
@@ -6,9 +8,9 @@ use super::{
     tree::{Assembler, Tree},
 };
 
-/// The character that the escape stands for whose backslash was just read. `others` are the characters that may follow a
-/// backslash beside `n`, `r`, `t`, the backslash, and `x`, `u`, `U` with 2, 4 and 8 hexadecimal digits; they stand for
-/// themselves, but `f` for a form feed.
+/// Reads the rest of an escape. The cursor is after its backslash. Every language has `\n`, `\r`, `\t`, `\\`,
+/// and `\x`, `\u`, `\U` with 2, 4 and 8 hexadecimal digits. `others` are the further characters that may
+/// follow the backslash. They stand for themselves, except `f`, which is a form feed.
 pub(super) fn escaped(cursor: &mut Cursor<'_>, others: &str) -> Result<char, SyntaxError> {
     let begin = cursor.at() - 1;
     let before = *cursor;
@@ -72,7 +74,7 @@ pub(super) fn escaped(cursor: &mut Cursor<'_>, others: &str) -> Result<char, Syn
     })
 }
 
-/// The text of a literal in double quotes, at which the cursor stands.
+/// Reads the literal in double quotes at which the cursor is.
 pub(super) fn quoted(cursor: &mut Cursor<'_>, others: &str) -> Result<String, SyntaxError> {
     let begin = cursor.at();
     cursor.next();
@@ -97,22 +99,22 @@ pub(super) fn quoted(cursor: &mut Cursor<'_>, others: &str) -> Result<String, Sy
     Ok(text)
 }
 
-/// Digits as a number. `what` names it.
+/// Reads digits as a number. `expected` is named in the error if there are none.
 pub(super) fn number(cursor: &mut Cursor<'_>, expected: &'static str) -> Result<u32, SyntaxError> {
     let begin = cursor.at();
     let digits = cursor.take_while(|char| char.is_ascii_digit());
     if digits.is_empty() {
         return Err(cursor.unexpected(expected));
     }
-    // The largest number stands for no bound.
+    // The largest number is reserved for unbounded repetitions.
     digits.parse().ok().filter(|number| *number < u32::MAX).ok_or_else(|| {
         cursor
             .invalid(begin, format!("a repetition of more than {} times; leave the bound out", u32::MAX - 1))
     })
 }
 
-/// The bounds of a repetition in braces, at which the cursor stands: `{n}`, `{n,}`, `{n,m}`, and `{,m}` where
-/// `open_below`.
+/// Reads the bounds of a repetition in braces at which the cursor is: `{n}`, `{n,}`, `{n,m}`, and, if
+/// `open_below`, `{,m}`.
 pub(super) fn bounds(
     cursor: &mut Cursor<'_>,
     open_below: bool,
@@ -141,7 +143,7 @@ pub(super) fn bounds(
     ordered(cursor, begin, min, max)
 }
 
-/// Bounds, if the upper is not below the lower.
+/// Returns the bounds if the upper one is not below the lower one.
 pub(super) fn ordered(
     cursor: &Cursor<'_>,
     begin: usize,
@@ -154,7 +156,7 @@ pub(super) fn ordered(
     Ok((min, max))
 }
 
-/// Applies the postfix operator at which the cursor stands, if it does.
+/// Applies the postfix operator at which the cursor is. Returns whether there is one.
 pub(super) fn postfix(
     cursor: &mut Cursor<'_>,
     tree: &mut Tree<'_>,
@@ -165,7 +167,7 @@ pub(super) fn postfix(
     let Some(operator @ ('*' | '+' | '?' | '{')) = cursor.peek() else { return Ok(false) };
     if body.last().is_none() {
         return Err(cursor.unexpected(match operator {
-            '{' => "something to repeat before `{n,m}`; what comes any number of times is `(…)*`",
+            '{' => "something to repeat before `{n,m}`; any number of repetitions is `(…)*`",
             '*' => "something to repeat before the operator; a comment does not begin with `(*`",
             _ => "something to repeat before the operator",
         }));

@@ -7,14 +7,14 @@
 //! ws    ::= [ \t\n]*
 //! ```
 //!
-//! - Texts and classes are about characters, and so are `\xHH`, `\uHHHH` and `\UHHHHHHHH`: `"\xe9"` is `é`, two bytes. `.`
-//!   is any character, a newline too. Other escapes are `\n \r \t \\ \" \' \[ \] \- \^`.
-//! - A rule goes on over the end of a line inside of brackets, after `::=` and after `|`, and here also before `|`, which
-//!   llama.cpp does not take.
-//! - `root` is what whole outputs are made of.
-//! - `<name>` is the control token of that name, or, if it ends sequences, the end of the output. Tokens by number, and every token but one (`!<name>`), are errors: a
-//!   grammar says nothing of a vocabulary.
-//! - A second rule of the same name is an error; llama.cpp lets it replace the first.
+//! - Texts, classes and the escapes `\xHH`, `\uHHHH` and `\UHHHHHHHH` are about characters: `"\xe9"` is `é`, two
+//!   bytes. `.` is any character, including a newline. The other escapes are `\n \r \t \\ \" \' \[ \] \- \^`.
+//! - A rule continues after the end of a line inside brackets, after `::=` and after `|`. Here it also
+//!   continues before `|`, unlike in llama.cpp.
+//! - The start rule is `root`.
+//! - `<name>` is the control token of that name, or the end of the output if the token ends sequences. Tokens
+//!   by number and negated tokens (`!<name>`) are errors, because a grammar does not depend on a vocabulary.
+//! - A second rule of the same name is an error. In llama.cpp it replaces the first.
 
 use super::{
     bnf::{ANGLES, Characters, FOREIGN, OTHERS, name, open},
@@ -46,13 +46,13 @@ fn rule(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
         let foreign = [&[("<", ANGLES)], FOREIGN].concat();
         return Err(reader.cursor.foreign(
             &foreign,
-            "the name of a rule; a rule goes on over the end of a line inside of brackets and beside `|` alone",
+            "the name of a rule; a rule continues on the next line only inside brackets and next to `|`",
         ));
     }
     blank(&mut reader.cursor);
     if !reader.cursor.eat("::=") {
         return Err(reader.cursor.unexpected(
-            "`::=` after the name of a rule; a rule goes on over the end of a line inside of brackets and beside `|` alone",
+            "`::=` after the name of a rule; a rule continues on the next line only inside brackets and next to `|`",
         ));
     }
     space(&mut reader.cursor);
@@ -64,7 +64,7 @@ fn rule(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     reader.end(name, at, false)
 }
 
-/// Passes what means nothing, and answers whether the rule ends here.
+/// Skips blanks and comments. Returns whether the rule ends here.
 fn ends(reader: &mut Reader<'_>) -> bool {
     if reader.body.depth() > 0 {
         space(&mut reader.cursor);
@@ -107,7 +107,7 @@ fn item(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
         }
         Some('<') => token(reader)?,
         Some('!') => {
-            let way_out = "list the tokens or texts that may stand here";
+            let way_out = "list the tokens or texts that are allowed here";
             return Err(reader.cursor.unsupported(at, "every token but one", way_out));
         }
         Some(char) if char.is_ascii_alphanumeric() || char == '-' || char == '_' => {
@@ -125,7 +125,7 @@ fn item(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// `<name>`.
+/// Reads `<name>`.
 fn token(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     let begin = reader.cursor.at();
     let name = control_token(&mut reader.cursor)?;
@@ -135,7 +135,7 @@ fn token(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// The name of the control token at whose `<` the cursor stands, with its angle brackets.
+/// Reads the name of a control token, including the angle brackets. The cursor is at the `<`.
 pub(super) fn control_token<'t>(cursor: &mut Cursor<'t>) -> Result<&'t str, SyntaxError> {
     let begin = cursor.at();
     cursor.next();
@@ -153,7 +153,7 @@ pub(super) fn control_token<'t>(cursor: &mut Cursor<'t>) -> Result<&'t str, Synt
     Ok(cursor.since(begin))
 }
 
-/// Passes blanks and comments, and ends of lines.
+/// Skips blanks, comments and line ends.
 fn space(cursor: &mut Cursor<'_>) {
     loop {
         cursor.take_while(|char| matches!(char, ' ' | '\t' | '\r' | '\n'));
@@ -164,7 +164,7 @@ fn space(cursor: &mut Cursor<'_>) {
     }
 }
 
-/// Passes blanks and a comment within the line.
+/// Skips blanks and a comment within the line.
 fn blank(cursor: &mut Cursor<'_>) {
     cursor.take_while(|char| matches!(char, ' ' | '\t'));
     if cursor.peek() == Some('#') {

@@ -1,7 +1,7 @@
-//! From a grammar as it was written to a [`Grammar`].
+//! Converts a parsed text to a [`Grammar`].
 //!
-//! Nodes lie parts first, so one pass from the first to the last makes every expression; no stack is needed. What is read
-//! as a whole, terminals and both sides of a difference, becomes one automaton each ([`Regulars`]).
+//! Nodes are stored parts first, so one pass from the first to the last builds every expression, without a
+//! stack. A terminal, and each side of a difference, becomes one automaton ([`Regulars`]).
 
 use std::collections::HashMap;
 
@@ -14,15 +14,16 @@ use super::{
 };
 use crate::{ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId, lazy::Lazy};
 
-/// What may stand between terminals.
+/// The terminals that may be ignored.
 #[derive(Debug, Default)]
 pub(super) struct Ignored {
-    /// Any of these.
+    /// The alternatives.
     pub(super) nodes: Vec<NodeId>,
     pub(super) options: LarkOptions,
 }
 
-/// The grammar of `tree`, whose outputs are those of the rule of index `start`, and the uses of lazy terminals in it.
+/// Builds the grammar of `tree`, with the rule of index `start` as the start rule. Also returns the uses of
+/// lazy terminals.
 pub(super) fn lower(
     text: &str,
     tree: &Tree<'_>,
@@ -58,18 +59,18 @@ pub(super) fn lower(
     lowering.finish(start, &expressions)
 }
 
-/// What a node is for.
+/// The use of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
-    /// A body that was replaced.
+    /// Unused: the body was replaced.
     None,
-    /// A part of a rule.
+    /// Part of a rule.
     Rule,
-    /// A part of what is read as a whole.
+    /// Part of an automaton.
     Regular,
 }
 
-/// By node. Parts come before the whole, so one pass from the last to the first suffices.
+/// The uses, by node. Parts precede their whole, so one pass from the last node to the first suffices.
 fn uses(tree: &Tree<'_>) -> Vec<Use> {
     let mut uses = vec![Use::None; tree.len()];
     for definition in &tree.definitions {
@@ -101,13 +102,13 @@ struct Lowering<'a, 't> {
     tree: &'a Tree<'t>,
     builder: GrammarBuilder,
     regulars: Regulars<'a, 't>,
-    /// By definition; none for terminals.
+    /// By definition; `None` for terminals.
     rules: Vec<Option<RuleId>>,
-    /// By definition: what a use of the terminal is, once there was one.
+    /// By definition: the expression for a use of the terminal, once it was built.
     terminals: Vec<Option<ExprId>>,
-    /// Classes that have an expression already.
+    /// The expressions of classes.
     sets: HashMap<&'a CharSet, ExprId>,
-    /// What may stand behind every terminal.
+    /// An expression for the ignored text after each terminal.
     ignored: Option<ExprId>,
     lazy: Lazy,
 }
@@ -125,7 +126,7 @@ impl<'a> Lowering<'a, '_> {
         }
     }
 
-    /// Any number of ignored terminals, or as many as the options allow, as one terminal.
+    /// Any number of ignored terminals, within the options, as one terminal.
     fn ignored(&mut self, ignored: &Ignored) -> Result<Option<ExprId>, GrammarError> {
         let Some(first) = ignored.nodes.first().copied() else { return Ok(None) };
         let LarkOptions { max_ignored, max_ignored_chars, .. } = ignored.options;
@@ -171,7 +172,7 @@ impl<'a> Lowering<'a, '_> {
                 self.builder.define(*rule, body);
             }
         }
-        // A terminal that no rule uses is checked too.
+        // Terminals that no rule uses are checked too.
         for definition in 0..self.rules.len() {
             if self.rules[definition].is_none() {
                 self.regulars.definition(definition)?;
@@ -180,7 +181,7 @@ impl<'a> Lowering<'a, '_> {
         let start = match (self.rules[start], self.ignored) {
             (Some(rule), None) => rule,
             (rule, ignored) => {
-                // What may be ignored stands before the first terminal too.
+                // Ignored text may also precede the first terminal.
                 let whole = self.builder.rule(self.tree.name(self.tree.definitions[start].name));
                 let body = match rule {
                     Some(rule) => self.builder.call(rule),
@@ -194,7 +195,7 @@ impl<'a> Lowering<'a, '_> {
         Ok((self.builder.build(start)?, self.lazy))
     }
 
-    /// What a node of a rule is, whose parts are in `expressions`.
+    /// The expression of a node of a rule. The expressions of its parts are in `expressions`.
     fn node(&mut self, node: NodeId, expressions: &[Option<ExprId>]) -> Result<ExprId, GrammarError> {
         let tree = self.tree;
         let expression = |node: &NodeId| expressions[node.index()].expect("the parts of rules were made");
@@ -272,7 +273,7 @@ impl<'a> Lowering<'a, '_> {
         Ok(made)
     }
 
-    /// A use of the terminal that is the definition of this index.
+    /// A use of the terminal with the definition of this index.
     fn terminal(&mut self, definition: usize) -> Result<ExprId, GrammarError> {
         if let Some(made) = self.terminals[definition] {
             return Ok(made);
@@ -291,13 +292,13 @@ impl<'a> Lowering<'a, '_> {
         Ok(made)
     }
 
-    /// `terminal`, and what may be ignored behind it.
+    /// `terminal`, followed by optional ignored text.
     fn followed(&mut self, terminal: ExprId) -> ExprId {
         self.builder.sequence([terminal].into_iter().chain(self.ignored))
     }
 }
 
-/// `name`, at `at`, has no definition.
+/// The error for `name`, used at `at` without a definition.
 pub(super) fn undefined(text: &str, tree: &Tree<'_>, name: u32, at: usize) -> SyntaxError {
     let name = tree.name(name);
     let defined = tree.definitions.iter().map(|definition| tree.name(definition.name));

@@ -1,11 +1,12 @@
-//! Grammars as text: GBNF, EBNF and Lark.
+//! Front ends for grammars as text: GBNF, EBNF and Lark.
 //!
 //! ```text
 //! text --gbnf, ebnf, lark--> tree of definitions --lower--> Grammar
 //! ```
 //!
-//! What the three write alike is in [`escape`] and [`bnf`]; each language has a file that says what it is and where it
-//! differs from its original. None of them recurses.
+//! Constructs that several languages share are in [`escape`] and [`bnf`]. Each language has a file that
+//! documents it and its differences from the original. No front end recurses, so deep nesting in untrusted
+//! text costs memory alone.
 
 mod bnf;
 mod chars;
@@ -33,20 +34,20 @@ use crate::{
     lazy::{self, LazyError},
 };
 
-/// The language that a grammar is written in.
+/// The language of a grammar's text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum GrammarFormat {
-    /// That of llama.cpp.
+    /// GBNF, the language of llama.cpp.
     Gbnf,
-    /// That of the W3C, and of transformers-CFG.
+    /// EBNF, the language of the W3C and of transformers-CFG.
     Ebnf,
-    /// That of the Lark parser, as llguidance reads it.
+    /// The language of the Lark parser, in llguidance's dialect.
     Lark,
 }
 
 impl GrammarFormat {
-    /// The language of files with this extension, without its dot, in upper or lower case.
+    /// The language of files with this extension, without the dot, in upper or lower case.
     pub fn from_extension(extension: &str) -> Option<Self> {
         let formats = [("gbnf", Self::Gbnf), ("ebnf", Self::Ebnf), ("lark", Self::Lark)];
         formats.into_iter().find(|(known, _)| extension.eq_ignore_ascii_case(known)).map(|(_, format)| format)
@@ -54,17 +55,18 @@ impl GrammarFormat {
 }
 
 impl Grammar {
-    /// The grammar that `text` describes in the language `format`.
+    /// Reads a grammar from `text` in the language `format`.
     ///
     /// # Errors
     ///
-    /// [`GrammarError::Syntax`], [`GrammarError::Terminal`] and [`GrammarError::AutomataTooLarge`], with a place, and
-    /// [`GrammarError::TooManyNodes`].
+    /// [`GrammarError::Syntax`], [`GrammarError::Terminal`] and [`GrammarError::AutomataTooLarge`], with a
+    /// location; [`GrammarError::TooManyNodes`]; and for lazy terminals in Lark
+    /// [`GrammarError::LazyTooCostly`] and [`GrammarError::Empty`].
     pub fn parse(text: &str, format: GrammarFormat, limits: &GrammarLimits) -> Result<Self, GrammarError> {
         Ok(read(text, format, limits)?.grammar())
     }
 
-    /// The grammar that `text` describes in GBNF, the language of llama.cpp. Outputs are what `root` stands for.
+    /// Reads a grammar from `text` in GBNF, the language of llama.cpp. The start rule is `root`.
     ///
     /// # Errors
     ///
@@ -86,8 +88,8 @@ impl Grammar {
         Self::parse(text, GrammarFormat::Gbnf, limits)
     }
 
-    /// The grammar that `text` describes in EBNF: that of the W3C, or the freer GBNF of transformers-CFG. Outputs are
-    /// what `root` stands for, or the first rule where there is no `root`.
+    /// Reads a grammar from `text` in EBNF: the notation of the W3C, or the GBNF-like one of
+    /// transformers-CFG. The start rule is `root`, or the first rule if there is no `root`.
     ///
     /// # Errors
     ///
@@ -96,8 +98,8 @@ impl Grammar {
         Self::parse(text, GrammarFormat::Ebnf, limits)
     }
 
-    /// The grammar that `text` describes in Lark, in the dialect that llguidance made of it. Outputs are what the rule
-    /// `start` stands for, or another one that the options name.
+    /// Reads a grammar from `text` in Lark, in llguidance's dialect. The start rule is `start`, or the rule
+    /// named in the options.
     ///
     /// # Errors
     ///
@@ -129,13 +131,13 @@ impl Grammar {
     }
 }
 
-/// What was read.
+/// The result of reading a text.
 pub(crate) struct Read {
-    /// The grammar, as its rules are written.
+    /// The grammar with the rules as written.
     pub(crate) written: Grammar,
-    /// The same after lazy terminals have taken away their ends, if that changes anything.
+    /// The grammar after the effect of lazy terminals on competing readings, if it differs.
     resolved: Option<Grammar>,
-    /// The fates of what is no rule.
+    /// The fates of constructs other than rules.
     pub(crate) fates: Vec<Explained>,
 }
 
@@ -145,7 +147,7 @@ impl Read {
     }
 }
 
-/// The grammar that `text` describes in the language `format`.
+/// Reads `text` in the language `format`.
 pub(crate) fn read(text: &str, format: GrammarFormat, limits: &GrammarLimits) -> Result<Read, GrammarError> {
     check_length(text, limits)?;
     let (tree, start) = match format {
@@ -157,7 +159,7 @@ pub(crate) fn read(text: &str, format: GrammarFormat, limits: &GrammarLimits) ->
         }
         GrammarFormat::Ebnf => {
             let tree = ebnf::read(text, limits)?;
-            // The first rule is the start where there is no `root`; without any there is none of the two.
+            // Without `root`, the first rule is the start rule. Without any rule, the error names `root`.
             let start = match tree.find("root") {
                 None if tree.definitions.is_empty() => start(text, &tree, "root")?,
                 root => root.unwrap_or(0),
@@ -181,15 +183,14 @@ fn read_lark(text: &str, options: &LarkOptions, limits: &GrammarLimits) -> Resul
             GrammarError::AutomataTooLarge { location: location(text, at), limit: limits.automata_bytes }
         }
         LazyError::Alike { terminal, at } => {
-            let construct = format!("a lazy terminal that competes with {terminal} behind some texts of one terminal and not behind others");
-            let way_out = "let terminals that may stand in one place have no text in common, or put both in the place of each";
+            let construct = format!("a lazy terminal that competes with {terminal} after some texts of a terminal and not after others");
+            let way_out = "give the terminals of one place no common text, or allow both after each of them";
             let kind = SyntaxErrorKind::Unsupported { construct, way_out };
             SyntaxError { kind, location: location(text, at) }.into()
         }
         LazyError::Entangled { rule, at } => {
-            let construct = format!("a lazy terminal that competes with rule `{rule}`, or stands in it, while that calls itself,");
-            let way_out = "let a text that no lazy terminal may begin with stand before the rule and behind it, as brackets, or \
-                           write the rule without calling itself";
+            let construct = format!("a lazy terminal that competes with the recursive rule `{rule}`, or is used in it,");
+            let way_out = "write the rule without recursion, or put texts around it with which no lazy terminal begins, such as brackets";
             let kind = SyntaxErrorKind::Unsupported { construct, way_out };
             SyntaxError { kind, location: location(text, at) }.into()
         }
@@ -197,7 +198,7 @@ fn read_lark(text: &str, options: &LarkOptions, limits: &GrammarLimits) -> Resul
     Ok(Read { written, resolved, fates: fates(text, &tree, &ignored) })
 }
 
-/// The fates of terminals, of control tokens, of what is ignored between them, and of what changes no text.
+/// The fates of terminals, control tokens, ignored terminals, ends of lazy terminals, and annotations.
 fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
     let mut found: Vec<(usize, String, Fate, &str)> = vec![];
     for definition in tree.definitions.iter().filter(|definition| definition.terminal) {
@@ -210,7 +211,7 @@ fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
             && !named.contains(&name)
         {
             named.push(name);
-            let why = "the token itself, and not its text; where a vocabulary ends sequences with it, it is the end of the output, \
+            let why = "the token itself, and not its text; if it ends sequences in the vocabulary, it is the end of the output, \
                        and nothing may follow it";
             found.push((
                 tree.place(node),
@@ -221,11 +222,11 @@ fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
         }
     }
     for node in &ignored.nodes {
-        let why = "may stand before, between and behind terminals";
+        let why = "allowed before, between and after terminals";
         found.push((tree.place(*node), "`%ignore`".to_owned(), Fate::Enforced, why));
     }
     for (at, construct) in &tree.ends {
-        let why = "its first end is the boundary, and is taken away from what competes with it";
+        let why = "its first end is the boundary, and competing readings lose the texts beyond it";
         found.push((*at, (*construct).to_owned(), Fate::Enforced, why));
     }
     for (at, construct, fate, why) in &tree.notes {
@@ -240,7 +241,7 @@ fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
 }
 
 fn check_length(text: &str, limits: &GrammarLimits) -> Result<(), SyntaxError> {
-    // Offsets are kept in four bytes.
+    // Offsets are stored in four bytes.
     let limit = limits.grammar_bytes.min(u32::MAX as usize);
     if text.len() > limit {
         let kind = SyntaxErrorKind::TooLong { bytes: text.len(), limit };
@@ -249,7 +250,7 @@ fn check_length(text: &str, limits: &GrammarLimits) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// The definition of the rule that whole outputs are made of.
+/// The index of the definition of the start rule.
 fn start(text: &str, tree: &Tree<'_>, name: &str) -> Result<usize, SyntaxError> {
     tree.find(name).ok_or_else(|| {
         let defined = tree.definitions.iter().map(|definition| tree.name(definition.name));

@@ -1,4 +1,6 @@
-//! What is being read, and what was made of it so far: the state of all three front ends.
+//! The state of a parse, shared by the three front ends: the cursor, the tree so far, and the open body.
+//!
+//! It exists because the front ends share the operations on items, groups and definitions, with the same errors.
 
 use super::{
     chars::CharSet,
@@ -8,7 +10,7 @@ use super::{
 };
 use crate::GrammarLimits;
 
-/// What is read, and what was made of it.
+/// The cursor in the text, and the tree built so far.
 #[derive(Debug)]
 pub(super) struct Reader<'t> {
     pub(super) text: &'t str,
@@ -24,7 +26,7 @@ impl<'t> Reader<'t> {
         Self { text, cursor, tree: Tree::new(), body, nodes: limits.nodes }
     }
 
-    /// To be called once for each item.
+    /// Checks the limit of nodes. A front end calls it once per item.
     pub(super) fn check_size(&self) -> Result<(), SyntaxError> {
         if self.tree.size() + self.body.pending() > self.nodes {
             let message = format!(
@@ -36,7 +38,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// An item that is a name.
+    /// Adds a use of a name as an item.
     pub(super) fn reference(&mut self, name: &'t str, at: usize) {
         let name = self.tree.intern(name);
         let node = self.tree.push(Node::Name(name), at);
@@ -56,7 +58,7 @@ impl<'t> Reader<'t> {
         self.body.item(&mut self.tree, node);
     }
 
-    /// `)`, or `]` where it closes a group.
+    /// Closes a group at `)`, or at `]` where that closes a group.
     pub(super) fn close(&mut self, group: Group) -> Result<(), SyntaxError> {
         let expected = match self.body.group().0 {
             open if open == group => None,
@@ -75,13 +77,13 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// Ends the body of the definition of `name` at `at`.
+    /// Ends the open body and defines `name` by it. `at` is the offset of the name.
     pub(super) fn end(&mut self, name: &'t str, at: usize, terminal: bool) -> Result<(), SyntaxError> {
         let body = self.end_body()?;
         self.define(name, at, body, terminal)
     }
 
-    /// Ends a body.
+    /// Ends the open body.
     pub(super) fn end_body(&mut self) -> Result<NodeId, SyntaxError> {
         match self.body.group() {
             (Group::Body, _) => {}
@@ -94,7 +96,7 @@ impl<'t> Reader<'t> {
         Ok(self.body.end(&mut self.tree))
     }
 
-    /// Defines `name`, which stands at `at`.
+    /// Defines `name`, found at `at`.
     pub(super) fn define(
         &mut self,
         name: &'t str,

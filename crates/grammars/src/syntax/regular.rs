@@ -1,7 +1,9 @@
-//! The parts of a grammar that are read as a whole, as automata: terminals of Lark, and both sides of a difference.
+//! Builds automata for the regular parts of a grammar: terminals of Lark, character classes, and both sides
+//! of a difference.
 //!
-//! Parts are made one by one, and each definition once however often it is used. Texts stay texts as long as they can, so
-//! that ten thousand alternatives are one automaton made at once and not ten thousand unions. Nothing recurses.
+//! Parts are built one by one, and each definition once, however often it is used. Literal texts remain texts
+//! as long as possible, so that ten thousand alternatives become one automaton at once, and not through ten
+//! thousand unions. Nothing recurses.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -18,29 +20,29 @@ use crate::{GrammarError, GrammarLimits};
 /// A regular language.
 #[derive(Clone, Debug)]
 pub(super) enum Regular {
-    /// This text alone, perhaps the empty one.
+    /// Exactly this text, possibly empty.
     Text(Arc<[u8]>),
     Automaton(Arc<Dfa>),
 }
 
-/// What a definition is while regular languages are made.
+/// The state of a definition.
 #[derive(Clone, Debug)]
 enum Made {
     No,
-    /// Its parts are being made: meeting it again would never end.
+    /// Its parts are in work. Visiting it again would never end.
     Begun,
     Yes(Regular),
 }
 
 enum Task {
     Visit(NodeId),
-    /// The parts are on the stack of values.
+    /// Builds a node from its parts, which are on the stack of values.
     Combine(NodeId),
-    /// The body is on the stack of values.
+    /// Records a definition. Its body is on the stack of values.
     Define(usize),
 }
 
-/// Makes regular languages of nodes.
+/// Builds the languages of nodes.
 pub(super) struct Regulars<'a, 't> {
     text: &'a str,
     tree: &'a Tree<'t>,
@@ -49,9 +51,9 @@ pub(super) struct Regulars<'a, 't> {
     made: Vec<Made>,
     by_pattern: HashMap<String, Arc<Dfa>>,
     pub(super) builder: DfaBuilder,
-    /// What the tables of all automata take, those of parts included.
+    /// The size of the tables of all automata built, including those of parts, in bytes.
     bytes: usize,
-    /// The definitions that are begun, innermost last.
+    /// The definitions in work, innermost last.
     open: Vec<usize>,
 }
 
@@ -109,7 +111,7 @@ impl<'a, 't> Regulars<'a, 't> {
         Ok(values.pop().expect("the first task makes a value"))
     }
 
-    /// The language of a node without parts; else its parts are to be made first.
+    /// The language of a node without parts. For other nodes, schedules the parts first.
     fn visit(&mut self, node: NodeId, tasks: &mut Vec<Task>) -> Result<Option<Regular>, GrammarError> {
         let tree = self.tree;
         let part = |part: &NodeId| Task::Visit(*part);
@@ -124,7 +126,8 @@ impl<'a, 't> Regulars<'a, 't> {
             Node::Pattern(pattern) => {
                 let pattern = tree.pattern(pattern);
                 let made = self.pattern(node, &pattern.regex);
-                // Not of one that passes a limit. An anchor may be why nothing matches, and says more.
+                // A pattern that exceeded a limit is not checked. A pattern that matches nothing is checked,
+                // because an anchor may be the cause, and naming the anchor is more helpful.
                 if matches!(
                     made,
                     Ok(_) | Err(GrammarError::Terminal { source: RegexError::MatchesNothing, .. })
@@ -139,9 +142,11 @@ impl<'a, 't> Regulars<'a, 't> {
             }
             Node::Name(name) => return self.name(node, name, tasks),
             Node::Token(name) => {
-                let construct =
-                    format!("the control token `{}` inside of what is read as one text", tree.name(name));
-                return Err(self.unsupported(node, construct, "use it in a rule, beside the terminal"));
+                let construct = format!(
+                    "the control token `{}` inside a terminal, a lazy rule or an operand of `-`",
+                    tree.name(name)
+                );
+                return Err(self.unsupported(node, construct, "use it in a rule, next to the terminal"));
             }
             Node::Sequence(parts) | Node::Choice(parts) => {
                 tasks.push(Task::Combine(node));
@@ -171,7 +176,7 @@ impl<'a, 't> Regulars<'a, 't> {
             Made::Begun => {
                 let kind = SyntaxErrorKind::Recursive {
                     name: tree.name(name).to_owned(),
-                    place: "what is read as one text",
+                    place: "a terminal, a lazy rule or an operand of `-`",
                     way_out: "use a rule, or write the repetition with `*` or `+`",
                 };
                 return Err(SyntaxError { kind, location: location(self.text, place) }.into());
@@ -300,7 +305,7 @@ impl<'a, 't> Regulars<'a, 't> {
         self.make(node, made)
     }
 
-    /// The automaton of `pattern`, which is made once.
+    /// The automaton of `pattern`, which is built once.
     pub(super) fn pattern(&mut self, node: NodeId, pattern: &str) -> Result<Regular, GrammarError> {
         if let Some(made) = self.by_pattern.get(pattern) {
             return Ok(Regular::Automaton(made.clone()));
@@ -329,19 +334,19 @@ impl<'a, 't> Regulars<'a, 't> {
         }
     }
 
-    /// Texts that are made of others have at most as many bytes as automata have states.
+    /// Checks the length of a composed text. It is bounded by the number of states that an automaton may have.
     fn check_text(&self, node: NodeId, bytes: usize) -> Result<(), GrammarError> {
         let limit = self.limits.regex.dfa_states;
         if bytes > limit { Err(self.error(node, RegexError::TooManyDfaStates { limit })) } else { Ok(()) }
     }
 
-    /// A text that was made at `node`.
+    /// Counts a text composed at `node`.
     fn text(&mut self, node: NodeId, text: Vec<u8>) -> Result<Regular, GrammarError> {
         self.count(node, text.len())?;
         Ok(Regular::Text(text.into()))
     }
 
-    /// Counts what was made at `node`.
+    /// Counts an automaton built at `node`.
     pub(super) fn make(
         &mut self,
         node: NodeId,
@@ -365,7 +370,7 @@ impl<'a, 't> Regulars<'a, 't> {
         location(self.text, self.tree.place(node))
     }
 
-    /// An error of the automata at `node`, with its place in the grammar and not in the pattern.
+    /// An error of the automata at `node`. A location in the pattern is converted to one in the text of the grammar.
     fn error(&self, node: NodeId, mut source: RegexError) -> GrammarError {
         let begin = self.place(node);
         let added = match self.tree.node(node) {
@@ -399,9 +404,11 @@ impl<'a, 't> Regulars<'a, 't> {
         SyntaxError { kind, location: self.place(node) }.into()
     }
 
-    /// Refuses what the regex syntax has and what means nothing in a part of a text. The pattern is known to be one.
+    /// Rejects constructs of the regex syntax that have no meaning in a part of a text. The pattern is known
+    /// to be valid.
     fn check_pattern(&self, node: NodeId, pattern: &Pattern) -> Result<(), GrammarError> {
-        // As the automata do: their tree is compared recursively, and theirs was within the limit.
+        // The same limit as in the automata, which compare their syntax tree recursively. They accepted this
+        // pattern, so its depth is within the limit.
         let nest = self.limits.regex.nest.min(unskew_automata::Limits::MAX_NEST);
         let Ok(tree) = ast::parse::ParserBuilder::new().nest_limit(nest).build().parse(&pattern.regex) else {
             return Ok(());
@@ -429,7 +436,7 @@ impl ast::Visitor for Refused {
         match ast {
             Ast::Assertion(assertion) => Err((
                 "an anchor in a terminal",
-                "remove it; a terminal matches as a whole, wherever it stands",
+                "remove it; a terminal always matches as a whole",
                 assertion.span,
             )),
             Ast::Repetition(repetition) if !repetition.greedy => Err((

@@ -1,7 +1,8 @@
-//! What the three languages are read into: definitions over one flat list of nodes, parts before the whole.
+//! The result of parsing in all three languages: definitions over one flat list of nodes, parts before the whole.
 //!
-//! Names may be used before they are defined, so that a second pass makes the grammar ([`lower`](super::lower)). Groups are
-//! kept on a stack of our own; nothing recurses, and sixty thousand brackets are sixty thousand entries of it.
+//! A name may be used before its definition, so a second pass builds the grammar ([`lower`](super::lower)).
+//! Open groups are kept on an explicit stack: sixty thousand brackets are sixty thousand entries of a vector.
+//! Recursive descent would overflow the call stack.
 
 use std::collections::HashMap;
 
@@ -12,13 +13,13 @@ use super::{
 };
 use crate::{Fate, GrammarLimits};
 
-/// A node of a tree, or a mark of an operator between two of them.
+/// A node of a tree, or the mark of an operator between two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct NodeId(u32);
 
-/// `-`, between what it follows and what follows it.
+/// `-`, between its two operands.
 const MINUS: NodeId = NodeId(u32::MAX);
-/// `&`, between sequences.
+/// `&`, between two sequences.
 const AND: NodeId = NodeId(u32::MAX - 1);
 
 impl NodeId {
@@ -27,7 +28,7 @@ impl NodeId {
     }
 }
 
-/// Stretches of the lists of a tree.
+/// A range of one of the tree's lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Span {
     first: u32,
@@ -36,15 +37,15 @@ pub(super) struct Span {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Node {
-    /// Exactly this text, perhaps none.
+    /// Exactly this text, possibly empty.
     Literal(Span),
     /// This text in any mixture of upper and lower case.
     AnyCase(Span),
-    /// One of these characters: an index of `sets`.
+    /// One character of a set: an index of `sets`.
     Class(u32),
     /// A regular expression: an index of `patterns`.
     Pattern(u32),
-    /// What neighbours among some texts spell: an index of `lists`.
+    /// The concatenation of adjacent texts of a list: an index of `lists`.
     Neighbours(u32),
     /// A rule or terminal: an index of `names`.
     Name(u32),
@@ -52,15 +53,15 @@ pub(super) enum Node {
     Token(u32),
     Sequence(Span),
     Choice(Span),
-    /// So often at least and at most; [`u32::MAX`] is endless.
+    /// A repetition with a least and a greatest number; [`u32::MAX`] is unbounded.
     Repeat(NodeId, u32, u32),
-    /// Texts of the first that are not of the second.
+    /// The texts of the first operand that are not texts of the second.
     Minus(NodeId, NodeId),
-    /// Texts of both.
+    /// The texts of both operands.
     And(NodeId, NodeId),
-    /// Every other text.
+    /// All texts that are not texts of the operand.
     Not(NodeId),
-    /// The texts of it that do not begin with a shorter one.
+    /// The texts of the operand that have no shorter text of it as a prefix.
     Shortest(NodeId),
 }
 
@@ -68,23 +69,24 @@ pub(super) enum Node {
 #[derive(Clone, Debug)]
 pub(super) struct Definition {
     pub(super) name: u32,
-    /// Where its name stands.
+    /// The offset of its name.
     pub(super) at: usize,
     pub(super) body: NodeId,
-    /// Whether it is a terminal, which is read as a whole.
+    /// Whether it is a terminal, which becomes one automaton.
     pub(super) terminal: bool,
 }
 
-/// A regular expression of a grammar.
+/// A regular expression in a grammar.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Pattern {
-    /// In the syntax of the automata.
+    /// The pattern, in the syntax of the automata.
     pub(super) regex: String,
-    /// How many characters at its beginning do not stand in the grammar. The next one stands behind the first of the node.
+    /// The number of bytes at the beginning of `regex` that are not in the text of the grammar, such as
+    /// `(?i)`. The next byte of a regex in the text follows the opening slash, at which the node begins.
     pub(super) added: usize,
 }
 
-/// A grammar as it was written.
+/// A parsed text.
 #[derive(Debug)]
 pub(super) struct Tree<'t> {
     nodes: Vec<Node>,
@@ -100,9 +102,9 @@ pub(super) struct Tree<'t> {
     /// By name.
     definition_of: Vec<Option<u32>>,
     pub(super) definitions: Vec<Definition>,
-    /// What is to be explained beside rules: where, what, its fate, and why.
+    /// Notes for [`explain`](crate::explain()) about constructs other than rules: offset, construct, fate and reason.
     pub(super) notes: Vec<(usize, &'static str, Fate, &'static str)>,
-    /// Attributes that say where a text ends: where, and what.
+    /// Attributes that determine where a text ends: offset and attribute.
     pub(super) ends: Vec<(usize, &'static str)>,
 }
 
@@ -137,7 +139,7 @@ impl<'t> Tree<'t> {
         (0..index(self.nodes.len())).map(NodeId)
     }
 
-    /// Where it begins in the text.
+    /// The offset at which the node begins in the text.
     pub(super) fn place(&self, id: NodeId) -> usize {
         self.places[id.index()] as usize
     }
@@ -174,7 +176,7 @@ impl<'t> Tree<'t> {
         self.ids.get(name).and_then(|id| self.definition_of(*id))
     }
 
-    /// The number of `name`, a new one if need be.
+    /// The number of `name`, a new one if necessary.
     pub(super) fn intern(&mut self, name: &'t str) -> u32 {
         *self.ids.entry(name).or_insert_with(|| {
             self.names.push(name);
@@ -194,7 +196,7 @@ impl<'t> Tree<'t> {
         self.push(Node::Literal(span), at)
     }
 
-    /// A text for a node.
+    /// Stores a text for a node.
     pub(super) fn text_span(&mut self, text: &[u8]) -> Span {
         let first = index(self.text.len());
         self.text.extend_from_slice(text);
@@ -238,12 +240,12 @@ impl<'t> Tree<'t> {
         Span { first, end: index(self.parts.len()) }
     }
 
-    /// Definitions, names, nodes and parts, as [`GrammarLimits::nodes`] counts them.
+    /// The number of definitions, names, nodes and parts, as [`GrammarLimits::nodes`] counts them.
     pub(super) fn size(&self) -> usize {
         self.definitions.len() + self.names.len() + self.nodes.len() + self.parts.len()
     }
 
-    /// Defines a name that has no definition yet; else answers the first.
+    /// Defines a name. If the name has a definition already, returns the index of that definition as an error.
     pub(super) fn define(&mut self, definition: Definition) -> Result<(), usize> {
         let slot = &mut self.definition_of[definition.name as usize];
         if let Some(first) = *slot {
@@ -255,14 +257,14 @@ impl<'t> Tree<'t> {
     }
 }
 
-/// How a group is written.
+/// The brackets of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Group {
     /// The whole body of a definition.
     Body,
     /// `( … )`.
     Round,
-    /// `[ … ]`: may be left out.
+    /// `[ … ]`: optional.
     Square,
 }
 
@@ -270,11 +272,11 @@ pub(super) enum Group {
 struct Frame {
     group: Group,
     at: u32,
-    /// Where its alternatives begin on the stack of all.
+    /// The number of alternatives on the stack when the group began.
     alternatives: u32,
-    /// Where the items of its present alternative begin.
+    /// The number of items on the stack when the current alternative began.
     items: u32,
-    /// `~` stands before it.
+    /// Whether `~` precedes the group.
     negated: bool,
 }
 
@@ -284,7 +286,7 @@ pub(super) struct Assembler {
     frames: Vec<Frame>,
     alternatives: Vec<NodeId>,
     items: Vec<NodeId>,
-    /// `~` stands before the next item.
+    /// Whether `~` precedes the next item.
     negated: bool,
     nest: usize,
 }
@@ -300,17 +302,17 @@ impl Assembler {
         self.frame(Group::Body, at);
     }
 
-    /// How many groups are open.
+    /// The number of open groups.
     pub(super) fn depth(&self) -> usize {
         self.frames.len() - 1
     }
 
-    /// Nodes that will be parts of others.
+    /// The number of nodes that wait to become parts of other nodes.
     pub(super) fn pending(&self) -> usize {
         self.items.len() + self.alternatives.len()
     }
 
-    /// The group that is open, and where it began.
+    /// The innermost open group and its offset.
     pub(super) fn group(&self) -> (Group, usize) {
         let frame = self.top();
         (frame.group, frame.at as usize)
@@ -340,24 +342,24 @@ impl Assembler {
         self.items.push(item);
     }
 
-    /// The item that a postfix operator would apply to.
+    /// The item to which a postfix operator would apply.
     pub(super) fn last(&self) -> Option<NodeId> {
         let items = &self.items[self.top().items as usize..];
         items.last().copied().filter(|item| !self.negated && *item != MINUS && *item != AND)
     }
 
-    /// Whether the next item must come: an operator waits for it.
+    /// Whether an operator waits for its operand, so that an item must follow.
     pub(super) fn waits(&self) -> bool {
         let items = &self.items[self.top().items as usize..];
         self.negated || matches!(items.last(), Some(&MINUS | &AND))
     }
 
-    /// Whether `~` was read and waits for its item.
+    /// Whether `~` waits for its operand.
     pub(super) fn negates(&self) -> bool {
         self.negated
     }
 
-    /// Repeats the last item, which there must be.
+    /// Repeats the last item. The caller has checked that there is one.
     pub(super) fn repeat(&mut self, tree: &mut Tree<'_>, min: u32, max: u32) {
         let item = self.items.last_mut().expect("the caller has looked");
         if (min, max) != (1, 1) {
@@ -365,17 +367,17 @@ impl Assembler {
         }
     }
 
-    /// `-`; the caller has seen that something stands before it.
+    /// Adds `-`. The caller has checked that an operand precedes it.
     pub(super) fn minus(&mut self) {
         self.items.push(MINUS);
     }
 
-    /// `&`; the caller has seen that something stands before it.
+    /// Adds `&`. The caller has checked that an operand precedes it.
     pub(super) fn and(&mut self) {
         self.items.push(AND);
     }
 
-    /// `~`.
+    /// Adds `~`.
     pub(super) fn not(&mut self) {
         self.negated = true;
     }
@@ -390,7 +392,7 @@ impl Assembler {
         self.alternatives.push(alternative);
     }
 
-    /// Ends the group that is open and makes it an item of the one around it.
+    /// Ends the innermost group and makes it an item of the enclosing one.
     pub(super) fn close(&mut self, tree: &mut Tree<'_>) {
         let (node, frame) = self.finish(tree);
         self.negated = frame.negated;
@@ -415,7 +417,7 @@ impl Assembler {
     }
 }
 
-/// Sequences that `&` stands between.
+/// Builds the intersection of the sequences between the `&` marks.
 fn conjunction(tree: &mut Tree<'_>, items: &[NodeId], at: usize) -> NodeId {
     let mut sequences = items.split(|item| *item == AND);
     let first = sequences.next().unwrap_or_default();
@@ -426,7 +428,8 @@ fn conjunction(tree: &mut Tree<'_>, items: &[NodeId], at: usize) -> NodeId {
     })
 }
 
-/// A sequence of items, some of which `-` stands between. It binds tighter than the sequence does, and from the left.
+/// Builds a sequence of items, with differences between those that `-` marks separate. `-` binds tighter than
+/// the sequence and associates to the left.
 fn differences(tree: &mut Tree<'_>, items: &[NodeId], at: usize) -> NodeId {
     if !items.contains(&MINUS) {
         return tree.sequence(items, at);
@@ -448,7 +451,8 @@ fn differences(tree: &mut Tree<'_>, items: &[NodeId], at: usize) -> NodeId {
     tree.sequence(&parts, at)
 }
 
-/// Four bytes are enough: [`GrammarLimits::grammar_bytes`] is clamped to fewer.
+/// Converts an offset or index to four bytes. Texts are shorter than 4 GiB, because
+/// [`GrammarLimits::grammar_bytes`] is clamped below that.
 fn index(value: usize) -> u32 {
     u32::try_from(value).expect("texts of grammars are shorter than 4 GiB")
 }

@@ -1,12 +1,13 @@
-//! A bounded number of units between two marks: a string of at most 500 characters, each of which has several spellings.
+//! Bounded repetition: a number of units between two marks, for example a string of at most 500 characters,
+//! each of which has several spellings.
 //!
-//! As an automaton that is a copy of the unit for each, ten thousand states for the string; as a repetition of a terminal it
-//! is a terminal for each character, and tokens run through many. So it is kept as what it is: the automaton of the unit and a
-//! count. Nothing is multiplied out, whatever the bound.
+//! As an automaton, this language has a copy of the unit for each repetition, which is ten thousand states for the
+//! string. As a repetition of a terminal, each character would be a terminal of its own, and a token would cross
+//! many. So the language is kept as the automaton of the unit and a count. Its size does not depend on the bounds.
 //!
-//! A token has few bytes, so most counts make no difference to it: where more units may follow than a token can hold, the
-//! subterminal trees are those of the unbounded language ([`horizon`](Counted::horizon)), and where they may not, they are picked
-//! out of these by the [number of units](Counted::count) in each token. So all bounds share their trees.
+//! A token has few bytes, so most counts make no difference to it. If more units are allowed than a token can hold,
+//! the subterminal trees are those of the unbounded language ([`horizon`](Counted::horizon)). Otherwise tokens are
+//! selected from these trees by their [number of units](Counted::count). So all bounds share their trees.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use unskew_trie::ByteSet;
 
 use crate::ids::{COUNTS, NONE};
 
-/// Units between two marks, at least and at most so many.
+/// A bounded repetition of a unit between two marks.
 #[derive(Clone, Debug)]
 pub struct Counted {
     open: Box<[u8]>,
@@ -38,26 +39,26 @@ impl Eq for Counted {}
 
 impl std::hash::Hash for Counted {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        // Of equal ones these are equal.
+        // Equal values hash equal numbers of states. Hashing the automaton itself would be slow.
         (&self.open, &self.close, self.min, self.max, self.unit.len()).hash(state);
     }
 }
 
-/// What a state of it is.
+/// A state of the repetition, unpacked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stand {
-    /// Behind so many bytes of the opening mark, not all.
+    /// After this many bytes of the opening mark, before its end.
     Open(u32),
-    /// Behind so many units, in a state of the next.
+    /// After this many units, in a state of the next unit.
     Inside(u32, StateId),
-    /// Behind so many bytes of the closing mark, at least one.
+    /// After this many bytes of the closing mark, at least one.
     Close(u32),
 }
 
-/// States behind the units have this bit.
+/// The bit of the states in the closing mark.
 const CLOSE: u32 = 1 << 31;
 
-/// Where a state stands, as far as a token can tell, with bounds for what follows.
+/// A state up to differences that no token can detect, with the bounds of the remaining units.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Horizon {
     /// In a mark.
@@ -67,22 +68,25 @@ pub(crate) enum Horizon {
 }
 
 impl Counted {
-    /// What marks and texts take, in bytes; the automaton of the unit is not counted.
+    /// The memory of the marks and texts, in bytes, without the automaton of the unit.
     pub(crate) fn memory_usage(&self) -> usize {
         let reach = self.reach.iter().map(|text| size_of_val(text) + text.len());
         size_of::<Self>() + COUNTS + self.open.len() + self.close.len() + reach.sum::<usize>()
     }
 
+    /// Builds the repetition.
+    ///
     /// # Errors
     ///
-    /// What is wrong with it, in words.
+    /// The violated condition, in words.
     pub(crate) fn new(
         open: &[u8],
         unit: &Arc<Dfa>,
         close: &[u8],
         (min, max): (u32, Option<u32>),
     ) -> Result<Self, &'static str> {
-        /// Of a unit's states: those of all bounds that a token can tell apart are a few hundred times as many.
+        /// The greatest number of states of a unit. The states of all bounds that a token can tell apart are
+        /// a few hundred times as many.
         const MOST: usize = 256;
         if max.is_some_and(|max| max < min) {
             return Err("the greatest number is less than the least");
@@ -91,10 +95,10 @@ impl Counted {
             return Err("a unit may be empty");
         }
         if unit.states().any(|state| unit.is_accepting(state) && unit.edges(state).next().is_some()) {
-            return Err("a unit may go on where it may end");
+            return Err("a unit may continue where it may end");
         }
         if unit.states().any(|state| unit.edges(state).any(|edge| edge.target == unit.start())) {
-            return Err("a unit comes back to its beginning");
+            return Err("a unit returns to its start state");
         }
         match close.first() {
             Some(first) if unit.step(unit.start(), *first).is_none() => {}
@@ -124,27 +128,27 @@ impl Counted {
         Ok(Self { open: open.into(), unit: Arc::clone(unit), close: close.into(), min, max, reach })
     }
 
-    /// The language of a unit.
+    /// The automaton of a unit.
     pub fn unit(&self) -> &Arc<Dfa> {
         &self.unit
     }
 
-    /// The marks in front of and behind the units.
+    /// The opening and the closing mark.
     pub fn marks(&self) -> (&[u8], &[u8]) {
         (&self.open, &self.close)
     }
 
-    /// The fewest units, and the most.
+    /// The least and the greatest number of units.
     pub fn bounds(&self) -> (u32, Option<u32>) {
         (self.min, self.max)
     }
 
-    /// Where texts begin.
+    /// The start state.
     pub(crate) fn start(&self) -> u32 {
         self.state(Stand::Open(0))
     }
 
-    /// The state behind `byte`, or [`NONE`].
+    /// The state after `byte`, or [`NONE`].
     #[inline]
     pub(crate) fn step(&self, state: u32, byte: u8) -> u32 {
         match self.stand(state) {
@@ -168,13 +172,13 @@ impl Counted {
         }
     }
 
-    /// Whether a text ends in `state`: nothing follows then.
+    /// Whether `state` is the accepting state. No byte follows it.
     #[inline]
     pub(crate) fn is_accepting(&self, state: u32) -> bool {
         state == CLOSE | id(self.close.len())
     }
 
-    /// Calls `each` with the bytes that may follow in `state`.
+    /// Calls `each` with every byte that may follow in `state`.
     pub(crate) fn next_bytes(&self, state: u32, mut each: impl FnMut(u8)) {
         for byte in 0..=255 {
             if self.step(state, byte) != NONE {
@@ -183,8 +187,8 @@ impl Counted {
         }
     }
 
-    /// Where `state` stands for a token of at most `longest` bytes. Every language with the bounds of the answer is at the same
-    /// place there.
+    /// The state up to differences that no token of at most `longest` bytes can detect. Every repetition with
+    /// the bounds of the result has an equivalent state.
     pub(crate) fn horizon(&self, state: u32, longest: u32) -> Horizon {
         match self.stand(state) {
             Stand::Open(_) => {
@@ -204,7 +208,7 @@ impl Counted {
         [&self.open[..], &self.reach[at.index()]].concat()
     }
 
-    /// The bytes that are units.
+    /// The bytes that are complete units.
     pub(crate) fn single_units(&self) -> ByteSet {
         let start = self.unit.start();
         let is_unit =
@@ -212,8 +216,9 @@ impl Counted {
         (0..=u8::MAX).filter(is_unit).collect()
     }
 
-    /// How many units end in `text`, which is read from the state `at` of a unit, or one more if another has begun; and whether
-    /// the closing mark begins behind them. `single` are the bytes that are units.
+    /// The number of units of which `text` contains the end, read from the state `at` of a unit, plus one if
+    /// a further unit has begun; and whether the closing mark begins after them. `single` are the bytes that
+    /// are complete units.
     pub(crate) fn count(&self, at: StateId, text: &[u8], single: &ByteSet) -> (u32, bool) {
         let (mut count, mut state) = (0, at);
         for byte in text {
@@ -233,7 +238,8 @@ impl Counted {
         (count + u32::from(state != self.unit.start()), false)
     }
 
-    /// The bounds behind so many units, as far as a token of at most `longest` bytes can tell.
+    /// The bounds of the units that remain after `count` units, up to differences that no token of at most
+    /// `longest` bytes can detect.
     pub(crate) fn left(&self, count: u32, longest: u32) -> (u32, Option<u32>) {
         let min = self.min.saturating_sub(count).min(longest + 1);
         (min, self.max.map(|max| max - count).filter(|max| *max < longest))

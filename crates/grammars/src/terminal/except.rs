@@ -1,15 +1,17 @@
-//! A regular language without some texts: "any name but those that are declared".
+//! A regular language minus finitely many texts, such as "any name except the declared ones".
 //!
-//! The difference is an automaton of its own, and so every object of a schema would have one, with trees of its own: each
-//! costs a walk over the whole vocabulary, though it differs from the language of all names in a few dozen tokens. So it is
-//! kept as what it is: the automaton of the language, and over it a trie of the texts that are left out. A text that is in
-//! none of them any more is in a state of the automaton, and shares everything with all other uses of it.
+//! As an automaton of its own, the difference would give every object of a schema its own subterminal trees.
+//! Each tree costs a walk over the whole vocabulary, though it differs from that of the base language in a
+//! few dozen tokens. So the difference is kept as the automaton of the base language, with a trie of the
+//! excluded texts over it. After a byte that leaves the trie, the state is one of the base automaton, and
+//! shares everything with all its other uses.
 //!
-//! In a mask, a text without exceptions stands for one with them; what that gets wrong are tokens that run through the trie to
-//! an end of it. They are few, and are [found](Except::below) and looked at one by one.
+//! Masks use the trees of the base language in place of those of the difference. They are wrong only for
+//! tokens that follow the trie to the end of an excluded text. These are few; they are [found](Except::below)
+//! and checked one by one.
 //!
-//! Tried instead: the difference as an automaton. One mask in a hundred took 1.7 ms on real schemas, nearly always for the tree
-//! of a name.
+//! Tried instead: the difference as an automaton. One mask in a hundred took 1.7 ms on real schemas, nearly
+//! always for the tree of a name.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -17,27 +19,27 @@ use unskew_automata::{Dfa, StateId};
 
 use crate::ids::{COUNTS, NONE};
 
-/// A regular language without some texts. Never empty.
+/// A regular language minus finitely many texts. Never empty.
 #[derive(Clone, Debug)]
 pub struct Except {
     base: Arc<Dfa>,
-    /// In ascending order, each accepted by the automaton.
+    /// The excluded texts in ascending order, each accepted by the automaton.
     texts: Box<[Box<[u8]>]>,
-    /// The trie; the root first, parents before children.
+    /// The trie, root first and parents before children.
     nodes: Box<[Node]>,
-    /// Bytes and the nodes behind them.
+    /// Bytes with their child nodes.
     children: Box<[(u8, u32)]>,
 }
 
 #[derive(Clone, Debug)]
 struct Node {
-    /// Of the automaton.
+    /// The state of the automaton.
     state: StateId,
-    /// In `children`.
+    /// The range in `children`.
     children: (u32, u32),
-    /// Whether it is one of the texts.
+    /// Whether it is the end of an excluded text.
     is_left_out: bool,
-    /// Whether some text goes through it that is not left out.
+    /// Whether some text of the difference passes through it.
     is_live: bool,
 }
 
@@ -51,28 +53,28 @@ impl Eq for Except {}
 
 impl std::hash::Hash for Except {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        // Of equal ones these are equal, and automata are large.
+        // Equal values hash equal numbers. Automata are large, so only their number of states is hashed.
         self.base.len().hash(state);
         self.texts.hash(state);
     }
 }
 
-/// A state of the automaton, or one more than all of them and a node.
+/// A state of the automaton, or the number of all its states plus the index of a node.
 pub(crate) type State = u32;
 
-/// What a text comes to on the way to one that is left out.
+/// The meaning of a node for a text that reaches it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Below {
-    /// Nothing yet.
+    /// A proper prefix of an excluded text.
     Inner,
-    /// It is one, and may go on.
+    /// An excluded text, which may still be continued to a text of the difference.
     LeftOut,
-    /// It goes on to none of the language, whatever follows.
+    /// No continuation is a text of the difference.
     Dead,
 }
 
 impl Except {
-    /// What the texts and their trie take, in bytes; the automaton is not counted.
+    /// The memory of the texts and the trie, in bytes, without the automaton.
     pub(crate) fn memory_usage(&self) -> usize {
         let texts = self.texts.iter().map(|text| size_of_val(text) + text.len());
         size_of::<Self>()
@@ -82,13 +84,14 @@ impl Except {
             + size_of_val(&self.children[..])
     }
 
-    /// The language of `base` without `texts`; `None` if nothing is left.
+    /// The language of `base` minus `texts`; `None` if it is empty.
     pub(crate) fn new(base: Arc<Dfa>, texts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Option<Self> {
         let accepted = texts.into_iter().filter(|text| base.accepts(text.as_ref()));
         let mut texts: Vec<Box<[u8]>> = accepted.map(|text| text.as_ref().into()).collect();
         texts.sort_unstable();
         texts.dedup();
-        // A text adds what it does not share with the one before: a name may have megabytes.
+        // Only the part that a text does not share with the previous one adds nodes. A single name may have
+        // megabytes.
         let shared = |pair: &[Box<[u8]>]| {
             pair[0].iter().zip(&pair[1]).take_while(|(left, right)| left == right).count()
         };
@@ -97,7 +100,7 @@ impl Except {
         let mut nodes = Vec::with_capacity(len + 1);
         nodes.push(Node { state: base.start(), children: (0, 0), is_left_out: false, is_live: false });
         let mut children: Vec<(u8, u32)> = Vec::with_capacity(len);
-        // Breadth first: the texts that go through each node are neighbours.
+        // Breadth first: the texts that pass through a node are adjacent.
         let mut ranges = VecDeque::from([(0, texts.len(), 0)]);
         let mut at = 0;
         while let Some((first, end, depth)) = ranges.pop_front() {
@@ -131,27 +134,27 @@ impl Except {
         is_live.then(|| Self { base, texts: texts.into(), nodes: nodes.into(), children: children.into() })
     }
 
-    /// The automaton of the language before anything was left out.
+    /// The automaton of the base language.
     pub fn base(&self) -> &Arc<Dfa> {
         &self.base
     }
 
-    /// What is left out, in ascending order.
+    /// The excluded texts, in ascending order.
     pub fn texts(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.texts.iter().map(|text| &text[..])
     }
 
-    /// Whether it is a text of the language.
+    /// Whether `text` is in the language.
     pub fn accepts(&self, text: &[u8]) -> bool {
         self.base.accepts(text) && self.texts.binary_search_by(|other| (**other).cmp(text)).is_err()
     }
 
-    /// Where texts begin.
+    /// The start state.
     pub(crate) fn start(&self) -> State {
         id(self.base.len())
     }
 
-    /// The state behind `byte`, or [`NONE`].
+    /// The state after `byte`, or [`NONE`].
     #[inline]
     pub(crate) fn step(&self, state: State, byte: u8) -> State {
         let behind = match self.node(state) {
@@ -176,13 +179,13 @@ impl Except {
         self.node(state).map_or_else(|| StateId::from_index(state as usize), |node| node.state)
     }
 
-    /// The trie's node below that of `state`, behind `byte`; and what it is to texts that come to it.
+    /// The child after `byte` of the node at `state`, if both exist, and its meaning.
     pub(crate) fn below(&self, state: State, byte: u8) -> Option<(State, Below)> {
         let child = self.child(self.node(state)?, byte)?;
         Some((self.start() + child, self.what_is(child)))
     }
 
-    /// All bytes for which [`below`](Self::below) has an answer, with that.
+    /// All children of the node at `state`: byte, state and meaning, as [`below`](Self::below) returns them.
     pub(crate) fn all_below(&self, state: State) -> impl Iterator<Item = (u8, State, Below)> {
         let (first, end) = self.node(state).map_or((0, 0), |node| node.children);
         let children = self.children[first as usize..end as usize].iter();
@@ -197,8 +200,8 @@ impl Except {
         }
     }
 
-    /// For every place where [`below`](Self::below) says more than [`Below::Inner`]: the first and the last byte of the text up to there, and whether
-    /// these are two. No pair comes twice.
+    /// For every node at which [`below`](Self::below) returns another value than [`Below::Inner`]: the first
+    /// and the last byte of its text, and whether the text is longer than one byte. No entry is repeated.
     pub(crate) fn ends(&self) -> Vec<(u8, u8, bool)> {
         let mut ends = Vec::new();
         let (first, end) = self.nodes[0].children;

@@ -1,9 +1,11 @@
-//! The bytes with which the texts of a terminal go on where they may end.
+//! The bytes that may continue a complete text of a terminal.
+//!
+//! Where such a byte may also begin the next terminal, the end of the text is ambiguous.
 
 use unskew_automata::Dfa;
 use unskew_trie::ByteSet;
 
-/// The bytes with which `dfa` goes on in some state in which it may end.
+/// The bytes on the edges that leave the accepting states of `dfa`.
 pub(crate) fn extending(dfa: &Dfa) -> ByteSet {
     let mut bytes = ByteSet::default();
     let representatives: Vec<u8> = dfa.classes().representatives().collect();

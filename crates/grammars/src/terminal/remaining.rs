@@ -1,4 +1,7 @@
-//! How many texts a terminal has left, state by state.
+//! Counts the texts that a terminal has left, by state.
+//!
+//! A scope may use each text of a distinct terminal once, so it must not run out of texts. Counting them once
+//! per automaton answers that for every state.
 
 use petgraph::graph::DiGraph;
 use unskew_automata::{Dfa, StateId};
@@ -6,16 +9,17 @@ use unskew_automata::{Dfa, StateId};
 use super::except::Except;
 use crate::ids::COUNTS;
 
-/// How many texts a terminal has, state by state.
+/// The number of texts of a terminal, by state.
 #[derive(Debug)]
 pub(crate) struct Remaining {
-    /// By state of the automaton: in how many ways a text goes on there, or ends; [`MANY`] for that many and more.
+    /// By state of the automaton: the number of texts that lead from it to acceptance, including the empty
+    /// one; [`MANY`] stands for at least as many.
     counts: Box<[u32]>,
-    /// Whether some state behind which a text goes on has fewer than that.
+    /// Whether a state that has a successor has fewer than [`MANY`] texts.
     pub(crate) is_scarce: bool,
 }
 
-/// So many that a scope never uses them up.
+/// A number of texts that a scope never uses up.
 pub(crate) const MANY: u32 = u32::MAX;
 
 impl Remaining {
@@ -32,7 +36,8 @@ impl Remaining {
             }
         }
         let mut counts = vec![0u32; dfa.len()];
-        // What is called comes before its callers; a state that comes back to itself is alive, and so has no end.
+        // Kosaraju's algorithm returns the components in reverse topological order, so successors are counted
+        // first. The automaton is trimmed, so a state on a cycle has infinitely many texts.
         for component in petgraph::algo::kosaraju_scc(&graph) {
             for node in &component {
                 let state = StateId::from_index(node.index());
@@ -50,19 +55,19 @@ impl Remaining {
         Self { counts: counts.into(), is_scarce }
     }
 
-    /// In how many ways a text goes on from a state of the automaton.
+    /// The number of texts that lead from a state of the automaton to acceptance.
     #[inline]
     pub(crate) fn of(&self, state: StateId) -> u32 {
         self.counts[state.index()]
     }
 }
 
-/// Whether a language will do for a terminal whose texts may not come twice: no scope that takes so many runs out of them. `all`
-/// are the texts before any is left out.
+/// Whether a language is suitable for a distinct terminal: a scope that uses at most `most` texts does not
+/// run out of them, and the empty text is not one. `all` is the number of texts of the base language.
 pub(crate) fn has_enough(except: &Except, all: u32, most: Option<u32>) -> bool {
     let texts = match all {
         MANY => MANY,
-        // What is left out is of the language.
+        // The excluded texts are texts of the base language.
         all => all.saturating_sub(u32::try_from(except.texts().len()).unwrap_or(MANY)),
     };
     texts >= most.unwrap_or(MANY) && !except.accepts(b"")

@@ -1,4 +1,5 @@
-//! Ambiguous grammars: what a token costs does not grow with the text, and no sooner than it must.
+//! Ambiguous grammars: the cost of a token does not grow with the text, or grows linearly if readings cannot
+//! be merged.
 
 #![allow(clippy::print_stdout, reason = "figures are printed")]
 
@@ -47,7 +48,8 @@ impl<'a> Sequence<'a> {
     }
 }
 
-/// Grammars, how their texts begin, and how these go on again and again.
+/// Name, grammar, beginning of a text, and the part that the text repeats. The sets of all but the last one
+/// do not grow.
 const GRAMMARS: [(&str, &str, &str, &str); 11] = [
     ("pairs", PAIRS, "a", "a"),
     ("operators", OPERATORS, "n", "+n*n"),
@@ -62,7 +64,8 @@ const GRAMMARS: [(&str, &str, &str, &str); 11] = [
     ("palindromes", "start: \"a\" start \"a\" | \"b\" start \"b\" | \"\"", "a", "a"),
 ];
 
-/// The most items that a byte takes to read and to make the mask behind, over the last tenth of so many bytes.
+/// The greatest number of parser items for reading one byte and filling the next mask, over the last tenth of
+/// `bytes` bytes.
 fn items_at_the_end(grammar: &str, text: impl Iterator<Item = u8>, bytes: usize) -> u64 {
     let constraint = constraint(grammar);
     let mut sequence = Sequence::new(&constraint, true);
@@ -77,7 +80,7 @@ fn items_at_the_end(grammar: &str, text: impl Iterator<Item = u8>, bytes: usize)
     most
 }
 
-/// Those grammars whose sets do not grow at all, to so many bytes.
+/// Checks the grammars with sets of constant size, on texts of `bytes` bytes.
 fn check_that_sets_do_not_grow(bytes: usize) {
     for (name, grammar, begin, again) in &GRAMMARS[..10] {
         let text = begin.bytes().chain(again.bytes().cycle());
@@ -91,7 +94,7 @@ fn a_token_takes_no_more_items_in_a_long_text_than_in_a_short_one() {
     check_that_sets_do_not_grow(if cfg!(debug_assertions) { 2_500 } else { 20_000 });
 }
 
-/// Where nothing can be merged, the items of a token grow with the text, and not with its square.
+/// If readings cannot be merged, the items per token grow linearly with the text, and not quadratically.
 #[test]
 fn a_token_takes_at_most_a_few_items_for_each_byte_before() {
     for (name, grammar, begin, again) in [
@@ -107,7 +110,7 @@ fn a_token_takes_at_most_a_few_items_for_each_byte_before() {
     }
 }
 
-/// What a sequence takes along with it, to threads that know nothing of it, is as small as its sets.
+/// A state that moves to another scratch is as small as its sets.
 #[test]
 fn sequences_that_change_scratches_cost_the_same() {
     for (name, grammar, begin, again) in &GRAMMARS[..10] {
@@ -122,13 +125,13 @@ fn sequences_that_change_scratches_cost_the_same() {
             constraint.advance(scratch, &mut state, TokenId(u32::from(byte))).unwrap();
             constraint.fill_mask(scratch, &state, mask.as_mut());
             let items = scratch.stats().items - before;
-            // Some 11 bytes are read again.
+            // About 11 bytes are read again.
             assert!(at < 2_000 || items <= 1_000, "{name}: {items} items for byte {at}");
         }
     }
 }
 
-/// Beyond the limit nothing follows, and who reads on is told why; whoever raises the limit comes further.
+/// A state beyond the limit has no continuation, and the error names the limit. A higher limit allows longer texts.
 #[test]
 fn a_state_beyond_the_limit_is_an_error_that_names_it() {
     let mut read = Vec::new();

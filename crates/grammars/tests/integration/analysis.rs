@@ -1,4 +1,4 @@
-//! What is said of grammars: on grammars made for it, and on random ones against the definitions.
+//! The analysis of grammars, on hand-written grammars and on random ones against the definitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ unused ::= unused? "u" | root
     let expected = [
         "line 1, column 1: the rule `root`: an alternative can never be completed",
         "line 1, column 1: the rule `root`: an alternative repeats another",
-        "line 1, column 1: the rule `root`: it may stand for itself alone, which adds readings and no text",
+        "line 1, column 1: the rule `root`: it may derive itself alone, which adds readings and no text",
         "line 2, column 1: the rule `b`: an alternative repeats another",
         "line 3, column 1: the rule `c`: 2 alternatives can never be completed",
         "line 4, column 1: the rule `never`: it has no text, since `never` needs `other-never` needs `never`, without end",
@@ -145,13 +145,14 @@ unused: "u"
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Symbol {
     Rule(RuleId),
-    /// Whether it may be empty.
+    /// A terminal; whether it is nullable.
     Terminal(bool),
 }
 
 type Words = BTreeSet<Vec<Symbol>>;
 
-/// What a body can be written out to, with few rounds of each repetition. `None` if that is too much.
+/// The sequences of symbols to which a body can be written out, with few rounds of each repetition. `None` if
+/// there are too many.
 fn words(grammar: &Grammar, expr: ExprId) -> Option<Words> {
     let join = |left: &Words, right: &Words| {
         let both = left.iter().flat_map(|left| right.iter().map(|right| [&left[..], right].concat()));
@@ -197,13 +198,13 @@ fn words(grammar: &Grammar, expr: ExprId) -> Option<Words> {
             }
             all
         }
-        // Its texts are compared elsewhere.
+        // Other tests cover groups.
         Expr::Unordered(_) => return None,
         other => panic!("an expression that the test does not know: {other:?}"),
     })
 }
 
-/// Pairs of a rule and one that it contains in some way, closed under going on.
+/// The transitive closure of pairs of a rule and a rule that it contains.
 fn closed(mut pairs: BTreeSet<(RuleId, RuleId)>) -> BTreeSet<(RuleId, RuleId)> {
     loop {
         let longer: Vec<_> = pairs
@@ -220,7 +221,7 @@ fn closed(mut pairs: BTreeSet<(RuleId, RuleId)>) -> BTreeSet<(RuleId, RuleId)> {
     }
 }
 
-/// What [`Analysis`] says of calls, by writing bodies out.
+/// Checks the facts of [`Analysis`] about calls against bodies that are written out.
 fn check_calls(grammar: &Grammar, analysis: &Analysis, nullable: &[bool]) -> Result<(), TestCaseError> {
     let [mut calls, mut left, mut plain, mut alone] = [(); 4].map(|()| BTreeSet::new());
     for rule in grammar.rules() {
@@ -263,7 +264,7 @@ fn check_calls(grammar: &Grammar, analysis: &Analysis, nullable: &[bool]) -> Res
 }
 
 proptest! {
-    /// Trimming keeps the language, and leaves nothing that could be trimmed.
+    /// Trimming keeps the language, and leaves no useless part.
     #[test]
     fn trimmed_grammars_have_the_same_language(shapes in random::grammar()) {
         let grammar = shapes.build();
@@ -286,12 +287,12 @@ proptest! {
         prop_assert_eq!(trimmed.trimmed().unwrap().expressions(), trimmed.expressions());
     }
 
-    /// Facts about rules are those that the definitions give.
+    /// Facts about rules follow the definitions.
     #[test]
     fn facts_are_those_of_the_definitions(shapes in random::grammar()) {
         let grammar = shapes.build();
         let analysis = grammar.analysis();
-        // Least sets by rounds, over bodies written out.
+        // Least fixpoints by rounds, over bodies that are written out.
         let mut nullable = vec![false; grammar.rules().len()];
         let mut productive = nullable.clone();
         for _ in grammar.rules() {

@@ -1,4 +1,4 @@
-//! What texts that are no grammars are told: one line with a place, what stands there, and what would do.
+//! Errors for texts that are no grammars: one line with a location, the text found there, and the expected one.
 
 use std::fmt::Write as _;
 
@@ -201,7 +201,7 @@ fn lark() {
     );
 }
 
-/// What other notations have: the error says what to write in its place.
+/// Without cases of its own: the tests of the languages above include foreign notations.
 #[test]
 fn foreign_notations() {}
 

@@ -1,5 +1,5 @@
-//! Parts of masks that are the same in every context: masks in nestings that were never seen, made of parts that other nestings left,
-//! in the same scratch or in one of the same grammar before.
+//! Context-independent fragments of masks: masks in nestings that were never visited, built from fragments
+//! that other nestings left, in the same scratch or in an earlier scratch of the same grammar.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
 use unskew_trie::TokenTrie;
 
-/// Loops for lists and for sums.
+/// Lists and sums as repetitions.
 const LOOPS: &str = r#"
 start: statement+
 statement: "if" "(" sum ")" statement ["else" statement] | "{" statement* "}" | [NAME "="] sum ";"
@@ -18,7 +18,7 @@ NUMBER: /[0-9]+/
 %ignore /[ \n]+/
 "#;
 
-/// The same language without blanks, recursive on the left, and in part on itself.
+/// The same language without blanks, with left recursion in place of repetitions.
 const RECURSIVE: &str = r#"
 start: statements
 statements: statement | statements statement
@@ -31,7 +31,7 @@ NAME: /[a-z]+/
 NUMBER: /[0-9]+/
 "#;
 
-/// As the first, but a bracket more or less makes it another grammar.
+/// As [`LOOPS`] with one bracket changed, so that it is another grammar.
 const OTHER: &str = r#"
 start: statement+
 statement: "if" "(" sum ")" statement ["else" statement] | "{" statement* "}" | [NAME "="] sum ";"
@@ -117,7 +117,7 @@ fn vocabulary() -> Arc<Vocabulary> {
     Arc::new(builder.build().unwrap())
 }
 
-/// The tokens of `text`, each the longest.
+/// The tokens of `text`, each as long as possible.
 fn tokens(vocabulary: &Vocabulary, text: &str) -> Vec<TokenId> {
     let mut left = text.as_bytes();
     let mut tokens = Vec::new();
@@ -131,7 +131,7 @@ fn tokens(vocabulary: &Vocabulary, text: &str) -> Vec<TokenId> {
     tokens
 }
 
-/// Each mask along `texts`, as long as they are read, in a new scratch.
+/// The masks along `texts`, each up to its first rejected token, in a new scratch.
 fn masks(constraint: &GrammarConstraint, vocabulary: &Vocabulary, texts: &[&str]) -> Vec<Vec<u32>> {
     let mut scratch = constraint.scratch();
     let mut masks = Vec::new();
@@ -165,7 +165,7 @@ fn parts_change_no_mask() {
         let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits).unwrap();
         let plain = GrammarConstraint::new(&grammar, Arc::clone(&trie), &limits).unwrap();
         let expected = masks(&plain, &vocabulary, &TEXTS);
-        // The texts in another order begin with other nestings.
+        // In reverse order the texts begin with other nestings.
         let backwards: Vec<&str> = TEXTS.iter().rev().copied().collect();
         let expected_backwards = masks(&plain, &vocabulary, &backwards);
         for library in &libraries {
@@ -220,6 +220,7 @@ fn what_a_nesting_left_serves_another() {
     };
     let (_, first) = made("if(f(a");
     let (read, second) = made("{{g[(b");
-    // Reading it makes states of the parser, and so does what is behind the brackets; but not what is between them.
+    // Reading the text creates parser states, and so does the part of the mask after the brackets. The part
+    // between the brackets is reused.
     assert!(read > 0 && second * 3 < first, "{first} states for the first mask, {second} for the second");
 }

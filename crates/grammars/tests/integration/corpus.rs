@@ -1,5 +1,5 @@
-//! The corpus of grammars: the oracle decides its texts as the files say, and the engine is the oracle in every mask along
-//! them and along random outputs, over vocabularies of several kinds.
+//! The corpus of grammars. The oracle decides the texts as the files specify. The engine agrees with the
+//! oracle in every mask along the texts and along random outputs, over vocabularies of several kinds.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use rand_core::{Rng, SeedableRng};
 use unskew_core::{Constraint, TokenId, TokenMask, conformance};
 use unskew_grammars::{GrammarConstraint, GrammarLimits, GrammarScratch, GrammarState, TreeLibrary};
 
-/// In debug builds a part of the work.
+/// Debug builds do part of the work.
 const DEBUG: bool = cfg!(debug_assertions);
 
 fn below(random: &mut ChaCha8Rng, bound: usize) -> usize {
@@ -38,7 +38,7 @@ fn constraint(case: &Case, subject: &Subject, limits: &GrammarLimits) -> Grammar
         .unwrap_or_else(|error| panic!("{}: {}: {error}", subject.name, case.name))
 }
 
-/// The same, with trees that it shares with other grammars.
+/// The same with a library of trees.
 fn with_library(case: &Case, library: &Arc<TreeLibrary>, limits: &GrammarLimits) -> GrammarConstraint {
     GrammarConstraint::with_library(&case.grammar, library, limits)
         .unwrap_or_else(|error| panic!("{}: {error}", case.name))
@@ -50,7 +50,7 @@ fn library(subject: &Subject) -> Arc<TreeLibrary> {
     Arc::new(TreeLibrary::new(trie, 64 << 20).worth_keeping(0))
 }
 
-/// One of the token sequences that spell `text`, longer tokens preferred by a coin.
+/// A random sequence of tokens that spells `text`. A coin decides between the longest token and any other.
 fn tokens(text: &[Input], subject: &Subject, random: &mut ChaCha8Rng) -> Vec<TokenId> {
     let mut ids = Vec::new();
     let mut at = 0;
@@ -76,7 +76,7 @@ fn tokens(text: &[Input], subject: &Subject, random: &mut ChaCha8Rng) -> Vec<Tok
     ids
 }
 
-/// The engine beside the oracle.
+/// The engine and the oracle, in parallel.
 struct Pair<'a> {
     name: String,
     subject: &'a Subject,
@@ -105,7 +105,7 @@ impl<'a> Pair<'a> {
         format!("{} after {}", self.name, text.collect::<Vec<_>>().join(" "))
     }
 
-    /// The mask here, which is that of the oracle.
+    /// The mask of the engine, compared with the mask of the oracle.
     fn mask(&mut self) -> Vec<TokenId> {
         let mut mask = TokenMask::new(self.constraint.vocab_len());
         self.constraint.fill_mask(&mut self.scratch, &self.state, mask.as_mut());
@@ -125,7 +125,7 @@ impl<'a> Pair<'a> {
         found
     }
 
-    /// Takes `token`, which both or neither take.
+    /// Takes `token`, which the engine and the oracle both accept or both reject.
     fn advance(&mut self, token: TokenId) -> bool {
         let expected = self.chart.push_token(self.subject.trie.vocabulary(), token);
         let taken = self.constraint.advance(&mut self.scratch, &mut self.state, token).is_ok();
@@ -137,13 +137,13 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Along every text, spelled at random, and along random outputs. A mask costs the oracle a walk over the vocabulary: along a
-/// text about `masks` of them are compared.
+/// Compares masks along every text, in random spellings, and along random outputs. A mask costs the oracle a
+/// walk over the vocabulary, so about `masks` masks per text are compared.
 fn compare(cases: &[Case], subject: &Subject, limits: &GrammarLimits, [spellings, walks, masks]: [usize; 3]) {
     let mut random = ChaCha8Rng::seed_from_u64(11);
     let library = library(subject);
     for (index, case) in cases.iter().enumerate() {
-        // In turns: each way meets every kind of grammar.
+        // Alternates, so that both ways meet every kind of grammar.
         let constraint = match index % 2 {
             0 => constraint(case, subject, limits),
             _ => with_library(case, &library, limits),
@@ -177,7 +177,7 @@ fn compare(cases: &[Case], subject: &Subject, limits: &GrammarLimits, [spellings
     }
 }
 
-/// What the files say.
+/// The oracle against the files.
 #[test]
 fn the_oracle_decides_the_texts_of_the_corpus() {
     let mut wrong: Vec<String> = Vec::new();
@@ -195,7 +195,7 @@ fn the_oracle_decides_the_texts_of_the_corpus() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A byte at a time: the first impossible byte is refused, and not one before it.
+/// Byte by byte: the engine rejects the first impossible byte, and no byte before it.
 #[test]
 fn texts_are_refused_at_the_first_impossible_byte() {
     for case in cases() {
@@ -241,7 +241,7 @@ fn masks_over_a_toy_vocabulary_are_those_of_the_oracle() {
     compare(&cases, &subject, &GrammarLimits::default(), if DEBUG { [1, 1, 20] } else { [10, 40, 100] });
 }
 
-/// Tables that are emptied whenever something lies in them.
+/// The tables are emptied as soon as they hold an entry.
 #[test]
 fn masks_with_a_full_scratch_are_those_of_the_oracle() {
     let cases = cases();
@@ -267,8 +267,8 @@ fn masks_over_the_embedded_vocabulary_are_those_of_the_oracle() {
     );
 }
 
-/// Vocabularies of 32,000 to 128,000 tokens: a mask takes the oracle about a second, so one for each grammar, the
-/// vocabularies in turns. In release builds only.
+/// Vocabularies of 32,000 to 128,000 tokens. A mask takes the oracle about a second, so one mask per grammar
+/// is compared, and the vocabularies alternate. In release builds only.
 #[test]
 fn masks_over_real_vocabularies_are_those_of_the_oracle() {
     if DEBUG {
@@ -311,8 +311,8 @@ fn the_contract_holds() {
     }
 }
 
-/// With and without a library, with one that is too small to keep anything, and with more or fewer nodes kept: the masks are
-/// the same everywhere along the texts. In release builds over real vocabularies too.
+/// The masks along the texts are the same without a library, with a library too small to keep entries, and
+/// with more or fewer nodes kept. In release builds also over real vocabularies.
 #[test]
 fn a_library_changes_no_mask() {
     let mut cases = cases();
@@ -327,7 +327,7 @@ fn a_library_changes_no_mask() {
             let trie = subject.trie.clone();
             Arc::new(TreeLibrary::new(trie, limit).worth_keeping(least))
         };
-        // Where nothing is kept, each mask is made from the beginning: only over the small vocabulary.
+        // If no entry is kept, each mask is computed from scratch. That is done over the small vocabulary only.
         let small = if subject.name == "tiny" { 0 } else { 2 << 20 };
         let libraries =
             [library(64 << 20, 64), library(64 << 20, 0), library(small, 4), library(64 << 20, usize::MAX)];
@@ -358,8 +358,7 @@ fn a_library_changes_no_mask() {
     }
 }
 
-/// A clone goes its own way, a state taken up again is where it was, and a replay in another scratch gives the same
-/// masks.
+/// A clone is independent, an earlier state can be resumed, and a replay in another scratch yields the same masks.
 #[test]
 fn forks_are_replays() {
     let mut random = ChaCha8Rng::seed_from_u64(3);
@@ -372,10 +371,10 @@ fn forks_are_replays() {
             constraint.fill_mask(scratch, state, mask.as_mut());
             mask
         };
-        // All states so far, each with its tokens; the next one goes on from any of them.
+        // All states so far, each with its tokens. The next step continues from any of them.
         let mut states: Vec<(GrammarState, Vec<TokenId>)> = vec![(constraint.start(), Vec::new())];
         for _ in 0..if DEBUG { 20 } else { 80 } {
-            // Mostly from the last one, so that paths get longer than what a state holds of them.
+            // Usually from the last one, so that paths get longer than the tokens that a state holds.
             let from =
                 if below(&mut random, 4) > 0 { states.len() - 1 } else { below(&mut random, states.len()) };
             let (mut state, mut path) = states[from].clone();

@@ -1,4 +1,4 @@
-//! Deep nesting: what was opened so many times is closed so many times, and no more or fewer.
+//! Deep nesting: each opening is closed exactly once.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use unskew_core::{Constraint, TokenId, Vocabulary};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits};
 use unskew_trie::TokenTrie;
 
-/// Reads `text` byte by byte, in so many fresh scratches, and says after how many bytes it may end.
+/// Reads `text` byte by byte in `scratches` fresh scratches, and returns the lengths after which the text may end.
 fn ends(grammar: &str, text: &str, scratches: usize) -> Vec<Vec<usize>> {
     let mut vocabulary = Vocabulary::builder();
     for byte in 0..=255u8 {
@@ -29,9 +29,9 @@ fn ends(grammar: &str, text: &str, scratches: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// Every level returns to itself and to the level outside. Two neighbouring levels then differ in nothing but which is
-/// meant; they were once taken for each other where their hashes began alike, about once in a hundred levels of a small
-/// table, whose hashes are others in each scratch.
+/// Every level returns to itself and to the enclosing level. Two adjacent levels therefore differ only in
+/// their identity. A former bug confused them if their hashes began alike, about once in a hundred levels of
+/// a small table. The hashes differ in each scratch.
 #[test]
 fn levels_of_hidden_left_recursion_are_told_apart() {
     let grammar = "root ::= maybe root \"b\" | \"c\"\nmaybe ::= \"a\" | \"\"";

@@ -1,7 +1,7 @@
-//! Texts that may not come twice, against a recogniser that keeps every reading of a text whole: its stack of what is left to
-//! do, and the texts that each scope has used.
+//! Distinct texts, against a recogniser that keeps every reading of a text in full: its stack of tasks, and
+//! the texts that each scope has used.
 //!
-//! That takes exponential time and knows nothing of sets of items, returns or automata of rules; it shares the DFAs of
+//! The recogniser takes exponential time and has no item sets, frames or rule automata. It shares the DFAs of
 //! terminals with the engine and nothing else.
 
 use std::{
@@ -19,26 +19,28 @@ use unskew_grammars::{
 };
 use unskew_trie::TokenTrie;
 
-/// An expression. Every one of them has a text.
+/// An expression. Each has a text.
 #[derive(Clone, Debug)]
 enum Part {
     Literal(&'static str),
     Regex(&'static str),
-    /// A text of the pattern that is none of these and was not used.
+    /// A text of the pattern that is not in the list and was not used before.
     New(&'static str, Vec<&'static str>),
     Scope(Box<Part>),
     Sequence(Vec<Part>),
     Choice(Vec<Part>),
     Many(Box<Part>),
-    /// Nothing, or a letter and a rule.
+    /// The empty text, or a letter and a rule.
     Call(&'static str, usize),
-    /// Members in any order, each behind a letter, some of which must come, and others, behind a letter too.
+    /// Members in any order, each after a letter, with a flag for required ones; and other members, also
+    /// after a letter.
     Unordered(Vec<(&'static str, Part, bool)>, Option<Box<Part>>),
 }
 
 const LITERALS: [&str; 6] = ["a", "b", "c", "ab", "ba", "cc"];
 const PLAIN: [&str; 4] = ["[ab]+", "a?", "c+", "b|bc"];
-/// Some end by themselves, some do not; of some, few texts are left behind some beginnings.
+/// In some patterns the last byte marks the end of a text, in others it does not. Some have few texts left
+/// after some prefixes.
 const NEW: [&str; 8] =
     ["[ab]+c", "[ab]+", "c[ab]*c", "a|bc*", "ab|ac|b[ab]*c", "a[ab]?|c[abc]*b", "[abc]+", "a{1,2}c|b+c"];
 const LEFT_OUT: [&str; 6] = ["a", "ac", "ab", "cc", "bc", "aac"];
@@ -66,7 +68,7 @@ fn part() -> impl Strategy<Value = Part> {
     })
 }
 
-/// The automaton of a pattern, made once.
+/// The automaton of a pattern, built once.
 fn dfa(pattern: &'static str) -> Arc<Dfa> {
     static MADE: Mutex<BTreeMap<&str, Arc<Dfa>>> = Mutex::new(BTreeMap::new());
     let make = || Arc::new(Dfa::from_pattern(pattern, &Limits::default()).expect("the pattern is valid"));
@@ -123,7 +125,7 @@ impl Part {
     }
 }
 
-/// Rules, of which the first is the start, with texts that end where the next byte says so.
+/// Rules, the first of which is the start rule. The next byte always shows the end of a text.
 fn rules() -> impl Strategy<Value = Vec<Part>> {
     prop::collection::vec(part(), 1..4).prop_filter("a text ends in several places", |parts| {
         let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
@@ -142,21 +144,21 @@ fn grammar(parts: &[Part]) -> Grammar {
     builder.build(rules[0]).expect("it is small")
 }
 
-/// What is left to do, the next one last.
+/// A remaining task.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Task {
-    /// By address: parts stay where they are.
+    /// A part, by address. Parts do not move.
     Part(usize),
     Read(&'static str),
-    /// A pattern, and what was read of it.
+    /// A pattern, and the text read so far.
     Plain(&'static str, String),
     New(&'static str, Vec<&'static str>, String),
     EndScope,
-    /// What members were read.
+    /// A group, by address, and a flag per member: whether it was read.
     Unordered(usize, Vec<bool>),
 }
 
-/// One reading: what is left to do, and the texts of the open scopes.
+/// One reading: the stack of remaining tasks, the next one last, and the used texts of the open scopes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Reading {
     tasks: Vec<Task>,
@@ -167,7 +169,7 @@ struct Oracle<'p> {
     rules: &'p [Part],
 }
 
-/// All readings of a text that stand in front of a byte, and whether the text may end.
+/// All readings of a text that wait for a byte, and whether the text may end.
 #[derive(Clone, Debug)]
 struct Readings(HashSet<Reading>, bool);
 
@@ -241,7 +243,7 @@ impl Oracle<'_> {
                         next.used.last_mut().expect("the text is a scope").insert(text.clone());
                         nexts.push(next);
                     }
-                    // It goes on if it comes to another one.
+                    // The reading continues if it can reach an unused text.
                     if has_another(pattern, &left_out, used, &text) {
                         closed.0.insert(reading.clone());
                     }
@@ -329,8 +331,8 @@ impl Oracle<'_> {
     }
 }
 
-/// Whether some text longer than `text`, which it begins, is of the pattern, and neither left out nor used: the shortest ones
-/// are tried first.
+/// Whether `text` is a proper prefix of a text of the pattern that is neither excluded nor used. Shorter
+/// texts are tried first.
 fn has_another(pattern: &'static str, left_out: &[&str], used: &BTreeSet<String>, text: &str) -> bool {
     let dfa = dfa(pattern);
     let Some(state) = dfa.run(dfa.start(), text.as_bytes()) else { return false };
@@ -376,13 +378,13 @@ struct Comparison<'a> {
     constraint: &'a GrammarConstraint,
     vocabulary: &'a Vocabulary,
     oracle: &'a Oracle<'a>,
-    /// Used in turn, so that every state comes from the other one half of the time.
+    /// Used alternately, so that half of the states come from the other scratch.
     scratches: [GrammarScratch; 2],
     turn: usize,
     left: usize,
 }
 
-/// With more readings than these a text is not followed.
+/// A text with more readings is not followed.
 const READINGS: usize = 300;
 
 impl Comparison<'_> {
@@ -462,15 +464,15 @@ fn check(
     comparison.compare(&oracle.start(), &constraint.start(), depth)
 }
 
-/// With them a token would take minutes.
+/// The oracle would take minutes for a token of such a grammar.
 #[test]
 fn texts_that_may_end_in_several_places_are_refused() {
     let many = Part::Many(Box::new(Part::New("[abc]+", vec![])));
     let refused = check(&[many], None, &GrammarLimits::default(), 2).unwrap_err();
-    assert!(refused.contains("`[abc]+`") && refused.contains("may end in front of `a`"), "{refused}");
+    assert!(refused.contains("`[abc]+`") && refused.contains("may end before `a`"), "{refused}");
 }
 
-/// How many random cases: more in release.
+/// The number of random cases; higher in release builds.
 const CASES: u32 = if cfg!(debug_assertions) { 12 } else { 1_500 };
 
 proptest! {
@@ -490,7 +492,8 @@ proptest! {
         prop_assert_eq!(check(&parts, Some(library(kind)), &GrammarLimits::default(), depth), Ok(()));
     }
 
-    /// A scratch that is emptied before every step gives the same answers, in texts of more tokens than a state holds too.
+    /// A scratch that is emptied before every step gives the same answers, also for texts of more tokens than
+    /// a state holds.
     #[test]
     fn masks_do_not_depend_on_the_scratch(parts in rules(), depth in 4..20usize) {
         let limits = GrammarLimits { scratch_bytes: 0, ..GrammarLimits::default() };

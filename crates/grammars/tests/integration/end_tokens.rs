@@ -11,7 +11,7 @@ use unskew_grammars::{
 };
 use unskew_trie::TokenTrie;
 
-/// Letters and pairs of them, a space, a control token, and two that end the sequence.
+/// Letters, pairs of letters, a space, a control token, and two tokens that end the sequence.
 fn vocabulary() -> Arc<Vocabulary> {
     let mut builder = Vocabulary::builder();
     for text in ["a", "b", " ", "ab", "a ", "ba", "aa"] {
@@ -34,7 +34,8 @@ fn lark(text: &str) -> Grammar {
     Grammar::parse(text, GrammarFormat::Lark, &GrammarLimits::default()).unwrap()
 }
 
-/// Every sequence of up to `len` tokens that `constraint` allows, and whether it accepts it; no mask holds an end.
+/// Every sequence of up to `len` tokens that `constraint` allows, each with a flag: whether it is accepted.
+/// Checks that no mask has a token that ends the sequence.
 fn outputs(constraint: &GrammarConstraint, len: usize) -> Vec<(Vec<TokenId>, bool)> {
     let vocabulary = vocabulary();
     let mut scratch = constraint.scratch();
@@ -82,14 +83,14 @@ fn the_end_of_a_grammar_and_its_token_are_one() {
         check_constraint(&constraint, 3).unwrap_or_else(|error| panic!("{grammar}: {error:?}"));
     };
     expect("start: \"a\" <end>", &["a"]);
-    // Any id ends it: the end is no token of the output.
+    // Any end-of-sequence id may end the output, because the end is no token of it.
     expect("start: \"a\" <eot>", &["a"]);
     expect("start: \"a\" (<end> | <eot>)?", &["a"]);
     expect("start: \"a\" (\"b\" | <end>)", &["a", "ab"]);
     expect("start: <end>", &[""]);
     expect("start: \"a\" start | <end>", &["", "a", "aa", "aaa", "aaaa", "aaaaa", "aaaaaa"]);
     expect("start: \"a\" <mark> \"b\" last\nlast: e <end> e\ne: \"\"", &["a<mark>b"]);
-    // What is ignored between terminals may stand in front of the end, and is not written behind it.
+    // Ignored text may precede the end and is never written after it.
     expect("start: \"b\" <end>\n%ignore \" \"", &["  b", " b", " b ", "b", "b ", "b  "]);
 }
 
@@ -104,8 +105,8 @@ fn what_may_follow_the_end_is_refused() {
     };
     assert_eq!(
         error("start: \"b\" x \"a\"\n x: \"a\" <end>"),
-        "line 2, column 2: rule `x`: `\"a\"` may follow `<end>`, which ends the sequence in this vocabulary, and nothing comes \
-         behind the end of an output: put it last, or leave it out, for an output may end wherever the grammar does"
+        "line 2, column 2: rule `x`: `\"a\"` may follow `<end>`, which ends the sequence in this vocabulary, and nothing may \
+         follow the end of an output: put it last, or leave it out, because an output may end where the grammar ends"
     );
     for grammar in [
         "start: (\"a\" <end>)*",
@@ -119,7 +120,7 @@ fn what_may_follow_the_end_is_refused() {
     ] {
         error(grammar);
     }
-    // Elsewhere it is a token like any other.
+    // In other vocabularies it is an ordinary control token.
     let grammar = lark("start: \"a\" <end> \"b\"");
     let mut builder = Vocabulary::builder();
     builder.text(b"a");
@@ -231,7 +232,7 @@ fn built(shape: &Shape, builder: &mut GrammarBuilder, rules: &[RuleId]) -> ExprI
     }
 }
 
-/// The symbols of inputs: letters, and the control tokens.
+/// The symbols of inputs: letters, and control tokens.
 fn symbols() -> Vec<Input> {
     let mut symbols = crate::common::oracle::bytes("ab");
     symbols.extend(["<mark>", "<end>", "<eot>"].map(|name| Input::Control(name.to_owned())));
@@ -245,8 +246,8 @@ fn is_end(symbol: &Input) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
 
-    /// A grammar is refused exactly if a word has something behind an end; else an output is accepted exactly if it is a word, or
-    /// one with an end behind it.
+    /// A grammar is rejected exactly if some word has a symbol after an end. Otherwise an output is accepted
+    /// exactly if it is a word, or is one with an end appended.
     #[test]
     fn random_grammars_agree_with_the_oracle(shapes in prop::collection::vec(shape(), 3)) {
         let mut builder = Grammar::builder(&GrammarLimits::default());
@@ -257,7 +258,7 @@ proptest! {
         }
         let grammar = builder.build(rules[0]).unwrap();
         let oracle = Oracle::new(&grammar, &Alphabet::all());
-        // All viable inputs of up to so many symbols.
+        // All viable inputs of up to this number of symbols.
         const LONGEST: usize = 5;
         let mut viable: Vec<Vec<Input>> = vec![vec![]];
         let mut at = 0;
@@ -277,7 +278,7 @@ proptest! {
         match compiled(&grammar) {
             Err(GrammarError::Empty { .. }) => {}
             Err(GrammarError::EndInside { .. }) => {
-                // A word with something behind an end may be longer than those that were looked at.
+                // A word with a symbol after an end may be longer than the inputs that were enumerated.
                 prop_assert!(has_inside || viable.iter().any(|input| input.len() == LONGEST) || viable.len() >= 4_000);
             }
             Err(error) => panic!("{error}"),

@@ -1,4 +1,4 @@
-//! Grammars as text: which load, and what they mean. Texts are judged by the oracle.
+//! Grammars as text: accepted syntax and its meaning. The oracle decides the texts.
 
 #![allow(clippy::print_stderr, reason = "a test that could not run says so")]
 
@@ -9,7 +9,7 @@ use unskew_grammars::{Grammar, GrammarFormat, GrammarLimits, LarkOptions};
 
 use GrammarFormat::{Ebnf, Gbnf, Lark};
 
-/// `grammar` accepts the texts of `accepted` and none of `rejected`.
+/// Checks that `grammar` accepts the texts in `accepted` and rejects those in `rejected`.
 #[track_caller]
 fn check(format: GrammarFormat, grammar: &str, accepted: &[&str], rejected: &[&str]) {
     let read = Grammar::parse(grammar, format, &GrammarLimits::default());
@@ -80,7 +80,7 @@ fn ebnf_has_the_constructs_of_the_w3c() {
 #[test]
 fn ebnf_has_the_constructs_of_gbnf() {
     check(Ebnf, "root ::= \"0\"d | [a-z\\n]{2} .\nd ::= \"\\\"\" # end\n", &["0\"", "a\né"], &["0", "ab"]);
-    // `root` wins over the first rule; lines mean nothing.
+    // `root` has priority over the first rule. Line breaks have no meaning.
     check(Ebnf, "a ::= 'a'\nroot ::= a\n a\n 'b'", &["aab"], &["a"]);
     check(Ebnf, "# axis #x41\nroot ::= '#' # trailing #x\n", &["#"], &["A"]);
 }
@@ -160,7 +160,7 @@ call[lazy]: TEXT "<f"
 TEXT: /(?s:.*)/"#;
     check(Lark, lazy, &["<f=a", "x<<f=b", "é\n<f=c"], &["<f<f=a", "x=a", "<fx=a"]);
     check(Lark, "start: a \"x\"\na[lazy]: /[0-9]+/", &["1x"], &["12x", "x"]);
-    // As documented: with the suffix and with the end written out.
+    // The examples of llguidance's documentation: with a suffix, and with the end written out.
     let suffix = "start: a b\na[capture, suffix=\"<end>\"]: /.*/\nb[lazy]: /.*<END>/";
     check(Lark, suffix, &["foo<end>x<END>", "<end><END>"], &["foo<end>", "foo<end>bar<END><END>"]);
     let named = "start: a*\na[suffix=END]: /[^;]?.?/\nEND: /;+/";
@@ -189,7 +189,7 @@ fn what_is_ignored_stands_between_terminals() {
     );
     // An output without any terminal may be ignored text alone.
     check(Lark, "start: \"a\"*\n%ignore \" \"", &["", "   ", " a a a "], &["b"]);
-    // A recursive start, whose beginning is inside of others.
+    // A recursive start rule, which also begins inside other rules.
     check(Lark, "start: \"(\" start \")\" | \"x\"\n%ignore \" \"", &["x", " ( ( x ) ) "], &["(x", "()"]);
     check(Lark, "start: (\"a\" \"b\"){2}\n%ignore \"-\"", &["abab", "-a-b--a-b-"], &["ab", "-"]);
 }
@@ -214,7 +214,7 @@ fn ignored_text_can_be_bounded() {
     ] {
         check(none, &["ab"], &[" ab", "a b"]);
     }
-    // A bound below the shortest ignored text leaves none.
+    // A bound below the length of the shortest ignored text excludes all ignored text.
     let grammar = "start: \"a\" \"b\"\n%ignore \"--\"";
     let one = LarkOptions { max_ignored_chars: Some(1), ..default };
     let read = Grammar::from_lark(grammar, &one, &GrammarLimits::default()).unwrap();
@@ -250,7 +250,7 @@ fn extensions_name_formats() {
     }
 }
 
-/// Every grammar of the folder that `UNSKEW_DATA` names.
+/// Every grammar in the folder given by `UNSKEW_DATA`.
 #[test]
 fn published_grammars_load() {
     let Some(data) = std::env::var_os("UNSKEW_DATA") else {
@@ -273,7 +273,7 @@ fn published_grammars_load() {
     assert!(loaded > 40, "{loaded} grammars");
 }
 
-/// Solutions of published tasks are in the languages of their grammars or not, as another recogniser found.
+/// Solutions of published tasks: membership in the languages of their grammars, as decided by another recogniser.
 #[test]
 fn published_solutions_are_judged_alike() {
     let Some(data) = std::env::var_os("UNSKEW_DATA") else {

@@ -1,4 +1,4 @@
-//! Lazy terminals: against the slow oracle that keeps every reading by itself, on random grammars.
+//! Lazy terminals, on random grammars, against a slow oracle that keeps every reading separately.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn read(text: &str) -> Result<Grammar, GrammarError> {
     Grammar::from_lark(text, &LarkOptions::default(), &GrammarLimits::default())
 }
 
-/// Whether the grammar was not refused.
+/// Compares the engine with the oracle. Returns whether the grammar was accepted.
 fn compare(random: &LazyGrammar) -> Result<bool, String> {
     let expected = LazyOracle::new(random);
     let grammar = match read(&random.to_string()) {
@@ -56,7 +56,7 @@ fn compare(random: &LazyGrammar) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Masks with and without trees along a text are those of the oracle of the grammar without lazy terminals.
+/// Compares masks, with and without trees, along a text with those of the oracle of the resolved grammar.
 fn masks(grammar: &Grammar, oracle: &Oracle) -> Result<(), String> {
     let vocabulary = vocabulary();
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
@@ -89,10 +89,10 @@ fn masks(grammar: &Grammar, oracle: &Oracle) -> Result<(), String> {
     Ok(())
 }
 
-/// How many random cases: more in release.
+/// The number of random cases; higher in release builds.
 const CASES: u32 = if cfg!(debug_assertions) { 150 } else { 20_000 };
 
-/// The comparison says something: most grammars are read, and lazy terminals change the language of many.
+/// The comparison is meaningful: most random grammars are accepted, and lazy terminals change the language of many.
 #[test]
 fn few_random_grammars_are_refused() {
     let mut runner = TestRunner::deterministic();
@@ -103,7 +103,7 @@ fn few_random_grammars_are_refused() {
         match read(&random.to_string()) {
             Ok(grammar) => {
                 read_count += 1;
-                // A rule that is called like another is a state of it.
+                // A rule with the name of another one is one of its states.
                 let names: Vec<&str> = grammar.rules().map(|rule| grammar.rule_name(rule)).collect();
                 let again = (1..names.len()).any(|at| names[..at].contains(&names[at]));
                 let lazy = names.iter().any(|name| name.starts_with("lazy"));
@@ -128,7 +128,7 @@ proptest! {
     }
 }
 
-/// What cannot be told exactly is refused with its place, and never called enforced.
+/// Constructs that cannot be enforced exactly are rejected with a location, and never reported as enforced.
 #[test]
 fn refusals_name_their_place() {
     let nested =
@@ -152,14 +152,15 @@ fn refusals_name_their_place() {
     assert!(read(extended).unwrap_err().to_string().contains("`%extend` of a lazy terminal"));
 }
 
-/// Free text around calls of a tool with these arguments.
+/// Free text with calls of a tool that has these arguments.
 fn tool(arguments: &str) -> String {
     format!(
         "start: tool* TEXT\nhead[lazy]: TEXT \"<call>\"\ntool: head {arguments} \"</call>\"\nTEXT: /(\\n|.)*/\n"
     )
 }
 
-/// Where a lazy terminal has no rival, the grammar stays as it is written; else its rules are still those of the text.
+/// A lazy terminal without a rival leaves the grammar unchanged. With a rival, the rules are still reported
+/// as written.
 #[test]
 fn rules_are_explained_as_written() {
     let alone = read("start: call \"=\" /[a-z]+/\ncall[lazy]: /(?s:.*)<f/").unwrap();
@@ -168,29 +169,29 @@ fn rules_are_explained_as_written() {
     let fates: Vec<(&str, Fate)> = fates.iter().map(|fate| (fate.construct.as_str(), fate.fate)).collect();
     let expected = ["rule `start`", "rule `head`", "`lazy`", "rule `tool`", "terminal `TEXT`"];
     assert_eq!(fates, expected.map(|construct| (construct, Fate::Enforced)));
-    // What is called in the middle of a tool is the rule itself.
+    // A rule that is called in the middle of a tool remains a rule.
     let nested = read(&format!("{}value: \"[\" [value] \"]\"", tool("value"))).unwrap();
     assert!(nested.rules().any(|rule| nested.rule_name(rule) == "value"));
     assert!(nested.analysis().findings().is_empty());
 }
 
-/// What becomes of a text.
+/// The result of reading a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     Accepted,
-    /// It may be gone on with, and may not end.
+    /// A proper prefix of an output.
     Incomplete,
-    /// At this byte.
+    /// Rejected at this byte.
     Rejected(usize),
-    /// The grammar is.
+    /// The grammar is rejected.
     Refused,
 }
 
 use Verdict::{Accepted, Incomplete, Refused, Rejected};
 
-/// Grammars and texts: the verdict here, and that of llguidance 1.9.1, asked byte by byte with a tokenizer of bytes. They differ where a
-/// terminal ends while a lazy one goes on, for its scanner takes the longest text; where a lazy terminal may be empty; and where
-/// something is refused here.
+/// Grammars and texts, with the verdict here and that of llguidance 1.9.1, which was queried byte by byte with a
+/// tokenizer of bytes. The verdicts differ in three situations: a terminal ends while a lazy one is open
+/// (llguidance's scanner takes the longest text), a lazy terminal may be empty, or the grammar is rejected here.
 #[test]
 fn verdicts_beside_those_of_llguidance() {
     type Case = (&'static str, &'static [(&'static str, Verdict, Verdict)]);

@@ -1,6 +1,6 @@
-//! Which solutions are of the grammars of "Grammar-Aligned Decoding" (Park et al. 2024): the engine and the oracle against a
-//! table that a third recogniser made. The data lies under `UNSKEW_DATA`, in `gad-bv4` and `gad-slia`; without it there is
-//! nothing to test.
+//! Membership of solutions in the grammars of "Grammar-Aligned Decoding" (Park et al. 2024): the engine and
+//! the oracle against a table computed by a third recogniser. The data is under `UNSKEW_DATA`, in `gad-bv4`
+//! and `gad-slia`. Without it the test does nothing.
 
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
@@ -16,7 +16,7 @@ use crate::common::{
 use unskew_core::{Constraint, TokenId};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits};
 
-/// `(folder, id, whether its solution is of its grammar)`, by the tables.
+/// The rows of the tables: `(folder, id, whether its solution is in the language of its grammar)`.
 fn table(data: &Path) -> Vec<(PathBuf, String, bool)> {
     let mut rows = Vec::new();
     for folder in ["gad-bv4", "gad-slia"].map(|name| data.join(name)) {

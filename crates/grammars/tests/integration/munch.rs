@@ -1,5 +1,5 @@
-//! Maximal munch against a slow oracle on random small grammars: every mask along short texts, and a way on from each of them.
-//! And by hand, what people expect of it.
+//! Maximal munch on random small grammars against a slow oracle: every mask along short texts, and a
+//! completion of each text. Also hand-written examples of the expected meaning.
 
 use std::{collections::VecDeque, fmt::Write as _, sync::Arc};
 
@@ -22,7 +22,7 @@ fn munched(grammar: &Grammar, vocabulary: &Arc<Vocabulary>) -> Result<GrammarCon
     GrammarConstraint::with_maximal_munch(grammar, trie, &GrammarLimits::default())
 }
 
-/// The tokens that lead on, by the oracle.
+/// The allowed tokens, by the oracle.
 fn allowed(cut: &Cut<'_>, vocabulary: &Vocabulary) -> Vec<TokenId> {
     let reads = |text: &[u8]| {
         let mut cut = cut.clone();
@@ -31,7 +31,7 @@ fn allowed(cut: &Cut<'_>, vocabulary: &Vocabulary) -> Vec<TokenId> {
     vocabulary.text_tokens().filter(|(_, text)| reads(text)).map(|(token, _)| token).collect()
 }
 
-/// Whether a text that begins with what was read is a word, if it is seen within `steps` texts.
+/// Whether the text read so far is a prefix of a word; `None` if that is undecided after `steps` texts.
 fn completable(cut: &Cut<'_>, steps: usize) -> Option<bool> {
     let mut open = VecDeque::from([cut.clone()]);
     for _ in 0..steps {
@@ -49,15 +49,15 @@ fn completable(cut: &Cut<'_>, steps: usize) -> Option<bool> {
     None
 }
 
-/// What was seen of a number of grammars.
+/// Counts over a number of grammars.
 #[derive(Default, Debug)]
 struct Seen {
     compiled: usize,
     refused: usize,
-    /// Of those that were refused: a text was found for which no way on is seen.
+    /// Rejected grammars for which a text without a known completion was found.
     lost: usize,
     masks: usize,
-    /// Texts of which it was not seen whether they can be completed.
+    /// Texts for which it is undecided whether they can be completed.
     open: usize,
 }
 
@@ -67,7 +67,7 @@ fn compare(
     vocabulary: &Vocabulary,
     seen: &mut Seen,
 ) -> Result<(), String> {
-    // Used in turn, so that states come from the other one half of the time.
+    // Used alternately, so that half of the states come from the other scratch.
     let mut scratches = [constraint.scratch(), constraint.scratch()];
     let mut texts: VecDeque<(Vec<TokenId>, GrammarState, Cut<'_>)> =
         VecDeque::from([(vec![], constraint.start(), munch.begin())]);
@@ -100,7 +100,7 @@ fn compare(
     Ok(())
 }
 
-/// Whether for one of the first texts no way on is seen.
+/// Whether one of the first texts has no known completion.
 fn seems_lost(munch: &Munch<'_>) -> bool {
     let mut open = VecDeque::from([munch.begin()]);
     for _ in 0..40 {
@@ -118,7 +118,7 @@ fn seems_lost(munch: &Munch<'_>) -> bool {
     false
 }
 
-/// How many random cases: more in release.
+/// The number of random cases; higher in release builds.
 const CASES: usize = if cfg!(debug_assertions) { 400 } else { 20_000 };
 
 #[test]
@@ -149,12 +149,13 @@ fn masks_are_those_of_the_oracle_and_no_text_is_a_dead_end() {
             Err(error) => panic!("case {case}: {error}\n{shape}"),
         }
     }
-    // In most of the random grammars something may follow; of those that are refused, half seem to be lost indeed.
+    // Most random grammars are accepted. At least a third of the rejected ones have a text without a known
+    // completion.
     assert!(seen.compiled > CASES / 2 && seen.refused > CASES / 30, "{seen:?}");
     assert!(seen.lost * 3 > seen.refused && seen.open * 100 < seen.masks, "{seen:?}");
 }
 
-/// Over all bytes; a text is read byte by byte.
+/// A constraint over all bytes that reads texts byte by byte.
 struct Language {
     constraint: GrammarConstraint,
 }
@@ -166,7 +167,7 @@ impl Language {
         Ok(Self { constraint: munched(&grammar, vocabularies::toy(&[]).trie.vocabulary())? })
     }
 
-    /// How much of `text` may stand in an output, and whether that is a word.
+    /// The length of the longest prefix of `text` that the constraint allows, and whether `text` is a word.
     fn read(&self, text: &str) -> (usize, bool) {
         let vocabulary = Arc::clone(vocabularies::toy(&[]).trie.vocabulary());
         let (mut scratch, mut state) = (self.constraint.scratch(), self.constraint.start());
@@ -201,7 +202,7 @@ fn refusal(lark: &str) -> String {
 
 #[test]
 fn nothing_is_taken_back() {
-    // `listed` would have to end `list` in front of an `e` with which `listen` goes on.
+    // In `listed`, `list` would have to end before an `e` that continues `listen`.
     let language = Language::of_lark("start: (\"list\" | \"listen\") \"ed\"").unwrap();
     language.expect(&["listened"], &[("listed", 5), ("list", 4), ("listen", 6)]);
     let language = Language::of_lark("start: (\"list\" | \"listen\") (\"ed\" | \"s\")").unwrap();
@@ -218,7 +219,7 @@ fn operators_that_begin_with_others() {
         &["a=b", "a==b", "a = b", "a<<=b", "a<b<<c", "a< b"],
         &[("a===b", 3), ("a= =b", 3), ("a<=b", 2)],
     );
-    // `=` always goes on to `==`.
+    // `=` always continues to `==`.
     let language = Language::of_lark("start: (\"=\" | \"==\") \"=\" | \"=\" \"=\"").unwrap();
     language.expect(&["==="], &[("==", 2), ("====", 3)]);
 }
@@ -228,17 +229,17 @@ fn names_and_keywords() {
     let why = refusal("start: NAME NAME\nNAME: /[a-z]+/");
     assert_eq!(
         why,
-        "rule `start`: under maximal munch a text may not be completed behind `NAME`, for what may follow (`NAME`) may go on \
-         with it or with what is read beside it: put a mark or white space between them, or read without maximal munch"
+        "rule `start`: under maximal munch a text may have no completion after `NAME`, because the terminals that may follow (`NAME`) \
+         may continue it, or a terminal that is read beside it: put a mark or white space between them, or do without maximal munch"
     );
     let language = Language::of_lark("start: NAME NAME\nNAME: /[a-z]+/\n%ignore \" \"").unwrap();
     language.expect(&["a b", "ab  c"], &[("ab", 2), ("a b c", 4)]);
-    // A keyword is a name too, and a name that begins like one is none.
+    // A keyword is also a name. A name that begins with a keyword is not a keyword.
     let language =
         Language::of_lark("start: \"if\" NAME \":\" | NAME \"=\" NAME\nNAME: /[a-z]+/\n%ignore \" \"")
             .unwrap();
     language.expect(&["if x:", "if = x", "ifx = y", "i=f"], &[("ifx:", 3), ("if x =", 5)]);
-    // Where no name may stand, a name may follow a keyword at once.
+    // A name may follow a keyword directly where no other name is allowed.
     let language = Language::of_lark("start: \"let\" NAME \";\"\nNAME: /[a-z]+/").unwrap();
     language.expect(&["letx;", "letlet;"], &[("let;", 3)]);
 }
@@ -247,7 +248,7 @@ fn names_and_keywords() {
 fn what_ends_only_with_the_output() {
     let language = Language::of_lark("start: \"a\" TEXT?\nTEXT: /b+/").unwrap();
     language.expect(&["a", "abb"], &[("aba", 2)]);
-    // A list that goes on for ever is no way to an end.
+    // An infinite list is no completion.
     let why = refusal("start: (NAME \",\")* NAME \"z\"\nNAME: /[a-z]+/");
     assert!(why.contains("rule `start`") && why.contains("(`\",\"`, `\"z\"`)"), "{why}");
 }
@@ -267,7 +268,7 @@ fn nested_comments() {
 
 #[test]
 fn templates_in_strings_are_another_context() {
-    // `TEXT` would swallow everything outside of strings, where it may not stand.
+    // `TEXT` would swallow everything outside strings, where it is not allowed.
     let language = Language::of_lark(
         "start: expr\nexpr: atom (\"+\" atom)*\natom: NAME | string | \"{\" expr \"}\"\n\
          string: \"`\" (TEXT | \"${\" expr \"}\")* \"`\"\nNAME: /[a-z]+/\nTEXT: /[^`$]+/\n%ignore \" \"",
@@ -321,7 +322,7 @@ fn what_it_is_not_made_for_is_refused() {
     assert!(matches!(error, GrammarError::MunchTooCostly { limit: 1_000, .. }), "{error}");
 }
 
-/// Three thousand rules all of which may be read beside each other.
+/// Three thousand rules that may all be read beside each other.
 #[test]
 fn the_check_is_bounded() {
     let mut text = String::from("start: r0\n");
@@ -334,7 +335,7 @@ fn the_check_is_bounded() {
     assert!(matches!(error, GrammarError::MunchTooCostly { .. }), "{error}");
 }
 
-/// The grammars of the other tests.
+/// The grammars of the corpus.
 #[test]
 fn ordinary_grammars_pass() {
     let mut refused = Vec::new();
@@ -346,6 +347,6 @@ fn ordinary_grammars_pass() {
             Err(error) => panic!("{}: {error}", case.name),
         }
     }
-    // Letters, behind which `。` goes on with other letters that begin with the same byte.
+    // The terminal is a run of letters. It never ends before `。`, whose first byte is also the first byte of letters.
     assert_eq!(refused, [("lexical: unicode-classes".to_owned(), "WORD".to_owned())]);
 }

@@ -1,4 +1,4 @@
-//! The oracle against something simpler: all short words of a grammar, counted out by the definition.
+//! The oracle against a simpler computation: all short words of a grammar, enumerated by the definition.
 
 use crate::common::{
     enumeration::{Short, short},
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use unskew_core::Vocabulary;
 use unskew_grammars::{Grammar, GrammarLimits};
 
-/// Every text over the alphabet of random grammars of at most this length.
+/// Every text of at most this length over the alphabet of random grammars.
 fn texts(longest: usize) -> Vec<Vec<u8>> {
     let mut texts: Vec<Vec<u8>> = vec![Vec::new()];
     let mut last = texts.clone();
@@ -26,8 +26,8 @@ fn texts(longest: usize) -> Vec<Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// The texts of at most six letters that are accepted and viable are the words and prefixes that the definition
-    /// yields.
+    /// Among the texts of at most six letters, the accepted and the viable ones are the words and prefixes by
+    /// the definition.
     #[test]
     fn short_words_are_those_of_the_definition(shape in random::grammar()) {
         let grammar = shape.build();
@@ -42,7 +42,7 @@ proptest! {
     }
 }
 
-/// `s = "a" s | "b" t; t = "c" t`: `t` never ends, so `b` is no way on.
+/// `s = "a" s | "b" t | "c"; t = "c" t`: `t` never ends, so `b` is not viable.
 #[test]
 fn what_never_ends_is_not_viable() {
     let mut builder = Grammar::builder(&GrammarLimits::default());
@@ -72,7 +72,7 @@ fn masks_are_prefixes_that_can_be_completed() {
     vocabulary.end_of_sequence(end);
     let vocabulary = vocabulary.build().unwrap();
 
-    // a^n b^n, and a control token behind it.
+    // a^n b^n, followed by a control token.
     let mut builder = Grammar::builder(&GrammarLimits::default());
     let (start, s) = (builder.rule("start"), builder.rule("s"));
     let (a, b, call, end) =

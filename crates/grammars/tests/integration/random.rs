@@ -18,7 +18,7 @@ use unskew_trie::TokenTrie;
 struct Comparison<'a> {
     constraint: &'a GrammarConstraint,
     vocabulary: &'a Vocabulary,
-    /// Used in turn, so that every state comes from the other one half of the time.
+    /// Used alternately, so that half of the states come from the other scratch.
     scratches: [GrammarScratch; 2],
     turn: usize,
     left: usize,
@@ -60,7 +60,7 @@ impl Comparison<'_> {
     }
 }
 
-/// Compares the masks along one long text, which goes on with the token of the mask that each of `choices` says.
+/// Compares the masks along one long text. Each of `choices` selects the next token from the mask.
 fn check_along(grammar: &Grammar, choices: &[u8]) -> Result<(), String> {
     let vocabulary = vocabulary();
     let oracle = Oracle::new(grammar, &Alphabet::of(&vocabulary));
@@ -89,7 +89,7 @@ fn check_along(grammar: &Grammar, choices: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// A library that all cases share: it keeps all nodes, or only some, or drops them again and again, or keeps none.
+/// A library that all cases share: it keeps all nodes, only some, drops them again and again, or keeps none.
 fn library(kind: usize) -> &'static Arc<TreeLibrary> {
     static LIBRARIES: OnceLock<[Arc<TreeLibrary>; 4]> = OnceLock::new();
     &LIBRARIES.get_or_init(|| {
@@ -144,7 +144,7 @@ const AMBIGUOUS: [&str; 12] = [
     "start: \"a\"* x \"a\"* \"c\"\nx: \"a\" x \"a\" | \"b\" | x \"b\" x",
 ];
 
-/// How many random cases: more in release.
+/// The number of random cases; higher in release builds.
 const CASES: u32 = if cfg!(debug_assertions) { 60 } else { 20_000 };
 
 proptest! {
@@ -162,7 +162,7 @@ proptest! {
         prop_assert_eq!(result, Ok(()), "library {}\n{}", kind, shape);
     }
 
-    /// Sets out of which much is left out come behind long texts.
+    /// Item sets from which many items were left out occur after long texts.
     #[test]
     fn masks_along_long_texts_are_those_of_the_oracle(
         shape in random::grammar(),
@@ -171,7 +171,7 @@ proptest! {
         prop_assert_eq!(check_along(&shape.build(), &choices), Ok(()), "\n{}", shape);
     }
 
-    /// As above, where each text has many readings.
+    /// The same for grammars in which each text has many readings.
     #[test]
     fn masks_of_ambiguous_grammars_are_those_of_the_oracle(
         grammar in prop::sample::select(&AMBIGUOUS[..]),
@@ -200,7 +200,7 @@ proptest! {
     }
 }
 
-/// Tokens are any ids: none of them makes it panic.
+/// No token id makes the engine panic.
 #[test]
 fn foreign_tokens_are_refused() {
     let mut builder = Grammar::builder(&GrammarLimits::default());
@@ -214,8 +214,8 @@ fn foreign_tokens_are_refused() {
     assert!(constraint.advance(&mut scratch, &mut state, TokenId(u32::MAX)).is_err());
 }
 
-/// A token that leaves a terminal and goes on in units without a mark in front is held to their own bounds, and not to those
-/// that stand for all.
+/// A token that crosses from a terminal into a bounded repetition without an opening mark is checked against
+/// its own bounds, and not against those of the shared tree.
 #[test]
 fn a_token_enters_counted_units_with_their_own_bounds() {
     for max in [0, 1, 2, 7] {
@@ -235,7 +235,8 @@ fn a_token_enters_counted_units_with_their_own_bounds() {
     }
 }
 
-/// Where a terminal flows into the next one, they are read together; but not over the end of a text that is left out.
+/// Adjacent terminals with common continuation bytes are fused into one automaton, but not across the end of
+/// an excluded text.
 #[test]
 fn a_text_that_is_left_out_flows_into_nothing() {
     for (pattern, left_out, next) in [

@@ -1,5 +1,6 @@
-//! Lists in lists whose elements touch, so that a token has many readings: masks out of a library, where elements that touch are one
-//! automaton and lists are looked at without what encloses them, against the masks of a walk over the vocabulary.
+//! Nested lists with adjacent elements, so that a token has many readings. The masks with a library, where
+//! adjacent elements are one automaton and lists are cached without their context, are compared with the
+//! masks of a walk over the vocabulary.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +11,7 @@ use unskew_trie::TokenTrie;
 
 const LETTERS: &[u8] = b"abc()";
 
-/// Up to how many masks are compared for a grammar, and behind how many letters.
+/// The greatest number of masks that are compared for a grammar, and the greatest length of their texts in letters.
 const MOST_MASKS: usize = 60;
 const MOST_LETTERS: usize = 7;
 
@@ -28,11 +29,11 @@ const GRAMMARS: [&str; 9] = [
 
 struct Setting {
     trie: Arc<TokenTrie>,
-    /// Keeps all nodes and parts, or only large ones.
+    /// One keeps all nodes and fragments, the other only large ones.
     libraries: [Arc<TreeLibrary>; 2],
 }
 
-/// All texts of up to three letters, and longer ones of the first three.
+/// All texts of up to three letters, and longer ones over the first three letters.
 fn setting() -> &'static Setting {
     static SETTING: OnceLock<Setting> = OnceLock::new();
     SETTING.get_or_init(|| {
@@ -60,11 +61,11 @@ fn setting() -> &'static Setting {
     })
 }
 
-/// Compares the masks behind texts that `grammar` may begin with.
+/// Compares the masks after prefixes of the grammar's texts.
 fn check(grammar: &str) -> Result<(), String> {
     let Setting { trie, libraries } = setting();
     let limits = GrammarLimits::default();
-    // That it has no text at all is found when it is compiled.
+    // A grammar without any text is detected when it is compiled.
     let Ok(parsed) = Grammar::from_lark(grammar, &LarkOptions::default(), &limits) else { return Ok(()) };
     let compiled = GrammarConstraint::new(&parsed, Arc::clone(trie), &limits);
     let Ok(plain) = compiled else { return Ok(()) };
@@ -73,7 +74,7 @@ fn check(grammar: &str) -> Result<(), String> {
     for library in libraries {
         let with = GrammarConstraint::with_library(&parsed, library, &limits).unwrap();
         let mut scratch_with = with.scratch();
-        // Breadth first, so that different nestings come before long texts.
+        // Breadth first, so that different nestings are visited before long texts.
         let mut states: Vec<(Vec<u8>, [GrammarState; 2])> = vec![(Vec::new(), [plain.start(), with.start()])];
         let mut at = 0;
         while let Some((text, states_here)) = states.get(at).cloned() {
@@ -111,7 +112,7 @@ fn lists_that_touch_are_read_whole() {
     }
 }
 
-/// A rule's body: elements are terminals, and the rules with these names; in parentheses any of them.
+/// The body of a rule. Its elements are terminals, the given rules, and any rule in parentheses.
 fn body(rules: Vec<&'static str>) -> impl Strategy<Value = String> {
     let element = prop_oneof![
         3 => prop::sample::select(vec!["A", "B", "C"]).prop_map(str::to_owned),

@@ -1,5 +1,5 @@
-//! The notation of the W3C as published: the productions of Turtle and the terminals of SPARQL 1.1, in which a backslash is itself.
-//! Texts are judged by hand.
+//! The W3C's notation as published: the productions of Turtle and the terminals of SPARQL 1.1, in which a
+//! backslash is an ordinary character. Expected results were determined by hand.
 
 use crate::common::oracle::{Alphabet, Oracle, bytes};
 use unskew_grammars::{Fate, Grammar, GrammarFormat, GrammarLimits, explain};
@@ -183,7 +183,7 @@ fn the_productions_of_turtle() {
         &[r#""\""#, "'\n'", r"'\x41'", r"'''\x'''"],
     );
     terminal("literal", &["1", "+.5", "-1.e+9", "true", "'a'@en-gb", "\"a\"^^x:y"], &["1.", "tru", "'a'@"]);
-    // The grammar itself has no white space between terminals: the document of Turtle puts that in words.
+    // The grammar has no white space between terminals; the specification of Turtle adds it in words.
     terminal(
         "turtleDoc",
         &["", "@prefixa:<b>.", "<a>a[].", "<a><b>1,2;<c>\"d\"@en.", "<a><b>(1(2))."],
@@ -197,10 +197,10 @@ fn a_backslash_is_itself_where_characters_have_numbers() {
     check("a ::= \"\\\" #x41 '\\'", &["\\A\\"], &["A"]);
     check("a ::= [+-\\] [\\-a] #x41", &["+\\A", "\\aA", "K^A"], &["]\\A", "*aA", "+-A"]);
     check("a ::= '\\p{' [\\.] \"\\s\" #x41", &["\\p{\\\\sA", "\\p{.\\sA"], &["p{.sA"]);
-    // The number may stand in a class, a comment names none, and neither does a text.
+    // The number may be in a class. A number in a comment or in a text does not count.
     check("a ::= [\\|#x41]", &["\\", "|", "A"], &["x"]);
     check("a ::= [\\n] '#x41' \"#x42\" /* #x43 */ # #x44", &["\n#x41#x42"], &["n#x41#x42", "A"]);
-    // It has always been itself in single quotes. Without digits it looks like no escape.
+    // In single quotes a backslash is always an ordinary character. `\u` without digits does not look like an escape.
     check("a ::= '\\u' '\\'", &["\\u\\"], &["u"]);
     let text = "a ::= [\\'] #x41";
     let fates = explain(text, GrammarFormat::Ebnf, &GrammarLimits::default());
@@ -217,7 +217,7 @@ fn what_somebody_may_have_meant_otherwise_is_refused() {
         ("a ::= [\\x41] #x41", 8, "looks like an escape"),
         ("a ::= \"b\\u0041\" #x41", 9, "looks like an escape"),
         ("a ::= 'b\\n' #x41", 9, "looks like an escape"),
-        ("a ::= \"\\\"\" #x41", 7, "looks like an escape of the quote behind it"),
+        ("a ::= \"\\\"\" #x41", 7, "looks like an escape of the quote after it"),
         ("a ::= '\\'' #x41", 7, "a backslash in single quotes is itself"),
         (
             "a ::= \"\\\" [#x41] \\\"\"",

@@ -1,4 +1,5 @@
-//! How much work masks take, in counts that are the same on every machine: bounds that a change must not pass unnoticed.
+//! The work of computing masks, in counts that are the same on every machine. The bounds catch changes that
+//! increase it.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ fn constraint(lark: &str, subject: &Subject) -> GrammarConstraint {
     GrammarConstraint::new(&grammar, subject.trie.clone(), &limits).unwrap()
 }
 
-/// One sequence, and what each step of it costs.
+/// One sequence, with the cost of each step.
 struct Sequence<'a> {
     constraint: &'a GrammarConstraint,
     tokenizer: Tokenizer,
@@ -37,14 +38,14 @@ impl<'a> Sequence<'a> {
         Self { constraint, tokenizer, scratch: constraint.scratch(), state: constraint.start(), mask }
     }
 
-    /// What the mask here costs.
+    /// The cost of the current mask.
     fn mask(&mut self) -> GrammarStats {
         let before = self.scratch.stats();
         self.constraint.fill_mask(&mut self.scratch, &self.state, self.mask.as_mut());
         since(before, self.scratch.stats())
     }
 
-    /// Appends `text`, and answers the greatest cost of a mask on the way, the one at the end included.
+    /// Appends `text`. Returns the greatest cost of a mask on the way, including the one at the end.
     fn read(&mut self, text: &str) -> GrammarStats {
         let mut most = self.mask();
         for token in self.tokenizer.encode(text, false).unwrap() {
@@ -69,7 +70,7 @@ fn since(before: GrammarStats, after: GrammarStats) -> GrammarStats {
     since
 }
 
-/// Precedence by levels, blocks in blocks, and names beside keywords.
+/// Operator precedence by levels, nested blocks, and names that overlap with keywords.
 const CODE: &str = r#"
 start: statement+
 statement: "if" "(" expression ")" block | "return" expression ";" | NAME "=" expression ";"
@@ -85,7 +86,7 @@ WS: /[ \n]+/
 %ignore WS
 "#;
 
-/// No more than these counts.
+/// Asserts that no count exceeds its bound.
 #[track_caller]
 fn assert_within(cost: GrammarStats, [walks, reads, steps, readings]: [u64; 4]) {
     let within =
@@ -108,8 +109,8 @@ fn a_deeper_level_costs_what_the_one_above_did() {
     let subject = tiny();
     for (grammar, level, most) in [
         (JSON, "[{\"a\": ", [1, 700, 80, 80]),
-        // Where nearly all tokens lead on, the walk asks for every symbol of ASCII where it leads: a few hundred reads, which
-        // a vocabulary of two thousand tokens does not give back.
+        // If nearly all tokens are allowed, the walk computes the target of every ASCII symbol: a few hundred
+        // reads, which a vocabulary of two thousand tokens does not recover.
         (CODE, "if (a < f(1)) {", [1, 1_800, 250, 400]),
         (CODE, "x = f(a + (", [1, 1_800, 250, 400]),
     ] {
@@ -131,7 +132,7 @@ fn what_was_seen_before_takes_no_walk() {
     for (grammar, begin, again) in [
         (JSON, "[", "{\"a\": [1, true]}, "),
         (CODE, "", "if (a < f(1)) { x = -b * (c + 2); }\n"),
-        // Recursion on the left and on the right.
+        // Left and right recursion.
         ("start: list\nlist: list \",\" NAME | NAME\nNAME: /[a-z]+/", "a", ",abc"),
         ("start: NAME (\",\" start)?\nNAME: /[a-z]+/", "a", ",abc"),
     ] {
@@ -146,7 +147,8 @@ fn what_was_seen_before_takes_no_walk() {
     }
 }
 
-/// Names beside names, a number before a full stop, and comments beside a division: where one ends depends on where it is cut.
+/// Adjacent names, a number before a full stop, and comments before a division: the end of one terminal
+/// depends on the cut.
 const FLOWING: &str = r#"
 start: (declaration ";")+
 declaration: "struct" NAME NAME ("=" quotient)?
@@ -192,7 +194,7 @@ fn ten_times_the_rules_take_at_most_twelve_times_the_work() {
     assert_within(many, [1, 12 * few.reads, 12 * few.steps, 12 * few.readings]);
 }
 
-/// At most so many texts of `pattern` that may not come twice, each with `behind` after it.
+/// At most `most` distinct texts of `pattern`, each followed by `behind`.
 fn unique(pattern: &str, behind: &str, most: u32, subject: &Subject) -> GrammarConstraint {
     let limits = GrammarLimits::default();
     let mut builder = Grammar::builder(&limits);
@@ -209,7 +211,8 @@ fn unique(pattern: &str, behind: &str, most: u32, subject: &Subject) -> GrammarC
     GrammarConstraint::with_library(&grammar, &Arc::new(library), &limits).unwrap()
 }
 
-/// The thousandth text costs what the tenth does: a mask looks at the used texts that tokens come to, and not at all of them.
+/// The thousandth text costs the same as the tenth: a mask inspects the used texts that its tokens reach, and
+/// not all of them.
 #[test]
 fn texts_that_were_used_cost_no_more_as_they_become_many() {
     const STRING: &str = "\"[^\"\\x00-\\x1f]*\"";

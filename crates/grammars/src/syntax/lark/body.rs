@@ -1,4 +1,6 @@
-//! What stands behind the colon of a definition in Lark.
+//! Reads the bodies of definitions in Lark: the text after the colon.
+//!
+//! Bodies of rules and of terminals share one reader, because they differ in a few operators only.
 
 use serde_json::{Deserializer, Map, Value};
 
@@ -16,10 +18,10 @@ use crate::{
     },
 };
 
-/// What may follow a backslash in a text beside what may everywhere.
+/// Characters that may follow a backslash in a text, in addition to those that every language has.
 pub(super) const OTHERS: &str = "\"f";
 
-/// What Lark does not have and other notations do, and what to write in its place.
+/// Constructs of other notations that Lark lacks, each with the text to write instead.
 const FOREIGN: &[(&str, &str)] = &[
     ("'", QUOTES),
     ("“", QUOTES),
@@ -28,19 +30,22 @@ const FOREIGN: &[(&str, &str)] = &[
     ("’", QUOTES),
     ("`", QUOTES),
     (".", "any character is the regex `/./`"),
-    ("\\", "a regex stands between slashes, such as `/[0-9]+/`"),
+    ("\\", "a regex is written between slashes, such as `/[0-9]+/`"),
     ("^", "a terminal is read as a whole: no mark of its beginning is needed"),
     ("$", "an output is read as a whole: no mark of its end is needed"),
-    (",", "what comes next stands behind a blank, without a comma; a call with arguments is no part of Lark"),
+    (
+        ",",
+        "the parts of a sequence are separated by blanks and not by commas; Lark has no calls with arguments",
+    ),
     (";", "a rule ends with its line, without a semicolon"),
-    ("=", "a call with arguments is no part of Lark; a regex stands between slashes, such as `/[a-z]+/`"),
+    ("=", "Lark has no calls with arguments; a regex is written between slashes, such as `/[a-z]+/`"),
     ("!", "look-ahead is not supported; a terminal leaves texts out as in `NAME: /[a-z]+/ & ~\"if\"`"),
     ("-", "a terminal leaves texts out as in `NAME: /[a-z]+/ & ~\"if\"`, and a comment begins with `//`"),
 ];
 
-const QUOTES: &str = "a text stands in double quotes, `\"…\"`";
+const QUOTES: &str = "a text is written in double quotes, `\"…\"`";
 
-/// Reads a body up to the end of its last line. `terminal` if it is that of a terminal.
+/// Reads a body up to the end of its last line. `terminal` is whether it is the body of a terminal.
 pub(super) fn read(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
     reader.body.begin(reader.cursor.at());
     while !ends(reader) {
@@ -50,7 +55,7 @@ pub(super) fn read(reader: &mut Reader<'_>, terminal: bool) -> Result<(), Syntax
     Ok(())
 }
 
-/// Passes what means nothing, and answers whether the body ends here.
+/// Skips blanks and comments. Returns whether the body ends here.
 fn ends(reader: &mut Reader<'_>) -> bool {
     if reader.body.depth() > 0 {
         space(&mut reader.cursor);
@@ -89,8 +94,7 @@ fn item(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
         Some('~') => tilde(reader, terminal),
         Some('&') => {
             if !terminal {
-                let way_out =
-                    "define a terminal (in upper case) by it: only texts that are read as a whole have one";
+                let way_out = "define a terminal (in upper case) by it: only terminals have this operator";
                 return Err(reader.cursor.unsupported(at, "`&` in a rule", way_out));
             }
             if reader.body.last().is_none() {
@@ -103,7 +107,7 @@ fn item(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
         Some('-') if reader.cursor.rest().starts_with("->") => alias(reader, terminal),
         Some('<') => {
             if terminal {
-                let way_out = "use it in a rule, beside the terminal";
+                let way_out = "use it in a rule, next to the terminal";
                 return Err(reader.cursor.unsupported(at, "a control token in a terminal", way_out));
             }
             let name = control_token(&mut reader.cursor)?;
@@ -135,7 +139,7 @@ fn group(reader: &mut Reader<'_>, group: Group) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// `"text"`, `"text"i`, or `"a".."z"`.
+/// Reads `"text"`, `"text"i`, or `"a".."z"`.
 fn text(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     let text = quoted(&mut reader.cursor, OTHERS)?;
@@ -180,7 +184,7 @@ fn text(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// `/regex/flags`.
+/// Reads `/regex/flags`.
 fn regex(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     let cursor = &mut reader.cursor;
@@ -230,7 +234,7 @@ fn regex(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// `~` before an item is any other text, and after one it repeats: `~ n` and `~ n..m`.
+/// Reads `~`. Before an item it is the complement, after an item it repeats: `~ n` and `~ n..m`.
 fn tilde(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     reader.cursor.next();
@@ -238,7 +242,9 @@ fn tilde(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
     let is_count = reader.cursor.peek().is_some_and(|digit| digit.is_ascii_digit());
     if is_count {
         if reader.body.last().is_none() {
-            return Err(reader.cursor.invalid(at, "`~` and a number repeat, and nothing stands before them"));
+            return Err(reader
+                .cursor
+                .invalid(at, "`~` and a number repeat an item, and there is none before them"));
         }
         let min = number(&mut reader.cursor, "a number of repetitions")?;
         let mut max = min;
@@ -254,7 +260,7 @@ fn tilde(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
         return Ok(());
     }
     if !terminal {
-        let way_out = "define a terminal (in upper case) by it; to repeat, write a number behind `~`";
+        let way_out = "define a terminal (in upper case) by it; to repeat, write a number after `~`";
         return Err(reader.cursor.unsupported(at, "`~` in a rule", way_out));
     }
     if reader.body.waits() && reader.body.negates() {
@@ -264,7 +270,7 @@ fn tilde(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// `-> name` behind an alternative.
+/// Reads `-> name` after an alternative.
 fn alias(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     if terminal || reader.body.depth() > 0 {
@@ -284,7 +290,7 @@ fn alias(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// A text in quotes, a regex, or the name of a terminal, as the value of an attribute.
+/// Reads a text in quotes, a regex, or the name of a terminal, as the value of an attribute.
 pub(super) fn value(reader: &mut Reader<'_>) -> Result<NodeId, SyntaxError> {
     reader.body.begin(reader.cursor.at());
     match reader.cursor.peek() {
@@ -296,7 +302,7 @@ pub(super) fn value(reader: &mut Reader<'_>) -> Result<NodeId, SyntaxError> {
     reader.end_body()
 }
 
-/// `%regex { … }` and the like, in a body.
+/// Reads `%regex { … }` in a body, and rejects similar constructs.
 fn inline(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     reader.cursor.next();
@@ -305,16 +311,16 @@ fn inline(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
         "regex" => return substring(reader, at),
         "json" => "write the texts of the schema as rules",
         "lark" => "write its rules into this grammar, with names of their own",
-        _ => return Err(reader.cursor.invalid(at, format!("`%{word}` cannot stand in a body"))),
+        _ => return Err(reader.cursor.invalid(at, format!("`%{word}` cannot be used in a body"))),
     };
     Err(reader.cursor.unsupported(at, format!("`%{word}` in a grammar"), way_out))
 }
 
-/// What stands behind `%regex`: an object of JSON with one key, which says what the chunks are.
+/// Reads the argument of `%regex`: a JSON object with one key, which gives the kind of the chunks.
 fn substring(reader: &mut Reader<'_>, at: usize) -> Result<(), SyntaxError> {
     blank(&mut reader.cursor);
     let begin = reader.cursor.at();
-    // It stops behind the object. Nesting is bounded there.
+    // The deserializer stops after the object, and bounds its nesting.
     let mut values = Deserializer::from_str(reader.cursor.rest()).into_iter::<Map<String, Value>>();
     let object = match values.next() {
         Some(Ok(object)) => object,
@@ -333,7 +339,7 @@ fn substring(reader: &mut Reader<'_>, at: usize) -> Result<(), SyntaxError> {
         _ => None,
     };
     let Some(chunks) = chunks else {
-        return Err(reader.cursor.unsupported(at, "what this `%regex` says", known));
+        return Err(reader.cursor.unsupported(at, "this form of `%regex`", known));
     };
     let node = reader.tree.neighbours(chunks, at);
     reader.body.item(&mut reader.tree, node);
@@ -362,7 +368,7 @@ fn chunks(key: &str, value: &Value) -> Option<Vec<String>> {
         }
         _ => None,
     };
-    // One without text changes nothing.
+    // An empty chunk changes nothing.
     chunks.map(|chunks| chunks.into_iter().filter(|chunk| !chunk.is_empty()).collect())
 }
 
@@ -374,7 +380,8 @@ fn reference(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError>
         && !is_terminal(name)
     {
         let construct = format!("the call `{name}(…)`");
-        let way_out = "a regex stands between slashes, such as `/[a-z]+/`, and everything else is a rule";
+        let way_out =
+            "a regex is written between slashes, such as `/[a-z]+/`; write everything else as a rule";
         return Err(reader.cursor.unsupported(at, construct, way_out));
     }
     if name == "common" && reader.cursor.peek() == Some('.') {
@@ -384,7 +391,7 @@ fn reference(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError>
     check_name(reader, name, at)?;
     if terminal && !is_terminal(name) {
         let message =
-            format!("the rule `{name}` in a terminal: a terminal is made of texts, regexes and terminals");
+            format!("the rule `{name}` in a terminal: a terminal consists of texts, regexes and terminals");
         return Err(reader.cursor.invalid(at, message));
     }
     let rest = reader.cursor.rest();
@@ -400,7 +407,7 @@ fn reference(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError>
     Ok(())
 }
 
-/// A name. A dash belongs to it where a letter, digit or underscore follows.
+/// Reads a name. A dash is part of it if a letter, digit or underscore follows.
 pub(super) fn name<'t>(cursor: &mut Cursor<'t>) -> &'t str {
     let begin = cursor.at();
     let letter = |char: char| char.is_ascii_alphanumeric() || char == '_';
@@ -417,7 +424,7 @@ pub(super) fn name<'t>(cursor: &mut Cursor<'t>) -> &'t str {
     }
 }
 
-/// Passes blanks, comments, and ends of lines.
+/// Skips blanks, comments and line ends.
 pub(super) fn space(cursor: &mut Cursor<'_>) {
     loop {
         blank(cursor);
@@ -427,7 +434,7 @@ pub(super) fn space(cursor: &mut Cursor<'_>) {
     }
 }
 
-/// Passes blanks and a comment within the line, and the end of a line behind a backslash.
+/// Skips blanks, a comment within the line, and a line end after a backslash.
 pub(super) fn blank(cursor: &mut Cursor<'_>) {
     loop {
         cursor.take_while(|char| matches!(char, ' ' | '\t' | '\u{c}'));

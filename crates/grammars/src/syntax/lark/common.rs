@@ -1,7 +1,8 @@
 //! The terminals that `%import common.X` names, as regular expressions.
 //!
-//! Each is the language that Lark's own documentation gives the name. Where Lark relies on a lexer that stops at the first
-//! end (quoted texts, comments in C), the expression here says which characters may stand before the end.
+//! Each is the language that Lark's documentation gives for the name. Some definitions in Lark rely on a
+//! lexer that stops at the first end (quoted texts, comments in C). The expression here restricts the
+//! characters before the end instead.
 
 /// Names and patterns.
 const TERMINALS: [(&str, &str); 24] = [

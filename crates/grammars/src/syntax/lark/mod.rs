@@ -1,59 +1,62 @@
-//! Lark, in the dialect that llguidance made of it: rules, terminals and directives, a line each.
+//! Lark, in llguidance's dialect: rules, terminals and directives, one per line.
 //!
 //! ```text
 //! start: "{" [pair ("," pair)*] "}"
 //! pair: STRING ":" (NUMBER | start)
-//! STRING: "\"" /[^"]/* "\""          // a terminal is read as a whole
+//! STRING: "\"" /[^"]/* "\""          // a terminal becomes one automaton
 //! %import common.NUMBER
-//! %ignore /[ \t]+/                   // may stand between terminals, and before the first
+//! %ignore /[ \t]+/                   // allowed between terminals and before the first
 //! ```
 //!
-//! # What differs from Lark
+//! # Differences from Lark
 //!
-//! There is no lexer. A terminal stands for each of its texts, and all ways to read an output count. So priorities, which
-//! choose among readings, change nothing and are passed over, and so are `?`, `!` and `-> alias`, which shape trees, and
-//! `[capture]`. A lazy repetition (`*?`) has no meaning without a lexer and is an error, and so are anchors and look-around.
+//! There is no lexer. A terminal matches any of its texts, and every reading of an output counts. Priorities
+//! choose among readings, so they have no effect here. `?`, `!` and `-> alias` shape parse trees and have no
+//! effect either, and neither has `[capture]`. A lazy repetition (`*?`) has no meaning without a lexer and is
+//! an error. So are anchors and look-around.
 //!
 //! - Regular expressions have the syntax of the `regex` crate, and the flags `i`, `m`, `s`, `u` and `x`.
-//! - Escapes in texts are `\n \r \t \f \\ \"`, `\xHH`, `\uHHHH` and `\UHHHHHHHH`. Lark leaves any other backslash where it
-//!   is, and JSON drops it: here it is an error.
-//! - Beside `~n` and `~n..m`, repetitions are `{n}`, `{n,}`, `{,m}` and `{n,m}`. Comments begin with `//` or `#`.
-//! - In terminals, `A & B` is what both match, and `~A` any other text (of valid UTF-8).
-//! - `<name>` in a rule is the control token of that name, or, if it ends sequences, the end of the output.
-//! - `name[lazy]: …` are the texts of the body that do not begin with a shorter one, and `name[suffix="…"]: …` end behind the
-//!   first suffix. What stands in such a body is read as a whole, as in a terminal. Their first end is taken away from all that competes
-//!   with them; see below.
-//! - `%regex {"substring_chunks": ["…"]}` is what neighbours among the chunks spell, with `substring_words` and
-//!   `substring_chars` for those of a text. Words are runs of letters and digits, of white space, and of other characters.
+//! - Escapes in texts are `\n \r \t \f \\ \"`, `\xHH`, `\uHHHH` and `\UHHHHHHHH`. Lark keeps any other
+//!   backslash and JSON drops it. Here it is an error.
+//! - Repetitions are `~n` and `~n..m`, and also `{n}`, `{n,}`, `{,m}` and `{n,m}`. Comments begin with `//` or `#`.
+//! - In terminals, `A & B` is the intersection of A and B, and `~A` is any other text of valid UTF-8.
+//! - `<name>` in a rule is the control token of that name, or the end of the output if the token ends sequences.
+//! - `name[lazy]: …` matches the texts of the body that have no shorter text of it as a prefix.
+//!   `name[suffix="…"]: …` ends after the first occurrence of the suffix. Such a body becomes one automaton,
+//!   like a terminal. The first end is removed from all competing readings; see below.
+//! - `%regex {"substring_chunks": ["…"]}` matches the concatenation of adjacent chunks of the list.
+//!   `substring_words` and `substring_chars` take the words or characters of a text as the list. A word is a
+//!   run of letters and digits, of white space, or of other characters.
 //! - `%override` and `%extend` change rules and terminals of the same file.
-//! - Templates, `%declare`, imports of files, `%json`, `%lark`, `@grammar`, tokens by number, and the attributes `stop`,
-//!   `max_tokens` and `temperature` are errors that name what to write instead.
+//! - Templates, `%declare`, imports of files, `%json`, `%lark`, `@grammar`, tokens by number, and the
+//!   attributes `stop`, `max_tokens` and `temperature` are errors that name the text to write instead.
 //!
-//! # Where texts end
+//! # The ends of lazy terminals
 //!
-//! The meaning is told in [`lazy`](crate::lazy). What llguidance does was read in its documentation (`docs/syntax.md`) and tried on its
-//! version 1.9.1; the tests have 60 grammars with the answers of both.
+//! [`lazy`](crate::lazy) defines the meaning. The behaviour of llguidance is from its documentation
+//! (`docs/syntax.md`) and from experiments with version 1.9.1. The tests contain 60 grammars with the answers
+//! of both.
 //!
 //! | | llguidance | here |
 //! |---|---|---|
 //! | `lazy` | as few bytes as possible | the same |
-//! | beside others | its first end is the end of all that is read beside it | the same |
-//! | two lazy terminals | the first end counts; both go on where they end together | the same |
-//! | a lazy terminal and a longer text of another | the longer one is no more to be had | the same |
-//! | another terminal that ends first, while the lazy one goes on | it cannot end: its scanner takes the longest text (`(tool \| LETTER)*` does not accept `xy`) | it ends, and the lazy one stays open: `xy` is accepted, and a trigger is never hidden |
-//! | a lazy terminal that may be empty | is documented to be empty always, but accepts longer texts too (`/a*/` accepts `a`) | it is empty always, and takes nothing away |
+//! | beside other terminals | its first end is also the end of every terminal read beside it | the same |
+//! | two lazy terminals | the first end counts; both continue if they end together | the same |
+//! | a lazy terminal and a longer text of another terminal | the longer text is excluded | the same |
+//! | another terminal ends first, while the lazy one is incomplete | the other cannot end: the scanner takes the longest text (`(tool \| LETTER)*` rejects `xy`) | the other ends, and the lazy one stays open: `xy` is accepted, and a trigger is never hidden |
+//! | a lazy terminal that may be empty | documented to be always empty, but accepts longer texts too (`/a*/` accepts `a`) | always empty; removes nothing from competing readings |
 //! | `suffix=` a text, regex or terminal | body and suffix as one lazy terminal | the same |
-//! | `stop=` | its end is hidden from the output by going back | refused: a mask cannot go back. `suffix=` leaves the end in the output, and `s[stop=X]` in front of `X` is `s[suffix=X]` alone |
-//! | `stop=""` | the token that ends the sequence ends it | refused: what ends the output is the end of it |
-//! | `max_tokens=`, `temperature=` | of the terminal | refused: a grammar says nothing about tokens or sampling |
-//! | `lazy` of a terminal in upper case | refused | allowed; inside of other terminals it is its language alone |
-//! | a text that two terminals may be, with the lazy one behind only one of them | the text is both | the same where the lazy one was open before; else refused |
-//! | a rule that calls itself in the middle, beside a lazy terminal or with one in it | its terminals compete as all do | refused, but where the bytes around it tell them apart |
+//! | `stop=` | the end is hidden from the output by going back | an error: a mask cannot go back. `suffix=` leaves the end in the output, and `s[stop=X]` before `X` is `s[suffix=X]` alone |
+//! | `stop=""` | the token that ends the sequence ends the terminal | an error: the end of the sequence is the end of the output |
+//! | `max_tokens=`, `temperature=` | apply to the terminal | an error: a grammar does not depend on tokens or sampling |
+//! | `lazy` on a terminal in upper case | an error | allowed; inside another terminal it is only a language |
+//! | a text of two terminals, of which only one is followed by a lazy terminal | the text is read as both | the same if the lazy terminal was open before; else an error |
+//! | a rule that calls itself in the middle, beside a lazy terminal or containing one | its terminals compete like all others | an error, unless the bytes around it separate the two |
 //!
 //! # Ignored terminals
 //!
-//! After every terminal of a rule, and before the first, any number of ignored terminals may stand. A model can so write
-//! white space without end; [`LarkOptions`] bounds how much may stand in one place.
+//! Any number of ignored terminals may follow each terminal of a rule and precede the first one. A model can
+//! therefore write unbounded white space; [`LarkOptions`] bounds it.
 
 mod body;
 mod common;
@@ -66,17 +69,18 @@ use super::{
 };
 use crate::{Fate, GrammarLimits};
 
-/// How a grammar in Lark is read.
+/// Options for reading a grammar in Lark.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LarkOptions {
-    /// The rule that whole outputs are made of. Default: `start`.
+    /// The name of the start rule. Default: `start`.
     pub start: String,
-    /// How many ignored terminals may follow each other. Default: no bound.
+    /// The greatest number of consecutive ignored terminals. Default: unbounded.
     ///
-    /// One of them may still be long, such as one of `[ \t]+`.
+    /// A single ignored terminal may still be long, for example one of `[ \t]+`.
     pub max_ignored: Option<u32>,
-    /// How many characters may be ignored in one place, between two terminals. Default: no bound, as in Lark. What
-    /// is longer is not cut: no more may be written there than whole terminals within the bound.
+    /// The greatest number of ignored characters in one place, between two terminals. Default: unbounded, as
+    /// in Lark. An ignored text consists of whole ignored terminals, and a terminal that would exceed the
+    /// bound is not allowed.
     pub max_ignored_chars: Option<u32>,
 }
 
@@ -86,7 +90,7 @@ impl Default for LarkOptions {
     }
 }
 
-/// What a text in Lark says.
+/// Reads a text in Lark.
 pub(super) fn read<'t>(
     text: &'t str,
     options: &LarkOptions,
@@ -109,7 +113,7 @@ pub(super) fn read<'t>(
     }
 }
 
-/// What stands before the body of a definition.
+/// The part of a definition before its body.
 struct Head<'t> {
     name: &'t str,
     at: usize,
@@ -117,14 +121,14 @@ struct Head<'t> {
     end: End,
 }
 
-/// Where a text of a definition ends.
+/// The rule that determines where a text of a definition ends.
 #[derive(Clone, Copy)]
 enum End {
-    /// Wherever it may.
+    /// Any end.
     Any,
-    /// Where it first may: `lazy`.
+    /// The first end: `lazy`.
     First,
-    /// Behind the first of these: `suffix`.
+    /// After the first occurrence of a suffix: `suffix`.
     Behind(NodeId),
 }
 
@@ -142,7 +146,7 @@ impl Head<'_> {
     }
 }
 
-/// Reads up to the colon and passes it.
+/// Reads a definition up to its colon, inclusive.
 fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
     let begin = reader.cursor.at();
     let flags = reader.cursor.take_while(|char| char == '?' || char == '!');
@@ -195,13 +199,15 @@ fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
     Ok(Head { name, at, terminal, end })
 }
 
-/// A name of a rule or terminal, which must stand here.
+/// Reads the name of a rule or terminal, which is mandatory here.
 fn name<'t>(reader: &mut Reader<'t>) -> Result<&'t str, SyntaxError> {
     let begin = reader.cursor.at();
     let name = body::name(&mut reader.cursor);
     if name.is_empty() {
-        let foreign =
-            [("/*", "a comment begins with `//`"), ("<", "the name of a rule stands without angle brackets")];
+        let foreign = [
+            ("/*", "a comment begins with `//`"),
+            ("<", "the name of a rule is written without angle brackets"),
+        ];
         return Err(reader
             .cursor
             .foreign(&foreign, "the name of a rule or terminal, or a directive such as `%ignore`"));
@@ -225,7 +231,7 @@ fn is_terminal(name: &str) -> bool {
     !name.chars().any(|char| char.is_ascii_lowercase())
 }
 
-/// `[capture, lazy, …]` behind the name of a definition.
+/// Reads `[capture, lazy, …]` after the name of a definition.
 fn attributes(reader: &mut Reader<'_>) -> Result<End, SyntaxError> {
     reader.cursor.next();
     let mut end = End::Any;
@@ -266,8 +272,7 @@ fn attributes(reader: &mut Reader<'_>) -> Result<End, SyntaxError> {
                 continue;
             }
             ("lazy" | "suffix", _) => {
-                let message =
-                    "the attributes that say where a text ends are `lazy` alone, or `suffix=` with its end";
+                let message = "the end of a text is given by `lazy` without a value, or by `suffix=` with a value, and only once";
                 return Err(reader.cursor.invalid(at, message));
             }
             ("stop", _) => "write `suffix=` instead, which leaves the end in the output",
@@ -298,7 +303,7 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
         "import" => import(reader, at),
         "override" | "extend" => change(reader, word == "extend"),
         "declare" => {
-            let way_out = "define the terminal: nothing else could say what it matches";
+            let way_out = "define the terminal, since only a definition gives its texts";
             Err(reader.cursor.unsupported(at, "`%declare`", way_out))
         }
         "llguidance" => {
@@ -308,7 +313,7 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
                 reader.cursor.eat("}")
             };
             if !empty {
-                let way_out = "remove it; `LarkOptions` has what concerns the language";
+                let way_out = "remove it; `LarkOptions` has the options of the language";
                 return Err(reader.cursor.unsupported(begin, "an option of llguidance", way_out));
             }
             reader.tree.notes.push((
@@ -329,7 +334,7 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
     }
 }
 
-/// `%override` and `%extend`: a definition that replaces an earlier one, or adds alternatives to it.
+/// Reads `%override` or `%extend`: a definition that replaces an earlier one, or adds alternatives to it.
 fn change(reader: &mut Reader<'_>, extend: bool) -> Result<(), SyntaxError> {
     let head = head(reader)?;
     let new = head.body(reader)?;
@@ -355,12 +360,12 @@ fn change(reader: &mut Reader<'_>, extend: bool) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// `%import common.A`, with `-> B` behind it, or `%import common (A, B)`.
+/// Reads `%import common.A`, optionally followed by `-> B`, or `%import common (A, B)`.
 fn import<'t>(reader: &mut Reader<'t>, at: usize) -> Result<(), SyntaxError> {
     let module_at = reader.cursor.at();
     let module = reader.cursor.take_while(|char| char.is_ascii_alphanumeric() || char == '_');
     if module != "common" {
-        let way_out = "copy what is needed into this grammar; only terminals of `common` can be imported";
+        let way_out = "copy the definitions into this grammar; only terminals of `common` can be imported";
         return Err(reader.cursor.unsupported(module_at, "an import of another grammar", way_out));
     }
     body::blank(&mut reader.cursor);
@@ -418,7 +423,7 @@ fn define_common<'t>(
         let kind = SyntaxErrorKind::Undefined { what, name: name.to_owned(), nearest, way_out: None };
         return Err(reader.cursor.error(name_at, kind));
     };
-    // Nothing of it stands in the text, so that its errors would have the place of the name.
+    // The pattern is not in the text, so its errors carry the location of the name.
     let body: NodeId = reader.tree.regex(Pattern { regex: pattern.to_owned(), added: 0 }, name_at);
     let definition = Definition { name: reader.tree.intern(alias), at: name_at, body, terminal: true };
     reader.tree.define(definition).map_err(|first| {

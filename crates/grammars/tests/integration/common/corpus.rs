@@ -1,4 +1,4 @@
-//! The grammars of `tests/grammars`, read, and some that are easier to make than to write.
+//! Reads the grammars of `tests/grammars`, and generates some that would be long to write.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -37,7 +37,7 @@ struct Raw {
     controls: Vec<String>,
 }
 
-/// All of them, in the order of the files and then of the names in them.
+/// All cases, in the order of the files and then of the names in them.
 pub(crate) fn cases() -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/grammars");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -78,7 +78,7 @@ impl Raw {
     }
 }
 
-/// The bytes of `text`, with the names of control tokens as such.
+/// The bytes of `text`, with the names of control tokens as control tokens.
 fn inputs(text: &str, controls: &[String]) -> Vec<Input> {
     let mut inputs = Vec::new();
     let mut rest = text;
@@ -88,7 +88,7 @@ fn inputs(text: &str, controls: &[String]) -> Vec<Input> {
             rest = &rest[name.len()..];
         } else {
             inputs.push(Input::Byte(byte));
-            // Names of control tokens begin with ASCII, so they are found where characters begin.
+            // Names of control tokens begin with ASCII, so they begin where a character begins.
             let width = rest.chars().next().map_or(1, char::len_utf8);
             inputs.extend(rest.bytes().take(width).skip(1).map(Input::Byte));
             rest = &rest[width..];
@@ -97,7 +97,7 @@ fn inputs(text: &str, controls: &[String]) -> Vec<Input> {
     inputs
 }
 
-/// Grammars that are long.
+/// Generated grammars.
 fn made() -> Vec<Case> {
     let gbnf = |name: &str, text: &str, accepted: &[&str], rejected: &[&str]| {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();

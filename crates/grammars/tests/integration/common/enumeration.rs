@@ -1,5 +1,5 @@
-//! All short words of a grammar and all short beginnings of words, by the definition: the least sets of texts that satisfy
-//! the rules.
+//! Enumerates all short words of a grammar and all short prefixes of words, by the definition: the least sets
+//! of texts that satisfy the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,17 +7,17 @@ use unskew_grammars::{Expr, ExprId, Grammar, RuleId, Terminal};
 
 type Texts = BTreeSet<Vec<u8>>;
 
-/// Of a rule or an expression.
+/// The short texts of a rule or an expression.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Short {
-    /// Its words of at most so many bytes.
+    /// The words within the bound on the length.
     pub(crate) words: Texts,
-    /// The texts of at most so many bytes that its words begin with, however long those are. Not empty exactly if there is a
-    /// word.
+    /// The prefixes of words of any length, within the bound on the length. Empty if and only if there is no word.
     pub(crate) prefixes: Texts,
 }
 
-/// The words and prefixes of at most `longest` bytes. For grammars without control tokens, and automata over few bytes.
+/// The words and prefixes of at most `longest` bytes. For grammars without control tokens, with automata over
+/// few bytes.
 pub(crate) fn short(grammar: &Grammar, longest: usize) -> Short {
     let mut rules = vec![Short::default(); grammar.rules().len()];
     loop {
@@ -54,7 +54,7 @@ fn short_of(grammar: &Grammar, expr: ExprId, rules: &[Short], longest: usize) ->
                     if dfa.is_accepting(state) {
                         found.words.insert(text.clone());
                     }
-                    // From every state of a DFA an accepting one is reached.
+                    // Every state of a DFA reaches an accepting one.
                     found.prefixes.insert(text);
                 }
                 found
@@ -69,7 +69,8 @@ fn short_of(grammar: &Grammar, expr: ExprId, rules: &[Short], longest: usize) ->
             let item = part(&item);
             let mut exactly = (0..min).fold(empty(), |before, _| before.then(&item, longest));
             let mut all = exactly.clone();
-            // Beyond one for each byte, more of them yields nothing new; the one after those begins at the last byte.
+            // More repetitions than bytes yield no new text. One further repetition contributes prefixes that
+            // begin at the last byte.
             for _ in 0..max.map_or(longest + 1, |max| (longest + 1).min((max - min) as usize)) {
                 exactly = exactly.then(&item, longest);
                 all = all.or(exactly.clone());
@@ -77,9 +78,9 @@ fn short_of(grammar: &Grammar, expr: ExprId, rules: &[Short], longest: usize) ->
             all
         }
         Expr::Unordered(group) => {
-            // By the definition: every list of members and others that the bounds allow, in every order. Lists of the
-            // same members are put together, whatever their order. No member is empty, so longer lists than these have
-            // no short texts, and no prefixes that shorter ones do not have.
+            // By the definition: every sequence of members and others within the bounds, in every order.
+            // Sequences with the same members are merged, regardless of their order. No member is nullable,
+            // so longer sequences have no short words, and no prefixes that shorter ones lack.
             let mut all = Short::default();
             let mut lists: BTreeMap<Vec<bool>, Short> =
                 BTreeMap::from([(vec![false; group.members.len()], empty())]);
@@ -127,7 +128,7 @@ impl Short {
         self
     }
 
-    /// This, and then `next`. Where either has no word, neither has the whole.
+    /// Concatenates this and `next`. If either has no word, the result has none.
     fn then(&self, next: &Self, longest: usize) -> Self {
         if self.prefixes.is_empty() || next.prefixes.is_empty() {
             return Self::default();

@@ -1,8 +1,8 @@
-//! The slow oracle of lazy terminals, and random grammars with them.
+//! The slow oracle of lazy terminals, and random grammars with lazy terminals.
 //!
-//! It keeps the readings that have cut a text alike together, and all others apart, as the meaning has it. What may follow is a set of
-//! lists of what is left to do, taken apart again at every boundary. It knows no automaton of the rules, and shares the DFAs of single
-//! patterns with the crate and nothing else.
+//! The oracle keeps readings with the same cuts together and all others apart, as the meaning prescribes.
+//! Continuations are a set of stacks, which are expanded again at every boundary. The oracle has no automata
+//! of rules. It shares the DFAs of single patterns with the crate and nothing else.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use std::{
 use proptest::{prelude::*, sample::select};
 use unskew_automata::{Dfa, Limits, StateId};
 
-/// What a rule stands for.
+/// The body of a rule.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Body {
     Literal(&'static str),
@@ -24,29 +24,29 @@ pub(crate) enum Body {
     Star(Box<Body>),
 }
 
-/// The bodies of the rules. The first is where it starts.
+/// The bodies of the rules. The first is the start rule.
 #[derive(Clone, Debug)]
 pub(crate) struct LazyGrammar(pub(crate) Vec<Body>);
 
-/// What is left to do: the last comes first.
+/// A continuation: a stack of bodies, the next one last.
 type Left = Vec<Body>;
 
-/// Lists that are longer need more bytes than any text of the tests has.
+/// The greatest length of a continuation. A longer one needs more bytes than any text of the tests has.
 const LONGEST: usize = 14;
 
-/// A terminal: what it is, and whether it is lazy.
+/// A terminal: a literal, a regex or a lazy regex.
 type Terminal = Body;
 
-/// Readings that have cut the text alike up to here, and what each is in the middle of.
+/// Readings with the same cuts, each inside a terminal.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Front {
-    /// Terminals, how far they are read, and what is left behind each.
+    /// Terminals, their states, and the continuations after each.
     readings: Vec<(Terminal, StateId, BTreeSet<Left>)>,
-    /// The lazy terminals that were open before these began.
+    /// The lazy terminals that were open before these terminals began.
     open: BTreeSet<(Terminal, StateId)>,
 }
 
-/// Readings that have cut the text alike, between two terminals.
+/// Readings with the same cuts, between two terminals.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Boundary {
     left: BTreeSet<Left>,
@@ -94,7 +94,7 @@ impl<'g> LazyOracle<'g> {
         }
     }
 
-    /// Whether the whole `text` is of the language.
+    /// Whether `text` is a word of the language.
     pub(crate) fn accepts(&self, text: &[u8]) -> bool {
         let start = Boundary { left: [vec![Body::Rule(0)]].into(), open: BTreeSet::new() };
         let mut boundaries: BTreeSet<Boundary> = [start].into();
@@ -116,7 +116,7 @@ impl<'g> LazyOracle<'g> {
         boundaries.iter().any(|boundary| self.followers(&boundary.left).1)
     }
 
-    /// What goes on behind `byte`, and what ends there.
+    /// The readings that continue after `byte`, and those that end there.
     fn read(&self, front: Front, byte: u8) -> (Option<Front>, Option<Boundary>) {
         let step = |terminal: &Terminal, state: StateId| self.dfas[terminal].step(state, byte);
         let ends = |terminal: &Terminal, state: StateId| self.dfas[terminal].is_accepting(state);
@@ -153,7 +153,7 @@ impl<'g> LazyOracle<'g> {
         (Some(Front { readings, open }).filter(|front| !front.readings.is_empty()), boundary)
     }
 
-    /// The terminals that may follow, with what is left behind each; and whether the text may end.
+    /// The terminals that may follow, with the continuations after each; and whether the text may end.
     fn followers(&self, left: &BTreeSet<Left>) -> (BTreeMap<Terminal, BTreeSet<Left>>, bool) {
         let mut found: BTreeMap<Terminal, BTreeSet<Left>> = BTreeMap::new();
         let mut may_end = false;
@@ -211,8 +211,8 @@ const LITERALS: [&str; 7] = ["a", "b", "c", "ab", "ba", "abc", "cc"];
 const PATTERNS: [&str; 9] = ["[abc]*", "[ab]", "a+b?", "(ab)*", "b|bc", "[ab]*c", "[abc]+", "c+", "[abc]{2}"];
 const LAZY: [&str; 8] = ["[abc]*ab", "[abc]*c", "a+", "[ab]*ba", "[abc]+b", "c*", "(ab)+c?", "[abc]*bb|c"];
 
-/// A random grammar of one to four rules over three letters. A rule calls those behind it, and perhaps itself: at its beginning,
-/// its end, or in the middle.
+/// A random grammar of one to four rules over three letters. A rule calls later rules, and sometimes itself:
+/// at its beginning, at its end, or in the middle.
 pub(crate) fn grammar() -> impl Strategy<Value = LazyGrammar> {
     let leaf = prop_oneof![
         5 => select(&LITERALS[..]).prop_map(Body::Literal),
@@ -289,7 +289,7 @@ impl Body {
     }
 }
 
-/// As Lark.
+/// The grammar in Lark.
 impl fmt::Display for LazyGrammar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, body) in self.0.iter().enumerate() {

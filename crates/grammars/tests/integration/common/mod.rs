@@ -1,4 +1,4 @@
-//! What the tests share: oracles of grammars, grammars, and vocabularies.
+//! Parts that several tests share: oracles, grammars, and vocabularies.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 

@@ -1,6 +1,6 @@
-//! The slow oracle of maximal munch: a scanner that reads every terminal anew for every byte, and J. Earley's recogniser (1970)
-//! over what it cuts off. Sets of items are filled by going over them until nothing is new. It shares nothing with the
-//! engine but the grammar and the DFAs of its terminals.
+//! The slow oracle of maximal munch: a scanner that reads every terminal anew for every byte, and J. Earley's
+//! recogniser (1970) over the pieces that it cuts off. Item sets are filled by repeated passes until nothing
+//! is new. The oracle shares the grammar and the DFAs of its terminals with the engine, and nothing else.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ enum Symbol {
     Other(usize),
 }
 
-/// A grammar as plain productions, those that have no text left out.
+/// A grammar as plain productions. Productions without a text are left out.
 #[derive(Debug)]
 pub(crate) struct Munch<'g> {
     grammar: &'g Grammar,
@@ -20,15 +20,15 @@ pub(crate) struct Munch<'g> {
     start: usize,
 }
 
-/// A production, how much of it was read, and the column in which it began.
+/// A production, the number of symbols read, and the column in which it began.
 type Item = (usize, usize, usize);
 
-/// A text, as it is cut.
+/// A text with its cuts.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut<'m> {
     munch: &'m Munch<'m>,
     columns: Vec<BTreeSet<Item>>,
-    /// What was read of the terminal that is open.
+    /// The read part of the open terminal.
     piece: Vec<u8>,
 }
 
@@ -90,7 +90,7 @@ impl<'g> Munch<'g> {
         Self { grammar, productions, start: expressions + grammar.start().index() }
     }
 
-    /// Before anything was read.
+    /// The state before the first byte.
     pub(crate) fn begin(&self) -> Cut<'_> {
         let first = (0..self.productions.len()).filter(|at| self.productions[*at].0 == self.start);
         let mut cut =
@@ -101,7 +101,7 @@ impl<'g> Munch<'g> {
 }
 
 impl Cut<'_> {
-    /// Reads a byte; says whether any terminal is left that goes on.
+    /// Reads a byte. Returns whether any terminal continues.
     pub(crate) fn push(&mut self, byte: u8) -> bool {
         let longer = [&self.piece[..], &[byte]].concat();
         if self.goes_on(&longer) {
@@ -127,7 +127,7 @@ impl Cut<'_> {
         })
     }
 
-    /// The terminals that are read side by side.
+    /// The terminals that are read in parallel.
     fn open(&self) -> Vec<TerminalId> {
         let items = self.columns.last().unwrap().iter();
         let next = items.filter_map(|(production, dot, _)| self.munch.productions[*production].1.get(*dot));
@@ -139,7 +139,7 @@ impl Cut<'_> {
         self.open().into_iter().any(|terminal| begins_text(self.munch.grammar.terminal(terminal), piece))
     }
 
-    /// Cuts off what is open, if it is a text of something.
+    /// Cuts off the open piece. Returns whether it is a text of some terminal.
     fn end(&mut self) -> bool {
         let mut next: BTreeSet<Item> = BTreeSet::new();
         for (production, dot, begin) in self.columns.last().unwrap() {

@@ -1,14 +1,14 @@
 //! The slow oracle: a textbook recogniser of grammars over single bytes, written for the tests alone.
 //!
-//! It is J. Earley's algorithm (1970) as it stands in textbooks, over plain productions, with the correction for empty
-//! rules of J. Aycock and R. N. Horspool ("Practical Earley parsing", 2002): where a rule that may be empty is
-//! predicted, the item that asks for it is also moved past it. A terminal is a sub-automaton: an item that holds a state
-//! of its DFA. The input is bytes and control tokens.
+//! It is J. Earley's algorithm (1970) over plain productions, with the correction for nullable rules of J.
+//! Aycock and R. N. Horspool ("Practical Earley parsing", 2002): when a nullable rule is predicted, the
+//! predicting item is also advanced past it. A terminal is a sub-automaton: an item that holds a state of its
+//! DFA. The input is bytes and control tokens.
 //!
-//! A prefix is viable if it can be completed. Everything that cannot produce a text is removed beforehand, so that a
-//! prefix is viable exactly when an item is left: what is behind the dot of an item can always be produced. It
-//! shares nothing with the engine but the grammar and the DFAs of its terminals, knows no tokens but as texts, and caches
-//! nothing between two prefixes.
+//! A prefix is viable if it can be completed. All productions without a text are removed first, so the
+//! symbols after the dot of an item always have a text, and a prefix is viable exactly if an item remains.
+//! The oracle shares the grammar and the DFAs of its terminals with the engine, and nothing else. It treats
+//! tokens as texts, and caches nothing between two prefixes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -29,22 +29,22 @@ pub(crate) fn bytes(text: impl AsRef<[u8]>) -> Vec<Input> {
     text.as_ref().iter().copied().map(Input::Byte).collect()
 }
 
-/// What an output can be made of.
+/// The symbols of outputs.
 #[derive(Clone, Debug)]
 pub(crate) struct Alphabet {
     bytes: [bool; 256],
-    /// `None`: all there are.
+    /// The names of control tokens; `None` for all names.
     controls: Option<HashSet<String>>,
 }
 
 impl Alphabet {
-    /// All bytes and every control token.
+    /// All bytes and all control tokens.
     pub(crate) fn all() -> Self {
         Self { bytes: [true; 256], controls: None }
     }
 
-    /// The bytes that are tokens of their own, and the control tokens. It decides what is completable as long as no other
-    /// byte occurs in a longer token.
+    /// The bytes that are tokens of their own, and the control tokens. Viability over these symbols is
+    /// viability over tokens, provided that no other byte occurs in a longer token.
     pub(crate) fn of(vocabulary: &Vocabulary) -> Self {
         let mut bytes = [false; 256];
         for (_, text) in vocabulary.text_tokens() {
@@ -72,11 +72,11 @@ enum Symbol {
 #[derive(Debug)]
 pub(crate) struct Oracle {
     terminals: Vec<Terminal>,
-    /// Of an automaton: the states from which the alphabet leads to an accepting one.
+    /// By terminal: the states of its automaton from which the alphabet reaches an accepting one.
     live: Vec<HashSet<StateId>>,
-    /// Of each production, its right-hand side; all of it can be produced.
+    /// Left-hand and right-hand sides. Every symbol on the right has a text.
     productions: Vec<(usize, Vec<Symbol>)>,
-    /// By left-hand side.
+    /// Productions by left-hand side.
     by_rule: Vec<Vec<usize>>,
     nullable: HashSet<Symbol>,
     start: usize,
@@ -86,11 +86,11 @@ pub(crate) struct Oracle {
 enum Place {
     /// Before the symbol at `dot` of a production.
     Rule { production: usize, dot: usize },
-    /// In a literal, behind so many bytes.
+    /// In a literal, after `read` bytes.
     Literal { terminal: usize, read: usize },
     /// In an automaton.
     Automaton { terminal: usize, state: StateId },
-    /// In front of a control token, or behind.
+    /// Before or after a control token.
     Control { terminal: usize, read: bool },
 }
 
@@ -159,25 +159,25 @@ impl Oracle {
         chart
     }
 
-    /// Whether the whole `text` is of the language.
+    /// Whether `text` is a word of the language.
     pub(crate) fn accepts(&self, text: &[Input]) -> bool {
         let mut chart = self.chart();
         text.iter().all(|input| chart.push(input)) && chart.is_accepting()
     }
 
-    /// How many inputs of `text` can be read before none that goes on like this is of the language.
+    /// The length of the longest viable prefix of `text`, in inputs.
     pub(crate) fn viable_len(&self, text: &[Input]) -> usize {
         let mut chart = self.chart();
         text.iter().take_while(|input| chart.push(input)).count()
     }
 
-    /// Whether no text at all is of the language.
+    /// Whether the language is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_rule[self.start].is_empty()
     }
 }
 
-/// A terminal that leaves texts out, or counts, as an automaton.
+/// A difference or a bounded repetition as an automaton; other terminals unchanged.
 pub(crate) fn plain(terminal: &Terminal) -> Terminal {
     let mut builder = DfaBuilder::new(&Limits::default());
     if let Terminal::Counted(counted) = terminal {
@@ -206,7 +206,7 @@ pub(crate) fn plain(terminal: &Terminal) -> Terminal {
     Terminal::Automaton(dfa.into())
 }
 
-/// Expressions as rules of their own, behind the rules of the grammar. The number of rules, and the productions.
+/// Expressions as rules, numbered after the rules of the grammar. Returns the number of rules, and the productions.
 fn productions(grammar: &Grammar) -> (usize, Vec<(usize, Vec<Symbol>)>) {
     let mut rules = grammar.rules().len();
     let mut productions: Vec<(usize, Vec<Symbol>)> = Vec::new();
@@ -234,7 +234,7 @@ fn productions(grammar: &Grammar) -> (usize, Vec<(usize, Vec<Symbol>)>) {
     (rules, productions)
 }
 
-/// The symbol of an expression whose parts have theirs.
+/// The symbol of an expression, from the symbols of its parts.
 fn expand(
     expr: Expr<'_>,
     symbols: &HashMap<ExprId, Symbol>,
@@ -285,7 +285,7 @@ fn expand(
             Symbol::Rule(rule)
         }
         Expr::Unordered(group) => {
-            // A rule for each list of members that are left and each number of those that were read.
+            // A rule for each set of remaining members and each number of members read.
             let optional = |rule: RuleId| Symbol::Rule(rule.index());
             let most = group.max.unwrap_or(group.min.max(group.members.len().try_into().expect("few")) + 1);
             let mut known: HashMap<(u32, u32), usize> = HashMap::new();
@@ -305,7 +305,8 @@ fn expand(
                     let next = match group.max {
                         Some(max) if count == max => continue,
                         Some(_) => (next, count + 1),
-                        // Beyond what is asked for, numbers make no difference; the first is special.
+                        // Beyond the bounds, counts make no difference. The first member is special, since no
+                        // separator precedes it.
                         None => (next, (count + 1).min(most)),
                     };
                     let behind = *known.entry(next).or_insert_with(|| {
@@ -325,7 +326,7 @@ fn expand(
     }
 }
 
-/// Adds the left-hand sides of productions all of whose symbols are in the set, until there is no more.
+/// Adds the left-hand sides of productions with all symbols in the set, until nothing changes.
 fn close(productions: &[(usize, Vec<Symbol>)], set: &mut HashSet<Symbol>) {
     loop {
         let before = set.len();
@@ -340,7 +341,7 @@ fn close(productions: &[(usize, Vec<Symbol>)], set: &mut HashSet<Symbol>) {
     }
 }
 
-/// The states from which an accepting one can be reached over the alphabet.
+/// The states from which an accepting state can be reached over the alphabet.
 fn live_states(terminal: &Terminal, alphabet: &Alphabet) -> HashSet<StateId> {
     let Terminal::Automaton(dfa) = terminal else { return HashSet::new() };
     let mut live: HashSet<StateId> = dfa.states().filter(|state| dfa.is_accepting(*state)).collect();
@@ -357,21 +358,21 @@ fn live_states(terminal: &Terminal, alphabet: &Alphabet) -> HashSet<StateId> {
     }
 }
 
-/// Earley's chart over a prefix that can be completed.
+/// Earley's chart of a viable prefix.
 #[derive(Debug)]
 pub(crate) struct Chart<'o> {
     oracle: &'o Oracle,
-    /// After each number of inputs. Never empty.
+    /// The item sets, by the number of inputs read. Never empty.
     sets: Vec<Set>,
 }
 
 impl Chart<'_> {
-    /// The number of inputs that were read.
+    /// The number of inputs read.
     pub(crate) fn len(&self) -> usize {
         self.sets.len() - 1
     }
 
-    /// Reads one more input if what was read can be completed then; else nothing changes.
+    /// Reads one more input, if the longer prefix is viable. Otherwise nothing changes.
     pub(crate) fn push(&mut self, input: &Input) -> bool {
         let scanned: Vec<Item> =
             self.last().items.iter().filter_map(|item| self.scan(*item, input)).collect();
@@ -383,18 +384,18 @@ impl Chart<'_> {
         true
     }
 
-    /// Takes back inputs until so many are left.
+    /// Removes inputs at the end until `len` remain.
     pub(crate) fn truncate(&mut self, len: usize) {
         assert!(len <= self.len(), "more than were read");
         self.sets.truncate(len + 1);
     }
 
-    /// Whether what was read is of the language.
+    /// Whether the prefix is a word of the language.
     pub(crate) fn is_accepting(&self) -> bool {
         self.last().accepted
     }
 
-    /// Reads a token, all of it or nothing: control tokens by name, others by their bytes.
+    /// Reads a whole token or nothing: control tokens by name, others by their bytes.
     pub(crate) fn push_token(&mut self, vocabulary: &Vocabulary, id: TokenId) -> bool {
         let before = self.len();
         let read = match (vocabulary.kind(id), vocabulary.text(id)) {
@@ -409,8 +410,7 @@ impl Chart<'_> {
         read
     }
 
-    /// Every token after which what was read can be completed, in ascending order. Tokens without bytes are in no
-    /// mask.
+    /// Every token after which the prefix is viable, in ascending order. Tokens without bytes are in no mask.
     pub(crate) fn mask(&mut self, vocabulary: &Vocabulary) -> Vec<TokenId> {
         let mut allowed: Vec<TokenId> = vocabulary
             .control_tokens()
@@ -422,7 +422,7 @@ impl Chart<'_> {
                 read
             })
             .collect();
-        // In the order of their bytes, so that what two of them begin with is read once.
+        // Tokens in the order of their bytes, so that common prefixes are read once.
         let mut tokens: Vec<(&[u8], TokenId)> =
             vocabulary.text_tokens().map(|(id, text)| (text, id)).collect();
         tokens.sort_unstable();
@@ -453,7 +453,7 @@ impl Chart<'_> {
         allowed
     }
 
-    /// The inputs that can be read next; bytes in ascending order, then control tokens.
+    /// The inputs that can be read next: bytes in ascending order, then control tokens.
     pub(crate) fn inputs(&mut self) -> Vec<Input> {
         let controls = self.oracle.terminals.iter().filter_map(|terminal| match terminal {
             Terminal::Token(name) => Some(Input::Control(name.to_string())),
@@ -475,7 +475,7 @@ impl Chart<'_> {
         self.sets.last().expect("there is the set before the first input")
     }
 
-    /// The item behind `input`.
+    /// The item after `input`.
     fn scan(&self, item: Item, input: &Input) -> Option<Item> {
         let place = match (item.place, input) {
             (Place::Literal { terminal, read }, Input::Byte(byte)) => {
@@ -496,7 +496,7 @@ impl Chart<'_> {
         place.map(|place| Item { place, origin: item.origin })
     }
 
-    /// The set at `index` that the items of the input and the predicted symbols lead to.
+    /// The set at `index`: the closure of the scanned items and of the predicted symbols.
     fn closed(&self, index: usize, scanned: Vec<Item>, predicted: &[Symbol]) -> Set {
         let oracle = self.oracle;
         let mut set = Set::default();
@@ -538,7 +538,7 @@ impl Chart<'_> {
             if item.origin == 0 && symbol == Symbol::Rule(oracle.start) {
                 set.accepted = true;
             }
-            // What is complete without an input was moved past where it was asked for.
+            // A symbol that is complete without an input was skipped when it was predicted.
             if item.origin < index {
                 let waiting = self.sets[item.origin].waiting.get(&symbol);
                 open.extend(waiting.into_iter().flatten().map(|item| moved(*item)));
@@ -564,7 +564,7 @@ impl Chart<'_> {
     }
 }
 
-/// The item behind the symbol that it waits for.
+/// The item after the symbol at its dot.
 fn moved(item: Item) -> Item {
     let Place::Rule { production, dot } = item.place else { unreachable!("terminals wait for nothing") };
     Item { place: Place::Rule { production, dot: dot + 1 }, origin: item.origin }

@@ -1,5 +1,5 @@
-//! Random small grammars over three letters, as trees that print themselves. They are recursive in every way, ambiguous,
-//! empty in places, and some of their rules never end.
+//! Random small grammars over three letters, as printable trees. They are recursive in every way, ambiguous,
+//! nullable in places, and some of their rules never end.
 
 use std::{fmt, sync::Arc};
 
@@ -8,7 +8,7 @@ use unskew_automata::{Dfa, Limits};
 use unskew_core::Vocabulary;
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarLimits, RuleId};
 
-/// What their texts are made of.
+/// The alphabet of their texts.
 pub(crate) const LETTERS: [u8; 3] = *b"abc";
 
 /// All texts of one or two letters, and some longer ones.
@@ -32,20 +32,21 @@ pub(crate) enum Shape {
     Empty,
     Literal(&'static str),
     Regex(&'static str),
-    /// A regex without some texts.
+    /// A regex minus some texts.
     Except(&'static str, Vec<&'static str>),
-    /// Units between marks, and the bounds on their number.
+    /// A bounded repetition: opening mark, unit, closing mark, and bounds.
     Counted(&'static str, &'static str, &'static str, u32, Option<u32>),
     /// A rule, by its number modulo the number of rules.
     Rule(usize),
     Sequence(Vec<Shape>),
     Choice(Vec<Shape>),
     Repeat(Box<Shape>, u32, Option<u32>),
-    /// Members in any order, each behind a letter so that none is empty; whether there are others; a separator; bounds.
+    /// Members in any order, each after a letter so that none is nullable; whether there are others; a
+    /// separator; bounds.
     Unordered(Vec<(&'static str, Shape, bool)>, bool, Option<&'static str>, u32, Option<u32>),
 }
 
-/// A grammar: the bodies of its rules. The first is where it starts.
+/// A grammar: the bodies of its rules. The first is the start rule.
 #[derive(Clone, Debug)]
 pub(crate) struct Shapes(Vec<Shape>);
 
@@ -66,7 +67,8 @@ pub(crate) fn grammar() -> impl Strategy<Value = Shapes> {
     prop::collection::vec(shape(), 1..=5).prop_map(Shapes)
 }
 
-/// One of literals and regexes alone, in sequences, choices and repetitions. Many regexes go on with what follows them.
+/// A grammar of literals and regexes alone, in sequences, choices and repetitions. Many regexes can continue
+/// with the bytes of their followers.
 pub(crate) fn plain_grammar() -> impl Strategy<Value = Shapes> {
     let leaf = prop_oneof![
         1 => Just(Shape::Empty),
@@ -167,7 +169,7 @@ impl Shape {
                     let (letter, rest) = (builder.literal(letter), shape.add(builder, rules));
                     all.push((builder.sequence([letter, rest]), *required));
                 }
-                // The last is what may come again and again.
+                // The last member becomes the repeatable one.
                 let others = if *others { all.pop().map(|(other, _)| other) } else { None };
                 let separator = separator.map(|separator| builder.literal(separator));
                 builder.unordered(all, others, separator, *min, *max)

@@ -1,5 +1,5 @@
-//! Vocabularies for the tests: a toy one whose tokens cross the borders of terminals, the embedded one, and those under
-//! `UNSKEW_DATA`.
+//! Vocabularies for the tests: a toy one with tokens that cross the boundaries of terminals, the embedded
+//! one, and those under `UNSKEW_DATA`.
 
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
@@ -124,7 +124,8 @@ const BRIDGES: &[&str] = &[
     "\\\"",
 ];
 
-/// All bytes, bridges, parts of characters, a text twice, one without bytes, the control tokens and an end.
+/// All bytes, the bridges, parts of characters, a repeated text, a text without bytes, the control tokens and
+/// a token that ends the sequence.
 pub(crate) fn toy(controls: &[String]) -> Subject {
     let mut builder = Vocabulary::builder();
     builder.text(b"");
@@ -142,7 +143,7 @@ pub(crate) fn toy(controls: &[String]) -> Subject {
         builder.control(name);
     }
     builder.control("<|unused|>");
-    // The text of a control token is a text too.
+    // A text token may spell the name of a control token.
     builder.text(b"<|call|>");
     let end = builder.control("<|endoftext|>");
     builder.end_of_sequence(end);
@@ -155,7 +156,7 @@ pub(crate) fn tiny() -> Subject {
     Subject::new("tiny", Arc::clone(tokenizer.vocabulary()))
 }
 
-/// Those of `names` that lie under `UNSKEW_DATA`; none without it, and a note.
+/// The vocabularies in `names` that exist under `UNSKEW_DATA`. Without the variable, none, and a note is printed.
 pub(crate) fn real(names: &[&str]) -> Vec<Subject> {
     let Some(data) = std::env::var_os("UNSKEW_DATA") else {
         println!("skipped: UNSKEW_DATA is not set to a folder with tokenizers/*/tokenizer.json");
