@@ -1,19 +1,24 @@
-//! From which states of a tokenizer's automata every ordinary text goes on: why most positions need no search.
+//! Precomputed liveness: the states of a tokenizer's automata that accept every ordinary continuation. They are the
+//! reason why most positions need no search.
 //!
-//! A position of a constraint is *alive* if some accepted text goes on from there, over bytes and marks. A search would
-//! answer that, position by position. But where the tokenizer cannot refuse what comes next, the constraint alone decides,
-//! and its DFA has no dead states. So this file works out, once for a tokenizer,
+//! A position of a constraint is *live* if some accepted text continues from it, over bytes and piece boundaries. A
+//! search could decide that for each position. But where the tokenizer cannot refuse the continuation, the
+//! constraint alone decides, and its DFA has no dead states. The *splitter* is the automaton over bytes and
+//! boundaries ([`SplitDfa`]). The *text DFA* accepts the texts without added tokens ([`TextDfa`]). This file
+//! computes once for a tokenizer:
 //!
-//! - the **ordinary characters**: those that the automaton of marked texts reads where a text begins, and, if texts are
-//!   brought into normalisation form C, of these only those that this form leaves alone, whatever stands in front;
-//! - the **universal** states of the automaton of marked texts: every text of ordinary characters goes on from there, with
-//!   some marks. Behind two blanks no state is, as each already says whether a letter follows. That is the universality of
-//!   a nondeterministic automaton, marks being free; the sets of its subset construction have few members, nearly all one.
-//! - which bytes can complete an **added token**. A token is never completed without its last byte behind its last but one.
+//! - The **ordinary characters**. The splitter reads them at the start of a text. If texts are brought into
+//!   normalisation form C, they are also unchanged by this form after any text.
+//! - The **universal** states of the splitter: every text of ordinary characters can be read from them, with
+//!   boundaries inserted as needed. No state after two blanks is universal, since each already determines whether a
+//!   letter follows. This is the universality problem of a nondeterministic automaton in which boundaries are free
+//!   moves. The sets of its subset construction have few members, nearly always one.
+//! - The bytes that can complete an **added token**. Only its last byte after its last but one byte can complete an
+//!   added token.
 //!
-//! and, once for a constraint, the states of its DFA from which ordinary characters, no two of which could end an added
-//! token, lead to acceptance: these are *safe*. **A safe state beside a universal one is alive**, as the text that makes the
-//! first accept goes on from the second.
+//! It computes once for a constraint the *safe* states of its DFA: the states from which ordinary characters lead to
+//! acceptance, no two of which could end an added token. **A safe state together with a universal state is live**:
+//! the text that leads the first to acceptance can be read from the second.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -29,47 +34,51 @@ use crate::{
     split::SplitDfa,
 };
 
-/// What is known of a tokenizer's automata.
+/// Facts about a tokenizer's automata.
 #[derive(Debug)]
 pub(crate) struct Certain {
-    /// By state of the automaton of marked texts: whether it is universal. States inside a character are not.
+    /// By splitter state: whether it is universal. States inside a character are not.
     pub(crate) universal: Vec<bool>,
-    /// By state: the bytes of ASCII that lead to a universal state.
+    /// By splitter state: the ASCII bytes that lead to a universal state.
     pub(crate) goes: Vec<ByteSet>,
-    /// By state: the same behind a mark.
+    /// By splitter state: the ASCII bytes that lead to a universal state after a boundary.
     pub(crate) begins: Vec<ByteSet>,
-    /// By state of the automaton of texts without added tokens: whether no byte is refused.
+    /// By state of the text DFA: whether it is calm, that is, refuses no byte.
     calm: Vec<bool>,
-    /// The bytes that are refused somewhere there, and those that lead to where one is.
+    /// The bytes that some text state refuses: the last bytes of added tokens. And the bytes that lead to a state
+    /// that is not calm.
     last: ByteSet,
     last_but_one: ByteSet,
-    /// The ordinary characters, byte by byte. State 0 is between characters.
+    /// The ordinary characters as an automaton over bytes. State 0 is between characters.
     characters: Vec<[u32; 256]>,
-    /// By state of the automaton of marked texts: what is left of a character there, as for [`utf8`]; 0 also where that is
-    /// more than one thing.
+    /// By splitter state: the UTF-8 state within a character, as for [`utf8`]. It is also 0 if it is not unique.
     pub(crate) places: Vec<u8>,
-    /// The [`begins`](Self::begins) of the universal states in which characters beyond ASCII mostly end, and where the text may
-    /// end too; and which states are such, or hold at least as much.
+    /// By splitter state: whether it is typical. Typical states are universal and accepting. Non-ASCII characters
+    /// mostly end in them, or their [`begins`](Self::begins) contains an element of `typical`.
     pub(crate) is_typical: Vec<bool>,
+    /// The distinct [`begins`](Self::begins) of the states in which non-ASCII characters mostly end.
     pub(crate) typical: Vec<ByteSet>,
-    /// By state: bytes of ASCII that lead to a state from which some lead to a universal one, behind a mark or not; for
-    /// states that are not universal.
+    /// By splitter state that is not universal: two-byte look-ahead. The pairs are an ASCII byte and the state after
+    /// it, read directly or after a boundary, from which a further byte leads to a universal state.
     pub(crate) soon: Vec<SmallVec<[(u8, u32); 4]>>,
-    /// The lists of [`soon`](Self::soon) behind a mark, of states that are not universal and where the text may end: in these
-    /// runs of blanks end, and a constraint that goes on with one of a list goes on in another piece.
+    /// The distinct lists of [`soon`](Self::soon) after a boundary, of accepting states that are not universal. Runs
+    /// of blanks end in these states. A constraint that can continue with an entry of the list continues in another
+    /// piece.
     pub(crate) soons: Vec<SmallVec<[(u8, u32); 4]>>,
-    /// By state: which of these is its own.
+    /// By splitter state: the index of its list in `soons`.
     pub(crate) soon_of: Vec<Option<u8>>,
-    /// Whether no added token can end inside a character or with it.
+    /// Whether no added token can end inside a non-ASCII character or with it.
     pub(crate) is_calm_inside: bool,
-    /// How many states between characters are not universal.
+    /// The number of states between characters that are not universal.
     uncertain: usize,
 }
 
-/// Answers of [`Certain::closes`], by the class of the token, the state and the place.
+/// Results of [`Certain::closes`], by the class of the token, the splitter state and the state of the ordinary
+/// characters.
 pub(crate) type Closes = Map<(u32, u32, u32), bool>;
 
-/// The places in a character of UTF-8, by what must follow. Between characters it is 0.
+/// The transitions of UTF-8. States within a character are numbered by the bytes that must follow; 0 is between
+/// characters.
 pub(crate) fn utf8(place: u8, byte: u8) -> Option<u8> {
     match (place, byte) {
         (0, 0..0x80) | (1, 0x80..0xc0) => Some(0),
@@ -84,10 +93,10 @@ pub(crate) fn utf8(place: u8, byte: u8) -> Option<u8> {
     }
 }
 
-/// Some states of the automaton of marked texts, in ascending order.
+/// Some states of the splitter, in ascending order.
 type Subset = SmallVec<[u32; 4]>;
 
-/// Where `byte` leads from any of `subset`, through either kind of tokens.
+/// The states after `byte` from any state of `subset`, through ordinary and fallback transitions.
 fn step(split: &SplitDfa, subset: &[u32], byte: u8) -> Subset {
     let column = usize::from(split.classes.get(byte));
     let mut next = Subset::new();
@@ -161,7 +170,7 @@ impl Certain {
             at.filter(|_| is_looked_at).and_then(|at| u8::try_from(at).ok())
         };
         let soon_of = (0..universal.len()).map(list_of).collect();
-        // The states in which the characters of most scripts end, and signs.
+        // The states in which the characters of most scripts, and signs, end.
         let ends = ["é", "я", "中", "ก", "“", "→", "٣", "😀"].map(|text| {
             text.bytes().fold(Subset::from_slice(&[split.start]), |subset, byte| step(split, &subset, byte))
         });
@@ -175,7 +184,7 @@ impl Certain {
                 typical.push(*begins);
             }
         }
-        // Other states do as well in which at least the same may come next.
+        // Other states are typical too if at least the same bytes may follow.
         for (state, begins) in begins.iter().enumerate() {
             let is_wider = typical.iter().any(|typical| typical.and(begins) == *typical);
             is_typical[state] |= universal[state] && split.accepting[state] && is_wider;
@@ -199,8 +208,9 @@ impl Certain {
         }
     }
 
-    /// What is certain of the states of `dfa`. `None` if too little is: some state between characters is not safe, or a
-    /// search where nothing is certain could pass `limit` pairs of states.
+    /// The safe states of `dfa`, and the UTF-8 states in which each is reached ([`places_of`]). `None` if some state
+    /// between characters is not safe, if `dfa` reads bytes that are not UTF-8, or if a search over the uncertain
+    /// states could exceed `limit` pairs of states.
     pub(crate) fn safe(&self, dfa: &Dfa, limit: usize) -> Option<(Vec<Safe>, Vec<u8>)> {
         if dfa.len().saturating_mul(self.uncertain) > limit {
             return None;
@@ -220,8 +230,9 @@ impl Certain {
         is_whole(&safe).then_some((safe, places))
     }
 
-    /// The states that are safe through ASCII without the bytes that end added tokens: sweeps over the states, of which
-    /// the later ones mostly come first on the way to acceptance. After a few sweeps the rest is left undecided.
+    /// The states that are safe through ASCII without the bytes that end added tokens. States with higher numbers
+    /// are mostly closer to acceptance, so each sweep is in descending order. After [`SWEEPS`] sweeps the rest is
+    /// undecided.
     fn by_ascii(&self, dfa: &Dfa) -> Vec<Safe> {
         let table = dfa.table();
         let mut columns: Vec<usize> = (0..0x80u8)
@@ -251,13 +262,13 @@ impl Certain {
         safe
     }
 
-    /// Decides the rest: backwards from acceptance through ordinary characters, with one bit for whether the byte before
-    /// may have been the last but one of an added token.
+    /// Decides the undecided states: a backward search from acceptance through ordinary characters. One bit of a
+    /// node tells whether the previous byte may be the last but one byte of an added token.
     fn by_characters(&self, dfa: &Dfa, between: &[bool], safe: &mut [Safe]) {
         type Node = (u32, u32, bool);
         let mut ids: Map<Node, usize> = Map::default();
         let mut nodes: Vec<Node> = Vec::new();
-        // Bytes that nothing tells apart.
+        // One byte of each class of bytes that no automaton distinguishes.
         let mut bytes: Vec<u8> = dfa.bytes().collect();
         let column = |byte: u8| {
             let of = self.characters.iter().map(move |row| row[usize::from(byte)]);
@@ -314,7 +325,7 @@ impl Certain {
         }
     }
 
-    /// Whether a safe state is safe beside this state of the automaton of texts without added tokens.
+    /// Whether a state of this safety is safe in combination with this text state.
     #[inline]
     pub(crate) fn holds(&self, safe: Safe, text: u32) -> bool {
         match safe {
@@ -324,9 +335,9 @@ impl Certain {
         }
     }
 
-    /// Whether some tokens may follow `token` that end the character in which `state` is, and nothing more, and lead to a
-    /// typical state. At most three may. `place` is the state of the ordinary characters there, where the character is to be one of them, or
-    /// [`DEAD`]. What was found out is in `memo`.
+    /// Whether tokens can follow `token` that complete the character in which the splitter's `state` is, exactly,
+    /// and lead to a typical state. At most three tokens are needed. `place` is the state of the ordinary characters
+    /// if the character must be ordinary, or [`DEAD`]. Results are kept in `memo`.
     pub(crate) fn closes(
         &self,
         index: &CanonicalIndex,
@@ -344,7 +355,7 @@ impl Certain {
         closes
     }
 
-    /// As [`closes`](Self::closes), where only those tokens may come next for which `counts` holds.
+    /// As [`closes`](Self::closes), where the next token must satisfy `counts`.
     pub(crate) fn closes_with(
         &self,
         index: &CanonicalIndex,
@@ -385,7 +396,7 @@ impl Certain {
         closes
     }
 
-    /// Where the ordinary characters of a text lead; `None` if some other is in it.
+    /// The state of the ordinary characters after `text`. `None` if `text` has another character.
     pub(crate) fn place(&self, text: &[u8]) -> Option<u32> {
         text.iter().try_fold(0u32, |place, byte| {
             Some(self.characters[place as usize][usize::from(*byte)]).filter(|next| *next != DEAD)
@@ -398,18 +409,18 @@ impl Certain {
         self.calm[text as usize]
     }
 
-    /// Whether an added token might end in `text` behind its first byte.
+    /// Whether an added token might end in `text` after its first byte.
     pub(crate) fn ends_added(&self, text: &[u8]) -> bool {
         text.windows(2).any(|pair| self.last_but_one.contains(pair[0]) && self.last.contains(pair[1]))
     }
 
-    /// Whether some added token has this as its last byte.
+    /// Whether some added token has this byte as its last byte.
     pub(crate) fn may_end_added(&self, byte: u8) -> bool {
         self.last.contains(byte)
     }
 
-    /// By class of `dfa`, as far as it has bytes of ASCII that end no added token: those bytes, and those of them that are
-    /// not the last but one of one either.
+    /// By byte class of `dfa`: its ASCII bytes that end no added token, and the subset that is not the last but one
+    /// byte of an added token either. Classes without these bytes are omitted.
     pub(crate) fn columns(&self, dfa: &Dfa) -> Vec<(u8, [ByteSet; 2])> {
         let mut columns: Vec<(u8, [ByteSet; 2])> = Vec::new();
         for byte in (0..0x80u8).filter(|byte| !self.last.contains(*byte)) {
@@ -422,8 +433,8 @@ impl Certain {
         columns
     }
 
-    /// For each of [`soons`](Self::soons): by class of `dfa`, the bytes one of which `dfa` must certainly go on with behind a byte
-    /// of this class.
+    /// For each of [`soons`](Self::soons), by byte class of `dfa`: after a byte of this class, `dfa` must certainly
+    /// be able to continue with one of these bytes.
     pub(crate) fn soons_by_class(&self, dfa: &Dfa) -> Vec<Vec<(u8, ByteSet)>> {
         let by_class = |list: &SmallVec<[(u8, u32); 4]>| {
             let mut goes: Vec<(u8, ByteSet)> = Vec::new();
@@ -442,23 +453,23 @@ impl Certain {
     }
 }
 
-/// So many lists of what comes soon are told apart: a bit each.
+/// The most look-ahead lists that are distinguished; a set of them is 8 bits.
 const SOONS: usize = 8;
 
-/// How often [`Certain::by_ascii`] looks at all states.
+/// The number of sweeps of [`Certain::by_ascii`].
 const SWEEPS: usize = 12;
 
 /// Whether ordinary text leads from a state of a DFA to acceptance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Safe {
-    /// That is not known.
+    /// Not known.
     No,
-    /// If no added token can end with the next byte.
+    /// Yes, if no added token can end with the next byte.
     WhenCalm,
     Always,
 }
 
-/// All characters, as an automaton over bytes.
+/// All characters of UTF-8, as an automaton over bytes.
 fn utf8_table() -> &'static [[u32; 256]] {
     static TABLE: LazyLock<Vec<[u32; 256]>> = LazyLock::new(|| {
         let bytes: [u8; 256] = std::array::from_fn(|byte| u8::try_from(byte).expect("256 bytes"));
@@ -467,7 +478,7 @@ fn utf8_table() -> &'static [[u32; 256]] {
     &TABLE
 }
 
-/// The ordinary characters out of `all`, each an automaton over bytes whose state 0 is between characters.
+/// The ordinary characters in `all`. Both are automata over bytes with state 0 between characters.
 fn ordinary(split: &SplitDfa, all: &[[u32; 256]]) -> Vec<[u32; 256]> {
     let mut nodes: Vec<(u32, Subset)> = vec![(0, Subset::from_slice(&[split.start]))];
     let mut ids: HashMap<(u32, Subset), u32> = HashMap::new();
@@ -495,7 +506,7 @@ fn ordinary(split: &SplitDfa, all: &[[u32; 256]]) -> Vec<[u32; 256]> {
         table.push(row);
         at += 1;
     }
-    // Bytes that begin no whole character are left out, and equal states are one. A character has at most four bytes.
+    // States that complete no character are removed and equal states are merged. A character has at most four bytes.
     for _ in 0..3 {
         let mut first: HashMap<[u32; 256], u32> = HashMap::new();
         let same: Vec<u32> =
@@ -527,7 +538,7 @@ fn ordinary(split: &SplitDfa, all: &[[u32; 256]]) -> Vec<[u32; 256]> {
     kept.into_iter().map(|state| table[state].map(renamed)).collect()
 }
 
-/// By state of `split`: the places in a character where it is reached, one bit each.
+/// By state of `split`: the UTF-8 states in which it is reached, one bit each.
 fn places(split: &SplitDfa) -> Vec<u8> {
     let mut places = vec![0u8; split.accepting.len()];
     let mut open = vec![(split.start, 0u8)];
@@ -543,7 +554,7 @@ fn places(split: &SplitDfa) -> Vec<u8> {
             reach(split.mark[state as usize], 0);
         }
         for byte in split.classes.representatives() {
-            // Bytes of one class are at one place in a character, or lead nowhere.
+            // Bytes of one class are in one position of a character, or lead to no state.
             if let Some(next) = utf8(place, byte) {
                 step(split, &[state], byte).iter().for_each(|state| reach(*state, next));
             }
@@ -552,10 +563,10 @@ fn places(split: &SplitDfa) -> Vec<u8> {
     places
 }
 
-/// The universal states: the greatest set that fits together.
+/// The universal states: the greatest set that is closed under all ordinary characters.
 fn universal(split: &SplitDfa, characters: &[[u32; 256]]) -> Vec<bool> {
     type Node = (Subset, u32);
-    // Bytes that neither automaton tells apart.
+    // One byte of each class of bytes that neither automaton distinguishes.
     let mut columns: HashMap<Vec<u32>, u8> = HashMap::new();
     let mut bytes: Vec<u8> = Vec::new();
     for byte in 0..=255u8 {
@@ -616,7 +627,8 @@ fn universal(split: &SplitDfa, characters: &[[u32; 256]]) -> Vec<bool> {
     universal
 }
 
-/// In which states no byte is refused, which bytes are refused in others, and which bytes lead to these.
+/// By text state, whether it is calm; the bytes that some state refuses; and the bytes that lead to a state that is
+/// not calm.
 fn endings(text: &TextDfa) -> (Vec<bool>, ByteSet, ByteSet) {
     let width = text.classes.len();
     let calm: Vec<bool> = text.next.chunks_exact(width).map(|row| !row.contains(&DEAD)).collect();
@@ -632,8 +644,8 @@ fn endings(text: &TextDfa) -> (Vec<bool>, ByteSet, ByteSet) {
     (calm, last, last_but_one)
 }
 
-/// By state of `dfa`: the places in a character where it is reached, one bit each; empty if all is ASCII. `None` if it
-/// reads what is not UTF-8.
+/// By state of `dfa`: the UTF-8 states in which it is reached, one bit each. Empty if all bytes are ASCII. `None` if
+/// `dfa` reads bytes that are not UTF-8.
 fn places_of(dfa: &Dfa) -> Option<Vec<u8>> {
     if dfa.bytes().all(|byte| byte.is_ascii()) {
         return Some(Vec::new());
@@ -656,7 +668,7 @@ fn places_of(dfa: &Dfa) -> Option<Vec<u8>> {
     Some(places)
 }
 
-/// What `list` has for this class, nothing at first. Classes are few.
+/// The entry of `list` for this class, inserted if it is missing. Classes are few.
 pub(crate) fn of_class<C: PartialEq, T: Default>(list: &mut Vec<(C, T)>, class: C) -> &mut T {
     let at = list.iter().position(|(other, _)| *other == class).unwrap_or_else(|| {
         list.push((class, T::default()));
@@ -665,7 +677,7 @@ pub(crate) fn of_class<C: PartialEq, T: Default>(list: &mut Vec<(C, T)>, class: 
     &mut list[at].1
 }
 
-/// The place of this bit, if it is the only one.
+/// The index of the only bit that is set; 0 if there is not exactly one.
 pub(crate) fn only_place(places: u8) -> u8 {
     if places.is_power_of_two() { u8::try_from(places.trailing_zeros()).unwrap_or(0) } else { 0 }
 }

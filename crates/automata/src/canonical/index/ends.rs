@@ -1,9 +1,10 @@
-//! Which tokens can be read from each state of the automaton of marked texts, and where they end: known once for all
+//! The tokens that the splitter reads from each of its states, and the states after them: computed once for all
 //! constraints.
 //!
-//! A row of a constraint is a part of what its DFA reads and of what the tokenizer's splitting reads. The second does not
-//! depend on the constraint, and is asked for in few states: some twenty between characters. Of 92,000 tokens that are read
-//! where a text begins nearly all end in one of five states, so that these are groups.
+//! A token set of a constraint is a subset of the tokens that its DFA reads and of the tokens that the splitter
+//! reads. The second set does not depend on the constraint. It is needed for few states: some twenty between
+//! characters. From the start of a text 92,000 tokens are read, and nearly all of them end in one of five states. So
+//! the tokens are grouped by their end state.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,35 +21,39 @@ use crate::{
     split::SplitDfa,
 };
 
-/// How many bytes are kept.
+/// The capacity of the cache, in bytes.
 const KEPT: usize = 72 << 20;
 
-/// Groups of at least so many tokens are masks, and smaller ones lists.
+/// The least size of a group that is stored as a mask. Smaller groups are lists.
 const LARGE: usize = 128;
 
-/// By state, twice: the tokens that are read from there, where a piece goes on or begins. Fallback tokens are not among them.
+/// By splitter state, and by whether a piece begins or continues there: the tokens that are read. Fallback tokens
+/// are not included.
 #[derive(Debug)]
 pub(crate) struct Ends(Kept<(u32, bool), Arc<EndsOf>>);
 
 /// The tokens that are read from a state, in words of a mask.
 #[derive(Debug)]
 pub(crate) struct EndsOf {
-    /// Those that merges make, and where a piece begins those that are only written as a whole piece.
+    /// The tokens that merges create. If a piece begins in the state, also the tokens that are only written as a
+    /// whole piece.
     pub(crate) made: Box<[u32]>,
-    /// By token: where it ends, for those.
+    /// By token: its end, or [`End::NONE`] if it is not in `made`.
     pub(crate) end: Box<[End]>,
-    /// By where they end, the largest first: in states where the text may end.
+    /// The large groups by end state, the largest first. The end states accept.
     pub(crate) groups: Vec<Group>,
-    /// The small ones, as lists.
+    /// The small groups, as lists.
     pub(crate) small: Vec<Group>,
-    /// Those of all groups, and those that end inside a character which further tokens can end ([`Certain::closes`](super::certain::Certain::closes)); where
-    /// they begin what is looked up as a whole, with tokens that lead away from that.
+    /// The tokens of all groups, and the tokens that end inside a character that further tokens can complete
+    /// ([`Certain::closes`](super::certain::Certain::closes)). A token that begins a whole-piece sequence is
+    /// included only if tokens outside that sequence can complete the character.
     pub(crate) leading: Box<[u32]>,
-    /// What was asked for, by the groups that are met.
+    /// The results of [`leading_with`](Self::leading_with), by the set of satisfied groups.
     met: Kept<u128, Arc<[u32]>>,
 }
 
-/// Where a token ends, and what else is asked of a token together with that: one word, as most tokens are out of the caches.
+/// The splitter state after a token, and further facts that are needed together with it. All are packed into one
+/// word, since most accesses miss the processor's caches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct End(u32);
 
@@ -56,20 +61,20 @@ impl End {
     /// The token is not read.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
-    /// States from this one on have no room: it is said of them that they are not known.
+    /// State numbers from `STATES - 1` on do not fit. They are stored as unknown.
     const STATES: u32 = (1 << 23) - 1;
 
     fn new(state: u32, returns: bool, last: u8) -> Self {
         Self(state.min(Self::STATES - 1) << 9 | u32::from(returns) << 8 | u32::from(last))
     }
 
-    /// The state behind the token, which is read; `None` if that is not known.
+    /// The splitter state after the token, which is read. `None` if the state's number does not fit.
     #[inline]
     pub(crate) fn state(self) -> Option<u32> {
         Some(self.0 >> 9).filter(|state| *state < Self::STATES - 1)
     }
 
-    /// Whether the automaton of texts without added tokens is where it starts behind the token, if it was in front of it.
+    /// Whether the token leads the text DFA from its start state back to its start state.
     #[inline]
     pub(crate) fn returns(self) -> bool {
         self.0 >> 8 & 1 != 0
@@ -82,57 +87,61 @@ impl End {
     }
 }
 
-/// The cost of an answer beside its words, in bytes.
+/// The cost of a result without its words, in bytes.
 const OVERHEAD: usize = 96;
 
-/// How many answers are kept for each state.
+/// The number of results that are kept for each state.
 const MET: usize = 32;
 
-/// Tokens that end in one state, and within which no added token can end.
+/// Tokens that end in one state and within which no added token can end.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// In words of a mask, or a list of a small group.
+    /// Words of a mask, or a list if the group is small.
     pub(crate) tokens: Box<[u32]>,
-    /// Where a constraint certainly goes on with a byte out of each of these sets, each of the tokens leads on: in another
-    /// piece, or with a byte before which the last one of the token is hard.
+    /// If a constraint can certainly continue with some byte of each of these sets, then every token of the group
+    /// leads to a live position. The text continues in another piece, or with a byte that forms a hard bigram with
+    /// the token's last byte.
     pub(crate) needs: Vec<ByteSet>,
-    /// Or where a constraint certainly goes on with this one of [`Certain::soons`](super::certain::Certain::soons).
+    /// Alternatively: every token leads to a live position if the constraint can certainly continue with this list
+    /// of [`Certain::soons`](super::certain::Certain::soons).
     soon: Option<u8>,
 }
 
 impl Group {
-    /// Whether its tokens lead on where a constraint certainly goes on with each of `bytes`, and with those of
-    /// [`Certain::soons`](super::certain::Certain::soons) that are in `soons`, one bit each.
+    /// Whether the group's tokens lead to live positions, for a constraint that can certainly continue with each
+    /// byte of `bytes` and with the lists of [`Certain::soons`](super::certain::Certain::soons) in `soons`, one bit
+    /// each.
     fn is_met(&self, bytes: &ByteSet, soons: u8) -> bool {
         self.soon.is_some_and(|soon| soons >> soon & 1 != 0)
             || self.needs.iter().all(|need| !need.and(bytes).is_empty())
     }
 }
 
-/// Tokens that some automata never refuse, in words of a mask.
+/// Sets of tokens that some automata never refuse, in words of a mask.
 #[derive(Debug)]
 pub(crate) struct Plain {
-    /// No added token can end in them at all.
+    /// No byte of the token can end an added token.
     pub(crate) without_ends: Box<[u32]>,
-    /// Normalisation form C changes nothing in them, nor at their beginning, whatever stands in front.
+    /// The text consists of ordinary characters ([`Certain::place`](super::certain::Certain::place)). Normalisation
+    /// form C changes nothing in it or at its beginning, after any text.
     pub(crate) steady: Box<[u32]>,
-    /// They lead the automaton of texts without added tokens from where it begins to there.
+    /// The token leads the text DFA from its start state back to its start state.
     pub(crate) returns: Box<[u32]>,
     /// By token: the last byte.
     pub(crate) last: Box<[u8]>,
-    /// They are only written as a whole piece, or begin what is looked up as one.
+    /// The token is only written as a whole piece, or is the first token of a whole-piece sequence.
     begun: Box<[u32]>,
-    /// Of these, those that are looked up by themselves.
+    /// The tokens of `begun` that are a whole-piece sequence of one token.
     complete: Box<[u32]>,
 }
 
-/// Where `byte` leads in the automaton of marked texts, without fallback.
+/// The state after `byte` in the splitter, without the transitions of fallback tokens.
 pub(crate) fn step(split: &SplitDfa, state: u32, byte: u8) -> Option<u32> {
     let next = split.next[state as usize * split.classes.len() + usize::from(split.classes.get(byte))];
     (next != DEAD).then_some(next)
 }
 
-/// Those of `sets` that hold no other one: what meets these meets all.
+/// The sets that contain no other one of `sets`. A set that intersects these intersects all.
 pub(crate) fn smallest(sets: impl Iterator<Item = ByteSet>) -> Vec<ByteSet> {
     let mut smallest: Vec<ByteSet> = Vec::new();
     for set in sets {
@@ -187,12 +196,12 @@ impl Plain {
         }
     }
 
-    /// Whether `token` is only written as a whole piece, or begins what is looked up as one.
+    /// Whether `token` is only written as a whole piece, or is the first token of a whole-piece sequence.
     pub(crate) fn is_begun(&self, token: u32) -> bool {
         is_in(&self.begun, token)
     }
 
-    /// Whether merges make `token` of a piece that is looked up as a whole.
+    /// Whether merges create `token` from a piece that is written as another token.
     fn is_complete(&self, token: u32) -> bool {
         is_in(&self.complete, token)
     }
@@ -207,7 +216,7 @@ impl EndsOf {
         let CanonicalIndex { automaton: tokenizer, vocabulary, trie, .. } = index;
         let (split, certain, plain) = (&tokenizer.split, index.certain(), index.plain());
         let mut made = vec![0u32; words_for(vocabulary.len())];
-        // Each with whether it only leads on where its piece may end, as far as that is certain.
+        // Each token by its end state, and by whether only the end of its piece makes it certainly live.
         let mut by_end: Vec<((u32, bool), u32)> = Vec::new();
         let mut end_of = vec![End::NONE; vocabulary.len()];
         trie.walk(
@@ -242,7 +251,7 @@ impl EndsOf {
                 continue;
             }
             if certain.places[end as usize] != 0 {
-                // What begins what is looked up as a whole may go on with what no such piece does.
+                // After the first token of a whole-piece sequence, only tokens outside that sequence count.
                 let node = tokenizer.whole.child(WholePieces::ROOT, token).filter(|_| is_begun);
                 let place = certain.place(text(token)).filter(|place| *place != 0 && certain.is_calm_inside);
                 let closes = place.is_some_and(|place| match node {
@@ -287,12 +296,13 @@ impl EndsOf {
         Self { made: made.into(), end: end_of.into(), groups, small, leading: leading.into(), met }
     }
 
-    /// The tokens that end between characters and lead on, one bit each, where a constraint certainly goes on with each of
-    /// `bytes`, and with those of [`Certain::soons`](super::certain::Certain::soons) that are in `soons`, one bit each.
+    /// The tokens that end between characters and lead to live positions, one bit each, for a constraint that can
+    /// certainly continue with each byte of `bytes` and with the lists of
+    /// [`Certain::soons`](super::certain::Certain::soons) in `soons`, one bit each.
     pub(crate) fn leading_with(&self, bytes: &ByteSet, soons: u8) -> Arc<[u32]> {
         let is_met = |group: &Group| group.is_met(bytes, soons);
         let all = self.groups.iter().chain(&self.small);
-        // Beyond 128 groups there are only small ones.
+        // The key has 128 bits. The largest groups come first; the tokens of further groups are left to the search.
         let key = all
             .take(128)
             .enumerate()
@@ -320,7 +330,7 @@ impl EndsOf {
         words
     }
 
-    /// The most that it takes, in bytes.
+    /// The most memory that it takes, in bytes.
     fn bytes(&self) -> usize {
         self.own_bytes() + MET * (OVERHEAD + size_of_val(&self.made[..]))
     }
@@ -342,10 +352,10 @@ impl Ends {
         Self(Kept::new(1, KEPT))
     }
 
-    /// What is read from `state`: kept, or made now.
+    /// The tokens that are read from `state`, cached.
     pub(crate) fn of(&self, index: &CanonicalIndex, state: u32, is_fresh: bool) -> Arc<EndsOf> {
         let tokenizer = &index.automaton;
-        // Where nothing is looked up as a whole, it makes no difference that a piece begins.
+        // Without whole pieces, the start of a piece makes no difference.
         let has_whole =
             !tokenizer.only_whole.is_empty() || !tokenizer.whole.children(WholePieces::ROOT).is_empty();
         let key = (state, is_fresh && has_whole);

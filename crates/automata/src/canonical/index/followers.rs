@@ -1,9 +1,10 @@
-//! Which tokens may follow a token from a state of the automaton of marked texts: known once for all constraints.
+//! The tokens that may follow a token from a splitter state: computed once for all constraints.
 //!
-//! Where a search over tokens looks for one that leads on, mostly any does, and then a few are enough to try. But some tokens
-//! are followed by next to nothing: a blank in front of a word, as nearly every word begins with its blank, or the first bytes
-//! of a character whose other tokens begin elsewhere. Of 50,000 tokens that a constraint reads there each is asked for in
-//! vain. What may follow does not depend on the constraint, so the few that may are kept, and of many some.
+//! A search for any token that leads to a live position mostly succeeds with most tokens, and then a few candidates
+//! are enough. But some tokens have hardly any successors. Examples are a blank before a word, since nearly every
+//! word begins with its own blank, and the first bytes of a character whose other tokens begin elsewhere. A search
+//! would then test each of up to 50,000 tokens that the constraint reads, in vain. The successors of a token do not
+//! depend on the constraint. So all successors are cached if they are few, and a sample if they are many.
 
 use std::sync::{
     Arc,
@@ -19,65 +20,66 @@ use crate::canonical::{
     tokenizer::automaton::TokenizerAutomaton,
 };
 
-/// Up to so many tokens are kept all.
+/// The most successors of which all are cached.
 const ALL: usize = if cfg!(test) { 3 } else { 2_048 };
 
-/// Of more, so many are kept.
+/// The size of the sample of larger sets.
 const SOME: usize = if cfg!(test) { 2 } else { 128 };
 
-/// More forbidden neighbours are kept as bits.
+/// The most forbidden neighbours that are recomputed at each query. Larger sets are cached as bits.
 const MANY: usize = if cfg!(test) { 2 } else { 512 };
 
-/// So many bytes of answers of each kind are kept, in so many maps.
+/// The capacity of the cache of each kind of answer in bytes, and the number of its maps.
 const KEPT: usize = 8 << 20;
 const MAPS: usize = 4;
 
-/// So many bytes of answers of pair tests are kept.
+/// The capacity of the cache of pair tests, in bytes.
 const TESTED: usize = 6 << 20;
 
-/// What an entry costs beside its tokens, in bytes.
+/// The cost of an entry without its tokens, in bytes.
 const OVERHEAD: usize = 64;
 
 /// Tokens that may follow, in the order of their first bytes.
 #[derive(Debug)]
 pub(crate) struct Followers {
     pub(crate) tokens: Box<[u32]>,
-    /// The first bytes, each with where its tokens end.
+    /// The first bytes, each with the index at which its tokens end.
     first: Box<[(u8, u32)]>,
-    /// Whether there are no others.
+    /// Whether these are all tokens that may follow.
     pub(crate) is_all: bool,
 }
 
-/// What is known of neighbours.
+/// The caches of the bigram relation.
 #[derive(Debug)]
 pub(crate) struct AllFollowers {
-    /// By class of a token and state.
+    /// By class of a token and splitter state.
     followers: Kept<(u32, u32), Arc<Followers>>,
-    /// By class of a token: those that must not follow, one bit each, where they are many.
+    /// By class of a token: the tokens that must not follow, one bit each, if they are many.
     forbidden: Kept<u32, Arc<[u32]>>,
-    /// By token that was often asked for: whether it may follow others.
+    /// By token: the results of its pair tests as the right neighbour.
     tested: Kept<u32, Arc<Tested>>,
 }
 
-/// For which tokens it was tested whether one may follow them, and what came out. Answers come one by one, from any thread:
-/// to find them all at once takes tables of all neighbours backwards, and these 60 milliseconds for 128,000 tokens.
+/// The pair tests of one token as the right neighbour, with their results. Results are added one by one, from any
+/// thread. Computing all of them at once needs the tables for the opposite direction of the bigram relation, which
+/// take 60 milliseconds for 128,000 tokens.
 #[derive(Debug)]
 pub(crate) struct Tested {
     token: u32,
-    /// One bit each, set when the answer is there.
+    /// One bit each, set when the result is known.
     known: Box<[AtomicU32]>,
-    /// Those that it must not follow.
+    /// The tokens that the token must not follow.
     forbidding: Box<[AtomicU32]>,
 }
 
 impl Tested {
-    /// Nothing was tested yet of `token`, which merges make, out of `len` ones.
+    /// No results yet for `token`, which merges create, in a vocabulary of `len` tokens.
     fn new(token: u32, len: usize) -> Self {
         let none = || (0..words_for(len)).map(|_| AtomicU32::new(0)).collect();
         Self { token, known: none(), forbidding: none() }
     }
 
-    /// Whether the token may follow `before`, which merges make.
+    /// Whether the token may follow `before`. Merges create `before`.
     pub(crate) fn may_follow(&self, neighbours: &Neighbours, before: u32) -> bool {
         let (word, bit) = (before as usize / 32, 1 << (before % 32));
         let (known, forbidding) = (&self.known[word], &self.forbidding[word]);
@@ -108,14 +110,16 @@ impl Default for AllFollowers {
 }
 
 impl Followers {
-    /// The tokens that merges make, that are read from `state`, which is not fresh, and that may follow `token`.
+    /// The tokens that merges create, that the splitter reads from `state` (not a piece start), and that may follow
+    /// `token`.
     fn new(index: &CanonicalIndex, token: u32, state: u32) -> Self {
         let CanonicalIndex { automaton: tokenizer, vocabulary, trie, .. } = index;
         let mut words = vec![0u32; words_for(vocabulary.len())];
         if index.certain().places[state as usize] == 0 {
             words.copy_from_slice(&index.ends(state, false).made);
         } else {
-            // Inside a character few are read, and there are many such states.
+            // Inside a character the splitter reads few tokens. These states are many, so their tokens are not
+            // cached.
             trie.walk(
                 state,
                 |state, byte| step(&tokenizer.split, state, byte),
@@ -145,7 +149,7 @@ impl Followers {
         Self { tokens: tokens.into(), first: first.into(), is_all }
     }
 
-    /// Those whose first byte is one of these.
+    /// The tokens that begin with one of these bytes.
     pub(crate) fn beginning_with(&self, bytes: &ByteSet) -> impl Iterator<Item = u32> {
         let mut begin = 0;
         let ranges = self.first.iter().map(move |(byte, end)| {
@@ -162,7 +166,7 @@ impl Followers {
 }
 
 impl AllFollowers {
-    /// What may follow `token`, which merges make, from `state`: kept, or found out now.
+    /// The tokens that may follow `token` from `state`, cached. Merges create `token`.
     pub(crate) fn of(&self, index: &CanonicalIndex, token: u32, state: u32) -> Arc<Followers> {
         let key = (index.automaton.neighbours.class[token as usize], state);
         if let Some(known) = self.followers.get(key) {
@@ -173,7 +177,7 @@ impl AllFollowers {
         found
     }
 
-    /// Takes the tokens that must not follow `token`, which merges make, off `words`.
+    /// Removes the tokens that must not follow `token` from `words`. Merges create `token`.
     pub(crate) fn remove_forbidden(&self, tokenizer: &TokenizerAutomaton, token: u32, words: &mut [u32]) {
         let neighbours = &tokenizer.neighbours;
         let class = neighbours.class[token as usize];
@@ -195,7 +199,7 @@ impl AllFollowers {
         }
     }
 
-    /// What was tested of `token`, which merges make, out of `len` ones, so far.
+    /// The cached pair tests of `token`, which merges create, in a vocabulary of `len` tokens.
     pub(crate) fn tested(&self, token: u32, len: usize) -> Arc<Tested> {
         if let Some(known) = self.tested.get(token) {
             return known;
@@ -221,7 +225,7 @@ mod tests {
         testing::{Listing, Random, table},
     };
 
-    /// All that is kept of a tokenizer, twice asked for, against every token and every pair of tokens.
+    /// Compares all caches of a tokenizer, each queried twice, with every token and every pair of tokens.
     #[test]
     fn what_is_kept_of_a_tokenizer_is_what_its_parts_say() {
         let (mut all, mut some, mut forbidden_many, mut begun) = (0, 0, 0, 0);
@@ -309,7 +313,7 @@ mod tests {
                         assert_eq!(plain.is_begun(token), child.is_some() || is_whole, "seed {seed}");
                         begun += usize::from(is_begun && is_read);
                     }
-                    // What leads on with some bytes does with more, and with all of them.
+                    // The tokens allowed with some bytes are also allowed with more bytes, and with all bytes.
                     let few: ByteSet = (b'a'..=b'c').filter(|_| random.below(2) == 0).collect();
                     let more = ends.leading_with(&(0..=255).collect(), u8::MAX);
                     for _ in 0..2 {

@@ -1,12 +1,12 @@
-//! A tokenizer beside one vocabulary, and what the constraints over them share: [`CanonicalIndex`].
+//! A tokenizer with one vocabulary, and the caches that the constraints over them share: [`CanonicalIndex`].
 //!
 //! | file | contents |
 //! |---|---|
 //! | `tables` | the index itself |
-//! | `certain` | the states of the splitting from which every ordinary text goes on |
-//! | `ends` | the tokens that the splitting reads from each of its states, and where they end |
+//! | `certain` | the states of the splitter that accept every continuation in ordinary characters |
+//! | `ends` | the tokens that the splitter reads from each of its states, and the states after them |
 //! | `followers` | the tokens that may follow a token |
-//! | `kept` | answers that are written once and read by all threads |
+//! | `kept` | bounded caches that threads share |
 
 pub(crate) mod certain;
 pub(crate) mod ends;

@@ -1,12 +1,13 @@
-//! What all constraints over one vocabulary share: the tokenizer's automaton, the tokens, and what is found out about both.
+//! The data that all constraints over one vocabulary share: the tokenizer's automaton, the vocabulary, its trie, and
+//! facts derived from them.
 //!
-//! The tables of a [`TokenizerAutomaton`] say nothing of a vocabulary's padding, so one serves many vocabularies. The sets of
-//! tokens that constraints ask for again and again are made from the tables, the texts of the tokens and their trie, and are
-//! as long as the vocabulary. An index is where these sets are kept, made when they are first asked for: it holds the three that
-//! they are made from, so that no answer can depend on who asked first.
+//! The tables of a [`TokenizerAutomaton`] do not depend on a vocabulary's padding, so one automaton serves many
+//! vocabularies. Constraints ask again and again for certain sets of tokens. These sets are computed from the
+//! tables, the texts of the tokens and their trie, and they are as long as the vocabulary. An index computes each
+//! set at its first use and keeps it. It owns the three inputs, so no answer depends on the first caller.
 //!
-//! Tried instead: the sets beside the tables, with the vocabulary and the trie as arguments of every question. Then the first
-//! vocabulary's sets answered the questions of the second.
+//! Tried instead: the sets beside the tables, with the vocabulary and the trie as arguments of every query. Then the
+//! sets of the first vocabulary answered the queries of the second.
 
 use std::{
     fmt,
@@ -27,16 +28,17 @@ use crate::{
     dfa::table::DEAD,
 };
 
-/// So many bytes of answers of [`CanonicalIndex::closes`] are kept, in so many maps.
+/// The capacity of the cache of [`CanonicalIndex::closes`], in bytes, and its number of maps.
 const CLOSES: usize = 1 << 20;
 const CLOSES_MAPS: usize = 16;
 
-/// The automaton of a tokenizer together with one vocabulary and its trie: what every
-/// [`CanonicalConstraint`](crate::canonical::CanonicalConstraint) over that vocabulary is made from.
+/// The automaton of a tokenizer together with one vocabulary and its trie. Every
+/// [`CanonicalConstraint`](crate::canonical::CanonicalConstraint) over that vocabulary is built from it.
 ///
-/// Constraints share one through an [`Arc`], from any thread. Sets of tokens that do not depend on a constraint are kept
-/// here when a constraint asks for them, at most about 100 MB; where that is full those that were used last stay. A model with other padding needs an
-/// index of its own, and may use the same automaton.
+/// Constraints share an index through an [`Arc`], from any thread. Sets of tokens that do not depend on a constraint
+/// are cached here when a constraint first needs them. The caches take at most about 100 MB; a full cache drops the
+/// sets that were not used lately. A model with other padding needs an index of its own, which may use the same
+/// automaton.
 ///
 /// # Example
 ///
@@ -78,36 +80,38 @@ pub struct CanonicalIndex {
     pub(crate) automaton: Arc<TokenizerAutomaton>,
     pub(crate) vocabulary: Arc<Vocabulary>,
     pub(crate) trie: Arc<TokenTrie>,
-    /// What is known of byte bigrams.
+    /// Facts about byte bigrams.
     facts: OnceLock<Facts>,
-    /// What is known of the automaton's texts.
+    /// Universal states and ordinary characters of the automaton.
     certain: OnceLock<Certain>,
-    /// Tokens that are never refused.
+    /// Sets of tokens by properties of their texts.
     plain: OnceLock<Plain>,
-    /// By state of the splitting: the tokens that are read from there.
+    /// By state of the splitter: the tokens that are read from there.
     ends: Ends,
-    /// By token and state: which of these may follow.
+    /// By token and state: the tokens that may follow.
     followers: AllFollowers,
-    /// Which symbols end the character in which a token ends.
+    /// By class of a token and splitter state: whether tokens can complete the character in which the token ends.
     closes: Kept<(u32, u32), bool>,
-    /// The tokens that merges make, by the last byte of their text.
+    /// The tokens that merges create, by the last byte of their text.
     by_last_byte: OnceLock<Vec<Vec<u32>>>,
 }
 
 impl CanonicalIndex {
     /// The index of `vocabulary`, whose trie is `trie`.
     ///
-    /// `vocabulary` has the ids that `automaton` [covers](TokenizerAutomaton::vocab_len), with the same tokens, and perhaps
-    /// more behind them. Those are never the tokenizer's own.
+    /// `vocabulary` has the ids that `automaton` [covers](TokenizerAutomaton::vocab_len), with the same tokens. It
+    /// may have more ids after them, which the tokenizer never writes.
     ///
-    /// Cost: two hashes of all texts, about a millisecond for 128,000 tokens. The rest is made when it is first asked for.
+    /// Cost: two hashes of all texts, about a millisecond for 128,000 tokens. All other data is computed at its
+    /// first use.
     ///
     /// # Errors
     ///
-    /// [`CanonicalError::VocabularyMismatch`] if `vocabulary` has fewer ids than `automaton` covers,
-    /// [`CanonicalError::OtherVocabulary`] if the tokens of these ids are others than those that `automaton` was made for,
-    /// [`RegexError::TrieMismatch`] if `trie` has another number of ids than `vocabulary`, and [`CanonicalError::OtherTrie`] if
-    /// it has other tokens. Tokens are compared by [fingerprints](Vocabulary::fingerprint) of 64 bits.
+    /// [`CanonicalError::VocabularyMismatch`] if `vocabulary` has fewer ids than `automaton` covers.
+    /// [`CanonicalError::OtherVocabulary`] if the tokens of these ids are not the tokens that `automaton` was built
+    /// for. [`RegexError::TrieMismatch`] if `trie` has another number of ids than `vocabulary`.
+    /// [`CanonicalError::OtherTrie`] if `trie` has other tokens. Tokens are compared by
+    /// [fingerprints](Vocabulary::fingerprint) of 64 bits.
     pub fn new(
         automaton: Arc<TokenizerAutomaton>,
         vocabulary: Arc<Vocabulary>,
@@ -157,42 +161,44 @@ impl CanonicalIndex {
         &self.trie
     }
 
-    /// Which bigrams of bytes no token holds, and whether all texts can be spelled.
+    /// The byte bigrams that no token contains, and whether all texts can be spelled.
     pub(crate) fn facts(&self) -> &Facts {
         self.facts.get_or_init(|| Facts::new(&self.automaton, &self.vocabulary))
     }
 
-    /// From which states every ordinary text goes on.
+    /// The universal states of the splitter and related facts.
     pub(crate) fn certain(&self) -> &Certain {
         self.certain.get_or_init(|| Certain::new(&self.automaton))
     }
 
-    /// Tokens that some automata never refuse.
+    /// The tokens that some automata never refuse.
     pub(crate) fn plain(&self) -> &Plain {
         self.plain.get_or_init(|| Plain::new(self))
     }
 
-    /// The tokens that the splitting reads from `state`, where a piece begins, or goes on.
+    /// The tokens that the splitter reads from `state`: with `is_fresh` as the first token of a piece, otherwise
+    /// within a piece.
     pub(crate) fn ends(&self, state: u32, is_fresh: bool) -> Arc<EndsOf> {
         self.ends.of(self, state, is_fresh)
     }
 
-    /// The tokens that may follow `token`, which merges make, in the same piece, and are read from `state`.
+    /// The tokens that the splitter reads from `state` and that may follow `token` in the same piece. Merges create
+    /// `token`.
     pub(crate) fn followers(&self, token: u32, state: u32) -> Arc<Followers> {
         self.followers.of(self, token, state)
     }
 
-    /// Takes the tokens that must not follow `token`, which merges make, off a set in words of a mask.
+    /// Removes the tokens that must not follow `token` from a set in words of a mask. Merges create `token`.
     pub(crate) fn remove_forbidden(&self, token: u32, words: &mut [u32]) {
         self.followers.remove_forbidden(&self.automaton, token, words);
     }
 
-    /// What was tested of whether `token`, which merges make, may follow others.
+    /// The cached pair tests of `token` as the right neighbour. Merges create `token`.
     pub(crate) fn tested(&self, token: u32) -> Arc<Tested> {
         self.followers.tested(token, self.automaton.vocab_len)
     }
 
-    /// See [`Certain::closes`], for any characters.
+    /// [`Certain::closes`] for any characters, cached.
     pub(crate) fn closes(&self, token: u32, state: u32) -> bool {
         let key = (self.automaton.neighbours.class[token as usize], state);
         self.closes.get(key).unwrap_or_else(|| {
@@ -202,7 +208,7 @@ impl CanonicalIndex {
         })
     }
 
-    /// The tokens that merges make and whose text ends in one of `bytes`, one bit each.
+    /// The tokens that merges create and whose text ends in one of `bytes`, one bit each.
     pub(crate) fn ending_in(&self, bytes: &[u64; 4]) -> Vec<u32> {
         let by_last_byte = self.by_last_byte.get_or_init(|| {
             let mut by_last_byte = vec![Vec::new(); 256];
@@ -221,7 +227,7 @@ impl CanonicalIndex {
         words
     }
 
-    /// The memory of what was kept so far, in bytes. The automaton, the vocabulary and the trie are not counted.
+    /// The memory of the cached data, in bytes. The automaton, the vocabulary and the trie are not counted.
     pub fn memory_usage(&self) -> usize {
         let by_last_byte = self.by_last_byte.get().into_iter().flatten();
         self.certain.get().map_or(0, Certain::memory_usage)
