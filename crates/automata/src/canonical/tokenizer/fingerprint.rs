@@ -1,8 +1,9 @@
-//! Which tokenizer a saved automaton belongs to: a number of all that decides which sequences it writes.
+//! The fingerprint of a tokenizer: a number that depends on everything that decides which sequences it writes.
 //!
-//! A file of an automaton ([`super::file`]) holds tables and not what they were made from. A number of 64 bits tells tokenizers
-//! apart where one was changed by accident; it is no protection against an author of files who looks for an equal one. Tried
-//! instead: a hash of the `tokenizer.json`, which changes with white space and names of steps that mean the same.
+//! A file of an automaton ([`super::file`]) holds tables and not the tokenizer that they were built from. Its 64-bit
+//! fingerprint detects accidental changes of the tokenizer. It does not protect against an author of files who
+//! searches for a collision. Tried instead: a hash of the `tokenizer.json`, which changes with white space and with
+//! step names that mean the same.
 
 use std::hash::Hasher;
 
@@ -15,12 +16,12 @@ use unskew_core::{
 use super::file::count;
 use crate::canonical::{MergeOrder, merges::derivation::NONE};
 
-/// How many bytes are gathered before they are hashed: they stay in the nearest cache.
+/// The number of bytes that are gathered before they are hashed. They fit the first-level cache.
 const BLOCK: usize = 1 << 14;
 
-/// A number that tells tokenizers apart: XXH3 of all that decides which sequences one writes.
+/// The fingerprint: XXH3 of everything that decides which sequences the tokenizer writes.
 ///
-/// Unused ids leave no trace, so that a vocabulary may be padded, nor does which ids end a sequence.
+/// Unused ids do not affect it, so a vocabulary may be padded. Nor do the ids that end a sequence.
 pub(crate) fn fingerprint(vocabulary: &Vocabulary, tokenization: &Tokenization, order: MergeOrder) -> u64 {
     let Tokenization { normalizers, splits, merges, whole_pieces, symbols, added, unwritten, .. } =
         tokenization;
@@ -69,9 +70,9 @@ pub(crate) fn fingerprint(vocabulary: &Vocabulary, tokenization: &Tokenization, 
     facts.finish()
 }
 
-/// Numbers and texts, each of which can be told from the next.
+/// Hashes numbers and texts with unambiguous borders.
 struct Facts {
-    /// What is not hashed yet: hashing it in large blocks is faster.
+    /// The bytes that are not hashed yet. Hashing in large blocks is faster.
     bytes: Vec<u8>,
     hasher: XxHash3_64,
 }
@@ -85,7 +86,7 @@ impl Facts {
         self.words(&numbers, |number| [*number]);
     }
 
-    /// `N` numbers of each item.
+    /// Adds `N` numbers of each item.
     fn words<T, const N: usize>(&mut self, items: &[T], numbers: impl Fn(&T) -> [u32; N]) {
         for items in items.chunks(BLOCK / (4 * N)) {
             let begin = self.make_room(items.len() * 4 * N);
@@ -101,7 +102,7 @@ impl Facts {
         self.write(text);
     }
 
-    /// Bytes whose number is known.
+    /// Adds bytes; the reader knows their number.
     fn write(&mut self, bytes: &[u8]) {
         self.flush();
         self.hasher.write(bytes);
@@ -133,7 +134,7 @@ impl Facts {
                 }
             }
             Normalizer::ByteLevel => self.number(6),
-            // No automaton is built for these.
+            // No automaton is built for these steps.
             other => {
                 self.number(NONE);
                 self.text(format!("{other:?}").as_bytes());
@@ -161,7 +162,7 @@ impl Facts {
                 self.numbers([3, u32::from(*replacement), prepend, u32::from(*split)]);
             }
             SplitPattern::ByteLevel => self.number(4),
-            // No automaton is built for these.
+            // No automaton is built for these steps.
             other => {
                 self.number(NONE);
                 self.text(format!("{other:?}").as_bytes());
@@ -169,7 +170,7 @@ impl Facts {
         }
     }
 
-    /// Makes room for `len` bytes, at most [`BLOCK`], and answers where it begins.
+    /// Makes room for `len` bytes, at most [`BLOCK`], and returns the offset at which it begins.
     fn make_room(&mut self, len: usize) -> usize {
         if self.bytes.len() + len > BLOCK {
             self.flush();
@@ -193,7 +194,7 @@ impl Facts {
 pub(crate) const FORMS: [UnicodeForm; 4] =
     [UnicodeForm::Nfc, UnicodeForm::Nfd, UnicodeForm::Nfkc, UnicodeForm::Nfkd];
 
-/// From 1 on.
+/// The form's number in the file, from 1 on. 0 means no form.
 pub(crate) fn form_number(form: UnicodeForm) -> u32 {
     match form {
         UnicodeForm::Nfc => 1,

@@ -1,4 +1,4 @@
-//! One tokenizer as tables: [`TokenizerAutomaton`], and its file.
+//! The tables of one tokenizer, [`TokenizerAutomaton`], and their file format.
 
 pub(crate) mod automaton;
 pub(crate) mod file;
