@@ -1,29 +1,35 @@
-//! What may stand in front of a position, found out when it is asked for.
+//! The lazy engine: which tokens may precede a position, decided when it is asked.
 //!
-//! A token may stand in front of a position if the two together can be completed. Where everything that the constraint reads
-//! can be spelled ([`Facts::is_regular_for`](crate::canonical::vegas::block::Facts::is_regular_for)), that is
+//! A token may precede a position if the token and the position together can be completed. If tokens spell every
+//! byte that the constraint reads
+//! ([`Facts::is_regular_for`](crate::canonical::vegas::block::Facts::is_regular_for)), the first of these rules that
+//! applies decides:
 //!
-//! - false if the position is not alive: no accepted text goes on from there;
-//! - else true if the piece may end there: the text ends, an added token follows, or a mark leads to a living position. For
-//!   the encoder's own tokens of the text that goes on from there begin behind the boundary (proof in `vegas/block.rs`);
-//! - else true if it goes on with a byte before which the last byte of the token is hard, likewise;
-//! - else a matter of reachability: is there a token that may follow, and may that stand in front of where it leads?
+//! 1. No, if the position is not live: no accepted text continues from it.
+//! 2. Yes, if the piece may end there: the text ends, an added token follows, or a boundary leads to a live
+//!    position. The canonical tokens of the rest of the text then begin after the boundary (proof in
+//!    `vegas/block.rs`).
+//! 3. Yes, if the text may continue with a byte that forms a hard bigram with the token's last byte, for the same
+//!    reason.
+//! 4. Otherwise it is a reachability problem: yes, if some token may follow that may itself precede the position
+//!    after it.
 //!
-//! Each question is answered at once where [`certain`](crate::canonical::index::certain) knows enough, which in most positions it does, and
-//! else by a search that ends with the first such position, over at most what can be reached where nothing is certain.
-//! [`ByNeed::new`] refuses a constraint for which that might be much: then it is [completed whole](super::complete), within
-//! its limit. Answers are kept in a [`Memo`], which belongs to a scratch: it may be thrown away between two questions, and
-//! masks never wait for each other.
+//! The precomputed liveness of [`certain`](crate::canonical::index::certain) answers most queries at once. Otherwise
+//! a search answers, which stops at the first success and visits only positions whose liveness is not precomputed.
+//! [`ByNeed::new`] refuses a constraint that might have too many of these positions. That constraint is [completed
+//! whole](super::complete), within its limit. Answers are kept in a [`Memo`], which belongs to a scratch. It may be
+//! dropped between two queries, and masks never wait for each other.
 //!
-//! The search over tokens goes deep first, longest tokens first: where it is far to where a piece may end nearly every way
-//! leads there. What failed on the way without having come round to where it began is kept as settled at once. Tried
-//! instead:
+//! The search over tokens is depth-first, longest tokens first: if the next possible piece end is far away, nearly
+//! every path reaches it. A node whose failed search touched no open node is recorded as dead at once. The other
+//! nodes are recorded when the whole search has failed. Tried instead:
 //!
-//! - The search for an accepted text depth-first: it follows a run of blanks to the end of its counter where a letter would
-//!   have done. And the search over tokens breadth-first: in `[acgt]{200}` it looks at all that can be written.
-//! - All tokens of a position looked at before the first of them is followed: ten times as long in a list of words.
-//! - Whether a token can be followed at all asked of the constraint: what may follow it from a state of the splitting does not
-//!   depend on that, and is kept for all ([`crate::canonical::index::followers`]). The blank in front of a word was half of a mask.
+//! - A depth-first search for an accepted text. It follows a run of blanks to the end of its counter where a letter
+//!   would succeed. And a breadth-first search over tokens: in `[acgt]{200}` it visits all texts.
+//! - All tokens of a position listed before the first of them is followed: ten times as long in a list of words.
+//! - The successors of a token computed from the constraint. The tokens that may follow it from a splitter state do
+//!   not depend on the constraint and are cached for all constraints ([`crate::canonical::index::followers`]). The
+//!   blank before a word took half of the time for a mask.
 
 use std::sync::{Arc, LazyLock};
 
@@ -52,44 +58,44 @@ use crate::{
     },
 };
 
-/// So many tokens that lead on are kept for each position.
+/// The most viable tokens that are kept for each position.
 const FOLLOWERS: usize = 8;
 
-/// Where so many tokens were asked for whether one may follow them, answers are kept for all constraints.
+/// The number of pair tests of a viable token after which its results are cached for all constraints.
 const ASKED: u32 = 8;
 
-/// Up to so many tokens that can be read from a position are kept.
+/// The most readable tokens that are kept for a position.
 const FEW: usize = 2_048;
 
-/// So many of them are looked at as they are found.
+/// The number of tokens that are tested while the tokens of a position are listed.
 const SOME: usize = 16;
 
-/// Where so many symbols can be read, it is worth asking what [groups of tokens](super::rows) lead on.
+/// The number of readable symbols from which on [groups of tokens](super::rows) are tested instead of single tokens.
 const WIDE: usize = 16;
 
-/// By [place](utf8) in a character: the bytes that may come next there, none between characters.
+/// By [UTF-8 state](utf8): the trailing bytes that may come next; none between characters.
 static TRAILING: LazyLock<[ByteSet; 8]> = LazyLock::new(|| {
     let may_come = |place: u8, byte: &u8| place != 0 && utf8(place, *byte).is_some();
     [0, 1, 2, 3, 4, 5, 6, 7].map(|place| (0x80..0xc0u8).filter(|byte| may_come(place, byte)).collect())
 });
 
-/// The cost of an allocation beside its contents, in bytes.
+/// The cost of an allocation without its contents, in bytes.
 pub(crate) const OVERHEAD: usize = 32;
 
-/// Pairs of states where nothing is certain: with more of them a constraint is completed whole, within the limits.
+/// The most pairs of uncertain states. A constraint with more pairs is completed whole, within the limits.
 const PAIRS: usize = 1 << 24;
 
-/// What is known beforehand of a constraint that is completed by need.
+/// The precomputed part of a constraint for the lazy engine.
 #[derive(Debug)]
 pub(crate) struct ByNeed {
     safe: Vec<Safe>,
-    /// By state of the DFA: the places in a character where it is reached ([`utf8`]), one bit each. Empty where all is
+    /// By state of the DFA: the UTF-8 states in which it is reached ([`utf8`]), one bit each. Empty if all bytes are
     /// ASCII.
     pub(crate) places: Vec<u8>,
-    /// Of bytes that no automaton tells apart one each, as far as the constraint reads them.
+    /// One byte of each class of bytes that no automaton distinguishes, as far as the constraint reads them.
     bytes: Vec<u8>,
     reads: Reads,
-    /// The tokens of single bytes that it reads.
+    /// The symbols of single bytes that the constraint reads.
     symbols: Vec<(u8, u32)>,
     /// See [`Certain::soons_by_class`].
     pub(crate) soons: Vec<Vec<(u8, ByteSet)>>,
@@ -97,44 +103,45 @@ pub(crate) struct ByNeed {
     limit: usize,
 }
 
-/// Answers by key, of which those that were asked for last are kept.
+/// A cache of recently used answers.
 type Answers<K, V> = Generations<K, V, FxBuildHasher>;
 
-/// Answers that were found. All tables turn together, so that no part of the memory is set aside for one of them.
+/// The cached answers of a scratch. All tables drop their older halves together, so no part of the memory is
+/// reserved for one table.
 #[derive(Clone)]
 pub(crate) struct Memo {
     alive: Answers<Position, bool>,
     /// By position: whether the piece may end there.
     boundary: Answers<Position, bool>,
-    /// By state of the DFA and place in a character: see [`Query::is_free`].
+    /// By state of the DFA and UTF-8 state: the answer of [`Query::is_free`].
     free: Answers<(StateId, u8), bool>,
-    /// By position: tokens that lead on.
+    /// By position: some viable tokens.
     followers: Answers<Position, Vec<Follower>>,
-    /// By position: all tokens that can be read, where they are few.
+    /// By position: all readable tokens, if they are few.
     reads: Answers<Position, Arc<[(u32, Position)]>>,
-    /// By the class of a token and a position behind it: whether they can be completed.
+    /// By the class of a token and the position after it: whether they can be completed.
     complete: Answers<(u32, Position), bool>,
     /// By state of the DFA: the tokens that it reads.
     pub(crate) lifted: Answers<StateId, Arc<Lifted>>,
     pub(crate) rows: Answers<Position, TokenSet>,
-    /// Positions of which a row was asked for.
+    /// Positions whose token set was asked for.
     pub(crate) begun: Answers<Position, ()>,
-    /// The bytes of what was tested for followers, of the young ones and of the old ones.
+    /// The bytes of the pair tests that viable tokens hold: of the young entries, and of the old ones.
     tested: [usize; 2],
 }
 
-/// A token that leads on from a position.
+/// A token that leads from a position to a live position.
 #[derive(Clone)]
 struct Follower {
     token: u32,
-    /// Of how many others it was asked whether it may follow them.
+    /// The number of pair tests made for it so far.
     asked: u32,
-    /// What is known of that for all constraints, once it was often asked.
+    /// Its pair tests shared by all constraints, after it was tested often.
     tested: Option<Arc<Tested>>,
 }
 
 impl Follower {
-    /// Whether it may follow `before`. To `bytes` is added what is kept for it from now on.
+    /// Whether it may follow `before`. Adds the memory that it holds from now on to `bytes`.
     fn may_follow(&mut self, index: &CanonicalIndex, before: u32, bytes: &mut usize) -> bool {
         let neighbours = &index.automaton.neighbours;
         if self.tested.is_none() {
@@ -145,7 +152,7 @@ impl Follower {
         }
         let tested = self.tested.get_or_insert_with(|| {
             let tested = index.tested(self.token);
-            // Else the index has it too.
+            // Otherwise the index holds and counts it too.
             if Arc::strong_count(&tested) == 1 {
                 *bytes += tested.bytes();
             }
@@ -155,7 +162,7 @@ impl Follower {
     }
 }
 
-/// A constraint with a memo, for questions.
+/// A constraint with a memo: the object that answers queries.
 pub(crate) struct Query<'a> {
     pub(crate) need: &'a ByNeed,
     pub(crate) automata: Automata<'a>,
@@ -201,7 +208,7 @@ impl ByNeed {
         }
     }
 
-    /// Where one byte, a mark or an added token leads from `at`. Neighbours among bytes that lead to one place are one.
+    /// The positions after one byte, a boundary or an added token. Consecutive bytes with one target give one entry.
     fn targets(&self, automata: Automata<'_>, at: Position, targets: &mut Vec<Position>) {
         targets.clear();
         targets.extend(automata.mark(at));
@@ -217,8 +224,8 @@ impl ByNeed {
         targets.extend(automata.added(at).map(|(_, behind)| behind));
     }
 
-    /// Those of `bytes`, which ascend, that may be read from `state`. Texts that are accepted are UTF-8, and so inside a
-    /// character only trailing ones lead on.
+    /// The subset of `bytes` (ascending) that may be read from `state`. Accepted texts are UTF-8, so within a
+    /// character only trailing bytes can be read.
     fn possible<'b>(&self, bytes: &'b [u8], state: StateId) -> &'b [u8] {
         if self.places.get(state.index()).is_none_or(|places| places & 1 != 0) {
             return bytes;
@@ -234,7 +241,7 @@ impl ByNeed {
 
 impl Default for Memo {
     fn default() -> Self {
-        // The limit is that of all tables together.
+        // The limit is on all tables together.
         let all = usize::MAX;
         Self {
             alive: Generations::new(all),
@@ -252,7 +259,7 @@ impl Default for Memo {
 }
 
 impl Memo {
-    /// Forgets the older half.
+    /// Drops the older half of each table.
     fn turn(&mut self) {
         let Self { alive, boundary, free, followers, reads, complete, lifted, rows, begun, tested } = self;
         alive.turn();
@@ -297,14 +304,14 @@ impl Memo {
     }
 }
 
-/// A token of a search and the position behind it, and what may come next there.
+/// A node of the search: a token and the position after it, with its possible successors.
 struct Open {
     token: u32,
     at: Position,
-    /// Tokens that can be read, and the positions behind them; the last ones first.
+    /// The readable tokens and the positions after them. They are tried from the last to the first.
     reads: Arc<[(u32, Position)]>,
     left: usize,
-    /// Whether a failure may be due to what is still open.
+    /// Whether a failure may be caused by a node that is still open.
     is_cyclic: bool,
 }
 
@@ -313,7 +320,7 @@ impl<'a> Query<'a> {
         self.automata.tokenizer
     }
 
-    /// Whether it is certain that `at` is alive.
+    /// Whether precomputed facts show that `at` is live.
     #[inline]
     fn is_certain(&self, at: Position) -> bool {
         self.certain.universal[at.split as usize]
@@ -321,7 +328,8 @@ impl<'a> Query<'a> {
             || self.automata.is_accepting(at)
     }
 
-    /// Whether an accepted text goes on from `at`: a breadth-first search that ends where that is certain.
+    /// Whether an accepted text continues from `at`: a breadth-first search that ends at the first position that is
+    /// certainly live.
     pub(crate) fn is_alive(&mut self, at: Position) -> bool {
         if self.is_certain(at) {
             return true;
@@ -339,7 +347,7 @@ impl<'a> Query<'a> {
             self.memo.alive.insert(at, false, 0);
             return false;
         }
-        // What was met, each with its place in the list of what it was met from.
+        // The visited positions, each with the index of its predecessor.
         let mut met: Vec<(Position, usize)> = vec![(at, 0)];
         let mut seen: Set<Position> = Set::from_iter([at]);
         let mut next = 0;
@@ -350,7 +358,7 @@ impl<'a> Query<'a> {
             for target in targets.iter().copied() {
                 let known = self.memo.alive.get(&target).copied();
                 if known == Some(true) || self.is_certain(target) {
-                    // All on the way here are alive; of the others nothing is known.
+                    // All positions on the path are live. Nothing is known of the others.
                     let mut on = next;
                     loop {
                         self.memo.alive.insert(met[on].0, true, 0);
@@ -370,7 +378,8 @@ impl<'a> Query<'a> {
         false
     }
 
-    /// Whether a byte leads from `at` to where it is certain, behind a mark or not: that is so behind two blanks.
+    /// Whether one byte, directly or after a boundary, leads from `at` to a position that is certainly live. This is
+    /// the case after two blanks.
     fn is_alive_soon(&mut self, at: Position) -> bool {
         let certain = self.certain;
         let read = self.read_from(at.regex);
@@ -382,7 +391,7 @@ impl<'a> Query<'a> {
         )
     }
 
-    /// The bytes of ASCII that certainly lead on from a state of the DFA.
+    /// The ASCII bytes after which a state of the DFA is certainly live.
     #[inline]
     pub(crate) fn sure(&self, state: StateId) -> &'a ByteSet {
         self.need.reads.sure(state)
@@ -416,15 +425,15 @@ impl<'a> Query<'a> {
         is_boundary
     }
 
-    /// Whether it is certain that `at` goes on with a byte before which `last` is hard.
+    /// Whether `at` can certainly continue with a byte that forms a hard bigram with `last`.
     fn is_hard_behind(&mut self, last: u8, at: Position) -> bool {
         let goes = &self.certain.goes[at.split as usize];
         let hard = self.facts.hard.behind(last);
         !goes.is_empty() && !self.sure(at.regex).and(goes).and(&hard).is_empty()
     }
 
-    /// Whether it is certain that `token` may stand in front of `at`, which is inside a character: because the constraint
-    /// takes whatever ends it, and the tokenizer has tokens that end it behind this one.
+    /// Whether `token` may certainly precede `at`, which is inside a character: the constraint accepts every
+    /// completion of the character, and the tokenizer has tokens that complete it after this one.
     fn is_closed(&mut self, token: u32, at: Position) -> bool {
         let place = self.certain.places[at.split as usize];
         place != 0
@@ -434,10 +443,10 @@ impl<'a> Query<'a> {
             && self.index.closes(token, at.split)
     }
 
-    /// Whether the DFA goes on from `state` with all that ends a character, of which `place` says what is left, and then
-    /// either accepts or certainly goes on in another piece.
+    /// Whether the DFA reads from `state` every completion of a character in UTF-8 state `place`, and then accepts
+    /// or can certainly continue in another piece.
     pub(crate) fn is_free(&mut self, state: StateId, place: u8) -> bool {
-        // Mostly some byte is not read at all.
+        // For most states some byte is not read at all.
         let trailing = &TRAILING[usize::from(place)];
         if self.read_from(state).and(trailing) != *trailing {
             return false;
@@ -450,7 +459,7 @@ impl<'a> Query<'a> {
             let sure = self.sure(state);
             dfa.is_accepting(state) || self.certain.typical.iter().all(|begins| begins.meets(sure))
         } else {
-            // Bytes that lead to the same place and state are looked at once.
+            // Consecutive bytes that lead to the same two states are tested once.
             let mut last = None;
             (0x80..0xc0u8).all(|byte| {
                 let Some(place) = utf8(place, byte) else { return true };
@@ -462,7 +471,7 @@ impl<'a> Query<'a> {
         is_free
     }
 
-    /// Whether it takes no search over tokens to see that `token` may stand in front of `at`, or may not; and which.
+    /// Whether `token` may precede `at`, if that can be decided without a search over tokens.
     pub(crate) fn settled(&mut self, token: u32, at: Position) -> Option<bool> {
         if self.is_boundary(at) {
             return Some(true);
@@ -470,7 +479,7 @@ impl<'a> Query<'a> {
         if self.is_closed(token, at) {
             return Some(true);
         }
-        // Inside a character so little may follow that a search is sooner done.
+        // Inside a character so few tokens may follow that a search is faster.
         let is_inside = self.certain.places[at.split as usize] != 0;
         if !is_inside && !self.is_alive(at) {
             return Some(false);
@@ -482,7 +491,7 @@ impl<'a> Query<'a> {
         self.known(token, at)
     }
 
-    /// What is known of `token` in front of `at` from earlier searches.
+    /// The result of earlier searches for `token` before `at`.
     fn known(&mut self, token: u32, at: Position) -> Option<bool> {
         if self.is_followed(token, at) {
             return Some(true);
@@ -491,7 +500,7 @@ impl<'a> Query<'a> {
         self.memo.complete.get(&key).copied()
     }
 
-    /// Whether a token that is known to lead on from `at` may follow `token`. The last one that did is asked first.
+    /// Whether a known viable token from `at` may follow `token`. The last successful one is tried first.
     fn is_followed(&mut self, token: u32, at: Position) -> bool {
         let index = self.index;
         let Memo { followers, tested: [bytes, _], .. } = &mut *self.memo;
@@ -505,7 +514,7 @@ impl<'a> Query<'a> {
         self.tokenizer().neighbours.class[token as usize]
     }
 
-    /// Whether `token` may stand in front of `at`, in the same piece.
+    /// Whether `token` may precede `at`, in the same piece.
     pub(crate) fn may_precede(&mut self, token: u32, at: Position) -> bool {
         match self.settled(token, at) {
             Some(settled) => settled,
@@ -513,8 +522,9 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// As [`may_precede`](Self::may_precede), where only a search can tell: the piece may not end in `at`, which is alive, is not
-    /// inside a character and goes on with no byte before which the last one of `token` is hard.
+    /// As [`may_precede`](Self::may_precede), for a position that only a search can decide. The piece may not end in
+    /// `at`. `at` is live, is not inside a character, and continues with no byte that forms a hard bigram with the
+    /// token's last byte.
     pub(crate) fn may_precede_by_search(&mut self, token: u32, at: Position) -> bool {
         match self.known(token, at) {
             Some(known) => known,
@@ -535,7 +545,7 @@ impl<'a> Query<'a> {
             Err(reads) => Open { token, at, left: reads.len(), reads, is_cyclic: false },
         };
         let mut open: Vec<Open> = vec![first];
-        // What was opened beside the first: it is open, or has failed.
+        // `seen` contains the nodes that were opened after the first. Each of them is open or has failed.
         let begun = (self.class(token), at);
         let mut seen: Set<(u32, Position)> = Set::default();
         let mut opens: Option<(u32, Position)> = None;
@@ -555,7 +565,7 @@ impl<'a> Query<'a> {
                 }
             }
             let Some(last) = open.last_mut() else {
-                // What failed because of what was open failed with that.
+                // Every node that failed because of an open node has failed together with that node.
                 seen.into_iter()
                     .chain([begun])
                     .for_each(|failed| self.memo.complete.insert(failed, false, 0));
@@ -588,7 +598,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Keeps that `follower` leads on behind `token` and `at`.
+    /// Records that `follower` is viable after `token` in `at`.
     fn keep(&mut self, token: u32, at: Position, follower: u32) {
         let class = self.class(token);
         self.memo.complete.insert((class, at), true, 0);
@@ -602,7 +612,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Keeps that all of `open` lead on, one to the next and the last to `follower`.
+    /// Records that every node of `open` is viable, each through the next one and the last through `follower`.
     fn keep_way(&mut self, open: &[Open], mut follower: u32) {
         for Open { token, at, .. } in open.iter().rev() {
             self.keep(*token, *at, follower);
@@ -616,8 +626,8 @@ impl<'a> Query<'a> {
         roles[next as usize] != Role::Whole && neighbours.may_follow(token, next)
     }
 
-    /// A token that may follow `token` and that is settled to lead on from `at`, if that is worth a look at all of them; or
-    /// else what can be read from there.
+    /// A token that may follow `token` and is viable from `at` without a search, if it pays to test for one.
+    /// Otherwise the readable tokens from `at`.
     fn leads_on(&mut self, token: u32, at: Position) -> Result<u32, Arc<[(u32, Position)]>> {
         let leads_on = |query: &mut Self, next: u32, behind: Position| {
             query.may_follow(token, next) && query.settled(next, behind) == Some(true)
@@ -625,11 +635,11 @@ impl<'a> Query<'a> {
         if let Some(known) = self.memo.reads.get(&at).cloned() {
             return Err(known);
         }
-        // Inside a character few tokens may follow, whatever the constraint is.
+        // Inside a character few tokens may follow, for any constraint.
         if self.certain.places[at.split as usize] != 0 {
             return self.follower(token, at).map_err(Arc::from);
         }
-        // Symbols are few, and in a wide position one of them does, or else a group does.
+        // Symbols are few. In a wide position one of them, or a group of tokens, succeeds.
         let need = self.need;
         if self.read_from(at.regex).len() >= WIDE {
             let mut read = 0;
@@ -646,7 +656,7 @@ impl<'a> Query<'a> {
             }
         }
         let mut all: Vec<(u32, Position)> = Vec::new();
-        // Where many can be read, one of the first does.
+        // If many tokens can be read, one of the first succeeds.
         let found = self.any_token(at, |query, next, behind| {
             all.push((next, behind));
             all.len() <= SOME && leads_on(query, next, behind)
@@ -661,8 +671,8 @@ impl<'a> Query<'a> {
         Err(all)
     }
 
-    /// Calls `visit` with the tokens that can be read from `at` and the positions behind them, until it answers true.
-    /// Answers whether it did. Tokens of fallback included; whether they lead on is for `visit` to say.
+    /// Calls `visit` with the tokens that can be read from `at` and the positions after them, until it returns true.
+    /// Returns whether it did. Fallback tokens are included. `visit` decides whether a token is viable.
     fn any_token(&mut self, at: Position, mut visit: impl FnMut(&mut Self, u32, Position) -> bool) -> bool {
         let (trie, automata) = (&self.index.trie, self.automata);
         let tokenizer = automata.tokenizer;
@@ -679,7 +689,7 @@ impl<'a> Query<'a> {
         )
     }
 
-    /// Whether `at` can be completed where `node` of the pieces that are looked up as a whole was reached.
+    /// Whether `at` is live after `node` of the trie of whole pieces.
     pub(crate) fn may_precede_node(&mut self, node: u32, at: Position) -> bool {
         let tokenizer = self.automata.tokenizer;
         let whole = &tokenizer.whole;
@@ -702,7 +712,7 @@ impl<'a> Query<'a> {
             self.fallback(at).filter(|(token, _)| tokenizer.neighbours.may_follow(last, *token));
         let (index, automata) = (self.index, self.automata);
         let followers = index.followers(last, at.split);
-        // One by one, as mostly one of the first does.
+        // The runs are lazy, since mostly one of the first succeeds.
         let mut made = followers.tokens.iter().filter_map(|token| {
             let text = index.vocabulary.text(TokenId(*token)).unwrap_or_default();
             Some((*token, automata.run(at, text)?))
@@ -720,7 +730,7 @@ impl<'a> Query<'a> {
         self.any_token(at, |query, token, behind| is_in(&others, token) && leads_on(query, token, behind))
     }
 
-    /// Whether `token`, as the first of a piece, leads to `at` and no dead end.
+    /// Whether `token`, as the first token of a piece, leads to `at` without a dead end.
     pub(crate) fn may_begin(&mut self, token: u32, at: Position) -> bool {
         match self.tokenizer().roles[token as usize] {
             Role::Made | Role::Fallback => match self.tokenizer().whole.child(WholePieces::ROOT, token) {

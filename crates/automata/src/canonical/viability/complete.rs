@@ -1,7 +1,8 @@
-//! A constraint that was completed whole: its product, what may stand in front of each state, and the rows of tokens.
+//! A constraint with its whole product: the product, the tokens that may precede each state, and the token sets.
 //!
-//! That is how constraints with a library are completed, and those about which too little is certain
-//! ([`crate::canonical::index::certain`]): a tokenizer that cannot spell all that the constraint reads, texts that are not UTF-8.
+//! This engine serves constraints with a library, and constraints that the lazy engine refuses because too little is
+//! precomputed ([`crate::canonical::index::certain`]): the tokenizer cannot spell all bytes that the constraint
+//! reads, or texts are not UTF-8.
 
 use std::sync::{
     OnceLock,
@@ -24,23 +25,23 @@ use crate::{
     },
 };
 
-/// A product with all that is known of it.
+/// A product with its completion and its token sets.
 pub(crate) struct Complete {
     product: Product,
     completion: Completion,
     /// The number of each position.
     ids: Map<Position, u32>,
-    /// By state: the tokens that lead on from it, whatever stands in front.
+    /// By state: the tokens that lead from it to live states, for any left context.
     rows: Vec<OnceLock<TokenSet>>,
-    /// How many more rows may be kept.
+    /// The number of further long token sets that may be kept.
     rows_left: AtomicUsize,
-    /// What a library has of the states, where one is used.
+    /// The blocks of the library, if one is used.
     shared: Option<Shared>,
 }
 
 impl Complete {
-    /// Cost: O(n k) for n states of the product and k byte classes, and for each state a walk through the trie that ends
-    /// when it is clear which tokens may stand in front of the state.
+    /// Cost: O(n k) for n states of the product and k byte classes, and for each state a walk through the trie that
+    /// ends when the set of tokens that may precede the state is known.
     ///
     /// # Errors
     ///
@@ -86,7 +87,7 @@ impl Complete {
         self.shared.as_ref()
     }
 
-    /// The state of a position; `None` if no accepted text goes on from there.
+    /// The state of a position; `None` if no accepted text continues from it.
     fn state(&self, at: Position) -> Option<u32> {
         self.ids.get(&at).copied()
     }
@@ -96,7 +97,7 @@ impl Complete {
         Search { product, index: &context.index, completion }
     }
 
-    /// Whether this fresh position can be completed.
+    /// Whether this fresh position is live.
     pub(crate) fn leads_on(&self, fresh: Position) -> bool {
         self.state(fresh).is_some_and(|state| self.completion.before[state as usize] == Before::Any)
     }
@@ -116,7 +117,7 @@ impl Complete {
         self.state(at).is_some_and(|state| self.search(context).may_precede_node(node, state))
     }
 
-    /// The row of a position: kept, or made now.
+    /// Calls `read` with the token set of a position, cached if there is room.
     pub(crate) fn with_row<T>(
         &self,
         context: &Context,
@@ -154,8 +155,8 @@ impl Complete {
         if room { read(place.get_or_init(|| row)) } else { read(&row) }
     }
 
-    /// Makes the rows of the states that are asked for now, and not when they are first needed.
-    /// `wanted` is told whether the state is fresh or a boundary.
+    /// Computes the token sets of the wanted states now instead of at their first use. `wanted` receives the state's
+    /// number and whether it is fresh or a boundary.
     pub(crate) fn make_rows(&self, context: &Context, wanted: impl Fn(u32, bool) -> bool) {
         let is_boundary =
             self.completion.boundary.iter().zip(&self.product.fresh).map(|(end, fresh)| *end || *fresh);

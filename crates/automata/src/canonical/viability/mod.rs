@@ -1,15 +1,17 @@
-//! The positions of a constraint beside a tokenizer, and the tokens that lead on from them to an accepted output.
+//! The positions of a constraint in combination with a tokenizer, and the tokens that lead from them to live
+//! positions.
 //!
-//! A position is a state of the constraint beside one of the splitting. Two engines answer the same questions:
+//! A position is a state of the constraint together with a state of the splitter. Two engines answer the same
+//! queries:
 //!
 //! | file | contents |
 //! |---|---|
-//! | `position` | the product of constraint and splitting, byte by byte |
+//! | `position` | the product of constraint and splitter, byte by byte |
 //! | `context` | the parts of a constraint |
-//! | `by_need` | the questions that are asked, answered when they are asked |
-//! | `reads` | the first bytes that each state of the constraint reads |
-//! | `rows` | the tokens of a position, for `by_need` |
-//! | `product`, `settle`, `completion`, `complete` | all positions at once, for constraints about which too little is certain, and for libraries |
+//! | `by_need` | the lazy engine: liveness of positions, decided when it is needed |
+//! | `reads` | the FIRST sets of the states of the constraint |
+//! | `rows` | the token set of a position, for `by_need` |
+//! | `product`, `settle`, `completion`, `complete` | the whole product: if the lazy engine refuses, and for libraries |
 
 pub(crate) mod by_need;
 pub(crate) mod complete;

@@ -1,9 +1,10 @@
-//! Which bytes a constraint reads from each of its states, and with which it certainly goes on: known when it is compiled.
+//! The FIRST sets of a constraint's states, computed when the constraint is built: the bytes that a state reads, and
+//! the bytes after which it is certainly live.
 //!
-//! Both are asked for of every state that a mask meets: where a string is counted, of a hundred in a row. To find them then
-//! took a tenth of such a mask, and as many misses, as the rows of those states are scattered over the table. Here the
-//! table is read once from its beginning to its end, and states are told apart by which classes lead where: of thousands
-//! of them few differ.
+//! A mask needs both sets for every state that it visits, for example for a hundred consecutive states of a counted
+//! string. Computing them on demand took a tenth of the time for such a mask and as many cache misses, since the
+//! rows of these states are scattered over the table. This file reads the table once from beginning to end and
+//! shares equal sets. Of thousands of states few have different sets.
 
 use rustc_hash::FxHashMap as Map;
 use unskew_core::ByteSet;
@@ -17,7 +18,7 @@ use crate::{
 /// Two sets of bytes for each state of a DFA.
 #[derive(Debug)]
 pub(crate) struct Reads {
-    /// By state: the place of its sets.
+    /// By state: the index of its sets.
     at: Box<[u32]>,
     sets: Vec<Sets>,
 }
@@ -28,8 +29,8 @@ struct Sets {
     sure: ByteSet,
 }
 
-/// Classes that lead on from a state, and those of them that lead to a [safe](Safe::Always) state, and to one that is safe
-/// [when calm](Safe::WhenCalm).
+/// Byte classes with a transition out of a state; the subset with a transition to a [safe](Safe::Always) state; and
+/// the subset with a transition to a state that is safe [when calm](Safe::WhenCalm).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Classes {
     read: ByteSet,
@@ -38,7 +39,7 @@ struct Classes {
 }
 
 impl Reads {
-    /// O(states and classes) of `dfa`, of which `safe` is what is certain of its states.
+    /// O(states and classes) of `dfa`. `safe` is the safety of its states.
     pub(crate) fn new(certain: &Certain, dfa: &Dfa, safe: &[Safe]) -> Self {
         let mut read: Vec<(u8, ByteSet)> = Vec::new();
         for byte in dfa.bytes() {
@@ -82,7 +83,7 @@ impl Reads {
         &self.sets[self.at[state.index()] as usize].read
     }
 
-    /// The bytes of ASCII that lead from `state` to a safe one, whatever was read before.
+    /// The ASCII bytes that lead from `state` to a safe state, after any text.
     #[inline]
     pub(crate) fn sure(&self, state: StateId) -> &ByteSet {
         &self.sets[self.at[state.index()] as usize].sure

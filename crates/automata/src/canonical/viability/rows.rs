@@ -1,25 +1,31 @@
-//! The tokens of a position: which can be read from there and lead on, whatever stands in front.
+//! The token set of a position: the tokens that can be read from it and lead to live positions, for any left
+//! context.
 //!
-//! A row is no walk through the product of the automata. The tokens that the DFA reads are one walk of the DFA alone, kept for
-//! all positions of that state, which tells apart what the DFA certainly goes on with behind them: a few kinds of tokens, a mask or a
-//! list each. The tokens that the tokenizer's splitting reads, and where they end, are known once for all constraints
-//! ([`crate::canonical::index::ends`]). Tokens of both are looked at where they end:
+//! A token set is not computed by a walk through the product of the automata. One walk of the DFA alone finds the
+//! tokens that the DFA reads. Its result is kept for all positions with that DFA state. The walk partitions tokens
+//! by the look-ahead set of the state in which they end, into a few kinds, each a mask or a list. The tokens that
+//! the splitter reads, and their end states, are cached for all constraints ([`crate::canonical::index::ends`]). The
+//! tokens of both sets are decided by their ends:
 //!
-//! - all tokens of a kind at once, where they end in a state of the splitting from which what the kind is sure of leads on;
-//! - else token by token. What decides is mostly the pair of states behind the token, beside its last byte; pairs are few,
-//!   and each is asked about once;
-//! - a few tokens are left for the search ([`Query::may_precede`]). In a narrow position, as in a list of words, they are nearly
-//!   all: then only those are searched for that may follow the token in front, as long as one stands there only.
+//! - All tokens of a kind are accepted at once if they end in a splitter state in which the look-ahead set of the
+//!   kind is enough.
+//! - The others are tested token by token. The pair of states after the token decides mostly, together with the
+//!   token's last byte. Pairs are few, and each is tested once.
+//! - A few tokens are left for the search ([`Query::may_precede`]). In a narrow position, for example in a list of
+//!   words, these are nearly all tokens. Then only tokens that may follow the previous token are searched, as long
+//!   as the position has occurred with one previous token only.
 //!
 //! Tried instead:
 //!
-//! - The product built whole beforehand. Its masks take about as long, and a bounded string takes 3 seconds to build.
-//! - The product made as it is walked. In a wide position it makes two thousand states for each value of a counter, which
-//!   differ in the splitting and in the place inside a character.
-//! - Runs of blanks, of which no state says that a letter may follow, looked at one by one: 300 tokens of a wide row, and
-//!   a third of its time. Now what a kind is sure of says it ([`Certain::soons`](crate::canonical::index::certain::Certain::soons)).
-//! - A walk that is sure of one thing, another for each large group of tokens that needs something else, and all of the
-//!   groups met with it: two to four walks and thirty passes over masks.
+//! - The whole product built in advance. Its masks take about as long, and a bounded string takes 3 seconds to
+//!   build.
+//! - The product built during the walk. In a wide position it has two thousand states for each value of a counter,
+//!   which differ in the splitter's state and in the UTF-8 state.
+//! - Runs of blanks decided one by one, since no splitter state after them implies that a letter may follow. There
+//!   are 300 of these tokens in a wide set, and they took a third of its time. Now the look-ahead of a kind covers
+//!   them ([`Certain::soons`](crate::canonical::index::certain::Certain::soons)).
+//! - A walk with one look-ahead set, then another for each large group of tokens that needs a different set, and all
+//!   of the groups tested: two to four walks and thirty passes over masks.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -42,35 +48,36 @@ use crate::canonical::{
     token_set::{SHORT, TokenSet, bits, is_in, set},
 };
 
-/// What a walk was so often sure of where tokens end makes a kind of its own.
+/// The number of token ends with one look-ahead set after which the set becomes a kind.
 const OFTEN: u32 = 8;
 
-/// So many different things that a walk is sure of are told apart.
+/// The most look-ahead sets that a walk distinguishes.
 const SEEN: usize = 64;
 
-/// So many words of masks are looked at together.
+/// The number of mask words that are processed together.
 const CHUNK: usize = 16;
 
 /// The most kinds of a walk.
 const KINDS: usize = 16;
 
-/// Up to so many bytes are few.
+/// The most bytes of a narrow look-ahead set.
 const NARROW: usize = 4;
 
-/// Tokens that a DFA reads from one of its states.
+/// The tokens that a DFA reads from one of its states.
 pub(crate) struct Lifted {
-    /// Those that end where it certainly goes on, by kind.
+    /// The tokens that end in a state with a known look-ahead set, by kind.
     sure: Vec<(Kind, KindTokens)>,
-    /// The others, with the states behind them, some perhaps several times.
+    /// The other tokens, with the states after them. A token may occur several times.
     others: Box<[(u32, StateId)]>,
 }
 
-/// What the DFA is sure of behind tokens.
+/// The look-ahead set of the DFA after tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// That the text may end, or, inside a character, that it takes whatever ends it.
+    /// The text may end; or, within a character, every completion of the character is read.
     Any,
-    /// To go on with any of these bytes, and with these of [`Certain::soons`](crate::canonical::index::certain::Certain::soons), one bit each.
+    /// The DFA can certainly continue with any of these bytes, and with these of
+    /// [`Certain::soons`](crate::canonical::index::certain::Certain::soons), one bit each.
     Bytes(ByteSet, u8),
 }
 
@@ -84,31 +91,33 @@ impl Lifted {
     }
 }
 
-/// What is known of a position between characters, whatever stands in front.
+/// Facts about a position between characters, for any left context.
 #[derive(Clone, Copy)]
 struct Pair {
     is_boundary: bool,
     is_alive: bool,
-    /// The bytes with which it certainly goes on in its piece.
+    /// The bytes with which it can certainly continue in its piece.
     goes: ByteSet,
 }
 
-/// The tokens of a row that certainly lead on, and others that merges make.
+/// The tokens of a set that are certainly viable, and the other tokens that merges create.
 #[derive(Default)]
 struct Sure {
     /// One bit each, or empty.
     words: Vec<u32>,
-    /// More of them.
+    /// More of them, as a list.
     few: Vec<u32>,
+    /// The tokens that are left to be tested.
     left: Vec<u32>,
 }
 
 impl Sure {
-    /// Adds those of `tokens` that merges `made`: they lead on if they are in `leading`, and else are left. One bit each.
+    /// Adds the viable ones of `tokens`: those in `leading`. The other tokens in `made` are added to `left`. One bit
+    /// each.
     #[inline(never)] // In its caller it is not vectorised.
     fn add_words(&mut self, tokens: &[u32], made: &[u32], leading: &[u32]) {
         self.words.resize(tokens.len(), 0);
-        // Chunk by chunk, as mostly nothing is left; of a length that the compiler knows.
+        // In chunks of constant length, since mostly nothing is left.
         let (chunks, last) = self.words.as_chunks_mut::<CHUNK>();
         let (tokens, last_tokens) = tokens.as_chunks::<CHUNK>();
         let (made, last_made) = made.as_chunks::<CHUNK>();
@@ -122,7 +131,7 @@ impl Sure {
     }
 }
 
-/// As [`Sure::add_words`], for up to [`CHUNK`] words, the tokens of which begin at `first`.
+/// As [`Sure::add_words`], for up to [`CHUNK`] words. Their first token is `first`.
 #[inline(always)]
 fn add_chunk(
     words: &mut [u32],
@@ -132,7 +141,7 @@ fn add_chunk(
     first: u32,
     left: &mut Vec<u32>,
 ) {
-    // To compare with zeros is a call of a function, and takes longer than all the rest.
+    // A comparison of slices with zeros calls a function and takes longer than all other work.
     if tokens.iter().fold(0, |any, word| any | word) == 0 {
         return;
     }
@@ -151,8 +160,8 @@ fn add_chunk(
 }
 
 impl<'a> Query<'a> {
-    /// Calls `read` with the tokens that can be read from `at` and lead on, whatever stands in front; added tokens are not
-    /// among them. With the token in front, if there is one in the piece, some that may not follow it may be missing.
+    /// Calls `read` with the tokens that can be read from `at` and are viable for any left context, without added
+    /// tokens. With the previous token in the piece as `front`, tokens that may not follow it may be missing.
     pub(crate) fn with_row<T>(
         &mut self,
         at: Position,
@@ -162,7 +171,7 @@ impl<'a> Query<'a> {
         if let Some(row) = self.memo.rows.get(&at) {
             return read(row);
         }
-        // Where one comes again with something else in front, it is worth to know all.
+        // If the position occurs again, with another left context, the whole set is worth its cost.
         let front = front.filter(|_| self.memo.begun.get(&at).is_none());
         self.memo.begun.insert(at, (), 0);
         let (row, is_whole) = self.new_row(at, front);
@@ -175,7 +184,8 @@ impl<'a> Query<'a> {
         answer
     }
 
-    /// The row of `at`, and whether it is whole: only as far as it follows `front`, where much is uncertain.
+    /// The token set of `at`, and whether it is whole. If much is uncertain, it may lack tokens that may not follow
+    /// `front`.
     fn new_row(&mut self, at: Position, front: Option<u32>) -> (TokenSet, bool) {
         let (automata, index) = (self.automata, self.index);
         let (vocabulary, plain) = (&*index.vocabulary, index.plain());
@@ -204,7 +214,8 @@ impl<'a> Query<'a> {
         }
         let others = lifted.others.iter().copied().filter(|(token, _)| is_in(&ends.made, *token));
         let mut others = others.map(|(token, regex)| (token, regex, ends.end[token as usize]));
-        // Where they end is looked up for some at once: mostly that is out of the caches, and these misses wait together.
+        // The ends of several tokens are looked up together: most look-ups miss the processor's caches, and these
+        // misses overlap.
         let mut some = [(0, at.regex, End::NONE); CHUNK];
         loop {
             let count = some.iter_mut().zip(&mut others).map(|(place, other)| *place = other).count();
@@ -234,7 +245,7 @@ impl<'a> Query<'a> {
         (TokenSet::new(words), is_whole)
     }
 
-    /// The tokens that the DFA reads from `state`.
+    /// The tokens that the DFA reads from `state`, cached.
     fn lifted(&mut self, state: StateId) -> Arc<Lifted> {
         if let Some(known) = self.memo.lifted.get(&state) {
             return Arc::clone(known);
@@ -256,11 +267,12 @@ impl<'a> Query<'a> {
         lifted
     }
 
-    /// The tokens out of `lifted` that certainly lead on from `at`.
+    /// The tokens of `lifted` that are certainly viable from `at`, and the tokens left.
     fn surely_leading(&mut self, at: Position, ends: &EndsOf, lifted: &Lifted) -> Sure {
         let mut sure = Sure::default();
         let plain = self.index.plain();
-        // Where an added token might end with the next byte, a token may begin with such a byte.
+        // If an added token might end with the next byte, only tokens without bytes that end added tokens are
+        // certain.
         let without_ends = (!self.certain.is_calm(at.text)).then_some(&plain.without_ends[..]);
         let steady = self.composes().then_some(&plain.steady[..]);
         for (kind, tokens) in &lifted.sure {
@@ -292,8 +304,9 @@ impl<'a> Query<'a> {
         sure
     }
 
-    /// A token that may follow `front` and is settled to lead on from `at`; or else all that may follow and can be read, and
-    /// the positions behind them. For wide positions: it takes a walk of the DFA, and the forbidden neighbours of `front`.
+    /// A token that may follow `front` and is viable from `at` without a search. Otherwise all tokens that may
+    /// follow and can be read, and the positions after them. For wide positions: the cost is a walk of the DFA and
+    /// the forbidden neighbours of `front`.
     pub(crate) fn follower(&mut self, front: u32, at: Position) -> Result<u32, Vec<(u32, Position)>> {
         let (automata, index) = (self.automata, self.index);
         let vocabulary = &*index.vocabulary;
@@ -311,7 +324,7 @@ impl<'a> Query<'a> {
             }
         }
         let followers = index.followers(front, at.split);
-        // Inside a character most of them begin with a byte that does not lead on.
+        // Inside a character most of them begin with a byte that the DFA does not read.
         let read = self.read_from(at.regex);
         for token in followers.beginning_with(read) {
             let Some(behind) = automata.run(at, text_of(token)) else { continue };
@@ -349,7 +362,8 @@ impl<'a> Query<'a> {
         Err(reads)
     }
 
-    /// Which of [`Certain::soons`](crate::canonical::index::certain::Certain::soons) a state of the DFA certainly goes on with, one bit each.
+    /// The lists of [`Certain::soons`](crate::canonical::index::certain::Certain::soons) with which a state of the
+    /// DFA can certainly continue, one bit each.
     fn soons(&self, state: StateId) -> u8 {
         let (need, row) = (self.need, self.automata.dfa.table().row(state));
         need.soons.iter().enumerate().fold(0, |soons, (at, list)| {
@@ -361,10 +375,10 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// The tokens of fallback that can be read from `at`, and the positions behind them.
+    /// The fallback tokens that can be read from `at`, and the positions after them.
     pub(crate) fn fallback(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a> {
         let automata = self.automata;
-        // Most tokenizers have none, and this is asked of every position.
+        // Most tokenizers have none, and every position asks for them.
         let all: &[u32] = match automata.tokenizer.split.fallback.is_empty() {
             true => &[],
             false => &automata.tokenizer.fallback,
@@ -373,36 +387,36 @@ impl<'a> Query<'a> {
         tokens.filter_map(move |(byte, token)| Some((*token, automata.step_fallback(at, byte)?)))
     }
 
-    /// What is known of the position that `at` is.
+    /// The facts about the position `at`.
     fn pair(&mut self, at: Position) -> Pair {
         let is_boundary = self.is_boundary(at);
         let goes = self.certain.goes[at.split as usize].and(self.sure(at.regex));
         Pair { is_boundary, is_alive: is_boundary || self.is_alive(at), goes }
     }
 
-    /// Whether texts are brought into normalisation form C that the constraint accepts.
+    /// Whether the normalisation form of texts matters for this constraint.
     pub(crate) fn composes(&self) -> bool {
         self.automata.form.next.len() > 1
     }
 }
 
-/// Behind which tokens of a row one is where, and what is known of that.
+/// For the tokens of a set: a cache of facts by the pair of states after a token.
 struct Pairs {
     at: Position,
-    /// What stands in front, if tokens that may not follow it may be left out.
+    /// The previous token, if tokens that may not follow it may be left out.
     front: Option<u32>,
-    /// Whether none was left out.
+    /// Whether no token was left out.
     is_whole: bool,
-    /// By states of the DFA and of the splitting.
+    /// By states of the DFA and of the splitter.
     known: Map<(StateId, u32), Pair>,
-    /// What was asked for last: tokens of one subtree of the trie mostly end alike.
+    /// The last pair: tokens of one subtree of the trie mostly end alike.
     last: Option<(StateId, u32, Pair)>,
 }
 
 impl Pairs {
-    /// Whether `token`, which the splitting reads to `end` and which leads the DFA to `regex`, leads on.
+    /// Whether `token` is viable. The splitter reads it to `end`, and it leads the DFA to `regex`.
     fn leads_on(&mut self, query: &mut Query<'_>, token: u32, regex: StateId, end: End) -> bool {
-        // The other two automata are mostly where they were.
+        // The other two automata mostly return to the states before the token.
         let returns = end.returns() && self.at.text == query.automata.tokenizer.text.start;
         let split = end.state().filter(|_| returns && !query.composes());
         let Some(split) = split else {
@@ -425,7 +439,7 @@ impl Pairs {
         if !pair.is_alive {
             return false;
         }
-        // It takes a search.
+        // Only a search decides.
         if self.front.is_some_and(|front| !query.may_follow(front, token)) {
             self.is_whole = false;
             return false;
@@ -434,25 +448,25 @@ impl Pairs {
     }
 }
 
-/// The DFA, read by tokens: they are allowed where it is certain that it goes on, and the others are noted.
+/// The DFA, read by tokens. It partitions tokens by look-ahead set and lists the tokens without one.
 struct Ending<'a, 'q, 'c> {
     table: DenseTable<'a>,
-    /// By state.
+    /// By state: `NOTHING`, `EACH`, or the kind.
     known: Vec<u8>,
-    /// What states were sure of, and how often tokens were seen to end in one.
+    /// Look-ahead sets, and the number of token ends with each.
     seen: Vec<((ByteSet, u8), u32)>,
     kinds: Vec<Kind>,
     others: Vec<(u32, StateId)>,
     query: &'q mut Query<'c>,
 }
 
-/// What is known of a state in a walk: nothing, or that each token is to be looked at, or the kind.
+/// States of [`Ending::known`]: not decided yet; list each token; and the number of the first kind.
 const NOTHING: u8 = 0;
 const EACH: u8 = 1;
 const FIRST_KIND: u8 = 2;
 
 impl Ending<'_, '_, '_> {
-    /// What is known now of a state of which nothing was.
+    /// Decides a state that was not decided.
     #[cold]
     fn look(&mut self, state: StateId) -> u8 {
         match self.query.need.places.get(state.index()).copied().unwrap_or(1) {
@@ -466,7 +480,7 @@ impl Ending<'_, '_, '_> {
                 }
                 let soons = self.query.soons(state);
                 let at = self.seen.iter().position(|(seen, _)| *seen == (sure, soons)).unwrap_or_else(|| {
-                    // Where much may follow, much was read.
+                    // A set of more than a few bytes becomes a kind at once: many tokens end there.
                     let count = if sure.iter().nth(NARROW).is_some() { OFTEN } else { 0 };
                     self.seen.push(((sure, soons), count));
                     self.seen.len() - 1
@@ -484,7 +498,7 @@ impl Ending<'_, '_, '_> {
                     }
                 }
             }
-            // In a place that is not known, nothing is certain.
+            // If the UTF-8 state is not unique, nothing is certain.
             places => match only_place(places) {
                 0 => EACH,
                 place if self.query.is_free(state, place) => FIRST_KIND,
@@ -529,7 +543,7 @@ mod tests {
     use crate::Limits;
     use crate::canonical::{CanonicalConstraint, CanonicalIndex, TokenizerAutomaton};
 
-    /// Many symbols can be read behind a token, none may follow it, and nothing is certain behind any.
+    /// Many symbols can be read after a token, none may follow it, and nothing is certain after any of them.
     #[test]
     fn a_wide_position_may_be_sure_of_nothing() {
         let mut builder = Vocabulary::builder();

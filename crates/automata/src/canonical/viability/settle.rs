@@ -1,9 +1,9 @@
-//! Finds out which tokens may stand in front of each state of a product: the rounds of [`super::completion`].
+//! Computes which tokens may precede each state of a product: the fixpoint of [`super::completion`].
 //!
-//! The sets grow from nothing until nothing changes. In a state, the tokens that lead on are looked at one by one until it
-//! is clear that every token that can arrive there has one among them; most states are settled by their first few. Only
-//! where a state is wide and inside a word it takes more: there the tokens that forbid every symbol that leads on are
-//! intersected, which leaves a handful or none.
+//! The sets grow from empty sets until nothing changes. In a state, viable tokens are tried one by one until every
+//! token that can arrive there may be followed by one of them. Most states are settled by their first few tokens. A
+//! wide state inside a word takes more: there the sets of tokens that forbid a viable symbol are intersected over
+//! all viable symbols. A handful of tokens or none remains.
 
 use std::{cell::Cell, collections::HashMap, rc::Rc};
 
@@ -24,25 +24,27 @@ use crate::{
     dfa::table::DEAD,
 };
 
-/// Up to so many tokens that lead on are kept as they are.
+/// The most viable tokens that are stored as a list.
 const FEW: usize = 16;
 
-/// In a hasty round, a state that depends on so many unsettled ones is left for the next.
+/// The most unsettled states that one state may depend on in a hasty round. Beyond that, it is left for the next
+/// round.
 const PATIENCE: u32 = 32;
 
-/// So many rounds are hasty at most.
+/// The most hasty rounds.
 const HASTY: u32 = 64;
 
-/// States into which more bytes lead have many tokens in front of them: these are decided here and not one by one later.
+/// The most incoming bytes of a state whose tokens are tested at each query. A state with more incoming bytes has
+/// many tokens before it, so their tests are done once, here.
 const WIDE: u32 = 8;
 
-/// How many sets of tokens are kept.
+/// The most sets of tokens that are cached.
 const KEPT: usize = 512;
 
 impl Completion {
     /// Cost: for each state a walk through the trie that ends as soon as the state is settled.
     pub(crate) fn new(product: &Product, index: &CanonicalIndex) -> Self {
-        // Where all that can be read can be spelled, most is known without a search.
+        // If tokens spell every byte of the product, most states are known without a search.
         let (known, boundary) = match Blocks::new(product, &index.automaton, index.facts()) {
             Some(blocks) => (blocks.known, blocks.boundary),
             None => (vec![false; product.len()], product.accepting.clone()),
@@ -50,8 +52,8 @@ impl Completion {
         Self::knowing(product, index, known, boundary)
     }
 
-    /// As [`new`](Self::new), where it is `known` of some states that every token may stand in front. Of these, `boundary`
-    /// says whether the piece may end there.
+    /// As [`new`](Self::new), with the states `known` to be preceded by any token. For these, `boundary` holds
+    /// whether the piece may end there.
     pub(crate) fn knowing(
         product: &Product,
         index: &CanonicalIndex,
@@ -71,8 +73,8 @@ impl Completion {
             forbidden: HashMap::new(),
             forbidding_all: HashMap::new(),
         };
-        // A hasty round may find less of a set than a thorough one before it: the two do not alternate, or they would undo each
-        // other for ever. Thorough rounds only add.
+        // A hasty round may find a smaller set than a thorough round before it. If the two alternated, each could
+        // undo the other forever. So no hasty round follows a thorough one. Thorough rounds only add tokens.
         let mut hasty = true;
         for round in 0_u32.. {
             if open.is_empty() {
@@ -84,7 +86,7 @@ impl Completion {
                 let unsettled = Cell::new(0);
                 let (boundary, before) = rounds.state(*state, &completion, &unsettled, hasty);
                 changed |= before != completion.before[at] || boundary != completion.boundary[at];
-                // Whether the piece may end here matters by itself, for tokens that are written as whole pieces.
+                // Whether the piece may end here matters separately, for tokens that are written as whole pieces.
                 let may_end_later =
                     !boundary && (product.mark[at] != DEAD || product.added(*state).next().is_some());
                 rounds.settled[at] = unsettled.get() == 0 || (before == Before::Any && !may_end_later);
@@ -101,27 +103,28 @@ impl Completion {
     }
 }
 
-/// The bytes that lead into a state, and tokens that lead on from it.
+/// The bytes that lead into a state, and the viable tokens from it.
 type Followers = ([u64; 4], Vec<u32>);
 
 struct Rounds<'a> {
     product: &'a Product,
     index: &'a CanonicalIndex,
     sources: Sources,
-    /// States whose sets cannot grow any more: all that they depend on is settled.
+    /// States that are final: all states that they depend on are settled.
     settled: Vec<bool>,
-    /// By token: those that it must not follow, one bit each.
+    /// By token: the tokens that it must not follow, one bit each.
     forbidding: HashMap<u32, Box<[u32]>>,
-    /// By token: those that must not follow it.
+    /// By token: the tokens that must not follow it, one bit each.
     forbidden: HashMap<u32, Box<[u32]>>,
-    /// By the bytes that lead into a state and what leads on: the tokens that end in one of the bytes and forbid all of
-    /// that. States of a repetition have them in common.
+    /// By the bytes that lead into a state and the viable tokens from it: the tokens that end in one of these bytes
+    /// and forbid all viable ones. The states of a repetition share these entries.
     forbidding_all: HashMap<Followers, Rc<[u32]>>,
 }
 
 impl Rounds<'_> {
-    /// Whether the piece may end in `state`, and what may stand in front of it, as far as it is known of the states
-    /// behind it. `unsettled` counts those that are not settled; in a `hasty` round, too many of them end the search.
+    /// Whether the piece may end in `state`, and the tokens that may precede it, as far as the next states are
+    /// known. `unsettled` counts the next states that are not settled. In a `hasty` round, too many of them end the
+    /// search.
     fn state(
         &mut self,
         state: u32,
@@ -145,14 +148,14 @@ impl Rounds<'_> {
             || (mark != DEAD && fresh_leads_on(mark))
             || product.added(state).any(|(_, behind)| fresh_leads_on(behind));
         if boundary {
-            // The text may end where nothing was written, or behind an added token, too.
+            // The text may also end at the start, where no token was written, or after an added token.
             return (true, Before::Any);
         }
         if product.fresh[state as usize] {
             let leads_on = Cell::new(false);
             let is_node = |token: u32| tokenizer.whole.child(WholePieces::ROOT, token).is_some();
             search.any_token(state, |token, behind| {
-                // Sequences that are written as one token are followed further than one state, so they come last.
+                // Sequences that are written as one token are followed over several states, so they come last.
                 count(!is_node(token));
                 depends(behind);
                 leads_on.set(!is_node(token) && search.may_begin(token, behind));
@@ -188,7 +191,7 @@ impl Rounds<'_> {
             return (false, Before::FollowedBy(followers.into()));
         }
         if !few {
-            // Symbols instead: a token that forbids all that lead on is rare.
+            // Use the symbols instead: a token that forbids all viable symbols is rare.
             followers.clear();
             for (byte, symbol) in (0..=255u8).zip(&tokenizer.symbols).filter(|(_, symbol)| **symbol != NONE) {
                 let behind = product.step(state, byte);
@@ -197,7 +200,7 @@ impl Rounds<'_> {
                 }
             }
         }
-        // Of the tokens that can stand here at all, those that forbid every follower.
+        // The tokens that can end here at all and that forbid every viable symbol.
         let except = self.forbidding_all(followers, bytes);
         let arrives = |token: &u32| {
             let text = vocabulary.text(TokenId(*token));
@@ -206,7 +209,8 @@ impl Rounds<'_> {
         let mut except: Vec<u32> = except.iter().copied().filter(arrives).collect();
         let later = hasty && unsettled.get() > 0;
         if !few && !later && !except.is_empty() {
-            // And of these the ones that forbid all longer tokens too. What does not lead on yet may do so later.
+            // Of these, keep the tokens that forbid all longer viable tokens too. Tokens to unsettled states may
+            // become viable later.
             let unsettled_ends = Cell::new(false);
             let row = search.row_seen(state, |behind| {
                 unsettled_ends.set(unsettled_ends.get() | !self.settled[behind as usize]);
@@ -256,7 +260,7 @@ impl Rounds<'_> {
         found
     }
 
-    /// The tokens that must not follow `token`, one bit each, as long as a row.
+    /// The tokens that must not follow `token`, one bit each, over the ids of the vocabulary.
     fn forbidden_after(&mut self, token: u32) -> &[u32] {
         if self.forbidden.len() > KEPT {
             self.forbidden.clear();
