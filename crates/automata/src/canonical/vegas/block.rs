@@ -419,7 +419,7 @@ fn by_distance(product: &Product) -> Vec<u32> {
     order
 }
 
-/// An end from which bytes lead on, as the target of a transition in a form.
+/// An end from which bytes continue, as the target of a transition in a form.
 const LEADS_ON: u32 = u32::MAX - 1;
 
 /// An end at which the piece ends.
