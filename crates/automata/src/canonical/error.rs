@@ -15,8 +15,8 @@ pub enum CanonicalError {
     Split(#[from] SplitError),
     /// The normaliser has a step that the automaton cannot follow exactly.
     #[error(
-        "the tokenizer's own sequences cannot be enforced: its normaliser has the step {step}, and which texts it \
-         leaves as they are is not known exactly; leave out the demand for canonical sequences"
+        "the tokenizer's own sequences cannot be enforced: its normaliser has the step {step}, and the texts that \
+         this step leaves unchanged are not known exactly; leave out the demand for canonical sequences"
     )]
     Normalizer {
         /// The step.
@@ -25,8 +25,8 @@ pub enum CanonicalError {
     /// The tokenizer writes spaces of its own (before a text or in place of another character), and the model has no
     /// token for a space.
     #[error(
-        "the tokenizer's own sequences cannot be enforced: it writes spaces, or a character in their place, and no token of the \
-         model is that character; leave out the demand for canonical sequences"
+        "the tokenizer's own sequences cannot be enforced: it writes spaces or a character in their place, and no \
+         token of the model is that character; leave out the demand for canonical sequences"
     )]
     NoBlank,
     /// The automaton cannot follow the matching of an added token exactly.
@@ -44,8 +44,8 @@ pub enum CanonicalError {
     },
     /// The automaton of the texts that the normaliser leaves unchanged exceeds its limit of states.
     #[error(
-        "the automaton of the texts that the tokenizer leaves as they are has more than {limit} states: it has too many \
-         added tokens, or too long ones"
+        "the automaton of the texts that the tokenizer leaves unchanged has more than {limit} states: the \
+         tokenizer has too many added tokens, or too long ones"
     )]
     TooManyTextStates {
         /// The limit.
@@ -53,8 +53,8 @@ pub enum CanonicalError {
     },
     /// A merge names an id that is not in the vocabulary.
     #[error(
-        "the merge at rank {rank} names token {token} and the vocabulary has {ids} ids: give the vocabulary and the merges \
-         of one tokenizer"
+        "the merge at rank {rank} names token {token} and the vocabulary has {ids} ids: give the vocabulary and \
+         the merges of one tokenizer"
     )]
     ForeignMerge {
         /// The rank of the merge.
@@ -66,8 +66,8 @@ pub enum CanonicalError {
     },
     /// Merges split a whole-piece token's text into more tokens than the limit.
     #[error(
-        "the tokenizer's own sequences cannot be enforced: merges would make {tokens} tokens of the text of token {token}, \
-         which is looked up as a whole; the limit is {limit}"
+        "the tokenizer's own sequences cannot be enforced: merges would split the text of token {token}, which the \
+         encoder looks up as a whole piece, into {tokens} tokens; the limit is {limit}"
     )]
     WholePieceTooLong {
         /// The token.
@@ -101,7 +101,7 @@ pub enum CanonicalError {
     #[error("the trie is of a vocabulary with other tokens: build it for this vocabulary")]
     OtherTrie,
     /// The library was built for another tokenizer or vocabulary.
-    #[error("the library is of another tokenizer or vocabulary: make one for this tokenizer")]
+    #[error("the library is of another tokenizer or vocabulary: build one for this tokenizer")]
     LibraryMismatch,
     /// The pattern or its DFA is refused.
     #[error(transparent)]
@@ -153,8 +153,8 @@ impl NothingCanonical {
                 let bytes: Vec<_> = missing.iter().take(8).map(|byte| format!("0x{byte:02x}")).collect();
                 let more = if missing.len() > 8 { ", .." } else { "" };
                 format!(
-                    "every accepted text has a character that no token spells (no token has the bytes {}{more}): change \
-                     the constraint",
+                    "every accepted text has a character that no token spells (no token has the bytes {}{more}): \
+                     change the constraint",
                     bytes.join(", ")
                 )
             }

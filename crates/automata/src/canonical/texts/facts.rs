@@ -419,27 +419,27 @@ impl TextFacts {
                 by_normalizer != Prefix::Never
                     && any(&|added| added.normalized)
                     && any(&|added| !added.normalized),
-                "is text, and the normaliser puts a space between it and others",
+                "is text, and the normaliser writes a space between it and others",
             ),
             (
                 puts_space && splits.iter().any(removes),
-                "is text, and the tokenizer may remove the space that it puts behind it",
+                "is text, and the tokenizer may remove the space that it writes after it",
             ),
             (
                 puts_space && self.rules.iter().any(strips_left),
-                "is text, and the tokenizer strips the text behind it and puts a space there",
+                "is text, and the tokenizer strips the text after it and writes a space there",
             ),
             // In a text of white space alone after an added token, the space that is written first is not stripped.
             (
                 by_normalizer != Prefix::Never
                     && any(&|added| !added.normalized)
                     && self.rules.iter().any(|rule| matches!(rule, TextRule::Stripped { right: true, .. })),
-                "is text, and the tokenizer puts a space behind it and strips the end of the text",
+                "is text, and the tokenizer writes a space after it and strips the end of the text",
             ),
             (
                 any(&|added| swallows(added) && section(added).prefix != Prefix::Never)
                     && matched.iter().any(|one| one.normalized && begins_with_space(one)),
-                "strips the text behind it, which other added tokens with a space in front are searched in",
+                "strips the text after it, in which added tokens that begin with a space are searched",
             ),
         ];
         reasons.into_iter().find_map(|(is_so, reason)| is_so.then_some(reason))

@@ -84,7 +84,7 @@ const BUFFER: usize = 1 << 17;
 #[non_exhaustive]
 pub enum AutomatonFileError {
     /// Another kind of file, or an empty one.
-    #[error("this is no file of a tokenizer automaton: it does not begin with \"unskew canon\"")]
+    #[error("this is not the file of a tokenizer automaton: it does not begin with \"unskew canon\"")]
     Magic,
     /// The file was written by another version of this library.
     #[error(
@@ -127,7 +127,7 @@ pub enum AutomatonFileError {
         tokenizer: u64,
     },
     /// The file was not written by this library.
-    #[error("the tokenizer automaton's {section} are not those of any tokenizer: build it again")]
+    #[error("the tokenizer automaton's {section} fit no tokenizer: build it again")]
     Invalid {
         /// The section that is wrong.
         section: &'static str,

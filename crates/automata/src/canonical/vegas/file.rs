@@ -49,7 +49,7 @@ pub enum LibraryFileError {
     #[error(transparent)]
     Write(#[from] unskew_files::FileError),
     /// The file has another format.
-    #[error("the file is no library of sub-automata: it does not begin with UNSKEWVL")]
+    #[error("the file is not a library of sub-automata: it does not begin with UNSKEWVL")]
     Magic,
     /// The file is of another version.
     #[error(
@@ -64,7 +64,7 @@ pub enum LibraryFileError {
     /// The file is damaged.
     #[error("the library's file is damaged ({0}): build it again")]
     Damaged(&'static str),
-    /// The file was made for another tokenizer.
+    /// The file was built for another tokenizer.
     #[error("the library's file is of another tokenizer or vocabulary: build one for this tokenizer")]
     Tokenizer,
 }
@@ -178,7 +178,7 @@ impl VegasLibrary {
             library.insert(name, parts);
         }
         if !reader.0.is_empty() {
-            return Err(LibraryFileError::Damaged("something follows its end"));
+            return Err(LibraryFileError::Damaged("it has bytes after its end"));
         }
         Ok(library)
     }
@@ -237,10 +237,10 @@ impl Reader<'_> {
                     match kind {
                         2 if valid => Before::FollowedBy(tokens),
                         3 if valid && ascends(&tokens) => Before::Except(tokens),
-                        _ => return Err(LibraryFileError::Damaged("a list of tokens is none")),
+                        _ => return Err(LibraryFileError::Damaged("a list of tokens is invalid")),
                     }
                 }
-                _ => return Err(LibraryFileError::Damaged("a state is of no kind")),
+                _ => return Err(LibraryFileError::Damaged("a state has no valid kind")),
             });
         }
         let rows: Box<[OnceLock<TokenSet>]> = (0..states).map(|_| OnceLock::new()).collect();
@@ -260,7 +260,7 @@ impl Reader<'_> {
             };
             let row = if long == 0 { TokenSet::Short(words) } else { TokenSet::Long(words) };
             if !valid || state.is_none_or(|cell| cell.set(row).is_err()) {
-                return Err(LibraryFileError::Damaged("a row is none"));
+                return Err(LibraryFileError::Damaged("a set of tokens is invalid"));
             }
         }
         Ok(BlockParts { before: before.into(), rows })
