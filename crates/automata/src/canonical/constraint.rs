@@ -6,8 +6,8 @@
 //! before it. So each position has one token set that is valid for every left context. The mask is that set without
 //! the tokens that the last token forbids as its right neighbours.
 //!
-//! Two engines decide which positions are live. [`super::viability::by_need`] explores the product lazily, and
-//! [`super::viability::complete`] computes the whole product when the constraint is built.
+//! Two engines decide which positions are live. [`super::viability::lazy_product`] explores the product lazily, and
+//! [`super::viability::whole_product`] computes the whole product when the constraint is built.
 //!
 //! A state is a set of configurations: a position and its left context within the piece. Nearly every state has one
 //! configuration. It has two as long as it is undecided whether a piece has ended.
@@ -26,10 +26,10 @@ use super::{
     tokenizer::automaton::{Role, TokenizerAutomaton},
     vegas::{Shared, VegasLibrary},
     viability::{
-        by_need::{ByNeed, Memo, OVERHEAD, Query},
-        complete::Complete,
         context::Context,
+        lazy_product::{LazyProduct, Memo, OVERHEAD, Query},
         position::{Automata, Position},
+        whole_product::WholeProduct,
     },
 };
 use crate::{Dfa, Limits};
@@ -51,13 +51,13 @@ pub struct CanonicalConstraint {
 
 /// The engine that decides which positions are live.
 enum Engine {
-    ByNeed(ByNeed),
-    Complete(Box<Complete>),
+    Lazy(LazyProduct),
+    Whole(Box<WholeProduct>),
 }
 
 /// The left context of a position within its piece.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-enum Front {
+enum LeftContext {
     /// No token: a piece starts in the position.
     Nothing,
     /// A token of this class.
@@ -72,7 +72,7 @@ enum Front {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Configuration {
     position: Position,
-    front: Front,
+    front: LeftContext,
 }
 
 /// The state of a sequence in a [`CanonicalConstraint`].
@@ -84,7 +84,7 @@ pub struct CanonicalState(SmallVec<[Configuration; 2]>);
 /// the older half of that cache is dropped.
 #[derive(Clone)]
 pub struct CanonicalScratch {
-    masks: Generations<CanonicalState, Kept>,
+    masks: Generations<CanonicalState, CachedMask>,
     memo: Memo,
 }
 
@@ -96,7 +96,7 @@ impl Default for CanonicalScratch {
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct CachedMask {
     words: Box<[u32]>,
     /// The token, if the mask has exactly one.
     only: Option<TokenId>,
@@ -191,13 +191,13 @@ impl CanonicalConstraint {
         let context = Context { dfa, form, index: Arc::clone(index) };
         let row_bytes = (words_for(index.vocabulary.len()) * size_of::<u32>()).max(1);
         let masks = limits.mask_cache_bytes / row_bytes;
-        let by_need = match library {
-            None => ByNeed::new(&context, limits),
+        let lazy = match library {
+            None => LazyProduct::new(&context, limits),
             Some(_) => None,
         };
-        let engine = match by_need {
-            Some(by_need) => Engine::ByNeed(by_need),
-            None => Engine::Complete(Box::new(Complete::new(&context, library, limits, masks)?)),
+        let engine = match lazy {
+            Some(lazy) => Engine::Lazy(lazy),
+            None => Engine::Whole(Box::new(WholeProduct::new(&context, library, limits, masks)?)),
         };
         let mut constraint = Self { context, engine, begun: CanonicalScratch::new(limits) };
         let mut begun = CanonicalScratch::new(limits);
@@ -220,8 +220,8 @@ impl CanonicalConstraint {
     /// whole product with the tokenizer's splitting.
     pub fn states(&self) -> usize {
         match &self.engine {
-            Engine::ByNeed(_) => self.context.dfa.len(),
-            Engine::Complete(complete) => complete.states(),
+            Engine::Lazy(_) => self.context.dfa.len(),
+            Engine::Whole(whole) => whole.states(),
         }
     }
 
@@ -229,8 +229,8 @@ impl CanonicalConstraint {
     /// the initial scratch. Shared data and the scratches of callers are not counted.
     pub fn memory_usage(&self) -> usize {
         let own = match &self.engine {
-            Engine::ByNeed(by_need) => by_need.memory_usage(),
-            Engine::Complete(complete) => complete.memory_usage(),
+            Engine::Lazy(lazy) => lazy.memory_usage(),
+            Engine::Whole(whole) => whole.memory_usage(),
         };
         self.context.dfa.memory_usage() + own + self.begun.memory_usage()
     }
@@ -238,22 +238,22 @@ impl CanonicalConstraint {
     /// Computes the token sets of the wanted states now instead of at their first use. `wanted` receives the state's
     /// number and whether the state is a piece start or a boundary. Does nothing if the whole product was not built.
     pub(super) fn make_rows(&self, wanted: impl Fn(u32, bool) -> bool) {
-        if let Engine::Complete(complete) = &self.engine {
-            complete.make_rows(&self.context, wanted);
+        if let Engine::Whole(whole) = &self.engine {
+            whole.make_rows(&self.context, wanted);
         }
     }
 
     pub(super) fn shared(&self) -> Option<&Shared> {
         match &self.engine {
-            Engine::ByNeed(_) => None,
-            Engine::Complete(complete) => complete.shared(),
+            Engine::Lazy(_) => None,
+            Engine::Whole(whole) => whole.shared(),
         }
     }
 
     fn ask<'a>(&'a self, memo: &'a mut Memo) -> Ask<'a> {
         match &self.engine {
-            Engine::ByNeed(by_need) => Ask::ByNeed(by_need.query(&self.context, memo)),
-            Engine::Complete(complete) => Ask::Complete(&self.context, complete),
+            Engine::Lazy(lazy) => Ask::Lazy(lazy.query(&self.context, memo)),
+            Engine::Whole(whole) => Ask::Whole(&self.context, whole),
         }
     }
 
@@ -261,8 +261,8 @@ impl CanonicalConstraint {
     fn why_nothing(&self) -> NothingCanonical {
         match &self.engine {
             // The lazy engine is used only if tokens spell all bytes of the constraint.
-            Engine::ByNeed(_) => NothingCanonical::Rewritten,
-            Engine::Complete(_) => unspellable(&self.context),
+            Engine::Lazy(_) => NothingCanonical::Rewritten,
+            Engine::Whole(_) => unspellable(&self.context),
         }
     }
 
@@ -282,20 +282,20 @@ impl CanonicalConstraint {
     }
 
     /// The last token, if it restricts the next one.
-    fn token_in_front(&self, front: Front) -> Option<u32> {
-        let TokenizerAutomaton { neighbours, whole, .. } = &*self.context.index.automaton;
+    fn token_in_front(&self, front: LeftContext) -> Option<u32> {
+        let TokenizerAutomaton { bigrams, whole, .. } = &*self.context.index.automaton;
         match front {
-            Front::Class(class) => Some(neighbours.class_token[class as usize]),
-            Front::Node(node) => Some(whole.token(node)),
-            Front::Nothing | Front::Whole => None,
+            LeftContext::Class(class) => Some(bigrams.class_token[class as usize]),
+            LeftContext::Node(node) => Some(whole.token(node)),
+            LeftContext::Nothing | LeftContext::Whole => None,
         }
     }
 
     /// Whether the piece may end after this left context.
-    fn may_end(&self, front: Front) -> bool {
+    fn may_end(&self, front: LeftContext) -> bool {
         match front {
-            Front::Node(node) => !self.context.index.automaton.whole.is_complete(node),
-            Front::Nothing | Front::Class(_) | Front::Whole => true,
+            LeftContext::Node(node) => !self.context.index.automaton.whole.is_complete(node),
+            LeftContext::Nothing | LeftContext::Class(_) | LeftContext::Whole => true,
         }
     }
 
@@ -318,11 +318,11 @@ impl CanonicalConstraint {
     fn begin(&self, ask: &mut Ask<'_>, position: Position, token: TokenId) -> Option<Configuration> {
         let behind = self.read(position, token)?;
         ask.may_begin(token.0, behind).then(|| {
-            let TokenizerAutomaton { whole, neighbours, .. } = &*self.context.index.automaton;
+            let TokenizerAutomaton { whole, bigrams, .. } = &*self.context.index.automaton;
             let front = match whole.child(WholePieces::ROOT, token.0) {
-                _ if self.role(token) == Role::Whole => Front::Whole,
-                Some(node) => Front::Node(node),
-                None => Front::Class(neighbours.class[token.index()]),
+                _ if self.role(token) == Role::Whole => LeftContext::Whole,
+                Some(node) => LeftContext::Node(node),
+                None => LeftContext::Class(bigrams.class[token.index()]),
             };
             Configuration { position: behind, front }
         })
@@ -330,7 +330,7 @@ impl CanonicalConstraint {
 
     /// The configuration after `token` in the piece of `at`.
     fn go_on(&self, ask: &mut Ask<'_>, at: Configuration, token: TokenId) -> Option<Configuration> {
-        if at.front == Front::Nothing {
+        if at.front == LeftContext::Nothing {
             return self.begin(ask, at.position, token);
         }
         let last = self.token_in_front(at.front)?;
@@ -338,19 +338,19 @@ impl CanonicalConstraint {
             return None;
         }
         let behind = self.read(at.position, token)?;
-        let TokenizerAutomaton { whole, neighbours, .. } = &*self.context.index.automaton;
-        if !neighbours.may_follow(last, token.0) {
+        let TokenizerAutomaton { whole, bigrams, .. } = &*self.context.index.automaton;
+        if !bigrams.may_follow(last, token.0) {
             return None;
         }
         let child = match at.front {
-            Front::Node(node) => whole.child(node, token.0),
+            LeftContext::Node(node) => whole.child(node, token.0),
             _ => None,
         };
         let (leads_on, front) = match child {
-            Some(child) => (ask.may_precede_node(child, behind), Front::Node(child)),
+            Some(child) => (ask.may_precede_node(child, behind), LeftContext::Node(child)),
             None => {
-                let class = neighbours.class[token.index()];
-                (ask.may_precede(token.0, behind), Front::Class(class))
+                let class = bigrams.class[token.index()];
+                (ask.may_precede(token.0, behind), LeftContext::Class(class))
             }
         };
         leads_on.then_some(Configuration { position: behind, front })
@@ -358,15 +358,15 @@ impl CanonicalConstraint {
 
     /// Allows the tokens that may follow in the piece of `at`.
     fn add_piece(&self, ask: &mut Ask<'_>, at: Configuration, mask: &mut MaskMut<'_>) {
-        if at.front == Front::Whole {
+        if at.front == LeftContext::Whole {
             return;
         }
         let last = self.token_in_front(at.front);
-        let neighbours = &self.context.index.automaton.neighbours;
+        let bigrams = &self.context.index.automaton.bigrams;
         ask.with_row(at.position, last, |row| match (row, last) {
             (TokenSet::Short(tokens), _) => {
                 for token in tokens {
-                    if last.is_none_or(|last| neighbours.may_follow(last, *token)) {
+                    if last.is_none_or(|last| bigrams.may_follow(last, *token)) {
                         mask.insert(TokenId(*token));
                     }
                 }
@@ -379,7 +379,7 @@ impl CanonicalConstraint {
             }
         });
         // A sequence that the encoder writes as one token is followed node by node.
-        if let Front::Node(node) = at.front {
+        if let LeftContext::Node(node) = at.front {
             for (token, _) in self.context.index.automaton.whole.children(node) {
                 let token = TokenId(*token);
                 if self.go_on(ask, at, token).is_some() {
@@ -397,7 +397,7 @@ impl CanonicalConstraint {
         for at in &state.0 {
             // The removal above concerns this configuration alone, so it happens before other configurations add
             // their tokens.
-            if matches!(at.front, Front::Node(_)) && state.0.len() > 1 {
+            if matches!(at.front, LeftContext::Node(_)) && state.0.len() > 1 {
                 let mut own = TokenMask::new(self.vocab_len());
                 self.add_piece(ask, *at, &mut own.as_mut());
                 mask.union(own.as_ref());
@@ -407,7 +407,7 @@ impl CanonicalConstraint {
         }
         for at in &state.0 {
             if let Some(position) = self.behind_boundary(ask, *at) {
-                self.add_piece(ask, Configuration { position, front: Front::Nothing }, &mut mask);
+                self.add_piece(ask, Configuration { position, front: LeftContext::Nothing }, &mut mask);
             }
             self.added_behind(ask, *at).iter().for_each(|(token, _)| mask.insert(TokenId(*token)));
         }
@@ -416,40 +416,40 @@ impl CanonicalConstraint {
 
 /// Liveness queries, answered by the engine of the constraint.
 enum Ask<'a> {
-    ByNeed(Query<'a>),
-    Complete(&'a Context, &'a Complete),
+    Lazy(Query<'a>),
+    Whole(&'a Context, &'a WholeProduct),
 }
 
 impl Ask<'_> {
     /// Whether this piece start is live.
     fn leads_on(&mut self, fresh: Position) -> bool {
         match self {
-            Self::ByNeed(query) => query.is_alive(fresh),
-            Self::Complete(_, complete) => complete.leads_on(fresh),
+            Self::Lazy(query) => query.is_alive(fresh),
+            Self::Whole(_, whole) => whole.leads_on(fresh),
         }
     }
 
     /// Whether `token`, as the first token of a piece, leads to a live configuration in `at`.
     fn may_begin(&mut self, token: u32, at: Position) -> bool {
         match self {
-            Self::ByNeed(query) => query.may_begin(token, at),
-            Self::Complete(context, complete) => complete.may_begin(context, token, at),
+            Self::Lazy(query) => query.may_begin(token, at),
+            Self::Whole(context, whole) => whole.may_begin(context, token, at),
         }
     }
 
     /// Whether `at` is live when `token` precedes it in the same piece.
     fn may_precede(&mut self, token: u32, at: Position) -> bool {
         match self {
-            Self::ByNeed(query) => query.may_precede(token, at),
-            Self::Complete(context, complete) => complete.may_precede(context, token, at),
+            Self::Lazy(query) => query.may_precede(token, at),
+            Self::Whole(context, whole) => whole.may_precede(context, token, at),
         }
     }
 
     /// Whether `at` is live after `node` of the trie of whole pieces.
     fn may_precede_node(&mut self, node: u32, at: Position) -> bool {
         match self {
-            Self::ByNeed(query) => query.may_precede_node(node, at),
-            Self::Complete(context, complete) => complete.may_precede_node(context, node, at),
+            Self::Lazy(query) => query.may_precede_node(node, at),
+            Self::Whole(context, whole) => whole.may_precede_node(context, node, at),
         }
     }
 
@@ -457,8 +457,8 @@ impl Ask<'_> {
     /// may be missing.
     fn with_row<T>(&mut self, at: Position, front: Option<u32>, read: impl FnOnce(&TokenSet) -> T) -> T {
         match self {
-            Self::ByNeed(query) => query.with_row(at, front, read),
-            Self::Complete(context, complete) => complete.with_row(context, at, read),
+            Self::Lazy(query) => query.with_row(at, front, read),
+            Self::Whole(context, whole) => whole.with_row(context, at, read),
         }
     }
 }
@@ -472,7 +472,7 @@ impl Constraint for CanonicalConstraint {
     }
 
     fn start(&self) -> CanonicalState {
-        let start = Configuration { position: self.context.automata().start(), front: Front::Nothing };
+        let start = Configuration { position: self.context.automata().start(), front: LeftContext::Nothing };
         CanonicalState(SmallVec::from_iter([start]))
     }
 
@@ -497,7 +497,9 @@ impl Constraint for CanonicalConstraint {
             if let Some(number) = number.filter(|_| self.may_end(at.front)) {
                 let behind = self.context.automata().added_one(at.position, number);
                 let behind = behind.filter(|(_, behind)| ask.leads_on(*behind));
-                next.extend(behind.map(|(_, position)| Configuration { position, front: Front::Nothing }));
+                next.extend(
+                    behind.map(|(_, position)| Configuration { position, front: LeftContext::Nothing }),
+                );
             }
         }
         if next.is_empty() {
@@ -527,7 +529,7 @@ impl Constraint for CanonicalConstraint {
         drop(ids);
         let words: Box<[u32]> = mask.as_ref().words().into();
         let bytes = OVERHEAD + size_of_val(&words[..]);
-        scratch.masks.insert(state.clone(), Kept { words, only }, bytes);
+        scratch.masks.insert(state.clone(), CachedMask { words, only }, bytes);
     }
 
     fn ready_mask<'a>(

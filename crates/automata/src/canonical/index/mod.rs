@@ -3,15 +3,15 @@
 //! | file | contents |
 //! |---|---|
 //! | `tables` | the index itself |
-//! | `certain` | the states of the splitter that accept every continuation in ordinary characters |
+//! | `liveness` | the states of the splitter that accept every continuation in ordinary characters |
 //! | `ends` | the tokens that the splitter reads from each of its states, and the states after them |
-//! | `followers` | the tokens that may follow a token |
+//! | `successors` | the tokens that may follow a token |
 //! | `kept` | bounded caches that threads share |
 
-pub(crate) mod certain;
-pub(crate) mod ends;
-pub(crate) mod followers;
-mod kept;
+mod shared_cache;
+pub(crate) mod split_liveness;
+pub(crate) mod split_transitions;
+pub(crate) mod successors;
 mod tables;
 
 pub use tables::CanonicalIndex;

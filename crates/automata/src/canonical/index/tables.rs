@@ -17,20 +17,20 @@ use std::{
 use unskew_core::{TokenTrie, Vocabulary, words_for};
 
 use super::{
-    certain::{Certain, Closes},
-    ends::{Ends, EndsOf, Plain},
-    followers::{AllFollowers, Followers, Tested},
-    kept::Kept,
+    shared_cache::SharedCache,
+    split_liveness::{CharacterMemo, SplitLiveness},
+    split_transitions::{SplitTransitions, TokenProperties, TokenTargets},
+    successors::{PairTests, SuccessorCache, Successors},
 };
 use crate::{
     RegexError,
-    canonical::{CanonicalError, tokenizer::automaton::TokenizerAutomaton, vegas::block::Facts},
+    canonical::{CanonicalError, tokenizer::automaton::TokenizerAutomaton, vegas::block::BigramFacts},
     dfa::table::DEAD,
 };
 
-/// The capacity of the cache of [`CanonicalIndex::closes`], in bytes, and its number of maps.
-const CLOSES: usize = 1 << 20;
-const CLOSES_MAPS: usize = 16;
+/// The capacity of the cache of [`CanonicalIndex::completes_character`], in bytes, and its number of maps.
+const CHARACTER_BYTES: usize = 1 << 20;
+const CHARACTER_MAPS: usize = 16;
 
 /// The automaton of a tokenizer together with one vocabulary and its trie. Every
 /// [`CanonicalConstraint`](crate::canonical::CanonicalConstraint) over that vocabulary is built from it.
@@ -81,17 +81,17 @@ pub struct CanonicalIndex {
     pub(crate) vocabulary: Arc<Vocabulary>,
     pub(crate) trie: Arc<TokenTrie>,
     /// Facts about byte bigrams.
-    facts: OnceLock<Facts>,
+    facts: OnceLock<BigramFacts>,
     /// Universal states and ordinary characters of the automaton.
-    certain: OnceLock<Certain>,
+    liveness: OnceLock<SplitLiveness>,
     /// Sets of tokens by properties of their texts.
-    plain: OnceLock<Plain>,
+    properties: OnceLock<TokenProperties>,
     /// By state of the splitter: the tokens that are read from there.
-    ends: Ends,
+    targets: SplitTransitions,
     /// By token and state: the tokens that may follow.
-    followers: AllFollowers,
+    successors: SuccessorCache,
     /// By class of a token and splitter state: whether tokens can complete the character in which the token ends.
-    closes: Kept<(u32, u32), bool>,
+    completes_character: SharedCache<(u32, u32), bool>,
     /// The tokens that merges create, by the last byte of their text.
     by_last_byte: OnceLock<Vec<Vec<u32>>>,
 }
@@ -134,11 +134,11 @@ impl CanonicalIndex {
         }
         Ok(Self {
             facts: OnceLock::new(),
-            certain: OnceLock::new(),
-            plain: OnceLock::new(),
-            ends: Ends::new(),
-            followers: AllFollowers::default(),
-            closes: Kept::new(CLOSES_MAPS, CLOSES),
+            liveness: OnceLock::new(),
+            properties: OnceLock::new(),
+            targets: SplitTransitions::new(),
+            successors: SuccessorCache::default(),
+            completes_character: SharedCache::new(CHARACTER_MAPS, CHARACTER_BYTES),
             by_last_byte: OnceLock::new(),
             automaton,
             vocabulary,
@@ -162,48 +162,49 @@ impl CanonicalIndex {
     }
 
     /// The byte bigrams that no token contains, and whether all texts can be spelled.
-    pub(crate) fn facts(&self) -> &Facts {
-        self.facts.get_or_init(|| Facts::new(&self.automaton, &self.vocabulary))
+    pub(crate) fn bigram_facts(&self) -> &BigramFacts {
+        self.facts.get_or_init(|| BigramFacts::new(&self.automaton, &self.vocabulary))
     }
 
     /// The universal states of the splitter and related facts.
-    pub(crate) fn certain(&self) -> &Certain {
-        self.certain.get_or_init(|| Certain::new(&self.automaton))
+    pub(crate) fn liveness(&self) -> &SplitLiveness {
+        self.liveness.get_or_init(|| SplitLiveness::new(&self.automaton))
     }
 
     /// The tokens that some automata never refuse.
-    pub(crate) fn plain(&self) -> &Plain {
-        self.plain.get_or_init(|| Plain::new(self))
+    pub(crate) fn properties(&self) -> &TokenProperties {
+        self.properties.get_or_init(|| TokenProperties::new(self))
     }
 
     /// The tokens that the splitter reads from `state`: with `is_fresh` as the first token of a piece, otherwise
     /// within a piece.
-    pub(crate) fn ends(&self, state: u32, is_fresh: bool) -> Arc<EndsOf> {
-        self.ends.of(self, state, is_fresh)
+    pub(crate) fn targets(&self, state: u32, is_fresh: bool) -> Arc<TokenTargets> {
+        self.targets.of(self, state, is_fresh)
     }
 
     /// The tokens that the splitter reads from `state` and that may follow `token` in the same piece. Merges create
     /// `token`.
-    pub(crate) fn followers(&self, token: u32, state: u32) -> Arc<Followers> {
-        self.followers.of(self, token, state)
+    pub(crate) fn successors(&self, token: u32, state: u32) -> Arc<Successors> {
+        self.successors.of(self, token, state)
     }
 
     /// Removes the tokens that must not follow `token` from a set in words of a mask. Merges create `token`.
     pub(crate) fn remove_forbidden(&self, token: u32, words: &mut [u32]) {
-        self.followers.remove_forbidden(&self.automaton, token, words);
+        self.successors.remove_forbidden(&self.automaton, token, words);
     }
 
     /// The cached pair tests of `token` as the right neighbour. Merges create `token`.
-    pub(crate) fn tested(&self, token: u32) -> Arc<Tested> {
-        self.followers.tested(token, self.automaton.vocab_len)
+    pub(crate) fn pair_tests(&self, token: u32) -> Arc<PairTests> {
+        self.successors.pair_tests(token, self.automaton.vocab_len)
     }
 
-    /// [`Certain::closes`] for any characters, cached.
-    pub(crate) fn closes(&self, token: u32, state: u32) -> bool {
-        let key = (self.automaton.neighbours.class[token as usize], state);
-        self.closes.get(key).unwrap_or_else(|| {
-            let found = self.certain().closes(self, &mut Closes::default(), token, state, DEAD);
-            self.closes.keep(key, found, 0);
+    /// [`SplitLiveness::completes_character`] for any characters, cached.
+    pub(crate) fn completes_character(&self, token: u32, state: u32) -> bool {
+        let key = (self.automaton.bigrams.class[token as usize], state);
+        self.completes_character.get(key).unwrap_or_else(|| {
+            let found =
+                self.liveness().completes_character(self, &mut CharacterMemo::default(), token, state, DEAD);
+            self.completes_character.keep(key, found, 0);
             found
         })
     }
@@ -230,11 +231,11 @@ impl CanonicalIndex {
     /// The memory of the cached data, in bytes. The automaton, the vocabulary and the trie are not counted.
     pub fn memory_usage(&self) -> usize {
         let by_last_byte = self.by_last_byte.get().into_iter().flatten();
-        self.certain.get().map_or(0, Certain::memory_usage)
-            + self.ends.memory_usage()
-            + self.followers.memory_usage()
-            + self.closes.memory_usage()
-            + self.plain.get().map_or(0, Plain::memory_usage)
+        self.liveness.get().map_or(0, SplitLiveness::memory_usage)
+            + self.targets.memory_usage()
+            + self.successors.memory_usage()
+            + self.completes_character.memory_usage()
+            + self.properties.get().map_or(0, TokenProperties::memory_usage)
             + by_last_byte
                 .map(|tokens| size_of_val(tokens) + tokens.capacity() * size_of::<u32>())
                 .sum::<usize>()

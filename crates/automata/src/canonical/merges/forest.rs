@@ -11,15 +11,15 @@
 //! pairs would take gigabytes. The opposite direction needs a second forest, by right parts.
 //!
 //! This is the automaton of all proper sequences (DirectMerge's appendix, Algorithm 3) in another form. Its states
-//! are the classes of tokens that forbid the same neighbours ([`Neighbours::class`]).
+//! are the classes of tokens that forbid the same neighbours ([`BigramRelation::class`]).
 
 use std::{cmp::Reverse, collections::HashMap, ops::Range, sync::OnceLock};
 
 use unskew_core::MergeTable;
 
 use super::{
+    boundary_merge::BoundaryMerges,
     derivation::{Derivations, MergeOrder, NONE},
-    meeting::Meetings,
 };
 
 /// All tokens below their left parts, or below their right parts, depth first. Children created later come first.
@@ -246,7 +246,7 @@ struct Backward {
 
 /// The bigram relation: the pairs of tokens that may be neighbours in a piece.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Neighbours {
+pub(crate) struct BigramRelation {
     pub(crate) trees: Derivations,
     /// The forest by left parts.
     pub(crate) lefts: Forest,
@@ -255,14 +255,14 @@ pub(crate) struct Neighbours {
     /// Built at the first query. Only whole products ask in this direction.
     backward: OnceLock<Backward>,
     /// Built at the first pair test.
-    meetings: OnceLock<Option<Meetings>>,
+    boundary_merges: OnceLock<Option<BoundaryMerges>>,
     /// By token: tokens of one class forbid the same right neighbours. [`NONE`] for unreachable tokens.
     pub(crate) class: Vec<u32>,
     /// A representative token of each class.
     pub(crate) class_token: Vec<u32>,
 }
 
-impl Neighbours {
+impl BigramRelation {
     /// Cost: O(m log m) for m merges.
     pub(crate) fn new(trees: Derivations, merges: &MergeTable) -> Self {
         let len = trees.key.len();
@@ -270,17 +270,17 @@ impl Neighbours {
             let (left, right) = (merge.left.0, merge.right.0);
             (trees.is_made(left) && trees.is_made(right)).then_some((left, right, key))
         });
-        let mut neighbours = Self {
+        let mut bigrams = Self {
             lefts: Forest::new(&trees, &trees.left),
             by_left: Partners::new(len, made),
             backward: OnceLock::new(),
-            meetings: OnceLock::new(),
+            boundary_merges: OnceLock::new(),
             class: vec![NONE; len],
             class_token: Vec::new(),
             trees,
         };
-        neighbours.find_classes();
-        neighbours
+        bigrams.find_classes();
+        bigrams
     }
 
     /// The relation with these parts: the forest by left parts, the merges by left token, the class of each token (a
@@ -302,8 +302,8 @@ impl Neighbours {
         if !of_made || classes as usize != class_token.len() || !are_members {
             return None;
         }
-        let (backward, meetings) = (OnceLock::new(), OnceLock::new());
-        Some(Self { trees, lefts, by_left, backward, meetings, class, class_token })
+        let (backward, boundary_merges) = (OnceLock::new(), OnceLock::new());
+        Some(Self { trees, lefts, by_left, backward, boundary_merges, class, class_token })
     }
 
     /// Computes the classes. The tokens on the right edge of a token's tree, and how many of their merges happen in
@@ -415,8 +415,9 @@ impl Neighbours {
 
     /// Whether `right` may follow `left` in a piece. Both are reachable. The pair test: O(depth) look-ups.
     pub(crate) fn may_follow(&self, left: u32, right: u32) -> bool {
-        let meetings = self.meetings.get_or_init(|| Meetings::new(&self.trees, &self.by_left));
-        !meetings.as_ref().is_some_and(|meetings| meetings.crosses(left, right))
+        let boundary_merges =
+            self.boundary_merges.get_or_init(|| BoundaryMerges::new(&self.trees, &self.by_left));
+        !boundary_merges.as_ref().is_some_and(|boundary_merges| boundary_merges.crosses(left, right))
             && !super::pair::crosses(
                 &self.trees,
                 |left, right| self.by_left.key(left, right),
@@ -437,7 +438,7 @@ impl Neighbours {
                 .backward
                 .get()
                 .map_or(0, |backward| backward.rights.memory_usage() + backward.by_right.memory_usage())
-            + self.meetings.get().and_then(Option::as_ref).map_or(0, Meetings::memory_usage)
+            + self.boundary_merges.get().and_then(Option::as_ref).map_or(0, BoundaryMerges::memory_usage)
     }
 }
 
@@ -496,12 +497,12 @@ mod tests {
                 let lengths = |token: u32| texts[token as usize].len();
                 let symbols = (0..letters).map(TokenId::from_index);
                 let trees = Derivations::new(texts.len(), lengths, symbols, &merges, order);
-                let neighbours = Neighbours::new(trees, &merges);
-                late += neighbours
+                let bigrams = BigramRelation::new(trees, &merges);
+                late += bigrams
                     .trees
                     .key
                     .iter()
-                    .zip(&neighbours.trees.time)
+                    .zip(&bigrams.trees.time)
                     .filter(|(key, time)| key < time)
                     .count();
                 let encoded = |text: &[u8]| {
@@ -513,31 +514,27 @@ mod tests {
                 let text = |token: u32| &texts[token as usize];
                 for token in tokens() {
                     assert_eq!(
-                        neighbours.trees.is_made(token),
+                        bigrams.trees.is_made(token),
                         encoded(text(token)) == [token],
                         "{context}: {token}"
                     );
                 }
-                let made = || tokens().filter(|token| neighbours.trees.is_made(*token));
+                let made = || tokens().filter(|token| bigrams.trees.is_made(*token));
                 let mut of_class = HashMap::new();
                 for left in made() {
                     let expected: BTreeSet<u32> = made()
                         .filter(|right| encoded(&[&text(left)[..], text(*right)].concat()) != [left, *right])
                         .collect();
                     let mut found = BTreeSet::new();
-                    neighbours.forbidden(left, |token| _ = found.insert(token));
+                    bigrams.forbidden(left, |token| _ = found.insert(token));
                     assert_eq!(found, expected, "{context}: after {left}");
                     for right in made() {
-                        assert_eq!(
-                            neighbours.may_follow(left, right),
-                            !expected.contains(&right),
-                            "{context}"
-                        );
+                        assert_eq!(bigrams.may_follow(left, right), !expected.contains(&right), "{context}");
                         let mut found = false;
-                        neighbours.forbidding(right, |token| found |= token == left);
+                        bigrams.forbidding(right, |token| found |= token == left);
                         assert_eq!(found, expected.contains(&right), "{context}: {left} before {right}");
                     }
-                    let class = neighbours.class[left as usize];
+                    let class = bigrams.class[left as usize];
                     assert_eq!(of_class.entry(class).or_insert(expected.clone()), &expected, "{context}");
                 }
             }

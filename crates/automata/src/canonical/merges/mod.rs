@@ -10,9 +10,9 @@
 //! | `whole` | pieces that the encoder looks up as a whole |
 //! | `encode` | the merges applied to a text, slowly |
 
+pub(crate) mod boundary_merge;
 pub(crate) mod derivation;
 pub(crate) mod encode;
 pub(crate) mod forest;
-pub(crate) mod meeting;
 pub(crate) mod pair;
 pub(crate) mod whole;

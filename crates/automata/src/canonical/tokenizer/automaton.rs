@@ -25,7 +25,7 @@ use crate::{
         CanonicalError, MergeOrder,
         merges::{
             derivation::{Derivations, NONE},
-            forest::Neighbours,
+            forest::BigramRelation,
             whole::WholePieces,
         },
         texts::{
@@ -86,7 +86,7 @@ pub struct TokenizerAutomaton {
     pub(crate) only_whole: Vec<u32>,
     /// By byte: the symbol of the text of that one byte, or [`NONE`].
     pub(crate) symbols: Vec<u32>,
-    pub(crate) neighbours: Neighbours,
+    pub(crate) bigrams: BigramRelation,
     pub(crate) whole: WholePieces,
     /// By byte: the fallback token that spells it in a character without a token, or [`NONE`].
     pub(crate) fallback: Vec<u32>,
@@ -254,7 +254,7 @@ impl TokenizerAutomaton {
                 by_byte[usize::from(byte)] = token.0;
             }
         }
-        let neighbours = Neighbours::new(trees, &tokenization.merges);
+        let bigrams = BigramRelation::new(trees, &tokenization.merges);
         let (made, only_whole) = sets_of_roles(&roles);
         Ok(Self {
             fingerprint: super::fingerprint::fingerprint(vocabulary, tokenization, order),
@@ -264,7 +264,7 @@ impl TokenizerAutomaton {
             made,
             only_whole,
             symbols: by_byte,
-            neighbours,
+            bigrams,
             whole,
             fallback,
             split,
@@ -283,7 +283,7 @@ impl TokenizerAutomaton {
     /// The number of classes of tokens that forbid the same right neighbours. These classes are the states of the
     /// automaton of one piece.
     pub fn classes(&self) -> usize {
-        self.neighbours.class_token.len()
+        self.bigrams.class_token.len()
     }
 
     /// Whether `right` may follow `left` inside one piece: the pair test, a walk along the edges of two merge trees.
@@ -293,17 +293,17 @@ impl TokenizerAutomaton {
     pub fn may_follow(&self, left: TokenId, right: TokenId) -> bool {
         let is_made = |token: TokenId| {
             matches!(self.roles.get(token.index()), Some(Role::Made | Role::Fallback))
-                && self.neighbours.trees.is_made(token.0)
+                && self.bigrams.trees.is_made(token.0)
         };
-        is_made(left) && is_made(right) && self.neighbours.may_follow(left.0, right.0)
+        is_made(left) && is_made(right) && self.bigrams.may_follow(left.0, right.0)
     }
 
     /// The tokens that must not follow `token` inside one piece, in ascending order. Empty for a token that the
     /// encoder writes in no piece.
     pub fn forbidden_after(&self, token: TokenId) -> Vec<TokenId> {
         let mut forbidden = Vec::new();
-        if self.neighbours.trees.key.get(token.index()).is_some_and(|key| *key != NONE) {
-            self.neighbours.forbidden(token.0, |token| forbidden.push(TokenId(token)));
+        if self.bigrams.trees.key.get(token.index()).is_some_and(|key| *key != NONE) {
+            self.bigrams.forbidden(token.0, |token| forbidden.push(TokenId(token)));
         }
         forbidden.sort_unstable();
         forbidden.dedup();
@@ -344,7 +344,7 @@ impl TokenizerAutomaton {
             + split.before_strip.len()
             + size_of_val(&text.otherwise[..])
             + added.sum::<usize>()
-            + self.neighbours.memory_usage()
+            + self.bigrams.memory_usage()
             + self.whole.memory_usage()
     }
 }

@@ -3,7 +3,7 @@
 //! The file holds the tables in their memory layout, except for the tables that follow from others in one pass. The
 //! parts of a token are the parts of the merge that its key names, so a file cannot name a merge that the tokenizer
 //! does not have. The file also omits the tables for the opposite direction of the bigram relation, which are built
-//! at the first use ([`Neighbours::forbidding`]). For Llama 3 the file has 7 MB.
+//! at the first use ([`BigramRelation::forbidding`]). For Llama 3 the file has 7 MB.
 //!
 //! ```text
 //! "unskew canon"  version: u32  checksum: u64  length of the file: u64  fingerprint: u64  sections ..
@@ -52,7 +52,7 @@ use crate::{
         MergeOrder,
         merges::{
             derivation::{Derivations, NONE},
-            forest::{Forest, Neighbours, Partners},
+            forest::{BigramRelation, Forest, Partners},
             whole::WholePieces,
         },
         texts::{added::TextDfa, facts::AddedText},
@@ -148,7 +148,7 @@ pub enum AutomatonFileError {
 impl TokenizerAutomaton {
     /// The automaton as bytes. They are the same on every platform and for every padding of the vocabulary.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let trees = &self.neighbours.trees;
+        let trees = &self.bigrams.trees;
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
         bytes.resize(HEADER, 0);
@@ -162,7 +162,7 @@ impl TokenizerAutomaton {
         put_bytes(&mut bytes, &self.roles[..used].iter().map(|role| *role as u8).collect::<Vec<u8>>());
         put_words(&mut bytes, &trees.key[..used]);
         put_words(&mut bytes, &trees.time[..used]);
-        let Neighbours { lefts, by_left, class, class_token, .. } = &self.neighbours;
+        let BigramRelation { lefts, by_left, class, class_token, .. } = &self.bigrams;
         put_words(&mut bytes, &class[..used]);
         put_words(&mut bytes, class_token);
         for table in lefts.tables(used).into_iter().chain(by_left.tables(used)) {
@@ -292,13 +292,13 @@ impl TokenizerAutomaton {
         );
         let (trees, lefts) = (trees.ok_or(invalid("merge trees"))?, lefts.ok_or(invalid("forests"))?);
         let by_left = by_left.ok_or(invalid("partners"))?;
-        let neighbours = Neighbours::from_parts(trees, lefts, by_left, classes).ok_or(invalid("classes"))?;
-        let is_made = |token: u32| neighbours.trees.key.get(token as usize).is_some_and(|key| *key != NONE);
+        let bigrams = BigramRelation::from_parts(trees, lefts, by_left, classes).ok_or(invalid("classes"))?;
+        let is_made = |token: u32| bigrams.trees.key.get(token as usize).is_some_and(|key| *key != NONE);
         // A token with bytes is text or a control token, and control tokens have other roles.
         let mut controls = vocabulary.control_tokens().map(|(token, _)| roles[token.index()]);
         let mut fits = controls.all(|role| !matches!(role, Role::Made | Role::Whole));
         for ((role, key), (begin, end)) in
-            roles.iter().zip(&neighbours.trees.key).zip(offsets.iter().zip(&offsets[1..]))
+            roles.iter().zip(&bigrams.trees.key).zip(offsets.iter().zip(&offsets[1..]))
         {
             let (needs_key, needs_text) =
                 (matches!(role, Role::Made | Role::Fallback), matches!(role, Role::Made | Role::Whole));
@@ -390,7 +390,7 @@ impl TokenizerAutomaton {
             made,
             only_whole,
             symbols,
-            neighbours,
+            bigrams,
             whole,
             fallback,
             split,

@@ -111,7 +111,7 @@ fn what_is_loaded_is_what_was_saved() {
         assert_eq!(loaded.to_bytes(), bytes, "seed {seed}");
         assert_eq!(loaded.roles, saved.roles, "seed {seed}");
         assert_eq!((&loaded.made, &loaded.only_whole), (&saved.made, &saved.only_whole), "seed {seed}");
-        assert_eq!(loaded.neighbours, saved.neighbours, "seed {seed}");
+        assert_eq!(loaded.bigrams, saved.bigrams, "seed {seed}");
         assert_eq!((&loaded.split, &loaded.text), (&saved.split, &saved.text), "seed {seed}");
         assert_eq!((&loaded.symbols, &loaded.fallback), (&saved.symbols, &saved.fallback), "seed {seed}");
         assert_eq!(loaded.vocabulary_fingerprint, saved.vocabulary_fingerprint, "seed {seed}");
@@ -125,7 +125,7 @@ fn what_is_loaded_is_what_was_saved() {
         assert_eq!((wide.vocab_len(), wide.to_bytes()), (300, bytes.clone()), "seed {seed}");
         let built = TokenizerAutomaton::with_order(&padded, &tokenization, order).unwrap();
         assert_eq!(built.to_bytes(), bytes, "seed {seed}");
-        assert_eq!(built.neighbours, wide.neighbours, "seed {seed}");
+        assert_eq!(built.bigrams, wide.bigrams, "seed {seed}");
     }
     assert_eq!(roles.len(), 4, "the tokenizers have tokens of all roles");
 }
@@ -296,7 +296,7 @@ fn well_known_tokenizers_are_saved_and_loaded() {
             let loaded = TokenizerAutomaton::load(&path, vocabulary, tokenization).unwrap();
             let time = begin.elapsed();
             best = Some(best.map_or(time, |best: std::time::Duration| best.min(time)));
-            assert_eq!(loaded.neighbours, saved.neighbours, "{name}");
+            assert_eq!(loaded.bigrams, saved.bigrams, "{name}");
             assert!(loaded.to_bytes() == saved.to_bytes(), "{name}");
         }
         let begin = Instant::now();

@@ -25,59 +25,59 @@ const BLOCK: usize = 1 << 14;
 pub(crate) fn fingerprint(vocabulary: &Vocabulary, tokenization: &Tokenization, order: MergeOrder) -> u64 {
     let Tokenization { normalizers, splits, merges, whole_pieces, symbols, added, unwritten, .. } =
         tokenization;
-    let mut facts = Facts { bytes: Vec::with_capacity(BLOCK), hasher: XxHash3_64::new() };
-    facts.number(match order {
+    let mut hasher = FingerprintHasher { bytes: Vec::with_capacity(BLOCK), hasher: XxHash3_64::new() };
+    hasher.number(match order {
         MergeOrder::LowestRank => 0,
         MergeOrder::Passes => 1,
     });
     let used = vocabulary.used_len();
     let (texts, offsets) = vocabulary.flat();
-    facts.number(count(used));
-    facts.words(&offsets[..=used], |offset| [*offset]);
-    facts.write(texts);
+    hasher.number(count(used));
+    hasher.words(&offsets[..=used], |offset| [*offset]);
+    hasher.write(texts);
     for (token, name) in vocabulary.control_tokens() {
-        facts.number(token.0);
-        facts.text(name.as_bytes());
+        hasher.number(token.0);
+        hasher.text(name.as_bytes());
     }
-    facts.number(NONE);
+    hasher.number(NONE);
     for token in vocabulary.holes() {
-        facts.number(token.0);
+        hasher.number(token.0);
     }
-    facts.number(NONE);
-    facts.number(count(merges.len()));
-    facts.words(merges.merges(), |Merge { left, right, result }| [left.0, right.0, result.0]);
-    facts.number(u32::from(*whole_pieces));
-    facts.number(count(normalizers.len()));
-    normalizers.iter().for_each(|normalizer| facts.normalizer(normalizer));
-    facts.number(count(splits.len()));
-    splits.iter().for_each(|split| facts.split(split));
+    hasher.number(NONE);
+    hasher.number(count(merges.len()));
+    hasher.words(merges.merges(), |Merge { left, right, result }| [left.0, right.0, result.0]);
+    hasher.number(u32::from(*whole_pieces));
+    hasher.number(count(normalizers.len()));
+    normalizers.iter().for_each(|normalizer| hasher.normalizer(normalizer));
+    hasher.number(count(splits.len()));
+    splits.iter().for_each(|split| hasher.split(split));
     match symbols {
-        Symbols::Bytes => facts.number(0),
+        Symbols::Bytes => hasher.number(0),
         Symbols::Characters { fallback } => {
-            facts.numbers([1, count(fallback.len())]);
-            fallback.iter().for_each(|(byte, token)| facts.numbers([u32::from(*byte), token.0]));
+            hasher.numbers([1, count(fallback.len())]);
+            fallback.iter().for_each(|(byte, token)| hasher.numbers([u32::from(*byte), token.0]));
         }
     }
-    facts.number(count(added.len()));
+    hasher.number(count(added.len()));
     for token in added {
-        facts.number(token.id.0);
-        facts.text(token.content.as_bytes());
+        hasher.number(token.id.0);
+        hasher.text(token.content.as_bytes());
         let flags = [token.special, token.single_word, token.lstrip, token.rstrip, token.normalized];
-        facts.numbers(flags.map(u32::from));
+        hasher.numbers(flags.map(u32::from));
     }
-    facts.number(count(unwritten.len()));
-    facts.words(unwritten, |token| [token.0]);
-    facts.finish()
+    hasher.number(count(unwritten.len()));
+    hasher.words(unwritten, |token| [token.0]);
+    hasher.finish()
 }
 
 /// Hashes numbers and texts with unambiguous borders.
-struct Facts {
+struct FingerprintHasher {
     /// The bytes that are not hashed yet. Hashing in large blocks is faster.
     bytes: Vec<u8>,
     hasher: XxHash3_64,
 }
 
-impl Facts {
+impl FingerprintHasher {
     fn number(&mut self, number: u32) {
         self.numbers([number]);
     }

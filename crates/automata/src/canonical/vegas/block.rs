@@ -6,7 +6,7 @@
 //! end, which takes its incoming transitions, and a source, which takes its outgoing ones. A block is a connected
 //! component over byte transitions, in which ends connect nothing. Boundaries are not followed.
 //!
-//! **Claim.** Let the product be *regular* ([`Facts::is_regular`]). Then the token set of a state, and the tokens
+//! **Claim.** Let the product be *regular* ([`BigramFacts::is_regular`]). Then the token set of a state, and the tokens
 //! that may precede the state among those that can arrive there, depend only on the transitions of its block over
 //! bytes, on the states of the block that are boundaries or fresh, and on the ends from which bytes continue.
 //!
@@ -59,7 +59,7 @@ const NEAR: usize = 48;
 
 /// The facts about a tokenizer that blocks depend on.
 #[derive(Debug)]
-pub(crate) struct Facts {
+pub(crate) struct BigramFacts {
     /// The byte pairs that occur in no token and in no result of a merge.
     pub(crate) hard: HardBigrams,
     /// Whether every result of merges is a token that the encoder writes and whose text is the concatenation of its
@@ -67,19 +67,19 @@ pub(crate) struct Facts {
     regular: bool,
 }
 
-impl Facts {
+impl BigramFacts {
     pub(crate) fn new(tokenizer: &TokenizerAutomaton, vocabulary: &Vocabulary) -> Self {
         let mut hard = HardBigrams::new(vocabulary);
         let text = |token: u32| vocabulary.text(unskew_core::TokenId(token)).unwrap_or_default();
         let mut regular = true;
-        let trees = &tokenizer.neighbours.trees;
+        let trees = &tokenizer.bigrams.trees;
         for (token, role) in (0u32..).zip(&tokenizer.roles).filter(|(token, _)| trees.is_made(*token)) {
             regular &= matches!(role, Role::Made | Role::Fallback) && !text(token).is_empty();
             let (left, right) = (trees.left[token as usize], trees.right[token as usize]);
             if left != NONE && right != NONE {
                 regular &= text(token).strip_prefix(text(left)) == Some(text(right));
             }
-            for partner in tokenizer.neighbours.by_left.partners(token) {
+            for partner in tokenizer.bigrams.by_left.partners(token) {
                 if let (Some(left), Some(right)) = (text(token).last(), text(partner).first()) {
                     hard.soften(*left, *right);
                 }
@@ -152,7 +152,11 @@ pub(crate) struct Form {
 
 impl<'a> Blocks<'a> {
     /// Cuts `product`. `None` if it is not regular. O(n k) for n states and k ranges of bytes.
-    pub(crate) fn new(product: &'a Product, tokenizer: &TokenizerAutomaton, facts: &Facts) -> Option<Self> {
+    pub(crate) fn new(
+        product: &'a Product,
+        tokenizer: &TokenizerAutomaton,
+        facts: &BigramFacts,
+    ) -> Option<Self> {
         if !facts.is_regular(product, tokenizer) {
             return None;
         }

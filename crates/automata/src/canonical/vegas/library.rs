@@ -232,7 +232,7 @@ impl VegasLibrary {
             tokens: index.automaton.vocab_len(),
             vocab_len: index.vocabulary.len(),
             key,
-            hard: index.facts().hard.clone(),
+            hard: index.bigram_facts().hard.clone(),
             // The limit of a single map would keep less than half of it.
             shards: std::array::from_fn(|_| Mutex::new(Generations::new(usize::MAX))),
             room: Arc::new(Room::new(limit)),
@@ -313,7 +313,7 @@ impl VegasLibrary {
 
     /// Completes `product` block by block. `None` if it cannot be cut and so has to be completed whole.
     pub(crate) fn complete(&self, product: &Product, index: &CanonicalIndex) -> Option<(Completion, Shared)> {
-        let blocks = Blocks::new(product, &index.automaton, index.facts())?;
+        let blocks = Blocks::new(product, &index.automaton, index.bigram_facts())?;
         let mut before = vec![Before::None; product.len()];
         let mut places = vec![(0, 0); product.len()];
         let mut numbers = vec![DEAD; product.len()];

@@ -71,7 +71,7 @@ impl Search<'_> {
             Before::Any => true,
             Before::None => false,
             Before::FollowedBy(tokens) => {
-                tokens.iter().any(|next| self.index.automaton.neighbours.may_follow(token, *next))
+                tokens.iter().any(|next| self.index.automaton.bigrams.may_follow(token, *next))
             }
             Before::Except(tokens) => tokens.binary_search(&token).is_err(),
         }
@@ -90,7 +90,7 @@ impl Search<'_> {
         }
         let leads_on = |token: u32, behind: u32| {
             self.index.automaton.roles[token as usize] != Role::Whole
-                && self.index.automaton.neighbours.may_follow(last, token)
+                && self.index.automaton.bigrams.may_follow(last, token)
                 && match whole.child(node, token) {
                     Some(child) => self.may_precede_node(child, behind),
                     None => self.may_precede(token, behind),

@@ -13,12 +13,12 @@
 //! | `rows` | the token set of a position, for `by_need` |
 //! | `product`, `settle`, `completion`, `complete` | the whole product: if the lazy engine refuses, and for libraries |
 
-pub(crate) mod by_need;
-pub(crate) mod complete;
 pub(crate) mod completion;
 pub(crate) mod context;
+mod first_bytes;
+mod fixpoint;
+pub(crate) mod lazy_product;
+mod lookahead;
 pub(crate) mod position;
 pub(crate) mod product;
-mod reads;
-mod rows;
-mod settle;
+pub(crate) mod whole_product;

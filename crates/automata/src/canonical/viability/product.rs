@@ -3,7 +3,7 @@
 //! Most boundary assertions that cannot come true lead to no accepted text. They are removed here, with all other
 //! states that are not live. The product has hundreds of states for a date and a few thousand for a thousand words.
 //! A counted repetition of a wide class meets every state of the splitter and of UTF-8 and has hundreds of
-//! thousands. So a constraint uses the lazy engine ([`super::by_need`]) if possible, and the whole product only
+//! thousands. So a constraint uses the lazy engine ([`super::lazy_product`]) if possible, and the whole product only
 //! otherwise, or with a library.
 
 use rustc_hash::FxHashMap as Map;

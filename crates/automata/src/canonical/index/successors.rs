@@ -13,9 +13,9 @@ use std::sync::{
 
 use unskew_core::{ByteSet, TokenId, words_for};
 
-use super::{ends::step, kept::Kept, tables::CanonicalIndex};
+use super::{shared_cache::SharedCache, split_transitions::step, tables::CanonicalIndex};
 use crate::canonical::{
-    merges::forest::Neighbours,
+    merges::forest::BigramRelation,
     token_set::{bits, set},
     tokenizer::automaton::TokenizerAutomaton,
 };
@@ -34,14 +34,14 @@ const KEPT: usize = 8 << 20;
 const MAPS: usize = 4;
 
 /// The capacity of the cache of pair tests, in bytes.
-const TESTED: usize = 6 << 20;
+const PAIR_TEST_BYTES: usize = 6 << 20;
 
 /// The cost of an entry without its tokens, in bytes.
 const OVERHEAD: usize = 64;
 
 /// Tokens that may follow, in the order of their first bytes.
 #[derive(Debug)]
-pub(crate) struct Followers {
+pub(crate) struct Successors {
     pub(crate) tokens: Box<[u32]>,
     /// The first bytes, each with the index at which its tokens end.
     first: Box<[(u8, u32)]>,
@@ -51,20 +51,20 @@ pub(crate) struct Followers {
 
 /// The caches of the bigram relation.
 #[derive(Debug)]
-pub(crate) struct AllFollowers {
+pub(crate) struct SuccessorCache {
     /// By class of a token and splitter state.
-    followers: Kept<(u32, u32), Arc<Followers>>,
+    successors: SharedCache<(u32, u32), Arc<Successors>>,
     /// By class of a token: the tokens that must not follow, one bit each, if they are many.
-    forbidden: Kept<u32, Arc<[u32]>>,
+    forbidden: SharedCache<u32, Arc<[u32]>>,
     /// By token: the results of its pair tests as the right neighbour.
-    tested: Kept<u32, Arc<Tested>>,
+    pair_tests: SharedCache<u32, Arc<PairTests>>,
 }
 
 /// The pair tests of one token as the right neighbour, with their results. Results are added one by one, from any
 /// thread. Computing all of them at once needs the tables for the opposite direction of the bigram relation, which
 /// take 60 milliseconds for 128,000 tokens.
 #[derive(Debug)]
-pub(crate) struct Tested {
+pub(crate) struct PairTests {
     token: u32,
     /// One bit each, set when the result is known.
     known: Box<[AtomicU32]>,
@@ -72,7 +72,7 @@ pub(crate) struct Tested {
     forbidding: Box<[AtomicU32]>,
 }
 
-impl Tested {
+impl PairTests {
     /// No results yet for `token`, which merges create, in a vocabulary of `len` tokens.
     fn new(token: u32, len: usize) -> Self {
         let none = || (0..words_for(len)).map(|_| AtomicU32::new(0)).collect();
@@ -80,13 +80,13 @@ impl Tested {
     }
 
     /// Whether the token may follow `before`. Merges create `before`.
-    pub(crate) fn may_follow(&self, neighbours: &Neighbours, before: u32) -> bool {
+    pub(crate) fn may_follow(&self, bigrams: &BigramRelation, before: u32) -> bool {
         let (word, bit) = (before as usize / 32, 1 << (before % 32));
         let (known, forbidding) = (&self.known[word], &self.forbidding[word]);
         if known.load(Ordering::Acquire) & bit != 0 {
             return forbidding.load(Ordering::Relaxed) & bit == 0;
         }
-        let may_follow = neighbours.may_follow(before, self.token);
+        let may_follow = bigrams.may_follow(before, self.token);
         if !may_follow {
             forbidding.fetch_or(bit, Ordering::Relaxed);
         }
@@ -99,24 +99,24 @@ impl Tested {
     }
 }
 
-impl Default for AllFollowers {
+impl Default for SuccessorCache {
     fn default() -> Self {
         Self {
-            followers: Kept::new(MAPS, KEPT),
-            forbidden: Kept::new(MAPS, KEPT),
-            tested: Kept::new(MAPS, TESTED),
+            successors: SharedCache::new(MAPS, KEPT),
+            forbidden: SharedCache::new(MAPS, KEPT),
+            pair_tests: SharedCache::new(MAPS, PAIR_TEST_BYTES),
         }
     }
 }
 
-impl Followers {
+impl Successors {
     /// The tokens that merges create, that the splitter reads from `state` (not a piece start), and that may follow
     /// `token`.
     fn new(index: &CanonicalIndex, token: u32, state: u32) -> Self {
         let CanonicalIndex { automaton: tokenizer, vocabulary, trie, .. } = index;
         let mut words = vec![0u32; words_for(vocabulary.len())];
-        if index.certain().places[state as usize] == 0 {
-            words.copy_from_slice(&index.ends(state, false).made);
+        if index.liveness().places[state as usize] == 0 {
+            words.copy_from_slice(&index.targets(state, false).made);
         } else {
             // Inside a character the splitter reads few tokens. These states are many, so their tokens are not
             // cached.
@@ -165,52 +165,52 @@ impl Followers {
     }
 }
 
-impl AllFollowers {
+impl SuccessorCache {
     /// The tokens that may follow `token` from `state`, cached. Merges create `token`.
-    pub(crate) fn of(&self, index: &CanonicalIndex, token: u32, state: u32) -> Arc<Followers> {
-        let key = (index.automaton.neighbours.class[token as usize], state);
-        if let Some(known) = self.followers.get(key) {
+    pub(crate) fn of(&self, index: &CanonicalIndex, token: u32, state: u32) -> Arc<Successors> {
+        let key = (index.automaton.bigrams.class[token as usize], state);
+        if let Some(known) = self.successors.get(key) {
             return known;
         }
-        let found = Arc::new(Followers::new(index, token, state));
-        self.followers.keep(key, Arc::clone(&found), found.bytes());
+        let found = Arc::new(Successors::new(index, token, state));
+        self.successors.keep(key, Arc::clone(&found), found.bytes());
         found
     }
 
     /// Removes the tokens that must not follow `token` from `words`. Merges create `token`.
     pub(crate) fn remove_forbidden(&self, tokenizer: &TokenizerAutomaton, token: u32, words: &mut [u32]) {
-        let neighbours = &tokenizer.neighbours;
-        let class = neighbours.class[token as usize];
+        let bigrams = &tokenizer.bigrams;
+        let class = bigrams.class[token as usize];
         if let Some(bits) = self.forbidden.get(class) {
             words.iter_mut().zip(&bits[..]).for_each(|(word, bits)| *word &= !bits);
             return;
         }
         let mut count = 0;
-        neighbours.forbidden(token, |token| {
+        bigrams.forbidden(token, |token| {
             words[token as usize / 32] &= !(1 << (token % 32));
             count += 1;
         });
         if count > MANY {
             // Padding is forbidden nowhere.
             let mut bits = vec![0u32; tokenizer.made.len()];
-            neighbours.forbidden(token, |token| set(&mut bits, token));
+            bigrams.forbidden(token, |token| set(&mut bits, token));
             let bytes = OVERHEAD + size_of_val(&bits[..]);
             self.forbidden.keep(class, bits.into(), bytes);
         }
     }
 
     /// The cached pair tests of `token`, which merges create, in a vocabulary of `len` tokens.
-    pub(crate) fn tested(&self, token: u32, len: usize) -> Arc<Tested> {
-        if let Some(known) = self.tested.get(token) {
+    pub(crate) fn pair_tests(&self, token: u32, len: usize) -> Arc<PairTests> {
+        if let Some(known) = self.pair_tests.get(token) {
             return known;
         }
-        let tested = Arc::new(Tested::new(token, len));
-        self.tested.keep(token, Arc::clone(&tested), tested.bytes());
-        tested
+        let pair_tests = Arc::new(PairTests::new(token, len));
+        self.pair_tests.keep(token, Arc::clone(&pair_tests), pair_tests.bytes());
+        pair_tests
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        self.followers.memory_usage() + self.forbidden.memory_usage() + self.tested.memory_usage()
+        self.successors.memory_usage() + self.forbidden.memory_usage() + self.pair_tests.memory_usage()
     }
 }
 
@@ -220,7 +220,7 @@ mod tests {
 
     use super::*;
     use crate::canonical::{
-        index::ends::End,
+        index::split_transitions::TokenTarget,
         merges::whole::WholePieces,
         testing::{Listing, Random, table},
     };
@@ -249,7 +249,7 @@ mod tests {
             let trie = TokenTrie::new(&vocabulary).unwrap();
             let (tokenizer, vocabulary, trie) = (Arc::new(tokenizer), Arc::new(vocabulary), Arc::new(trie));
             let index = CanonicalIndex::new(Arc::clone(&tokenizer), vocabulary, trie).unwrap();
-            let (split, neighbours) = (&tokenizer.split, &tokenizer.neighbours);
+            let (split, bigrams) = (&tokenizer.split, &tokenizer.bigrams);
             let tokens =
                 || (0..u32::try_from(texts.len()).unwrap()).filter(|token| tokenizer.is_made(*token));
             let end = |state: u32, token: u32| {
@@ -259,23 +259,27 @@ mod tests {
                 let mut words = vec![u32::MAX; words_for(texts.len())];
                 for _ in 0..2 {
                     index.remove_forbidden(token, &mut words);
-                    let forbidden = tokens().filter(|next| !neighbours.may_follow(token, *next));
+                    let forbidden = tokens().filter(|next| !bigrams.may_follow(token, *next));
                     let removed = tokens().filter(|next| words[*next as usize / 32] >> (next % 32) & 1 == 0);
                     let forbidden: Vec<u32> = forbidden.collect();
                     forbidden_many += usize::from(forbidden.len() > MANY);
                     assert_eq!(removed.collect::<Vec<u32>>(), forbidden, "seed {seed}, {token}");
                 }
                 for _ in 0..2 {
-                    let tested = index.tested(token);
+                    let pair_tests = index.pair_tests(token);
                     for before in tokens() {
-                        let may_follow = neighbours.may_follow(before, token);
-                        assert_eq!(tested.may_follow(neighbours, before), may_follow, "seed {seed}, {token}");
+                        let may_follow = bigrams.may_follow(before, token);
+                        assert_eq!(
+                            pair_tests.may_follow(bigrams, before),
+                            may_follow,
+                            "seed {seed}, {token}"
+                        );
                     }
                 }
                 for state in 0..u32::try_from(split.accepting.len()).unwrap() {
-                    let may = |next: &u32| end(state, *next).is_some() && neighbours.may_follow(token, *next);
+                    let may = |next: &u32| end(state, *next).is_some() && bigrams.may_follow(token, *next);
                     let expected: Vec<u32> = tokens().filter(may).collect();
-                    let found = index.followers(token, state);
+                    let found = index.successors(token, state);
                     assert_eq!(found.is_all, expected.len() <= ALL, "seed {seed}");
                     if found.is_all {
                         all += 1;
@@ -295,31 +299,31 @@ mod tests {
             }
             for state in 0..u32::try_from(split.accepting.len()).unwrap() {
                 for is_fresh in [false, true] {
-                    let ends = index.ends(state, is_fresh);
-                    let plain = index.plain();
+                    let targets = index.targets(state, is_fresh);
+                    let properties = index.properties();
                     for token in 0..u32::try_from(texts.len()).unwrap() {
-                        let is_begun = is_fresh && plain.is_begun(token);
+                        let is_begun = is_fresh && properties.is_begun(token);
                         let behind = end(state, token).filter(|_| is_begun || tokenizer.is_made(token));
-                        let found = ends.end[token as usize];
-                        assert_eq!(found != End::NONE, behind.is_some(), "seed {seed}");
+                        let found = targets.target[token as usize];
+                        assert_eq!(found != TokenTarget::NONE, behind.is_some(), "seed {seed}");
                         if behind.is_some() {
                             assert_eq!(found.state(), behind, "seed {seed}");
                             assert_eq!(Some(&found.last()), texts[token as usize].last(), "seed {seed}");
                         }
-                        let is_read = ends.made[token as usize / 32] >> (token % 32) & 1 != 0;
+                        let is_read = targets.made[token as usize / 32] >> (token % 32) & 1 != 0;
                         assert_eq!(is_read, behind.is_some(), "seed {seed}");
                         let child = tokenizer.whole.child(WholePieces::ROOT, token);
                         let is_whole = tokenizer.only_whole.contains(&token);
-                        assert_eq!(plain.is_begun(token), child.is_some() || is_whole, "seed {seed}");
+                        assert_eq!(properties.is_begun(token), child.is_some() || is_whole, "seed {seed}");
                         begun += usize::from(is_begun && is_read);
                     }
                     // The tokens allowed with some bytes are also allowed with more bytes, and with all bytes.
                     let few: ByteSet = (b'a'..=b'c').filter(|_| random.below(2) == 0).collect();
-                    let more = ends.leading_with(&(0..=255).collect(), u8::MAX);
+                    let more = targets.leading_with(&(0..=255).collect(), u8::MAX);
                     for _ in 0..2 {
-                        let few = ends.leading_with(&few, 0);
+                        let few = targets.leading_with(&few, 0);
                         assert!(few.iter().zip(&more[..]).all(|(few, more)| few & !more == 0), "seed {seed}");
-                        assert!(more.iter().zip(&ends.leading).all(|(more, all)| more & !all == 0));
+                        assert!(more.iter().zip(&targets.leading).all(|(more, all)| more & !all == 0));
                     }
                 }
             }

@@ -20,11 +20,11 @@ type Map<K, V> = Generations<K, V, FxBuildHasher>;
 
 /// A cache of answers by key.
 #[derive(Debug)]
-pub(crate) struct Kept<K, V> {
+pub(crate) struct SharedCache<K, V> {
     maps: Box<[RwLock<Map<K, V>>]>,
 }
 
-impl<K: Hash + Eq + Copy, V: Clone> Kept<K, V> {
+impl<K: Hash + Eq + Copy, V: Clone> SharedCache<K, V> {
     /// A cache with room for `bytes` bytes, keys and tables included, in `maps` maps with a lock each.
     pub(crate) fn new(maps: usize, bytes: usize) -> Self {
         let maps = maps.max(1);
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_what_was_given_and_no_more_than_fits() {
-        let kept: Kept<u32, u32> = Kept::new(4, 40_000);
+        let kept: SharedCache<u32, u32> = SharedCache::new(4, 40_000);
         for key in 0..2_000 {
             assert_eq!(kept.get(key), None);
             kept.keep(key, key * 3, 100);
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn several_threads_may_keep_the_same() {
-        let kept: Kept<u32, u32> = Kept::new(4, 1 << 16);
+        let kept: SharedCache<u32, u32> = SharedCache::new(4, 1 << 16);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

@@ -4,7 +4,7 @@
 //! A token set is not computed by a walk through the product of the automata. One walk of the DFA alone finds the
 //! tokens that the DFA reads. Its result is kept for all positions with that DFA state. The walk partitions tokens
 //! by the look-ahead set of the state in which they end, into a few kinds, each a mask or a list. The tokens that
-//! the splitter reads, and their end states, are cached for all constraints ([`crate::canonical::index::ends`]). The
+//! the splitter reads, and their end states, are cached for all constraints ([`crate::canonical::index::split_transitions`]). The
 //! tokens of both sets are decided by their ends:
 //!
 //! - All tokens of a kind are accepted at once if they end in a splitter state in which the look-ahead set of the
@@ -23,7 +23,7 @@
 //!   which differ in the splitter's state and in the UTF-8 state.
 //! - Runs of blanks decided one by one, since no splitter state after them implies that a letter may follow. There
 //!   are 300 of these tokens in a wide set, and they took a third of its time. Now the look-ahead of a kind covers
-//!   them ([`Certain::soons`](crate::canonical::index::certain::Certain::soons)).
+//!   them ([`SplitLiveness::soons`](crate::canonical::index::split_liveness::SplitLiveness::soons)).
 //! - A walk with one look-ahead set, then another for each large group of tokens that needs a different set, and all
 //!   of the groups tested: two to four walks and thirty passes over masks.
 
@@ -35,14 +35,14 @@ use unskew_core::{
 };
 
 use super::{
-    by_need::{OVERHEAD, Query},
+    lazy_product::{OVERHEAD, Query},
     position::Position,
 };
 use crate::StateId;
 use crate::canonical::{
     index::{
-        certain::only_place,
-        ends::{End, EndsOf},
+        split_liveness::only_place,
+        split_transitions::{TokenTarget, TokenTargets},
     },
     merges::derivation::NONE,
     token_set::{SHORT, TokenSet, bits, is_in, set},
@@ -58,30 +58,30 @@ const SEEN: usize = 64;
 const CHUNK: usize = 16;
 
 /// The most kinds of a walk.
-const KINDS: usize = 16;
+const LOOKAHEADS: usize = 16;
 
 /// The most bytes of a narrow look-ahead set.
 const NARROW: usize = 4;
 
 /// The tokens that a DFA reads from one of its states.
-pub(crate) struct Lifted {
+pub(crate) struct TokensByLookahead {
     /// The tokens that end in a state with a known look-ahead set, by kind.
-    sure: Vec<(Kind, KindTokens)>,
+    sure: Vec<(Lookahead, KindTokens)>,
     /// The other tokens, with the states after them. A token may occur several times.
     others: Box<[(u32, StateId)]>,
 }
 
 /// The look-ahead set of the DFA after tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum Lookahead {
     /// The text may end; or, within a character, every completion of the character is read.
     Any,
     /// The DFA can certainly continue with any of these bytes, and with these of
-    /// [`Certain::soons`](crate::canonical::index::certain::Certain::soons), one bit each.
+    /// [`SplitLiveness::soons`](crate::canonical::index::split_liveness::SplitLiveness::soons), one bit each.
     Bytes(ByteSet, u8),
 }
 
-impl Lifted {
+impl TokensByLookahead {
     fn bytes(&self) -> usize {
         let sure = self.sure.iter().map(|(_, tokens)| match tokens {
             KindTokens::Few(few) => size_of_val(&few[..]),
@@ -93,7 +93,7 @@ impl Lifted {
 
 /// Facts about a position between characters, for any left context.
 #[derive(Clone, Copy)]
-struct Pair {
+struct PairFacts {
     is_boundary: bool,
     is_alive: bool,
     /// The bytes with which it can certainly continue in its piece.
@@ -102,7 +102,7 @@ struct Pair {
 
 /// The tokens of a set that are certainly viable, and the other tokens that merges create.
 #[derive(Default)]
-struct Sure {
+struct Accepted {
     /// One bit each, or empty.
     words: Vec<u32>,
     /// More of them, as a list.
@@ -111,7 +111,7 @@ struct Sure {
     left: Vec<u32>,
 }
 
-impl Sure {
+impl Accepted {
     /// Adds the viable ones of `tokens`: those in `leading`. The other tokens in `made` are added to `left`. One bit
     /// each.
     #[inline(never)] // In its caller it is not vectorised.
@@ -131,7 +131,7 @@ impl Sure {
     }
 }
 
-/// As [`Sure::add_words`], for up to [`CHUNK`] words. Their first token is `first`.
+/// As [`Accepted::add_words`], for up to [`CHUNK`] words. Their first token is `first`.
 #[inline(always)]
 fn add_chunk(
     words: &mut [u32],
@@ -188,17 +188,19 @@ impl<'a> Query<'a> {
     /// `front`.
     fn new_row(&mut self, at: Position, front: Option<u32>) -> (TokenSet, bool) {
         let (automata, index) = (self.automata, self.index);
-        let (vocabulary, plain) = (&*index.vocabulary, index.plain());
-        let ends = index.ends(at.split, at.fresh);
-        let lifted = self.lifted(at.regex);
-        let is_begun = |token: u32| at.fresh && plain.is_begun(token);
+        let (vocabulary, properties) = (&*index.vocabulary, index.properties());
+        let targets = index.targets(at.split, at.fresh);
+        let tokens_by_lookahead = self.tokens_by_lookahead(at.regex);
+        let is_begun = |token: u32| at.fresh && properties.is_begun(token);
 
-        let Sure { mut words, few: mut found, left } = self.surely_leading(at, &ends, &lifted);
-        let is_narrow = lifted.sure.iter().all(|(_, tokens)| matches!(tokens, KindTokens::Few(_)));
+        let Accepted { mut words, few: mut found, left } =
+            self.accepted_at_once(at, &targets, &tokens_by_lookahead);
+        let is_narrow =
+            tokens_by_lookahead.sure.iter().all(|(_, tokens)| matches!(tokens, KindTokens::Few(_)));
         let front = front.filter(|_| is_narrow);
-        let mut pairs = Pairs { at, front, is_whole: true, last: None, known: Map::default() };
+        let mut pairs = PairCache { at, front, is_whole: true, last: None, known: Map::default() };
         let text_of = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
-        let mut look = |query: &mut Self, token: u32, regex: StateId, end: End| {
+        let mut look = |query: &mut Self, token: u32, regex: StateId, end: TokenTarget| {
             let leads_on = match is_begun(token) {
                 true => automata.run(at, text_of(token)).is_some_and(|behind| query.may_begin(token, behind)),
                 false => pairs.leads_on(query, token, regex, end),
@@ -209,14 +211,15 @@ impl<'a> Query<'a> {
         };
         for token in left {
             if let Some(regex) = automata.dfa.run(at.regex, text_of(token)) {
-                look(self, token, regex, ends.end[token as usize]);
+                look(self, token, regex, targets.target[token as usize]);
             }
         }
-        let others = lifted.others.iter().copied().filter(|(token, _)| is_in(&ends.made, *token));
-        let mut others = others.map(|(token, regex)| (token, regex, ends.end[token as usize]));
+        let others =
+            tokens_by_lookahead.others.iter().copied().filter(|(token, _)| is_in(&targets.made, *token));
+        let mut others = others.map(|(token, regex)| (token, regex, targets.target[token as usize]));
         // The ends of several tokens are looked up together: most look-ups miss the processor's caches, and these
         // misses overlap.
-        let mut some = [(0, at.regex, End::NONE); CHUNK];
+        let mut some = [(0, at.regex, TokenTarget::NONE); CHUNK];
         loop {
             let count = some.iter_mut().zip(&mut others).map(|(place, other)| *place = other).count();
             for (token, regex, end) in some.iter().copied().take(count) {
@@ -246,47 +249,56 @@ impl<'a> Query<'a> {
     }
 
     /// The tokens that the DFA reads from `state`, cached.
-    fn lifted(&mut self, state: StateId) -> Arc<Lifted> {
-        if let Some(known) = self.memo.lifted.get(&state) {
+    fn tokens_by_lookahead(&mut self, state: StateId) -> Arc<TokensByLookahead> {
+        if let Some(known) = self.memo.tokens_by_lookahead.get(&state) {
             return Arc::clone(known);
         }
         let states = self.automata.dfa.len();
-        let mut reader = Ending {
+        let mut reader = LookaheadWalk {
             table: self.automata.dfa.dense(),
             known: vec![NOTHING; states],
             seen: Vec::new(),
-            kinds: vec![Kind::Any],
+            lookaheads: vec![Lookahead::Any],
             others: Vec::with_capacity(256),
             query: self,
         };
         let sets = reader.query.index.trie.fill_kinds(&mut reader, state.0);
-        let Ending { kinds, others, .. } = reader;
-        let sure = kinds.into_iter().zip(sets).collect();
-        let lifted = Arc::new(Lifted { sure, others: others.into() });
-        self.memo.lifted.insert(state, Arc::clone(&lifted), OVERHEAD + lifted.bytes());
-        lifted
+        let LookaheadWalk { lookaheads, others, .. } = reader;
+        let sure = lookaheads.into_iter().zip(sets).collect();
+        let tokens_by_lookahead = Arc::new(TokensByLookahead { sure, others: others.into() });
+        self.memo.tokens_by_lookahead.insert(
+            state,
+            Arc::clone(&tokens_by_lookahead),
+            OVERHEAD + tokens_by_lookahead.bytes(),
+        );
+        tokens_by_lookahead
     }
 
-    /// The tokens of `lifted` that are certainly viable from `at`, and the tokens left.
-    fn surely_leading(&mut self, at: Position, ends: &EndsOf, lifted: &Lifted) -> Sure {
-        let mut sure = Sure::default();
-        let plain = self.index.plain();
+    /// The tokens of `tokens_by_lookahead` that are certainly viable from `at`, and the tokens left.
+    fn accepted_at_once(
+        &mut self,
+        at: Position,
+        targets: &TokenTargets,
+        tokens_by_lookahead: &TokensByLookahead,
+    ) -> Accepted {
+        let mut sure = Accepted::default();
+        let properties = self.index.properties();
         // If an added token might end with the next byte, only tokens without bytes that end added tokens are
         // certain.
-        let without_ends = (!self.certain.is_calm(at.text)).then_some(&plain.without_ends[..]);
-        let steady = self.composes().then_some(&plain.steady[..]);
-        for (kind, tokens) in &lifted.sure {
+        let without_ends = (!self.liveness.is_calm(at.text)).then_some(&properties.without_ends[..]);
+        let steady = self.composes().then_some(&properties.steady[..]);
+        for (lookahead, tokens) in &tokens_by_lookahead.sure {
             let met;
-            let leading: &[u32] = match kind {
-                Kind::Any => &ends.leading,
-                Kind::Bytes(bytes, soons) => {
-                    met = ends.leading_with(bytes, *soons);
+            let leading: &[u32] = match lookahead {
+                Lookahead::Any => &targets.leading,
+                Lookahead::Bytes(bytes, soons) => {
+                    met = targets.leading_with(bytes, *soons);
                     &met
                 }
             };
             match tokens {
                 KindTokens::Few(few) => {
-                    for TokenId(token) in few.iter().copied().filter(|token| is_in(&ends.made, token.0)) {
+                    for TokenId(token) in few.iter().copied().filter(|token| is_in(&targets.made, token.0)) {
                         let mut all = [Some(leading), without_ends, steady].into_iter().flatten();
                         let is_sure = all.all(|words| is_in(words, token));
                         if is_sure { &mut sure.few } else { &mut sure.left }.push(token);
@@ -297,7 +309,7 @@ impl<'a> Query<'a> {
                     for only in [without_ends, steady].into_iter().flatten() {
                         leading.to_mut().iter_mut().zip(only).for_each(|(word, only)| *word &= only);
                     }
-                    sure.add_words(tokens.words(), &ends.made, &leading);
+                    sure.add_words(tokens.words(), &targets.made, &leading);
                 }
             }
         }
@@ -307,7 +319,7 @@ impl<'a> Query<'a> {
     /// A token that may follow `front` and is viable from `at` without a search. Otherwise all tokens that may
     /// follow and can be read, and the positions after them. For wide positions: the cost is a walk of the DFA and
     /// the forbidden neighbours of `front`.
-    pub(crate) fn follower(&mut self, front: u32, at: Position) -> Result<u32, Vec<(u32, Position)>> {
+    pub(crate) fn viable_successor(&mut self, front: u32, at: Position) -> Result<u32, Vec<(u32, Position)>> {
         let (automata, index) = (self.automata, self.index);
         let vocabulary = &*index.vocabulary;
         let text_of = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
@@ -323,28 +335,33 @@ impl<'a> Query<'a> {
                 None => reads.push((token, behind)),
             }
         }
-        let followers = index.followers(front, at.split);
+        let successors = index.successors(front, at.split);
         // Inside a character most of them begin with a byte that the DFA does not read.
         let read = self.read_from(at.regex);
-        for token in followers.beginning_with(read) {
+        for token in successors.beginning_with(read) {
             let Some(behind) = automata.run(at, text_of(token)) else { continue };
             match self.settled(token, behind) {
                 Some(true) => return Ok(token),
-                None if followers.is_all => reads.push((token, behind)),
+                None if successors.is_all => reads.push((token, behind)),
                 _ => {}
             }
         }
-        if followers.is_all {
+        if successors.is_all {
             return Err(reads);
         }
-        let ends = index.ends(at.split, at.fresh);
-        let lifted = self.lifted(at.regex);
-        let Sure { words: mut sure, few, left } = self.surely_leading(at, &ends, &lifted);
-        sure.resize(ends.made.len(), 0);
+        let targets = index.targets(at.split, at.fresh);
+        let tokens_by_lookahead = self.tokens_by_lookahead(at.regex);
+        let Accepted { words: mut sure, few, left } =
+            self.accepted_at_once(at, &targets, &tokens_by_lookahead);
+        sure.resize(targets.made.len(), 0);
         few.iter().for_each(|token| set(&mut sure, *token));
         let mut read = sure.clone();
         left.iter().for_each(|token| set(&mut read, *token));
-        let others = lifted.others.iter().map(|(token, _)| *token).filter(|token| is_in(&ends.made, *token));
+        let others = tokens_by_lookahead
+            .others
+            .iter()
+            .map(|(token, _)| *token)
+            .filter(|token| is_in(&targets.made, *token));
         others.for_each(|token| set(&mut read, token));
         index.remove_forbidden(front, &mut sure);
         index.remove_forbidden(front, &mut read);
@@ -362,7 +379,7 @@ impl<'a> Query<'a> {
         Err(reads)
     }
 
-    /// The lists of [`Certain::soons`](crate::canonical::index::certain::Certain::soons) with which a state of the
+    /// The lists of [`SplitLiveness::soons`](crate::canonical::index::split_liveness::SplitLiveness::soons) with which a state of the
     /// DFA can certainly continue, one bit each.
     fn soons(&self, state: StateId) -> u8 {
         let (need, row) = (self.need, self.automata.dfa.table().row(state));
@@ -388,10 +405,10 @@ impl<'a> Query<'a> {
     }
 
     /// The facts about the position `at`.
-    fn pair(&mut self, at: Position) -> Pair {
+    fn pair(&mut self, at: Position) -> PairFacts {
         let is_boundary = self.is_boundary(at);
-        let goes = self.certain.goes[at.split as usize].and(self.sure(at.regex));
-        Pair { is_boundary, is_alive: is_boundary || self.is_alive(at), goes }
+        let goes = self.liveness.goes[at.split as usize].and(self.sure(at.regex));
+        PairFacts { is_boundary, is_alive: is_boundary || self.is_alive(at), goes }
     }
 
     /// Whether the normalisation form of texts matters for this constraint.
@@ -401,21 +418,21 @@ impl<'a> Query<'a> {
 }
 
 /// For the tokens of a set: a cache of facts by the pair of states after a token.
-struct Pairs {
+struct PairCache {
     at: Position,
     /// The previous token, if tokens that may not follow it may be left out.
     front: Option<u32>,
     /// Whether no token was left out.
     is_whole: bool,
     /// By states of the DFA and of the splitter.
-    known: Map<(StateId, u32), Pair>,
+    known: Map<(StateId, u32), PairFacts>,
     /// The last pair: tokens of one subtree of the trie mostly end alike.
-    last: Option<(StateId, u32, Pair)>,
+    last: Option<(StateId, u32, PairFacts)>,
 }
 
-impl Pairs {
+impl PairCache {
     /// Whether `token` is viable. The splitter reads it to `end`, and it leads the DFA to `regex`.
-    fn leads_on(&mut self, query: &mut Query<'_>, token: u32, regex: StateId, end: End) -> bool {
+    fn leads_on(&mut self, query: &mut Query<'_>, token: u32, regex: StateId, end: TokenTarget) -> bool {
         // The other two automata mostly return to the states before the token.
         let returns = end.returns() && self.at.text == query.automata.tokenizer.text.start;
         let split = end.state().filter(|_| returns && !query.composes());
@@ -424,7 +441,7 @@ impl Pairs {
             return query.automata.run(self.at, text).is_some_and(|behind| query.may_precede(token, behind));
         };
         let behind = Position { regex, split, fresh: false, ..self.at };
-        if query.certain.places[split as usize] != 0 {
+        if query.liveness.places[split as usize] != 0 {
             return query.may_precede(token, behind);
         }
         let pair = match self.last {
@@ -449,30 +466,30 @@ impl Pairs {
 }
 
 /// The DFA, read by tokens. It partitions tokens by look-ahead set and lists the tokens without one.
-struct Ending<'a, 'q, 'c> {
+struct LookaheadWalk<'a, 'q, 'c> {
     table: DenseTable<'a>,
     /// By state: `NOTHING`, `EACH`, or the kind.
     known: Vec<u8>,
     /// Look-ahead sets, and the number of token ends with each.
     seen: Vec<((ByteSet, u8), u32)>,
-    kinds: Vec<Kind>,
+    lookaheads: Vec<Lookahead>,
     others: Vec<(u32, StateId)>,
     query: &'q mut Query<'c>,
 }
 
-/// States of [`Ending::known`]: not decided yet; list each token; and the number of the first kind.
+/// States of [`LookaheadWalk::known`]: not decided yet; list each token; and the number of the first kind.
 const NOTHING: u8 = 0;
 const EACH: u8 = 1;
-const FIRST_KIND: u8 = 2;
+const FIRST_LOOKAHEAD: u8 = 2;
 
-impl Ending<'_, '_, '_> {
+impl LookaheadWalk<'_, '_, '_> {
     /// Decides a state that was not decided.
     #[cold]
     fn look(&mut self, state: StateId) -> u8 {
         match self.query.need.places.get(state.index()).copied().unwrap_or(1) {
             places if places & 1 != 0 => {
                 if self.query.automata.dfa.is_accepting(state) {
-                    return FIRST_KIND;
+                    return FIRST_LOOKAHEAD;
                 }
                 let sure = *self.query.sure(state);
                 if sure.is_empty() {
@@ -487,28 +504,29 @@ impl Ending<'_, '_, '_> {
                 });
                 let (_, count) = &mut self.seen[at];
                 *count += 1;
-                let kind = self.kinds.iter().position(|kind| *kind == Kind::Bytes(sure, soons));
-                match kind {
-                    Some(kind) => FIRST_KIND + u8::try_from(kind).unwrap_or(0),
-                    None if self.kinds.len() >= KINDS || at >= SEEN => EACH,
+                let lookahead =
+                    self.lookaheads.iter().position(|lookahead| *lookahead == Lookahead::Bytes(sure, soons));
+                match lookahead {
+                    Some(lookahead) => FIRST_LOOKAHEAD + u8::try_from(lookahead).unwrap_or(0),
+                    None if self.lookaheads.len() >= LOOKAHEADS || at >= SEEN => EACH,
                     None if *count <= OFTEN => NOTHING,
                     None => {
-                        self.kinds.push(Kind::Bytes(sure, soons));
-                        FIRST_KIND + u8::try_from(self.kinds.len() - 1).unwrap_or(0)
+                        self.lookaheads.push(Lookahead::Bytes(sure, soons));
+                        FIRST_LOOKAHEAD + u8::try_from(self.lookaheads.len() - 1).unwrap_or(0)
                     }
                 }
             }
             // If the UTF-8 state is not unique, nothing is certain.
             places => match only_place(places) {
                 0 => EACH,
-                place if self.query.is_free(state, place) => FIRST_KIND,
+                place if self.query.is_free(state, place) => FIRST_LOOKAHEAD,
                 _ => EACH,
             },
         }
     }
 }
 
-impl ByteAutomaton for Ending<'_, '_, '_> {
+impl ByteAutomaton for LookaheadWalk<'_, '_, '_> {
     #[inline]
     fn class(&self, byte: u8) -> u8 {
         self.table.class(byte)
@@ -526,7 +544,7 @@ impl ByteAutomaton for Ending<'_, '_, '_> {
             known = self.look(StateId(state));
             self.known[state as usize] = known;
         }
-        if known >= FIRST_KIND { Verdict::Kind(known - FIRST_KIND) } else { Verdict::Each }
+        if known >= FIRST_LOOKAHEAD { Verdict::Kind(known - FIRST_LOOKAHEAD) } else { Verdict::Each }
     }
 
     fn admits(&mut self, state: u32, token: TokenId) -> bool {

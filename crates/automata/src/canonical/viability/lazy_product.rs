@@ -2,7 +2,7 @@
 //!
 //! A token may precede a position if the token and the position together can be completed. If tokens spell every
 //! byte that the constraint reads
-//! ([`Facts::is_regular_for`](crate::canonical::vegas::block::Facts::is_regular_for)), the first of these rules that
+//! ([`BigramFacts::is_regular_for`](crate::canonical::vegas::block::BigramFacts::is_regular_for)), the first of these rules that
 //! applies decides:
 //!
 //! 1. No, if the position is not live: no accepted text continues from it.
@@ -14,10 +14,10 @@
 //! 4. Otherwise it is a reachability problem: yes, if some token may follow that may itself precede the position
 //!    after it.
 //!
-//! The precomputed liveness of [`certain`](crate::canonical::index::certain) answers most queries at once. Otherwise
+//! The precomputed liveness of [`liveness`](crate::canonical::index::split_liveness) answers most queries at once. Otherwise
 //! a search answers, which stops at the first success and visits only positions whose liveness is not precomputed.
-//! [`ByNeed::new`] refuses a constraint that might have too many of these positions. That constraint is [completed
-//! whole](super::complete), within its limit. Answers are kept in a [`Memo`], which belongs to a scratch. It may be
+//! [`LazyProduct::new`] refuses a constraint that might have too many of these positions. That constraint is [completed
+//! whole](super::whole_product), within its limit. Answers are kept in a [`Memo`], which belongs to a scratch. It may be
 //! dropped between two queries, and masks never wait for each other.
 //!
 //! The search over tokens is depth-first, longest tokens first: if the next possible piece end is far away, nearly
@@ -28,7 +28,7 @@
 //!   would succeed. And a breadth-first search over tokens: in `[acgt]{200}` it visits all texts.
 //! - All tokens of a position listed before the first of them is followed: ten times as long in a list of words.
 //! - The successors of a token computed from the constraint. The tokens that may follow it from a splitter state do
-//!   not depend on the constraint and are cached for all constraints ([`crate::canonical::index::followers`]). The
+//!   not depend on the constraint and are cached for all constraints ([`crate::canonical::index::successors`]). The
 //!   blank before a word took half of the time for a mask.
 
 use std::sync::{Arc, LazyLock};
@@ -39,22 +39,22 @@ use unskew_core::{ByteSet, Generations, TokenId};
 
 use super::{
     context::Context,
+    first_bytes::FirstBytes,
+    lookahead::TokensByLookahead,
     position::{Automata, Position},
-    reads::Reads,
-    rows::Lifted,
 };
 use crate::{
     Limits, StateId,
     canonical::{
         index::{
             CanonicalIndex,
-            certain::{Certain, Safe, utf8},
-            followers::Tested,
+            split_liveness::{Safe, SplitLiveness, utf8},
+            successors::PairTests,
         },
         merges::whole::WholePieces,
         token_set::{TokenSet, is_in},
         tokenizer::automaton::{Role, TokenizerAutomaton},
-        vegas::block::Facts,
+        vegas::block::BigramFacts,
     },
 };
 
@@ -70,7 +70,7 @@ const FEW: usize = 2_048;
 /// The number of tokens that are tested while the tokens of a position are listed.
 const SOME: usize = 16;
 
-/// The number of readable symbols from which on [groups of tokens](super::rows) are tested instead of single tokens.
+/// The number of readable symbols from which on [groups of tokens](super::lookahead) are tested instead of single tokens.
 const WIDE: usize = 16;
 
 /// By [UTF-8 state](utf8): the trailing bytes that may come next; none between characters.
@@ -87,17 +87,17 @@ const PAIRS: usize = 1 << 24;
 
 /// The precomputed part of a constraint for the lazy engine.
 #[derive(Debug)]
-pub(crate) struct ByNeed {
+pub(crate) struct LazyProduct {
     safe: Vec<Safe>,
     /// By state of the DFA: the UTF-8 states in which it is reached ([`utf8`]), one bit each. Empty if all bytes are
     /// ASCII.
     pub(crate) places: Vec<u8>,
     /// One byte of each class of bytes that no automaton distinguishes, as far as the constraint reads them.
     bytes: Vec<u8>,
-    reads: Reads,
+    first_bytes: FirstBytes,
     /// The symbols of single bytes that the constraint reads.
     symbols: Vec<(u8, u32)>,
-    /// See [`Certain::soons_by_class`].
+    /// See [`SplitLiveness::soons_by_class`].
     pub(crate) soons: Vec<Vec<(u8, ByteSet)>>,
     /// The most bytes that a memo may have.
     limit: usize,
@@ -116,71 +116,71 @@ pub(crate) struct Memo {
     /// By state of the DFA and UTF-8 state: the answer of [`Query::is_free`].
     free: Answers<(StateId, u8), bool>,
     /// By position: some viable tokens.
-    followers: Answers<Position, Vec<Follower>>,
+    followers: Answers<Position, Vec<ViableToken>>,
     /// By position: all readable tokens, if they are few.
-    reads: Answers<Position, Arc<[(u32, Position)]>>,
+    readable: Answers<Position, Arc<[(u32, Position)]>>,
     /// By the class of a token and the position after it: whether they can be completed.
     complete: Answers<(u32, Position), bool>,
     /// By state of the DFA: the tokens that it reads.
-    pub(crate) lifted: Answers<StateId, Arc<Lifted>>,
+    pub(crate) tokens_by_lookahead: Answers<StateId, Arc<TokensByLookahead>>,
     pub(crate) rows: Answers<Position, TokenSet>,
     /// Positions whose token set was asked for.
     pub(crate) begun: Answers<Position, ()>,
     /// The bytes of the pair tests that viable tokens hold: of the young entries, and of the old ones.
-    tested: [usize; 2],
+    pair_tests: [usize; 2],
 }
 
 /// A token that leads from a position to a live position.
 #[derive(Clone)]
-struct Follower {
+struct ViableToken {
     token: u32,
     /// The number of pair tests made for it so far.
     asked: u32,
     /// Its pair tests shared by all constraints, after it was tested often.
-    tested: Option<Arc<Tested>>,
+    pair_tests: Option<Arc<PairTests>>,
 }
 
-impl Follower {
+impl ViableToken {
     /// Whether it may follow `before`. Adds the memory that it holds from now on to `bytes`.
     fn may_follow(&mut self, index: &CanonicalIndex, before: u32, bytes: &mut usize) -> bool {
-        let neighbours = &index.automaton.neighbours;
-        if self.tested.is_none() {
+        let bigrams = &index.automaton.bigrams;
+        if self.pair_tests.is_none() {
             self.asked += 1;
             if self.asked < ASKED {
-                return neighbours.may_follow(before, self.token);
+                return bigrams.may_follow(before, self.token);
             }
         }
-        let tested = self.tested.get_or_insert_with(|| {
-            let tested = index.tested(self.token);
+        let pair_tests = self.pair_tests.get_or_insert_with(|| {
+            let pair_tests = index.pair_tests(self.token);
             // Otherwise the index holds and counts it too.
-            if Arc::strong_count(&tested) == 1 {
-                *bytes += tested.bytes();
+            if Arc::strong_count(&pair_tests) == 1 {
+                *bytes += pair_tests.bytes();
             }
-            tested
+            pair_tests
         });
-        tested.may_follow(neighbours, before)
+        pair_tests.may_follow(bigrams, before)
     }
 }
 
 /// A constraint with a memo: the object that answers queries.
 pub(crate) struct Query<'a> {
-    pub(crate) need: &'a ByNeed,
+    pub(crate) need: &'a LazyProduct,
     pub(crate) automata: Automata<'a>,
     pub(crate) index: &'a CanonicalIndex,
-    pub(crate) certain: &'a Certain,
-    pub(crate) facts: &'a Facts,
+    pub(crate) liveness: &'a SplitLiveness,
+    pub(crate) facts: &'a BigramFacts,
     pub(crate) memo: &'a mut Memo,
 }
 
-impl ByNeed {
+impl LazyProduct {
     /// `None` if the constraint has to be completed whole.
     pub(crate) fn new(context: &Context, limits: &Limits) -> Option<Self> {
         let Context { dfa, index, .. } = context;
         let tokenizer = &index.automaton;
-        if !index.facts().is_regular_for(dfa, tokenizer) {
+        if !index.bigram_facts().is_regular_for(dfa, tokenizer) {
             return None;
         }
-        let (safe, places) = index.certain().safe(dfa, PAIRS)?;
+        let (safe, places) = index.liveness().safe(dfa, PAIRS)?;
         let mut used = [false; 256];
         dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
         let (_, mut bytes) = context.automata().columns();
@@ -188,9 +188,9 @@ impl ByNeed {
         let symbols = (0..=255u8).zip(tokenizer.symbols.iter().copied());
         let is_read = |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_made(*symbol);
         let symbols = symbols.filter(is_read).collect();
-        let reads = Reads::new(index.certain(), dfa, &safe);
-        let soons = index.certain().soons_by_class(dfa);
-        Some(Self { safe, places, bytes, reads, symbols, soons, limit: limits.lazy_bytes })
+        let first_bytes = FirstBytes::new(index.liveness(), dfa, &safe);
+        let soons = index.liveness().soons_by_class(dfa);
+        Some(Self { safe, places, bytes, first_bytes, symbols, soons, limit: limits.lazy_bytes })
     }
 
     pub(crate) fn query<'a>(&'a self, context: &'a Context, memo: &'a mut Memo) -> Query<'a> {
@@ -202,8 +202,8 @@ impl ByNeed {
             need: self,
             automata: context.automata(),
             index,
-            certain: index.certain(),
-            facts: index.facts(),
+            liveness: index.liveness(),
+            facts: index.bigram_facts(),
             memo,
         }
     }
@@ -235,7 +235,7 @@ impl ByNeed {
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        size_of_val(&self.safe[..]) + self.bytes.len() + self.reads.memory_usage()
+        size_of_val(&self.safe[..]) + self.bytes.len() + self.first_bytes.memory_usage()
     }
 }
 
@@ -248,12 +248,12 @@ impl Default for Memo {
             boundary: Generations::new(all),
             free: Generations::new(all),
             followers: Generations::new(all),
-            reads: Generations::new(all),
+            readable: Generations::new(all),
             complete: Generations::new(all),
-            lifted: Generations::new(all),
+            tokens_by_lookahead: Generations::new(all),
             rows: Generations::new(all),
             begun: Generations::new(all),
-            tested: [0, 0],
+            pair_tests: [0, 0],
         }
     }
 }
@@ -261,46 +261,79 @@ impl Default for Memo {
 impl Memo {
     /// Drops the older half of each table.
     fn turn(&mut self) {
-        let Self { alive, boundary, free, followers, reads, complete, lifted, rows, begun, tested } = self;
+        let Self {
+            alive,
+            boundary,
+            free,
+            followers,
+            readable,
+            complete,
+            tokens_by_lookahead,
+            rows,
+            begun,
+            pair_tests,
+        } = self;
         alive.turn();
         boundary.turn();
         free.turn();
         followers.turn();
-        reads.turn();
+        readable.turn();
         complete.turn();
-        lifted.turn();
+        tokens_by_lookahead.turn();
         rows.turn();
         begun.turn();
-        *tested = [0, tested[0]];
+        *pair_tests = [0, pair_tests[0]];
     }
 
     fn young_bytes(&self) -> usize {
-        let Self { alive, boundary, free, followers, reads, complete, lifted, rows, begun, tested } = self;
+        let Self {
+            alive,
+            boundary,
+            free,
+            followers,
+            readable,
+            complete,
+            tokens_by_lookahead,
+            rows,
+            begun,
+            pair_tests,
+        } = self;
         alive.young_bytes()
             + boundary.young_bytes()
             + free.young_bytes()
             + followers.young_bytes()
-            + reads.young_bytes()
+            + readable.young_bytes()
             + complete.young_bytes()
-            + lifted.young_bytes()
+            + tokens_by_lookahead.young_bytes()
             + rows.young_bytes()
             + begun.young_bytes()
-            + tested[0]
+            + pair_tests[0]
     }
 
     /// The memory of all answers, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        let Self { alive, boundary, free, followers, reads, complete, lifted, rows, begun, tested } = self;
+        let Self {
+            alive,
+            boundary,
+            free,
+            followers,
+            readable,
+            complete,
+            tokens_by_lookahead,
+            rows,
+            begun,
+            pair_tests,
+        } = self;
         alive.bytes()
             + boundary.bytes()
             + free.bytes()
             + followers.bytes()
-            + reads.bytes()
+            + readable.bytes()
             + complete.bytes()
-            + lifted.bytes()
+            + tokens_by_lookahead.bytes()
             + rows.bytes()
             + begun.bytes()
-            + tested.iter().sum::<usize>()
+            + pair_tests.iter().sum::<usize>()
     }
 }
 
@@ -309,7 +342,7 @@ struct Open {
     token: u32,
     at: Position,
     /// The readable tokens and the positions after them. They are tried from the last to the first.
-    reads: Arc<[(u32, Position)]>,
+    readable: Arc<[(u32, Position)]>,
     left: usize,
     /// Whether a failure may be caused by a node that is still open.
     is_cyclic: bool,
@@ -323,8 +356,8 @@ impl<'a> Query<'a> {
     /// Whether precomputed facts show that `at` is live.
     #[inline]
     fn is_certain(&self, at: Position) -> bool {
-        self.certain.universal[at.split as usize]
-            && self.certain.holds(self.need.safe[at.regex.index()], at.text)
+        self.liveness.universal[at.split as usize]
+            && self.liveness.holds(self.need.safe[at.regex.index()], at.text)
             || self.automata.is_accepting(at)
     }
 
@@ -381,12 +414,12 @@ impl<'a> Query<'a> {
     /// Whether one byte, directly or after a boundary, leads from `at` to a position that is certainly live. This is
     /// the case after two blanks.
     fn is_alive_soon(&mut self, at: Position) -> bool {
-        let certain = self.certain;
+        let liveness = self.liveness;
         let read = self.read_from(at.regex);
-        certain.soon[at.split as usize].iter().filter(|(byte, _)| read.contains(*byte)).any(
+        liveness.soon[at.split as usize].iter().filter(|(byte, _)| read.contains(*byte)).any(
             |(byte, behind)| {
                 let next = self.automata.dfa.step(at.regex, *byte);
-                next.is_some_and(|next| certain.goes[*behind as usize].meets(self.sure(next)))
+                next.is_some_and(|next| liveness.goes[*behind as usize].meets(self.sure(next)))
             },
         )
     }
@@ -394,18 +427,18 @@ impl<'a> Query<'a> {
     /// The ASCII bytes after which a state of the DFA is certainly live.
     #[inline]
     pub(crate) fn sure(&self, state: StateId) -> &'a ByteSet {
-        self.need.reads.sure(state)
+        self.need.first_bytes.sure(state)
     }
 
     /// The bytes that the DFA reads from a state.
     #[inline]
     pub(crate) fn read_from(&self, state: StateId) -> &'a ByteSet {
-        self.need.reads.read(state)
+        self.need.first_bytes.read(state)
     }
 
     /// Whether the piece may end in `at`: the text ends, another piece begins, or an added token follows.
     pub(crate) fn is_boundary(&mut self, at: Position) -> bool {
-        let begins = &self.certain.begins[at.split as usize];
+        let begins = &self.liveness.begins[at.split as usize];
         if self.automata.is_accepting(at) || begins.meets(self.sure(at.regex)) {
             return true;
         }
@@ -427,7 +460,7 @@ impl<'a> Query<'a> {
 
     /// Whether `at` can certainly continue with a byte that forms a hard bigram with `last`.
     fn is_hard_behind(&mut self, last: u8, at: Position) -> bool {
-        let goes = &self.certain.goes[at.split as usize];
+        let goes = &self.liveness.goes[at.split as usize];
         let hard = self.facts.hard.behind(last);
         !goes.is_empty() && !self.sure(at.regex).and(goes).and(&hard).is_empty()
     }
@@ -435,12 +468,12 @@ impl<'a> Query<'a> {
     /// Whether `token` may certainly precede `at`, which is inside a character: the constraint accepts every
     /// completion of the character, and the tokenizer has tokens that complete it after this one.
     fn is_closed(&mut self, token: u32, at: Position) -> bool {
-        let place = self.certain.places[at.split as usize];
+        let place = self.liveness.places[at.split as usize];
         place != 0
             && !self.composes()
-            && self.certain.is_calm_inside
+            && self.liveness.is_calm_inside
             && self.is_free(at.regex, place)
-            && self.index.closes(token, at.split)
+            && self.index.completes_character(token, at.split)
     }
 
     /// Whether the DFA reads from `state` every completion of a character in UTF-8 state `place`, and then accepts
@@ -457,7 +490,7 @@ impl<'a> Query<'a> {
         let dfa = self.automata.dfa;
         let is_free = if place == 0 {
             let sure = self.sure(state);
-            dfa.is_accepting(state) || self.certain.typical.iter().all(|begins| begins.meets(sure))
+            dfa.is_accepting(state) || self.liveness.typical.iter().all(|begins| begins.meets(sure))
         } else {
             // Consecutive bytes that lead to the same two states are tested once.
             let mut last = None;
@@ -480,7 +513,7 @@ impl<'a> Query<'a> {
             return Some(true);
         }
         // Inside a character so few tokens may follow that a search is faster.
-        let is_inside = self.certain.places[at.split as usize] != 0;
+        let is_inside = self.liveness.places[at.split as usize] != 0;
         if !is_inside && !self.is_alive(at) {
             return Some(false);
         }
@@ -503,7 +536,7 @@ impl<'a> Query<'a> {
     /// Whether a known viable token from `at` may follow `token`. The last successful one is tried first.
     fn is_followed(&mut self, token: u32, at: Position) -> bool {
         let index = self.index;
-        let Memo { followers, tested: [bytes, _], .. } = &mut *self.memo;
+        let Memo { followers, pair_tests: [bytes, _], .. } = &mut *self.memo;
         let Some(followers) = followers.get_mut(&at) else { return false };
         let found = followers.iter_mut().position(|follower| follower.may_follow(index, token, bytes));
         found.into_iter().for_each(|found| followers.swap(0, found));
@@ -511,7 +544,7 @@ impl<'a> Query<'a> {
     }
 
     fn class(&self, token: u32) -> u32 {
-        self.tokenizer().neighbours.class[token as usize]
+        self.tokenizer().bigrams.class[token as usize]
     }
 
     /// Whether `token` may precede `at`, in the same piece.
@@ -538,11 +571,11 @@ impl<'a> Query<'a> {
                 self.keep(token, at, follower);
                 return true;
             }
-            Err(reads) if !reads.iter().any(|(next, _)| self.may_follow(token, *next)) => {
+            Err(readable) if !readable.iter().any(|(next, _)| self.may_follow(token, *next)) => {
                 self.memo.complete.insert((self.class(token), at), false, 0);
                 return false;
             }
-            Err(reads) => Open { token, at, left: reads.len(), reads, is_cyclic: false },
+            Err(readable) => Open { token, at, left: readable.len(), readable, is_cyclic: false },
         };
         let mut open: Vec<Open> = vec![first];
         // `seen` contains the nodes that were opened after the first. Each of them is open or has failed.
@@ -558,9 +591,9 @@ impl<'a> Query<'a> {
                         self.keep_way(&open, token);
                         return true;
                     }
-                    Err(reads) => {
-                        let left = reads.len();
-                        open.push(Open { token, at, reads, left, is_cyclic: false });
+                    Err(readable) => {
+                        let left = readable.len();
+                        open.push(Open { token, at, readable, left, is_cyclic: false });
                     }
                 }
             }
@@ -573,7 +606,7 @@ impl<'a> Query<'a> {
             };
             if let Some(left) = last.left.checked_sub(1) {
                 last.left = left;
-                let (next, behind) = last.reads[left];
+                let (next, behind) = last.readable[left];
                 if !self.may_follow(last.token, next) {
                     continue;
                 }
@@ -602,13 +635,13 @@ impl<'a> Query<'a> {
     fn keep(&mut self, token: u32, at: Position, follower: u32) {
         let class = self.class(token);
         self.memo.complete.insert((class, at), true, 0);
-        let new = || Follower { token: follower, asked: 0, tested: None };
+        let new = || ViableToken { token: follower, asked: 0, pair_tests: None };
         match self.memo.followers.get_mut(&at) {
             Some(known) if known.len() < FOLLOWERS && known.iter().all(|known| known.token != follower) => {
                 known.push(new());
             }
             Some(_) => {}
-            None => self.memo.followers.insert(at, vec![new()], 4 * size_of::<Follower>()),
+            None => self.memo.followers.insert(at, vec![new()], 4 * size_of::<ViableToken>()),
         }
     }
 
@@ -622,8 +655,8 @@ impl<'a> Query<'a> {
 
     /// Whether `next` may follow `token` in a piece of several tokens.
     pub(crate) fn may_follow(&self, token: u32, next: u32) -> bool {
-        let TokenizerAutomaton { roles, neighbours, .. } = self.automata.tokenizer;
-        roles[next as usize] != Role::Whole && neighbours.may_follow(token, next)
+        let TokenizerAutomaton { roles, bigrams, .. } = self.automata.tokenizer;
+        roles[next as usize] != Role::Whole && bigrams.may_follow(token, next)
     }
 
     /// A token that may follow `token` and is viable from `at` without a search, if it pays to test for one.
@@ -632,12 +665,12 @@ impl<'a> Query<'a> {
         let leads_on = |query: &mut Self, next: u32, behind: Position| {
             query.may_follow(token, next) && query.settled(next, behind) == Some(true)
         };
-        if let Some(known) = self.memo.reads.get(&at).cloned() {
+        if let Some(known) = self.memo.readable.get(&at).cloned() {
             return Err(known);
         }
         // Inside a character few tokens may follow, for any constraint.
-        if self.certain.places[at.split as usize] != 0 {
-            return self.follower(token, at).map_err(Arc::from);
+        if self.liveness.places[at.split as usize] != 0 {
+            return self.viable_successor(token, at).map_err(Arc::from);
         }
         // Symbols are few. In a wide position one of them, or a group of tokens, succeeds.
         let need = self.need;
@@ -652,7 +685,7 @@ impl<'a> Query<'a> {
                 }
             }
             if read >= WIDE {
-                return self.follower(token, at).map_err(Arc::from);
+                return self.viable_successor(token, at).map_err(Arc::from);
             }
         }
         let mut all: Vec<(u32, Position)> = Vec::new();
@@ -666,7 +699,7 @@ impl<'a> Query<'a> {
         }
         let all: Arc<[(u32, Position)]> = all.into();
         if all.len() <= FEW {
-            self.memo.reads.insert(at, Arc::clone(&all), OVERHEAD + size_of_val(&all[..]));
+            self.memo.readable.insert(at, Arc::clone(&all), OVERHEAD + size_of_val(&all[..]));
         }
         Err(all)
     }
@@ -708,10 +741,9 @@ impl<'a> Query<'a> {
             Some(child) => query.may_precede_node(child, behind),
             None => query.may_precede(token, behind),
         };
-        let mut fallback =
-            self.fallback(at).filter(|(token, _)| tokenizer.neighbours.may_follow(last, *token));
+        let mut fallback = self.fallback(at).filter(|(token, _)| tokenizer.bigrams.may_follow(last, *token));
         let (index, automata) = (self.index, self.automata);
-        let followers = index.followers(last, at.split);
+        let followers = index.successors(last, at.split);
         // The runs are lazy, since mostly one of the first succeeds.
         let mut made = followers.tokens.iter().filter_map(|token| {
             let text = index.vocabulary.text(TokenId(*token)).unwrap_or_default();

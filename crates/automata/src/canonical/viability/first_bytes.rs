@@ -11,13 +11,13 @@ use unskew_core::ByteSet;
 
 use crate::{
     Dfa, StateId,
-    canonical::index::certain::{Certain, Safe, of_class},
+    canonical::index::split_liveness::{Safe, SplitLiveness, of_class},
     dfa::table::DEAD,
 };
 
 /// Two sets of bytes for each state of a DFA.
 #[derive(Debug)]
-pub(crate) struct Reads {
+pub(crate) struct FirstBytes {
     /// By state: the index of its sets.
     at: Box<[u32]>,
     sets: Vec<Sets>,
@@ -38,14 +38,14 @@ struct Classes {
     when_calm: ByteSet,
 }
 
-impl Reads {
+impl FirstBytes {
     /// O(states and classes) of `dfa`. `safe` is the safety of its states.
-    pub(crate) fn new(certain: &Certain, dfa: &Dfa, safe: &[Safe]) -> Self {
+    pub(crate) fn new(liveness: &SplitLiveness, dfa: &Dfa, safe: &[Safe]) -> Self {
         let mut read: Vec<(u8, ByteSet)> = Vec::new();
         for byte in dfa.bytes() {
             of_class(&mut read, dfa.classes().get(byte)).insert(byte);
         }
-        let sure = certain.columns(dfa);
+        let sure = liveness.columns(dfa);
         let mut known: Map<Classes, u32> = Map::default();
         let mut sets: Vec<Sets> = Vec::new();
         let find = |state: StateId| {

@@ -26,7 +26,7 @@ use rustc_hash::FxHashMap as Map;
 use smallvec::SmallVec;
 use unskew_core::ByteSet;
 
-use super::{ends, tables::CanonicalIndex};
+use super::{split_transitions, tables::CanonicalIndex};
 use crate::{
     Dfa,
     canonical::{merges::derivation::NONE, texts::added::TextDfa, tokenizer::automaton::TokenizerAutomaton},
@@ -36,7 +36,7 @@ use crate::{
 
 /// Facts about a tokenizer's automata.
 #[derive(Debug)]
-pub(crate) struct Certain {
+pub(crate) struct SplitLiveness {
     /// By splitter state: whether it is universal. States inside a character are not.
     pub(crate) universal: Vec<bool>,
     /// By splitter state: the ASCII bytes that lead to a universal state.
@@ -73,9 +73,9 @@ pub(crate) struct Certain {
     uncertain: usize,
 }
 
-/// Results of [`Certain::closes`], by the class of the token, the splitter state and the state of the ordinary
+/// Results of [`SplitLiveness::completes_character`], by the class of the token, the splitter state and the state of the ordinary
 /// characters.
-pub(crate) type Closes = Map<(u32, u32, u32), bool>;
+pub(crate) type CharacterMemo = Map<(u32, u32, u32), bool>;
 
 /// The transitions of UTF-8. States within a character are numbered by the bytes that must follow; 0 is between
 /// characters.
@@ -110,7 +110,7 @@ fn step(split: &SplitDfa, subset: &[u32], byte: u8) -> Subset {
     next
 }
 
-impl Certain {
+impl SplitLiveness {
     pub(crate) fn new(tokenizer: &TokenizerAutomaton) -> Self {
         let split = &tokenizer.split;
         let characters =
@@ -338,28 +338,28 @@ impl Certain {
     /// Whether tokens can follow `token` that complete the character in which the splitter's `state` is, exactly,
     /// and lead to a typical state. At most three tokens are needed. `place` is the state of the ordinary characters
     /// if the character must be ordinary, or [`DEAD`]. Results are kept in `memo`.
-    pub(crate) fn closes(
+    pub(crate) fn completes_character(
         &self,
         index: &CanonicalIndex,
-        memo: &mut Closes,
+        memo: &mut CharacterMemo,
         token: u32,
         state: u32,
         place: u32,
     ) -> bool {
-        let key = (index.automaton.neighbours.class[token as usize], state, place);
+        let key = (index.automaton.bigrams.class[token as usize], state, place);
         if let Some(known) = memo.get(&key) {
             return *known;
         }
-        let closes = self.closes_with(index, memo, (token, state, place), |_| true);
-        memo.insert(key, closes);
-        closes
+        let completes_character = self.completes_character_with(index, memo, (token, state, place), |_| true);
+        memo.insert(key, completes_character);
+        completes_character
     }
 
-    /// As [`closes`](Self::closes), where the next token must satisfy `counts`.
-    pub(crate) fn closes_with(
+    /// As [`completes_character`](Self::completes_character), where the next token must satisfy `counts`.
+    pub(crate) fn completes_character_with(
         &self,
         index: &CanonicalIndex,
-        memo: &mut Closes,
+        memo: &mut CharacterMemo,
         (token, state, place): (u32, u32, u32),
         counts: impl Fn(u32) -> bool,
     ) -> bool {
@@ -371,21 +371,22 @@ impl Certain {
         let mut ends = |token_behind: u32, next: u32, place: u32| {
             (self.is_typical[next as usize] || self.places[next as usize] != 0)
                 && counts(token_behind)
-                && tokenizer.neighbours.may_follow(token, token_behind)
-                && (self.is_typical[next as usize] || self.closes(index, memo, token_behind, next, place))
+                && tokenizer.bigrams.may_follow(token, token_behind)
+                && (self.is_typical[next as usize]
+                    || self.completes_character(index, memo, token_behind, next, place))
         };
-        let mut closes = (0x80..0xc0u8).any(|byte| {
+        let mut completes_character = (0x80..0xc0u8).any(|byte| {
             let symbol = tokenizer.symbols[usize::from(byte)];
-            let next = ends::step(split, state, byte).filter(|_| symbol != NONE);
+            let next = split_transitions::step(split, state, byte).filter(|_| symbol != NONE);
             let next = next.and_then(|next| Some((next, next_place(place, byte)?)));
             next.is_some_and(|(next, place)| ends(symbol, next, place))
         });
-        if !closes {
-            closes = index.trie.any(
+        if !completes_character {
+            completes_character = index.trie.any(
                 (state, place),
                 |(state, place), byte| {
                     let goes_on = self.places[state as usize] != 0 && !byte.is_ascii();
-                    let next = ends::step(split, state, byte).filter(|_| goes_on);
+                    let next = split_transitions::step(split, state, byte).filter(|_| goes_on);
                     next.and_then(|next| Some((next, next_place(place, byte)?)))
                 },
                 |unskew_core::TokenId(token), (next, place)| {
@@ -393,7 +394,7 @@ impl Certain {
                 },
             );
         }
-        closes
+        completes_character
     }
 
     /// The state of the ordinary characters after `text`. `None` if `text` has another character.
@@ -456,7 +457,7 @@ impl Certain {
 /// The most look-ahead lists that are distinguished; a set of them is 8 bits.
 const SOONS: usize = 8;
 
-/// The number of sweeps of [`Certain::by_ascii`].
+/// The number of sweeps of [`SplitLiveness::by_ascii`].
 const SWEEPS: usize = 12;
 
 /// Whether ordinary text leads from a state of a DFA to acceptance.

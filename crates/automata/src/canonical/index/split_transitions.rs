@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use unskew_core::{ByteSet, TokenId, words_for};
 
-use super::{certain::Closes, kept::Kept, tables::CanonicalIndex};
+use super::{shared_cache::SharedCache, split_liveness::CharacterMemo, tables::CanonicalIndex};
 use crate::{
     canonical::{
         merges::whole::WholePieces,
@@ -30,34 +30,34 @@ const LARGE: usize = 128;
 /// By splitter state, and by whether a piece begins or continues there: the tokens that are read. Fallback tokens
 /// are not included.
 #[derive(Debug)]
-pub(crate) struct Ends(Kept<(u32, bool), Arc<EndsOf>>);
+pub(crate) struct SplitTransitions(SharedCache<(u32, bool), Arc<TokenTargets>>);
 
 /// The tokens that are read from a state, in words of a mask.
 #[derive(Debug)]
-pub(crate) struct EndsOf {
+pub(crate) struct TokenTargets {
     /// The tokens that merges create. If a piece begins in the state, also the tokens that are only written as a
     /// whole piece.
     pub(crate) made: Box<[u32]>,
-    /// By token: its end, or [`End::NONE`] if it is not in `made`.
-    pub(crate) end: Box<[End]>,
+    /// By token: its end, or [`TokenTarget::NONE`] if it is not in `made`.
+    pub(crate) target: Box<[TokenTarget]>,
     /// The large groups by end state, the largest first. The end states accept.
     pub(crate) groups: Vec<Group>,
     /// The small groups, as lists.
     pub(crate) small: Vec<Group>,
     /// The tokens of all groups, and the tokens that end inside a character that further tokens can complete
-    /// ([`Certain::closes`](super::certain::Certain::closes)). A token that begins a whole-piece sequence is
+    /// ([`SplitLiveness::completes_character`](super::split_liveness::SplitLiveness::completes_character)). A token that begins a whole-piece sequence is
     /// included only if tokens outside that sequence can complete the character.
     pub(crate) leading: Box<[u32]>,
     /// The results of [`leading_with`](Self::leading_with), by the set of satisfied groups.
-    met: Kept<u128, Arc<[u32]>>,
+    met: SharedCache<u128, Arc<[u32]>>,
 }
 
 /// The splitter state after a token, and further facts that are needed together with it. All are packed into one
 /// word, since most accesses miss the processor's caches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct End(u32);
+pub(crate) struct TokenTarget(u32);
 
-impl End {
+impl TokenTarget {
     /// The token is not read.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
@@ -103,13 +103,13 @@ pub(crate) struct Group {
     /// the token's last byte.
     pub(crate) needs: Vec<ByteSet>,
     /// Alternatively: every token leads to a live position if the constraint can certainly continue with this list
-    /// of [`Certain::soons`](super::certain::Certain::soons).
+    /// of [`SplitLiveness::soons`](super::split_liveness::SplitLiveness::soons).
     soon: Option<u8>,
 }
 
 impl Group {
     /// Whether the group's tokens lead to live positions, for a constraint that can certainly continue with each
-    /// byte of `bytes` and with the lists of [`Certain::soons`](super::certain::Certain::soons) in `soons`, one bit
+    /// byte of `bytes` and with the lists of [`SplitLiveness::soons`](super::split_liveness::SplitLiveness::soons) in `soons`, one bit
     /// each.
     fn is_met(&self, bytes: &ByteSet, soons: u8) -> bool {
         self.soon.is_some_and(|soon| soons >> soon & 1 != 0)
@@ -119,10 +119,10 @@ impl Group {
 
 /// Sets of tokens that some automata never refuse, in words of a mask.
 #[derive(Debug)]
-pub(crate) struct Plain {
+pub(crate) struct TokenProperties {
     /// No byte of the token can end an added token.
     pub(crate) without_ends: Box<[u32]>,
-    /// The text consists of ordinary characters ([`Certain::place`](super::certain::Certain::place)). Normalisation
+    /// The text consists of ordinary characters ([`SplitLiveness::place`](super::split_liveness::SplitLiveness::place)). Normalisation
     /// form C changes nothing in it or at its beginning, after any text.
     pub(crate) steady: Box<[u32]>,
     /// The token leads the text DFA from its start state back to its start state.
@@ -153,10 +153,10 @@ pub(crate) fn smallest(sets: impl Iterator<Item = ByteSet>) -> Vec<ByteSet> {
     smallest
 }
 
-impl Plain {
+impl TokenProperties {
     pub(crate) fn new(index: &CanonicalIndex) -> Self {
         let CanonicalIndex { automaton: tokenizer, vocabulary, .. } = index;
-        let certain = index.certain();
+        let liveness = index.liveness();
         let [mut without_ends, mut steady, mut returns] =
             [(); 3].map(|()| vec![0u32; words_for(vocabulary.len())]);
         let mut last = vec![0; vocabulary.len()];
@@ -179,10 +179,10 @@ impl Plain {
             if behind == Some(added.start) {
                 set(&mut returns, token.0);
             }
-            if !text.iter().any(|byte| certain.may_end_added(*byte)) {
+            if !text.iter().any(|byte| liveness.may_end_added(*byte)) {
                 set(&mut without_ends, token.0);
             }
-            if certain.place(text).is_some() {
+            if liveness.place(text).is_some() {
                 set(&mut steady, token.0);
             }
         }
@@ -211,23 +211,24 @@ impl Plain {
     }
 }
 
-impl EndsOf {
+impl TokenTargets {
     fn new(index: &CanonicalIndex, state: u32, is_fresh: bool) -> Self {
         let CanonicalIndex { automaton: tokenizer, vocabulary, trie, .. } = index;
-        let (split, certain, plain) = (&tokenizer.split, index.certain(), index.plain());
+        let (split, liveness, properties) = (&tokenizer.split, index.liveness(), index.properties());
         let mut made = vec![0u32; words_for(vocabulary.len())];
         // Each token by its end state, and by whether only the end of its piece makes it certainly live.
         let mut by_end: Vec<((u32, bool), u32)> = Vec::new();
-        let mut end_of = vec![End::NONE; vocabulary.len()];
+        let mut target_of = vec![TokenTarget::NONE; vocabulary.len()];
         trie.walk(
             state,
             |state, byte| step(split, state, byte),
             |token, end| {
-                let is_begun = is_fresh && plain.is_begun(token.0);
+                let is_begun = is_fresh && properties.is_begun(token.0);
                 if is_begun || tokenizer.is_made(token.0) {
                     set(&mut made, token.0);
-                    let (returns, last) = (is_in(&plain.returns, token.0), plain.last[token.index()]);
-                    end_of[token.index()] = End::new(end, returns, last);
+                    let (returns, last) =
+                        (is_in(&properties.returns, token.0), properties.last[token.index()]);
+                    target_of[token.index()] = TokenTarget::new(end, returns, last);
                     by_end.push(((end, is_begun), token.0));
                 }
             },
@@ -243,25 +244,26 @@ impl EndsOf {
         let mut lists: Vec<((u32, bool), Vec<u32>)> =
             counts.iter().map(|(end, _)| (*end, Vec::new())).collect();
         let mut closed = vec![0u32; made.len()];
-        let mut memo = Closes::default();
+        let mut memo = CharacterMemo::default();
         let index_of: BTreeMap<(u32, bool), usize> = lists.iter().map(|(end, _)| *end).zip(0..).collect();
         let mut last_bytes = vec![ByteSet::default(); lists.len()];
         for ((end, is_begun), token) in by_end {
-            if certain.ends_added(text(token)) || is_begun && plain.is_complete(token) {
+            if liveness.ends_added(text(token)) || is_begun && properties.is_complete(token) {
                 continue;
             }
-            if certain.places[end as usize] != 0 {
+            if liveness.places[end as usize] != 0 {
                 // After the first token of a whole-piece sequence, only tokens outside that sequence count.
                 let node = tokenizer.whole.child(WholePieces::ROOT, token).filter(|_| is_begun);
-                let place = certain.place(text(token)).filter(|place| *place != 0 && certain.is_calm_inside);
-                let closes = place.is_some_and(|place| match node {
+                let place =
+                    liveness.place(text(token)).filter(|place| *place != 0 && liveness.is_calm_inside);
+                let completes_character = place.is_some_and(|place| match node {
                     Some(node) => {
                         let leaves = |next: u32| tokenizer.whole.child(node, next).is_none();
-                        certain.closes_with(index, &mut memo, (token, end, place), leaves)
+                        liveness.completes_character_with(index, &mut memo, (token, end, place), leaves)
                     }
-                    None => !is_begun && certain.closes(index, &mut memo, token, end, place),
+                    None => !is_begun && liveness.completes_character(index, &mut memo, token, end, place),
                 });
-                if closes {
+                if completes_character {
                     set(&mut closed, token);
                 }
             } else if let Some(index) = index_of.get(&(end, is_begun)) {
@@ -269,10 +271,10 @@ impl EndsOf {
                 text(token).last().into_iter().for_each(|last| last_bytes[*index].insert(*last));
             }
         }
-        let hard = &index.facts().hard;
+        let hard = &index.bigram_facts().hard;
         let mut groups: Vec<Group> = Vec::new();
         for (((end, is_begun), tokens), last_bytes) in lists.into_iter().zip(&last_bytes) {
-            let (begins, goes) = (&certain.begins[end as usize], &certain.goes[end as usize]);
+            let (begins, goes) = (&liveness.begins[end as usize], &liveness.goes[end as usize]);
             let needs = smallest(last_bytes.iter().map(|last| match is_begun {
                 true => *begins,
                 false => {
@@ -281,7 +283,7 @@ impl EndsOf {
                     need
                 }
             }));
-            groups.push(Group { tokens: tokens.into(), needs, soon: certain.soon_of[end as usize] });
+            groups.push(Group { tokens: tokens.into(), needs, soon: liveness.soon_of[end as usize] });
         }
         let small = groups.split_off(large);
         for group in &mut groups {
@@ -289,16 +291,16 @@ impl EndsOf {
             group.tokens.iter().for_each(|token| set(&mut words, *token));
             group.tokens = words.into();
         }
-        let met = Kept::new(1, MET * (OVERHEAD + size_of_val(&made[..])));
+        let met = SharedCache::new(1, MET * (OVERHEAD + size_of_val(&made[..])));
         let mut leading = closed;
         groups.iter().for_each(|group| unite(&mut leading, &group.tokens));
         small.iter().flat_map(|group| &group.tokens).for_each(|token| set(&mut leading, *token));
-        Self { made: made.into(), end: end_of.into(), groups, small, leading: leading.into(), met }
+        Self { made: made.into(), target: target_of.into(), groups, small, leading: leading.into(), met }
     }
 
     /// The tokens that end between characters and lead to live positions, one bit each, for a constraint that can
     /// certainly continue with each byte of `bytes` and with the lists of
-    /// [`Certain::soons`](super::certain::Certain::soons) in `soons`, one bit each.
+    /// [`SplitLiveness::soons`](super::split_liveness::SplitLiveness::soons) in `soons`, one bit each.
     pub(crate) fn leading_with(&self, bytes: &ByteSet, soons: u8) -> Arc<[u32]> {
         let is_met = |group: &Group| group.is_met(bytes, soons);
         let all = self.groups.iter().chain(&self.small);
@@ -342,18 +344,18 @@ impl EndsOf {
         };
         size_of::<Self>()
             + size_of_val(&self.made[..]) * 2
-            + size_of_val(&self.end[..])
+            + size_of_val(&self.target[..])
             + groups.map(of).sum::<usize>()
     }
 }
 
-impl Ends {
+impl SplitTransitions {
     pub(crate) fn new() -> Self {
-        Self(Kept::new(1, KEPT))
+        Self(SharedCache::new(1, KEPT))
     }
 
     /// The tokens that are read from `state`, cached.
-    pub(crate) fn of(&self, index: &CanonicalIndex, state: u32, is_fresh: bool) -> Arc<EndsOf> {
+    pub(crate) fn of(&self, index: &CanonicalIndex, state: u32, is_fresh: bool) -> Arc<TokenTargets> {
         let tokenizer = &index.automaton;
         // Without whole pieces, the start of a piece makes no difference.
         let has_whole =
@@ -362,7 +364,7 @@ impl Ends {
         if let Some(row) = self.0.get(key) {
             return row;
         }
-        let row = Arc::new(EndsOf::new(index, key.0, key.1));
+        let row = Arc::new(TokenTargets::new(index, key.0, key.1));
         self.0.keep(key, Arc::clone(&row), row.bytes());
         row
     }

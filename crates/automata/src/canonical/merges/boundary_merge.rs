@@ -19,7 +19,7 @@ const SYMBOLS: usize = 512;
 
 /// For each token, the symbols at both ends of its tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Meetings {
+pub(crate) struct BoundaryMerges {
     /// By token: its last symbol.
     last: Box<[Symbol]>,
     /// By token: its first symbol.
@@ -38,7 +38,7 @@ struct Symbol {
     end: u32,
 }
 
-impl Meetings {
+impl BoundaryMerges {
     /// `None` if there are too many symbols. O(tokens and merges of symbols) otherwise.
     pub(crate) fn new(trees: &Derivations, by_left: &Partners) -> Option<Self> {
         let symbols: Vec<u32> =

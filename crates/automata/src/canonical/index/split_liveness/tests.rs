@@ -52,7 +52,7 @@ fn tokenizer(pattern: &str) -> TokenizerAutomaton {
 fn every_text_goes_on_from_a_universal_state_and_some_text_does_not_from_others() {
     for pattern in [r"\s+(?!\S)|\s+|\S+", r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s+(?!\S)|\s+", "aa|aas|s "] {
         let tokenizer = tokenizer(pattern);
-        let (split, certain) = (&tokenizer.split, Certain::new(&tokenizer));
+        let (split, liveness) = (&tokenizer.split, SplitLiveness::new(&tokenizer));
         let letters = ["a", "s", " ", "\n", "1", "é", "\u{3000}", "."];
         let mut counts = [0; 2];
         for state in (0u32..).zip(places(split)).filter(|(_, places)| places & 1 != 0).map(|(state, _)| state)
@@ -69,20 +69,20 @@ fn every_text_goes_on_from_a_universal_state_and_some_text_does_not_from_others(
                     open.push((next, length + 1));
                 }
             }
-            assert_eq!(certain.universal[state as usize], !stuck, "{pattern}, {state}");
+            assert_eq!(liveness.universal[state as usize], !stuck, "{pattern}, {state}");
             counts[usize::from(stuck)] += 1;
         }
         assert!(counts[0] > 0 && counts[1] > 0, "{pattern}: {counts:?}");
         // The look-ahead facts hold at the end of a run of blanks. No other state has any.
-        let ends = (0u32..).zip(&certain.soon_of).filter_map(|(state, soon)| Some((state, (*soon)?)));
+        let ends = (0u32..).zip(&liveness.soon_of).filter_map(|(state, soon)| Some((state, (*soon)?)));
         for (state, soon) in ends.clone() {
-            assert!(split.accepting[state as usize] && !certain.universal[state as usize], "{pattern}");
+            assert!(split.accepting[state as usize] && !liveness.universal[state as usize], "{pattern}");
             let mark = split.mark[state as usize];
-            for (byte, behind) in &certain.soons[usize::from(soon)] {
+            for (byte, behind) in &liveness.soons[usize::from(soon)] {
                 let marks = [mark, split.mark[mark as usize]].into_iter().filter(|mark| *mark != DEAD);
                 let next = step(split, &marks.collect::<Subset>(), *byte);
                 assert!(next.contains(behind), "{pattern}, {state}");
-                assert!(!certain.goes[*behind as usize].is_empty(), "{pattern}, {state}");
+                assert!(!liveness.goes[*behind as usize].is_empty(), "{pattern}, {state}");
             }
         }
         assert!(ends.count() > 0 || !pattern.contains(r"\p{L}"), "{pattern}");
@@ -106,7 +106,7 @@ fn what_cannot_do_without_the_end_of_an_added_token_is_safe_where_none_is_begun(
             normalized: false,
         });
         let tokenizer = TokenizerAutomaton::new(&builder.build().unwrap(), &tokenization).unwrap();
-        Certain::new(&tokenizer).safe(dfa, 1 << 20).map(|(safe, _)| safe)
+        SplitLiveness::new(&tokenizer).safe(dfa, 1 << 20).map(|(safe, _)| safe)
     };
     let safe = |pattern: &str| safe_of(&Dfa::from_pattern(pattern, &Limits::default()).unwrap());
     assert!(safe("[a-z]*").unwrap().iter().all(|safe| *safe == Safe::Always));

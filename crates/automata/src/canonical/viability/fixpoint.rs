@@ -45,7 +45,7 @@ impl Completion {
     /// Cost: for each state a walk through the trie that ends as soon as the state is settled.
     pub(crate) fn new(product: &Product, index: &CanonicalIndex) -> Self {
         // If tokens spell every byte of the product, most states are known without a search.
-        let (known, boundary) = match Blocks::new(product, &index.automaton, index.facts()) {
+        let (known, boundary) = match Blocks::new(product, &index.automaton, index.bigram_facts()) {
             Some(blocks) => (blocks.known, blocks.boundary),
             None => (vec![false; product.len()], product.accepting.clone()),
         };
@@ -104,7 +104,7 @@ impl Completion {
 }
 
 /// The bytes that lead into a state, and the viable tokens from it.
-type Followers = ([u64; 4], Vec<u32>);
+type Viable = ([u64; 4], Vec<u32>);
 
 struct Rounds<'a> {
     product: &'a Product,
@@ -118,7 +118,7 @@ struct Rounds<'a> {
     forbidden: HashMap<u32, Box<[u32]>>,
     /// By the bytes that lead into a state and the viable tokens from it: the tokens that end in one of these bytes
     /// and forbid all viable ones. The states of a repetition share these entries.
-    forbidding_all: HashMap<Followers, Rc<[u32]>>,
+    forbidding_all: HashMap<Viable, Rc<[u32]>>,
 }
 
 impl Rounds<'_> {
@@ -174,34 +174,34 @@ impl Rounds<'_> {
             depends(behind);
             tokenizer.roles[token as usize] != Role::Whole && search.may_precede(token, behind)
         };
-        let mut followers: Vec<u32> = Vec::new();
+        let mut viable: Vec<u32> = Vec::new();
         search.any_token(state, |token, behind| {
             if leads_on(token, behind) {
-                followers.push(token);
+                viable.push(token);
             }
-            followers.len() > FEW || tired()
+            viable.len() > FEW || tired()
         });
-        let few = followers.len() <= FEW;
-        if followers.is_empty() {
+        let few = viable.len() <= FEW;
+        if viable.is_empty() {
             return (false, Before::None);
         }
         let bytes = self.sources.bytes(product, state);
         let width: u32 = bytes.iter().map(|word| word.count_ones()).sum();
         if few && (width <= WIDE || tired()) {
-            return (false, Before::FollowedBy(followers.into()));
+            return (false, Before::FollowedBy(viable.into()));
         }
         if !few {
             // Use the symbols instead: a token that forbids all viable symbols is rare.
-            followers.clear();
+            viable.clear();
             for (byte, symbol) in (0..=255u8).zip(&tokenizer.symbols).filter(|(_, symbol)| **symbol != NONE) {
                 let behind = product.step(state, byte);
                 if behind != DEAD && leads_on(*symbol, behind) {
-                    followers.push(*symbol);
+                    viable.push(*symbol);
                 }
             }
         }
         // The tokens that can end here at all and that forbid every viable symbol.
-        let except = self.forbidding_all(followers, bytes);
+        let except = self.forbidding_all(viable, bytes);
         let arrives = |token: &u32| {
             let text = vocabulary.text(TokenId(*token));
             text.is_some_and(|text| self.sources.arrives(product, state, text))
@@ -224,23 +224,21 @@ impl Rounds<'_> {
         (false, if except.is_empty() { Before::Any } else { Before::Except(except.into()) })
     }
 
-    /// The tokens that end in one of `bytes` and that forbid all of `followers`.
-    fn forbidding_all(&mut self, followers: Vec<u32>, bytes: [u64; 4]) -> Rc<[u32]> {
-        let key = (bytes, followers);
+    /// The tokens that end in one of `bytes` and that forbid all of `viable`.
+    fn forbidding_all(&mut self, viable: Vec<u32>, bytes: [u64; 4]) -> Rc<[u32]> {
+        let key = (bytes, viable);
         if let Some(found) = self.forbidding_all.get(&key) {
             return Rc::clone(found);
         }
         let tokenizer = &self.index.automaton;
         let mut all = self.index.ending_in(&bytes);
-        for follower in &key.1 {
+        for token in &key.1 {
             if self.forbidding.len() > KEPT {
                 self.forbidding.clear();
             }
-            let forbidding = self.forbidding.entry(*follower).or_insert_with(|| {
+            let forbidding = self.forbidding.entry(*token).or_insert_with(|| {
                 let mut words = vec![0u32; words_for(tokenizer.vocab_len)];
-                tokenizer
-                    .neighbours
-                    .forbidding(*follower, |token| words[token as usize / 32] |= 1 << (token % 32));
+                tokenizer.bigrams.forbidding(*token, |token| words[token as usize / 32] |= 1 << (token % 32));
                 words.into()
             });
             let mut left = 0;
@@ -268,7 +266,7 @@ impl Rounds<'_> {
         let (tokenizer, len) = (&self.index.automaton, words_for(self.index.vocabulary.len()));
         self.forbidden.entry(token).or_insert_with(|| {
             let mut words = vec![0u32; len];
-            tokenizer.neighbours.forbidden(token, |next| words[next as usize / 32] |= 1 << (next % 32));
+            tokenizer.bigrams.forbidden(token, |next| words[next as usize / 32] |= 1 << (next % 32));
             words.into()
         })
     }

@@ -1,7 +1,7 @@
 //! A constraint with its whole product: the product, the tokens that may precede each state, and the token sets.
 //!
 //! This engine serves constraints with a library, and constraints that the lazy engine refuses because too little is
-//! precomputed ([`crate::canonical::index::certain`]): the tokenizer cannot spell all bytes that the constraint
+//! precomputed ([`crate::canonical::index::split_liveness`]): the tokenizer cannot spell all bytes that the constraint
 //! reads, or texts are not UTF-8.
 
 use std::sync::{
@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// A product with its completion and its token sets.
-pub(crate) struct Complete {
+pub(crate) struct WholeProduct {
     product: Product,
     completion: Completion,
     /// The number of each position.
@@ -39,7 +39,7 @@ pub(crate) struct Complete {
     shared: Option<Shared>,
 }
 
-impl Complete {
+impl WholeProduct {
     /// Cost: O(n k) for n states of the product and k byte classes, and for each state a walk through the trie that
     /// ends when the set of tokens that may precede the state is known.
     ///
