@@ -27,7 +27,8 @@ use super::{
     vegas::{Shared, VegasLibrary},
     viability::{
         context::Context,
-        lazy_product::{LazyProduct, Memo, OVERHEAD, Query},
+        lazy_product::{LazyProduct, OVERHEAD, Query},
+        memo::Memo,
         position::{Automata, Position},
         whole_product::WholeProduct,
     },
@@ -46,7 +47,7 @@ pub struct CanonicalConstraint {
     engine: Engine,
     /// The initial content of each scratch: the mask of the start, which every output needs, and the facts found
     /// while it was computed.
-    begun: CanonicalScratch,
+    initial: CanonicalScratch,
 }
 
 /// The engine that decides which positions are live.
@@ -72,7 +73,7 @@ enum LeftContext {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Configuration {
     position: Position,
-    front: LeftContext,
+    left: LeftContext,
 }
 
 /// The state of a sequence in a [`CanonicalConstraint`].
@@ -189,8 +190,8 @@ impl CanonicalConstraint {
     ) -> Result<Self, CanonicalError> {
         let form = Automata::new(&dfa, &index.automaton).form;
         let context = Context { dfa, form, index: Arc::clone(index) };
-        let row_bytes = (words_for(index.vocabulary.len()) * size_of::<u32>()).max(1);
-        let masks = limits.mask_cache_bytes / row_bytes;
+        let set_bytes = (words_for(index.vocabulary.len()) * size_of::<u32>()).max(1);
+        let masks = limits.mask_cache_bytes / set_bytes;
         let lazy = match library {
             None => LazyProduct::new(&context, limits),
             Some(_) => None,
@@ -199,15 +200,15 @@ impl CanonicalConstraint {
             Some(lazy) => Engine::Lazy(lazy),
             None => Engine::Whole(Box::new(WholeProduct::new(&context, library, limits, masks)?)),
         };
-        let mut constraint = Self { context, engine, begun: CanonicalScratch::new(limits) };
-        let mut begun = CanonicalScratch::new(limits);
+        let mut constraint = Self { context, engine, initial: CanonicalScratch::new(limits) };
+        let mut initial = CanonicalScratch::new(limits);
         let start = constraint.context.automata().start();
-        if !constraint.ask(&mut begun.memo).leads_on(start) {
+        if !constraint.ask(&mut initial.memo).is_live(start) {
             return Err(CanonicalError::NothingCanonical { reason: constraint.why_nothing() });
         }
         let mut mask = TokenMask::new(constraint.vocab_len());
-        constraint.fill_mask(&mut begun, &constraint.start(), mask.as_mut());
-        constraint.begun = begun;
+        constraint.fill_mask(&mut initial, &constraint.start(), mask.as_mut());
+        constraint.initial = initial;
         Ok(constraint)
     }
 
@@ -232,14 +233,14 @@ impl CanonicalConstraint {
             Engine::Lazy(lazy) => lazy.memory_usage(),
             Engine::Whole(whole) => whole.memory_usage(),
         };
-        self.context.dfa.memory_usage() + own + self.begun.memory_usage()
+        self.context.dfa.memory_usage() + own + self.initial.memory_usage()
     }
 
     /// Computes the token sets of the wanted states now instead of at their first use. `wanted` receives the state's
     /// number and whether the state is a piece start or a boundary. Does nothing if the whole product was not built.
-    pub(super) fn make_rows(&self, wanted: impl Fn(u32, bool) -> bool) {
+    pub(super) fn compute_token_sets(&self, wanted: impl Fn(u32, bool) -> bool) {
         if let Engine::Whole(whole) = &self.engine {
-            whole.make_rows(&self.context, wanted);
+            whole.compute_token_sets(&self.context, wanted);
         }
     }
 
@@ -270,7 +271,7 @@ impl CanonicalConstraint {
     fn read(&self, at: Position, token: TokenId) -> Option<Position> {
         let text = self.context.index.vocabulary.text(token)?;
         match self.role(token) {
-            Role::Made | Role::Whole => self.context.automata().run(at, text),
+            Role::Merged | Role::Whole => self.context.automata().run(at, text),
             Role::Fallback => self.context.automata().step_fallback(at, *text.first()?),
             Role::Never => None,
         }
@@ -282,9 +283,9 @@ impl CanonicalConstraint {
     }
 
     /// The last token, if it restricts the next one.
-    fn token_in_front(&self, front: LeftContext) -> Option<u32> {
+    fn previous_token(&self, left: LeftContext) -> Option<u32> {
         let TokenizerAutomaton { bigrams, whole, .. } = &*self.context.index.automaton;
-        match front {
+        match left {
             LeftContext::Class(class) => Some(bigrams.class_token[class as usize]),
             LeftContext::Node(node) => Some(whole.token(node)),
             LeftContext::Nothing | LeftContext::Whole => None,
@@ -292,78 +293,78 @@ impl CanonicalConstraint {
     }
 
     /// Whether the piece may end after this left context.
-    fn may_end(&self, front: LeftContext) -> bool {
-        match front {
+    fn may_end(&self, left: LeftContext) -> bool {
+        match left {
             LeftContext::Node(node) => !self.context.index.automaton.whole.is_complete(node),
             LeftContext::Nothing | LeftContext::Class(_) | LeftContext::Whole => true,
         }
     }
 
     /// The piece start after a boundary at `at`, if the piece may end there and the new position is live.
-    fn behind_boundary(&self, ask: &mut Ask<'_>, at: Configuration) -> Option<Position> {
-        let fresh = self.context.automata().mark(at.position).filter(|_| self.may_end(at.front));
-        fresh.filter(|fresh| ask.leads_on(*fresh))
+    fn after_boundary(&self, ask: &mut Ask<'_>, at: Configuration) -> Option<Position> {
+        let piece_start = self.context.automata().mark(at.position).filter(|_| self.may_end(at.left));
+        piece_start.filter(|piece_start| ask.is_live(*piece_start))
     }
 
     /// The added tokens that may follow, each with the position after it.
-    fn added_behind(&self, ask: &mut Ask<'_>, at: Configuration) -> SmallVec<[(u32, Position); 4]> {
-        if self.context.index.automaton.added.is_empty() || !self.may_end(at.front) {
+    fn added_after(&self, ask: &mut Ask<'_>, at: Configuration) -> SmallVec<[(u32, Position); 4]> {
+        if self.context.index.automaton.added.is_empty() || !self.may_end(at.left) {
             return SmallVec::new();
         }
         let added = self.context.automata().added(at.position);
-        added.filter(|(_, behind)| ask.leads_on(*behind)).collect()
+        added.filter(|(_, after)| ask.is_live(*after)).collect()
     }
 
     /// The configuration after `token`, which is the first token of a piece that begins in `position`.
-    fn begin(&self, ask: &mut Ask<'_>, position: Position, token: TokenId) -> Option<Configuration> {
-        let behind = self.read(position, token)?;
-        ask.may_begin(token.0, behind).then(|| {
+    fn begin_piece(&self, ask: &mut Ask<'_>, position: Position, token: TokenId) -> Option<Configuration> {
+        let after = self.read(position, token)?;
+        ask.may_begin(token.0, after).then(|| {
             let TokenizerAutomaton { whole, bigrams, .. } = &*self.context.index.automaton;
-            let front = match whole.child(WholePieces::ROOT, token.0) {
+            let left = match whole.child(WholePieces::ROOT, token.0) {
                 _ if self.role(token) == Role::Whole => LeftContext::Whole,
                 Some(node) => LeftContext::Node(node),
                 None => LeftContext::Class(bigrams.class[token.index()]),
             };
-            Configuration { position: behind, front }
+            Configuration { position: after, left }
         })
     }
 
     /// The configuration after `token` in the piece of `at`.
-    fn go_on(&self, ask: &mut Ask<'_>, at: Configuration, token: TokenId) -> Option<Configuration> {
-        if at.front == LeftContext::Nothing {
-            return self.begin(ask, at.position, token);
+    fn continue_piece(&self, ask: &mut Ask<'_>, at: Configuration, token: TokenId) -> Option<Configuration> {
+        if at.left == LeftContext::Nothing {
+            return self.begin_piece(ask, at.position, token);
         }
-        let last = self.token_in_front(at.front)?;
+        let last = self.previous_token(at.left)?;
         if self.role(token) == Role::Whole {
             return None;
         }
-        let behind = self.read(at.position, token)?;
+        let after = self.read(at.position, token)?;
         let TokenizerAutomaton { whole, bigrams, .. } = &*self.context.index.automaton;
         if !bigrams.may_follow(last, token.0) {
             return None;
         }
-        let child = match at.front {
+        let child = match at.left {
             LeftContext::Node(node) => whole.child(node, token.0),
             _ => None,
         };
-        let (leads_on, front) = match child {
-            Some(child) => (ask.may_precede_node(child, behind), LeftContext::Node(child)),
+        let (is_viable, left) = match child {
+            Some(child) => (ask.may_precede_node(child, after), LeftContext::Node(child)),
             None => {
                 let class = bigrams.class[token.index()];
-                (ask.may_precede(token.0, behind), LeftContext::Class(class))
+                (ask.may_precede(token.0, after), LeftContext::Class(class))
             }
         };
-        leads_on.then_some(Configuration { position: behind, front })
+        is_viable.then_some(Configuration { position: after, left })
     }
 
     /// Allows the tokens that may follow in the piece of `at`.
     fn add_piece(&self, ask: &mut Ask<'_>, at: Configuration, mask: &mut MaskMut<'_>) {
-        if at.front == LeftContext::Whole {
+        if at.left == LeftContext::Whole {
             return;
         }
-        let last = self.token_in_front(at.front);
+        let last = self.previous_token(at.left);
         let bigrams = &self.context.index.automaton.bigrams;
-        ask.with_row(at.position, last, |row| match (row, last) {
+        ask.with_token_set(at.position, last, |tokens| match (tokens, last) {
             (TokenSet::Short(tokens), _) => {
                 for token in tokens {
                     if last.is_none_or(|last| bigrams.may_follow(last, *token)) {
@@ -379,10 +380,10 @@ impl CanonicalConstraint {
             }
         });
         // A sequence that the encoder writes as one token is followed node by node.
-        if let LeftContext::Node(node) = at.front {
+        if let LeftContext::Node(node) = at.left {
             for (token, _) in self.context.index.automaton.whole.children(node) {
                 let token = TokenId(*token);
-                if self.go_on(ask, at, token).is_some() {
+                if self.continue_piece(ask, at, token).is_some() {
                     mask.insert(token);
                 } else {
                     mask.remove(token);
@@ -397,7 +398,7 @@ impl CanonicalConstraint {
         for at in &state.0 {
             // The removal above concerns this configuration alone, so it happens before other configurations add
             // their tokens.
-            if matches!(at.front, LeftContext::Node(_)) && state.0.len() > 1 {
+            if matches!(at.left, LeftContext::Node(_)) && state.0.len() > 1 {
                 let mut own = TokenMask::new(self.vocab_len());
                 self.add_piece(ask, *at, &mut own.as_mut());
                 mask.union(own.as_ref());
@@ -406,10 +407,10 @@ impl CanonicalConstraint {
             }
         }
         for at in &state.0 {
-            if let Some(position) = self.behind_boundary(ask, *at) {
-                self.add_piece(ask, Configuration { position, front: LeftContext::Nothing }, &mut mask);
+            if let Some(position) = self.after_boundary(ask, *at) {
+                self.add_piece(ask, Configuration { position, left: LeftContext::Nothing }, &mut mask);
             }
-            self.added_behind(ask, *at).iter().for_each(|(token, _)| mask.insert(TokenId(*token)));
+            self.added_after(ask, *at).iter().for_each(|(token, _)| mask.insert(TokenId(*token)));
         }
     }
 }
@@ -422,10 +423,10 @@ enum Ask<'a> {
 
 impl Ask<'_> {
     /// Whether this piece start is live.
-    fn leads_on(&mut self, fresh: Position) -> bool {
+    fn is_live(&mut self, piece_start: Position) -> bool {
         match self {
-            Self::Lazy(query) => query.is_alive(fresh),
-            Self::Whole(_, whole) => whole.leads_on(fresh),
+            Self::Lazy(query) => query.is_live(piece_start),
+            Self::Whole(_, whole) => whole.is_live(piece_start),
         }
     }
 
@@ -453,12 +454,17 @@ impl Ask<'_> {
         }
     }
 
-    /// The tokens that lead from `at` to live positions, for any left context. Tokens that may not follow `front`
+    /// The tokens that lead from `at` to live positions, for any left context. Tokens that may not follow `left`
     /// may be missing.
-    fn with_row<T>(&mut self, at: Position, front: Option<u32>, read: impl FnOnce(&TokenSet) -> T) -> T {
+    fn with_token_set<T>(
+        &mut self,
+        at: Position,
+        previous: Option<u32>,
+        read: impl FnOnce(&TokenSet) -> T,
+    ) -> T {
         match self {
-            Self::Lazy(query) => query.with_row(at, front, read),
-            Self::Whole(context, whole) => whole.with_row(context, at, read),
+            Self::Lazy(query) => query.with_token_set(at, previous, read),
+            Self::Whole(context, whole) => whole.with_token_set(context, at, read),
         }
     }
 }
@@ -472,12 +478,12 @@ impl Constraint for CanonicalConstraint {
     }
 
     fn start(&self) -> CanonicalState {
-        let start = Configuration { position: self.context.automata().start(), front: LeftContext::Nothing };
+        let start = Configuration { position: self.context.automata().start(), left: LeftContext::Nothing };
         CanonicalState(SmallVec::from_iter([start]))
     }
 
     fn scratch(&self) -> CanonicalScratch {
-        self.begun.clone()
+        self.initial.clone()
     }
 
     /// O(b + d) for a token of b bytes and merge trees d deep, if the liveness of the next position is precomputed.
@@ -490,15 +496,15 @@ impl Constraint for CanonicalConstraint {
         let mut next = SmallVec::new();
         let ask = &mut self.ask(&mut scratch.memo);
         for at in &state.0 {
-            next.extend(self.go_on(ask, *at, token));
-            let fresh = self.behind_boundary(ask, *at);
-            next.extend(fresh.and_then(|fresh| self.begin(ask, fresh, token)));
+            next.extend(self.continue_piece(ask, *at, token));
+            let piece_start = self.after_boundary(ask, *at);
+            next.extend(piece_start.and_then(|piece_start| self.begin_piece(ask, piece_start, token)));
             let number = self.context.index.automaton.number_of_added(token.0);
-            if let Some(number) = number.filter(|_| self.may_end(at.front)) {
-                let behind = self.context.automata().added_one(at.position, number);
-                let behind = behind.filter(|(_, behind)| ask.leads_on(*behind));
+            if let Some(number) = number.filter(|_| self.may_end(at.left)) {
+                let after = self.context.automata().added_one(at.position, number);
+                let after = after.filter(|(_, after)| ask.is_live(*after));
                 next.extend(
-                    behind.map(|(_, position)| Configuration { position, front: LeftContext::Nothing }),
+                    after.map(|(_, position)| Configuration { position, left: LeftContext::Nothing }),
                 );
             }
         }
@@ -513,7 +519,7 @@ impl Constraint for CanonicalConstraint {
 
     fn is_accepting(&self, state: &CanonicalState) -> bool {
         let automata = self.context.automata();
-        state.0.iter().any(|at| automata.is_accepting(at.position) && self.may_end(at.front))
+        state.0.iter().any(|at| automata.is_accepting(at.position) && self.may_end(at.left))
     }
 
     /// O(v) for v ids if the mask is in `scratch`. Otherwise one walk through the trie for a position that no mask

@@ -3,7 +3,7 @@
 use unskew_core::{MaskRef, WORD_BITS};
 
 /// The largest set that is stored as a list.
-pub(crate) const SHORT: usize = 64;
+pub(crate) const SHORT_LIST: usize = 64;
 
 /// The set of tokens that are allowed in a position.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub(crate) enum TokenSet {
 impl TokenSet {
     pub(crate) fn new(words: Vec<u32>) -> Self {
         // Most large sets exceed the limit after a few words, so this count ends early.
-        if bits(&words).nth(SHORT).is_none() {
+        if bits(&words).nth(SHORT_LIST).is_none() {
             Self::Short(bits(&words).collect())
         } else {
             Self::Long(words.into())

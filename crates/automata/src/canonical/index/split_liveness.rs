@@ -20,18 +20,19 @@
 //! acceptance, no two of which could end an added token. **A safe state together with a universal state is live**:
 //! the text that leads the first to acceptance can be read from the second.
 
-use std::{collections::HashMap, sync::LazyLock};
-
 use rustc_hash::FxHashMap as Map;
 use smallvec::SmallVec;
 use unskew_core::ByteSet;
 
-use super::{split_transitions, tables::CanonicalIndex};
+use super::{
+    split_transitions,
+    tables::CanonicalIndex,
+    universal::{Subset, ordinary, places, step, universal, utf8, utf8_table},
+};
 use crate::{
     Dfa,
     canonical::{merges::derivation::NONE, texts::added::TextDfa, tokenizer::automaton::TokenizerAutomaton},
     dfa::table::DEAD,
-    split::SplitDfa,
 };
 
 /// Facts about a tokenizer's automata.
@@ -40,9 +41,9 @@ pub(crate) struct SplitLiveness {
     /// By splitter state: whether it is universal. States inside a character are not.
     pub(crate) universal: Vec<bool>,
     /// By splitter state: the ASCII bytes that lead to a universal state.
-    pub(crate) goes: Vec<ByteSet>,
+    pub(crate) live_next: Vec<ByteSet>,
     /// By splitter state: the ASCII bytes that lead to a universal state after a boundary.
-    pub(crate) begins: Vec<ByteSet>,
+    pub(crate) live_after_boundary: Vec<ByteSet>,
     /// By state of the text DFA: whether it is calm, that is, refuses no byte.
     calm: Vec<bool>,
     /// The bytes that some text state refuses: the last bytes of added tokens. And the bytes that lead to a state
@@ -53,62 +54,31 @@ pub(crate) struct SplitLiveness {
     characters: Vec<[u32; 256]>,
     /// By splitter state: the UTF-8 state within a character, as for [`utf8`]. It is also 0 if it is not unique.
     pub(crate) places: Vec<u8>,
-    /// By splitter state: whether it is typical. Typical states are universal and accepting. Non-ASCII characters
-    /// mostly end in them, or their [`begins`](Self::begins) contains an element of `typical`.
-    pub(crate) is_typical: Vec<bool>,
-    /// The distinct [`begins`](Self::begins) of the states in which non-ASCII characters mostly end.
-    pub(crate) typical: Vec<ByteSet>,
+    /// By splitter state: whether it is a state after a wide character. These states are universal and accepting.
+    /// Non-ASCII characters mostly end in them, or their [`live_after_boundary`](Self::live_after_boundary) contains
+    /// an element of `after_wide_char`.
+    pub(crate) is_after_wide_char: Vec<bool>,
+    /// The distinct [`live_after_boundary`](Self::live_after_boundary) of the states in which non-ASCII characters
+    /// mostly end.
+    pub(crate) after_wide_char: Vec<ByteSet>,
     /// By splitter state that is not universal: two-byte look-ahead. The pairs are an ASCII byte and the state after
     /// it, read directly or after a boundary, from which a further byte leads to a universal state.
-    pub(crate) soon: Vec<SmallVec<[(u8, u32); 4]>>,
-    /// The distinct lists of [`soon`](Self::soon) after a boundary, of accepting states that are not universal. Runs
-    /// of blanks end in these states. A constraint that can continue with an entry of the list continues in another
-    /// piece.
-    pub(crate) soons: Vec<SmallVec<[(u8, u32); 4]>>,
-    /// By splitter state: the index of its list in `soons`.
-    pub(crate) soon_of: Vec<Option<u8>>,
+    pub(crate) lookahead2: Vec<SmallVec<[(u8, u32); 4]>>,
+    /// The distinct lists of [`lookahead2`](Self::lookahead2) after a boundary, of accepting states that are not
+    /// universal. Runs of blanks end in these states. A constraint that can continue with an entry of the list
+    /// continues in another piece.
+    pub(crate) lookahead2_lists: Vec<SmallVec<[(u8, u32); 4]>>,
+    /// By splitter state: the index of its list in `lookahead2_lists`.
+    pub(crate) lookahead2_of: Vec<Option<u8>>,
     /// Whether no added token can end inside a non-ASCII character or with it.
     pub(crate) is_calm_inside: bool,
     /// The number of states between characters that are not universal.
     uncertain: usize,
 }
 
-/// Results of [`SplitLiveness::completes_character`], by the class of the token, the splitter state and the state of the ordinary
-/// characters.
+/// Results of [`SplitLiveness::completes_character`], by the class of the token, the splitter state and the state of
+/// the ordinary characters.
 pub(crate) type CharacterMemo = Map<(u32, u32, u32), bool>;
-
-/// The transitions of UTF-8. States within a character are numbered by the bytes that must follow; 0 is between
-/// characters.
-pub(crate) fn utf8(place: u8, byte: u8) -> Option<u8> {
-    match (place, byte) {
-        (0, 0..0x80) | (1, 0x80..0xc0) => Some(0),
-        (0, 0xc2..0xe0) | (2, 0x80..0xc0) | (4, 0xa0..0xc0) | (5, 0x80..0xa0) => Some(1),
-        (0, 0xe0) => Some(4),
-        (0, 0xed) => Some(5),
-        (0, 0xe1..0xf0) | (3, 0x80..0xc0) | (6, 0x90..0xc0) | (7, 0x80..0x90) => Some(2),
-        (0, 0xf0) => Some(6),
-        (0, 0xf1..0xf4) => Some(3),
-        (0, 0xf4) => Some(7),
-        _ => None,
-    }
-}
-
-/// Some states of the splitter, in ascending order.
-type Subset = SmallVec<[u32; 4]>;
-
-/// The states after `byte` from any state of `subset`, through ordinary and fallback transitions.
-fn step(split: &SplitDfa, subset: &[u32], byte: u8) -> Subset {
-    let column = usize::from(split.classes.get(byte));
-    let mut next = Subset::new();
-    for state in subset {
-        let at = *state as usize * split.classes.len() + column;
-        next.extend([split.next.get(at), split.fallback.get(at)].into_iter().flatten().copied());
-    }
-    next.retain(|state| *state != DEAD);
-    next.sort_unstable();
-    next.dedup();
-    next
-}
 
 impl SplitLiveness {
     pub(crate) fn new(tokenizer: &TokenizerAutomaton) -> Self {
@@ -125,85 +95,86 @@ impl SplitLiveness {
             bytes.collect::<ByteSet>()
         };
         let states = 0..u32::try_from(universal.len()).expect("limited");
-        let goes: Vec<ByteSet> = states.map(leads).collect();
-        let behind = |mark: &u32| if *mark == DEAD { ByteSet::default() } else { leads(*mark) };
-        let begins: Vec<ByteSet> = split.mark.iter().map(behind).collect();
+        let live_next: Vec<ByteSet> = states.map(leads).collect();
+        let after = |mark: &u32| if *mark == DEAD { ByteSet::default() } else { leads(*mark) };
+        let live_after_boundary: Vec<ByteSet> = split.mark.iter().map(after).collect();
         let (calm, last, last_but_one) = endings(&tokenizer.text);
         let places = places(split);
         let between: Vec<bool> = places.iter().map(|places| places & 1 != 0).collect();
         let uncertain = between.iter().zip(&universal).filter(|(between, all)| **between && !**all).count();
-        let soon_from = |state: u32| {
+        let lookahead2_from = |state: u32| {
             let mark = split.mark[state as usize];
-            let mut soon: SmallVec<[(u8, u32); 4]> = SmallVec::new();
+            let mut lookahead2: SmallVec<[(u8, u32); 4]> = SmallVec::new();
             for from in [mark, state].into_iter().filter(|from| *from != DEAD) {
                 for byte in (0..0x80u8).filter(|byte| !last.contains(*byte) && !last_but_one.contains(*byte))
                 {
                     let column = usize::from(split.classes.get(byte));
                     let next = split.next[from as usize * split.classes.len() + column];
                     if next != DEAD
-                        && !goes[next as usize].is_empty()
+                        && !live_next[next as usize].is_empty()
                         && characters[0][usize::from(byte)] == 0
                     {
-                        soon.push((byte, next));
+                        lookahead2.push((byte, next));
                     }
                 }
             }
-            soon
+            lookahead2
         };
-        let soon: Vec<SmallVec<[(u8, u32); 4]>> = (0u32..)
+        let lookahead2: Vec<SmallVec<[(u8, u32); 4]>> = (0u32..)
             .zip(&places)
             .map(|(state, places)| match places & 1 != 0 && !universal[state as usize] {
-                true => soon_from(state),
+                true => lookahead2_from(state),
                 false => SmallVec::new(),
             })
             .collect();
-        let mut soons: Vec<SmallVec<[(u8, u32); 4]>> = Vec::new();
+        let mut lookahead2_lists: Vec<SmallVec<[(u8, u32); 4]>> = Vec::new();
         let list_of = |state: usize| {
-            let behind = soon.get(split.mark[state] as usize).filter(|soon| !soon.is_empty())?;
+            let after =
+                lookahead2.get(split.mark[state] as usize).filter(|lookahead2| !lookahead2.is_empty())?;
             let is_looked_at = split.accepting[state] && !universal[state] && places[state] == 1;
-            let at = soons.iter().position(|known| known == behind).or_else(|| {
-                (is_looked_at && soons.len() < SOONS).then(|| {
-                    soons.push(behind.clone());
-                    soons.len() - 1
+            let at = lookahead2_lists.iter().position(|known| known == after).or_else(|| {
+                (is_looked_at && lookahead2_lists.len() < LOOKAHEAD2_LISTS).then(|| {
+                    lookahead2_lists.push(after.clone());
+                    lookahead2_lists.len() - 1
                 })
             });
             at.filter(|_| is_looked_at).and_then(|at| u8::try_from(at).ok())
         };
-        let soon_of = (0..universal.len()).map(list_of).collect();
+        let lookahead2_of = (0..universal.len()).map(list_of).collect();
         // The states in which the characters of most scripts, and signs, end.
         let ends = ["é", "я", "中", "ก", "“", "→", "٣", "😀"].map(|text| {
             text.bytes().fold(Subset::from_slice(&[split.start]), |subset, byte| step(split, &subset, byte))
         });
-        let mut is_typical = vec![false; universal.len()];
+        let mut is_after_wide_char = vec![false; universal.len()];
         for state in ends.iter().flatten().map(|state| *state as usize) {
-            is_typical[state] = universal[state] && split.accepting[state];
+            is_after_wide_char[state] = universal[state] && split.accepting[state];
         }
-        let mut typical: Vec<ByteSet> = Vec::new();
-        for (begins, _) in begins.iter().zip(&is_typical).filter(|(_, typical)| **typical) {
-            if !typical.contains(begins) {
-                typical.push(*begins);
+        let mut after_wide_char: Vec<ByteSet> = Vec::new();
+        for (bytes, _) in live_after_boundary.iter().zip(&is_after_wide_char).filter(|(_, is)| **is) {
+            if !after_wide_char.contains(bytes) {
+                after_wide_char.push(*bytes);
             }
         }
-        // Other states are typical too if at least the same bytes may follow.
-        for (state, begins) in begins.iter().enumerate() {
-            let is_wider = typical.iter().any(|typical| typical.and(begins) == *typical);
-            is_typical[state] |= universal[state] && split.accepting[state] && is_wider;
+        // Other states count too if at least the same bytes may follow.
+        for (state, bytes) in live_after_boundary.iter().enumerate() {
+            let is_wider = after_wide_char.iter().any(|needed| needed.and(bytes) == *needed);
+            is_after_wide_char[state] |= universal[state] && split.accepting[state] && is_wider;
         }
         Self {
             universal,
-            goes,
+            live_next,
             is_calm_inside: last.iter().chain(last_but_one.iter()).all(|byte| byte.is_ascii()),
-            soon,
-            soons,
-            soon_of,
-            begins,
+            lookahead2,
+            lookahead2_lists,
+            lookahead2_of,
+            live_after_boundary,
             calm,
             last,
             last_but_one,
             characters,
             places: places.iter().map(|places| only_place(*places)).collect(),
-            is_typical,
-            typical,
+            is_after_wide_char,
+            after_wide_char,
             uncertain,
         }
     }
@@ -211,7 +182,7 @@ impl SplitLiveness {
     /// The safe states of `dfa`, and the UTF-8 states in which each is reached ([`places_of`]). `None` if some state
     /// between characters is not safe, if `dfa` reads bytes that are not UTF-8, or if a search over the uncertain
     /// states could exceed `limit` pairs of states.
-    pub(crate) fn safe(&self, dfa: &Dfa, limit: usize) -> Option<(Vec<Safe>, Vec<u8>)> {
+    pub(crate) fn safety(&self, dfa: &Dfa, limit: usize) -> Option<(Vec<Safety>, Vec<u8>)> {
         if dfa.len().saturating_mul(self.uncertain) > limit {
             return None;
         }
@@ -222,8 +193,9 @@ impl SplitLiveness {
             false => places.iter().map(|places| places & 1 != 0).collect(),
         };
         let mut safe = self.by_ascii(dfa);
-        let is_whole =
-            |safe: &[Safe]| safe.iter().zip(&between).all(|(safe, between)| !between || *safe != Safe::No);
+        let is_whole = |safe: &[Safety]| {
+            safe.iter().zip(&between).all(|(safe, between)| !between || *safe != Safety::Unknown)
+        };
         if !is_whole(&safe) {
             self.by_characters(dfa, &between, &mut safe);
         }
@@ -233,24 +205,28 @@ impl SplitLiveness {
     /// The states that are safe through ASCII without the bytes that end added tokens. States with higher numbers
     /// are mostly closer to acceptance, so each sweep is in descending order. After [`SWEEPS`] sweeps the rest is
     /// undecided.
-    fn by_ascii(&self, dfa: &Dfa) -> Vec<Safe> {
+    fn by_ascii(&self, dfa: &Dfa) -> Vec<Safety> {
         let table = dfa.table();
         let mut columns: Vec<usize> = (0..0x80u8)
             .filter(|byte| self.characters[0][usize::from(*byte)] == 0 && !self.last.contains(*byte))
             .map(|byte| usize::from(table.classes.get(byte)))
             .collect();
         columns.dedup();
-        let mut safe: Vec<Safe> =
-            table.accepting.iter().map(|accepts| if *accepts { Safe::Always } else { Safe::No }).collect();
+        let mut safe: Vec<Safety> = table
+            .accepting
+            .iter()
+            .map(|accepts| if *accepts { Safety::Always } else { Safety::Unknown })
+            .collect();
         for _ in 0..SWEEPS {
             let mut changed = false;
             for state in dfa.states().rev() {
-                if safe[state.index()] == Safe::No {
+                if safe[state.index()] == Safety::Unknown {
                     let row = table.row(state);
-                    let leads =
-                        |column: &usize| row[*column] != DEAD && safe[row[*column] as usize] == Safe::Always;
+                    let leads = |column: &usize| {
+                        row[*column] != DEAD && safe[row[*column] as usize] == Safety::Always
+                    };
                     if columns.iter().any(leads) {
-                        safe[state.index()] = Safe::Always;
+                        safe[state.index()] = Safety::Always;
                         changed = true;
                     }
                 }
@@ -264,7 +240,7 @@ impl SplitLiveness {
 
     /// Decides the undecided states: a backward search from acceptance through ordinary characters. One bit of a
     /// node tells whether the previous byte may be the last but one byte of an added token.
-    fn by_characters(&self, dfa: &Dfa, between: &[bool], safe: &mut [Safe]) {
+    fn by_characters(&self, dfa: &Dfa, between: &[bool], safe: &mut [Safety]) {
         type Node = (u32, u32, bool);
         let mut ids: Map<Node, usize> = Map::default();
         let mut nodes: Vec<Node> = Vec::new();
@@ -318,8 +294,8 @@ impl SplitLiveness {
         for ((state, place, before), _) in nodes.iter().zip(&reached).filter(|(_, reached)| **reached) {
             let safe = &mut safe[*state as usize];
             match (place, before) {
-                (0, true) => *safe = Safe::Always,
-                (0, false) if *safe == Safe::No => *safe = Safe::WhenCalm,
+                (0, true) => *safe = Safety::Always,
+                (0, false) if *safe == Safety::Unknown => *safe = Safety::WhenCalm,
                 _ => {}
             }
         }
@@ -327,17 +303,17 @@ impl SplitLiveness {
 
     /// Whether a state of this safety is safe in combination with this text state.
     #[inline]
-    pub(crate) fn holds(&self, safe: Safe, text: u32) -> bool {
+    pub(crate) fn holds(&self, safe: Safety, text: u32) -> bool {
         match safe {
-            Safe::Always => true,
-            Safe::WhenCalm => self.calm[text as usize],
-            Safe::No => false,
+            Safety::Always => true,
+            Safety::WhenCalm => self.calm[text as usize],
+            Safety::Unknown => false,
         }
     }
 
     /// Whether tokens can follow `token` that complete the character in which the splitter's `state` is, exactly,
-    /// and lead to a typical state. At most three tokens are needed. `place` is the state of the ordinary characters
-    /// if the character must be ordinary, or [`DEAD`]. Results are kept in `memo`.
+    /// and lead to a state after a wide character. At most three tokens are needed. `place` is the state of the
+    /// ordinary characters if the character must be ordinary, or [`DEAD`]. Results are kept in `memo`.
     pub(crate) fn completes_character(
         &self,
         index: &CanonicalIndex,
@@ -368,12 +344,12 @@ impl SplitLiveness {
             DEAD => Some(DEAD),
             place => Some(self.characters[place as usize][usize::from(byte)]).filter(|next| *next != DEAD),
         };
-        let mut ends = |token_behind: u32, next: u32, place: u32| {
-            (self.is_typical[next as usize] || self.places[next as usize] != 0)
-                && counts(token_behind)
-                && tokenizer.bigrams.may_follow(token, token_behind)
-                && (self.is_typical[next as usize]
-                    || self.completes_character(index, memo, token_behind, next, place))
+        let mut ends = |next_token: u32, next: u32, place: u32| {
+            (self.is_after_wide_char[next as usize] || self.places[next as usize] != 0)
+                && counts(next_token)
+                && tokenizer.bigrams.may_follow(token, next_token)
+                && (self.is_after_wide_char[next as usize]
+                    || self.completes_character(index, memo, next_token, next, place))
         };
         let mut completes_character = (0x80..0xc0u8).any(|byte| {
             let symbol = tokenizer.symbols[usize::from(byte)];
@@ -385,12 +361,12 @@ impl SplitLiveness {
             completes_character = index.trie.any(
                 (state, place),
                 |(state, place), byte| {
-                    let goes_on = self.places[state as usize] != 0 && !byte.is_ascii();
-                    let next = split_transitions::step(split, state, byte).filter(|_| goes_on);
+                    let continues = self.places[state as usize] != 0 && !byte.is_ascii();
+                    let next = split_transitions::step(split, state, byte).filter(|_| continues);
                     next.and_then(|next| Some((next, next_place(place, byte)?)))
                 },
                 |unskew_core::TokenId(token), (next, place)| {
-                    tokenizer.is_made(token) && ends(token, next, place)
+                    tokenizer.is_merged(token) && ends(token, next, place)
                 },
             );
         }
@@ -434,17 +410,17 @@ impl SplitLiveness {
         columns
     }
 
-    /// For each of [`soons`](Self::soons), by byte class of `dfa`: after a byte of this class, `dfa` must certainly
-    /// be able to continue with one of these bytes.
-    pub(crate) fn soons_by_class(&self, dfa: &Dfa) -> Vec<Vec<(u8, ByteSet)>> {
+    /// For each of [`lookahead2_lists`](Self::lookahead2_lists), by byte class of `dfa`: after a byte of this class,
+    /// `dfa` must certainly be able to continue with one of these bytes.
+    pub(crate) fn lookahead2_by_class(&self, dfa: &Dfa) -> Vec<Vec<(u8, ByteSet)>> {
         let by_class = |list: &SmallVec<[(u8, u32); 4]>| {
-            let mut goes: Vec<(u8, ByteSet)> = Vec::new();
-            for (byte, behind) in list {
-                of_class(&mut goes, dfa.classes().get(*byte)).union(&self.goes[*behind as usize]);
+            let mut live_next: Vec<(u8, ByteSet)> = Vec::new();
+            for (byte, after) in list {
+                of_class(&mut live_next, dfa.classes().get(*byte)).union(&self.live_next[*after as usize]);
             }
-            goes
+            live_next
         };
-        self.soons.iter().map(by_class).collect()
+        self.lookahead2_lists.iter().map(by_class).collect()
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
@@ -455,177 +431,19 @@ impl SplitLiveness {
 }
 
 /// The most look-ahead lists that are distinguished; a set of them is 8 bits.
-const SOONS: usize = 8;
+const LOOKAHEAD2_LISTS: usize = 8;
 
 /// The number of sweeps of [`SplitLiveness::by_ascii`].
 const SWEEPS: usize = 12;
 
 /// Whether ordinary text leads from a state of a DFA to acceptance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Safe {
+pub(crate) enum Safety {
     /// Not known.
-    No,
+    Unknown,
     /// Yes, if no added token can end with the next byte.
     WhenCalm,
     Always,
-}
-
-/// All characters of UTF-8, as an automaton over bytes.
-fn utf8_table() -> &'static [[u32; 256]] {
-    static TABLE: LazyLock<Vec<[u32; 256]>> = LazyLock::new(|| {
-        let bytes: [u8; 256] = std::array::from_fn(|byte| u8::try_from(byte).expect("256 bytes"));
-        (0..8u8).map(|place| bytes.map(|byte| utf8(place, byte).map_or(DEAD, u32::from))).collect()
-    });
-    &TABLE
-}
-
-/// The ordinary characters in `all`. Both are automata over bytes with state 0 between characters.
-fn ordinary(split: &SplitDfa, all: &[[u32; 256]]) -> Vec<[u32; 256]> {
-    let mut nodes: Vec<(u32, Subset)> = vec![(0, Subset::from_slice(&[split.start]))];
-    let mut ids: HashMap<(u32, Subset), u32> = HashMap::new();
-    let mut table: Vec<[u32; 256]> = Vec::new();
-    let mut at = 0;
-    while let Some((place, subset)) = nodes.get(at).cloned() {
-        let mut row = [DEAD; 256];
-        for byte in 0..=255u8 {
-            let place = all[place as usize][usize::from(byte)];
-            if place == DEAD {
-                continue;
-            }
-            let next = step(split, &subset, byte);
-            if next.is_empty() {
-                continue;
-            }
-            row[usize::from(byte)] = match place {
-                0 => 0,
-                _ => *ids.entry((place, next.clone())).or_insert_with(|| {
-                    nodes.push((place, next));
-                    u32::try_from(nodes.len() - 1).expect("limited")
-                }),
-            };
-        }
-        table.push(row);
-        at += 1;
-    }
-    // States that complete no character are removed and equal states are merged. A character has at most four bytes.
-    for _ in 0..3 {
-        let mut first: HashMap<[u32; 256], u32> = HashMap::new();
-        let same: Vec<u32> =
-            (0u32..).zip(&table).map(|(state, row)| *first.entry(*row).or_insert(state)).collect();
-        for next in table.iter_mut().flatten().filter(|next| **next != DEAD) {
-            *next = same[*next as usize];
-        }
-        let is_dead: Vec<bool> = table.iter().map(|row| row.iter().all(|next| *next == DEAD)).collect();
-        for next in table.iter_mut().flatten().filter(|next| **next != DEAD && **next != 0) {
-            if is_dead[*next as usize] {
-                *next = DEAD;
-            }
-        }
-    }
-    let mut numbers = vec![DEAD; table.len()];
-    let mut kept: Vec<usize> = vec![0];
-    numbers[0] = 0;
-    let mut at = 0;
-    while let Some(state) = kept.get(at).copied() {
-        at += 1;
-        for next in table[state].iter().filter(|next| **next != DEAD) {
-            if numbers[*next as usize] == DEAD {
-                numbers[*next as usize] = u32::try_from(kept.len()).expect("limited");
-                kept.push(*next as usize);
-            }
-        }
-    }
-    let renamed = |next: u32| if next == DEAD { DEAD } else { numbers[next as usize] };
-    kept.into_iter().map(|state| table[state].map(renamed)).collect()
-}
-
-/// By state of `split`: the UTF-8 states in which it is reached, one bit each.
-fn places(split: &SplitDfa) -> Vec<u8> {
-    let mut places = vec![0u8; split.accepting.len()];
-    let mut open = vec![(split.start, 0u8)];
-    places[split.start as usize] = 1;
-    while let Some((state, place)) = open.pop() {
-        let mut reach = |state: u32, place: u8| {
-            if state != DEAD && places[state as usize] >> place & 1 == 0 {
-                places[state as usize] |= 1 << place;
-                open.push((state, place));
-            }
-        };
-        if place == 0 {
-            reach(split.mark[state as usize], 0);
-        }
-        for byte in split.classes.representatives() {
-            // Bytes of one class are in one position of a character, or lead to no state.
-            if let Some(next) = utf8(place, byte) {
-                step(split, &[state], byte).iter().for_each(|state| reach(*state, next));
-            }
-        }
-    }
-    places
-}
-
-/// The universal states: the greatest set that is closed under all ordinary characters.
-fn universal(split: &SplitDfa, characters: &[[u32; 256]]) -> Vec<bool> {
-    type Node = (Subset, u32);
-    // One byte of each class of bytes that neither automaton distinguishes.
-    let mut columns: HashMap<Vec<u32>, u8> = HashMap::new();
-    let mut bytes: Vec<u8> = Vec::new();
-    for byte in 0..=255u8 {
-        let class = u32::from(split.classes.get(byte));
-        let column = characters.iter().map(|row| row[usize::from(byte)]).chain([class]).collect();
-        columns.entry(column).or_insert_with(|| {
-            bytes.push(byte);
-            byte
-        });
-    }
-    let mut ids: Map<Node, usize> = Map::default();
-    let mut nodes: Vec<Node> = Vec::new();
-    let mut id = |node: Node, nodes: &mut Vec<Node>| {
-        *ids.entry(node.clone()).or_insert_with(|| {
-            nodes.push(node);
-            nodes.len() - 1
-        })
-    };
-    let singles: Vec<(usize, usize)> = (0u32..)
-        .zip(places(split))
-        .filter(|(_, places)| places & 1 != 0)
-        .map(|(state, _)| (state as usize, id((Subset::from_slice(&[state]), 0), &mut nodes)))
-        .collect();
-    let mut edges: Vec<(usize, usize)> = Vec::new();
-    let mut is_bad: Vec<bool> = Vec::new();
-    let mut at = 0;
-    while let Some((mut subset, place)) = nodes.get(at).cloned() {
-        let mut bad = subset.is_empty();
-        if place == 0 {
-            bad |= !subset.iter().any(|state| split.accepting[*state as usize]);
-            let marks: Subset = subset.iter().map(|state| split.mark[*state as usize]).collect();
-            subset.extend(marks.into_iter().filter(|mark| *mark != DEAD));
-            subset.sort_unstable();
-            subset.dedup();
-        }
-        is_bad.push(bad);
-        for byte in bytes.iter().filter(|_| !bad) {
-            let place = characters[place as usize][usize::from(*byte)];
-            if place != DEAD {
-                edges.push((id((step(split, &subset, *byte), place), &mut nodes), at));
-            }
-        }
-        at += 1;
-    }
-    edges.sort_unstable();
-    edges.dedup();
-    let mut open: Vec<usize> = (0..nodes.len()).filter(|node| is_bad[*node]).collect();
-    while let Some(node) = open.pop() {
-        let begin = edges.partition_point(|(target, _)| *target < node);
-        for (_, source) in edges[begin..].iter().take_while(|(target, _)| *target == node) {
-            if !std::mem::replace(&mut is_bad[*source], true) {
-                open.push(*source);
-            }
-        }
-    }
-    let mut universal = vec![false; split.accepting.len()];
-    singles.iter().for_each(|(state, node)| universal[*state] = !is_bad[*node]);
-    universal
 }
 
 /// By text state, whether it is calm; the bytes that some state refuses; and the bytes that lead to a state that is

@@ -21,17 +21,17 @@ use crate::canonical::{
 };
 
 /// The most successors of which all are cached.
-const ALL: usize = if cfg!(test) { 3 } else { 2_048 };
+const ALL_KEPT: usize = if cfg!(test) { 3 } else { 2_048 };
 
 /// The size of the sample of larger sets.
-const SOME: usize = if cfg!(test) { 2 } else { 128 };
+const SAMPLE: usize = if cfg!(test) { 2 } else { 128 };
 
 /// The most forbidden neighbours that are recomputed at each query. Larger sets are cached as bits.
-const MANY: usize = if cfg!(test) { 2 } else { 512 };
+const MANY_FORBIDDEN: usize = if cfg!(test) { 2 } else { 512 };
 
 /// The capacity of the cache of each kind of answer in bytes, and the number of its maps.
-const KEPT: usize = 8 << 20;
-const MAPS: usize = 4;
+const CACHE_BYTES: usize = 8 << 20;
+const CACHE_MAPS: usize = 4;
 
 /// The capacity of the cache of pair tests, in bytes.
 const PAIR_TEST_BYTES: usize = 6 << 20;
@@ -69,42 +69,42 @@ pub(crate) struct PairTests {
     /// One bit each, set when the result is known.
     known: Box<[AtomicU32]>,
     /// The tokens that the token must not follow.
-    forbidding: Box<[AtomicU32]>,
+    forbidden_prev: Box<[AtomicU32]>,
 }
 
 impl PairTests {
     /// No results yet for `token`, which merges create, in a vocabulary of `len` tokens.
     fn new(token: u32, len: usize) -> Self {
         let none = || (0..words_for(len)).map(|_| AtomicU32::new(0)).collect();
-        Self { token, known: none(), forbidding: none() }
+        Self { token, known: none(), forbidden_prev: none() }
     }
 
     /// Whether the token may follow `before`. Merges create `before`.
     pub(crate) fn may_follow(&self, bigrams: &BigramRelation, before: u32) -> bool {
         let (word, bit) = (before as usize / 32, 1 << (before % 32));
-        let (known, forbidding) = (&self.known[word], &self.forbidding[word]);
+        let (known, forbidden_prev) = (&self.known[word], &self.forbidden_prev[word]);
         if known.load(Ordering::Acquire) & bit != 0 {
-            return forbidding.load(Ordering::Relaxed) & bit == 0;
+            return forbidden_prev.load(Ordering::Relaxed) & bit == 0;
         }
         let may_follow = bigrams.may_follow(before, self.token);
         if !may_follow {
-            forbidding.fetch_or(bit, Ordering::Relaxed);
+            forbidden_prev.fetch_or(bit, Ordering::Relaxed);
         }
         known.fetch_or(bit, Ordering::Release);
         may_follow
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        OVERHEAD + size_of_val(&self.known[..]) + size_of_val(&self.forbidding[..])
+        OVERHEAD + size_of_val(&self.known[..]) + size_of_val(&self.forbidden_prev[..])
     }
 }
 
 impl Default for SuccessorCache {
     fn default() -> Self {
         Self {
-            successors: SharedCache::new(MAPS, KEPT),
-            forbidden: SharedCache::new(MAPS, KEPT),
-            pair_tests: SharedCache::new(MAPS, PAIR_TEST_BYTES),
+            successors: SharedCache::new(CACHE_MAPS, CACHE_BYTES),
+            forbidden: SharedCache::new(CACHE_MAPS, CACHE_BYTES),
+            pair_tests: SharedCache::new(CACHE_MAPS, PAIR_TEST_BYTES),
         }
     }
 }
@@ -116,7 +116,7 @@ impl Successors {
         let CanonicalIndex { automaton: tokenizer, vocabulary, trie, .. } = index;
         let mut words = vec![0u32; words_for(vocabulary.len())];
         if index.liveness().places[state as usize] == 0 {
-            words.copy_from_slice(&index.targets(state, false).made);
+            words.copy_from_slice(&index.targets(state, false).merged);
         } else {
             // Inside a character the splitter reads few tokens. These states are many, so their tokens are not
             // cached.
@@ -124,7 +124,7 @@ impl Successors {
                 state,
                 |state, byte| step(&tokenizer.split, state, byte),
                 |TokenId(token), _| {
-                    if tokenizer.is_made(token) {
+                    if tokenizer.is_merged(token) {
                         set(&mut words, token);
                     }
                 },
@@ -132,9 +132,9 @@ impl Successors {
         }
         index.remove_forbidden(token, &mut words);
         let mut tokens: Vec<u32> = bits(&words).collect();
-        let is_all = tokens.len() <= ALL;
+        let is_all = tokens.len() <= ALL_KEPT;
         if !is_all {
-            tokens = tokens.iter().copied().step_by(tokens.len() / SOME).collect();
+            tokens = tokens.iter().copied().step_by(tokens.len() / SAMPLE).collect();
         }
         let first_of = |token: &u32| vocabulary.text(TokenId(*token)).and_then(<[u8]>::first).copied();
         tokens.sort_by_cached_key(first_of);
@@ -186,14 +186,14 @@ impl SuccessorCache {
             return;
         }
         let mut count = 0;
-        bigrams.forbidden(token, |token| {
+        bigrams.forbidden_next(token, |token| {
             words[token as usize / 32] &= !(1 << (token % 32));
             count += 1;
         });
-        if count > MANY {
+        if count > MANY_FORBIDDEN {
             // Padding is forbidden nowhere.
-            let mut bits = vec![0u32; tokenizer.made.len()];
-            bigrams.forbidden(token, |token| set(&mut bits, token));
+            let mut bits = vec![0u32; tokenizer.merged.len()];
+            bigrams.forbidden_next(token, |token| set(&mut bits, token));
             let bytes = OVERHEAD + size_of_val(&bits[..]);
             self.forbidden.keep(class, bits.into(), bytes);
         }
@@ -228,7 +228,7 @@ mod tests {
     /// Compares all caches of a tokenizer, each queried twice, with every token and every pair of tokens.
     #[test]
     fn what_is_kept_of_a_tokenizer_is_what_its_parts_say() {
-        let (mut all, mut some, mut forbidden_many, mut begun) = (0, 0, 0, 0);
+        let (mut all, mut some, mut forbidden_many, mut whole_starts) = (0, 0, 0, 0);
         for seed in 0..150 {
             let mut random = Random::new(seed);
             let listing = [Listing::Proper, Listing::AllSplits, Listing::Shuffled][random.below(3)];
@@ -251,7 +251,7 @@ mod tests {
             let index = CanonicalIndex::new(Arc::clone(&tokenizer), vocabulary, trie).unwrap();
             let (split, bigrams) = (&tokenizer.split, &tokenizer.bigrams);
             let tokens =
-                || (0..u32::try_from(texts.len()).unwrap()).filter(|token| tokenizer.is_made(*token));
+                || (0..u32::try_from(texts.len()).unwrap()).filter(|token| tokenizer.is_merged(*token));
             let end = |state: u32, token: u32| {
                 texts[token as usize].iter().try_fold(state, |state, byte| step(split, state, *byte))
             };
@@ -262,7 +262,7 @@ mod tests {
                     let forbidden = tokens().filter(|next| !bigrams.may_follow(token, *next));
                     let removed = tokens().filter(|next| words[*next as usize / 32] >> (next % 32) & 1 == 0);
                     let forbidden: Vec<u32> = forbidden.collect();
-                    forbidden_many += usize::from(forbidden.len() > MANY);
+                    forbidden_many += usize::from(forbidden.len() > MANY_FORBIDDEN);
                     assert_eq!(removed.collect::<Vec<u32>>(), forbidden, "seed {seed}, {token}");
                 }
                 for _ in 0..2 {
@@ -280,7 +280,7 @@ mod tests {
                     let may = |next: &u32| end(state, *next).is_some() && bigrams.may_follow(token, *next);
                     let expected: Vec<u32> = tokens().filter(may).collect();
                     let found = index.successors(token, state);
-                    assert_eq!(found.is_all, expected.len() <= ALL, "seed {seed}");
+                    assert_eq!(found.is_all, expected.len() <= ALL_KEPT, "seed {seed}");
                     if found.is_all {
                         all += 1;
                         let mut tokens = found.tokens.to_vec();
@@ -293,44 +293,48 @@ mod tests {
                         assert_eq!(beginning, expected.iter().copied().filter(begins).collect::<Vec<_>>());
                     } else {
                         some += 1;
-                        assert!(found.tokens.len() >= SOME && found.tokens.iter().all(may), "seed {seed}");
+                        assert!(found.tokens.len() >= SAMPLE && found.tokens.iter().all(may), "seed {seed}");
                     }
                 }
             }
             for state in 0..u32::try_from(split.accepting.len()).unwrap() {
-                for is_fresh in [false, true] {
-                    let targets = index.targets(state, is_fresh);
+                for is_piece_start in [false, true] {
+                    let targets = index.targets(state, is_piece_start);
                     let properties = index.properties();
                     for token in 0..u32::try_from(texts.len()).unwrap() {
-                        let is_begun = is_fresh && properties.is_begun(token);
-                        let behind = end(state, token).filter(|_| is_begun || tokenizer.is_made(token));
+                        let starts_whole = is_piece_start && properties.starts_whole(token);
+                        let after = end(state, token).filter(|_| starts_whole || tokenizer.is_merged(token));
                         let found = targets.target[token as usize];
-                        assert_eq!(found != TokenTarget::NONE, behind.is_some(), "seed {seed}");
-                        if behind.is_some() {
-                            assert_eq!(found.state(), behind, "seed {seed}");
+                        assert_eq!(found != TokenTarget::NONE, after.is_some(), "seed {seed}");
+                        if after.is_some() {
+                            assert_eq!(found.state(), after, "seed {seed}");
                             assert_eq!(Some(&found.last()), texts[token as usize].last(), "seed {seed}");
                         }
-                        let is_read = targets.made[token as usize / 32] >> (token % 32) & 1 != 0;
-                        assert_eq!(is_read, behind.is_some(), "seed {seed}");
+                        let is_read = targets.merged[token as usize / 32] >> (token % 32) & 1 != 0;
+                        assert_eq!(is_read, after.is_some(), "seed {seed}");
                         let child = tokenizer.whole.child(WholePieces::ROOT, token);
                         let is_whole = tokenizer.only_whole.contains(&token);
-                        assert_eq!(properties.is_begun(token), child.is_some() || is_whole, "seed {seed}");
-                        begun += usize::from(is_begun && is_read);
+                        assert_eq!(
+                            properties.starts_whole(token),
+                            child.is_some() || is_whole,
+                            "seed {seed}"
+                        );
+                        whole_starts += usize::from(starts_whole && is_read);
                     }
                     // The tokens allowed with some bytes are also allowed with more bytes, and with all bytes.
                     let few: ByteSet = (b'a'..=b'c').filter(|_| random.below(2) == 0).collect();
-                    let more = targets.leading_with(&(0..=255).collect(), u8::MAX);
+                    let more = targets.viable_with(&(0..=255).collect(), u8::MAX);
                     for _ in 0..2 {
-                        let few = targets.leading_with(&few, 0);
+                        let few = targets.viable_with(&few, 0);
                         assert!(few.iter().zip(&more[..]).all(|(few, more)| few & !more == 0), "seed {seed}");
-                        assert!(more.iter().zip(&targets.leading).all(|(more, all)| more & !all == 0));
+                        assert!(more.iter().zip(&targets.viable).all(|(more, all)| more & !all == 0));
                     }
                 }
             }
         }
         assert!(
-            all > 100 && some > 100 && forbidden_many > 100 && begun > 100,
-            "{all} {some} {forbidden_many} {begun}"
+            all > 100 && some > 100 && forbidden_many > 100 && whole_starts > 100,
+            "{all} {some} {forbidden_many} {whole_starts}"
         );
     }
 }

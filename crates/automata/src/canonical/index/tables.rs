@@ -176,10 +176,10 @@ impl CanonicalIndex {
         self.properties.get_or_init(|| TokenProperties::new(self))
     }
 
-    /// The tokens that the splitter reads from `state`: with `is_fresh` as the first token of a piece, otherwise
-    /// within a piece.
-    pub(crate) fn targets(&self, state: u32, is_fresh: bool) -> Arc<TokenTargets> {
-        self.targets.of(self, state, is_fresh)
+    /// The tokens that the splitter reads from `state`: with `is_piece_start` as the first token of a piece,
+    /// otherwise within a piece.
+    pub(crate) fn targets(&self, state: u32, is_piece_start: bool) -> Arc<TokenTargets> {
+        self.targets.of(self, state, is_piece_start)
     }
 
     /// The tokens that the splitter reads from `state` and that may follow `token` in the same piece. Merges create
@@ -213,8 +213,8 @@ impl CanonicalIndex {
     pub(crate) fn ending_in(&self, bytes: &[u64; 4]) -> Vec<u32> {
         let by_last_byte = self.by_last_byte.get_or_init(|| {
             let mut by_last_byte = vec![Vec::new(); 256];
-            let made = self.vocabulary.text_tokens().filter(|(token, _)| self.automaton.is_made(token.0));
-            for (token, text) in made {
+            let merged = self.vocabulary.text_tokens().filter(|(token, _)| self.automaton.is_merged(token.0));
+            for (token, text) in merged {
                 text.last().into_iter().for_each(|last| by_last_byte[usize::from(*last)].push(token.0));
             }
             by_last_byte

@@ -83,7 +83,7 @@ impl Derivations {
             let [left, right, result] = [merge.left, merge.right, merge.result].map(|token| token.0);
             // A symbol is never created by a merge, whatever the table lists. Of several splits, one is the
             // encoder's.
-            if trees.is_made(result) || !trees.is_made(left) || !trees.is_made(right) {
+            if trees.is_reachable(result) || !trees.is_reachable(left) || !trees.is_reachable(right) {
                 continue;
             }
             let key = rank + 1;
@@ -149,7 +149,7 @@ impl Derivations {
     }
 
     /// The reachable tokens (tokens with a key), one bit each.
-    pub(crate) fn made(key: &[u32]) -> Vec<u32> {
+    pub(crate) fn reachable_bits(key: &[u32]) -> Vec<u32> {
         let word =
             |keys: &[u32]| (0..).zip(keys).fold(0, |word, (bit, key)| word | u32::from(*key != NONE) << bit);
         key.chunks(32).map(word).collect()
@@ -157,7 +157,7 @@ impl Derivations {
 
     /// Whether the token is reachable: some piece is encoded to this token alone, by merges.
     #[inline]
-    pub(crate) fn is_made(&self, token: u32) -> bool {
+    pub(crate) fn is_reachable(&self, token: u32) -> bool {
         self.key[token as usize] != NONE
     }
 

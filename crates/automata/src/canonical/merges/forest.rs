@@ -38,7 +38,7 @@ impl Forest {
     /// The forest in which the parent of a token is `parent[token]`.
     pub(crate) fn new(trees: &Derivations, parent: &[u32]) -> Self {
         let len = parent.len();
-        let mut tokens: Vec<u32> = (0u32..).take(len).filter(|token| trees.is_made(*token)).collect();
+        let mut tokens: Vec<u32> = (0u32..).take(len).filter(|token| trees.is_reachable(*token)).collect();
         // By parent, and below a parent from the last created to the first. Roots sort after all others.
         tokens.sort_unstable_by_key(|token| {
             (parent[*token as usize], Reverse(trees.time[*token as usize]), *token)
@@ -83,22 +83,22 @@ impl Forest {
     }
 
     /// The forest of these tables. `first_bound` may end early, like every list by token. `None` if `order` does not
-    /// contain each token of `made` ([`Derivations::made`]) exactly once, or if the bounds of a token do not ascend
-    /// from the index after its own: such bounds would mislead a walk. [`Derivations::are_trees`] checks that no
-    /// token is above itself.
+    /// contain each token of `reachable` ([`Derivations::reachable_bits`]) exactly once, or if the bounds of a token
+    /// do not ascend from the index after its own: such bounds would mislead a walk. [`Derivations::are_trees`]
+    /// checks that no token is above itself.
     pub(crate) fn from_tables(
         [order, first_bound, bounds]: [Vec<u32>; 3],
         len: usize,
-        made: &[u32],
+        reachable: &[u32],
     ) -> Option<Self> {
         let first_bound = offsets(first_bound, len, bounds.len())?;
-        let mut seen = vec![0u32; made.len()];
+        let mut seen = vec![0u32; reachable.len()];
         for token in &order {
             *seen.get_mut(*token as usize / 32)? |= 1 << (token % 32);
         }
-        let count: usize = made.iter().map(|word| word.count_ones() as usize).sum();
+        let count: usize = reachable.iter().map(|word| word.count_ones() as usize).sum();
         // This loop has no unpredictable branch, which halves its time.
-        let (mut fits, mut descents) = (seen == made && count == order.len(), 0);
+        let (mut fits, mut descents) = (seen == reachable && count == order.len(), 0);
         let bound = |at: u32| bounds.get(at as usize).copied().unwrap_or(0);
         for (token, pair) in (0u32..).zip(first_bound.windows(2)) {
             let (begin, end) = (pair[0], pair[1]);
@@ -266,13 +266,13 @@ impl BigramRelation {
     /// Cost: O(m log m) for m merges.
     pub(crate) fn new(trees: Derivations, merges: &MergeTable) -> Self {
         let len = trees.key.len();
-        let made = (1u32..).zip(merges.merges()).filter_map(|(key, merge)| {
+        let reachable = (1u32..).zip(merges.merges()).filter_map(|(key, merge)| {
             let (left, right) = (merge.left.0, merge.right.0);
-            (trees.is_made(left) && trees.is_made(right)).then_some((left, right, key))
+            (trees.is_reachable(left) && trees.is_reachable(right)).then_some((left, right, key))
         });
         let mut bigrams = Self {
             lefts: Forest::new(&trees, &trees.left),
-            by_left: Partners::new(len, made),
+            by_left: Partners::new(len, reachable),
             backward: OnceLock::new(),
             boundary_merges: OnceLock::new(),
             class: vec![NONE; len],
@@ -294,12 +294,12 @@ impl BigramRelation {
         let len = trees.key.len();
         let class = padded(class, len)?;
         let fit = |fits: bool, (class, key): (&u32, &u32)| fits & ((*class == NONE) == (*key == NONE));
-        let of_made = class.iter().zip(&trees.key).fold(true, fit);
+        let of_reachable = class.iter().zip(&trees.key).fold(true, fit);
         // One more than the greatest class; 0 if there is no class.
         let classes = class.iter().fold(0, |classes, class| classes.max(class.wrapping_add(1)));
         let are_members =
             (0u32..).zip(&class_token).all(|(number, token)| class.get(*token as usize) == Some(&number));
-        if !of_made || classes as usize != class_token.len() || !are_members {
+        if !of_reachable || classes as usize != class_token.len() || !are_members {
             return None;
         }
         let (backward, boundary_merges) = (OnceLock::new(), OnceLock::new());
@@ -322,7 +322,7 @@ impl BigramRelation {
         let mut classes: HashMap<Vec<(u32, u32, u32)>, u32> = HashMap::new();
         let mut signature = Vec::new();
         for token in (0u32..).take(len) {
-            if !trees.is_made(token) {
+            if !trees.is_reachable(token) {
                 continue;
             }
             signature.clear();
@@ -360,7 +360,7 @@ impl BigramRelation {
 
     /// Calls `each` with the intervals of the order of `lefts` that contain the tokens forbidden after `token`,
     /// which is reachable. The intervals may overlap.
-    fn forbidden_intervals(&self, token: u32, mut each: impl FnMut(&[u32])) {
+    fn forbidden_next_intervals(&self, token: u32, mut each: impl FnMut(&[u32])) {
         let trees = &self.trees;
         trees.on_edge(&trees.right, token, |at, above| {
             let end = above.map_or(u32::MAX, |above| trees.right_end(above));
@@ -376,9 +376,9 @@ impl BigramRelation {
         });
     }
 
-    /// The opposite of [`forbidden_intervals`](Self::forbidden_intervals): calls `each` with the intervals of
-    /// `rights` that contain the tokens that `token` must not follow.
-    fn forbidding_intervals(&self, token: u32, mut each: impl FnMut(&[u32])) {
+    /// The opposite of [`forbidden_next_intervals`](Self::forbidden_next_intervals): calls `each` with the intervals
+    /// of `rights` that contain the tokens that `token` must not follow.
+    fn forbidden_prev_intervals(&self, token: u32, mut each: impl FnMut(&[u32])) {
         let trees = &self.trees;
         let Backward { rights, by_right } = self.backward();
         trees.on_edge(&trees.left, token, |at, above| {
@@ -404,13 +404,13 @@ impl BigramRelation {
     }
 
     /// Calls `each` with the tokens that must not follow `token`. A token may be reported several times.
-    pub(crate) fn forbidden(&self, token: u32, mut each: impl FnMut(u32)) {
-        self.forbidden_intervals(token, |tokens| tokens.iter().for_each(|token| each(*token)));
+    pub(crate) fn forbidden_next(&self, token: u32, mut each: impl FnMut(u32)) {
+        self.forbidden_next_intervals(token, |tokens| tokens.iter().for_each(|token| each(*token)));
     }
 
     /// Calls `each` with the tokens that `token` must not follow. A token may be reported several times.
-    pub(crate) fn forbidding(&self, token: u32, mut each: impl FnMut(u32)) {
-        self.forbidding_intervals(token, |tokens| tokens.iter().for_each(|token| each(*token)));
+    pub(crate) fn forbidden_prev(&self, token: u32, mut each: impl FnMut(u32)) {
+        self.forbidden_prev_intervals(token, |tokens| tokens.iter().for_each(|token| each(*token)));
     }
 
     /// Whether `right` may follow `left` in a piece. Both are reachable. The pair test: O(depth) look-ups.
@@ -514,24 +514,24 @@ mod tests {
                 let text = |token: u32| &texts[token as usize];
                 for token in tokens() {
                     assert_eq!(
-                        bigrams.trees.is_made(token),
+                        bigrams.trees.is_reachable(token),
                         encoded(text(token)) == [token],
                         "{context}: {token}"
                     );
                 }
-                let made = || tokens().filter(|token| bigrams.trees.is_made(*token));
+                let reachable = || tokens().filter(|token| bigrams.trees.is_reachable(*token));
                 let mut of_class = HashMap::new();
-                for left in made() {
-                    let expected: BTreeSet<u32> = made()
+                for left in reachable() {
+                    let expected: BTreeSet<u32> = reachable()
                         .filter(|right| encoded(&[&text(left)[..], text(*right)].concat()) != [left, *right])
                         .collect();
                     let mut found = BTreeSet::new();
-                    bigrams.forbidden(left, |token| _ = found.insert(token));
+                    bigrams.forbidden_next(left, |token| _ = found.insert(token));
                     assert_eq!(found, expected, "{context}: after {left}");
-                    for right in made() {
+                    for right in reachable() {
                         assert_eq!(bigrams.may_follow(left, right), !expected.contains(&right), "{context}");
                         let mut found = false;
-                        bigrams.forbidding(right, |token| found |= token == left);
+                        bigrams.forbidden_prev(right, |token| found |= token == left);
                         assert_eq!(found, expected.contains(&right), "{context}: {left} before {right}");
                     }
                     let class = bigrams.class[left as usize];
@@ -550,7 +550,8 @@ mod tests {
         let trees = Derivations::from_keys(2, keys(), keys(), &MergeTable::default(), MergeOrder::default());
         let trees = trees.unwrap();
         let tables = [vec![0, 1], vec![0, 2], vec![1, 2]];
-        let forest = Forest::from_tables(tables.clone(), 2, &Derivations::made(&trees.key)).unwrap();
+        let forest =
+            Forest::from_tables(tables.clone(), 2, &Derivations::reachable_bits(&trees.key)).unwrap();
         let mut found = Vec::new();
         let counts = |child| trees.left_end(child) > 0;
         forest.subtrees(&trees.left, &trees.time, 0, 0, counts, |tokens| found.push(tokens.to_vec()));
@@ -559,7 +560,7 @@ mod tests {
         let changed = |table: usize, at: usize, value: u32| {
             let mut tables = tables.clone();
             tables[table][at] = value;
-            Forest::from_tables(tables, 2, &Derivations::made(&trees.key))
+            Forest::from_tables(tables, 2, &Derivations::reachable_bits(&trees.key))
         };
         for (table, at, value) in
             [(2, 1, 1), (2, 1, 3), (2, 0, 0), (0, 1, 0), (0, 1, 2), (1, 1, 1), (1, 0, 1)]

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `derivation` | the merge tree of each token |
 //! | `pair` | the pair test: whether two tokens may be neighbours, by a walk along two trees |
-//! | `meeting` | a faster, partial pair test: the merge of the two symbols at the boundary |
+//! | `boundary_merge` | a faster, partial pair test: the merge of the two symbols at the boundary |
 //! | `forest` | the bigram relation for all tokens at once, as intervals |
 //! | `whole` | pieces that the encoder looks up as a whole |
 //! | `encode` | the merges applied to a text, slowly |

@@ -42,8 +42,8 @@ pub(crate) struct TextDfa {
     pub(crate) start: u32,
     /// By number of an added token that is text: the state after it from the start, where no other token is
     /// partially read.
-    pub(crate) behind: Vec<u32>,
-    /// The state after an added token if it differs from `behind`: state, number and target, in ascending order.
+    pub(crate) after: Vec<u32>,
+    /// The state after an added token if it differs from `after`: state, number and target, in ascending order.
     pub(crate) otherwise: Vec<[u32; 3]>,
 }
 
@@ -64,7 +64,7 @@ impl TextDfa {
             classes: ByteClasses::from_begins(&[false; 256]),
             next: vec![0],
             start: 0,
-            behind: vec![],
+            after: vec![],
             otherwise: vec![],
         }
     }
@@ -80,11 +80,11 @@ impl TextDfa {
         let states = self.next.len() / self.classes.len();
         let has_shape = self.next.len() == states * self.classes.len() && (self.start as usize) < states;
         let otherwise: Vec<u32> = self.otherwise.iter().map(|[.., to]| *to).collect();
-        let leads_to_states = [&self.next, &self.behind, &otherwise]
+        let leads_to_states = [&self.next, &self.after, &otherwise]
             .into_iter()
             .all(|table| crate::dfa::table::leads_to_states(table, states));
         let ascends = self.otherwise.windows(2).all(|pair| pair[0][..2] < pair[1][..2]);
-        (has_shape && leads_to_states && ascends && self.behind.len() == tokens).then_some(self)
+        (has_shape && leads_to_states && ascends && self.after.len() == tokens).then_some(self)
     }
 
     #[inline]
@@ -97,7 +97,7 @@ impl TextDfa {
         let key = [state, u32::try_from(number).unwrap_or(u32::MAX)];
         match self.otherwise.binary_search_by(|known| known[..2].cmp(&key)) {
             Ok(at) => self.otherwise[at][2],
-            Err(_) => self.behind[number],
+            Err(_) => self.after[number],
         }
     }
 
@@ -132,7 +132,7 @@ impl TextDfa {
         let mut builder = Builder { searches, ids: HashMap::new(), states: Vec::new(), work: 0 };
         let start = builder.id(Search::default()).ok_or_else(too_many)?;
         let mut next = Vec::new();
-        let (mut behind, mut otherwise) = (vec![DEAD; texts.len()], Vec::new());
+        let (mut after, mut otherwise) = (vec![DEAD; texts.len()], Vec::new());
         let mut at = 0;
         while let Some(state) = builder.states.get(at).cloned() {
             let row = next.len();
@@ -152,16 +152,16 @@ impl TextDfa {
                 None => Ok(DEAD),
             };
             if at == 0 {
-                for (number, target) in behind.iter_mut().enumerate() {
+                for (number, target) in after.iter_mut().enumerate() {
                     *target = write(&mut builder, number)?;
                 }
             } else {
                 // A token through which no partially read token continues leads to the same state as from the start.
-                let mut numbers = builder.going_on(&state).ok_or_else(too_many)?;
+                let mut numbers = builder.continued_through(&state).ok_or_else(too_many)?;
                 numbers.sort_unstable();
                 for number in numbers {
                     let target = write(&mut builder, number)?;
-                    if target != behind[number] {
+                    if target != after[number] {
                         let [at, number] = [at, number].map(|number| u32::try_from(number).expect("limited"));
                         otherwise.push([at, number, target]);
                     }
@@ -173,14 +173,14 @@ impl TextDfa {
             at += 1;
         }
         *steps += builder.work;
-        Ok(Self { classes, next, start, behind, otherwise })
+        Ok(Self { classes, next, start, after, otherwise })
     }
 }
 
 /// The partially read tokens of both searches: nodes of their tries, in ascending order.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 struct Search {
-    begun: [Vec<u32>; 2],
+    partial: [Vec<u32>; 2],
 }
 
 struct Builder {
@@ -197,7 +197,7 @@ impl Builder {
         if let Some(id) = self.ids.get(&state) {
             return Some(*id);
         }
-        self.work += state.begun.iter().map(Vec::len).sum::<usize>();
+        self.work += state.partial.iter().map(Vec::len).sum::<usize>();
         let id = u32::try_from(self.states.len()).ok()?;
         if self.states.len() >= STATE_LIMIT || self.work > WORK_LIMIT {
             return None;
@@ -209,12 +209,12 @@ impl Builder {
 
     /// The bytes that do not lead to the start, since a token begins or continues with them. In ascending order.
     fn bytes(&self, state: &Search) -> Vec<u8> {
-        let of = |(trie, begun): (&Trie, &Vec<u32>)| {
-            let nodes = begun.iter().copied().chain([0]);
+        let of = |(trie, partial): (&Trie, &Vec<u32>)| {
+            let nodes = partial.iter().copied().chain([0]);
             let bytes = nodes.flat_map(|node| trie.children[node as usize].iter().map(|(byte, _)| *byte));
             bytes.collect::<SmallVec<[u8; 16]>>()
         };
-        let mut bytes: Vec<u8> = self.searches.iter().zip(&state.begun).flat_map(of).collect();
+        let mut bytes: Vec<u8> = self.searches.iter().zip(&state.partial).flat_map(of).collect();
         bytes.sort_unstable();
         bytes.dedup();
         bytes
@@ -222,8 +222,8 @@ impl Builder {
 
     /// The state after a byte of text. `None` if the byte completes a token.
     fn read(&self, state: &Search, byte: u8) -> Option<Search> {
-        let [raw, normalized] = [0, 1].map(|search| self.searches[search].read(&state.begun[search], byte));
-        Some(Search { begun: [raw?, normalized?] })
+        let [raw, normalized] = [0, 1].map(|search| self.searches[search].read(&state.partial[search], byte));
+        Some(Search { partial: [raw?, normalized?] })
     }
 
     /// The state after an added token. `None` if another token is found.
@@ -231,15 +231,16 @@ impl Builder {
         let [raw, normalized] = &self.searches;
         if !is_normalized {
             // The other search restarts after it.
-            return Some(Search { begun: [raw.write(&state.begun[0], content)?, vec![]] });
+            return Some(Search { partial: [raw.write(&state.partial[0], content)?, vec![]] });
         }
-        let first = content.iter().try_fold(state.begun[0].clone(), |begun, byte| raw.read(&begun, *byte))?;
-        Some(Search { begun: [first, normalized.write(&state.begun[1], content)?] })
+        let first =
+            content.iter().try_fold(state.partial[0].clone(), |partial, byte| raw.read(&partial, *byte))?;
+        Some(Search { partial: [first, normalized.write(&state.partial[1], content)?] })
     }
 
     /// The numbers of the added tokens through which some partially read token continues, or in which it is
     /// completed. `None` if the work limit is exceeded.
-    fn going_on(&mut self, state: &Search) -> Option<Vec<usize>> {
+    fn continued_through(&mut self, state: &Search) -> Option<Vec<usize>> {
         let mut found = Vec::new();
         // A node of the trie of added tokens, and the partially read tokens that continue to it; `None` after one of
         // these is completed.
@@ -247,21 +248,24 @@ impl Builder {
             // A token that is not normalized ends the search for normalized ones.
             let searches = &self.searches;
             let of = |search: usize| match search <= written {
-                true => state.begun[search].clone(),
+                true => state.partial[search].clone(),
                 false => Vec::new(),
             };
             let mut open: Vec<(u32, Option<[Vec<u32>; 2]>)> = vec![(0, Some([of(0), of(1)]))];
-            while let Some((node, begun)) = open.pop() {
+            while let Some((node, partial)) = open.pop() {
                 self.work += 1;
                 if self.work > WORK_LIMIT {
                     return None;
                 }
                 found.extend(&searches[written].numbers[node as usize]);
                 for (byte, child) in &searches[written].children[node as usize] {
-                    let next = begun.as_ref().and_then(|[raw, normalized]| {
-                        Some([searches[0].go_on(raw, *byte)?, searches[1].go_on(normalized, *byte)?])
+                    let next = partial.as_ref().and_then(|[raw, normalized]| {
+                        Some([
+                            searches[0].continue_with(raw, *byte)?,
+                            searches[1].continue_with(normalized, *byte)?,
+                        ])
                     });
-                    if next.as_ref().is_none_or(|begun| begun.iter().any(|nodes| !nodes.is_empty())) {
+                    if next.as_ref().is_none_or(|partial| partial.iter().any(|nodes| !nodes.is_empty())) {
                         open.push((*child, next));
                     }
                 }
@@ -318,14 +322,14 @@ impl Trie {
     }
 
     /// The nodes after `byte`. `None` if that completes a token.
-    fn go_on(&self, begun: &[u32], byte: u8) -> Option<Vec<u32>> {
-        let next: Vec<u32> = begun.iter().filter_map(|node| self.child(*node, byte)).collect();
+    fn continue_with(&self, partial: &[u32], byte: u8) -> Option<Vec<u32>> {
+        let next: Vec<u32> = partial.iter().filter_map(|node| self.child(*node, byte)).collect();
         next.iter().all(|node| !self.is_token[*node as usize]).then_some(next)
     }
 
-    /// As [`go_on`](Self::go_on), where any token may begin with `byte` too.
-    fn read(&self, begun: &[u32], byte: u8) -> Option<Vec<u32>> {
-        let mut next = self.go_on(begun, byte)?;
+    /// As [`continue_with`](Self::continue_with), where any token may begin with `byte` too.
+    fn read(&self, partial: &[u32], byte: u8) -> Option<Vec<u32>> {
+        let mut next = self.continue_with(partial, byte)?;
         if let Some(node) = self.child(0, byte) {
             if self.is_token[node as usize] {
                 return None;
@@ -338,11 +342,11 @@ impl Trie {
     }
 
     /// The nodes after an added token with this content. Longer tokens may begin with it.
-    fn write(&self, begun: &[u32], content: &[u8]) -> Option<Vec<u32>> {
+    fn write(&self, partial: &[u32], content: &[u8]) -> Option<Vec<u32>> {
         let mut own = 0;
-        let mut others = begun.to_vec();
+        let mut others = partial.to_vec();
         for byte in content {
-            others = self.go_on(&others, *byte)?;
+            others = self.continue_with(&others, *byte)?;
             own = self.child(own, *byte)?;
         }
         others.push(own);
@@ -379,7 +383,7 @@ mod tests {
         let ((few, few_steps), (more, more_steps)) = (many(5_000), many(100_000));
         assert!(more_steps < 30 * few_steps && more_steps < 3_000_000, "{few_steps} {more_steps}");
         assert!(more.next.len() < 30 * few.next.len());
-        assert_eq!((more.behind.len(), more.otherwise.len()), (100_000, 0));
+        assert_eq!((more.after.len(), more.otherwise.len()), (100_000, 0));
         let run = |text: &str| {
             text.bytes()
                 .try_fold(more.start, |state, byte| Some(more.step(state, byte)).filter(|next| *next != DEAD))

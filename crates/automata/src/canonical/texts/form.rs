@@ -156,7 +156,7 @@ fn texts_of(form: UnicodeForm) -> TextDfa {
         classes: table.classes,
         next: table.next,
         start: table.start.0,
-        behind: vec![],
+        after: vec![],
         otherwise: vec![],
     }
 }
@@ -328,8 +328,8 @@ struct Pattern {
     /// For each item, its index in `distinct`.
     of: [u8; 64],
     /// The states built from it so far, by the targets of `distinct`.
-    made: HashMap<Vec<u32>, u32>,
-    /// The latest entry of `made`.
+    built: HashMap<Vec<u32>, u32>,
+    /// The latest entry of `built`.
     latest: (Vec<u32>, u32),
 }
 
@@ -345,7 +345,7 @@ impl Pattern {
             });
             u8::try_from(place).expect("below 64")
         });
-        Self { distinct, of, made: HashMap::new(), latest: (Vec::new(), DEAD) }
+        Self { distinct, of, built: HashMap::new(), latest: (Vec::new(), DEAD) }
     }
 }
 
@@ -370,13 +370,13 @@ impl Inside {
         if pattern.latest.0 == self.targets {
             return pattern.latest.1;
         }
-        let id = pattern.made.get(&self.targets).copied().unwrap_or_else(|| {
+        let id = pattern.built.get(&self.targets).copied().unwrap_or_else(|| {
             let row = pattern.of.map(|place| self.targets[usize::from(place)]);
             let id = *self.ids.entry(row).or_insert_with(|| {
                 self.rows.push(row);
                 StateId::from_index(self.first + self.rows.len() - 1).0
             });
-            pattern.made.insert(self.targets.clone(), id);
+            pattern.built.insert(self.targets.clone(), id);
             id
         });
         pattern.latest.0.clone_from(&self.targets);
@@ -434,7 +434,7 @@ fn build(characters: &Characters) -> Table {
     let mut states = States { states: Vec::new(), ids: HashMap::new() };
     states.id(Between { refused: 0, class: 0 });
     // An accepted starter leads to the same state from everywhere.
-    let behind_starter: Vec<u32> = characters
+    let after_starter: Vec<u32> = characters
         .kinds
         .iter()
         .map(|kind| match *kind {
@@ -451,8 +451,8 @@ fn build(characters: &Characters) -> Table {
     // No mark sorts before marks of the lowest class, so this class counts as no mark.
     let lowest = mark_classes.iter().position(|is_used| *is_used);
     // By state: the target for each class of marks.
-    let mut behind_mark: Vec<[u32; 256]> = Vec::new();
-    while let Some(state) = states.states.get(behind_mark.len()).copied() {
+    let mut after_mark: Vec<[u32; 256]> = Vec::new();
+    while let Some(state) = states.states.get(after_mark.len()).copied() {
         let mut targets = [DEAD; 256];
         for class in state.class..=255 {
             if mark_classes[usize::from(class)] {
@@ -461,7 +461,7 @@ fn build(characters: &Characters) -> Table {
                 targets[usize::from(class)] = states.id(Between { refused, class: kept });
             }
         }
-        behind_mark.push(targets);
+        after_mark.push(targets);
     }
 
     let mut last = Level::new(&characters.of);
@@ -476,11 +476,11 @@ fn build(characters: &Characters) -> Table {
     let mut inside =
         Inside { rows: Vec::new(), ids: HashMap::new(), first: states.states.len(), targets: Vec::new() };
     let mut targets = Vec::new();
-    for (state, behind_mark) in states.states.iter().zip(&behind_mark) {
+    for (state, after_mark) in states.states.iter().zip(&after_mark) {
         targets.clear();
-        targets.extend(characters.kinds.iter().zip(&behind_starter).map(|(kind, behind)| match *kind {
-            Kind::Starter { member, .. } if state.refused & member == 0 => *behind,
-            Kind::Mark { class, member } if state.refused & member == 0 => behind_mark[usize::from(class)],
+        targets.extend(characters.kinds.iter().zip(&after_starter).map(|(kind, after)| match *kind {
+            Kind::Starter { member, .. } if state.refused & member == 0 => *after,
+            Kind::Mark { class, member } if state.refused & member == 0 => after_mark[usize::from(class)],
             _ => DEAD,
         }));
         last.set_targets(&mut inside, &targets);

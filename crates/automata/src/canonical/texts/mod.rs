@@ -5,8 +5,10 @@
 //! |---|---|
 //! | `facts` | the steps of a tokenizer in the order of their application, and errors for unsupported steps |
 //! | `added` | the texts without added tokens |
+//! | `rewriting` | steps that may undo each other |
 //! | `form` | the texts that a normalisation form of Unicode leaves unchanged |
 
 pub(crate) mod added;
 pub(crate) mod facts;
 pub(crate) mod form;
+pub(crate) mod rewriting;

@@ -30,7 +30,8 @@ use crate::{
         },
         texts::{
             added::TextDfa,
-            facts::{AddedText, TextFacts, check_dropped},
+            facts::{AddedText, TextFacts},
+            rewriting::check_dropped,
         },
         token_set::bits,
     },
@@ -48,7 +49,7 @@ pub(crate) enum Role {
     /// It is never written.
     Never = 0,
     /// It is a symbol or the result of merges.
-    Made = 1,
+    Merged = 1,
     /// It spells one byte of a character without a token.
     Fallback = 2,
     /// Merges do not create it. It is written only where it is a whole piece.
@@ -80,8 +81,8 @@ pub struct TokenizerAutomaton {
     pub(crate) vocabulary_fingerprint: u64,
     pub(crate) vocab_len: usize,
     pub(crate) roles: Vec<Role>,
-    /// The tokens of role `Made`, one bit each.
-    pub(crate) made: Vec<u32>,
+    /// The tokens of role `Merged`, one bit each.
+    pub(crate) merged: Vec<u32>,
     /// The tokens of role `Whole`.
     pub(crate) only_whole: Vec<u32>,
     /// By byte: the symbol of the text of that one byte, or [`NONE`].
@@ -197,8 +198,8 @@ impl TokenizerAutomaton {
             if !is_model(token) {
                 continue;
             }
-            roles[token.index()] = if trees.is_made(token.0) {
-                Role::Made
+            roles[token.index()] = if trees.is_reachable(token.0) {
+                Role::Merged
             } else if tokenization.whole_pieces {
                 if let Some(piece) = merged(text, &symbols, &fallback, tokenization, order) {
                     insert_whole(&mut whole, token, &piece)?;
@@ -255,13 +256,13 @@ impl TokenizerAutomaton {
             }
         }
         let bigrams = BigramRelation::new(trees, &tokenization.merges);
-        let (made, only_whole) = sets_of_roles(&roles);
+        let (merged, only_whole) = sets_of_roles(&roles);
         Ok(Self {
             fingerprint: super::fingerprint::fingerprint(vocabulary, tokenization, order),
             vocabulary_fingerprint: vocabulary.fingerprint(),
             vocab_len: len,
             roles,
-            made,
+            merged,
             only_whole,
             symbols: by_byte,
             bigrams,
@@ -291,11 +292,11 @@ impl TokenizerAutomaton {
     /// False for tokens that the encoder writes in no piece. Where the tokenizer splits texts into pieces, the test
     /// does not concern neighbours in different pieces.
     pub fn may_follow(&self, left: TokenId, right: TokenId) -> bool {
-        let is_made = |token: TokenId| {
-            matches!(self.roles.get(token.index()), Some(Role::Made | Role::Fallback))
-                && self.bigrams.trees.is_made(token.0)
+        let is_written = |token: TokenId| {
+            matches!(self.roles.get(token.index()), Some(Role::Merged | Role::Fallback))
+                && self.bigrams.trees.is_reachable(token.0)
         };
-        is_made(left) && is_made(right) && self.bigrams.may_follow(left.0, right.0)
+        is_written(left) && is_written(right) && self.bigrams.may_follow(left.0, right.0)
     }
 
     /// The tokens that must not follow `token` inside one piece, in ascending order. Empty for a token that the
@@ -303,7 +304,7 @@ impl TokenizerAutomaton {
     pub fn forbidden_after(&self, token: TokenId) -> Vec<TokenId> {
         let mut forbidden = Vec::new();
         if self.bigrams.trees.key.get(token.index()).is_some_and(|key| *key != NONE) {
-            self.bigrams.forbidden(token.0, |token| forbidden.push(TokenId(token)));
+            self.bigrams.forbidden_next(token.0, |token| forbidden.push(TokenId(token)));
         }
         forbidden.sort_unstable();
         forbidden.dedup();
@@ -315,17 +316,17 @@ impl TokenizerAutomaton {
         self.added.binary_search_by_key(&token, |added| added.token).ok()
     }
 
-    /// Whether `token` has the role [`Role::Made`]: a symbol or the result of merges.
+    /// Whether `token` has the role [`Role::Merged`]: a symbol or the result of merges.
     #[inline]
-    pub(crate) fn is_made(&self, token: u32) -> bool {
-        self.made.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 != 0)
+    pub(crate) fn is_merged(&self, token: u32) -> bool {
+        self.merged.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 != 0)
     }
 
     /// The memory of the tables, in bytes.
     pub fn memory_usage(&self) -> usize {
         let Self { split, text, .. } = self;
         let lists = [
-            &self.made,
+            &self.merged,
             &self.only_whole,
             &self.symbols,
             &self.fallback,
@@ -335,7 +336,7 @@ impl TokenizerAutomaton {
             &split.mark,
             &split.sections,
             &text.next,
-            &text.behind,
+            &text.after,
         ];
         let added = self.added.iter().map(|added| size_of_val(added) + added.content.len());
         lists.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
@@ -359,7 +360,7 @@ impl fmt::Debug for TokenizerAutomaton {
     }
 }
 
-/// The tokens of role `Made`, one bit each, and a list of the tokens of role `Whole`.
+/// The tokens of role `Merged`, one bit each, and a list of the tokens of role `Whole`.
 pub(crate) fn sets_of_roles(roles: &[Role]) -> (Vec<u32>, Vec<u32>) {
     let all = |of: Role| -> Vec<u32> {
         let word = |roles: &[Role]| {
@@ -367,7 +368,7 @@ pub(crate) fn sets_of_roles(roles: &[Role]) -> (Vec<u32>, Vec<u32>) {
         };
         roles.chunks(32).map(word).collect()
     };
-    (all(Role::Made), bits(&all(Role::Whole)).collect())
+    (all(Role::Merged), bits(&all(Role::Whole)).collect())
 }
 
 /// The symbol of each one-symbol text. Of two tokens with one text, the symbol is the one that takes part in merges.

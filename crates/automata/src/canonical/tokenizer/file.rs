@@ -3,7 +3,7 @@
 //! The file holds the tables in their memory layout, except for the tables that follow from others in one pass. The
 //! parts of a token are the parts of the merge that its key names, so a file cannot name a merge that the tokenizer
 //! does not have. The file also omits the tables for the opposite direction of the bigram relation, which are built
-//! at the first use ([`BigramRelation::forbidding`]). For Llama 3 the file has 7 MB.
+//! at the first use ([`BigramRelation::forbidden_prev`]). For Llama 3 the file has 7 MB.
 //!
 //! ```text
 //! "unskew canon"  version: u32  checksum: u64  length of the file: u64  fingerprint: u64  sections ..
@@ -31,8 +31,7 @@
 
 use std::{
     fs::File,
-    hash::Hasher,
-    io::{self, BufRead, BufReader},
+    io::{BufRead, BufReader},
     panic::resume_unwind,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -44,10 +43,10 @@ use unskew_core::{TokenId, Tokenization, UnicodeForm, Vocabulary};
 
 use super::{
     automaton::{Role, TokenizerAutomaton, order_of, sets_of_roles},
-    fingerprint::{FORMS, fingerprint, form_number},
+    fingerprint::{fingerprint, form_number},
+    reader::{Reader, no_file},
 };
 use crate::{
-    ByteClasses,
     canonical::{
         MergeOrder,
         merges::{
@@ -60,21 +59,21 @@ use crate::{
     split::SplitDfa,
 };
 
-const MAGIC: &[u8; 12] = b"unskew canon";
+pub(super) const MAGIC: &[u8; 12] = b"unskew canon";
 
 /// Raise it whenever the layout changes, or the tables that are built from one tokenizer.
-const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 4;
 
 /// The offset of the checksum, and the offset of the bytes that it covers.
 const CHECKSUM: usize = MAGIC.len() + 4;
 const SUMMED: usize = CHECKSUM + 8;
-const HEADER: usize = SUMMED + 16;
+pub(super) const HEADER: usize = SUMMED + 16;
 
 /// The roles by their number in the file.
-const ROLES: [Role; 4] = [Role::Never, Role::Made, Role::Fallback, Role::Whole];
+const ROLES: [Role; 4] = [Role::Never, Role::Merged, Role::Fallback, Role::Whole];
 
 /// The number of ids above which a second thread pays.
-const LARGE: usize = 1 << 15;
+const SECOND_THREAD_IDS: usize = 1 << 15;
 
 /// The number of bytes that are read from a file at a time. They fit the second-level cache.
 const BUFFER: usize = 1 << 17;
@@ -195,7 +194,7 @@ impl TokenizerAutomaton {
         put_words(&mut bytes, sections);
         put_bytes(&mut bytes, self.text.classes.as_array());
         put_words(&mut bytes, &self.text.next);
-        put_words(&mut bytes, &self.text.behind);
+        put_words(&mut bytes, &self.text.after);
         put_words(&mut bytes, self.text.otherwise.as_flattened());
         put_words(&mut bytes, &[*start, self.text.start]);
 
@@ -245,7 +244,7 @@ impl TokenizerAutomaton {
         let file = reader.fingerprint;
         let flags = reader.flags();
         let (order, _) = flags.as_ref().copied().unwrap_or_default();
-        let is_large = vocabulary.len() > LARGE;
+        let is_large = vocabulary.len() > SECOND_THREAD_IDS;
         let ((tokenizer, vocabulary_fingerprint), automaton) = beside(
             is_large,
             || (fingerprint(vocabulary, tokenization, order), vocabulary.fingerprint()),
@@ -284,24 +283,29 @@ impl TokenizerAutomaton {
         let (forest, partners) = (reader.forest()?, reader.partners()?);
         let (_, offsets) = vocabulary.flat();
         let length = |token: u32| offsets[token as usize + 1] - offsets[token as usize];
-        let (merges, made) = (&tokenization.merges, Derivations::made(&key));
+        let (merges, reachable) = (&tokenization.merges, Derivations::reachable_bits(&key));
         let (trees, (lefts, by_left)) = beside(
-            len > LARGE,
+            len > SECOND_THREAD_IDS,
             || Derivations::from_keys(len, key, time, merges, order).filter(|trees| trees.are_trees(length)),
-            || (Forest::from_tables(forest, len, &made), Partners::from_tables(partners, len, merges.len())),
+            || {
+                (
+                    Forest::from_tables(forest, len, &reachable),
+                    Partners::from_tables(partners, len, merges.len()),
+                )
+            },
         );
         let (trees, lefts) = (trees.ok_or(invalid("merge trees"))?, lefts.ok_or(invalid("forests"))?);
         let by_left = by_left.ok_or(invalid("partners"))?;
         let bigrams = BigramRelation::from_parts(trees, lefts, by_left, classes).ok_or(invalid("classes"))?;
-        let is_made = |token: u32| bigrams.trees.key.get(token as usize).is_some_and(|key| *key != NONE);
+        let is_reachable = |token: u32| bigrams.trees.key.get(token as usize).is_some_and(|key| *key != NONE);
         // A token with bytes is text or a control token, and control tokens have other roles.
         let mut controls = vocabulary.control_tokens().map(|(token, _)| roles[token.index()]);
-        let mut fits = controls.all(|role| !matches!(role, Role::Made | Role::Whole));
+        let mut fits = controls.all(|role| !matches!(role, Role::Merged | Role::Whole));
         for ((role, key), (begin, end)) in
             roles.iter().zip(&bigrams.trees.key).zip(offsets.iter().zip(&offsets[1..]))
         {
             let (needs_key, needs_text) =
-                (matches!(role, Role::Made | Role::Fallback), matches!(role, Role::Made | Role::Whole));
+                (matches!(role, Role::Merged | Role::Fallback), matches!(role, Role::Merged | Role::Whole));
             fits &= (!needs_key | (*key != NONE)) & (!needs_text | (begin < end));
         }
         if !fits {
@@ -309,7 +313,8 @@ impl TokenizerAutomaton {
         }
         let mut by_byte = |section| {
             let tokens = reader.words(section)?;
-            let fits = tokens.len() == 256 && tokens.iter().all(|token| *token == NONE || is_made(*token));
+            let fits =
+                tokens.len() == 256 && tokens.iter().all(|token| *token == NONE || is_reachable(*token));
             if fits { Ok(tokens) } else { Err(invalid(section)) }
         };
         let (symbols, fallback) = (by_byte("symbols")?, by_byte("tokens of bytes")?);
@@ -319,7 +324,7 @@ impl TokenizerAutomaton {
         let whole_texts = (0u32..).zip(&roles).filter(|(_, role)| **role == Role::Whole);
         let longest =
             whole_texts.filter_map(|(token, _)| vocabulary.text(token.into())).map(<[u8]>::len).max();
-        let sequences = parts(&ends, &tokens).filter(|_| tokens.iter().all(|token| is_made(*token)));
+        let sequences = parts(&ends, &tokens).filter(|_| tokens.iter().all(|token| is_reachable(*token)));
         let whole =
             sequences.and_then(|sequences| WholePieces::from_sequences(&sequences, longest.unwrap_or(0)));
         let whole = whole.ok_or(invalid("whole pieces"))?;
@@ -344,7 +349,7 @@ impl TokenizerAutomaton {
         let (mark, accepting) = (reader.words("splits")?, reader.bytes("splits")?);
         let (before_strip, sections) = (reader.bytes("splits")?, reader.words("splits")?);
         let (text_classes, text_next) = (reader.classes("texts")?, reader.words("texts")?);
-        let (behind, otherwise) = (reader.words("texts")?, reader.words("texts")?);
+        let (after, otherwise) = (reader.words("texts")?, reader.words("texts")?);
         let [split_start, text_start] = reader.words("starts")?[..] else { return Err(invalid("starts")) };
         let flags = |flags: Vec<u8>| flags.iter().map(|flag| *flag == 1).collect::<Vec<bool>>();
         let split = SplitDfa {
@@ -372,14 +377,14 @@ impl TokenizerAutomaton {
             classes: text_classes,
             next: text_next,
             start: text_start,
-            behind,
+            after,
             otherwise: otherwise.to_vec(),
         };
         let text = text.checked(added.len()).filter(|_| odd.is_empty());
         if reader.rest > 0 {
             return Err(invalid("last bytes"));
         }
-        let (made, only_whole) = sets_of_roles(&roles);
+        let (merged, only_whole) = sets_of_roles(&roles);
         let split = split.ok_or(invalid("splits"))?;
         Ok(Self {
             fingerprint: reader.fingerprint,
@@ -387,7 +392,7 @@ impl TokenizerAutomaton {
             vocabulary_fingerprint: 0,
             vocab_len: len,
             roles,
-            made,
+            merged,
             only_whole,
             symbols,
             bigrams,
@@ -425,163 +430,6 @@ impl TokenizerAutomaton {
             AutomatonFileError::Io { source, .. } => AutomatonFileError::Io { path: path.to_owned(), source },
             other => other,
         })
-    }
-}
-
-/// A file error without a path. The caller fills it in.
-fn no_file(source: io::Error) -> AutomatonFileError {
-    AutomatonFileError::Io { path: PathBuf::new(), source }
-}
-
-/// Reads sections one by one and updates the checksum on the way: the bytes are hashed while they are in the cache,
-/// and no bytes are stored twice.
-struct Reader<R> {
-    input: R,
-    /// The number of ids of the vocabulary.
-    ids: usize,
-    /// The number of bytes that are not read yet.
-    rest: u64,
-    hasher: XxHash3_64,
-    checksum: u64,
-    fingerprint: u64,
-}
-
-impl<R: BufRead> Reader<R> {
-    /// Checks the header of a file of `len` bytes, for a vocabulary of `ids`.
-    fn new(mut input: R, len: u64, ids: usize) -> Result<Self, AutomatonFileError> {
-        let mut header = [0; HEADER];
-        let found = header.len().min(usize::try_from(len).unwrap_or(usize::MAX));
-        input.read_exact(&mut header[..found]).map_err(no_file)?;
-        let rest = header[..found].strip_prefix(MAGIC).ok_or(AutomatonFileError::Magic)?;
-        let cut_off = || AutomatonFileError::Length { len, expected: HEADER as u64 };
-        let (version, rest) = rest.split_first_chunk().ok_or_else(cut_off)?;
-        let version = u32::from_le_bytes(*version);
-        if version != VERSION {
-            return Err(AutomatonFileError::Version { version, supported: VERSION });
-        }
-        let (checksum, summed) = rest.split_first_chunk().ok_or_else(cut_off)?;
-        let (expected_len, rest) = summed.split_first_chunk().ok_or_else(cut_off)?;
-        let (fingerprint, _) = rest.split_first_chunk().ok_or_else(cut_off)?;
-        if u64::from_le_bytes(*expected_len) != len {
-            return Err(AutomatonFileError::Length { len, expected: u64::from_le_bytes(*expected_len) });
-        }
-        let mut hasher = XxHash3_64::new();
-        hasher.write(summed);
-        let [checksum, fingerprint] = [checksum, fingerprint].map(|number| u64::from_le_bytes(*number));
-        Ok(Self { input, ids, rest: len - HEADER as u64, hasher, checksum, fingerprint })
-    }
-
-    /// Reads to the end and compares the checksum.
-    fn finish(mut self) -> Result<(), AutomatonFileError> {
-        while self.rest > 0 {
-            let rest = usize::try_from(self.rest).unwrap_or(usize::MAX);
-            self.take(rest, |_| ())?;
-        }
-        let (found, expected) = (self.hasher.finish(), self.checksum);
-        if found == expected { Ok(()) } else { Err(AutomatonFileError::Checksum { found, expected }) }
-    }
-
-    /// Passes at least one and at most `limit` of the remaining bytes to `each`, as many as are buffered. Returns
-    /// their number.
-    fn take(&mut self, limit: usize, each: impl FnOnce(&[u8])) -> Result<usize, AutomatonFileError> {
-        let bytes = self.input.fill_buf().map_err(no_file)?;
-        let bytes = &bytes[..bytes.len().min(limit)];
-        if bytes.is_empty() {
-            return Err(no_file(io::ErrorKind::UnexpectedEof.into()));
-        }
-        self.hasher.write(bytes);
-        each(bytes);
-        let len = bytes.len();
-        self.input.consume(len);
-        self.rest -= len as u64;
-        Ok(len)
-    }
-
-    fn word(&mut self) -> Result<u32, AutomatonFileError> {
-        let (mut word, mut len) = ([0; 4], 0);
-        while len < 4 {
-            len += self.take(4 - len, |bytes| word[len..len + bytes.len()].copy_from_slice(bytes))?;
-        }
-        Ok(u32::from_le_bytes(word))
-    }
-
-    /// The number of items in the next section, of `size` bytes each. An error if the file is shorter than these
-    /// items.
-    fn count(&mut self, size: u64, section: &'static str) -> Result<usize, AutomatonFileError> {
-        let invalid = AutomatonFileError::Invalid { section };
-        if self.rest < 4 {
-            return Err(invalid);
-        }
-        let count = self.word()?;
-        let len = (u64::from(count) * size).next_multiple_of(4);
-        if len > self.rest { Err(invalid) } else { Ok(count as usize) }
-    }
-
-    fn bytes(&mut self, section: &'static str) -> Result<Vec<u8>, AutomatonFileError> {
-        let count = self.count(1, section)?;
-        let mut bytes = Vec::with_capacity(count.next_multiple_of(4));
-        while bytes.len() < bytes.capacity().min(count.next_multiple_of(4)) {
-            self.take(count.next_multiple_of(4) - bytes.len(), |more| bytes.extend_from_slice(more))?;
-        }
-        let padding = bytes.split_off(count);
-        let is_padded = padding.iter().all(|byte| *byte == 0);
-        is_padded.then_some(bytes).ok_or(AutomatonFileError::Invalid { section })
-    }
-
-    fn words(&mut self, section: &'static str) -> Result<Vec<u32>, AutomatonFileError> {
-        self.words_with_room(0, section)
-    }
-
-    /// Reads a list by token, with spare capacity for ids that the tokenizer does not know.
-    fn by_token(&mut self, section: &'static str) -> Result<Vec<u32>, AutomatonFileError> {
-        self.words_with_room(self.ids + 1, section)
-    }
-
-    fn words_with_room(
-        &mut self,
-        room: usize,
-        section: &'static str,
-    ) -> Result<Vec<u32>, AutomatonFileError> {
-        let count = self.count(4, section)?;
-        let mut words = Vec::with_capacity(count.max(room));
-        while words.len() < count {
-            let at_hand = self.input.fill_buf().map_err(no_file)?.len() / 4;
-            match at_hand.min(count - words.len()) {
-                // A word that the buffer cuts in two.
-                0 => words.push(self.word()?),
-                at_hand => {
-                    let add = |bytes: &[u8]| {
-                        words.extend(bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)));
-                    };
-                    self.take(4 * at_hand, add)?;
-                }
-            }
-        }
-        Ok(words)
-    }
-
-    /// The merge order and the Unicode form of texts.
-    fn flags(&mut self) -> Result<(MergeOrder, Option<UnicodeForm>), AutomatonFileError> {
-        match self.words("flags")?[..] {
-            [order @ 0..=1, form @ 0..=4] => {
-                let order = if order == 1 { MergeOrder::Passes } else { MergeOrder::LowestRank };
-                Ok((order, FORMS.into_iter().find(|known| form_number(*known) == form)))
-            }
-            _ => Err(AutomatonFileError::Invalid { section: "flags" }),
-        }
-    }
-
-    fn forest(&mut self) -> Result<[Vec<u32>; 3], AutomatonFileError> {
-        Ok([self.words("forests")?, self.by_token("forests")?, self.words("forests")?])
-    }
-
-    fn partners(&mut self) -> Result<[Vec<u32>; 3], AutomatonFileError> {
-        Ok([self.by_token("partners")?, self.words("partners")?, self.words("partners")?])
-    }
-
-    fn classes(&mut self, section: &'static str) -> Result<ByteClasses, AutomatonFileError> {
-        let classes = <[u8; 256]>::try_from(&self.bytes(section)?[..]).ok().and_then(ByteClasses::from_array);
-        classes.ok_or(AutomatonFileError::Invalid { section })
     }
 }
 

@@ -110,7 +110,7 @@ fn what_is_loaded_is_what_was_saved() {
         let loaded = TokenizerAutomaton::from_bytes(&bytes, &vocabulary, &tokenization).unwrap();
         assert_eq!(loaded.to_bytes(), bytes, "seed {seed}");
         assert_eq!(loaded.roles, saved.roles, "seed {seed}");
-        assert_eq!((&loaded.made, &loaded.only_whole), (&saved.made, &saved.only_whole), "seed {seed}");
+        assert_eq!((&loaded.merged, &loaded.only_whole), (&saved.merged, &saved.only_whole), "seed {seed}");
         assert_eq!(loaded.bigrams, saved.bigrams, "seed {seed}");
         assert_eq!((&loaded.split, &loaded.text), (&saved.split, &saved.text), "seed {seed}");
         assert_eq!((&loaded.symbols, &loaded.fallback), (&saved.symbols, &saved.fallback), "seed {seed}");

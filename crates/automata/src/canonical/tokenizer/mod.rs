@@ -8,6 +8,7 @@ mod file_tests;
 #[path = "../../../tests/integration/common/files.rs"]
 mod files;
 pub(crate) mod fingerprint;
+mod reader;
 
 pub use automaton::TokenizerAutomaton;
 pub use file::AutomatonFileError;

@@ -1,18 +1,18 @@
 //! A product, cut into blocks: its parts that tokens do not leave.
 //!
-//! A **gate** is a state that is not fresh, where every incoming byte forms a hard pair with every outgoing byte. A
-//! token may end or begin at a gate, but no token passes it. **Sources** are the gates and the fresh states: the
-//! tokens that are read from them do not depend on the token before. To form **blocks**, each gate is split into an
-//! end, which takes its incoming transitions, and a source, which takes its outgoing ones. A block is a connected
+//! A **gate** is a state that is not a piece start, where every incoming byte forms a hard pair with every outgoing
+//! byte. A token may end or begin at a gate, but no token passes it. **Sources** are the gates and the piece starts:
+//! the tokens that are read from them do not depend on the token before. To form **blocks**, each gate is split into
+//! an end, which takes its incoming transitions, and a source, which takes its outgoing ones. A block is a connected
 //! component over byte transitions, in which ends connect nothing. Boundaries are not followed.
 //!
-//! **Claim.** Let the product be *regular* ([`BigramFacts::is_regular`]). Then the token set of a state, and the tokens
-//! that may precede the state among those that can arrive there, depend only on the transitions of its block over
-//! bytes, on the states of the block that are boundaries or fresh, and on the ends from which bytes continue.
+//! **Claim.** Let the product be *regular* ([`BigramFacts::is_regular`]). Then the token set of a state, and the
+//! tokens that may precede the state among those that can arrive there, depend only on the transitions of its block
+//! over bytes, on its boundary states and piece starts, and on the ends from which bytes continue.
 //!
 //! *Proof.* Every state of the product reaches an accepting state over bytes, boundaries and added tokens. In a
 //! regular product, a token spells each byte of this path. So the canonical sequence of the path's text, piece by
-//! piece, is a path over tokens from any fresh state to acceptance: **all fresh states are live.** Therefore a state
+//! piece, is a path over tokens from any piece start to acceptance: **all piece starts are live.** Therefore a state
 //! that accepts, or from which a boundary or an added token continues, is a boundary state, independently of the
 //! targets. This is one bit of the state.
 //!
@@ -26,7 +26,7 @@
 //! read from it to a state that `u` may precede. `u` does not pass a gate, so it stays in the block or reaches one
 //! of its ends. By induction over the length of the shortest completion, only the block matters. The tokens that can
 //! arrive are determined by the transitions backwards, within the block for the same reason. A token set consists of
-//! the tokens that are read from the state to a state that they may precede. From a fresh state, pieces that are
+//! the tokens that are read from the state to a state that they may precede. From a piece start, pieces that are
 //! looked up as a whole are followed over several tokens. Their texts are in the vocabulary and so pass no gate.
 //! Whether a whole piece may end or continue at an end of the block is known from that end. Boundaries lead to no
 //! token of the set. ∎
@@ -35,7 +35,7 @@
 //! search that completes a whole product completes a block.
 //!
 //! **Canonical form.** States are numbered in the order of a breadth-first search from the block's entries, byte by
-//! byte, then over boundaries to a fresh state of the same block (which have no other use here). This order is
+//! byte, then over boundaries to a piece start of the same block (which have no other use here). This order is
 //! unique if a block has one entry. Several entries are ordered by a hash of the first states after each. A tie may
 //! give one block two forms, which costs only a hit, since equal forms are equal blocks.
 
@@ -73,8 +73,8 @@ impl BigramFacts {
         let text = |token: u32| vocabulary.text(unskew_core::TokenId(token)).unwrap_or_default();
         let mut regular = true;
         let trees = &tokenizer.bigrams.trees;
-        for (token, role) in (0u32..).zip(&tokenizer.roles).filter(|(token, _)| trees.is_made(*token)) {
-            regular &= matches!(role, Role::Made | Role::Fallback) && !text(token).is_empty();
+        for (token, role) in (0u32..).zip(&tokenizer.roles).filter(|(token, _)| trees.is_reachable(*token)) {
+            regular &= matches!(role, Role::Merged | Role::Fallback) && !text(token).is_empty();
             let (left, right) = (trees.left[token as usize], trees.right[token as usize]);
             if left != NONE && right != NONE {
                 regular &= text(token).strip_prefix(text(left)) == Some(text(right));
@@ -138,7 +138,7 @@ pub(crate) struct Blocks<'a> {
     /// are: it is a source or a boundary state, or each incoming byte forms a hard pair with some outgoing byte.
     pub(crate) known: Vec<bool>,
     /// By state: whether bytes continue.
-    leads_on: Vec<bool>,
+    continues: Vec<bool>,
     /// By block: its entries.
     entries: Vec<Vec<u32>>,
 }
@@ -187,8 +187,8 @@ impl<'a> Blocks<'a> {
                 let some = |left: u8| out[state].iter().any(|right| facts.hard.is_hard(left, right));
                 [facts.hard.all_hard(&into[state], &out[state]), into[state].iter().all(some)]
             });
-            gate.push(all && !product.fresh[state]);
-            known.push(all || some || product.fresh[state]);
+            gate.push(all && !product.at_piece_start[state]);
+            known.push(all || some || product.at_piece_start[state]);
         }
         let mut has_added = vec![false; len];
         product.added.iter().for_each(|(state, ..)| has_added[*state as usize] = true);
@@ -200,7 +200,7 @@ impl<'a> Blocks<'a> {
             runs,
             boundary,
             known,
-            leads_on: out.iter().map(|out| !out.is_empty()).collect(),
+            continues: out.iter().map(|out| !out.is_empty()).collect(),
             gate,
             block: Vec::new(),
             entries: Vec::new(),
@@ -244,14 +244,14 @@ impl<'a> Blocks<'a> {
                 *number
             })
             .collect();
-        // A block is entered at gates, at the start, at fresh states after a boundary outside of the block, and
+        // A block is entered at gates, at the start, at piece starts after a boundary outside of the block, and
         // after added tokens.
         let mut is_entry = self.gate.clone();
         is_entry[self.product.start as usize] = true;
         for (state, mark) in self.product.mark.iter().enumerate().filter(|(_, mark)| **mark != DEAD) {
             is_entry[*mark as usize] |= self.gate[state] || self.block[state] != self.block[*mark as usize];
         }
-        self.product.added.iter().for_each(|(.., behind)| is_entry[*behind as usize] = true);
+        self.product.added.iter().for_each(|(.., after)| is_entry[*after as usize] = true);
         self.entries = vec![Vec::new(); count as usize];
         for (state, _) in (0u32..).zip(&is_entry).filter(|(_, is_entry)| **is_entry) {
             self.entries[self.block[state as usize] as usize].push(state);
@@ -265,8 +265,8 @@ impl<'a> Blocks<'a> {
     /// The label of the state in a form.
     fn label(&self, state: u32) -> u64 {
         let at = state as usize;
-        let is_source = self.product.fresh[at] || self.gate[at];
-        u64::from(self.product.fresh[at])
+        let is_source = self.product.at_piece_start[at] || self.gate[at];
+        u64::from(self.product.at_piece_start[at])
             | u64::from(self.gate[at]) << 1
             | u64::from(self.boundary[at] && !is_source) << 2
     }
@@ -319,7 +319,7 @@ impl<'a> Blocks<'a> {
             self.transitions(state, |kind, first, last, target| {
                 let target = if self.gate[target as usize] {
                     // An end. No state has these two numbers.
-                    if self.leads_on[target as usize] { LEADS_ON } else { ENDS }
+                    if self.continues[target as usize] { CONTINUES } else { ENDS }
                 } else {
                     number(target, &mut open)
                 };
@@ -337,7 +337,8 @@ impl<'a> Blocks<'a> {
         states
     }
 
-    /// The canonical form of `block`, hashed with `key`. `numbers` is all [`DEAD`], one for each state of the product.
+    /// The canonical form of `block`, hashed with `key`. `numbers` is all [`DEAD`], one for each state of the
+    /// product.
     pub(crate) fn form(&self, block: usize, key: [u64; 2], numbers: &mut [u32]) -> Form {
         let mut entries = self.entries[block].clone();
         if entries.len() > 1 {
@@ -357,7 +358,7 @@ impl<'a> Blocks<'a> {
     pub(crate) fn alone(&self, form: &Form) -> Product {
         let len = form.states.len();
         let number: HashMap<u32, u32> = form.states.iter().copied().zip(0..).collect();
-        let [ends, leads_on] = [0, 1].map(|more| u32::try_from(len + more).expect("limited"));
+        let [ends, continuing_end] = [0, 1].map(|more| u32::try_from(len + more).expect("limited"));
         let width = self.product.width;
         let table = |table: &[u32]| {
             let mut rows = Vec::with_capacity(if table.is_empty() { 0 } else { (len + 2) * width });
@@ -367,8 +368,8 @@ impl<'a> Blocks<'a> {
                 rows.extend(row.iter().map(|target| match *target {
                     DEAD => DEAD,
                     gate if self.gate[gate as usize] => {
-                        if self.leads_on[gate as usize] {
-                            leads_on
+                        if self.continues[gate as usize] {
+                            continuing_end
                         } else {
                             ends
                         }
@@ -381,7 +382,7 @@ impl<'a> Blocks<'a> {
             }
             rows
         };
-        let is_source = |state: u32| self.product.fresh[state as usize] || self.gate[state as usize];
+        let is_source = |state: u32| self.product.at_piece_start[state as usize] || self.gate[state as usize];
         let flags = |of: &dyn Fn(u32) -> bool, at_ends: bool| -> Vec<bool> {
             form.states.iter().map(|state| of(*state)).chain([at_ends; 2]).collect()
         };
@@ -392,12 +393,12 @@ impl<'a> Blocks<'a> {
             fallback: table(&self.product.fallback),
             mark: vec![DEAD; len + 2],
             accepting: flags(&|state| self.boundary[state as usize] && !is_source(state), true),
-            fresh: flags(&|state| self.product.fresh[state as usize], false),
+            at_piece_start: flags(&|state| self.product.at_piece_start[state as usize], false),
             added: Vec::new(),
             start: 0,
             positions: Vec::new(),
             by_distance: Vec::new(),
-            leads_on,
+            continuing_end,
         };
         product.by_distance = by_distance(&product);
         product
@@ -424,7 +425,7 @@ fn by_distance(product: &Product) -> Vec<u32> {
 }
 
 /// An end from which bytes continue, as the target of a transition in a form.
-const LEADS_ON: u32 = u32::MAX - 1;
+const CONTINUES: u32 = u32::MAX - 1;
 
 /// An end at which the piece ends.
 const ENDS: u32 = u32::MAX - 2;

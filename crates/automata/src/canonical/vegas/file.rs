@@ -105,15 +105,15 @@ impl VegasLibrary {
                     }
                 }
             }
-            let rows: Vec<(u64, &TokenSet)> = (0u64..)
-                .zip(&block.parts.rows)
-                .filter_map(|(state, row)| Some((state, row.get()?)))
+            let token_sets: Vec<(u64, &TokenSet)> = (0u64..)
+                .zip(&block.parts.token_sets)
+                .filter_map(|(state, token_set)| Some((state, token_set.get()?)))
                 .collect();
-            bytes.extend((rows.len() as u64).to_le_bytes());
-            for (state, row) in rows {
+            bytes.extend((token_sets.len() as u64).to_le_bytes());
+            for (state, token_set) in token_sets {
                 bytes.extend(state.to_le_bytes());
-                bytes.push(u8::from(matches!(row, TokenSet::Long(_))));
-                let (TokenSet::Short(words) | TokenSet::Long(words)) = row;
+                bytes.push(u8::from(matches!(token_set, TokenSet::Long(_))));
+                let (TokenSet::Short(words) | TokenSet::Long(words)) = token_set;
                 list(&mut bytes, words);
             }
         }
@@ -219,7 +219,7 @@ impl Reader<'_> {
     fn block(&mut self, index: &CanonicalIndex) -> Result<BlockParts, LibraryFileError> {
         let CanonicalIndex { automaton: tokenizer, vocabulary, .. } = index;
         let is_written = |token: &u32, whole: bool| match tokenizer.roles.get(*token as usize) {
-            Some(Role::Made | Role::Fallback) => true,
+            Some(Role::Merged | Role::Fallback) => true,
             Some(Role::Whole) => whole,
             _ => false,
         };
@@ -243,9 +243,9 @@ impl Reader<'_> {
                 _ => return Err(LibraryFileError::Damaged("a state has no valid kind")),
             });
         }
-        let rows: Box<[OnceLock<TokenSet>]> = (0..states).map(|_| OnceLock::new()).collect();
+        let token_sets: Box<[OnceLock<TokenSet>]> = (0..states).map(|_| OnceLock::new()).collect();
         for _ in 0..self.count(17)? {
-            let state = usize::try_from(self.word()?).ok().and_then(|state| rows.get(state));
+            let state = usize::try_from(self.word()?).ok().and_then(|state| token_sets.get(state));
             let [long] = self.take()?;
             let words = self.list()?;
             let valid = match long {
@@ -258,11 +258,11 @@ impl Reader<'_> {
                 }
                 _ => false,
             };
-            let row = if long == 0 { TokenSet::Short(words) } else { TokenSet::Long(words) };
-            if !valid || state.is_none_or(|cell| cell.set(row).is_err()) {
+            let token_set = if long == 0 { TokenSet::Short(words) } else { TokenSet::Long(words) };
+            if !valid || state.is_none_or(|cell| cell.set(token_set).is_err()) {
                 return Err(LibraryFileError::Damaged("a set of tokens is invalid"));
             }
         }
-        Ok(BlockParts { before: before.into(), rows })
+        Ok(BlockParts { before: before.into(), token_sets })
     }
 }

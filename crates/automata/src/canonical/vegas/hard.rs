@@ -59,7 +59,7 @@ impl HardBigrams {
 
     /// The bytes that form a hard pair after `left`.
     #[inline]
-    pub(crate) fn behind(&self, left: u8) -> ByteSet {
+    pub(crate) fn hard_after(&self, left: u8) -> ByteSet {
         self.soft[usize::from(left)].map(|word| !word).into()
     }
 

@@ -112,7 +112,7 @@ impl Room {
 #[derive(Debug)]
 pub(super) struct BlockParts {
     pub(super) before: Box<[Before]>,
-    pub(super) rows: Box<[OnceLock<TokenSet>]>,
+    pub(super) token_sets: Box<[OnceLock<TokenSet>]>,
 }
 
 /// A block and the bytes that it takes of the room.
@@ -130,8 +130,8 @@ impl BlockParts {
             Before::Any | Before::None => 0,
             Before::FollowedBy(tokens) | Before::Except(tokens) => size_of_val(&tokens[..]),
         });
-        let rows = self.rows.iter().filter_map(OnceLock::get).map(row_bytes);
-        size_of::<Block>() + 64 + cells + lists.sum::<usize>() + rows.sum::<usize>()
+        let token_sets = self.token_sets.iter().filter_map(OnceLock::get).map(token_set_bytes);
+        size_of::<Block>() + 64 + cells + lists.sum::<usize>() + token_sets.sum::<usize>()
     }
 }
 
@@ -151,8 +151,8 @@ impl Drop for Block {
     }
 }
 
-pub(super) fn row_bytes(row: &TokenSet) -> usize {
-    let (TokenSet::Short(list) | TokenSet::Long(list)) = row;
+pub(super) fn token_set_bytes(token_set: &TokenSet) -> usize {
+    let (TokenSet::Short(list) | TokenSet::Long(list)) = token_set;
     size_of_val(&list[..])
 }
 
@@ -168,25 +168,25 @@ impl Shared {
     fn cell(&self, state: u32) -> (&Block, &OnceLock<TokenSet>) {
         let (block, number) = self.places[state as usize];
         let block = &self.blocks[block as usize];
-        (block, &block.parts.rows[number as usize])
+        (block, &block.parts.token_sets[number as usize])
     }
 
     /// The token set of `state`, if some constraint has computed it.
-    pub(crate) fn row(&self, state: u32) -> Option<&TokenSet> {
+    pub(crate) fn token_set(&self, state: u32) -> Option<&TokenSet> {
         let (block, cell) = self.cell(state);
-        let row = cell.get()?;
+        let token_set = cell.get()?;
         block.room.row_hits.fetch_add(1, Ordering::Relaxed);
-        Some(row)
+        Some(token_set)
     }
 
     /// Keeps the token set of `state` for all constraints, or returns it if there is no room.
-    pub(crate) fn keep(&self, state: u32, row: TokenSet) -> Result<&TokenSet, TokenSet> {
+    pub(crate) fn keep(&self, state: u32, token_set: TokenSet) -> Result<&TokenSet, TokenSet> {
         let (block, cell) = self.cell(state);
         block.room.row_misses.fetch_add(1, Ordering::Relaxed);
-        if !block.take(row_bytes(&row)) {
-            return Err(row);
+        if !block.take(token_set_bytes(&token_set)) {
+            return Err(token_set);
         }
-        Ok(cell.get_or_init(|| row))
+        Ok(cell.get_or_init(|| token_set))
     }
 
     /// The number of states of the block that `state` belongs to.
@@ -334,8 +334,8 @@ impl VegasLibrary {
                     let known = known.chain([true; 2]).collect();
                     let mut own = Completion::knowing(&alone, index, known, alone.accepting.clone()).before;
                     own.truncate(len);
-                    let rows = (0..len).map(|_| OnceLock::new()).collect();
-                    self.insert(form.key, BlockParts { before: own.into(), rows })
+                    let token_sets = (0..len).map(|_| OnceLock::new()).collect();
+                    self.insert(form.key, BlockParts { before: own.into(), token_sets })
                 }
             };
             let number = u32::try_from(number).expect("fewer blocks than states");

@@ -71,8 +71,9 @@ impl VegasLibrary {
             match CanonicalConstraint::with_library(&dfa, index, self, limits) {
                 Ok(constraint) => {
                     if let Some(shared) = constraint.shared() {
-                        constraint
-                            .make_rows(|state, is_boundary| is_boundary || shared.block_len(state) <= SMALL);
+                        constraint.compute_token_sets(|state, is_boundary| {
+                            is_boundary || shared.block_len(state) <= SMALL
+                        });
                     }
                 }
                 Err(CanonicalError::NothingCanonical { .. }) => {}

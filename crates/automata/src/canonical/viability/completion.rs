@@ -25,9 +25,9 @@ use crate::{
 /// The tokens that may precede a state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Before {
-    /// All tokens. For a fresh state: it is live.
+    /// All tokens. For a piece start: it is live.
     Any,
-    /// No token: the state has no viable successor. No token of its piece precedes a fresh state; `None` means there
+    /// No token: the state has no viable successor. No token of its piece precedes a piece start; `None` means there
     /// that it is not live.
     None,
     /// The tokens that may be followed by one of these.
@@ -81,38 +81,39 @@ impl Search<'_> {
     pub(crate) fn may_precede_node(&self, node: u32, state: u32) -> bool {
         let whole = &self.index.automaton.whole;
         let may_end = !whole.is_complete(node) && self.completion.boundary[state as usize];
-        if may_end || state == self.product.leads_on {
+        if may_end || state == self.product.continuing_end {
             return true;
         }
         let last = whole.token(node);
         if !self.may_precede(last, state) {
             return false;
         }
-        let leads_on = |token: u32, behind: u32| {
+        let is_viable = |token: u32, after: u32| {
             self.index.automaton.roles[token as usize] != Role::Whole
                 && self.index.automaton.bigrams.may_follow(last, token)
                 && match whole.child(node, token) {
-                    Some(child) => self.may_precede_node(child, behind),
-                    None => self.may_precede(token, behind),
+                    Some(child) => self.may_precede_node(child, after),
+                    None => self.may_precede(token, after),
                 }
         };
         // Symbols are few, and in a wide state one of them succeeds.
         for (byte, symbol) in
             (0..=255u8).zip(&self.index.automaton.symbols).filter(|(_, symbol)| **symbol != NONE)
         {
-            let behind = self.product.step(state, byte);
-            if behind != DEAD && leads_on(*symbol, behind) {
+            let after = self.product.step(state, byte);
+            if after != DEAD && is_viable(*symbol, after) {
                 return true;
             }
         }
-        self.any_token(state, leads_on)
+        self.any_token(state, is_viable)
     }
 
     /// Whether `token`, as the first token of a piece, leads to `state` without a dead end.
     #[inline]
     pub(crate) fn may_begin(&self, token: u32, state: u32) -> bool {
         match self.index.automaton.roles[token as usize] {
-            Role::Made | Role::Fallback => match self.index.automaton.whole.child(WholePieces::ROOT, token) {
+            Role::Merged | Role::Fallback => match self.index.automaton.whole.child(WholePieces::ROOT, token)
+            {
                 Some(node) => self.may_precede_node(node, state),
                 None => self.may_precede(token, state),
             },
@@ -125,8 +126,8 @@ impl Search<'_> {
     /// Returns whether it did. Fallback tokens are included. `visit` decides whether a token is viable.
     pub(crate) fn any_token(&self, state: u32, mut visit: impl FnMut(u32, u32) -> bool) -> bool {
         for (byte, token) in (0..=255u8).zip(&self.index.automaton.fallback) {
-            let behind = self.product.step_fallback(state, byte);
-            if *token != NONE && behind != DEAD && visit(*token, behind) {
+            let after = self.product.step_fallback(state, byte);
+            if *token != NONE && after != DEAD && visit(*token, after) {
                 return true;
             }
         }
@@ -137,29 +138,29 @@ impl Search<'_> {
                 let next = self.product.step(state, byte);
                 (next != DEAD).then_some(next)
             },
-            |token, behind| {
+            |token, after| {
                 // A vocabulary may have more ids than its tokenizer.
                 let role = roles.get(token.index()).copied().unwrap_or(Role::Never);
-                matches!(role, Role::Made | Role::Whole) && visit(token.0, behind)
+                matches!(role, Role::Merged | Role::Whole) && visit(token.0, after)
             },
         )
     }
 
     /// The tokens that can be read from `state` and lead to live states, for any left context: one bit each, in
     /// words of a mask over the vocabulary. Added tokens are not included.
-    pub(crate) fn row(&self, state: u32) -> Vec<u32> {
-        self.row_seen(state, |_| ())
+    pub(crate) fn token_set(&self, state: u32) -> Vec<u32> {
+        self.token_set_seeing(state, |_| ())
     }
 
-    /// As [`row`](Self::row). Calls `seen` with the states in which tokens end.
-    pub(crate) fn row_seen(&self, state: u32, seen: impl Fn(u32)) -> Vec<u32> {
+    /// As [`token_set`](Self::token_set). Calls `seen` with the states in which tokens end.
+    pub(crate) fn token_set_seeing(&self, state: u32, seen: impl Fn(u32)) -> Vec<u32> {
         let len = self.index.vocabulary.len();
         let mut words = vec![0u32; words_for(len)];
         let mut mask = MaskMut::new_cleared(&mut words, len);
         self.index.trie.fill(&mut Reader { search: *self, seen: &seen }, state, mask.reborrow());
         // The trie also has unreachable tokens and fallback tokens, which are read through another table.
-        let made = self.index.automaton.made.iter().copied().chain(std::iter::repeat(0));
-        words.iter_mut().zip(made).for_each(|(word, made)| *word &= made);
+        let merged = self.index.automaton.merged.iter().copied().chain(std::iter::repeat(0));
+        words.iter_mut().zip(merged).for_each(|(word, merged)| *word &= merged);
         let mut set = |token: u32, allowed: bool| {
             let (word, bit) = (&mut words[token as usize / 32], 1 << (token % 32));
             if allowed { *word |= bit } else { *word &= !bit }
@@ -168,19 +169,19 @@ impl Search<'_> {
             for (byte, token) in
                 (0..=255u8).zip(&self.index.automaton.fallback).filter(|(_, token)| **token != NONE)
             {
-                let behind = self.product.step_fallback(state, byte);
-                set(*token, behind != DEAD && self.may_precede(*token, behind));
+                let after = self.product.step_fallback(state, byte);
+                set(*token, after != DEAD && self.may_precede(*token, after));
             }
         }
-        if self.product.fresh[state as usize] {
+        if self.product.at_piece_start[state as usize] {
             let read = |token: u32| self.product.run(state, self.index.vocabulary.text(TokenId(token))?);
             for (token, _) in self.index.automaton.whole.children(WholePieces::ROOT) {
-                if self.index.automaton.roles[*token as usize] == Role::Made {
-                    set(*token, read(*token).is_some_and(|behind| self.may_begin(*token, behind)));
+                if self.index.automaton.roles[*token as usize] == Role::Merged {
+                    set(*token, read(*token).is_some_and(|after| self.may_begin(*token, after)));
                 }
             }
             for token in &self.index.automaton.only_whole {
-                set(*token, read(*token).is_some_and(|behind| self.may_begin(*token, behind)));
+                set(*token, read(*token).is_some_and(|after| self.may_begin(*token, after)));
             }
         }
         words
@@ -216,6 +217,6 @@ impl<F: Fn(u32)> ByteAutomaton for Reader<'_, F> {
 
     fn admits(&mut self, state: u32, token: TokenId) -> bool {
         // Other tokens are removed from the row afterwards.
-        self.search.index.automaton.is_made(token.0) && self.search.may_precede(token.0, state)
+        self.search.index.automaton.is_merged(token.0) && self.search.may_precede(token.0, state)
     }
 }

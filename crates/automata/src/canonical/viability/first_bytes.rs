@@ -11,7 +11,7 @@ use unskew_core::ByteSet;
 
 use crate::{
     Dfa, StateId,
-    canonical::index::split_liveness::{Safe, SplitLiveness, of_class},
+    canonical::index::split_liveness::{Safety, SplitLiveness, of_class},
     dfa::table::DEAD,
 };
 
@@ -26,11 +26,11 @@ pub(crate) struct FirstBytes {
 #[derive(Debug, Default)]
 struct Sets {
     read: ByteSet,
-    sure: ByteSet,
+    live: ByteSet,
 }
 
-/// Byte classes with a transition out of a state; the subset with a transition to a [safe](Safe::Always) state; and
-/// the subset with a transition to a state that is safe [when calm](Safe::WhenCalm).
+/// Byte classes with a transition out of a state; the subset with a transition to a [safe](Safety::Always) state; and
+/// the subset with a transition to a state that is safe [when calm](Safety::WhenCalm).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Classes {
     read: ByteSet,
@@ -40,12 +40,12 @@ struct Classes {
 
 impl FirstBytes {
     /// O(states and classes) of `dfa`. `safe` is the safety of its states.
-    pub(crate) fn new(liveness: &SplitLiveness, dfa: &Dfa, safe: &[Safe]) -> Self {
+    pub(crate) fn new(liveness: &SplitLiveness, dfa: &Dfa, safe: &[Safety]) -> Self {
         let mut read: Vec<(u8, ByteSet)> = Vec::new();
         for byte in dfa.bytes() {
             of_class(&mut read, dfa.classes().get(byte)).insert(byte);
         }
-        let sure = liveness.columns(dfa);
+        let live = liveness.columns(dfa);
         let mut known: Map<Classes, u32> = Map::default();
         let mut sets: Vec<Sets> = Vec::new();
         let find = |state: StateId| {
@@ -54,20 +54,20 @@ impl FirstBytes {
             {
                 classes.read.insert(class);
                 match safe[*next as usize] {
-                    Safe::Always => classes.always.insert(class),
-                    Safe::WhenCalm => classes.when_calm.insert(class),
-                    Safe::No => {}
+                    Safety::Always => classes.always.insert(class),
+                    Safety::WhenCalm => classes.when_calm.insert(class),
+                    Safety::Unknown => {}
                 }
             }
             *known.entry(classes).or_insert_with(|| {
                 let mut new = Sets::default();
                 let reads = read.iter().filter(|(class, _)| classes.read.contains(*class));
                 reads.for_each(|(_, bytes)| new.read.union(bytes));
-                for (class, [bytes, calm]) in &sure {
+                for (class, [bytes, calm]) in &live {
                     if classes.always.contains(*class) {
-                        new.sure.union(bytes);
+                        new.live.union(bytes);
                     } else if classes.when_calm.contains(*class) {
-                        new.sure.union(calm);
+                        new.live.union(calm);
                     }
                 }
                 sets.push(new);
@@ -85,8 +85,8 @@ impl FirstBytes {
 
     /// The ASCII bytes that lead from `state` to a safe state, after any text.
     #[inline]
-    pub(crate) fn sure(&self, state: StateId) -> &ByteSet {
-        &self.sets[self.at[state.index()] as usize].sure
+    pub(crate) fn live(&self, state: StateId) -> &ByteSet {
+        &self.sets[self.at[state.index()] as usize].live
     }
 
     pub(crate) fn memory_usage(&self) -> usize {

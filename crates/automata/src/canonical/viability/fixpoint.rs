@@ -25,21 +25,21 @@ use crate::{
 };
 
 /// The most viable tokens that are stored as a list.
-const FEW: usize = 16;
+const LISTED: usize = 16;
 
 /// The most unsettled states that one state may depend on in a hasty round. Beyond that, it is left for the next
 /// round.
 const PATIENCE: u32 = 32;
 
 /// The most hasty rounds.
-const HASTY: u32 = 64;
+const HASTY_ROUNDS: u32 = 64;
 
 /// The most incoming bytes of a state whose tokens are tested at each query. A state with more incoming bytes has
 /// many tokens before it, so their tests are done once, here.
-const WIDE: u32 = 8;
+const WIDE_SOURCES: u32 = 8;
 
 /// The most sets of tokens that are cached.
-const KEPT: usize = 512;
+const CACHED_SETS: usize = 512;
 
 impl Completion {
     /// Cost: for each state a walk through the trie that ends as soon as the state is settled.
@@ -69,9 +69,9 @@ impl Completion {
             index,
             sources: product.sources(),
             settled: known,
-            forbidding: HashMap::new(),
+            forbidden_prev: HashMap::new(),
             forbidden: HashMap::new(),
-            forbidding_all: HashMap::new(),
+            forbid_all: HashMap::new(),
         };
         // A hasty round may find a smaller set than a thorough round before it. If the two alternated, each could
         // undo the other forever. So no hasty round follows a thorough one. Thorough rounds only add tokens.
@@ -97,7 +97,7 @@ impl Completion {
             if !changed && !hasty {
                 break;
             }
-            hasty &= changed && round < HASTY;
+            hasty &= changed && round < HASTY_ROUNDS;
         }
         completion
     }
@@ -113,12 +113,12 @@ struct Rounds<'a> {
     /// States that are final: all states that they depend on are settled.
     settled: Vec<bool>,
     /// By token: the tokens that it must not follow, one bit each.
-    forbidding: HashMap<u32, Box<[u32]>>,
+    forbidden_prev: HashMap<u32, Box<[u32]>>,
     /// By token: the tokens that must not follow it, one bit each.
     forbidden: HashMap<u32, Box<[u32]>>,
     /// By the bytes that lead into a state and the viable tokens from it: the tokens that end in one of these bytes
     /// and forbid all viable ones. The states of a repetition share these entries.
-    forbidding_all: HashMap<Viable, Rc<[u32]>>,
+    forbid_all: HashMap<Viable, Rc<[u32]>>,
 }
 
 impl Rounds<'_> {
@@ -139,69 +139,68 @@ impl Rounds<'_> {
         let depends = |other: u32| count(self.settled[other as usize]);
         let tired = || hasty && unsettled.get() > PATIENCE;
 
-        let fresh_leads_on = |fresh: u32| {
-            depends(fresh);
-            completion.before[fresh as usize] == Before::Any
+        let start_is_live = |piece_start: u32| {
+            depends(piece_start);
+            completion.before[piece_start as usize] == Before::Any
         };
         let mark = product.mark[state as usize];
         let boundary = product.accepting[state as usize]
-            || (mark != DEAD && fresh_leads_on(mark))
-            || product.added(state).any(|(_, behind)| fresh_leads_on(behind));
+            || (mark != DEAD && start_is_live(mark))
+            || product.added(state).any(|(_, after)| start_is_live(after));
         if boundary {
             // The text may also end at the start, where no token was written, or after an added token.
             return (true, Before::Any);
         }
-        if product.fresh[state as usize] {
-            let leads_on = Cell::new(false);
+        if product.at_piece_start[state as usize] {
+            let is_viable = Cell::new(false);
             let is_node = |token: u32| tokenizer.whole.child(WholePieces::ROOT, token).is_some();
-            search.any_token(state, |token, behind| {
+            search.any_token(state, |token, after| {
                 // Sequences that are written as one token are followed over several states, so they come last.
                 count(!is_node(token));
-                depends(behind);
-                leads_on.set(!is_node(token) && search.may_begin(token, behind));
-                leads_on.get() || tired()
+                depends(after);
+                is_viable.set(!is_node(token) && search.may_begin(token, after));
+                is_viable.get() || tired()
             });
-            if !leads_on.get() && !tired() {
-                leads_on.set(
-                    search
-                        .any_token(state, |token, behind| is_node(token) && search.may_begin(token, behind)),
+            if !is_viable.get() && !tired() {
+                is_viable.set(
+                    search.any_token(state, |token, after| is_node(token) && search.may_begin(token, after)),
                 );
             }
-            return (false, if leads_on.get() { Before::Any } else { Before::None });
+            return (false, if is_viable.get() { Before::Any } else { Before::None });
         }
 
-        let leads_on = |token: u32, behind: u32| {
-            depends(behind);
-            tokenizer.roles[token as usize] != Role::Whole && search.may_precede(token, behind)
+        let is_viable = |token: u32, after: u32| {
+            depends(after);
+            tokenizer.roles[token as usize] != Role::Whole && search.may_precede(token, after)
         };
         let mut viable: Vec<u32> = Vec::new();
-        search.any_token(state, |token, behind| {
-            if leads_on(token, behind) {
+        search.any_token(state, |token, after| {
+            if is_viable(token, after) {
                 viable.push(token);
             }
-            viable.len() > FEW || tired()
+            viable.len() > LISTED || tired()
         });
-        let few = viable.len() <= FEW;
+        let few = viable.len() <= LISTED;
         if viable.is_empty() {
             return (false, Before::None);
         }
         let bytes = self.sources.bytes(product, state);
         let width: u32 = bytes.iter().map(|word| word.count_ones()).sum();
-        if few && (width <= WIDE || tired()) {
+        if few && (width <= WIDE_SOURCES || tired()) {
             return (false, Before::FollowedBy(viable.into()));
         }
         if !few {
             // Use the symbols instead: a token that forbids all viable symbols is rare.
             viable.clear();
             for (byte, symbol) in (0..=255u8).zip(&tokenizer.symbols).filter(|(_, symbol)| **symbol != NONE) {
-                let behind = product.step(state, byte);
-                if behind != DEAD && leads_on(*symbol, behind) {
+                let after = product.step(state, byte);
+                if after != DEAD && is_viable(*symbol, after) {
                     viable.push(*symbol);
                 }
             }
         }
         // The tokens that can end here at all and that forbid every viable symbol.
-        let except = self.forbidding_all(viable, bytes);
+        let except = self.forbid_all(viable, bytes);
         let arrives = |token: &u32| {
             let text = vocabulary.text(TokenId(*token));
             text.is_some_and(|text| self.sources.arrives(product, state, text))
@@ -212,38 +211,40 @@ impl Rounds<'_> {
             // Of these, keep the tokens that forbid all longer viable tokens too. Tokens to unsettled states may
             // become viable later.
             let unsettled_ends = Cell::new(false);
-            let row = search.row_seen(state, |behind| {
-                unsettled_ends.set(unsettled_ends.get() | !self.settled[behind as usize]);
+            let token_set = search.token_set_seeing(state, |after| {
+                unsettled_ends.set(unsettled_ends.get() | !self.settled[after as usize]);
             });
             count(!unsettled_ends.get());
             except.retain(|token| {
                 let forbidden = self.forbidden_after(*token);
-                row.iter().zip(forbidden).all(|(row, forbidden)| row & !forbidden == 0)
+                token_set.iter().zip(forbidden).all(|(token_set, forbidden)| token_set & !forbidden == 0)
             });
         }
         (false, if except.is_empty() { Before::Any } else { Before::Except(except.into()) })
     }
 
     /// The tokens that end in one of `bytes` and that forbid all of `viable`.
-    fn forbidding_all(&mut self, viable: Vec<u32>, bytes: [u64; 4]) -> Rc<[u32]> {
+    fn forbid_all(&mut self, viable: Vec<u32>, bytes: [u64; 4]) -> Rc<[u32]> {
         let key = (bytes, viable);
-        if let Some(found) = self.forbidding_all.get(&key) {
+        if let Some(found) = self.forbid_all.get(&key) {
             return Rc::clone(found);
         }
         let tokenizer = &self.index.automaton;
         let mut all = self.index.ending_in(&bytes);
         for token in &key.1 {
-            if self.forbidding.len() > KEPT {
-                self.forbidding.clear();
+            if self.forbidden_prev.len() > CACHED_SETS {
+                self.forbidden_prev.clear();
             }
-            let forbidding = self.forbidding.entry(*token).or_insert_with(|| {
+            let forbidden_prev = self.forbidden_prev.entry(*token).or_insert_with(|| {
                 let mut words = vec![0u32; words_for(tokenizer.vocab_len)];
-                tokenizer.bigrams.forbidding(*token, |token| words[token as usize / 32] |= 1 << (token % 32));
+                tokenizer
+                    .bigrams
+                    .forbidden_prev(*token, |token| words[token as usize / 32] |= 1 << (token % 32));
                 words.into()
             });
             let mut left = 0;
-            for (word, forbidding) in all.iter_mut().zip(&forbidding[..]) {
-                *word &= forbidding;
+            for (word, forbidden_prev) in all.iter_mut().zip(&forbidden_prev[..]) {
+                *word &= forbidden_prev;
                 left |= *word;
             }
             if left == 0 {
@@ -251,22 +252,22 @@ impl Rounds<'_> {
             }
         }
         let found: Rc<[u32]> = bits(&all).collect();
-        if self.forbidding_all.len() > KEPT {
-            self.forbidding_all.clear();
+        if self.forbid_all.len() > CACHED_SETS {
+            self.forbid_all.clear();
         }
-        self.forbidding_all.insert(key, Rc::clone(&found));
+        self.forbid_all.insert(key, Rc::clone(&found));
         found
     }
 
     /// The tokens that must not follow `token`, one bit each, over the ids of the vocabulary.
     fn forbidden_after(&mut self, token: u32) -> &[u32] {
-        if self.forbidden.len() > KEPT {
+        if self.forbidden.len() > CACHED_SETS {
             self.forbidden.clear();
         }
         let (tokenizer, len) = (&self.index.automaton, words_for(self.index.vocabulary.len()));
         self.forbidden.entry(token).or_insert_with(|| {
             let mut words = vec![0u32; len];
-            tokenizer.bigrams.forbidden(token, |next| words[next as usize / 32] |= 1 << (next % 32));
+            tokenizer.bigrams.forbidden_next(token, |next| words[next as usize / 32] |= 1 << (next % 32));
             words.into()
         })
     }

@@ -4,8 +4,8 @@
 //! A token set is not computed by a walk through the product of the automata. One walk of the DFA alone finds the
 //! tokens that the DFA reads. Its result is kept for all positions with that DFA state. The walk partitions tokens
 //! by the look-ahead set of the state in which they end, into a few kinds, each a mask or a list. The tokens that
-//! the splitter reads, and their end states, are cached for all constraints ([`crate::canonical::index::split_transitions`]). The
-//! tokens of both sets are decided by their ends:
+//! the splitter reads, and their end states, are cached for all constraints
+//! ([`crate::canonical::index::split_transitions`]). The tokens of both sets are decided by their ends:
 //!
 //! - All tokens of a kind are accepted at once if they end in a splitter state in which the look-ahead set of the
 //!   kind is enough.
@@ -23,7 +23,8 @@
 //!   which differ in the splitter's state and in the UTF-8 state.
 //! - Runs of blanks decided one by one, since no splitter state after them implies that a letter may follow. There
 //!   are 300 of these tokens in a wide set, and they took a third of its time. Now the look-ahead of a kind covers
-//!   them ([`SplitLiveness::soons`](crate::canonical::index::split_liveness::SplitLiveness::soons)).
+//!   them
+//!   ([`SplitLiveness::lookahead2_lists`](crate::canonical::index::split_liveness::SplitLiveness::lookahead2_lists)).
 //! - A walk with one look-ahead set, then another for each large group of tokens that needs a different set, and all
 //!   of the groups tested: two to four walks and thirty passes over masks.
 
@@ -45,7 +46,7 @@ use crate::canonical::{
         split_transitions::{TokenTarget, TokenTargets},
     },
     merges::derivation::NONE,
-    token_set::{SHORT, TokenSet, bits, is_in, set},
+    token_set::{SHORT_LIST, TokenSet, bits, is_in, set},
 };
 
 /// The number of token ends with one look-ahead set after which the set becomes a kind.
@@ -66,7 +67,7 @@ const NARROW: usize = 4;
 /// The tokens that a DFA reads from one of its states.
 pub(crate) struct TokensByLookahead {
     /// The tokens that end in a state with a known look-ahead set, by kind.
-    sure: Vec<(Lookahead, KindTokens)>,
+    known: Vec<(Lookahead, KindTokens)>,
     /// The other tokens, with the states after them. A token may occur several times.
     others: Box<[(u32, StateId)]>,
 }
@@ -77,17 +78,18 @@ pub(crate) enum Lookahead {
     /// The text may end; or, within a character, every completion of the character is read.
     Any,
     /// The DFA can certainly continue with any of these bytes, and with these of
-    /// [`SplitLiveness::soons`](crate::canonical::index::split_liveness::SplitLiveness::soons), one bit each.
+    /// [`SplitLiveness::lookahead2_lists`](crate::canonical::index::split_liveness::SplitLiveness::lookahead2_lists),
+    /// one bit each.
     Bytes(ByteSet, u8),
 }
 
 impl TokensByLookahead {
     fn bytes(&self) -> usize {
-        let sure = self.sure.iter().map(|(_, tokens)| match tokens {
+        let known = self.known.iter().map(|(_, tokens)| match tokens {
             KindTokens::Few(few) => size_of_val(&few[..]),
             KindTokens::Many(mask) => size_of_val(mask.words()),
         });
-        sure.sum::<usize>() + size_of_val(&self.others[..])
+        known.sum::<usize>() + size_of_val(&self.others[..])
     }
 }
 
@@ -95,9 +97,9 @@ impl TokensByLookahead {
 #[derive(Clone, Copy)]
 struct PairFacts {
     is_boundary: bool,
-    is_alive: bool,
+    is_live: bool,
     /// The bytes with which it can certainly continue in its piece.
-    goes: ByteSet,
+    live_next: ByteSet,
 }
 
 /// The tokens of a set that are certainly viable, and the other tokens that merges create.
@@ -112,22 +114,22 @@ struct Accepted {
 }
 
 impl Accepted {
-    /// Adds the viable ones of `tokens`: those in `leading`. The other tokens in `made` are added to `left`. One bit
+    /// Adds the tokens of `tokens` that are in `viable`. The other ones that are in `merged` go to `left`. One bit
     /// each.
     #[inline(never)] // In its caller it is not vectorised.
-    fn add_words(&mut self, tokens: &[u32], made: &[u32], leading: &[u32]) {
+    fn add_words(&mut self, tokens: &[u32], merged: &[u32], viable: &[u32]) {
         self.words.resize(tokens.len(), 0);
         // In chunks of constant length, since mostly nothing is left.
         let (chunks, last) = self.words.as_chunks_mut::<CHUNK>();
         let (tokens, last_tokens) = tokens.as_chunks::<CHUNK>();
-        let (made, last_made) = made.as_chunks::<CHUNK>();
-        let (leading, last_leading) = leading.as_chunks::<CHUNK>();
+        let (merged, last_merged) = merged.as_chunks::<CHUNK>();
+        let (viable, last_viable) = viable.as_chunks::<CHUNK>();
         let mut first = 0;
-        for (((words, tokens), made), leading) in chunks.iter_mut().zip(tokens).zip(made).zip(leading) {
-            add_chunk(words, tokens, made, leading, first, &mut self.left);
+        for (((words, tokens), merged), viable) in chunks.iter_mut().zip(tokens).zip(merged).zip(viable) {
+            add_chunk(words, tokens, merged, viable, first, &mut self.left);
             first += (CHUNK * WORD_BITS) as u32;
         }
-        add_chunk(last, last_tokens, last_made, last_leading, first, &mut self.left);
+        add_chunk(last, last_tokens, last_merged, last_viable, first, &mut self.left);
     }
 }
 
@@ -136,8 +138,8 @@ impl Accepted {
 fn add_chunk(
     words: &mut [u32],
     tokens: &[u32],
-    made: &[u32],
-    leading: &[u32],
+    merged: &[u32],
+    viable: &[u32],
     first: u32,
     left: &mut Vec<u32>,
 ) {
@@ -146,14 +148,14 @@ fn add_chunk(
         return;
     }
     let mut any = 0;
-    for (((word, tokens), made), leading) in words.iter_mut().zip(tokens).zip(made).zip(leading) {
-        *word |= tokens & leading;
-        any |= tokens & made & !leading;
+    for (((word, tokens), merged), viable) in words.iter_mut().zip(tokens).zip(merged).zip(viable) {
+        *word |= tokens & viable;
+        any |= tokens & merged & !viable;
     }
     if any != 0 {
         let mut rest = [0u32; CHUNK];
-        for (((rest, tokens), made), leading) in rest.iter_mut().zip(tokens).zip(made).zip(leading) {
-            *rest = tokens & made & !leading;
+        for (((rest, tokens), merged), viable) in rest.iter_mut().zip(tokens).zip(merged).zip(viable) {
+            *rest = tokens & merged & !viable;
         }
         left.extend(bits(&rest).map(|token| first + token));
     }
@@ -161,51 +163,49 @@ fn add_chunk(
 
 impl<'a> Query<'a> {
     /// Calls `read` with the tokens that can be read from `at` and are viable for any left context, without added
-    /// tokens. With the previous token in the piece as `front`, tokens that may not follow it may be missing.
-    pub(crate) fn with_row<T>(
+    /// tokens. With the previous token in the piece as `previous`, tokens that may not follow it may be missing.
+    pub(crate) fn with_token_set<T>(
         &mut self,
         at: Position,
-        front: Option<u32>,
+        previous: Option<u32>,
         read: impl FnOnce(&TokenSet) -> T,
     ) -> T {
-        if let Some(row) = self.memo.rows.get(&at) {
-            return read(row);
+        if let Some(token_set) = self.memo.token_sets.get(&at) {
+            return read(token_set);
         }
         // If the position occurs again, with another left context, the whole set is worth its cost.
-        let front = front.filter(|_| self.memo.begun.get(&at).is_none());
-        self.memo.begun.insert(at, (), 0);
-        let (row, is_whole) = self.new_row(at, front);
-        let answer = read(&row);
+        let previous = previous.filter(|_| self.memo.seen_positions.get(&at).is_none());
+        self.memo.seen_positions.insert(at, (), 0);
+        let (token_set, is_whole) = self.new_token_set(at, previous);
+        let answer = read(&token_set);
         if is_whole {
-            let (TokenSet::Short(list) | TokenSet::Long(list)) = &row;
+            let (TokenSet::Short(list) | TokenSet::Long(list)) = &token_set;
             let bytes = OVERHEAD + size_of_val(&list[..]);
-            self.memo.rows.insert(at, row, bytes);
+            self.memo.token_sets.insert(at, token_set, bytes);
         }
         answer
     }
 
     /// The token set of `at`, and whether it is whole. If much is uncertain, it may lack tokens that may not follow
-    /// `front`.
-    fn new_row(&mut self, at: Position, front: Option<u32>) -> (TokenSet, bool) {
+    /// `previous`.
+    fn new_token_set(&mut self, at: Position, previous: Option<u32>) -> (TokenSet, bool) {
         let (automata, index) = (self.automata, self.index);
         let (vocabulary, properties) = (&*index.vocabulary, index.properties());
-        let targets = index.targets(at.split, at.fresh);
-        let tokens_by_lookahead = self.tokens_by_lookahead(at.regex);
-        let is_begun = |token: u32| at.fresh && properties.is_begun(token);
+        let targets = index.targets(at.split, at.at_piece_start);
+        let by_lookahead = self.tokens_by_lookahead(at.regex);
+        let starts_whole = |token: u32| at.at_piece_start && properties.starts_whole(token);
 
-        let Accepted { mut words, few: mut found, left } =
-            self.accepted_at_once(at, &targets, &tokens_by_lookahead);
-        let is_narrow =
-            tokens_by_lookahead.sure.iter().all(|(_, tokens)| matches!(tokens, KindTokens::Few(_)));
-        let front = front.filter(|_| is_narrow);
-        let mut pairs = PairCache { at, front, is_whole: true, last: None, known: Map::default() };
+        let Accepted { mut words, few: mut found, left } = self.accepted_at_once(at, &targets, &by_lookahead);
+        let is_narrow = by_lookahead.known.iter().all(|(_, tokens)| matches!(tokens, KindTokens::Few(_)));
+        let previous = previous.filter(|_| is_narrow);
+        let mut pairs = PairCache { at, previous, is_whole: true, last: None, known: Map::default() };
         let text_of = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
         let mut look = |query: &mut Self, token: u32, regex: StateId, end: TokenTarget| {
-            let leads_on = match is_begun(token) {
-                true => automata.run(at, text_of(token)).is_some_and(|behind| query.may_begin(token, behind)),
-                false => pairs.leads_on(query, token, regex, end),
+            let is_viable = match starts_whole(token) {
+                true => automata.run(at, text_of(token)).is_some_and(|after| query.may_begin(token, after)),
+                false => pairs.is_viable(query, token, regex, end),
             };
-            if leads_on {
+            if is_viable {
                 found.push(token);
             }
         };
@@ -214,8 +214,7 @@ impl<'a> Query<'a> {
                 look(self, token, regex, targets.target[token as usize]);
             }
         }
-        let others =
-            tokens_by_lookahead.others.iter().copied().filter(|(token, _)| is_in(&targets.made, *token));
+        let others = by_lookahead.others.iter().copied().filter(|(token, _)| is_in(&targets.merged, *token));
         let mut others = others.map(|(token, regex)| (token, regex, targets.target[token as usize]));
         // The ends of several tokens are looked up together: most look-ups miss the processor's caches, and these
         // misses overlap.
@@ -231,15 +230,15 @@ impl<'a> Query<'a> {
         }
         let is_whole = pairs.is_whole;
         let fallback: Vec<(u32, Position)> = self.fallback(at).collect();
-        for (token, behind) in fallback {
-            if self.may_precede(token, behind) {
+        for (token, after) in fallback {
+            if self.may_precede(token, after) {
                 found.push(token);
             }
         }
-        if words.is_empty() && found.len() <= 2 * SHORT {
+        if words.is_empty() && found.len() <= 2 * SHORT_LIST {
             found.sort_unstable();
             found.dedup();
-            if found.len() <= SHORT {
+            if found.len() <= SHORT_LIST {
                 return (TokenSet::Short(found.into()), is_whole);
             }
         }
@@ -264,131 +263,136 @@ impl<'a> Query<'a> {
         };
         let sets = reader.query.index.trie.fill_kinds(&mut reader, state.0);
         let LookaheadWalk { lookaheads, others, .. } = reader;
-        let sure = lookaheads.into_iter().zip(sets).collect();
-        let tokens_by_lookahead = Arc::new(TokensByLookahead { sure, others: others.into() });
+        let known = lookaheads.into_iter().zip(sets).collect();
+        let by_lookahead = Arc::new(TokensByLookahead { known, others: others.into() });
         self.memo.tokens_by_lookahead.insert(
             state,
-            Arc::clone(&tokens_by_lookahead),
-            OVERHEAD + tokens_by_lookahead.bytes(),
+            Arc::clone(&by_lookahead),
+            OVERHEAD + by_lookahead.bytes(),
         );
-        tokens_by_lookahead
+        by_lookahead
     }
 
-    /// The tokens of `tokens_by_lookahead` that are certainly viable from `at`, and the tokens left.
+    /// The tokens of `by_lookahead` that are certainly viable from `at`, and the tokens left.
     fn accepted_at_once(
         &mut self,
         at: Position,
         targets: &TokenTargets,
-        tokens_by_lookahead: &TokensByLookahead,
+        by_lookahead: &TokensByLookahead,
     ) -> Accepted {
-        let mut sure = Accepted::default();
+        let mut accepted = Accepted::default();
         let properties = self.index.properties();
         // If an added token might end with the next byte, only tokens without bytes that end added tokens are
         // certain.
         let without_ends = (!self.liveness.is_calm(at.text)).then_some(&properties.without_ends[..]);
         let steady = self.composes().then_some(&properties.steady[..]);
-        for (lookahead, tokens) in &tokens_by_lookahead.sure {
-            let met;
-            let leading: &[u32] = match lookahead {
-                Lookahead::Any => &targets.leading,
-                Lookahead::Bytes(bytes, soons) => {
-                    met = targets.leading_with(bytes, *soons);
-                    &met
+        for (lookahead, tokens) in &by_lookahead.known {
+            let cached;
+            let viable: &[u32] = match lookahead {
+                Lookahead::Any => &targets.viable,
+                Lookahead::Bytes(bytes, lookahead2_lists) => {
+                    cached = targets.viable_with(bytes, *lookahead2_lists);
+                    &cached
                 }
             };
             match tokens {
                 KindTokens::Few(few) => {
-                    for TokenId(token) in few.iter().copied().filter(|token| is_in(&targets.made, token.0)) {
-                        let mut all = [Some(leading), without_ends, steady].into_iter().flatten();
-                        let is_sure = all.all(|words| is_in(words, token));
-                        if is_sure { &mut sure.few } else { &mut sure.left }.push(token);
+                    for TokenId(token) in few.iter().copied().filter(|token| is_in(&targets.merged, token.0))
+                    {
+                        let mut all = [Some(viable), without_ends, steady].into_iter().flatten();
+                        let is_accepted = all.all(|words| is_in(words, token));
+                        if is_accepted { &mut accepted.few } else { &mut accepted.left }.push(token);
                     }
                 }
                 KindTokens::Many(tokens) => {
-                    let mut leading = Cow::Borrowed(leading);
+                    let mut viable = Cow::Borrowed(viable);
                     for only in [without_ends, steady].into_iter().flatten() {
-                        leading.to_mut().iter_mut().zip(only).for_each(|(word, only)| *word &= only);
+                        viable.to_mut().iter_mut().zip(only).for_each(|(word, only)| *word &= only);
                     }
-                    sure.add_words(tokens.words(), &targets.made, &leading);
+                    accepted.add_words(tokens.words(), &targets.merged, &viable);
                 }
             }
         }
-        sure
+        accepted
     }
 
-    /// A token that may follow `front` and is viable from `at` without a search. Otherwise all tokens that may
+    /// A token that may follow `previous` and is viable from `at` without a search. Otherwise all tokens that may
     /// follow and can be read, and the positions after them. For wide positions: the cost is a walk of the DFA and
-    /// the forbidden neighbours of `front`.
-    pub(crate) fn viable_successor(&mut self, front: u32, at: Position) -> Result<u32, Vec<(u32, Position)>> {
+    /// the forbidden neighbours of `previous`.
+    pub(crate) fn viable_successor(
+        &mut self,
+        previous: u32,
+        at: Position,
+    ) -> Result<u32, Vec<(u32, Position)>> {
         let (automata, index) = (self.automata, self.index);
         let vocabulary = &*index.vocabulary;
         let text_of = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
         let mut reads: Vec<(u32, Position)> = Vec::new();
         let fallback: Vec<(u32, Position)> = self.fallback(at).collect();
-        for (token, behind) in fallback {
-            if !self.may_follow(front, token) {
+        for (token, after) in fallback {
+            if !self.may_follow(previous, token) {
                 continue;
             }
-            match self.settled(token, behind) {
+            match self.decided(token, after) {
                 Some(true) => return Ok(token),
                 Some(false) => {}
-                None => reads.push((token, behind)),
+                None => reads.push((token, after)),
             }
         }
-        let successors = index.successors(front, at.split);
+        let successors = index.successors(previous, at.split);
         // Inside a character most of them begin with a byte that the DFA does not read.
-        let read = self.read_from(at.regex);
+        let read = self.read_bytes(at.regex);
         for token in successors.beginning_with(read) {
-            let Some(behind) = automata.run(at, text_of(token)) else { continue };
-            match self.settled(token, behind) {
+            let Some(after) = automata.run(at, text_of(token)) else { continue };
+            match self.decided(token, after) {
                 Some(true) => return Ok(token),
-                None if successors.is_all => reads.push((token, behind)),
+                None if successors.is_all => reads.push((token, after)),
                 _ => {}
             }
         }
         if successors.is_all {
             return Err(reads);
         }
-        let targets = index.targets(at.split, at.fresh);
-        let tokens_by_lookahead = self.tokens_by_lookahead(at.regex);
-        let Accepted { words: mut sure, few, left } =
-            self.accepted_at_once(at, &targets, &tokens_by_lookahead);
-        sure.resize(targets.made.len(), 0);
-        few.iter().for_each(|token| set(&mut sure, *token));
-        let mut read = sure.clone();
+        let targets = index.targets(at.split, at.at_piece_start);
+        let by_lookahead = self.tokens_by_lookahead(at.regex);
+        let Accepted { words: mut accepted, few, left } = self.accepted_at_once(at, &targets, &by_lookahead);
+        accepted.resize(targets.merged.len(), 0);
+        few.iter().for_each(|token| set(&mut accepted, *token));
+        let mut read = accepted.clone();
         left.iter().for_each(|token| set(&mut read, *token));
-        let others = tokens_by_lookahead
+        let others = by_lookahead
             .others
             .iter()
             .map(|(token, _)| *token)
-            .filter(|token| is_in(&targets.made, *token));
+            .filter(|token| is_in(&targets.merged, *token));
         others.for_each(|token| set(&mut read, token));
-        index.remove_forbidden(front, &mut sure);
-        index.remove_forbidden(front, &mut read);
-        if let Some(follower) = bits(&sure).next() {
-            return Ok(follower);
+        index.remove_forbidden(previous, &mut accepted);
+        index.remove_forbidden(previous, &mut read);
+        if let Some(successor) = bits(&accepted).next() {
+            return Ok(successor);
         }
         for token in bits(&read) {
-            let Some(behind) = automata.run(at, text_of(token)) else { continue };
-            match self.settled(token, behind) {
+            let Some(after) = automata.run(at, text_of(token)) else { continue };
+            match self.decided(token, after) {
                 Some(true) => return Ok(token),
                 Some(false) => {}
-                None => reads.push((token, behind)),
+                None => reads.push((token, after)),
             }
         }
         Err(reads)
     }
 
-    /// The lists of [`SplitLiveness::soons`](crate::canonical::index::split_liveness::SplitLiveness::soons) with which a state of the
-    /// DFA can certainly continue, one bit each.
-    fn soons(&self, state: StateId) -> u8 {
-        let (need, row) = (self.need, self.automata.dfa.table().row(state));
-        need.soons.iter().enumerate().fold(0, |soons, (at, list)| {
-            let goes_on = list.iter().any(|(class, goes)| {
+    /// The lists of
+    /// [`SplitLiveness::lookahead2_lists`](crate::canonical::index::split_liveness::SplitLiveness::lookahead2_lists)
+    /// with which a state of the DFA can certainly continue, one bit each.
+    fn lookahead2_lists(&self, state: StateId) -> u8 {
+        let (product, row) = (self.product, self.automata.dfa.table().row(state));
+        product.lookahead2_lists.iter().enumerate().fold(0, |lookahead2_lists, (at, list)| {
+            let continues = list.iter().any(|(class, live_next)| {
                 let next = row[usize::from(*class)];
-                next != DEAD && goes.meets(self.sure(StateId(next)))
+                next != DEAD && live_next.meets(self.live_bytes(StateId(next)))
             });
-            soons | u8::from(goes_on) << at
+            lookahead2_lists | u8::from(continues) << at
         })
     }
 
@@ -407,8 +411,8 @@ impl<'a> Query<'a> {
     /// The facts about the position `at`.
     fn pair(&mut self, at: Position) -> PairFacts {
         let is_boundary = self.is_boundary(at);
-        let goes = self.liveness.goes[at.split as usize].and(self.sure(at.regex));
-        PairFacts { is_boundary, is_alive: is_boundary || self.is_alive(at), goes }
+        let live_next = self.liveness.live_next[at.split as usize].and(self.live_bytes(at.regex));
+        PairFacts { is_boundary, is_live: is_boundary || self.is_live(at), live_next }
     }
 
     /// Whether the normalisation form of texts matters for this constraint.
@@ -421,7 +425,7 @@ impl<'a> Query<'a> {
 struct PairCache {
     at: Position,
     /// The previous token, if tokens that may not follow it may be left out.
-    front: Option<u32>,
+    previous: Option<u32>,
     /// Whether no token was left out.
     is_whole: bool,
     /// By states of the DFA and of the splitter.
@@ -432,36 +436,36 @@ struct PairCache {
 
 impl PairCache {
     /// Whether `token` is viable. The splitter reads it to `end`, and it leads the DFA to `regex`.
-    fn leads_on(&mut self, query: &mut Query<'_>, token: u32, regex: StateId, end: TokenTarget) -> bool {
+    fn is_viable(&mut self, query: &mut Query<'_>, token: u32, regex: StateId, end: TokenTarget) -> bool {
         // The other two automata mostly return to the states before the token.
         let returns = end.returns() && self.at.text == query.automata.tokenizer.text.start;
         let split = end.state().filter(|_| returns && !query.composes());
         let Some(split) = split else {
             let text = query.index.vocabulary.text(TokenId(token)).unwrap_or_default();
-            return query.automata.run(self.at, text).is_some_and(|behind| query.may_precede(token, behind));
+            return query.automata.run(self.at, text).is_some_and(|after| query.may_precede(token, after));
         };
-        let behind = Position { regex, split, fresh: false, ..self.at };
+        let after = Position { regex, split, at_piece_start: false, ..self.at };
         if query.liveness.places[split as usize] != 0 {
-            return query.may_precede(token, behind);
+            return query.may_precede(token, after);
         }
         let pair = match self.last {
             Some((last_regex, last_split, pair)) if (last_regex, last_split) == (regex, split) => pair,
-            _ => *self.known.entry((regex, split)).or_insert_with(|| query.pair(behind)),
+            _ => *self.known.entry((regex, split)).or_insert_with(|| query.pair(after)),
         };
         self.last = Some((regex, split, pair));
-        let hard = || query.facts.hard.behind(end.last());
-        if pair.is_boundary || pair.is_alive && !pair.goes.and(&hard()).is_empty() {
+        let hard = || query.facts.hard.hard_after(end.last());
+        if pair.is_boundary || pair.is_live && !pair.live_next.and(&hard()).is_empty() {
             return true;
         }
-        if !pair.is_alive {
+        if !pair.is_live {
             return false;
         }
         // Only a search decides.
-        if self.front.is_some_and(|front| !query.may_follow(front, token)) {
+        if self.previous.is_some_and(|previous| !query.may_follow(previous, token)) {
             self.is_whole = false;
             return false;
         }
-        query.may_precede_by_search(token, behind)
+        query.may_precede_by_search(token, after)
     }
 }
 
@@ -486,32 +490,37 @@ impl LookaheadWalk<'_, '_, '_> {
     /// Decides a state that was not decided.
     #[cold]
     fn look(&mut self, state: StateId) -> u8 {
-        match self.query.need.places.get(state.index()).copied().unwrap_or(1) {
+        match self.query.product.places.get(state.index()).copied().unwrap_or(1) {
             places if places & 1 != 0 => {
                 if self.query.automata.dfa.is_accepting(state) {
                     return FIRST_LOOKAHEAD;
                 }
-                let sure = *self.query.sure(state);
-                if sure.is_empty() {
+                let live = *self.query.live_bytes(state);
+                if live.is_empty() {
                     return EACH;
                 }
-                let soons = self.query.soons(state);
-                let at = self.seen.iter().position(|(seen, _)| *seen == (sure, soons)).unwrap_or_else(|| {
-                    // A set of more than a few bytes becomes a kind at once: many tokens end there.
-                    let count = if sure.iter().nth(NARROW).is_some() { OFTEN } else { 0 };
-                    self.seen.push(((sure, soons), count));
-                    self.seen.len() - 1
-                });
+                let lookahead2_lists = self.query.lookahead2_lists(state);
+                let at =
+                    self.seen.iter().position(|(seen, _)| *seen == (live, lookahead2_lists)).unwrap_or_else(
+                        || {
+                            // A set of more than a few bytes becomes a kind at once: many tokens end there.
+                            let count = if live.iter().nth(NARROW).is_some() { OFTEN } else { 0 };
+                            self.seen.push(((live, lookahead2_lists), count));
+                            self.seen.len() - 1
+                        },
+                    );
                 let (_, count) = &mut self.seen[at];
                 *count += 1;
-                let lookahead =
-                    self.lookaheads.iter().position(|lookahead| *lookahead == Lookahead::Bytes(sure, soons));
+                let lookahead = self
+                    .lookaheads
+                    .iter()
+                    .position(|lookahead| *lookahead == Lookahead::Bytes(live, lookahead2_lists));
                 match lookahead {
                     Some(lookahead) => FIRST_LOOKAHEAD + u8::try_from(lookahead).unwrap_or(0),
                     None if self.lookaheads.len() >= LOOKAHEADS || at >= SEEN => EACH,
                     None if *count <= OFTEN => NOTHING,
                     None => {
-                        self.lookaheads.push(Lookahead::Bytes(sure, soons));
+                        self.lookaheads.push(Lookahead::Bytes(live, lookahead2_lists));
                         FIRST_LOOKAHEAD + u8::try_from(self.lookaheads.len() - 1).unwrap_or(0)
                     }
                 }
@@ -519,7 +528,7 @@ impl LookaheadWalk<'_, '_, '_> {
             // If the UTF-8 state is not unique, nothing is certain.
             places => match only_place(places) {
                 0 => EACH,
-                place if self.query.is_free(state, place) => FIRST_LOOKAHEAD,
+                place if self.query.accepts_completions(state, place) => FIRST_LOOKAHEAD,
                 _ => EACH,
             },
         }

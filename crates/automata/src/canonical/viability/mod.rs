@@ -8,17 +8,21 @@
 //! |---|---|
 //! | `position` | the product of constraint and splitter, byte by byte |
 //! | `context` | the parts of a constraint |
-//! | `by_need` | the lazy engine: liveness of positions, decided when it is needed |
-//! | `reads` | the FIRST sets of the states of the constraint |
-//! | `rows` | the token set of a position, for `by_need` |
-//! | `product`, `settle`, `completion`, `complete` | the whole product: if the lazy engine refuses, and for libraries |
+//! | `lazy_product` | the lazy engine: liveness of positions, decided when it is needed |
+//! | `first_bytes` | the FIRST sets of the states of the constraint |
+//! | `liveness` | whether a position is live, for `lazy_product` |
+//! | `memo` | the cached answers of `lazy_product` |
+//! | `lookahead` | the token set of a position, for `lazy_product`: tokens by look-ahead set |
+//! | `product`, `completion`, `fixpoint`, `whole_product` | the whole product, for constraints that need it |
 
 pub(crate) mod completion;
 pub(crate) mod context;
 mod first_bytes;
 mod fixpoint;
 pub(crate) mod lazy_product;
+mod liveness;
 mod lookahead;
+pub(crate) mod memo;
 pub(crate) mod position;
 pub(crate) mod product;
 pub(crate) mod whole_product;

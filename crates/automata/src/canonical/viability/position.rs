@@ -2,8 +2,9 @@
 //!
 //! A position consists of a state of the constraint's DFA, a state of the text DFA (texts without added tokens), a
 //! state of the automaton of texts in normalisation form, and a state of the splitter. Bytes are read within a
-//! piece. A **boundary** asserts that a piece ends and leads to a *fresh* position, in which the next piece begins.
-//! After a token both may be possible for a while: whether two blanks are a piece depends on the text after them.
+//! piece. A **boundary** asserts that a piece ends and leads to a *piece start*, a position in which the next piece
+//! begins. After a token both may be possible for a while: whether two blanks are a piece depends on the text after
+//! them.
 //!
 //! A position contains these states themselves. So it stays valid when caches are filled or dropped, and two
 //! constraints of one pattern agree on it. Tried instead: numbers of the positions of a product. They are half as
@@ -21,7 +22,7 @@ use crate::{
 };
 
 /// The most added tokens that are tried one by one.
-const MANY: usize = if cfg!(test) { 1 } else { 32 };
+const FEW_ADDED: usize = if cfg!(test) { 1 } else { 32 };
 
 /// One state of each of the automata.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -31,7 +32,7 @@ pub(crate) struct Position {
     pub(crate) form: u32,
     pub(crate) split: u32,
     /// Whether a piece begins here, so that no token of the piece precedes the position.
-    pub(crate) fresh: bool,
+    pub(crate) at_piece_start: bool,
 }
 
 /// The automata of a constraint and a tokenizer.
@@ -54,7 +55,7 @@ impl<'a> Automata<'a> {
     pub(crate) fn start(&self) -> Position {
         let TokenizerAutomaton { split, text, .. } = self.tokenizer;
         let regex = self.dfa.start();
-        Position { regex, text: text.start, form: self.form.start, split: split.start, fresh: true }
+        Position { regex, text: text.start, form: self.form.start, split: split.start, at_piece_start: true }
     }
 
     #[inline]
@@ -77,7 +78,7 @@ impl<'a> Automata<'a> {
             }
             let (text, form) = (text.step(from.text, byte), self.form.step(from.form, byte));
             if text != DEAD && form != DEAD {
-                visit(Position { regex: StateId(regex), text, form, split, fresh: false });
+                visit(Position { regex: StateId(regex), text, form, split, at_piece_start: false });
             }
         }
     }
@@ -99,18 +100,18 @@ impl<'a> Automata<'a> {
             return None;
         }
         let (text, form) = (text.step(from.text, byte), self.form.step(from.form, byte));
-        (text != DEAD && form != DEAD).then_some(Position { regex, text, form, split, fresh: false })
+        (text != DEAD && form != DEAD).then_some(Position { regex, text, form, split, at_piece_start: false })
     }
 
     pub(crate) fn run(&self, from: Position, bytes: &[u8]) -> Option<Position> {
         bytes.iter().try_fold(from, |at, byte| self.step(at, *byte))
     }
 
-    /// The fresh position after a boundary at `from`.
+    /// The piece start after a boundary at `from`.
     #[inline]
     pub(crate) fn mark(&self, from: Position) -> Option<Position> {
         let split = self.tokenizer.split.mark[from.split as usize];
-        (split != DEAD).then_some(Position { split, fresh: true, ..from })
+        (split != DEAD).then_some(Position { split, at_piece_start: true, ..from })
     }
 
     /// Whether the splitter accepts: the text may end here.
@@ -132,7 +133,7 @@ impl<'a> Automata<'a> {
         let automata = *self;
         let tokens = &automata.tokenizer.added;
         let (all, read) = match tokens.len() {
-            0..=MANY => (0..tokens.len(), Vec::new()),
+            0..=FEW_ADDED => (0..tokens.len(), Vec::new()),
             _ => (0..0, self.read_added(at.regex)),
         };
         all.chain(read).filter_map(move |number| automata.added_one(at, number))
@@ -162,7 +163,7 @@ impl<'a> Automata<'a> {
             false => self.form.start,
         };
         (form != DEAD).then_some(())?;
-        Some((added.token, Position { regex, text, form, split, fresh: true }))
+        Some((added.token, Position { regex, text, form, split, at_piece_start: true }))
     }
 
     /// The numbers of the added tokens that the constraint reads from `state`, in ascending order. O(log n) for n

@@ -26,11 +26,11 @@ pub(crate) struct Product {
     pub(crate) next: Vec<u32>,
     /// The same for fallback tokens; empty if there are none.
     pub(crate) fallback: Vec<u32>,
-    /// By state: the fresh state after a boundary here, or [`DEAD`].
+    /// By state: the piece start after a boundary here, or [`DEAD`].
     pub(crate) mark: Vec<u32>,
     pub(crate) accepting: Vec<bool>,
     /// By state: whether a piece begins here, so that no token of the piece precedes it.
-    pub(crate) fresh: Vec<bool>,
+    pub(crate) at_piece_start: Vec<bool>,
     /// Added tokens: state, token, and the state after it, in ascending order.
     pub(crate) added: Vec<(u32, u32, u32)>,
     pub(crate) start: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Product {
     pub(crate) by_distance: Vec<u32>,
     /// In a block ([`crate::canonical::vegas`]): the end state from which bytes continue; any token may precede it.
     /// Otherwise [`DEAD`].
-    pub(crate) leads_on: u32,
+    pub(crate) continuing_end: u32,
 }
 
 struct Builder {
@@ -61,12 +61,12 @@ impl Product {
         let has_fallback = !automata.tokenizer.split.fallback.is_empty();
         let start = builder.id(Some(automata.start()))?;
         let (mut next, mut fallback, mut mark) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut accepting, mut fresh, mut added) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut accepting, mut at_piece_start, mut added) = (Vec::new(), Vec::new(), Vec::new());
         let mut at = 0;
         while let Some(position) = builder.states.get(at).copied() {
             limits.check_cancelled()?;
             accepting.push(automata.is_accepting(position));
-            fresh.push(position.fresh);
+            at_piece_start.push(position.at_piece_start);
             mark.push(builder.id(automata.mark(position))?);
             for byte in &column_bytes {
                 next.push(builder.id(automata.step(position, *byte))?);
@@ -74,9 +74,9 @@ impl Product {
                     fallback.push(builder.id(automata.step_fallback(position, *byte))?);
                 }
             }
-            for (token, behind) in automata.added(position) {
-                let behind = builder.id(Some(behind))?;
-                added.push((u32::try_from(at).expect("limited"), token, behind));
+            for (token, after) in automata.added(position) {
+                let after = builder.id(Some(after))?;
+                added.push((u32::try_from(at).expect("limited"), token, after));
             }
             at += 1;
         }
@@ -87,12 +87,12 @@ impl Product {
             fallback,
             mark,
             accepting,
-            fresh,
+            at_piece_start,
             added,
             start,
             positions: builder.states,
             by_distance: Vec::new(),
-            leads_on: DEAD,
+            continuing_end: DEAD,
         };
         product.trimmed().ok_or(CanonicalError::NothingCanonical { reason: NothingCanonical::Rewritten })
     }
@@ -220,30 +220,30 @@ impl Product {
         // ones.
         order.sort_unstable_by_key(|state| (distance[*state as usize], std::cmp::Reverse(*state)));
         let mut new_id = distance;
-        let alive: Vec<usize> = (0..len).filter(|state| new_id[*state] != DEAD).collect();
-        for (new, old) in (0u32..).zip(&alive) {
+        let live: Vec<usize> = (0..len).filter(|state| new_id[*state] != DEAD).collect();
+        for (new, old) in (0u32..).zip(&live) {
             new_id[*old] = new;
         }
         let renamed = |state: u32| if state == DEAD { DEAD } else { new_id[state as usize] };
         let rows = |table: &[u32]| {
             let rows =
-                alive.iter().filter_map(|state| table.get(state * self.width..(state + 1) * self.width));
+                live.iter().filter_map(|state| table.get(state * self.width..(state + 1) * self.width));
             rows.flatten().map(|target| renamed(*target)).collect::<Vec<u32>>()
         };
         let added = self.added.iter().map(|(from, token, to)| (renamed(*from), *token, renamed(*to)));
         Some(Self {
             next: rows(&self.next),
             fallback: rows(&self.fallback),
-            mark: alive.iter().map(|state| renamed(self.mark[*state])).collect(),
-            accepting: alive.iter().map(|state| self.accepting[*state]).collect(),
-            fresh: alive.iter().map(|state| self.fresh[*state]).collect(),
+            mark: live.iter().map(|state| renamed(self.mark[*state])).collect(),
+            accepting: live.iter().map(|state| self.accepting[*state]).collect(),
+            at_piece_start: live.iter().map(|state| self.at_piece_start[*state]).collect(),
             added: added.filter(|(from, _, to)| *from != DEAD && *to != DEAD).collect(),
             start: renamed(self.start),
-            positions: alive.iter().map(|state| self.positions[*state]).collect(),
+            positions: live.iter().map(|state| self.positions[*state]).collect(),
             by_distance: order.iter().map(|state| renamed(*state)).collect(),
             classes: self.classes,
             width: self.width,
-            leads_on: DEAD,
+            continuing_end: DEAD,
         })
     }
 }

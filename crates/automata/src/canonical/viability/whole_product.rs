@@ -1,8 +1,8 @@
 //! A constraint with its whole product: the product, the tokens that may precede each state, and the token sets.
 //!
 //! This engine serves constraints with a library, and constraints that the lazy engine refuses because too little is
-//! precomputed ([`crate::canonical::index::split_liveness`]): the tokenizer cannot spell all bytes that the constraint
-//! reads, or texts are not UTF-8.
+//! precomputed ([`crate::canonical::index::split_liveness`]): the tokenizer cannot spell all bytes that the
+//! constraint reads, or texts are not UTF-8.
 
 use std::sync::{
     OnceLock,
@@ -32,9 +32,9 @@ pub(crate) struct WholeProduct {
     /// The number of each position.
     ids: Map<Position, u32>,
     /// By state: the tokens that lead from it to live states, for any left context.
-    rows: Vec<OnceLock<TokenSet>>,
+    token_sets: Vec<OnceLock<TokenSet>>,
     /// The number of further long token sets that may be kept.
-    rows_left: AtomicUsize,
+    sets_left: AtomicUsize,
     /// The blocks of the library, if one is used.
     shared: Option<Shared>,
 }
@@ -59,8 +59,8 @@ impl WholeProduct {
             None => (Completion::new(&product, &context.index), None),
         };
         Ok(Self {
-            rows: (0..product.len()).map(|_| OnceLock::new()).collect(),
-            rows_left: AtomicUsize::new(kept),
+            token_sets: (0..product.len()).map(|_| OnceLock::new()).collect(),
+            sets_left: AtomicUsize::new(kept),
             ids: product.positions.iter().copied().zip(0..).collect(),
             shared,
             product,
@@ -73,14 +73,14 @@ impl WholeProduct {
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        let rows = self.rows.iter().filter_map(OnceLock::get).map(|row| match row {
+        let token_sets = self.token_sets.iter().filter_map(OnceLock::get).map(|token_set| match token_set {
             TokenSet::Short(list) | TokenSet::Long(list) => size_of_val(&list[..]),
         });
         self.product.memory_usage()
             + self.completion.memory_usage()
             + self.ids.len() * (size_of::<Position>() + size_of::<u32>())
-            + self.rows.len() * size_of::<OnceLock<TokenSet>>()
-            + rows.sum::<usize>()
+            + self.token_sets.len() * size_of::<OnceLock<TokenSet>>()
+            + token_sets.sum::<usize>()
     }
 
     pub(crate) fn shared(&self) -> Option<&Shared> {
@@ -97,9 +97,9 @@ impl WholeProduct {
         Search { product, index: &context.index, completion }
     }
 
-    /// Whether this fresh position is live.
-    pub(crate) fn leads_on(&self, fresh: Position) -> bool {
-        self.state(fresh).is_some_and(|state| self.completion.before[state as usize] == Before::Any)
+    /// Whether this piece start is live.
+    pub(crate) fn is_live(&self, piece_start: Position) -> bool {
+        self.state(piece_start).is_some_and(|state| self.completion.before[state as usize] == Before::Any)
     }
 
     /// As [`Search::may_begin`].
@@ -118,52 +118,56 @@ impl WholeProduct {
     }
 
     /// Calls `read` with the token set of a position, cached if there is room.
-    pub(crate) fn with_row<T>(
+    pub(crate) fn with_token_set<T>(
         &self,
         context: &Context,
         at: Position,
         read: impl FnOnce(&TokenSet) -> T,
     ) -> T {
         match self.state(at) {
-            Some(state) => self.with_row_of(context, state, read),
+            Some(state) => self.with_token_set_of(context, state, read),
             None => read(&TokenSet::Short(Box::default())),
         }
     }
 
-    fn with_row_of<T>(&self, context: &Context, state: u32, read: impl FnOnce(&TokenSet) -> T) -> T {
-        let place = &self.rows[state as usize];
-        if let Some(row) = place.get() {
-            return read(row);
+    fn with_token_set_of<T>(&self, context: &Context, state: u32, read: impl FnOnce(&TokenSet) -> T) -> T {
+        let place = &self.token_sets[state as usize];
+        if let Some(token_set) = place.get() {
+            return read(token_set);
         }
-        let kept = self.shared.as_ref().and_then(|shared| shared.row(state));
-        if let Some(row) = kept {
-            return read(row);
+        let kept = self.shared.as_ref().and_then(|shared| shared.token_set(state));
+        if let Some(token_set) = kept {
+            return read(token_set);
         }
-        let row = TokenSet::new(self.search(context).row(state));
-        let row = match &self.shared {
-            Some(shared) => match shared.keep(state, row) {
-                Ok(row) => return read(row),
-                Err(row) => row,
+        let token_set = TokenSet::new(self.search(context).token_set(state));
+        let token_set = match &self.shared {
+            Some(shared) => match shared.keep(state, token_set) {
+                Ok(token_set) => return read(token_set),
+                Err(token_set) => token_set,
             },
-            None => row,
+            None => token_set,
         };
-        let room = matches!(row, TokenSet::Short(_))
+        let room = matches!(token_set, TokenSet::Short(_))
             || self
-                .rows_left
+                .sets_left
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
                 .is_ok();
-        if room { read(place.get_or_init(|| row)) } else { read(&row) }
+        if room { read(place.get_or_init(|| token_set)) } else { read(&token_set) }
     }
 
     /// Computes the token sets of the wanted states now instead of at their first use. `wanted` receives the state's
-    /// number and whether it is fresh or a boundary.
-    pub(crate) fn make_rows(&self, context: &Context, wanted: impl Fn(u32, bool) -> bool) {
-        let is_boundary =
-            self.completion.boundary.iter().zip(&self.product.fresh).map(|(end, fresh)| *end || *fresh);
+    /// number and whether it is a piece start or a boundary.
+    pub(crate) fn compute_token_sets(&self, context: &Context, wanted: impl Fn(u32, bool) -> bool) {
+        let is_boundary = self
+            .completion
+            .boundary
+            .iter()
+            .zip(&self.product.at_piece_start)
+            .map(|(end, piece_start)| *end || *piece_start);
         for (state, _) in
             (0u32..).zip(is_boundary).filter(|(state, is_boundary)| wanted(*state, *is_boundary))
         {
-            self.with_row_of(context, state, |_| ());
+            self.with_token_set_of(context, state, |_| ());
         }
     }
 }

@@ -74,15 +74,17 @@ fn every_text_goes_on_from_a_universal_state_and_some_text_does_not_from_others(
         }
         assert!(counts[0] > 0 && counts[1] > 0, "{pattern}: {counts:?}");
         // The look-ahead facts hold at the end of a run of blanks. No other state has any.
-        let ends = (0u32..).zip(&liveness.soon_of).filter_map(|(state, soon)| Some((state, (*soon)?)));
-        for (state, soon) in ends.clone() {
+        let ends = (0u32..)
+            .zip(&liveness.lookahead2_of)
+            .filter_map(|(state, lookahead2)| Some((state, (*lookahead2)?)));
+        for (state, lookahead2) in ends.clone() {
             assert!(split.accepting[state as usize] && !liveness.universal[state as usize], "{pattern}");
             let mark = split.mark[state as usize];
-            for (byte, behind) in &liveness.soons[usize::from(soon)] {
+            for (byte, after) in &liveness.lookahead2_lists[usize::from(lookahead2)] {
                 let marks = [mark, split.mark[mark as usize]].into_iter().filter(|mark| *mark != DEAD);
                 let next = step(split, &marks.collect::<Subset>(), *byte);
-                assert!(next.contains(behind), "{pattern}, {state}");
-                assert!(!liveness.goes[*behind as usize].is_empty(), "{pattern}, {state}");
+                assert!(next.contains(after), "{pattern}, {state}");
+                assert!(!liveness.live_next[*after as usize].is_empty(), "{pattern}, {state}");
             }
         }
         assert!(ends.count() > 0 || !pattern.contains(r"\p{L}"), "{pattern}");
@@ -106,12 +108,12 @@ fn what_cannot_do_without_the_end_of_an_added_token_is_safe_where_none_is_begun(
             normalized: false,
         });
         let tokenizer = TokenizerAutomaton::new(&builder.build().unwrap(), &tokenization).unwrap();
-        SplitLiveness::new(&tokenizer).safe(dfa, 1 << 20).map(|(safe, _)| safe)
+        SplitLiveness::new(&tokenizer).safety(dfa, 1 << 20).map(|(safe, _)| safe)
     };
     let safe = |pattern: &str| safe_of(&Dfa::from_pattern(pattern, &Limits::default()).unwrap());
-    assert!(safe("[a-z]*").unwrap().iter().all(|safe| *safe == Safe::Always));
+    assert!(safe("[a-z]*").unwrap().iter().all(|safe| *safe == Safety::Always));
     // The last `>` is accepted unless `<|end|` precedes it.
-    assert_eq!(safe("<b>").unwrap(), [Safe::Always, Safe::Always, Safe::WhenCalm, Safe::Always]);
+    assert_eq!(safe("<b>").unwrap(), [Safety::Always, Safety::Always, Safety::WhenCalm, Safety::Always]);
     // Here the text always ends an added token.
     assert_eq!(safe(r"<\|end\|>"), None);
     // Not UTF-8.
