@@ -4,8 +4,8 @@
 //! A position of a constraint is *live* if some accepted text continues from it, over bytes and piece boundaries. A
 //! search could decide that for each position. But where the tokenizer cannot refuse the continuation, the
 //! constraint alone decides, and its DFA has no dead states. The *splitter* is the automaton over bytes and
-//! boundaries ([`SplitDfa`]). The *text DFA* accepts the texts without added tokens ([`TextDfa`]). This file
-//! computes once for a tokenizer:
+//! boundaries ([`SplitDfa`](crate::split::SplitDfa)). The *text DFA* accepts the texts without added tokens
+//! ([`TextDfa`]). This file computes once for a tokenizer:
 //!
 //! - The **ordinary characters**. The splitter reads them at the start of a text. If texts are brought into
 //!   normalisation form C, they are also unchanged by this form after any text.
