@@ -7,17 +7,7 @@
 const ROOMS: [(&str, &[&str]); 4] = [
     (
         "crates/trie",
-        &[
-            "automaton",
-            "tuning",
-            "ids",
-            "byte_trie",
-            "symbols",
-            "quotient",
-            "walk",
-            "trie",
-            "healing",
-        ],
+        &["automaton", "tuning", "ids", "byte_trie", "symbols", "quotient", "walk", "trie", "healing"],
     ),
     ("crates/automata", &["regex", "dfa", "tokens", "published", "split", "canonical"]),
     (

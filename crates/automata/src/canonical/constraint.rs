@@ -1,13 +1,16 @@
-//! The constraint: a regular language, over the tokenizer's own sequences only. CartesianMerge, whole.
+//! The canonical constraint: a regular language, restricted to the tokenizer's own sequences (CartesianMerge).
 //!
-//! The set of allowed tokens is the intersection of two automata's: the constraint beside the splitting
-//! ([`super::viability::position`]), read by tokens, and the automaton of neighbours. Whether the intersection can be completed depends
-//! on the position that a token leads to, not on the one that it comes from; so the tokens of a position are one row, the
-//! same for all tokens in front, from which the forbidden neighbours of the token in front are taken off. What can be
-//! completed is found out by need ([`super::viability::by_need`]), or beforehand for the whole product ([`super::viability::complete`]).
+//! The allowed tokens are the intersection of two automata. One is the product of the constraint's DFA with the
+//! splitting, read by tokens ([`super::viability::position`]). The other is the bigram relation of tokens. Whether a
+//! sequence can be completed after a token depends on the position that the token leads to, not on the position
+//! before it. So each position has one token set that is valid for every left context. The mask is that set without
+//! the tokens that the last token forbids as its right neighbours.
 //!
-//! A state is a set of configurations, nearly always one: a position and what stands in front of it in its piece. There are
-//! two while it is open whether a piece has ended.
+//! Two engines decide which positions are live. [`super::viability::lazy_product`] explores the product lazily, and
+//! [`super::viability::whole_product`] computes the whole product when the constraint is built.
+//!
+//! A state is a set of configurations: a position and its left context within the piece. Nearly every state has one
+//! configuration. It has two as long as it is undecided whether a piece has ended.
 
 use std::{fmt, sync::Arc};
 
@@ -23,66 +26,70 @@ use super::{
     tokenizer::automaton::{Role, TokenizerAutomaton},
     vegas::{Shared, VegasLibrary},
     viability::{
-        by_need::{ByNeed, Memo, OVERHEAD, Query},
-        complete::Complete,
         context::Context,
+        lazy_product::{LazyProduct, OVERHEAD, Query},
+        memo::Memo,
         position::{Automata, Position},
+        whole_product::WholeProduct,
     },
 };
 use crate::{Dfa, Limits};
 
-/// Token sequences whose text is in a regular language and that the tokenizer itself would write for it:
+/// Token sequences whose text is in a regular language and that the tokenizer itself writes for that text:
 /// `encode(decode(ids)) = ids`.
 ///
-/// Exact for byte-pair tokenizers with their pre-tokenizers and normalisers; what cannot be followed exactly is a
-/// [`CanonicalError`]. The output counts as a text by itself, as it is encoded behind a prompt: without the space that some
-/// tokenizers put in front of whole texts. For the way from a tokenizer to a mask see the example of [`CanonicalIndex`].
+/// Exact for byte-pair tokenizers with their pre-tokenizers and normalisers. A tokenizer that cannot be followed
+/// exactly is refused with a [`CanonicalError`]. The output is a text by itself, encoded as the continuation of a
+/// prompt: without the space that some tokenizers write before whole texts. The example of [`CanonicalIndex`] shows
+/// the way from a tokenizer to a mask.
 pub struct CanonicalConstraint {
     context: Context,
     engine: Engine,
-    /// What each scratch begins with: the mask of the start, which every output needs, and what was found out for it.
-    begun: CanonicalScratch,
+    /// The initial content of each scratch: the mask of the start, which every output needs, and the facts found
+    /// while it was computed.
+    initial: CanonicalScratch,
 }
 
-/// How it is known what can be completed.
+/// The engine that decides which positions are live.
 enum Engine {
-    ByNeed(ByNeed),
-    Complete(Box<Complete>),
+    Lazy(LazyProduct),
+    Whole(Box<WholeProduct>),
 }
 
-/// What stands in front of a state in its piece.
+/// The left context of a position within its piece.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-enum Front {
-    /// Nothing: the state is fresh.
+enum LeftContext {
+    /// No token: a piece starts in the position.
     Nothing,
     /// A token of this class.
     Class(u32),
-    /// A node of the pieces that are looked up as a whole, and with it a token.
+    /// A node of the trie of whole pieces; the node determines the token.
     Node(u32),
-    /// A token that is only written as a whole piece.
+    /// A token that the encoder writes only as a whole piece.
     Whole,
 }
 
-/// Where a sequence may be.
+/// One hypothesis about a sequence: a position with its left context.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Configuration {
     position: Position,
-    front: Front,
+    left: LeftContext,
 }
 
-/// The position of a sequence in a [`CanonicalConstraint`].
+/// The state of a sequence in a [`CanonicalConstraint`].
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct CanonicalState(SmallVec<[Configuration; 2]>);
 
-/// Masks that were computed, by state, and what was found out on the way: up to [`Limits::mask_cache_bytes`] and about
-/// [`Limits::lazy_bytes`]. Where one of the two is full its older half is forgotten.
+/// Cache of one thread: masks by state, and the liveness of positions that was found on the way. The masks take up
+/// to [`Limits::mask_cache_bytes`], the rest about [`Limits::lazy_bytes`]. When one of the two limits is reached,
+/// the older half of that cache is dropped.
 #[derive(Clone)]
 pub struct CanonicalScratch {
-    masks: Generations<CanonicalState, Kept>,
+    masks: Generations<CanonicalState, CachedMask>,
     memo: Memo,
 }
 
-/// For the default limits.
+/// A scratch with the default limits.
 impl Default for CanonicalScratch {
     fn default() -> Self {
         Self::new(&Limits::default())
@@ -90,9 +97,9 @@ impl Default for CanonicalScratch {
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct CachedMask {
     words: Box<[u32]>,
-    /// The only token of the mask.
+    /// The token, if the mask has exactly one.
     only: Option<TokenId>,
 }
 
@@ -101,14 +108,14 @@ impl CanonicalScratch {
         Self { masks: Generations::new(limits.mask_cache_bytes), memo: Memo::default() }
     }
 
-    /// The memory of the masks and of what was found out, in bytes: at most about the two limits together.
+    /// The memory of the masks and of the cached liveness, in bytes: at most about the sum of the two limits.
     pub fn memory_usage(&self) -> usize {
         self.memo.bytes() + self.masks.bytes()
     }
 }
 
 impl CanonicalConstraint {
-    /// The constraint that the whole output matches `pattern`; for the syntax see [`Dfa::from_pattern`].
+    /// The constraint that the whole output matches `pattern`. The syntax is that of [`Dfa::from_pattern`].
     ///
     /// # Errors
     ///
@@ -121,7 +128,7 @@ impl CanonicalConstraint {
     ///
     /// # Errors
     ///
-    /// [`CanonicalError`]; for an empty list or an empty choice too.
+    /// [`CanonicalError`]; also for an empty list and an empty choice.
     pub fn from_choices<T: AsRef<[u8]>>(
         choices: impl IntoIterator<Item = T>,
         index: &Arc<CanonicalIndex>,
@@ -130,7 +137,7 @@ impl CanonicalConstraint {
         Self::from_parts(Dfa::from_literals(choices, limits)?, index, None, limits)
     }
 
-    /// No constraint but that the sequence is the tokenizer's own.
+    /// The constraint that the sequence is canonical. Any text is accepted.
     ///
     /// # Errors
     ///
@@ -141,22 +148,24 @@ impl CanonicalConstraint {
 
     /// The constraint that `dfa` accepts the whole output.
     ///
-    /// Cost: O(n k) at most for n states of `dfa` and k byte classes, and the mask of the start, which is kept with what was
-    /// found out for it; what can be completed elsewhere is found out when it is needed.
-    /// Where that might never end (tokenizers that cannot spell all that `dfa` reads, texts that are not UTF-8, texts that
-    /// cannot do without a character that the tokenizer may rewrite), all of the product of `dfa` with the tokenizer's
-    /// splitting is built and completed at once.
+    /// Cost: O(n k) at most for n states of `dfa` and k byte classes, plus the mask of the start. That mask is kept
+    /// together with the liveness that its computation found. The liveness of other positions is computed when a
+    /// mask needs it.
+    ///
+    /// In some cases the lazy search might not end: tokenizers that cannot spell all bytes that `dfa` reads, texts
+    /// that are not UTF-8, and texts that need a character which the tokenizer may rewrite. In these cases the whole
+    /// product of `dfa` with the tokenizer's splitting is built and completed at once.
     ///
     /// # Errors
     ///
-    /// [`CanonicalError::NothingCanonical`] if no sequence is left, and [`CanonicalError::TooManyProductStates`] where the
-    /// product is built.
+    /// [`CanonicalError::NothingCanonical`] if no sequence is left, and [`CanonicalError::TooManyProductStates`] if
+    /// the product is built and exceeds its limit.
     pub fn from_dfa(dfa: &Dfa, index: &Arc<CanonicalIndex>, limits: &Limits) -> Result<Self, CanonicalError> {
         Self::from_parts(dfa.clone(), index, None, limits)
     }
 
-    /// As [`from_dfa`](Self::from_dfa), with what `library` has of the parts of the product; what it has not, it gets.
-    /// The masks are the same. For a pattern see [`Dfa::from_pattern`].
+    /// As [`from_dfa`](Self::from_dfa), with the parts of the product that `library` has. Missing parts are added to
+    /// the library. The masks are the same. For a pattern, build the DFA with [`Dfa::from_pattern`].
     ///
     /// # Errors
     ///
@@ -181,88 +190,88 @@ impl CanonicalConstraint {
     ) -> Result<Self, CanonicalError> {
         let form = Automata::new(&dfa, &index.automaton).form;
         let context = Context { dfa, form, index: Arc::clone(index) };
-        let row_bytes = (words_for(index.vocabulary.len()) * size_of::<u32>()).max(1);
-        let masks = limits.mask_cache_bytes / row_bytes;
-        let by_need = match library {
-            None => ByNeed::new(&context, limits),
+        let set_bytes = (words_for(index.vocabulary.len()) * size_of::<u32>()).max(1);
+        let masks = limits.mask_cache_bytes / set_bytes;
+        let lazy = match library {
+            None => LazyProduct::new(&context, limits),
             Some(_) => None,
         };
-        let engine = match by_need {
-            Some(by_need) => Engine::ByNeed(by_need),
-            None => Engine::Complete(Box::new(Complete::new(&context, library, limits, masks)?)),
+        let engine = match lazy {
+            Some(lazy) => Engine::Lazy(lazy),
+            None => Engine::Whole(Box::new(WholeProduct::new(&context, library, limits, masks)?)),
         };
-        let mut constraint = Self { context, engine, begun: CanonicalScratch::new(limits) };
-        let mut begun = CanonicalScratch::new(limits);
+        let mut constraint = Self { context, engine, initial: CanonicalScratch::new(limits) };
+        let mut initial = CanonicalScratch::new(limits);
         let start = constraint.context.automata().start();
-        if !constraint.ask(&mut begun.memo).leads_on(start) {
+        if !constraint.ask(&mut initial.memo).is_live(start) {
             return Err(CanonicalError::NothingCanonical { reason: constraint.why_nothing() });
         }
         let mut mask = TokenMask::new(constraint.vocab_len());
-        constraint.fill_mask(&mut begun, &constraint.start(), mask.as_mut());
-        constraint.begun = begun;
+        constraint.fill_mask(&mut initial, &constraint.start(), mask.as_mut());
+        constraint.initial = initial;
         Ok(constraint)
     }
 
-    /// What it was made from.
+    /// The index that the constraint was built from.
     pub fn index(&self) -> &Arc<CanonicalIndex> {
         &self.context.index
     }
 
-    /// The number of states that were made when the constraint was: those of its DFA, or of the whole product of that with
-    /// the tokenizer's splitting.
+    /// The number of states that were built with the constraint: the states of its DFA, or the states of the DFA's
+    /// whole product with the tokenizer's splitting.
     pub fn states(&self) -> usize {
         match &self.engine {
-            Engine::ByNeed(_) => self.context.dfa.len(),
-            Engine::Complete(complete) => complete.states(),
+            Engine::Lazy(_) => self.context.dfa.len(),
+            Engine::Whole(whole) => whole.states(),
         }
     }
 
-    /// The memory of the DFA, of the product where it was built, of the rows kept with that, and of what a scratch begins
-    /// with, in bytes; what is shared, and what a scratch keeps, are not counted.
+    /// The memory in bytes of the DFA, of the whole product if it was built, of the token sets kept with it, and of
+    /// the initial scratch. Shared data and the scratches of callers are not counted.
     pub fn memory_usage(&self) -> usize {
         let own = match &self.engine {
-            Engine::ByNeed(by_need) => by_need.memory_usage(),
-            Engine::Complete(complete) => complete.memory_usage(),
+            Engine::Lazy(lazy) => lazy.memory_usage(),
+            Engine::Whole(whole) => whole.memory_usage(),
         };
-        self.context.dfa.memory_usage() + own + self.begun.memory_usage()
+        self.context.dfa.memory_usage() + own + self.initial.memory_usage()
     }
 
-    /// Makes the rows of the states that are asked for now, and not when they are first needed.
-    /// `wanted` is told whether the state is fresh or a boundary. Nothing is done where the product was not built.
-    pub(super) fn make_rows(&self, wanted: impl Fn(u32, bool) -> bool) {
-        if let Engine::Complete(complete) = &self.engine {
-            complete.make_rows(&self.context, wanted);
+    /// Computes the token sets of the wanted states now instead of at their first use. `wanted` receives the state's
+    /// number and whether the state is a piece start or a boundary. Does nothing if the whole product was not built.
+    pub(super) fn compute_token_sets(&self, wanted: impl Fn(u32, bool) -> bool) {
+        if let Engine::Whole(whole) = &self.engine {
+            whole.compute_token_sets(&self.context, wanted);
         }
     }
 
     pub(super) fn shared(&self) -> Option<&Shared> {
         match &self.engine {
-            Engine::ByNeed(_) => None,
-            Engine::Complete(complete) => complete.shared(),
+            Engine::Lazy(_) => None,
+            Engine::Whole(whole) => whole.shared(),
         }
     }
 
     fn ask<'a>(&'a self, memo: &'a mut Memo) -> Ask<'a> {
         match &self.engine {
-            Engine::ByNeed(by_need) => Ask::ByNeed(by_need.query(&self.context, memo)),
-            Engine::Complete(complete) => Ask::Complete(&self.context, complete),
+            Engine::Lazy(lazy) => Ask::Lazy(lazy.query(&self.context, memo)),
+            Engine::Whole(whole) => Ask::Whole(&self.context, whole),
         }
     }
 
-    /// Why nothing can be completed.
+    /// The reason why the start is not live.
     fn why_nothing(&self) -> NothingCanonical {
         match &self.engine {
-            // All that the constraint reads is spelled.
-            Engine::ByNeed(_) => NothingCanonical::Rewritten,
-            Engine::Complete(_) => unspellable(&self.context),
+            // The lazy engine is used only if tokens spell all bytes of the constraint.
+            Engine::Lazy(_) => NothingCanonical::Rewritten,
+            Engine::Whole(_) => unspellable(&self.context),
         }
     }
 
-    /// The position behind `token` read from `at`.
+    /// The position after `token` is read from `at`.
     fn read(&self, at: Position, token: TokenId) -> Option<Position> {
         let text = self.context.index.vocabulary.text(token)?;
         match self.role(token) {
-            Role::Made | Role::Whole => self.context.automata().run(at, text),
+            Role::Merged | Role::Whole => self.context.automata().run(at, text),
             Role::Fallback => self.context.automata().step_fallback(at, *text.first()?),
             Role::Never => None,
         }
@@ -273,92 +282,92 @@ impl CanonicalConstraint {
         self.context.index.automaton.roles.get(token.index()).copied().unwrap_or(Role::Never)
     }
 
-    /// The token in front, where its neighbours are bound by it.
-    fn token_in_front(&self, front: Front) -> Option<u32> {
-        let TokenizerAutomaton { neighbours, whole, .. } = &*self.context.index.automaton;
-        match front {
-            Front::Class(class) => Some(neighbours.class_token[class as usize]),
-            Front::Node(node) => Some(whole.token(node)),
-            Front::Nothing | Front::Whole => None,
+    /// The last token, if it restricts the next one.
+    fn previous_token(&self, left: LeftContext) -> Option<u32> {
+        let TokenizerAutomaton { bigrams, whole, .. } = &*self.context.index.automaton;
+        match left {
+            LeftContext::Class(class) => Some(bigrams.class_token[class as usize]),
+            LeftContext::Node(node) => Some(whole.token(node)),
+            LeftContext::Nothing | LeftContext::Whole => None,
         }
     }
 
-    /// Whether the piece may end where this stands in front.
-    fn may_end(&self, front: Front) -> bool {
-        match front {
-            Front::Node(node) => !self.context.index.automaton.whole.is_complete(node),
-            Front::Nothing | Front::Class(_) | Front::Whole => true,
+    /// Whether the piece may end after this left context.
+    fn may_end(&self, left: LeftContext) -> bool {
+        match left {
+            LeftContext::Node(node) => !self.context.index.automaton.whole.is_complete(node),
+            LeftContext::Nothing | LeftContext::Class(_) | LeftContext::Whole => true,
         }
     }
 
-    /// The fresh position behind a boundary at `at`, if the piece may end there and something follows.
-    fn behind_boundary(&self, ask: &mut Ask<'_>, at: Configuration) -> Option<Position> {
-        let fresh = self.context.automata().mark(at.position).filter(|_| self.may_end(at.front));
-        fresh.filter(|fresh| ask.leads_on(*fresh))
+    /// The piece start after a boundary at `at`, if the piece may end there and the new position is live.
+    fn after_boundary(&self, ask: &mut Ask<'_>, at: Configuration) -> Option<Position> {
+        let piece_start = self.context.automata().mark(at.position).filter(|_| self.may_end(at.left));
+        piece_start.filter(|piece_start| ask.is_live(*piece_start))
     }
 
-    /// The added tokens that may follow, and the positions behind them.
-    fn added_behind(&self, ask: &mut Ask<'_>, at: Configuration) -> SmallVec<[(u32, Position); 4]> {
-        if self.context.index.automaton.added.is_empty() || !self.may_end(at.front) {
+    /// The added tokens that may follow, each with the position after it.
+    fn added_after(&self, ask: &mut Ask<'_>, at: Configuration) -> SmallVec<[(u32, Position); 4]> {
+        if self.context.index.automaton.added.is_empty() || !self.may_end(at.left) {
             return SmallVec::new();
         }
         let added = self.context.automata().added(at.position);
-        added.filter(|(_, behind)| ask.leads_on(*behind)).collect()
+        added.filter(|(_, after)| ask.is_live(*after)).collect()
     }
 
-    /// The configuration behind `token` as the first of a piece that begins in `position`.
-    fn begin(&self, ask: &mut Ask<'_>, position: Position, token: TokenId) -> Option<Configuration> {
-        let behind = self.read(position, token)?;
-        ask.may_begin(token.0, behind).then(|| {
-            let TokenizerAutomaton { whole, neighbours, .. } = &*self.context.index.automaton;
-            let front = match whole.child(WholePieces::ROOT, token.0) {
-                _ if self.role(token) == Role::Whole => Front::Whole,
-                Some(node) => Front::Node(node),
-                None => Front::Class(neighbours.class[token.index()]),
+    /// The configuration after `token`, which is the first token of a piece that begins in `position`.
+    fn begin_piece(&self, ask: &mut Ask<'_>, position: Position, token: TokenId) -> Option<Configuration> {
+        let after = self.read(position, token)?;
+        ask.may_begin(token.0, after).then(|| {
+            let TokenizerAutomaton { whole, bigrams, .. } = &*self.context.index.automaton;
+            let left = match whole.child(WholePieces::ROOT, token.0) {
+                _ if self.role(token) == Role::Whole => LeftContext::Whole,
+                Some(node) => LeftContext::Node(node),
+                None => LeftContext::Class(bigrams.class[token.index()]),
             };
-            Configuration { position: behind, front }
+            Configuration { position: after, left }
         })
     }
 
-    /// The configuration behind `token` in the piece of `at`.
-    fn go_on(&self, ask: &mut Ask<'_>, at: Configuration, token: TokenId) -> Option<Configuration> {
-        if at.front == Front::Nothing {
-            return self.begin(ask, at.position, token);
+    /// The configuration after `token` in the piece of `at`.
+    fn continue_piece(&self, ask: &mut Ask<'_>, at: Configuration, token: TokenId) -> Option<Configuration> {
+        if at.left == LeftContext::Nothing {
+            return self.begin_piece(ask, at.position, token);
         }
-        let last = self.token_in_front(at.front)?;
+        let last = self.previous_token(at.left)?;
         if self.role(token) == Role::Whole {
             return None;
         }
-        let behind = self.read(at.position, token)?;
-        let TokenizerAutomaton { whole, neighbours, .. } = &*self.context.index.automaton;
-        if !neighbours.may_follow(last, token.0) {
+        let after = self.read(at.position, token)?;
+        let TokenizerAutomaton { whole, bigrams, .. } = &*self.context.index.automaton;
+        if !bigrams.may_follow(last, token.0) {
             return None;
         }
-        let child = match at.front {
-            Front::Node(node) => whole.child(node, token.0),
+        let child = match at.left {
+            LeftContext::Node(node) => whole.child(node, token.0),
             _ => None,
         };
-        let (leads_on, front) = match child {
-            Some(child) => (ask.may_precede_node(child, behind), Front::Node(child)),
+        let (is_viable, left) = match child {
+            Some(child) => (ask.may_precede_node(child, after), LeftContext::Node(child)),
             None => {
-                let class = neighbours.class[token.index()];
-                (ask.may_precede(token.0, behind), Front::Class(class))
+                let class = bigrams.class[token.index()];
+                (ask.may_precede(token.0, after), LeftContext::Class(class))
             }
         };
-        leads_on.then_some(Configuration { position: behind, front })
+        is_viable.then_some(Configuration { position: after, left })
     }
 
     /// Allows the tokens that may follow in the piece of `at`.
     fn add_piece(&self, ask: &mut Ask<'_>, at: Configuration, mask: &mut MaskMut<'_>) {
-        if at.front == Front::Whole {
+        if at.left == LeftContext::Whole {
             return;
         }
-        let last = self.token_in_front(at.front);
-        let neighbours = &self.context.index.automaton.neighbours;
-        ask.with_row(at.position, last, |row| match (row, last) {
+        let last = self.previous_token(at.left);
+        let bigrams = &self.context.index.automaton.bigrams;
+        ask.with_token_set(at.position, last, |tokens| match (tokens, last) {
             (TokenSet::Short(tokens), _) => {
                 for token in tokens {
-                    if last.is_none_or(|last| neighbours.may_follow(last, *token)) {
+                    if last.is_none_or(|last| bigrams.may_follow(last, *token)) {
                         mask.insert(TokenId(*token));
                     }
                 }
@@ -370,11 +379,11 @@ impl CanonicalConstraint {
                 mask.union(MaskRef::new(&allowed, self.vocab_len()));
             }
         });
-        // Sequences that are written as one token go their own way.
-        if let Front::Node(node) = at.front {
+        // A sequence that the encoder writes as one token is followed node by node.
+        if let LeftContext::Node(node) = at.left {
             for (token, _) in self.context.index.automaton.whole.children(node) {
                 let token = TokenId(*token);
-                if self.go_on(ask, at, token).is_some() {
+                if self.continue_piece(ask, at, token).is_some() {
                     mask.insert(token);
                 } else {
                     mask.remove(token);
@@ -387,8 +396,9 @@ impl CanonicalConstraint {
         let ask = &mut self.ask(memo);
         mask.clear();
         for at in &state.0 {
-            // A removal above is about this configuration alone, so it comes before what others add.
-            if matches!(at.front, Front::Node(_)) && state.0.len() > 1 {
+            // The removal above concerns this configuration alone, so it happens before other configurations add
+            // their tokens.
+            if matches!(at.left, LeftContext::Node(_)) && state.0.len() > 1 {
                 let mut own = TokenMask::new(self.vocab_len());
                 self.add_piece(ask, *at, &mut own.as_mut());
                 mask.union(own.as_ref());
@@ -397,58 +407,64 @@ impl CanonicalConstraint {
             }
         }
         for at in &state.0 {
-            if let Some(position) = self.behind_boundary(ask, *at) {
-                self.add_piece(ask, Configuration { position, front: Front::Nothing }, &mut mask);
+            if let Some(position) = self.after_boundary(ask, *at) {
+                self.add_piece(ask, Configuration { position, left: LeftContext::Nothing }, &mut mask);
             }
-            self.added_behind(ask, *at).iter().for_each(|(token, _)| mask.insert(TokenId(*token)));
+            self.added_after(ask, *at).iter().for_each(|(token, _)| mask.insert(TokenId(*token)));
         }
     }
 }
 
-/// Questions to a constraint.
+/// Liveness queries, answered by the engine of the constraint.
 enum Ask<'a> {
-    ByNeed(Query<'a>),
-    Complete(&'a Context, &'a Complete),
+    Lazy(Query<'a>),
+    Whole(&'a Context, &'a WholeProduct),
 }
 
 impl Ask<'_> {
-    /// Whether this fresh position can be completed.
-    fn leads_on(&mut self, fresh: Position) -> bool {
+    /// Whether this piece start is live.
+    fn is_live(&mut self, piece_start: Position) -> bool {
         match self {
-            Self::ByNeed(query) => query.is_alive(fresh),
-            Self::Complete(_, complete) => complete.leads_on(fresh),
+            Self::Lazy(query) => query.is_live(piece_start),
+            Self::Whole(_, whole) => whole.is_live(piece_start),
         }
     }
 
-    /// Whether `token`, as the first of a piece, leads to `at` and no dead end.
+    /// Whether `token`, as the first token of a piece, leads to a live configuration in `at`.
     fn may_begin(&mut self, token: u32, at: Position) -> bool {
         match self {
-            Self::ByNeed(query) => query.may_begin(token, at),
-            Self::Complete(context, complete) => complete.may_begin(context, token, at),
+            Self::Lazy(query) => query.may_begin(token, at),
+            Self::Whole(context, whole) => whole.may_begin(context, token, at),
         }
     }
 
-    /// Whether `at` with `token` in front of it, in the same piece, can be completed.
+    /// Whether `at` is live when `token` precedes it in the same piece.
     fn may_precede(&mut self, token: u32, at: Position) -> bool {
         match self {
-            Self::ByNeed(query) => query.may_precede(token, at),
-            Self::Complete(context, complete) => complete.may_precede(context, token, at),
+            Self::Lazy(query) => query.may_precede(token, at),
+            Self::Whole(context, whole) => whole.may_precede(context, token, at),
         }
     }
 
-    /// Whether `at` can be completed where `node` of the pieces that are looked up as a whole was reached.
+    /// Whether `at` is live after `node` of the trie of whole pieces.
     fn may_precede_node(&mut self, node: u32, at: Position) -> bool {
         match self {
-            Self::ByNeed(query) => query.may_precede_node(node, at),
-            Self::Complete(context, complete) => complete.may_precede_node(context, node, at),
+            Self::Lazy(query) => query.may_precede_node(node, at),
+            Self::Whole(context, whole) => whole.may_precede_node(context, node, at),
         }
     }
 
-    /// The tokens that lead on from `at`, whatever stands in front; those that may not follow `front` may be missing.
-    fn with_row<T>(&mut self, at: Position, front: Option<u32>, read: impl FnOnce(&TokenSet) -> T) -> T {
+    /// The tokens that lead from `at` to live positions, for any left context. Tokens that may not follow `left`
+    /// may be missing.
+    fn with_token_set<T>(
+        &mut self,
+        at: Position,
+        previous: Option<u32>,
+        read: impl FnOnce(&TokenSet) -> T,
+    ) -> T {
         match self {
-            Self::ByNeed(query) => query.with_row(at, front, read),
-            Self::Complete(context, complete) => complete.with_row(context, at, read),
+            Self::Lazy(query) => query.with_token_set(at, previous, read),
+            Self::Whole(context, whole) => whole.with_token_set(context, at, read),
         }
     }
 }
@@ -462,15 +478,15 @@ impl Constraint for CanonicalConstraint {
     }
 
     fn start(&self) -> CanonicalState {
-        let start = Configuration { position: self.context.automata().start(), front: Front::Nothing };
+        let start = Configuration { position: self.context.automata().start(), left: LeftContext::Nothing };
         CanonicalState(SmallVec::from_iter([start]))
     }
 
     fn scratch(&self) -> CanonicalScratch {
-        self.begun.clone()
+        self.initial.clone()
     }
 
-    /// O(b + d) for a token of b bytes and merge trees d deep, where it is certain that what follows can be completed.
+    /// O(b + d) for a token of b bytes and merge trees d deep, if the liveness of the next position is precomputed.
     fn advance(
         &self,
         scratch: &mut CanonicalScratch,
@@ -480,14 +496,16 @@ impl Constraint for CanonicalConstraint {
         let mut next = SmallVec::new();
         let ask = &mut self.ask(&mut scratch.memo);
         for at in &state.0 {
-            next.extend(self.go_on(ask, *at, token));
-            let fresh = self.behind_boundary(ask, *at);
-            next.extend(fresh.and_then(|fresh| self.begin(ask, fresh, token)));
+            next.extend(self.continue_piece(ask, *at, token));
+            let piece_start = self.after_boundary(ask, *at);
+            next.extend(piece_start.and_then(|piece_start| self.begin_piece(ask, piece_start, token)));
             let number = self.context.index.automaton.number_of_added(token.0);
-            if let Some(number) = number.filter(|_| self.may_end(at.front)) {
-                let behind = self.context.automata().added_one(at.position, number);
-                let behind = behind.filter(|(_, behind)| ask.leads_on(*behind));
-                next.extend(behind.map(|(_, position)| Configuration { position, front: Front::Nothing }));
+            if let Some(number) = number.filter(|_| self.may_end(at.left)) {
+                let after = self.context.automata().added_one(at.position, number);
+                let after = after.filter(|(_, after)| ask.is_live(*after));
+                next.extend(
+                    after.map(|(_, position)| Configuration { position, left: LeftContext::Nothing }),
+                );
             }
         }
         if next.is_empty() {
@@ -501,11 +519,11 @@ impl Constraint for CanonicalConstraint {
 
     fn is_accepting(&self, state: &CanonicalState) -> bool {
         let automata = self.context.automata();
-        state.0.iter().any(|at| automata.is_accepting(at.position) && self.may_end(at.front))
+        state.0.iter().any(|at| automata.is_accepting(at.position) && self.may_end(at.left))
     }
 
-    /// O(v) for v ids if the mask is kept in `scratch`. Otherwise a walk through the trie for a state that no mask was
-    /// asked for before, and a step for each token that the one in front forbids.
+    /// O(v) for v ids if the mask is in `scratch`. Otherwise one walk through the trie for a position that no mask
+    /// was asked for before, and one step for each token that the last token forbids.
     fn fill_mask(&self, scratch: &mut CanonicalScratch, state: &CanonicalState, mut mask: MaskMut<'_>) {
         if let Some(kept) = scratch.masks.get(state) {
             mask.copy_from(MaskRef::new(&kept.words, self.vocab_len()));
@@ -517,7 +535,7 @@ impl Constraint for CanonicalConstraint {
         drop(ids);
         let words: Box<[u32]> = mask.as_ref().words().into();
         let bytes = OVERHEAD + size_of_val(&words[..]);
-        scratch.masks.insert(state.clone(), Kept { words, only }, bytes);
+        scratch.masks.insert(state.clone(), CachedMask { words, only }, bytes);
     }
 
     fn ready_mask<'a>(
@@ -563,7 +581,7 @@ impl fmt::Debug for CanonicalScratch {
     }
 }
 
-/// Why tokens spell no text of `dfa` that the encoder takes as it is.
+/// The bytes that `dfa` reads and no token of the tokenizer has.
 fn unspellable(context: &Context) -> NothingCanonical {
     let CanonicalIndex { automaton: tokenizer, vocabulary, .. } = &*context.index;
     let mut spelled = [false; 256];

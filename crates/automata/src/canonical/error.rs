@@ -1,33 +1,35 @@
-//! Why a tokenizer's own sequences cannot be told from others, or a constraint admits none of them.
+//! Errors: a tokenizer's canonical sequences cannot be recognised exactly, or a constraint admits no canonical
+//! sequence.
 
 use unskew_core::TokenId;
 
 use crate::{RegexError, SplitError};
 
-/// Why there is no [`TokenizerAutomaton`](super::TokenizerAutomaton), no [`CanonicalIndex`](super::CanonicalIndex), or no
-/// constraint over one.
+/// The reason why a [`TokenizerAutomaton`](super::TokenizerAutomaton), a [`CanonicalIndex`](super::CanonicalIndex),
+/// or a constraint over one cannot be built.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CanonicalError {
-    /// A step of the pre-tokenizer that cannot be followed exactly.
+    /// The pre-tokenizer has a step that the automaton cannot follow exactly.
     #[error("the tokenizer's own sequences cannot be enforced: {0}")]
     Split(#[from] SplitError),
-    /// A step of the normaliser that cannot be followed exactly.
+    /// The normaliser has a step that the automaton cannot follow exactly.
     #[error(
-        "the tokenizer's own sequences cannot be enforced: its normaliser has the step {step}, and which texts it \
-         leaves as they are is not known exactly; leave out the demand for canonical sequences"
+        "the tokenizer's own sequences cannot be enforced: its normaliser has the step {step}, and the texts that \
+         this step leaves unchanged are not known exactly; leave out the demand for canonical sequences"
     )]
     Normalizer {
         /// The step.
         step: String,
     },
-    /// The tokenizer writes spaces of its own, in front of a text or as another character, and the model has no token for them.
+    /// The tokenizer writes spaces of its own (before a text or in place of another character), and the model has no
+    /// token for a space.
     #[error(
-        "the tokenizer's own sequences cannot be enforced: it writes spaces, or a character in their place, and no token of the \
-         model is that character; leave out the demand for canonical sequences"
+        "the tokenizer's own sequences cannot be enforced: it writes spaces or a character in their place, and no \
+         token of the model is that character; leave out the demand for canonical sequences"
     )]
     NoBlank,
-    /// An added token whose matching cannot be followed exactly.
+    /// The automaton cannot follow the matching of an added token exactly.
     #[error(
         "the tokenizer's own sequences cannot be enforced: its added token {token} ({content:?}) {reason}; remove it \
          from the tokenizer, or make it special"
@@ -37,22 +39,22 @@ pub enum CanonicalError {
         token: TokenId,
         /// The text that it matches.
         content: String,
-        /// What about it.
+        /// The property of the token that prevents it.
         reason: &'static str,
     },
-    /// The texts that the normaliser leaves as they are need too large an automaton.
+    /// The automaton of the texts that the normaliser leaves unchanged exceeds its limit of states.
     #[error(
-        "the automaton of the texts that the tokenizer leaves as they are has more than {limit} states: it has too many \
-         added tokens, or too long ones"
+        "the automaton of the texts that the tokenizer leaves unchanged has more than {limit} states: the \
+         tokenizer has too many added tokens, or too long ones"
     )]
     TooManyTextStates {
         /// The limit.
         limit: usize,
     },
-    /// A merge names an id that the vocabulary does not have.
+    /// A merge names an id that is not in the vocabulary.
     #[error(
-        "the merge at rank {rank} names token {token} and the vocabulary has {ids} ids: give the vocabulary and the merges \
-         of one tokenizer"
+        "the merge at rank {rank} names token {token} and the vocabulary has {ids} ids: give the vocabulary and \
+         the merges of one tokenizer"
     )]
     ForeignMerge {
         /// The rank of the merge.
@@ -62,20 +64,20 @@ pub enum CanonicalError {
         /// The number of ids of the vocabulary.
         ids: usize,
     },
-    /// A token that is only written as a whole piece would be too many tokens otherwise.
+    /// Merges split a whole-piece token's text into more tokens than the limit.
     #[error(
-        "the tokenizer's own sequences cannot be enforced: merges would make {tokens} tokens of the text of token {token}, \
-         which is looked up as a whole; the limit is {limit}"
+        "the tokenizer's own sequences cannot be enforced: merges would split the text of token {token}, which the \
+         encoder looks up as a whole piece, into {tokens} tokens; the limit is {limit}"
     )]
     WholePieceTooLong {
         /// The token.
         token: TokenId,
-        /// How many tokens merges make of it.
+        /// The number of tokens that merges produce from the text of `token`.
         tokens: usize,
         /// The limit.
         limit: usize,
     },
-    /// The vocabulary has fewer ids than the one that the automaton was built for.
+    /// The vocabulary has fewer ids than the vocabulary that the automaton was built for.
     #[error(
         "the tokenizer automaton covers {automaton} ids and the vocabulary has {vocabulary}: build it for this \
          vocabulary"
@@ -86,7 +88,7 @@ pub enum CanonicalError {
         /// The number of ids of the vocabulary.
         vocabulary: usize,
     },
-    /// The vocabulary has other tokens than the one that the automaton was built for.
+    /// The vocabulary has other tokens than the vocabulary that the automaton was built for.
     #[error(
         "the vocabulary's first {ids} ids are not the tokens that the tokenizer automaton was built for: give the \
          vocabulary of the same tokenizer, or build the automaton for this vocabulary"
@@ -95,10 +97,10 @@ pub enum CanonicalError {
         /// The number of ids that the automaton covers.
         ids: usize,
     },
-    /// The library is of another tokenizer.
-    #[error("the library is of another tokenizer or vocabulary: make one for this tokenizer")]
+    /// The library was built for another tokenizer or vocabulary.
+    #[error("the library is of another tokenizer or vocabulary: build one for this tokenizer")]
     LibraryMismatch,
-    /// The constraint itself.
+    /// The pattern or its DFA is refused.
     #[error(transparent)]
     Regex(#[from] RegexError),
     /// The product of the constraint with the tokenizer has too many states.
@@ -110,25 +112,25 @@ pub enum CanonicalError {
         /// The limit.
         limit: usize,
     },
-    /// No text that the constraint accepts has a sequence of the tokenizer's own.
+    /// No text that the constraint accepts has a canonical token sequence.
     #[error(
         "no output is both accepted and the tokenizer's own: {}", reason.explanation()
     )]
     NothingCanonical {
-        /// Why, as far as it is known.
+        /// The reason, as far as the check can determine it.
         reason: NothingCanonical,
     },
 }
 
-/// Why no sequence of the tokenizer's own is accepted.
+/// The reason why a constraint accepts no canonical sequence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum NothingCanonical {
-    /// Every accepted text is rewritten by the normaliser, or holds the text of an added token, or is not UTF-8.
+    /// Every accepted text is changed by the normaliser, contains the text of an added token, or is not UTF-8.
     Rewritten,
     /// Every accepted text has a character that no token spells.
     Unspellable {
-        /// The bytes that occur in accepted texts and in no token that the tokenizer makes, in ascending order.
+        /// The bytes that occur in accepted texts and in no token that the tokenizer writes, in ascending order.
         missing: Vec<u8>,
     },
 }
@@ -148,8 +150,8 @@ impl NothingCanonical {
                 let bytes: Vec<_> = missing.iter().take(8).map(|byte| format!("0x{byte:02x}")).collect();
                 let more = if missing.len() > 8 { ", .." } else { "" };
                 format!(
-                    "every accepted text has a character that no token spells (no token has the bytes {}{more}): change \
-                     the constraint",
+                    "every accepted text has a character that no token spells (no token has the bytes {}{more}): \
+                     change the constraint",
                     bytes.join(", ")
                 )
             }

@@ -1,22 +1,23 @@
-//! Only token sequences that the tokenizer itself writes: `encode(decode(ids)) = ids`.
+//! Constraints to canonical token sequences, those with `encode(decode(ids)) = ids`.
 //!
-//! A constraint on the text alone lets in every spelling of it. A model has hardly ever seen most of them, so masking
-//! by such a constraint gives weight to tokens that are merely a prefix of something allowed, and hides that often only one
-//! token can follow. The encoder's own sequences are a regular language over tokens, so they are enforced exactly.
+//! A constraint on the text alone admits every spelling of each accepted text. The model saw most of these spellings
+//! rarely or never in training. A mask over spellings therefore gives weight to tokens that are merely a prefix of
+//! an allowed token, and it hides that often only one token can follow. The encoder's own sequences are a regular
+//! language over tokens, so this module enforces them exactly.
 //!
 //! | folder | contents |
 //! |---|---|
 //! | `merges` | the merge tree of each token, and which tokens may be neighbours |
-//! | `texts` | the texts that the encoder takes as they are |
-//! | `tokenizer` | both and the splitting for one tokenizer: [`TokenizerAutomaton`] |
-//! | `index` | that beside one vocabulary, and what constraints share: [`CanonicalIndex`] |
-//! | `viability` | the positions of a constraint, and the tokens that lead on from them |
-//! | `token_set` | sets of tokens in words of a mask |
+//! | `texts` | the texts that the encoder does not rewrite |
+//! | `tokenizer` | merges, texts and the splitting of one tokenizer: [`TokenizerAutomaton`] |
+//! | `index` | that automaton with one vocabulary, and the caches that constraints share: [`CanonicalIndex`] |
+//! | `viability` | the positions of a constraint, and the tokens that lead to live positions |
+//! | `token_set` | sets of tokens as words of a mask |
 //! | `vegas` | parts of constraints between delimiters, computed once for all constraints |
-//! | `constraint` | masks and positions: [`CanonicalConstraint`] |
+//! | `constraint` | masks and states: [`CanonicalConstraint`] |
 //!
-//! The algorithms are those of V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex Constraints* (2024), sections
-//! CartesianMerge and appendix (Algorithms 3 and 4), with the splitting of real tokenizers added.
+//! The algorithms are those of V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex Constraints* (2024),
+//! section CartesianMerge and appendix (Algorithms 3 and 4). The splitting of real tokenizers is added here.
 
 mod constraint;
 mod error;

@@ -1,10 +1,10 @@
-//! Random merge tables for the tests of this module.
+//! Random merge tables for the tests of `canonical`.
 
 use std::collections::HashMap;
 
 use unskew_core::{Merge, MergeTable, TokenId};
 
-/// A small generator: the tests need the same cases everywhere, not good random numbers.
+/// A small generator: the tests need the same cases on every machine, not good random numbers.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -20,12 +20,12 @@ impl Random {
     }
 }
 
-/// How the merges of a table are listed.
+/// The order and the completeness of a table's merges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Listing {
     /// Each token once, after its parts.
     Proper,
-    /// All splits of each token, by the rank of the token: as converted from rank files.
+    /// All splits of each token, by the rank of the token, as in tables converted from rank files.
     AllSplits,
     /// All splits of each token, in any order.
     Shuffled,

@@ -1,11 +1,11 @@
-//! Sets of tokens in words of a mask, one bit each, and in lists where they are few.
+//! Sets of tokens: one bit each in words of a mask, or a list if the set is small.
 
 use unskew_core::{MaskRef, WORD_BITS};
 
-/// Sets of at most so many tokens are kept as lists.
-pub(crate) const SHORT: usize = 64;
+/// The largest set that is stored as a list.
+pub(crate) const SHORT_LIST: usize = 64;
 
-/// The tokens of a position.
+/// The set of tokens that are allowed in a position.
 #[derive(Clone, Debug)]
 pub(crate) enum TokenSet {
     /// In ascending order.
@@ -16,8 +16,8 @@ pub(crate) enum TokenSet {
 
 impl TokenSet {
     pub(crate) fn new(words: Vec<u32>) -> Self {
-        // Mostly it is seen soon that there are more.
-        if bits(&words).nth(SHORT).is_none() {
+        // Most large sets exceed the limit after a few words, so this count ends early.
+        if bits(&words).nth(SHORT_LIST).is_none() {
             Self::Short(bits(&words).collect())
         } else {
             Self::Long(words.into())
@@ -25,12 +25,12 @@ impl TokenSet {
     }
 }
 
-/// The positions of the bits that are set.
+/// The positions of the bits that are set, in ascending order.
 pub(crate) fn bits(words: &[u32]) -> impl Iterator<Item = u32> {
     MaskRef::new(words, words.len() * WORD_BITS).into_ids().map(|id| id.0)
 }
 
-/// Whether `token` is in the set; tokens after its last word are not.
+/// Whether `token` is in the set. Tokens beyond the last word are not in it.
 pub(crate) fn is_in(words: &[u32], token: u32) -> bool {
     words.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 != 0)
 }
@@ -40,7 +40,7 @@ pub(crate) fn set(words: &mut [u32], token: u32) {
     words[token as usize / 32] |= 1 << (token % 32);
 }
 
-/// Adds the tokens of `more`, which is as long.
+/// Adds the tokens of `more`, which has the same length.
 pub(crate) fn unite(words: &mut [u32], more: &[u32]) {
     words.iter_mut().zip(more).for_each(|(word, more)| *word |= more);
 }

@@ -6,8 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::common::random::Random;
 use crate::common::toy::{Toy, regex};
 use unskew_automata::{
-    CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, NothingCanonical,
-    TokenizerAutomaton,
+    CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, NothingCanonical, TokenizerAutomaton,
 };
 use unskew_core::{Constraint, SplitPattern, TokenId, TokenKind, TokenMask, Vocabulary, conformance};
 use unskew_trie::TokenTrie;

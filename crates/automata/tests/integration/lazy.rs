@@ -102,7 +102,8 @@ proptest! {
 #[test]
 fn a_million_states_are_exact() {
     let trie = texts(["a", "b", "ab", "ba", "bbbbb", "abc", "c"]);
-    let constraint = LazyRegexConstraint::new("(a|b)*a(a|b){20}c", Arc::clone(&trie), &Limits::default()).unwrap();
+    let constraint =
+        LazyRegexConstraint::new("(a|b)*a(a|b){20}c", Arc::clone(&trie), &Limits::default()).unwrap();
     let mut scratch = constraint.scratch();
     let mut random = 12_345u32;
     for _ in 0..200 {

@@ -133,9 +133,10 @@ impl Model {
                 Self::transformer(llama, tokenizer.map_or_else(tiny_tokenizer, read_tokenizer)?)
             }
             #[cfg(all(feature = "runner", not(feature = "tiny-model")))]
-            ModelSource::Tiny | ModelSource::TinyDraft => {
-                Err(Error::NotBuilt { what: "the embedded model (name another one, or a tokenizer)", feature: "tiny-model" })
-            }
+            ModelSource::Tiny | ModelSource::TinyDraft => Err(Error::NotBuilt {
+                what: "the embedded model (name another one, or a tokenizer)",
+                feature: "tiny-model",
+            }),
             #[cfg(not(feature = "runner"))]
             _ => Err(Error::NotBuilt { what: "a transformer", feature: "runner" }),
         }
@@ -284,5 +285,8 @@ fn tiny_tokenizer() -> Result<Tokenizer> {
 
 #[cfg(not(feature = "tiny-model"))]
 fn tiny_tokenizer() -> Result<Tokenizer> {
-    Err(Error::NotBuilt { what: "the embedded model (name another one, or a tokenizer)", feature: "tiny-model" })
+    Err(Error::NotBuilt {
+        what: "the embedded model (name another one, or a tokenizer)",
+        feature: "tiny-model",
+    })
 }

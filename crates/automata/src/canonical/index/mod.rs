@@ -1,17 +1,19 @@
-//! A tokenizer beside one vocabulary, and what the constraints over them share: [`CanonicalIndex`].
+//! A tokenizer with one vocabulary, and the caches that the constraints over them share: [`CanonicalIndex`].
 //!
 //! | file | contents |
 //! |---|---|
 //! | `tables` | the index itself |
-//! | `certain` | the states of the splitting from which every ordinary text goes on |
-//! | `ends` | the tokens that the splitting reads from each of its states, and where they end |
-//! | `followers` | the tokens that may follow a token |
-//! | `kept` | answers that are written once and read by all threads |
+//! | `split_liveness` | the states of the splitter that accept every continuation in ordinary characters |
+//! | `universal` | the ordinary characters and the universal states, for `split_liveness` |
+//! | `split_transitions` | the tokens that the splitter reads from each of its states, and the states after them |
+//! | `successors` | the tokens that may follow a token |
+//! | `shared_cache` | bounded caches that threads share |
 
-pub(crate) mod certain;
-pub(crate) mod ends;
-pub(crate) mod followers;
-mod kept;
+mod shared_cache;
+pub(crate) mod split_liveness;
+pub(crate) mod split_transitions;
+pub(crate) mod successors;
 mod tables;
+pub(crate) mod universal;
 
 pub use tables::CanonicalIndex;

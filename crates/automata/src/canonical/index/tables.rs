@@ -1,12 +1,13 @@
-//! What all constraints over one vocabulary share: the tokenizer's automaton, the tokens, and what is found out about both.
+//! The data that all constraints over one vocabulary share: the tokenizer's automaton, the vocabulary, its trie, and
+//! facts derived from them.
 //!
-//! The tables of a [`TokenizerAutomaton`] say nothing of a vocabulary's padding, so one serves many vocabularies. The sets of
-//! tokens that constraints ask for again and again are made from the tables, the texts of the tokens and their trie, and are
-//! as long as the vocabulary. An index is where these sets are kept, made when they are first asked for: it holds the three that
-//! they are made from, so that no answer can depend on who asked first.
+//! The tables of a [`TokenizerAutomaton`] do not depend on a vocabulary's padding, so one automaton serves many
+//! vocabularies. Constraints ask again and again for certain sets of tokens. These sets are computed from the
+//! tables, the texts of the tokens and their trie, and they are as long as the vocabulary. An index computes each
+//! set at its first use and keeps it. It owns the three inputs, so no answer depends on the first caller.
 //!
-//! Tried instead: the sets beside the tables, with the vocabulary and the trie as arguments of every question. Then the first
-//! vocabulary's sets answered the questions of the second.
+//! Tried instead: the sets beside the tables, with the vocabulary and the trie as arguments of every query. Then the
+//! sets of the first vocabulary answered the queries of the second.
 
 use std::{
     fmt,
@@ -17,26 +18,27 @@ use unskew_core::{Vocabulary, words_for};
 use unskew_trie::TokenTrie;
 
 use super::{
-    certain::{Certain, Closes},
-    ends::{Ends, EndsOf, Plain},
-    followers::{AllFollowers, Followers, Tested},
-    kept::Kept,
+    shared_cache::SharedCache,
+    split_liveness::{CharacterMemo, SplitLiveness},
+    split_transitions::{SplitTransitions, TokenProperties, TokenTargets},
+    successors::{PairTests, SuccessorCache, Successors},
 };
 use crate::{
-    canonical::{CanonicalError, tokenizer::automaton::TokenizerAutomaton, vegas::block::Facts},
+    canonical::{CanonicalError, tokenizer::automaton::TokenizerAutomaton, vegas::block::BigramFacts},
     dfa::table::DEAD,
 };
 
-/// So many bytes of answers of [`CanonicalIndex::closes`] are kept, in so many maps.
-const CLOSES: usize = 1 << 20;
-const CLOSES_MAPS: usize = 16;
+/// The capacity of the cache of [`CanonicalIndex::completes_character`], in bytes, and its number of maps.
+const CHARACTER_BYTES: usize = 1 << 20;
+const CHARACTER_MAPS: usize = 16;
 
-/// The automaton of a tokenizer together with one vocabulary and its trie: what every
-/// [`CanonicalConstraint`](crate::canonical::CanonicalConstraint) over that vocabulary is made from.
+/// The automaton of a tokenizer together with one vocabulary and its trie. Every
+/// [`CanonicalConstraint`](crate::canonical::CanonicalConstraint) over that vocabulary is built from it.
 ///
-/// Constraints share one through an [`Arc`], from any thread. Sets of tokens that do not depend on a constraint are kept
-/// here when a constraint asks for them, at most about 100 MB; where that is full those that were used last stay. A model with other padding needs an
-/// index of its own, and may use the same automaton.
+/// Constraints share an index through an [`Arc`], from any thread. Sets of tokens that do not depend on a constraint
+/// are cached here when a constraint first needs them. The caches take at most about 100 MB; a full cache drops the
+/// sets that were not used lately. A model with other padding needs an index of its own, which may use the same
+/// automaton.
 ///
 /// # Example
 ///
@@ -79,34 +81,35 @@ pub struct CanonicalIndex {
     pub(crate) automaton: Arc<TokenizerAutomaton>,
     pub(crate) vocabulary: Arc<Vocabulary>,
     pub(crate) trie: Arc<TokenTrie>,
-    /// What is known of byte bigrams.
-    facts: OnceLock<Facts>,
-    /// What is known of the automaton's texts.
-    certain: OnceLock<Certain>,
-    /// Tokens that are never refused.
-    plain: OnceLock<Plain>,
-    /// By state of the splitting: the tokens that are read from there.
-    ends: Ends,
-    /// By token and state: which of these may follow.
-    followers: AllFollowers,
-    /// Which symbols end the character in which a token ends.
-    closes: Kept<(u32, u32), bool>,
-    /// The tokens that merges make, by the last byte of their text.
+    /// Facts about byte bigrams.
+    facts: OnceLock<BigramFacts>,
+    /// Universal states and ordinary characters of the automaton.
+    liveness: OnceLock<SplitLiveness>,
+    /// Sets of tokens by properties of their texts.
+    properties: OnceLock<TokenProperties>,
+    /// By state of the splitter: the tokens that are read from there.
+    targets: SplitTransitions,
+    /// By token and state: the tokens that may follow.
+    successors: SuccessorCache,
+    /// By class of a token and splitter state: whether tokens can complete the character in which the token ends.
+    completes_character: SharedCache<(u32, u32), bool>,
+    /// The tokens that merges create, by the last byte of their text.
     by_last_byte: OnceLock<Vec<Vec<u32>>>,
 }
 
 impl CanonicalIndex {
     /// The index of the vocabulary of `trie`.
     ///
-    /// The vocabulary has the ids that `automaton` [covers](TokenizerAutomaton::vocab_len), with the same tokens, and perhaps
-    /// more behind them. Those are never the tokenizer's own.
+    /// The vocabulary has the ids that `automaton` [covers](TokenizerAutomaton::vocab_len), with the same tokens. It may
+    /// have more ids after them, which the tokenizer never writes.
     ///
-    /// Cost: a hash of all texts, less than a millisecond for 128,000 tokens. The rest is made when it is first asked for.
+    /// Cost: a hash of all texts, less than a millisecond for 128,000 tokens. All other data is computed at its first
+    /// use.
     ///
     /// # Errors
     ///
-    /// [`CanonicalError::VocabularyMismatch`] if the vocabulary has fewer ids than `automaton` covers,
-    /// [`CanonicalError::OtherVocabulary`] if the tokens of these ids are others than those that `automaton` was made for.
+    /// [`CanonicalError::VocabularyMismatch`] if the vocabulary has fewer ids than `automaton` covers.
+    /// [`CanonicalError::OtherVocabulary`] if the tokens of these ids are not the tokens that `automaton` was built for.
     /// Tokens are compared by [fingerprints](Vocabulary::fingerprint) of 64 bits.
     pub fn new(automaton: Arc<TokenizerAutomaton>, trie: Arc<TokenTrie>) -> Result<Self, CanonicalError> {
         let vocabulary = Arc::clone(trie.vocabulary());
@@ -120,11 +123,11 @@ impl CanonicalIndex {
         }
         Ok(Self {
             facts: OnceLock::new(),
-            certain: OnceLock::new(),
-            plain: OnceLock::new(),
-            ends: Ends::new(),
-            followers: AllFollowers::default(),
-            closes: Kept::new(CLOSES_MAPS, CLOSES),
+            liveness: OnceLock::new(),
+            properties: OnceLock::new(),
+            targets: SplitTransitions::new(),
+            successors: SuccessorCache::default(),
+            completes_character: SharedCache::new(CHARACTER_MAPS, CHARACTER_BYTES),
             by_last_byte: OnceLock::new(),
             automaton,
             vocabulary,
@@ -147,57 +150,60 @@ impl CanonicalIndex {
         &self.trie
     }
 
-    /// Which bigrams of bytes no token holds, and whether all texts can be spelled.
-    pub(crate) fn facts(&self) -> &Facts {
-        self.facts.get_or_init(|| Facts::new(&self.automaton, &self.vocabulary))
+    /// The byte bigrams that no token contains, and whether all texts can be spelled.
+    pub(crate) fn bigram_facts(&self) -> &BigramFacts {
+        self.facts.get_or_init(|| BigramFacts::new(&self.automaton, &self.vocabulary))
     }
 
-    /// From which states every ordinary text goes on.
-    pub(crate) fn certain(&self) -> &Certain {
-        self.certain.get_or_init(|| Certain::new(&self.automaton))
+    /// The universal states of the splitter and related facts.
+    pub(crate) fn liveness(&self) -> &SplitLiveness {
+        self.liveness.get_or_init(|| SplitLiveness::new(&self.automaton))
     }
 
-    /// Tokens that some automata never refuse.
-    pub(crate) fn plain(&self) -> &Plain {
-        self.plain.get_or_init(|| Plain::new(self))
+    /// The tokens that some automata never refuse.
+    pub(crate) fn properties(&self) -> &TokenProperties {
+        self.properties.get_or_init(|| TokenProperties::new(self))
     }
 
-    /// The tokens that the splitting reads from `state`, where a piece begins, or goes on.
-    pub(crate) fn ends(&self, state: u32, is_fresh: bool) -> Arc<EndsOf> {
-        self.ends.of(self, state, is_fresh)
+    /// The tokens that the splitter reads from `state`: with `is_piece_start` as the first token of a piece,
+    /// otherwise within a piece.
+    pub(crate) fn targets(&self, state: u32, is_piece_start: bool) -> Arc<TokenTargets> {
+        self.targets.of(self, state, is_piece_start)
     }
 
-    /// The tokens that may follow `token`, which merges make, in the same piece, and are read from `state`.
-    pub(crate) fn followers(&self, token: u32, state: u32) -> Arc<Followers> {
-        self.followers.of(self, token, state)
+    /// The tokens that the splitter reads from `state` and that may follow `token` in the same piece. Merges create
+    /// `token`.
+    pub(crate) fn successors(&self, token: u32, state: u32) -> Arc<Successors> {
+        self.successors.of(self, token, state)
     }
 
-    /// Takes the tokens that must not follow `token`, which merges make, off a set in words of a mask.
+    /// Removes the tokens that must not follow `token` from a set in words of a mask. Merges create `token`.
     pub(crate) fn remove_forbidden(&self, token: u32, words: &mut [u32]) {
-        self.followers.remove_forbidden(&self.automaton, token, words);
+        self.successors.remove_forbidden(&self.automaton, token, words);
     }
 
-    /// What was tested of whether `token`, which merges make, may follow others.
-    pub(crate) fn tested(&self, token: u32) -> Arc<Tested> {
-        self.followers.tested(token, self.automaton.vocab_len)
+    /// The cached pair tests of `token` as the right neighbour. Merges create `token`.
+    pub(crate) fn pair_tests(&self, token: u32) -> Arc<PairTests> {
+        self.successors.pair_tests(token, self.automaton.vocab_len)
     }
 
-    /// See [`Certain::closes`], for any characters.
-    pub(crate) fn closes(&self, token: u32, state: u32) -> bool {
-        let key = (self.automaton.neighbours.class[token as usize], state);
-        self.closes.get(key).unwrap_or_else(|| {
-            let found = self.certain().closes(self, &mut Closes::default(), token, state, DEAD);
-            self.closes.keep(key, found, 0);
+    /// [`SplitLiveness::completes_character`] for any characters, cached.
+    pub(crate) fn completes_character(&self, token: u32, state: u32) -> bool {
+        let key = (self.automaton.bigrams.class[token as usize], state);
+        self.completes_character.get(key).unwrap_or_else(|| {
+            let found =
+                self.liveness().completes_character(self, &mut CharacterMemo::default(), token, state, DEAD);
+            self.completes_character.keep(key, found, 0);
             found
         })
     }
 
-    /// The tokens that merges make and whose text ends in one of `bytes`, one bit each.
+    /// The tokens that merges create and whose text ends in one of `bytes`, one bit each.
     pub(crate) fn ending_in(&self, bytes: &[u64; 4]) -> Vec<u32> {
         let by_last_byte = self.by_last_byte.get_or_init(|| {
             let mut by_last_byte = vec![Vec::new(); 256];
-            let made = self.vocabulary.text_tokens().filter(|(token, _)| self.automaton.is_made(token.0));
-            for (token, text) in made {
+            let merged = self.vocabulary.text_tokens().filter(|(token, _)| self.automaton.is_merged(token.0));
+            for (token, text) in merged {
                 text.last().into_iter().for_each(|last| by_last_byte[usize::from(*last)].push(token.0));
             }
             by_last_byte
@@ -211,14 +217,14 @@ impl CanonicalIndex {
         words
     }
 
-    /// The memory of what was kept so far, in bytes. The automaton, the vocabulary and the trie are not counted.
+    /// The memory of the cached data, in bytes. The automaton, the vocabulary and the trie are not counted.
     pub fn memory_usage(&self) -> usize {
         let by_last_byte = self.by_last_byte.get().into_iter().flatten();
-        self.certain.get().map_or(0, Certain::memory_usage)
-            + self.ends.memory_usage()
-            + self.followers.memory_usage()
-            + self.closes.memory_usage()
-            + self.plain.get().map_or(0, Plain::memory_usage)
+        self.liveness.get().map_or(0, SplitLiveness::memory_usage)
+            + self.targets.memory_usage()
+            + self.successors.memory_usage()
+            + self.completes_character.memory_usage()
+            + self.properties.get().map_or(0, TokenProperties::memory_usage)
             + by_last_byte
                 .map(|tokens| size_of_val(tokens) + tokens.capacity() * size_of::<u32>())
                 .sum::<usize>()

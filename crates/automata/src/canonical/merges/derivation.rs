@@ -1,14 +1,15 @@
-//! How each token comes about: the last merge that makes it, found without encoding any token.
+//! The merge tree of each token: the last merge that creates it, found without encoding any token.
 //!
-//! A merge table converted from a rank file or from SentencePiece lists every way to split a token in two, up to ten.
-//! Only one of them is the way that the encoder takes when it is given the token's text. Its two parts, their parts and
-//! so on are the token's merge tree, and everything that decides which tokens can be neighbours lies on the right edge of
-//! the left neighbour's tree and on the left edge of the right one's (see [`super::pair`]).
+//! A token is *reachable* if the encoder turns its text, as one piece, into that token alone by merges. A merge
+//! table that was converted from a rank file or from SentencePiece lists every way to split a token in two, up to
+//! ten per token. The encoder takes only one of these splits when it encodes the token's text. The two parts, their
+//! own parts, and so on form the token's merge tree. The right edge of the left neighbour's tree and the left edge
+//! of the right neighbour's tree decide which tokens can be neighbours (see [`super::pair`]).
 //!
-//! A split `left right` of a token is the encoder's own if encoding the token's text keeps `left` and `right` apart until
-//! both are complete: the pair test, with the last merge left out. So the trees of long tokens come out of those of
-//! shorter ones. Tried instead: encoding the text of every token, which takes five times as long for a table of 280,000
-//! merges and gives the same trees (a test compares).
+//! A split `left right` of a token is the encoder's own if encoding the token's text keeps `left` and `right` apart
+//! until both are complete. That is the pair test without the last merge. So the trees of long tokens follow from
+//! the trees of shorter ones. Tried instead: encoding the text of every token. That takes five times as long for a
+//! table of 280,000 merges and gives the same trees (a test compares them).
 
 use unskew_core::{MergeTable, TokenId};
 
@@ -17,14 +18,15 @@ use super::{
     pair,
 };
 
-/// When a merge is applied.
+/// The order in which an encoder applies merges.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum MergeOrder {
-    /// The lowest-ranked merge that occurs anywhere in the piece, leftmost first, until none occurs: what encoders do.
+    /// The lowest-ranked merge that occurs anywhere in the piece, leftmost first, until none occurs. Encoders use
+    /// this order.
     #[default]
     LowestRank,
-    /// Each merge once, in order of rank, in one pass over the piece from the left: what DirectMerge is defined for. The
-    /// two agree on a table where each token comes after its parts and can be made.
+    /// Each merge once, in order of rank, in one pass over the piece from the left. DirectMerge is defined for this
+    /// order. The two orders agree on a table where each token comes after its parts and is reachable.
     Passes,
 }
 
@@ -35,21 +37,21 @@ pub(crate) const NONE: u32 = u32::MAX;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Derivations {
     pub(crate) order: MergeOrder,
-    /// When the token is made: 0 for a symbol, 1 + the rank of the last merge for others, [`NONE`] for tokens that no
-    /// piece is encoded to.
+    /// The key of the token's last merge: 0 for a symbol, 1 + the rank of the merge for others, [`NONE`] for
+    /// unreachable tokens.
     pub(crate) key: Vec<u32>,
-    /// The left part, [`NONE`] for symbols and for tokens that are never made.
+    /// The left part; [`NONE`] for symbols and for unreachable tokens.
     pub(crate) left: Vec<u32>,
-    /// The right part.
+    /// The right part; [`NONE`] as for `left`.
     pub(crate) right: Vec<u32>,
-    /// When the token is made at the earliest: the greatest key in its tree. Greater than its own where a part is made
-    /// late: then its last merge follows at once, before anything else happens.
+    /// The earliest time at which the token exists: the greatest key in its tree. It is greater than the token's own
+    /// key if a part is created late. Then the token's last merge happens immediately after the part is created.
     pub(crate) time: Vec<u32>,
 }
 
 impl Derivations {
-    /// The trees of `len` ids under `merges`, where `symbols` are what pieces consist of at first. `lengths` are the
-    /// lengths of the tokens in bytes.
+    /// The trees of `len` ids under `merges`. `symbols` are the initial tokens of pieces, and `lengths` gives the
+    /// lengths of tokens in bytes.
     ///
     /// Cost: one pair test for each merge.
     pub(crate) fn new(
@@ -70,7 +72,7 @@ impl Derivations {
             trees.key[symbol.index()] = 0;
             trees.time[symbol.index()] = 0;
         }
-        // Parts are shorter than the whole, so in this order they are known.
+        // Parts are shorter than the whole, so in this order the parts are processed before the whole.
         let mut by_length: Vec<(u32, u32)> = (0u32..)
             .zip(merges.merges())
             .map(|(rank, merge)| (u32::try_from(lengths(merge.result.0)).unwrap_or(u32::MAX), rank))
@@ -79,8 +81,9 @@ impl Derivations {
         for (_, rank) in by_length {
             let merge = merges.merges()[rank as usize];
             let [left, right, result] = [merge.left, merge.right, merge.result].map(|token| token.0);
-            // A symbol is never made by a merge, whatever the table says; of several splits one is the encoder's.
-            if trees.is_made(result) || !trees.is_made(left) || !trees.is_made(right) {
+            // A symbol is never created by a merge, whatever the table lists. Of several splits, one is the
+            // encoder's.
+            if trees.is_reachable(result) || !trees.is_reachable(left) || !trees.is_reachable(right) {
                 continue;
             }
             let key = rank + 1;
@@ -96,10 +99,11 @@ impl Derivations {
         trees
     }
 
-    /// The trees of `len` ids in which a token is made by the merge that its key names and at the time given, [`NONE`] from
-    /// where the two lists end. `None` if a key names another token's merge, or a token is made at no time.
+    /// The trees of `len` ids in which each token is created by the merge of its key at the given time. Ids beyond
+    /// the end of the two lists have [`NONE`]. `None` if a key names another token's merge, or if exactly one of key
+    /// and time is [`NONE`].
     ///
-    /// Whether parts are made, and no token is its own part, tells [`are_trees`](Self::are_trees).
+    /// [`are_trees`](Self::are_trees) checks that parts are reachable and that no token is its own part.
     pub(crate) fn from_keys(
         len: usize,
         key: Vec<u32>,
@@ -124,11 +128,12 @@ impl Derivations {
         Some(Self { order, key, left, right, time })
     }
 
-    /// Whether all parts of tokens that are made are made too, and none is on its own left or right edge, so that every walk along an
-    /// edge ends. That is certain where each part is there earlier than the whole, or at the same time and shorter, which
-    /// only tables do not keep to that belie what their tokens spell.
+    /// Whether the parts of every reachable token are reachable, and no token is on its own left or right edge, so
+    /// that every walk along an edge ends. This is certain if each part is created earlier than the whole, or at the
+    /// same time and is shorter. Tables that violate this condition contradict the texts of their tokens; for them a
+    /// forest is built as the exact check.
     pub(crate) fn are_trees(&self, length: impl Fn(u32) -> u32) -> bool {
-        // What has no parts has [`NONE`], which is no token, and asks for nothing.
+        // A token without parts has [`NONE`] as its parts. [`NONE`] is no token, and its time 0 passes every check.
         let time_of = |token: u32| self.time.get(token as usize).copied().unwrap_or(0);
         let (mut fits, mut at_once) = (true, Vec::new());
         for (token, (time, parts)) in (0u32..).zip(self.time.iter().zip(self.left.iter().zip(&self.right))) {
@@ -143,21 +148,21 @@ impl Derivations {
         fits || [&self.left, &self.right].into_iter().all(|parent| Forest::new(self, parent).holds_all(self))
     }
 
-    /// The tokens with a key, which are made, one bit each.
-    pub(crate) fn made(key: &[u32]) -> Vec<u32> {
+    /// The reachable tokens (tokens with a key), one bit each.
+    pub(crate) fn reachable_bits(key: &[u32]) -> Vec<u32> {
         let word =
             |keys: &[u32]| (0..).zip(keys).fold(0, |word, (bit, key)| word | u32::from(*key != NONE) << bit);
         key.chunks(32).map(word).collect()
     }
 
-    /// Whether some piece is encoded to this token alone, by merges.
+    /// Whether the token is reachable: some piece is encoded to this token alone, by merges.
     #[inline]
-    pub(crate) fn is_made(&self, token: u32) -> bool {
+    pub(crate) fn is_reachable(&self, token: u32) -> bool {
         self.key[token as usize] != NONE
     }
 
-    /// Calls `each` with the tokens on one edge of the tree of `token`, from the whole down to the symbol (`down` is
-    /// `left` or `right`), each with the token that uses it up.
+    /// Calls `each` with the tokens on one edge of the tree of `token`, from the whole down to the symbol, each with
+    /// the token that consumes it. `down` is `left` or `right`.
     pub(crate) fn on_edge(&self, down: &[u32], token: u32, mut each: impl FnMut(u32, Option<u32>)) {
         let (mut at, mut above) = (token, None);
         while at != NONE {
@@ -167,11 +172,12 @@ impl Derivations {
         }
     }
 
-    /// The last moment at which the left part of `whole` can still be merged with something on its left: a merge of this
-    /// key or a lower one comes first.
+    /// The last key at which the left part of `whole` can still be merged with a token on its left. A merge of this
+    /// key or a lower one happens before the left part is consumed.
     ///
-    /// That is when the whole is made. But where the left part itself is made only then, the last merge of the whole
-    /// follows at once, unless the right part is made then too: of merges of one rank, the left ones come first.
+    /// The left part is consumed at the time of the whole. There is one exception. If the left part is created only
+    /// at that time, the last merge of the whole follows immediately, with the whole's own key. The exception does
+    /// not apply if the right part is created at that time too: of merges of one rank, the left ones happen first.
     #[inline]
     pub(crate) fn left_end(&self, whole: u32) -> u32 {
         let (left, right, whole) = (self.left[whole as usize], self.right[whole as usize], whole as usize);
@@ -182,8 +188,8 @@ impl Derivations {
         }
     }
 
-    /// The last moment at which the right part of `whole` can still be merged with something on its right: a merge of a
-    /// lower key comes first.
+    /// The last key at which the right part of `whole` can still be merged with a token on its right. A merge of a
+    /// lower key happens before the right part is consumed.
     #[inline]
     pub(crate) fn right_end(&self, whole: u32) -> u32 {
         let (right, whole) = (self.right[whole as usize], whole as usize);
@@ -191,7 +197,7 @@ impl Derivations {
     }
 }
 
-/// When `left right` is merged: 1 + the rank.
+/// The key of the merge of `left right`: 1 + the rank.
 pub(crate) fn key_of(merges: &MergeTable, left: u32, right: u32) -> Option<u32> {
     let rank = merges.rank(TokenId(left), TokenId(right))?;
     Some(u32::try_from(rank).expect("ranks are 32 bits wide") + 1)
@@ -203,7 +209,7 @@ mod tests {
 
     use super::*;
 
-    /// Keys that name merges of the tokenizer, and times, as no encoder has them.
+    /// Keys that name merges of the tokenizer, with times that no encoder produces.
     #[test]
     fn no_token_is_on_its_own_edge() {
         let merge = |left, right, result| Merge {
@@ -211,7 +217,7 @@ mod tests {
             right: TokenId(right),
             result: TokenId(result),
         };
-        // 2 is made of 0 and 1, 3 of 2 and 0, and 4 and 5 of each other.
+        // Token 2 consists of 0 and 1, token 3 of 2 and 0, and tokens 4 and 5 of each other.
         let merges =
             [merge(0, 1, 2), merge(2, 0, 3), merge(5, 0, 4), merge(4, 0, 5), merge(0, 5, 4), merge(0, 4, 5)];
         let merges = MergeTable::new(merges.into()).unwrap();
@@ -222,20 +228,21 @@ mod tests {
         };
         let (key, lengths) = ([0, 0, 1, 2, NONE, NONE], [1, 1, 2, 3, 2, 3]);
         assert!(are_trees(key, key, lengths));
-        // Made late, so that all is made at once; by texts, and by a walk where texts say otherwise.
+        // Token 2 is created late, so 2 and 3 are created at one time. The check succeeds by the lengths, and by a
+        // walk if the lengths are wrong.
         let late = [0, 0, 2, 2, NONE, NONE];
         assert!(are_trees(key, late, lengths));
         assert!(are_trees(key, late, [3; 6]));
-        // Earlier than its part, which a walk does not mind.
+        // A token earlier than its part: the walk accepts it.
         assert!(are_trees(key, [0, 0, 2, 1, NONE, NONE], lengths));
-        // A part that is not made, on either side.
+        // An unreachable part, on either side.
         assert!(!are_trees([0, NONE, 1, NONE, NONE, NONE], [0, NONE, 1, NONE, NONE, NONE], lengths));
         assert!(!are_trees([NONE, 0, 1, NONE, NONE, NONE], [NONE, 0, 1, NONE, NONE, NONE], lengths));
-        // In a circle on the left, at one time, whatever their lengths are; and on the right.
+        // A cycle on the left at one time, for any lengths; and cycles on the right.
         assert!(!are_trees([0, 0, 1, 2, 3, 4], [0, 0, 1, 2, 4, 4], lengths));
         assert!(!are_trees([0, 0, 1, 2, 3, 4], [0, 0, 1, 2, 3, 4], lengths));
         assert!(!are_trees([0, 0, 1, 2, 5, 6], [0, 0, 1, 2, 6, 6], lengths));
-        // Round a corner, which no walk turns.
+        // A cycle that alternates between left and right: no walk along one edge enters it.
         assert!(are_trees([0, 0, 1, 2, 5, 4], [0, 0, 1, 2, 5, 5], lengths));
     }
 }

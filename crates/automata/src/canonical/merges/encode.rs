@@ -1,11 +1,11 @@
-//! Merges applied to a piece as their definition says: for the few tokens where a whole sequence is needed, and as the
-//! slow truth that the automata are tested against.
+//! Merges applied to a piece exactly as they are defined. Used for the few tokens that need a whole sequence, and as
+//! the slow oracle that tests compare the automata with.
 
 use unskew_core::{MergeTable, TokenId};
 
 use crate::canonical::MergeOrder;
 
-/// Replaces the symbols of a piece by its tokens. O(n^2) for n symbols, O(n m) in passes over m merges.
+/// Replaces the symbols of a piece by its tokens. Cost for n symbols: O(n^2), or O(n m) in passes over m merges.
 pub(crate) fn merge(piece: &mut Vec<u32>, merges: &MergeTable, order: MergeOrder) {
     match order {
         MergeOrder::LowestRank => while merge_lowest(piece, merges) {},

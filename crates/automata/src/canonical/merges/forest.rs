@@ -1,34 +1,35 @@
-//! Which tokens may stand next to a given one, for all tokens at once.
+//! The bigram relation for all tokens at once: the tokens that may be neighbours of a given token.
 //!
-//! By the pair test a neighbour `u` of `t` is forbidden because of one merge `a b` of a token `a` on the right edge of
-//! `t`'s tree and a token `b` on the left edge of `u`'s, which happens before either is used up. Put all tokens into a
-//! forest in which the parent of a token is its left part: then `b` is on the left edge of `u` exactly when `u` lies in
-//! the subtree of `b`, and "used up too late" means that `u` is `b` itself or lies under a child of `b` that is made late
-//! enough. With the children of `b` in order from the last made to the first, depth first, these tokens are **one
-//! interval**. So the set of the neighbours that `t` forbids is a union of intervals, one for each merge whose left part
-//! lies on the right edge of `t` and comes in time, and nothing needs to be stored for it but the two forests: for 128,000
-//! tokens a few megabytes, where lists of forbidden pairs would take gigabytes.
+//! By the pair test, a token `u` is forbidden after `t` because of one merge `a b`. Token `a` is on the right edge
+//! of `t`'s tree, token `b` is on the left edge of `u`'s tree, and the merge happens before either is consumed. Put
+//! all tokens into a forest in which the parent of a token is its left part. Then `b` is on the left edge of `u`
+//! exactly if `u` is in the subtree of `b`. Token `b` is consumed late enough exactly if `u` is `b` itself or is
+//! below a child of `b` that is created late enough. If the forest is listed depth first, with the children of `b`
+//! in order from the last created to the first, these tokens are **one interval**. So the set of right neighbours
+//! that `t` forbids is a union of intervals: one for each merge whose left part is on the right edge of `t` and that
+//! happens in time. Only the forest must be stored: a few megabytes for 128,000 tokens, where lists of forbidden
+//! pairs would take gigabytes. The opposite direction needs a second forest, by right parts.
 //!
-//! This is the automaton of all proper sequences (DirectMerge's appendix, Algorithm 3) in another form: its states are
-//! the classes of tokens that forbid the same neighbours ([`Neighbours::class`]).
+//! This is the automaton of all proper sequences (DirectMerge's appendix, Algorithm 3) in another form. Its states
+//! are the classes of tokens that forbid the same neighbours ([`BigramRelation::class`]).
 
 use std::{cmp::Reverse, collections::HashMap, ops::Range, sync::OnceLock};
 
 use unskew_core::MergeTable;
 
 use super::{
+    boundary_merge::BoundaryMerges,
     derivation::{Derivations, MergeOrder, NONE},
-    meeting::Meetings,
 };
 
-/// All tokens below their left parts, or below their right parts, depth first, later made children first.
+/// All tokens below their left parts, or below their right parts, depth first. Children created later come first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Forest {
-    /// The tokens that are made, in depth-first order.
+    /// The reachable tokens, in depth-first order.
     pub(crate) order: Vec<u32>,
-    /// `bounds[first_bound[t]..first_bound[t + 1]]` are the places in `order` at which the subtrees of the children of
-    /// token `t` begin, and the one at which the last of them ends; nothing for a token without children. A token is in
-    /// the place in front of its first child.
+    /// `bounds[first_bound[t]..first_bound[t + 1]]` are the indices in `order` at which the subtrees of the children
+    /// of token `t` begin, and the index at which the last subtree ends. The range is empty for a token without
+    /// children. A token's own index is directly before its first child's.
     pub(crate) first_bound: Vec<u32>,
     pub(crate) bounds: Vec<u32>,
 }
@@ -37,8 +38,8 @@ impl Forest {
     /// The forest in which the parent of a token is `parent[token]`.
     pub(crate) fn new(trees: &Derivations, parent: &[u32]) -> Self {
         let len = parent.len();
-        let mut tokens: Vec<u32> = (0u32..).take(len).filter(|token| trees.is_made(*token)).collect();
-        // By parent, and below a parent from the last made to the first; roots are behind all others.
+        let mut tokens: Vec<u32> = (0u32..).take(len).filter(|token| trees.is_reachable(*token)).collect();
+        // By parent, and below a parent from the last created to the first. Roots sort after all others.
         tokens.sort_unstable_by_key(|token| {
             (parent[*token as usize], Reverse(trees.time[*token as usize]), *token)
         });
@@ -56,7 +57,7 @@ impl Forest {
 
         let mut order = Vec::with_capacity(roots.len() + children.len());
         let (mut position, mut end) = (vec![NONE; len], vec![0; len]);
-        // A token is opened, its children are, and then it is closed.
+        // A token is opened, then its children, then it is closed.
         let mut open: Vec<(u32, bool)> = roots.iter().rev().map(|root| (*root, true)).collect();
         while let Some((token, opens)) = open.pop() {
             if opens {
@@ -81,22 +82,23 @@ impl Forest {
         Self { order, first_bound, bounds }
     }
 
-    /// The forest of these tables; `first_bound` may end early, as a list by token. `None` if `order` does not hold the
-    /// tokens of `made` ([`Derivations::made`]), once each, or if the bounds of a token do not ascend from behind its place: a walk would go
-    /// astray then. That no token is above itself is for [`Derivations::are_trees`].
+    /// The forest of these tables. `first_bound` may end early, like every list by token. `None` if `order` does not
+    /// contain each token of `reachable` ([`Derivations::reachable_bits`]) exactly once, or if the bounds of a token
+    /// do not ascend from the index after its own: such bounds would mislead a walk. [`Derivations::are_trees`]
+    /// checks that no token is above itself.
     pub(crate) fn from_tables(
         [order, first_bound, bounds]: [Vec<u32>; 3],
         len: usize,
-        made: &[u32],
+        reachable: &[u32],
     ) -> Option<Self> {
         let first_bound = offsets(first_bound, len, bounds.len())?;
-        let mut seen = vec![0u32; made.len()];
+        let mut seen = vec![0u32; reachable.len()];
         for token in &order {
             *seen.get_mut(*token as usize / 32)? |= 1 << (token % 32);
         }
-        let count: usize = made.iter().map(|word| word.count_ones() as usize).sum();
-        // No branch here is hard to foresee: that halves the time.
-        let (mut fits, mut descents) = (seen == made && count == order.len(), 0);
+        let count: usize = reachable.iter().map(|word| word.count_ones() as usize).sum();
+        // This loop has no unpredictable branch, which halves its time.
+        let (mut fits, mut descents) = (seen == reachable && count == order.len(), 0);
         let bound = |at: u32| bounds.get(at as usize).copied().unwrap_or(0);
         for (token, pair) in (0u32..).zip(first_bound.windows(2)) {
             let (begin, end) = (pair[0], pair[1]);
@@ -105,26 +107,27 @@ impl Forest {
             fits &= !has_children | (at_place == token);
             descents += usize::from(has_children & (bound(end) <= bound(end.wrapping_sub(1))));
         }
-        // Where all ascends but from one token to the next, it ascends.
+        // All bounds ascend if every descent is at the border between two tokens.
         let found = bounds.iter().zip(bounds.iter().skip(1)).filter(|(bound, next)| next <= bound).count();
         let ascend = found + usize::from(!bounds.is_empty()) == descents;
         let fits = fits && ascend && greatest(&bounds) as usize <= order.len();
         fits.then_some(Self { order, first_bound, bounds })
     }
 
-    /// Whether it holds all tokens that are made: below a parent that is not made, or below each other, they are not.
+    /// Whether the forest contains all reachable tokens. It lacks the tokens below an unreachable parent and the
+    /// tokens in a cycle.
     pub(crate) fn holds_all(&self, trees: &Derivations) -> bool {
         self.order.len() == trees.key.iter().filter(|key| **key != NONE).count()
     }
 
-    /// The fields, the list by token only for the first `used`.
+    /// The fields. The list by token is cut to the first `used` tokens.
     pub(crate) fn tables(&self, used: usize) -> [&[u32]; 3] {
         [&self.order, &self.first_bound[..=used], &self.bounds]
     }
 
-    /// Calls `each` with parts of `order`: `token` itself and what lies below those of its children that are made at
-    /// `since` or later and for which `counts` holds, which is asked only of children made at the same time as `token`.
-    /// Tables from a file may name others as children: they are left out there.
+    /// Calls `each` with parts of `order`: `token` itself and the subtrees of those children that are created at
+    /// `since` or later and for which `counts` holds. `counts` is asked only about children created at the same time
+    /// as `token`. Tables from a file may name foreign tokens as these children; they are skipped.
     fn subtrees(
         &self,
         parent: &[u32],
@@ -143,7 +146,7 @@ impl Forest {
         let time_at = |at: &u32| times[self.order[*at as usize] as usize];
         let late = children.partition_point(|at| time_at(at) >= since.max(time + 1));
         part(first - 1, self.bounds[bounds.start + late]);
-        // Children that follow their part at once: rare, and behind the others.
+        // Children created at the same time as their part: rare, and sorted after the others.
         let at_once = children.partition_point(|at| time_at(at) > time);
         for child in self.bounds[bounds.start + at_once..bounds.end].windows(2) {
             let token_at = self.order[child[0] as usize];
@@ -187,8 +190,8 @@ impl Partners {
         }
     }
 
-    /// The partners with these tables; `first` may end early, as a list by token. `None` if a list does not end where
-    /// the next begins, a partner is no token, or a key no merge's.
+    /// The partners with these tables. `first` may end early, like every list by token. `None` if the lists do not
+    /// follow each other without a gap, a partner is no token, or a key belongs to no merge.
     pub(crate) fn from_tables(
         [first, partner, key]: [Vec<u32>; 3],
         len: usize,
@@ -200,7 +203,7 @@ impl Partners {
         fits.then_some(Self { first, partner, key })
     }
 
-    /// The fields, those by token only for the first `used`.
+    /// The fields. The list by token is cut to the first `used` tokens.
     pub(crate) fn tables(&self, used: usize) -> [&[u32]; 3] {
         [&self.first[..=used], &self.partner, &self.key]
     }
@@ -209,7 +212,7 @@ impl Partners {
         self.first[token as usize] as usize..self.first[token as usize + 1] as usize
     }
 
-    /// Partners and keys.
+    /// The partners of `token` with the keys of the merges.
     pub(crate) fn of(&self, token: u32) -> impl Iterator<Item = (u32, u32)> {
         let range = self.range(token);
         self.partner[range.clone()].iter().copied().zip(self.key[range].iter().copied())
@@ -220,7 +223,7 @@ impl Partners {
         self.of(token).map(|(partner, _)| partner)
     }
 
-    /// When `token` and `partner` are merged.
+    /// The key of the merge of `token` and `partner`.
     pub(crate) fn key(&self, token: u32, partner: u32) -> Option<u32> {
         let range = self.range(token);
         let at = self.partner[range.clone()].binary_search(&partner).ok()?;
@@ -232,56 +235,56 @@ impl Partners {
     }
 }
 
-/// What tells which tokens a token must not follow.
+/// The tables for the opposite direction: the tokens that a token must not follow.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Backward {
-    /// Below right parts.
+    /// The forest by right parts.
     rights: Forest,
-    /// By right token.
+    /// The merges by their right token.
     by_right: Partners,
 }
 
-/// The tokens that may be neighbours in a piece.
+/// The bigram relation: the pairs of tokens that may be neighbours in a piece.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Neighbours {
+pub(crate) struct BigramRelation {
     pub(crate) trees: Derivations,
-    /// Below left parts.
+    /// The forest by left parts.
     pub(crate) lefts: Forest,
-    /// By left token.
+    /// The merges by their left token.
     pub(crate) by_left: Partners,
-    /// Made when it is first asked for: only what is completed whole looks back.
+    /// Built at the first query. Only whole products ask in this direction.
     backward: OnceLock<Backward>,
-    /// Made with the first pair test.
-    meetings: OnceLock<Option<Meetings>>,
-    /// By token: tokens of one class forbid the same right neighbours. [`NONE`] for tokens that are not made.
+    /// Built at the first pair test.
+    boundary_merges: OnceLock<Option<BoundaryMerges>>,
+    /// By token: tokens of one class forbid the same right neighbours. [`NONE`] for unreachable tokens.
     pub(crate) class: Vec<u32>,
-    /// A token of each class.
+    /// A representative token of each class.
     pub(crate) class_token: Vec<u32>,
 }
 
-impl Neighbours {
+impl BigramRelation {
     /// Cost: O(m log m) for m merges.
     pub(crate) fn new(trees: Derivations, merges: &MergeTable) -> Self {
         let len = trees.key.len();
-        let made = (1u32..).zip(merges.merges()).filter_map(|(key, merge)| {
+        let reachable = (1u32..).zip(merges.merges()).filter_map(|(key, merge)| {
             let (left, right) = (merge.left.0, merge.right.0);
-            (trees.is_made(left) && trees.is_made(right)).then_some((left, right, key))
+            (trees.is_reachable(left) && trees.is_reachable(right)).then_some((left, right, key))
         });
-        let mut neighbours = Self {
+        let mut bigrams = Self {
             lefts: Forest::new(&trees, &trees.left),
-            by_left: Partners::new(len, made),
+            by_left: Partners::new(len, reachable),
             backward: OnceLock::new(),
-            meetings: OnceLock::new(),
+            boundary_merges: OnceLock::new(),
             class: vec![NONE; len],
             class_token: Vec::new(),
             trees,
         };
-        neighbours.find_classes();
-        neighbours
+        bigrams.find_classes();
+        bigrams
     }
 
-    /// The neighbours with these parts: the forest below left parts, partners by left token, the class of each token, a
-    /// list that may end early, and a token of each class. `None` if the classes do not fit.
+    /// The relation with these parts: the forest by left parts, the merges by left token, the class of each token (a
+    /// list that may end early), and a token of each class. `None` if the classes do not fit.
     pub(crate) fn from_parts(
         trees: Derivations,
         lefts: Forest,
@@ -291,25 +294,25 @@ impl Neighbours {
         let len = trees.key.len();
         let class = padded(class, len)?;
         let fit = |fits: bool, (class, key): (&u32, &u32)| fits & ((*class == NONE) == (*key == NONE));
-        let of_made = class.iter().zip(&trees.key).fold(true, fit);
-        // One more than the greatest, and so 0 for none.
+        let of_reachable = class.iter().zip(&trees.key).fold(true, fit);
+        // One more than the greatest class; 0 if there is no class.
         let classes = class.iter().fold(0, |classes, class| classes.max(class.wrapping_add(1)));
         let are_members =
             (0u32..).zip(&class_token).all(|(number, token)| class.get(*token as usize) == Some(&number));
-        if !of_made || classes as usize != class_token.len() || !are_members {
+        if !of_reachable || classes as usize != class_token.len() || !are_members {
             return None;
         }
-        let (backward, meetings) = (OnceLock::new(), OnceLock::new());
-        Some(Self { trees, lefts, by_left, backward, meetings, class, class_token })
+        let (backward, boundary_merges) = (OnceLock::new(), OnceLock::new());
+        Some(Self { trees, lefts, by_left, backward, boundary_merges, class, class_token })
     }
 
-    /// The classes: what a token forbids is decided by the tokens on the right edge of its tree and by how many of their
-    /// merges come in time.
+    /// Computes the classes. The tokens on the right edge of a token's tree, and how many of their merges happen in
+    /// time, decide which neighbours the token forbids.
     fn find_classes(&mut self) {
         let trees = &self.trees;
         let len = trees.key.len();
-        // For each token the keys of its merges in ascending order, and whether one of its partners can be made later than
-        // the merge: then it also counts when exactly the token is used up.
+        // For each token, the keys of its merges in ascending order, and whether one of its partners can be created
+        // later than the merge. If so, the time at which the token is consumed counts too.
         let mut keys = self.by_left.key.clone();
         let mut is_improper = vec![false; len];
         for (token, is_improper) in (0u32..).zip(&mut is_improper) {
@@ -319,7 +322,7 @@ impl Neighbours {
         let mut classes: HashMap<Vec<(u32, u32, u32)>, u32> = HashMap::new();
         let mut signature = Vec::new();
         for token in (0u32..).take(len) {
-            if !trees.is_made(token) {
+            if !trees.is_reachable(token) {
                 continue;
             }
             signature.clear();
@@ -355,9 +358,9 @@ impl Neighbours {
         })
     }
 
-    /// Calls `each` with the intervals of the order of `lefts` whose tokens must not follow `token`, which is made. They
-    /// may overlap.
-    fn forbidden_intervals(&self, token: u32, mut each: impl FnMut(&[u32])) {
+    /// Calls `each` with the intervals of the order of `lefts` that contain the tokens forbidden after `token`,
+    /// which is reachable. The intervals may overlap.
+    fn forbidden_next_intervals(&self, token: u32, mut each: impl FnMut(&[u32])) {
         let trees = &self.trees;
         trees.on_edge(&trees.right, token, |at, above| {
             let end = above.map_or(u32::MAX, |above| trees.right_end(above));
@@ -373,13 +376,13 @@ impl Neighbours {
         });
     }
 
-    /// As [`forbidden_intervals`](Self::forbidden_intervals) the other way round: intervals of `rights` with the tokens
-    /// that `token` must not follow.
-    fn forbidding_intervals(&self, token: u32, mut each: impl FnMut(&[u32])) {
+    /// The opposite of [`forbidden_next_intervals`](Self::forbidden_next_intervals): calls `each` with the intervals
+    /// of `rights` that contain the tokens that `token` must not follow.
+    fn forbidden_prev_intervals(&self, token: u32, mut each: impl FnMut(&[u32])) {
         let trees = &self.trees;
         let Backward { rights, by_right } = self.backward();
         trees.on_edge(&trees.left, token, |at, above| {
-            // At equal rank the left one of two merges comes first.
+            // Of two merges of equal rank, the left one happens first.
             let end = above.map_or(u32::MAX, |above| trees.left_end(above));
             let until = above.map_or(u32::MAX, |above| trees.time[above as usize]);
             let since = trees.time[at as usize];
@@ -394,26 +397,27 @@ impl Neighbours {
         });
     }
 
-    /// Whether a merge at `key` of two tokens that exist from `since` on happens at all. Tokens that are not made exist
+    /// Whether a merge with `key` of two tokens that exist from `since` on happens at all. Unreachable tokens exist
     /// from [`NONE`] on.
     fn happens(&self, key: u32, since: u32) -> bool {
         since != NONE && (self.trees.order == MergeOrder::LowestRank || key > since)
     }
 
-    /// Calls `each` with the tokens that must not follow `token`, some perhaps several times.
-    pub(crate) fn forbidden(&self, token: u32, mut each: impl FnMut(u32)) {
-        self.forbidden_intervals(token, |tokens| tokens.iter().for_each(|token| each(*token)));
+    /// Calls `each` with the tokens that must not follow `token`. A token may be reported several times.
+    pub(crate) fn forbidden_next(&self, token: u32, mut each: impl FnMut(u32)) {
+        self.forbidden_next_intervals(token, |tokens| tokens.iter().for_each(|token| each(*token)));
     }
 
-    /// Calls `each` with the tokens that `token` must not follow, some perhaps several times.
-    pub(crate) fn forbidding(&self, token: u32, mut each: impl FnMut(u32)) {
-        self.forbidding_intervals(token, |tokens| tokens.iter().for_each(|token| each(*token)));
+    /// Calls `each` with the tokens that `token` must not follow. A token may be reported several times.
+    pub(crate) fn forbidden_prev(&self, token: u32, mut each: impl FnMut(u32)) {
+        self.forbidden_prev_intervals(token, |tokens| tokens.iter().for_each(|token| each(*token)));
     }
 
-    /// Whether `right` may follow `left` in a piece; both are made. By the pair test: O(depth) look-ups.
+    /// Whether `right` may follow `left` in a piece. Both are reachable. The pair test: O(depth) look-ups.
     pub(crate) fn may_follow(&self, left: u32, right: u32) -> bool {
-        let meetings = self.meetings.get_or_init(|| Meetings::new(&self.trees, &self.by_left));
-        !meetings.as_ref().is_some_and(|meetings| meetings.crosses(left, right))
+        let boundary_merges =
+            self.boundary_merges.get_or_init(|| BoundaryMerges::new(&self.trees, &self.by_left));
+        !boundary_merges.as_ref().is_some_and(|boundary_merges| boundary_merges.crosses(left, right))
             && !super::pair::crosses(
                 &self.trees,
                 |left, right| self.by_left.key(left, right),
@@ -434,24 +438,24 @@ impl Neighbours {
                 .backward
                 .get()
                 .map_or(0, |backward| backward.rights.memory_usage() + backward.by_right.memory_usage())
-            + self.meetings.get().and_then(Option::as_ref).map_or(0, Meetings::memory_usage)
+            + self.boundary_merges.get().and_then(Option::as_ref).map_or(0, BoundaryMerges::memory_usage)
     }
 }
 
-/// The greatest of these numbers, 0 if there is none. `Iterator::max` takes five times as long.
+/// The greatest of these numbers, 0 for an empty list. `Iterator::max` takes five times as long.
 fn greatest(list: &[u32]) -> u32 {
     list.iter().fold(0, |greatest, number| greatest.max(*number))
 }
 
-/// A list of tokens with [`NONE`] up to `len`, if it is no longer.
+/// A list by token, extended with [`NONE`] up to `len`. `None` if it is longer.
 pub(crate) fn padded(mut list: Vec<u32>, len: usize) -> Option<Vec<u32>> {
     let fits = list.len() <= len;
     list.resize(len, NONE);
     fits.then_some(list)
 }
 
-/// Where the items of each of `len` tokens begin, and all `items` end, if it is that; a list that ends early has no items
-/// behind its end.
+/// The start of the items of each of `len` tokens, and the end of all `items`. A list that ends early has no items
+/// after its end. `None` if the list does not ascend from 0 to `items`, or is too long.
 fn offsets(mut first: Vec<u32>, len: usize, items: usize) -> Option<Vec<u32>> {
     let fits = first.first() == Some(&0)
         && first.len() <= len + 1
@@ -477,8 +481,8 @@ mod tests {
         testing::{Listing, Random, table},
     };
 
-    /// Trees, intervals in both directions and the pair test against encoding the two tokens together, for every pair of
-    /// every table; and that classes forbid the same.
+    /// Compares trees, intervals in both directions and the pair test with encoding two tokens together, for every
+    /// pair of every table. Also checks that the tokens of one class forbid the same neighbours.
     #[test]
     fn neighbours_are_what_encoding_keeps_apart() {
         let mut late = 0;
@@ -493,12 +497,12 @@ mod tests {
                 let lengths = |token: u32| texts[token as usize].len();
                 let symbols = (0..letters).map(TokenId::from_index);
                 let trees = Derivations::new(texts.len(), lengths, symbols, &merges, order);
-                let neighbours = Neighbours::new(trees, &merges);
-                late += neighbours
+                let bigrams = BigramRelation::new(trees, &merges);
+                late += bigrams
                     .trees
                     .key
                     .iter()
-                    .zip(&neighbours.trees.time)
+                    .zip(&bigrams.trees.time)
                     .filter(|(key, time)| key < time)
                     .count();
                 let encoded = |text: &[u8]| {
@@ -510,31 +514,27 @@ mod tests {
                 let text = |token: u32| &texts[token as usize];
                 for token in tokens() {
                     assert_eq!(
-                        neighbours.trees.is_made(token),
+                        bigrams.trees.is_reachable(token),
                         encoded(text(token)) == [token],
                         "{context}: {token}"
                     );
                 }
-                let made = || tokens().filter(|token| neighbours.trees.is_made(*token));
+                let reachable = || tokens().filter(|token| bigrams.trees.is_reachable(*token));
                 let mut of_class = HashMap::new();
-                for left in made() {
-                    let expected: BTreeSet<u32> = made()
+                for left in reachable() {
+                    let expected: BTreeSet<u32> = reachable()
                         .filter(|right| encoded(&[&text(left)[..], text(*right)].concat()) != [left, *right])
                         .collect();
                     let mut found = BTreeSet::new();
-                    neighbours.forbidden(left, |token| _ = found.insert(token));
+                    bigrams.forbidden_next(left, |token| _ = found.insert(token));
                     assert_eq!(found, expected, "{context}: after {left}");
-                    for right in made() {
-                        assert_eq!(
-                            neighbours.may_follow(left, right),
-                            !expected.contains(&right),
-                            "{context}"
-                        );
+                    for right in reachable() {
+                        assert_eq!(bigrams.may_follow(left, right), !expected.contains(&right), "{context}");
                         let mut found = false;
-                        neighbours.forbidding(right, |token| found |= token == left);
+                        bigrams.forbidden_prev(right, |token| found |= token == left);
                         assert_eq!(found, expected.contains(&right), "{context}: {left} before {right}");
                     }
-                    let class = neighbours.class[left as usize];
+                    let class = bigrams.class[left as usize];
                     assert_eq!(of_class.entry(class).or_insert(expected.clone()), &expected, "{context}");
                 }
             }
@@ -542,23 +542,25 @@ mod tests {
         assert!(late > 100, "{late}: shuffled tables have tokens that rank before their parts");
     }
 
-    /// Tables that fit but are no tokenizer's: a symbol as a child of another, made at the same time.
+    /// Tables that pass the checks but belong to no tokenizer: a symbol as a child of another, created at the same
+    /// time.
     #[test]
     fn a_foreign_child_is_left_out() {
         let keys = || vec![0; 2];
         let trees = Derivations::from_keys(2, keys(), keys(), &MergeTable::default(), MergeOrder::default());
         let trees = trees.unwrap();
         let tables = [vec![0, 1], vec![0, 2], vec![1, 2]];
-        let forest = Forest::from_tables(tables.clone(), 2, &Derivations::made(&trees.key)).unwrap();
+        let forest =
+            Forest::from_tables(tables.clone(), 2, &Derivations::reachable_bits(&trees.key)).unwrap();
         let mut found = Vec::new();
         let counts = |child| trees.left_end(child) > 0;
         forest.subtrees(&trees.left, &trees.time, 0, 0, counts, |tokens| found.push(tokens.to_vec()));
         assert_eq!(found, [[0]]);
-        // Others do not fit: bounds that descend, end too late or begin elsewhere, an order with a token twice.
+        // Other tables fail: bounds that descend, end too late or begin elsewhere, and an order with a token twice.
         let changed = |table: usize, at: usize, value: u32| {
             let mut tables = tables.clone();
             tables[table][at] = value;
-            Forest::from_tables(tables, 2, &Derivations::made(&trees.key))
+            Forest::from_tables(tables, 2, &Derivations::reachable_bits(&trees.key))
         };
         for (table, at, value) in
             [(2, 1, 1), (2, 1, 3), (2, 0, 0), (0, 1, 0), (0, 1, 2), (1, 1, 1), (1, 0, 1)]

@@ -1,17 +1,18 @@
-//! The merges of a byte-pair tokenizer: which tokens they make, and which tokens may be neighbours within one piece.
+//! The merges of a byte-pair tokenizer: the tokens that they create, and the tokens that may be neighbours within a
+//! piece.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `derivation` | the merge tree of each token |
-//! | `pair` | whether two tokens may be neighbours: the walk along two trees |
-//! | `meeting` | the merge of the symbols at the boundary of two tokens |
-//! | `forest` | the same relation for all tokens at once, as intervals |
-//! | `whole` | pieces that are looked up as a whole |
-//! | `encode` | the merges of a text, for tables |
+//! | `pair` | the pair test: whether two tokens may be neighbours, by a walk along two trees |
+//! | `boundary_merge` | a faster, partial pair test: the merge of the two symbols at the boundary |
+//! | `forest` | the bigram relation for all tokens at once, as intervals |
+//! | `whole` | pieces that the encoder looks up as a whole |
+//! | `encode` | the merges applied to a text, slowly |
 
+pub(crate) mod boundary_merge;
 pub(crate) mod derivation;
 pub(crate) mod encode;
 pub(crate) mod forest;
-pub(crate) mod meeting;
 pub(crate) mod pair;
 pub(crate) mod whole;

@@ -1,19 +1,26 @@
-//! The pair test: may two tokens stand next to each other in one piece?
+//! The pair test: may two tokens be neighbours in one piece?
 //!
-//! `left right` is what the encoder makes of its own text unless a merge crosses the boundary before one of the two
-//! tokens at the boundary is used up within its own tree. As the encoder works, the token left of the boundary moves up
-//! the right edge of the left token's tree, and the one right of it up the left edge of the right token's. So a walk over
-//! the two edges sees every pair that ever meets at the boundary, and compares the rank of its merge with what happens
-//! to the two otherwise. At most the sum of both depths look-ups: 14 for `cl100k`. (The same idea is in rust-gems' `bpe`
-//! as `is_valid_token_pair`; that neighbours alone decide is section 6.1 of the derivation this crate follows, Claim.)
+//! The encoder turns the text of `left right` into these two tokens unless a merge crosses the boundary before one
+//! of the two tokens at the boundary is consumed within its own tree. While the encoder works, the token left of the
+//! boundary moves up the right edge of the left token's tree. The token right of the boundary moves up the left edge
+//! of the right token's tree. So a walk over the two edges visits every pair of tokens that are ever adjacent at the
+//! boundary. It compares the rank of the pair's merge with the ranks at which the two tokens are consumed. The walk
+//! takes at most as many look-ups as both trees are deep together: 14 for `cl100k`. The same idea is in rust-gems'
+//! `bpe` as `is_valid_token_pair`.
 //!
-//! This file is the second, independent implementation of what [`super::forest`] answers for all tokens at once.
+//! The test is sufficient for whole sequences, not only for pairs. Until the first merge crosses any boundary, all
+//! merges happen within the trees of single tokens. So the two tokens at that boundary are in the same state as if
+//! their two texts were encoded without the rest of the sequence, and the merge crosses the boundary of the pair
+//! too.
+//!
+//! This file is the second, independent implementation of the relation that [`super::forest`] computes for all
+//! tokens at once.
 
 use super::derivation::{Derivations, MergeOrder, NONE};
 
-/// Whether some merge crosses the boundary between `left` and `right`, which are made, when their texts are encoded
-/// together. `merge_key(a, b)` is 1 + the rank of the merge of `a` and `b`. With `inner` the merge of `left`
-/// and `right` themselves does not count.
+/// Whether some merge crosses the boundary between `left` and `right` when their texts are encoded together. Both
+/// tokens are reachable. `merge_key(a, b)` is 1 + the rank of the merge of `a` and `b`. With `inner`, the merge of
+/// `left` and `right` themselves does not count.
 pub(crate) fn crosses(
     trees: &Derivations,
     merge_key: impl Fn(u32, u32) -> Option<u32>,
@@ -21,20 +28,20 @@ pub(crate) fn crosses(
     right: u32,
     inner: bool,
 ) -> bool {
-    // From the symbols at the boundary upwards, in the order of time.
+    // From the symbols at the boundary upwards, in the order in which the encoder creates the tokens.
     let left_edge = edge(&trees.right, left);
     let right_edge = edge(&trees.left, right);
     let (mut i, mut j) = (left_edge.len() - 1, right_edge.len() - 1);
     loop {
         let (a, b) = (left_edge[i], right_edge[j]);
-        // The tokens that use them up, and when these are made.
+        // The tokens that consume `a` and `b`, and when they are created.
         let a_above = i.checked_sub(1).map(|i| left_edge[i]);
         let b_above = j.checked_sub(1).map(|j| right_edge[j]);
         let a_until = a_above.map_or(u32::MAX, |above| trees.time[above as usize]);
         let b_until = b_above.map_or(u32::MAX, |above| trees.time[above as usize]);
         let is_whole = i == 0 && j == 0;
         let (a_since, b_since) = (trees.time[a as usize], trees.time[b as usize]);
-        // At equal rank the left one of two merges comes first.
+        // Of two merges of equal rank, the left one happens first.
         let meet = b_since < a_until && a_since <= b_until;
         if meet
             && !(is_whole && inner)
@@ -56,7 +63,7 @@ pub(crate) fn crosses(
     }
 }
 
-/// The tokens on one edge of the tree of `token`, from the whole down to the symbol.
+/// The tokens on one edge of the tree of `token`, from the whole token down to the symbol.
 fn edge(down: &[u32], token: u32) -> smallvec::SmallVec<[u32; 24]> {
     let mut edge = smallvec::SmallVec::new();
     let mut at = token;

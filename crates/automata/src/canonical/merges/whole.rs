@@ -1,13 +1,15 @@
-//! Pieces that become one token without any merge (`ignore_merges`), where merges would make something else of them.
+//! Pieces that the encoder writes as one token without any merge (`ignore_merges`) although merges would write other
+//! tokens.
 //!
-//! Some encoders look a whole piece up in the vocabulary first. For tokens that merges make anyway that changes nothing.
-//! The others (588 of Llama 3's) are written exactly where they are a whole piece, and the tokens that merges would make
-//! of such a piece must not be. Nor must those of a piece that reads like the name of a token that spells something else
-//! (`<0x0A>`). So those sequences lie in a small trie, which is followed from the start of each piece.
+//! Some encoders look up a whole piece in the vocabulary before they merge. For tokens that merges create anyway,
+//! the look-up changes nothing. The other tokens (588 of Llama 3's) are written exactly if they are a whole piece,
+//! and the sequence that merges would create from the same piece is never written. The same holds for a piece that
+//! reads like the name of a token that spells another text (`<0x0A>`). A small trie stores these unwritten
+//! sequences. It is followed from the start of each piece.
 
 use super::derivation::NONE;
 
-/// The merged sequences of pieces that are written as one token instead.
+/// The merged sequences of the pieces that the encoder writes as one token instead.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct WholePieces {
     /// Node 0 is the root: the start of a piece.
@@ -16,7 +18,7 @@ pub(crate) struct WholePieces {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Node {
-    /// The token that leads here; [`NONE`] for the root.
+    /// The token on the edge to this node; [`NONE`] for the root.
     token: u32,
     /// Whether a piece may not end here.
     is_complete: bool,
@@ -40,8 +42,8 @@ impl WholePieces {
     /// The start of a piece.
     pub(crate) const ROOT: u32 = 0;
 
-    /// The trie of these sequences, if they ascend and none has more than `longest` tokens: how deep a trie is, a search
-    /// through it may recurse.
+    /// The trie of these sequences. `None` if they do not ascend, or if a sequence has more than `longest` tokens:
+    /// searches recurse as deep as the trie is.
     pub(crate) fn from_sequences(sequences: &[&[u32]], longest: usize) -> Option<Self> {
         let mut pieces = Self::default();
         let ascend = sequences.windows(2).all(|pair| pair[0] < pair[1]);
@@ -50,7 +52,7 @@ impl WholePieces {
         (ascend && fit).then_some(pieces)
     }
 
-    /// Adds the sequence that merges would make of a piece.
+    /// Adds the sequence that merges would create from a piece.
     pub(crate) fn insert(&mut self, sequence: &[u32]) {
         let mut at = Self::ROOT;
         for token in sequence {
@@ -75,23 +77,23 @@ impl WholePieces {
         Some(children[at].1)
     }
 
-    /// The tokens that lead on from `node`, with the nodes that they lead to.
+    /// The children of `node` with the tokens on the edges to them.
     pub(crate) fn children(&self, node: u32) -> &[(u32, u32)] {
         &self.nodes[node as usize].children
     }
 
-    /// The token that leads to `node`, which is not the root.
+    /// The token on the edge to `node`, which is not the root.
     pub(crate) fn token(&self, node: u32) -> u32 {
         self.nodes[node as usize].token
     }
 
-    /// Whether a piece must not end at `node`, because it is written as one token.
+    /// Whether a piece must not end at `node` because the encoder writes the piece as one token.
     pub(crate) fn is_complete(&self, node: u32) -> bool {
         self.nodes[node as usize].is_complete
     }
 
-    /// All complete sequences, in the order of their tokens: [`insert`](Self::insert)ing them gives an equal trie up to
-    /// the numbers of nodes.
+    /// All complete sequences, in the order of their tokens. [`insert`](Self::insert)ing them gives an equal trie up
+    /// to the numbers of nodes.
     pub(crate) fn sequences(&self) -> Vec<Vec<u32>> {
         let mut found = Vec::new();
         let mut open = vec![(Self::ROOT, Vec::new())];

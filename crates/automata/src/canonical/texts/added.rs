@@ -1,19 +1,20 @@
-//! Where an encoder finds added tokens in a text: nowhere but where they are written.
+//! The texts in which an encoder finds exactly the added tokens that were written as tokens.
 //!
-//! The library searches for added tokens before anything else, those that are `normalized` after the normaliser. Of several
-//! that occur it takes the leftmost, and of those the longest; then it goes on behind it. So a sequence is the encoder's own if
-//! this search finds in its text just the added tokens that it has, which is a regular property. The automaton reads bytes of
-//! text and added tokens. It keeps how far each token has been read that would be found if it were completed:
+//! The library searches for added tokens before all other steps, and for `normalized` ones after the normaliser. Of
+//! several matches it takes the leftmost, and of these the longest. Then it continues after the match. So a sequence
+//! is canonical if this search finds in its text exactly the added tokens of the sequence. That is a regular
+//! property. The automaton reads bytes of text and added tokens. Its state consists of the partially read tokens
+//! that would be found if they were completed:
 //!
-//! - A byte of text begins every token. If it completes one, that token would be found, and the text is refused.
-//! - An added token completes itself. Others may begin with it and go on behind it: as they are longer, they would be found
-//!   instead. Those that begin inside of it are never found, as the search goes on behind it. Those that began in front of it
-//!   would be found if they were completed.
+//! - A byte of text may start any token. If it completes a token, that token would be found, so the text is refused.
+//! - An added token completes itself. Longer tokens may begin with it and continue after it. These would be found
+//!   instead. Tokens that begin inside it are never found, since the search continues after it. Tokens that began
+//!   before it would be found if they were completed.
 //!
-//! The search for tokens that are not normalized runs over the whole text, in which normalized ones are text; the other one runs
-//! over what is left between tokens that are not.
+//! The search for tokens that are not normalized runs over the whole text, in which normalized tokens are text. The
+//! search for normalized tokens runs over the parts between tokens that are not normalized.
 //!
-//! Tried instead: an Aho-Corasick automaton that starts anew behind each added token. It is the same where no two tokens
+//! Tried instead: an Aho-Corasick automaton that restarts after each added token. It is equivalent if no two tokens
 //! overlap, and tokenizers with runs of blanks as added tokens had to be refused.
 
 use std::{collections::HashMap, sync::LazyLock};
@@ -25,32 +26,34 @@ use crate::{ByteClasses, canonical::CanonicalError, dfa::table::DEAD};
 /// The most states that the automaton may have.
 const STATE_LIMIT: usize = 1 << 18;
 
-/// The most tokens that are followed in all states together, and steps of what is written behind them.
+/// The most work of the construction: partially read tokens over all states, and steps of the search for continuing
+/// tokens.
 const WORK_LIMIT: usize = 1 << 26;
 
-/// The most places where an added token leads elsewhere than from the start.
+/// The most entries of [`TextDfa::otherwise`].
 const OTHERWISE_LIMIT: usize = 1 << 22;
 
-/// An automaton over bytes and added tokens in which every state accepts: a text is refused by having no transition.
+/// An automaton over bytes and added tokens in which every state accepts. A text is refused by a missing transition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct TextDfa {
     pub(crate) classes: ByteClasses,
     /// States times classes.
     pub(crate) next: Vec<u32>,
     pub(crate) start: u32,
-    /// By number of an added token that is text: the state behind it where no other token is begun.
-    pub(crate) behind: Vec<u32>,
-    /// The state behind an added token where that is another one: state, number and target, in ascending order.
+    /// By number of an added token that is text: the state after it from the start, where no other token is
+    /// partially read.
+    pub(crate) after: Vec<u32>,
+    /// The state after an added token if it differs from `after`: state, number and target, in ascending order.
     pub(crate) otherwise: Vec<[u32; 3]>,
 }
 
-/// A string that is searched for.
+/// A string that the encoder searches for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Matched {
     pub(crate) content: Vec<u8>,
-    /// Whether it is searched for behind the normaliser.
+    /// Whether the search is after the normaliser.
     pub(crate) normalized: bool,
-    /// The number of its token among those that are text.
+    /// The number of its token among the added tokens that are text.
     pub(crate) text: Option<usize>,
 }
 
@@ -61,27 +64,27 @@ impl TextDfa {
             classes: ByteClasses::from_begins(&[false; 256]),
             next: vec![0],
             start: 0,
-            behind: vec![],
+            after: vec![],
             otherwise: vec![],
         }
     }
 
-    /// [`any`](Self::any), once for all.
+    /// [`any`](Self::any), built once.
     pub(crate) fn all() -> &'static Self {
         static ALL: LazyLock<TextDfa> = LazyLock::new(TextDfa::any);
         &ALL
     }
 
-    /// The automaton, if its tables have the same shape and lead to no state that there is not.
+    /// The automaton, if its tables have consistent shapes and all targets are states.
     pub(crate) fn checked(self, tokens: usize) -> Option<Self> {
         let states = self.next.len() / self.classes.len();
         let has_shape = self.next.len() == states * self.classes.len() && (self.start as usize) < states;
         let otherwise: Vec<u32> = self.otherwise.iter().map(|[.., to]| *to).collect();
-        let leads_to_states = [&self.next, &self.behind, &otherwise]
+        let leads_to_states = [&self.next, &self.after, &otherwise]
             .into_iter()
             .all(|table| crate::dfa::table::leads_to_states(table, states));
         let ascends = self.otherwise.windows(2).all(|pair| pair[0][..2] < pair[1][..2]);
-        (has_shape && leads_to_states && ascends && self.behind.len() == tokens).then_some(self)
+        (has_shape && leads_to_states && ascends && self.after.len() == tokens).then_some(self)
     }
 
     #[inline]
@@ -89,22 +92,22 @@ impl TextDfa {
         self.next[state as usize * self.classes.len() + usize::from(self.classes.get(byte))]
     }
 
-    /// The state behind the added token with this number, or [`DEAD`].
+    /// The state after the added token with this number, or [`DEAD`].
     pub(crate) fn step_added(&self, state: u32, number: usize) -> u32 {
         let key = [state, u32::try_from(number).unwrap_or(u32::MAX)];
         match self.otherwise.binary_search_by(|known| known[..2].cmp(&key)) {
             Ok(at) => self.otherwise[at][2],
-            Err(_) => self.behind[number],
+            Err(_) => self.after[number],
         }
     }
 
-    /// The sequences in which a search for `matched` finds what they have. `texts` are the contents of the tokens that are
-    /// text, by number.
+    /// The automaton of the sequences in which a search for `matched` finds exactly their added tokens. `texts` are
+    /// the contents of the tokens that are text, by number.
     pub(crate) fn new(matched: &[Matched], texts: &[&[u8]]) -> Result<Self, CanonicalError> {
         Self::counted(matched, texts, &mut 0)
     }
 
-    /// As [`new`](Self::new); adds to `steps` the tokens that were followed and what was looked at behind them.
+    /// As [`new`](Self::new). Adds the work of the construction to `steps`.
     fn counted(matched: &[Matched], texts: &[&[u8]], steps: &mut usize) -> Result<Self, CanonicalError> {
         if matched.is_empty() {
             return Ok(Self::any());
@@ -115,7 +118,7 @@ impl TextDfa {
             Trie::new(contents.map(|one| (&one.content[..], one.text))).ok_or_else(too_many)
         };
         let searches = [search(false)?, search(true)?];
-        // Two bytes are together if no content holds either alone.
+        // Consecutive bytes share a class if no content contains one of them.
         let mut begins = [false; 256];
         for byte in matched.iter().flat_map(|one| &one.content) {
             begins[usize::from(*byte)] = true;
@@ -129,7 +132,7 @@ impl TextDfa {
         let mut builder = Builder { searches, ids: HashMap::new(), states: Vec::new(), work: 0 };
         let start = builder.id(Search::default()).ok_or_else(too_many)?;
         let mut next = Vec::new();
-        let (mut behind, mut otherwise) = (vec![DEAD; texts.len()], Vec::new());
+        let (mut after, mut otherwise) = (vec![DEAD; texts.len()], Vec::new());
         let mut at = 0;
         while let Some(state) = builder.states.get(at).cloned() {
             let row = next.len();
@@ -149,16 +152,16 @@ impl TextDfa {
                 None => Ok(DEAD),
             };
             if at == 0 {
-                for (number, target) in behind.iter_mut().enumerate() {
+                for (number, target) in after.iter_mut().enumerate() {
                     *target = write(&mut builder, number)?;
                 }
             } else {
-                // Where nothing that is begun goes on through a token, it is as where nothing is begun.
-                let mut numbers = builder.going_on(&state).ok_or_else(too_many)?;
+                // A token through which no partially read token continues leads to the same state as from the start.
+                let mut numbers = builder.continued_through(&state).ok_or_else(too_many)?;
                 numbers.sort_unstable();
                 for number in numbers {
                     let target = write(&mut builder, number)?;
-                    if target != behind[number] {
+                    if target != after[number] {
                         let [at, number] = [at, number].map(|number| u32::try_from(number).expect("limited"));
                         otherwise.push([at, number, target]);
                     }
@@ -170,18 +173,18 @@ impl TextDfa {
             at += 1;
         }
         *steps += builder.work;
-        Ok(Self { classes, next, start, behind, otherwise })
+        Ok(Self { classes, next, start, after, otherwise })
     }
 }
 
-/// How far tokens have been read, in both searches: nodes of their tries, in ascending order.
+/// The partially read tokens of both searches: nodes of their tries, in ascending order.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 struct Search {
-    begun: [Vec<u32>; 2],
+    partial: [Vec<u32>; 2],
 }
 
 struct Builder {
-    /// The tokens that are not normalized, and those that are.
+    /// The tokens that are not normalized, and the normalized ones.
     searches: [Trie; 2],
     ids: HashMap<Search, u32>,
     states: Vec<Search>,
@@ -189,12 +192,12 @@ struct Builder {
 }
 
 impl Builder {
-    /// The number of a state, unless there are too many.
+    /// The number of a state. `None` if the limits are exceeded.
     fn id(&mut self, state: Search) -> Option<u32> {
         if let Some(id) = self.ids.get(&state) {
             return Some(*id);
         }
-        self.work += state.begun.iter().map(Vec::len).sum::<usize>();
+        self.work += state.partial.iter().map(Vec::len).sum::<usize>();
         let id = u32::try_from(self.states.len()).ok()?;
         if self.states.len() >= STATE_LIMIT || self.work > WORK_LIMIT {
             return None;
@@ -204,60 +207,65 @@ impl Builder {
         Some(id)
     }
 
-    /// The bytes that lead anywhere but to the start: something begins with them, or goes on. In ascending order.
+    /// The bytes that do not lead to the start, since a token begins or continues with them. In ascending order.
     fn bytes(&self, state: &Search) -> Vec<u8> {
-        let of = |(trie, begun): (&Trie, &Vec<u32>)| {
-            let nodes = begun.iter().copied().chain([0]);
+        let of = |(trie, partial): (&Trie, &Vec<u32>)| {
+            let nodes = partial.iter().copied().chain([0]);
             let bytes = nodes.flat_map(|node| trie.children[node as usize].iter().map(|(byte, _)| *byte));
             bytes.collect::<SmallVec<[u8; 16]>>()
         };
-        let mut bytes: Vec<u8> = self.searches.iter().zip(&state.begun).flat_map(of).collect();
+        let mut bytes: Vec<u8> = self.searches.iter().zip(&state.partial).flat_map(of).collect();
         bytes.sort_unstable();
         bytes.dedup();
         bytes
     }
 
-    /// The state behind a byte of text. `None` if a token is found.
+    /// The state after a byte of text. `None` if the byte completes a token.
     fn read(&self, state: &Search, byte: u8) -> Option<Search> {
-        let [raw, normalized] = [0, 1].map(|search| self.searches[search].read(&state.begun[search], byte));
-        Some(Search { begun: [raw?, normalized?] })
+        let [raw, normalized] = [0, 1].map(|search| self.searches[search].read(&state.partial[search], byte));
+        Some(Search { partial: [raw?, normalized?] })
     }
 
-    /// The state behind an added token. `None` if another one is found.
+    /// The state after an added token. `None` if another token is found.
     fn write(&self, state: &Search, content: &[u8], is_normalized: bool) -> Option<Search> {
         let [raw, normalized] = &self.searches;
         if !is_normalized {
-            // The other search begins anew behind it.
-            return Some(Search { begun: [raw.write(&state.begun[0], content)?, vec![]] });
+            // The other search restarts after it.
+            return Some(Search { partial: [raw.write(&state.partial[0], content)?, vec![]] });
         }
-        let first = content.iter().try_fold(state.begun[0].clone(), |begun, byte| raw.read(&begun, *byte))?;
-        Some(Search { begun: [first, normalized.write(&state.begun[1], content)?] })
+        let first =
+            content.iter().try_fold(state.partial[0].clone(), |partial, byte| raw.read(&partial, *byte))?;
+        Some(Search { partial: [first, normalized.write(&state.partial[1], content)?] })
     }
 
-    /// The tokens, by number, through which something that is begun goes on, or is completed in. `None` if that takes too
-    /// long.
-    fn going_on(&mut self, state: &Search) -> Option<Vec<usize>> {
+    /// The numbers of the added tokens through which some partially read token continues, or in which it is
+    /// completed. `None` if the work limit is exceeded.
+    fn continued_through(&mut self, state: &Search) -> Option<Vec<usize>> {
         let mut found = Vec::new();
-        // The node of the text in its own search, and the begun tokens that are left; no search once one is completed.
+        // A node of the trie of added tokens, and the partially read tokens that continue to it; `None` after one of
+        // these is completed.
         for written in [0, 1] {
-            // A token that is not normalized ends the search for those that are.
+            // A token that is not normalized ends the search for normalized ones.
             let searches = &self.searches;
             let of = |search: usize| match search <= written {
-                true => state.begun[search].clone(),
+                true => state.partial[search].clone(),
                 false => Vec::new(),
             };
             let mut open: Vec<(u32, Option<[Vec<u32>; 2]>)> = vec![(0, Some([of(0), of(1)]))];
-            while let Some((node, begun)) = open.pop() {
+            while let Some((node, partial)) = open.pop() {
                 self.work += 1;
                 if self.work > WORK_LIMIT {
                     return None;
                 }
                 found.extend(&searches[written].numbers[node as usize]);
                 for (byte, child) in &searches[written].children[node as usize] {
-                    let next = begun.as_ref().and_then(|[raw, normalized]| {
-                        Some([searches[0].go_on(raw, *byte)?, searches[1].go_on(normalized, *byte)?])
+                    let next = partial.as_ref().and_then(|[raw, normalized]| {
+                        Some([
+                            searches[0].continue_with(raw, *byte)?,
+                            searches[1].continue_with(normalized, *byte)?,
+                        ])
                     });
-                    if next.as_ref().is_none_or(|begun| begun.iter().any(|nodes| !nodes.is_empty())) {
+                    if next.as_ref().is_none_or(|partial| partial.iter().any(|nodes| !nodes.is_empty())) {
                         open.push((*child, next));
                     }
                 }
@@ -267,17 +275,17 @@ impl Builder {
     }
 }
 
-/// The tokens of a search.
+/// The trie of the tokens of a search.
 struct Trie {
     /// By node: bytes and nodes, in ascending order. Node 0 is the root.
     children: Vec<Vec<(u8, u32)>>,
     is_token: Vec<bool>,
-    /// By node: the numbers of the tokens that are text and end here.
+    /// By node: the numbers of the tokens that end here and are text.
     numbers: Vec<SmallVec<[usize; 1]>>,
 }
 
 impl Trie {
-    /// `None` if there are more beginnings of tokens than an automaton may have states.
+    /// `None` if the trie has more inner nodes than an automaton may have states.
     fn new<'a>(contents: impl Iterator<Item = (&'a [u8], Option<usize>)>) -> Option<Self> {
         let mut trie = Self { children: vec![vec![]], is_token: vec![false], numbers: vec![SmallVec::new()] };
         let mut inner = 1;
@@ -313,15 +321,15 @@ impl Trie {
         Some(children[at].1)
     }
 
-    /// `begun` behind `byte`. `None` if that completes one.
-    fn go_on(&self, begun: &[u32], byte: u8) -> Option<Vec<u32>> {
-        let next: Vec<u32> = begun.iter().filter_map(|node| self.child(*node, byte)).collect();
+    /// The nodes after `byte`. `None` if that completes a token.
+    fn continue_with(&self, partial: &[u32], byte: u8) -> Option<Vec<u32>> {
+        let next: Vec<u32> = partial.iter().filter_map(|node| self.child(*node, byte)).collect();
         next.iter().all(|node| !self.is_token[*node as usize]).then_some(next)
     }
 
-    /// The same where any token may begin with `byte`, too.
-    fn read(&self, begun: &[u32], byte: u8) -> Option<Vec<u32>> {
-        let mut next = self.go_on(begun, byte)?;
+    /// As [`continue_with`](Self::continue_with), where any token may begin with `byte` too.
+    fn read(&self, partial: &[u32], byte: u8) -> Option<Vec<u32>> {
+        let mut next = self.continue_with(partial, byte)?;
         if let Some(node) = self.child(0, byte) {
             if self.is_token[node as usize] {
                 return None;
@@ -333,18 +341,18 @@ impl Trie {
         Some(next)
     }
 
-    /// `begun` behind a token of this content, which begins tokens that are longer.
-    fn write(&self, begun: &[u32], content: &[u8]) -> Option<Vec<u32>> {
+    /// The nodes after an added token with this content. Longer tokens may begin with it.
+    fn write(&self, partial: &[u32], content: &[u8]) -> Option<Vec<u32>> {
         let mut own = 0;
-        let mut others = begun.to_vec();
+        let mut others = partial.to_vec();
         for byte in content {
-            others = self.go_on(&others, *byte)?;
+            others = self.continue_with(&others, *byte)?;
             own = self.child(own, *byte)?;
         }
         others.push(own);
         others.sort_unstable();
         others.dedup();
-        // What no token goes on from is forgotten.
+        // Nodes without children cannot continue.
         others.retain(|node| !self.children[*node as usize].is_empty());
         Some(others)
     }
@@ -354,7 +362,7 @@ impl Trie {
 mod tests {
     use super::*;
 
-    /// The automaton of `count` tokens, and the steps for it.
+    /// The automaton of `count` tokens, and the work of its construction.
     fn many(count: usize) -> (TextDfa, usize) {
         let contents: Vec<Vec<u8>> =
             (0..count).map(|number| format!("<|x_{number}|>").into_bytes()).collect();
@@ -375,7 +383,7 @@ mod tests {
         let ((few, few_steps), (more, more_steps)) = (many(5_000), many(100_000));
         assert!(more_steps < 30 * few_steps && more_steps < 3_000_000, "{few_steps} {more_steps}");
         assert!(more.next.len() < 30 * few.next.len());
-        assert_eq!((more.behind.len(), more.otherwise.len()), (100_000, 0));
+        assert_eq!((more.after.len(), more.otherwise.len()), (100_000, 0));
         let run = |text: &str| {
             text.bytes()
                 .try_fold(more.start, |state, byte| Some(more.step(state, byte)).filter(|next| *next != DEAD))
@@ -384,7 +392,7 @@ mod tests {
         assert!(run("<<|x_9|>").is_none() && run("<|x_99999|>").is_none());
     }
 
-    /// Every token begins inside of every other one: what would be a table of all pairs is refused.
+    /// Every token begins inside every other one. The table would contain all pairs, so it is refused.
     #[test]
     fn tokens_that_all_overlap_are_refused() {
         let letters = b'0'..=b'Z';

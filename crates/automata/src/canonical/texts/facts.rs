@@ -1,20 +1,21 @@
-//! Which texts an encoder takes as they are, read from the steps of a tokenizer.
+//! The texts that an encoder does not rewrite, derived from the steps of a tokenizer.
 //!
-//! A text that the normaliser rewrites has no token sequence of its own: the ids of its encoding spell another text. The
-//! same holds for a text in which the encoder finds an added token: it becomes that token, whatever spelled it. The library
-//! works in this order, and so does this file:
+//! A text that the normaliser rewrites has no canonical token sequence: the ids of its encoding spell another text.
+//! The same holds for a text in which the encoder finds an added token, since the text becomes that token however it
+//! was spelled. The library works in this order, and so does this file:
 //!
-//! 1. added tokens that are not `normalized` are cut out of the text ([`super::added`]);
-//! 2. the normaliser rewrites each part that is left;
-//! 3. added tokens that are `normalized` are cut out of those parts;
-//! 4. the pre-tokenizer splits each part that is left ([`crate::split`]), and reads it as the steps before leave it.
+//! 1. Added tokens that are not `normalized` are cut out of the text ([`super::added`]).
+//! 2. The normaliser rewrites each remaining part.
+//! 3. Added tokens that are `normalized` are cut out of these parts.
+//! 4. The pre-tokenizer splits each remaining part ([`crate::split`]). It reads the part as the previous steps leave
+//!    it.
 //!
-//! A step leaves a text alone, or it does not: that is a set of characters, a string that must not occur, a rule for the ends
-//! of the text, or a normalisation form ([`super::form`]). Two steps together leave a text alone that one of them rewrites only
-//! if a later one undoes the first; steps of which that cannot be excluded are refused.
+//! The texts that a step leaves unchanged are described by a set of characters, a string that must not occur, a rule
+//! for the ends of the text, or a normalisation form ([`super::form`]). If two steps together leave a text unchanged
+//! that the first one rewrites, the second one must undo the first. Steps for which this is possible are refused.
 //!
-//! One rewriting does not make a text another one: a space that is spelled U+2581, as the vocabulary spells it back. Texts
-//! here have spaces, and what reads them behind that step sees the mark.
+//! One rewriting does not change the text: a space spelled as U+2581, since the vocabulary spells it back. Texts in
+//! this file have spaces, and the steps after that rewriting read the mark.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,35 +24,39 @@ use unskew_core::{
     Vocabulary, alphabet_to_byte,
 };
 
-use super::added::{Matched, TextDfa};
+use super::{
+    added::{Matched, TextDfa},
+    rewriting::check_order,
+};
 use crate::{
     canonical::CanonicalError,
     split::{Prefix, Section, TextRule, White, matches_nothing_in},
 };
 
-/// What the steps in front of the model mean for texts.
+/// The effect of the steps before the model on texts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct TextFacts {
-    /// The texts that hold no added token.
+    /// The texts without added tokens.
     pub(crate) dfa: TextDfa,
-    /// The normalisation form that texts are brought into.
+    /// The Unicode form into which texts are brought.
     pub(crate) form: Option<UnicodeForm>,
-    /// Characters that the steps put in the place of others, so that none stands for itself.
+    /// Characters that the steps write in place of others. In a text they would not stand for themselves, so no text
+    /// contains them.
     pub(crate) forbidden: Vec<char>,
-    /// All characters that texts may have: each list does.
+    /// Sets of characters. Every character of a text must be in each of these sets.
     pub(crate) kept: Vec<Vec<(char, char)>>,
-    /// Whether a step puts spaces beside characters that it keeps, as BERT's does with those of Chinese.
+    /// Whether a step writes spaces beside characters that it keeps, as BERT's does around Chinese characters.
     pub(crate) puts_spaces: bool,
-    /// What a space is spelled as in front of the pre-tokenizer, where that is not a space.
+    /// The spelling of a space before the pre-tokenizer, if that is another character.
     pub(crate) blank: Option<char>,
-    /// Whether the text is spelled in GPT-2's alphabet of bytes in front of the pre-tokenizer.
+    /// Whether the text is spelled in GPT-2's alphabet of bytes before the pre-tokenizer.
     pub(crate) by_bytes: bool,
     pub(crate) rules: Vec<TextRule>,
-    /// Patterns that match nowhere, and what a space is spelled as for them.
+    /// Regexes that must match nowhere, each with the spelling of a space for it.
     pub(crate) absent: Vec<(String, Option<char>)>,
-    /// The kinds of texts behind added tokens.
+    /// The kinds of texts after added tokens.
     pub(crate) sections: Vec<Section>,
-    /// The added tokens that are text, in ascending order.
+    /// The added tokens that are text, in ascending order of ids.
     pub(crate) added: Vec<AddedText>,
 }
 
@@ -59,18 +64,18 @@ pub(crate) struct TextFacts {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct AddedText {
     pub(crate) token: u32,
-    /// What it spells.
+    /// The text that it spells.
     pub(crate) content: Vec<u8>,
-    /// Whether it is found behind the normaliser.
+    /// Whether it is found after the normaliser.
     pub(crate) normalized: bool,
-    /// Which of the sections follows it.
+    /// The index of the section that follows it.
     pub(crate) section: usize,
-    /// Whether it takes white space in front of it for itself.
+    /// Whether it takes the white space before it.
     pub(crate) strips: bool,
 }
 
-/// Whether a step drops text.
-fn removes(split: &SplitPattern) -> bool {
+/// Whether a step removes text.
+pub(super) fn removes(split: &SplitPattern) -> bool {
     match split {
         SplitPattern::Regex { behavior, .. } | SplitPattern::Literal { behavior, .. } => {
             *behavior == SplitBehavior::Removed
@@ -79,7 +84,7 @@ fn removes(split: &SplitPattern) -> bool {
     }
 }
 
-/// How the text is spelled behind the normaliser, and what that puts in front of it.
+/// The spelling of the text after the normaliser, and the prefix that the normaliser writes.
 struct Normalized {
     blank: Option<char>,
     prefix: Prefix,
@@ -119,21 +124,21 @@ impl TextFacts {
             }
         }
         if !facts.forbidden.is_empty() && *symbols == Symbols::Bytes {
-            // The tokens of bytes would not spell what these steps write.
+            // These steps write characters that the tokens of bytes do not spell.
             return Err(refused_steps(normalizers));
         }
         facts.read_added(vocabulary, tokenization, &normalized, prefix)?;
         Ok(facts)
     }
 
-    /// What the normaliser does.
+    /// Reads the steps of the normaliser.
     fn read_normalizers(
         &mut self,
         normalizers: &[Normalizer],
         splits: &[SplitPattern],
     ) -> Result<Normalized, CanonicalError> {
         let mut by_bytes = false;
-        // What a space is spelled as in the end.
+        // The final spelling of a space.
         let of_space = |normalizer: &Normalizer| match normalizer {
             Normalizer::Replace { from, to } if from == " " => only_char(to).filter(|mark| *mark != ' '),
             _ => None,
@@ -160,7 +165,7 @@ impl TextFacts {
                 Normalizer::Unicode(form) if self.form.is_none_or(|known| known == *form) => {
                     self.form = Some(*form);
                 }
-                // A second space in front, or one in front of a marker or after it, is not counted here.
+                // A second space at the beginning, and one before or after a marker, are not supported.
                 Normalizer::Prepend(_) if prefix != Prefix::Never => return Err(refused()),
                 Normalizer::Prepend(text) if is_space(text, blank) && marker.is_none() => {
                     prefix = Prefix::Always;
@@ -176,7 +181,7 @@ impl TextFacts {
                     if from == to {
                         continue;
                     }
-                    // Some spaces are spelled as the mark, and the others as spaces until the next step.
+                    // This step spells some spaces as the mark. The next step must spell the other spaces so too.
                     if let Some(mark) =
                         mark.filter(|_| blank.is_none() && from.chars().all(|char| char == ' '))
                         && *to == from.replace(' ', mark.encode_utf8(&mut [0; 4]))
@@ -204,7 +209,7 @@ impl TextFacts {
                     return Err(refused());
                 }
                 Normalizer::ReplaceRegex { pattern, to } => {
-                    // Of a match that is replaced by itself nothing is seen.
+                    // A match that is replaced by itself leaves no trace.
                     match matches_nothing_in(pattern, to) {
                         Ok(true) if marker.is_none() => self.absent.push((pattern.clone(), blank)),
                         _ => return Err(refused()),
@@ -213,7 +218,7 @@ impl TextFacts {
                 Normalizer::Strip { left: false, right: false } => {}
                 Normalizer::Strip { left, right } => {
                     let white = if blank.is_none() { White::All } else { White::NotBlank };
-                    // It would take what was put in front, too.
+                    // Stripping would also remove the prefix that an earlier step wrote.
                     if *left && (prefix != Prefix::Never || marker.is_some()) {
                         return Err(refused());
                     }
@@ -224,14 +229,15 @@ impl TextFacts {
                         ranges.iter().any(|(low, high)| (*low..=*high).contains(&char))
                     };
                     if holds(writes, ' ') && !holds(kept, '\u{4e00}') {
-                        // Where the spaces go again, such a character stays alone, and the text is as before.
+                        // If a later step removes the spaces again, the character stays a piece of its own and the
+                        // text is unchanged.
                         if splits.iter().any(removes) {
                             return Err(refused());
                         }
                         self.puts_spaces = true;
                     }
                     let mut kept = kept.clone();
-                    // In front of this step a space is spelled as the mark.
+                    // Before this step a space is spelled as the mark.
                     if let Some(mark) = blank {
                         let keeps =
                             |char: char| kept.iter().any(|(low, high)| (*low..=*high).contains(&char));
@@ -267,7 +273,7 @@ impl TextFacts {
         Ok(Normalized { blank, prefix, by_bytes })
     }
 
-    /// What the added tokens do, where `prefix` is what the pre-tokenizer puts in front of a text.
+    /// Reads the added tokens. `prefix` is the text that the pre-tokenizer writes before a text.
     fn read_added(
         &mut self,
         vocabulary: &Vocabulary,
@@ -277,7 +283,7 @@ impl TextFacts {
     ) -> Result<(), CanonicalError> {
         let mut matched: Vec<Matched> = Vec::new();
         let mut words: Vec<(&AddedToken, String)> = Vec::new();
-        // What is matched, raw or normalised: whether the token is text.
+        // The matched strings, raw or normalised, and whether their tokens are text.
         let mut texts: BTreeMap<(Vec<u8>, bool), bool> = BTreeMap::new();
         let mut sections: Vec<Section> = Vec::new();
         let mut tells: BTreeSet<bool> = BTreeSet::new();
@@ -292,7 +298,7 @@ impl TextFacts {
                 let is_free = !token.content.chars().any(|char| self.forbidden.contains(&char));
                 is_free.then(|| token.content.clone().into_bytes())
             };
-            // No text of the vocabulary has it.
+            // No text of the vocabulary contains it.
             let Some(content) = content else { continue };
             if token.single_word {
                 if !token.special {
@@ -365,8 +371,8 @@ impl TextFacts {
         Ok(())
     }
 
-    /// Why the added tokens that are text cannot be followed together with each other and with the other steps, if so.
-    /// `by_normalizer` is the space that the normaliser puts in front of a text.
+    /// The reason why the added tokens that are text cannot be followed in combination with each other and with the
+    /// other steps, if there is one. `by_normalizer` is the space that the normaliser writes before a text.
     fn refused_together(
         &self,
         splits: &[SplitPattern],
@@ -381,14 +387,15 @@ impl TextFacts {
         let begins = |added: &AddedText| text(added).starts_with(char::is_whitespace);
         let ends = |added: &AddedText| text(added).ends_with(char::is_whitespace);
         let is_space = |added: &AddedText| text(added).chars().all(char::is_whitespace);
-        // The normaliser may write the mark of a space before the spaces of the text are spelled so.
+        // The normaliser may write the mark of a space before the spaces of the text are spelled as the mark.
         let begins_with_space = |one: &Matched| {
             let first = String::from_utf8_lossy(&one.content).chars().next();
             first.is_some_and(|char| char == ' ' || self.forbidden.contains(&char))
         };
         let strips_left = |rule: &TextRule| matches!(rule, TextRule::Stripped { left: true, .. });
         let reasons = [
-            // Tokens that are not normalized strip white space of those that are, which are still text by then.
+            // Tokens that are not normalized strip white space of normalized tokens, which are still text at that
+            // step.
             (
                 any(&|added| !added.normalized && added.strips)
                     && any(&|added| added.normalized && ends(added))
@@ -396,12 +403,12 @@ impl TextFacts {
                         && any(&|added| added.normalized && begins(added)),
                 "is text, and an added token with white space at its edge may be stripped",
             ),
-            // Such a token finds nothing left of itself behind one that strips.
+            // A token of white space finds nothing left after a token that strips.
             (
                 any(&swallows) && any(&|added| added.strips && is_space(added)),
                 "strips white space that may be another added token",
             ),
-            // A control token is not found in the white space that a token before it strips.
+            // A control token is not found in the white space that the previous token strips.
             (
                 any(&swallows)
                     && matched.iter().any(|one| {
@@ -410,39 +417,40 @@ impl TextFacts {
                     }),
                 "strips white space in which a control token may begin",
             ),
-            // The normaliser puts the space in front of tokens that are found behind it, too.
+            // The normaliser also writes its space before tokens that are found after it.
             (
                 by_normalizer != Prefix::Never
                     && any(&|added| added.normalized)
                     && any(&|added| !added.normalized),
-                "is text, and the normaliser puts a space between it and others",
+                "is text, and the normaliser writes a space between it and others",
             ),
             (
                 puts_space && splits.iter().any(removes),
-                "is text, and the tokenizer may remove the space that it puts behind it",
+                "is text, and the tokenizer may remove the space that it writes after it",
             ),
             (
                 puts_space && self.rules.iter().any(strips_left),
-                "is text, and the tokenizer strips the text behind it and puts a space there",
+                "is text, and the tokenizer strips the text after it and writes a space there",
             ),
-            // Of white space alone behind such a token, the space that is put in front stays.
+            // In a text of white space alone after an added token, the space that is written first is not stripped.
             (
                 by_normalizer != Prefix::Never
                     && any(&|added| !added.normalized)
                     && self.rules.iter().any(|rule| matches!(rule, TextRule::Stripped { right: true, .. })),
-                "is text, and the tokenizer puts a space behind it and strips the end of the text",
+                "is text, and the tokenizer writes a space after it and strips the end of the text",
             ),
             (
                 any(&|added| swallows(added) && section(added).prefix != Prefix::Never)
                     && matched.iter().any(|one| one.normalized && begins_with_space(one)),
-                "strips the text behind it, which other added tokens with a space in front are searched in",
+                "strips the text after it, in which added tokens that begin with a space are searched",
             ),
         ];
         reasons.into_iter().find_map(|(is_so, reason)| is_so.then_some(reason))
     }
 
-    /// Adds that `word`, the text of `token`, does not occur as a whole word. Where another token may be found across it, or
-    /// beside it with a character of a word, the neighbours of a word are not those of the text.
+    /// Adds the rule that `word`, the text of `token`, does not occur as a whole word. Refused if another token may
+    /// overlap it, or may touch it with a character of a word: then the characters beside the word are not those of
+    /// the text.
     fn add_word(
         &mut self,
         token: &AddedToken,
@@ -456,7 +464,7 @@ impl TextFacts {
         let crosses = matched.iter().any(|other| overlap(text, &other.content))
             || (1..text.len()).any(|len| text[..len] == text[text.len() - len..]);
         let beside = |added: &AddedText| is_word(added.content.first()) || is_word(added.content.last());
-        // Such a word is not found in the white space that a token before it strips.
+        // This word is not found in the white space that the previous token strips.
         let stripped = word.starts_with(char::is_whitespace)
             && self.sections.iter().any(|section| section.swallows.is_some());
         if crosses || stripped || self.added.iter().any(beside) {
@@ -469,8 +477,8 @@ impl TextFacts {
         Ok(())
     }
 
-    /// Whether no step rewrites a text for what `content` has to do with the text beside it. Normalisation forms are followed
-    /// through it.
+    /// Whether no step rewrites `content` in combination with the text beside it. Normalisation forms are followed
+    /// across added tokens and are not checked here.
     fn leaves(&self, content: &[u8]) -> bool {
         let apart = |rule: &TextRule| match rule {
             TextRule::Without(text) => !overlap(text.as_bytes(), content),
@@ -490,12 +498,12 @@ fn refused(normalizer: &Normalizer) -> CanonicalError {
     CanonicalError::Normalizer { step: name(normalizer) }
 }
 
-fn refused_steps(normalizers: &[Normalizer]) -> CanonicalError {
+pub(super) fn refused_steps(normalizers: &[Normalizer]) -> CanonicalError {
     let names: Vec<String> = normalizers.iter().map(name).collect();
     CanonicalError::Normalizer { step: names.join(", then ") }
 }
 
-/// The step for a message: its sets of characters may be long.
+/// The name of a step for an error message. Its sets of characters may be long.
 fn name(normalizer: &Normalizer) -> String {
     match normalizer {
         Normalizer::Characters { step, .. } => step.clone(),
@@ -512,7 +520,7 @@ fn only_char(text: &str) -> Option<char> {
     characters.next().filter(|_| characters.next().is_none())
 }
 
-/// The text that a step sees as `seen`, where a space is spelled `blank`. `None` if there is no such text.
+/// The text that a step reads as `seen`, where a space is spelled `blank`. `None` if there is no such text.
 fn spelled(seen: &str, blank: Option<char>) -> Option<String> {
     match blank {
         None => Some(seen.to_owned()),
@@ -521,7 +529,7 @@ fn spelled(seen: &str, blank: Option<char>) -> Option<String> {
     }
 }
 
-/// The bytes of the text that reads like `content` behind the normaliser. `None` if there is no such text.
+/// The bytes of the text that reads as `content` after the normaliser. `None` if there is no such text.
 fn as_spelled(content: &str, normalized: &Normalized) -> Option<Vec<u8>> {
     if normalized.by_bytes {
         return content.chars().map(alphabet_to_byte).collect();
@@ -529,7 +537,7 @@ fn as_spelled(content: &str, normalized: &Normalized) -> Option<Vec<u8>> {
     spelled(content, normalized.blank).map(String::into_bytes)
 }
 
-/// Whether one of the two holds the other, or an end of one is the beginning of the other.
+/// Whether one string contains the other, or a suffix of one is a prefix of the other.
 fn overlap(one: &[u8], other: &[u8]) -> bool {
     let holds = |long: &[u8], short: &[u8]| long.windows(short.len()).any(|part| part == short);
     let meets = |left: &[u8], right: &[u8]| {
@@ -540,139 +548,6 @@ fn overlap(one: &[u8], other: &[u8]) -> bool {
 
 fn overlaps(one: &str, other: &str) -> bool {
     overlap(one.as_bytes(), other.as_bytes())
-}
-
-/// Steps of which a later one may undo an earlier one are refused.
-///
-/// Where a step rewrites a text, some characters go and others come. The text comes back only if later steps write the
-/// characters that went, and take away those that came.
-fn check_order(normalizers: &[Normalizer]) -> Result<(), CanonicalError> {
-    // A form that is made twice is made once.
-    let is_new = |(at, normalizer): &(usize, &Normalizer)| {
-        !(matches!(normalizer, Normalizer::Unicode(_)) && normalizers[..*at].last() == Some(*normalizer))
-    };
-    let of: Vec<Rewriting> = normalizers
-        .iter()
-        .enumerate()
-        .filter(is_new)
-        .map(|(_, normalizer)| Rewriting::of(normalizer))
-        .collect();
-    for (at, first) in of.iter().enumerate() {
-        let later = &of[at + 1..];
-        let comes_back = later.iter().any(|other| other.writes.meets(&first.takes));
-        let goes = first.writes.is_empty() || later.iter().any(|other| other.takes.meets(&first.writes));
-        if comes_back && goes {
-            return Err(refused_steps(normalizers));
-        }
-    }
-    Ok(())
-}
-
-/// Refuses steps whose work is undone where text is dropped: by an encoder that has no token for a character, or by a pre-tokenizer
-/// that removes matches.
-///
-/// `Replace "a" -> "ba"` leaves the tokens of `a` alone where no token spells `b`. So does a step that writes only such
-/// characters, before a later step that writes `a`. `is_spelled` tells whether the model has a token for a character.
-pub(crate) fn check_dropped(
-    Tokenization { normalizers, splits, .. }: &Tokenization,
-    is_spelled: impl Fn(char) -> bool,
-) -> Result<(), CanonicalError> {
-    let of: Vec<Rewriting> = normalizers.iter().map(Rewriting::of).collect();
-    let removes = splits.iter().any(removes);
-    for (at, (normalizer, first)) in normalizers.iter().zip(&of).enumerate() {
-        // A form of Unicode never writes the characters that it takes.
-        let own = matches!(normalizer, Normalizer::Replace { from, to } if from != to).then_some(first);
-        let comes_back = own.into_iter().chain(&of[at + 1..]).any(|other| other.writes.meets(&first.takes));
-        if comes_back && first.writes.any(|char| removes || !is_spelled(char)) {
-            return Err(refused_steps(normalizers));
-        }
-    }
-    Ok(())
-}
-
-/// The characters that a step takes away where it rewrites a text, and those that it writes.
-struct Rewriting {
-    takes: Characters,
-    writes: Characters,
-}
-
-/// Some characters.
-enum Characters {
-    Ranges(Vec<(char, char)>),
-    /// All but those that no normalisation form touches.
-    NotInert,
-    All,
-}
-
-/// Whether no normalisation form composes or decomposes this character, or writes it.
-fn is_inert(char: char) -> bool {
-    char == '▁'
-        || char.is_ascii() && !char.is_ascii_alphabetic() && !matches!(char, '<' | '=' | '>' | ';' | '`')
-}
-
-impl Characters {
-    fn of(text: &str) -> Self {
-        Self::Ranges(text.chars().map(|char| (char, char)).collect())
-    }
-
-    fn is_empty(&self) -> bool {
-        matches!(self, Self::Ranges(ranges) if ranges.is_empty())
-    }
-
-    /// Whether some character may be in the set and fulfil `is`.
-    fn any(&self, is: impl Fn(char) -> bool) -> bool {
-        match self {
-            Self::Ranges(ranges) => ranges.iter().any(|(low, high)| (*low..=*high).any(&is)),
-            Self::NotInert | Self::All => true,
-        }
-    }
-
-    /// Whether some character may be in both.
-    fn meets(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Ranges(some), Self::Ranges(others)) => {
-                some.iter().any(|one| others.iter().any(|other| one.0 <= other.1 && other.0 <= one.1))
-            }
-            (Self::Ranges(some), Self::NotInert) | (Self::NotInert, Self::Ranges(some)) => {
-                some.iter().any(|(low, high)| low != high || !is_inert(*low))
-            }
-            (some, Self::All) | (Self::All, some) => !some.is_empty(),
-            (Self::NotInert, Self::NotInert) => true,
-        }
-    }
-}
-
-impl Rewriting {
-    fn of(normalizer: &Normalizer) -> Self {
-        let none = || Characters::Ranges(vec![]);
-        let (takes, writes) = match normalizer {
-            Normalizer::Unicode(UnicodeForm::Nfc | UnicodeForm::Nfd) => {
-                (Characters::NotInert, Characters::NotInert)
-            }
-            Normalizer::Unicode(_) => (Characters::NotInert, Characters::All),
-            // A text with something in front of it is another one, and no step takes that away again without a trace.
-            Normalizer::Prepend(_) => (none(), none()),
-            Normalizer::Replace { from, to } => (Characters::of(from), Characters::of(to)),
-            Normalizer::Strip { left: false, right: false } | Normalizer::ByteLevel => (none(), none()),
-            Normalizer::Strip { .. } => {
-                let white = ('\0'..='\u{3000}').filter(|char| char.is_whitespace());
-                (Characters::Ranges(white.map(|char| (char, char)).collect()), none())
-            }
-            Normalizer::Characters { kept, writes, .. } => {
-                let mut takes = Vec::new();
-                let mut from = Some('\0');
-                for (low, high) in kept {
-                    let before = ('\0'..=*low).rev().nth(1);
-                    takes.extend(from.zip(before).filter(|(begin, before)| begin <= before));
-                    from = (*high..=char::MAX).nth(1);
-                }
-                takes.extend(from.map(|begin| (begin, char::MAX)));
-                (Characters::Ranges(takes), Characters::Ranges(writes.clone()))
-            }
-            _ => (Characters::All, Characters::All),
-        };
-        Self { takes, writes }
-    }
 }
 
 fn shortened(text: &str) -> String {

@@ -1,51 +1,64 @@
 //! The texts in a normalisation form, as an automaton over bytes.
 //!
-//! Form C is the one in use and the hard one, so this is about form C. A text is in form D if no character of it decomposes
-//! and its marks are sorted. The compatibility forms KC and KD are the other two without those characters that decompose
-//! further by compatibility: a text with one of them loses it. So all four are one construction over other characters.
+//! The rest of this text is about form C, which is the common one and the hardest. A text is in form D if no
+//! character of it decomposes and its marks are sorted. The compatibility forms KC and KD are forms C and D without
+//! the characters that decompose further by compatibility, since these forms replace them. So all four are one
+//! construction over different sets of characters.
 //!
-//! An encoder with an NFC normaliser gives ids to a text only if that text is its own form C. Whether it is depends on
-//! little of what was read: on the last starter (a character of combining class 0), and on the class of the last mark
-//! behind it. This file works that out once, for all of Unicode.
+//! An encoder with an NFC normaliser writes a text only if the text equals its own form C. This condition depends on
+//! little of the text read so far: on the last starter (a character of combining class 0), and on the class of the
+//! last mark after it. This file computes the dependency once, for all of Unicode.
 //!
-//! # What is kept of a text
+//! # The state after a text
 //!
-//! Let a text in form C end in a starter S and marks (characters of a class above 0) behind it, and let x come next,
-//! itself in form C. Form C is closed under substrings, so nothing in front of S matters, and
+//! Let a text in form C end in a starter S and marks (characters of a class above 0) after it. Let x be the next
+//! character, itself in form C. Form C is closed under substrings, so the text before S does not matter, and
 //!
-//! - a mark x is refused if its class is below that of the mark before it: form C sorts them.
-//! - x is refused if it would become part of S: the form C would begin with something longer than S. Behind a mark of
-//!   its own or a higher class it cannot, so a starter cannot behind any mark.
-//! - In front of x there are otherwise only marks of lower classes, none of which became part of S, and they do not keep
-//!   x from it. So x becomes part of S exactly if the pair Sx is not in form C. Not S itself decides that but S without
-//!   those marks of its decomposition that sort behind x: `é` refuses U+0323, since there is an `ẹ`.
-//! - All else is accepted: where x stays outside, the rest of S is put together again as if x were not there.
+//! - a mark x is refused if its class is below the class of the previous mark, since form C sorts marks.
+//! - x is refused if it composes with S: then form C begins with a longer character than S. After a mark of its own
+//!   class or a higher one, x cannot compose, so a starter never composes after a mark.
+//! - Otherwise there are only marks of lower classes before x. None of these composed with S, and they do not block
+//!   x. So x composes with S exactly if the pair Sx is not in form C. The decision does not depend on S itself, but
+//!   on S without those marks of its decomposition that sort after x: `é` refuses U+0323, since there is an `ẹ`.
+//! - All other characters are accepted. If x does not compose, the rest of S is composed as if x were absent.
 //!
-//! Characters that can compose with one before them are few (110), so a state is a set of them and a class: those that
-//! S refuses and that are of a higher class than the last mark, and the class of that mark. The empty set without a mark
-//! is the start: nothing was read, or last a character that never composes with what follows, as most.
+//! Only 110 characters can compose with a previous one. So a state is a set of these and a class. The set contains
+//! the characters that S refuses and whose class is above the class of the last mark. The class is the class of the
+//! last mark. The start is the empty set without a mark. It is the state before any text, and after the many
+//! characters that never compose with the next one.
 //!
 //! # Size and cost
 //!
-//! 126 sets of refused characters and 55 classes give 4,812 states between characters. Nearly every one of them needs
-//! states of its own inside the characters that are marks: 24,715 states and 136 classes of bytes, 13 MB, and no smaller
-//! automaton has this language. Most of it is for marks of one script on letters of another: text in 18 languages passed
-//! through 221 states. It is built in 0.1 s. Tried instead:
+//! | part | number |
+//! |---|--:|
+//! | sets of refused characters | 126 |
+//! | classes | 55 |
+//! | states between characters | 4,812 |
+//! | all states | 24,715 |
+//! | classes of bytes | 136 |
+//! | memory | 13 MB |
+//! | time to build | 0.1 s |
+//! | states visited by text in 18 languages | 221 |
 //!
-//! - Automata for the order of marks and for compositions, side by side: 425 and 14,853 states; one for each class that
-//!   composes, 6,400 in all. A step costs as many look-ups as there are automata, and their product is this automaton.
-//! - To forget S behind a mark that does not compose with it, and to refuse there whatever composes with anything: 1,212
-//!   states. It refuses `n` with a tilde below and a circumflex, which is in form C: only other letters compose with a
-//!   circumflex.
+//! Nearly every state between characters needs states of its own inside the characters that are marks. No smaller
+//! automaton has this language. Most of it concerns marks of one script on letters of another. Tried instead:
+//!
+//! - Separate automata for the order of marks and for compositions, run in parallel. They have 425 and 14,853
+//!   states; or 6,400 in all with one automaton for each class that composes. A step costs one look-up per
+//!   automaton, and their product is this automaton.
+//! - Forgetting S after a mark that does not compose with it, and then refusing every character that composes with
+//!   anything: 1,212 states. This automaton refuses `n` with a tilde below and a circumflex, which is in form C,
+//!   since only other letters compose with a circumflex.
 //!
 //! # Which Unicode
 //!
-//! The normaliser of the tokenizers library is the judge, so the tables are those that it uses: the crate
-//! `unicode-normalization-alignments` 0.1.12 with Unicode 9. Later versions do not change what it says about characters
-//! that it knows. All others are to it starters that never compose. Compared with Unicode 18, 188 marks (U+08D3, U+1DF6,
-//! U+1E4EE, …) may stand in any order and hide a mark behind them from the letter before them, and 21 characters
-//! (U+105C9, U+11938, U+16D68, …) are not put together from their parts. The library leaves such texts alone, so they
-//! are accepted, though they are not in form C today. What is in form C today is accepted.
+//! The normaliser of the tokenizers library is the reference, so the tables are the ones that it uses: the crate
+//! `unicode-normalization-alignments` 0.1.12 with Unicode 9. Later versions do not change the properties of
+//! characters that it knows. It treats all other characters as starters that never compose. Compared with Unicode
+//! 18, 188 marks (U+08D3, U+1DF6, U+1E4EE, …) may be in any order and hide a following mark from the letter before
+//! them, and 21 characters (U+105C9, U+11938, U+16D68, …) are not composed from their parts. The library leaves
+//! these texts unchanged, so they are accepted although they are not in form C today. All texts that are in form C
+//! today are accepted.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -64,7 +77,7 @@ use crate::{
     dfa::table::{DEAD, Table},
 };
 
-/// A table for each form, made when it is first asked for.
+/// A table for each form, built at the first use.
 struct ByForm<T>([LazyLock<T>; 4]);
 
 impl<T> ByForm<T> {
@@ -78,9 +91,9 @@ impl<T> ByForm<T> {
     }
 }
 
-/// The **steady** characters, which a form accepts and leaves alone whatever stands in front of them: as an automaton over
-/// bytes whose state 0 is between characters. It is the subset construction from all states between characters at once,
-/// without the sets of which some member refuses.
+/// The **steady** characters: a form accepts them and leaves them unchanged after any text. The result is an
+/// automaton over bytes with state 0 between characters. It is the subset construction from all states between
+/// characters at once, without the sets of which some member refuses.
 pub(crate) fn steady(form: UnicodeForm) -> &'static [[u32; 256]] {
     static STEADY: ByForm<Vec<[u32; 256]>> = ByForm([
         LazyLock::new(|| steady_of(UnicodeForm::Nfc)),
@@ -94,7 +107,7 @@ pub(crate) fn steady(form: UnicodeForm) -> &'static [[u32; 256]] {
 fn steady_of(form: UnicodeForm) -> Vec<[u32; 256]> {
     let form = texts(form);
     let states = 0..u32::try_from(form.next.len() / form.classes.len()).expect("thousands of states");
-    // Every state between characters reads this letter, and no other does.
+    // Exactly the states between characters read this letter.
     let between: Vec<u32> = states.filter(|state| form.step(*state, b'a') != DEAD).collect();
     let mut ids: HashMap<Vec<u32>, u32> = HashMap::new();
     let mut sets = vec![between];
@@ -125,7 +138,7 @@ fn steady_of(form: UnicodeForm) -> Vec<[u32; 256]> {
     table
 }
 
-/// All texts that are in `form`, and what these can begin with, also inside a character. The start is state 0. Built at the
+/// All texts in `form`, and all their prefixes, which may end inside a character. The start is state 0. Built at the
 /// first call.
 pub(crate) fn texts(form: UnicodeForm) -> &'static TextDfa {
     static TEXTS: ByForm<TextDfa> = ByForm([
@@ -143,31 +156,31 @@ fn texts_of(form: UnicodeForm) -> TextDfa {
         classes: table.classes,
         next: table.next,
         start: table.start.0,
-        behind: vec![],
+        after: vec![],
         otherwise: vec![],
     }
 }
 
-/// Characters that can compose with one before them: a bit for each, in ascending order of classes.
+/// A set of characters that can compose with a previous one: one bit each, in ascending order of classes.
 type Set = u128;
 
-/// What all that follows depends on, between two characters. Class 0 is no mark behind the last starter.
+/// The state between two characters. Class 0 means that no mark follows the last starter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Between {
-    /// Which characters would compose with what was read.
+    /// The characters that would compose with the text read so far.
     refused: Set,
     class: u8,
 }
 
-/// What a character does.
+/// The effect of a character.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Kind {
-    /// Is not in form C even alone, or is no character.
+    /// It is not in form C even alone, or is not a character.
     Never,
     Starter {
-        /// As what it is refused: one bit or none.
+        /// Its bit in sets of refused characters; no bit if it never composes with a previous one.
         member: Set,
-        /// What it refuses behind itself.
+        /// The characters that it refuses after itself.
         refuses: Set,
     },
     Mark {
@@ -176,13 +189,13 @@ enum Kind {
     },
 }
 
-/// The characters by what they do.
+/// All characters by their effect.
 struct Characters {
-    /// [`Kind::Never`] is the first.
+    /// The different effects. [`Kind::Never`] is the first.
     kinds: Vec<Kind>,
-    /// By code point, surrogates included: into `kinds`.
+    /// By code point, surrogates included: the index into `kinds`.
     of: Vec<u16>,
-    /// By class: the members of higher classes.
+    /// By class: the set of composing characters of higher classes.
     above: [Set; 256],
 }
 
@@ -190,8 +203,8 @@ impl Characters {
     fn new(form: UnicodeForm) -> Self {
         let composes = matches!(form, UnicodeForm::Nfc | UnicodeForm::Nfkc);
         let is_compatible = matches!(form, UnicodeForm::Nfkc | UnicodeForm::Nfkd);
-        // The characters that decompose, and what into; those that stay as they are alone. Nearly all are starters that
-        // do not decompose.
+        // Collects the characters that decompose, with their parts; the characters that are never in the form; and
+        // the marks. Nearly all characters are starters that do not decompose.
         let mut composed: Vec<(char, Vec<char>)> = Vec::new();
         let mut never: Vec<char> = Vec::new();
         let mut marks: Vec<(char, u8)> = Vec::new();
@@ -270,8 +283,8 @@ impl Characters {
     }
 }
 
-/// Which of `followers` compose with `starter`, which decomposes into `parts`, where only marks of lower classes stand
-/// in between.
+/// The set of `followers` that compose with `starter` when only marks of lower classes are between them. `starter`
+/// decomposes into `parts`.
 fn refuses(starter: char, parts: &[char], followers: &[(u8, char)]) -> Set {
     let is_starter = |part: &char| canonical_combining_class(*part) == 0;
     let marks = parts.iter().rposition(is_starter).map_or(0, |last| last + 1);
@@ -282,7 +295,7 @@ fn refuses(starter: char, parts: &[char], followers: &[(u8, char)]) -> Set {
     let mut marks = parts[marks..].iter().copied().peekable();
     let mut set = 0;
     for (bit, (class, follower)) in followers.iter().enumerate() {
-        // A starter comes behind all marks; a mark in front of those of higher classes.
+        // A starter sorts after all marks of `starter`. A mark sorts before the marks of higher classes.
         while let Some(mark) = marks.next_if(|mark| *class != 0 && canonical_combining_class(*mark) <= *class)
         {
             base = compose(base, mark).expect("the parts compose to the starter");
@@ -308,15 +321,15 @@ impl States {
     }
 }
 
-/// 64 neighbours, told apart by one byte: of characters, or of patterns below.
+/// 64 consecutive items that one byte distinguishes: characters, or patterns of the next byte.
 struct Pattern {
-    /// The different ones among them.
+    /// The different items among them.
     distinct: Vec<u16>,
-    /// For each of them its place in `distinct`.
+    /// For each item, its index in `distinct`.
     of: [u8; 64],
-    /// What was made of it so far: the targets of `distinct`, and the state for those.
-    made: HashMap<Vec<u32>, u32>,
-    /// The latest of `made`.
+    /// The states built from it so far, by the targets of `distinct`.
+    built: HashMap<Vec<u32>, u32>,
+    /// The latest entry of `built`.
     latest: (Vec<u32>, u32),
 }
 
@@ -324,7 +337,7 @@ impl Pattern {
     fn new(children: &[u16]) -> Self {
         let mut distinct = Vec::new();
         let of = std::array::from_fn(|at| {
-            // Beyond the last code point there is nothing.
+            // There are no characters beyond the last code point.
             let child = children.get(at).copied().unwrap_or(0);
             let place = distinct.iter().position(|other| *other == child).unwrap_or_else(|| {
                 distinct.push(child);
@@ -332,38 +345,38 @@ impl Pattern {
             });
             u8::try_from(place).expect("below 64")
         });
-        Self { distinct, of, made: HashMap::new(), latest: (Vec::new(), DEAD) }
+        Self { distinct, of, built: HashMap::new(), latest: (Vec::new(), DEAD) }
     }
 }
 
-/// States inside characters, for which a continuation byte comes next.
+/// States inside characters, which read a continuation byte next.
 struct Inside {
     rows: Vec<[u32; 64]>,
     ids: HashMap<[u32; 64], u32>,
-    /// The number of the first.
+    /// The number of the first of these states.
     first: usize,
     targets: Vec<u32>,
 }
 
 impl Inside {
-    /// The state that reads one of the children of `pattern`, whose targets are `below`.
+    /// The state that reads one of the items of `pattern`. `below` are the targets of all items.
     fn state(&mut self, pattern: &mut Pattern, below: &[u32]) -> u32 {
         self.targets.clear();
         self.targets.extend(pattern.distinct.iter().map(|child| below[usize::from(*child)]));
         if self.targets.iter().all(|target| *target == DEAD) {
             return DEAD;
         }
-        // Most patterns have the same targets in all states, or in those with the same set.
+        // Most patterns have the same targets in all states between characters, or in all states with the same set.
         if pattern.latest.0 == self.targets {
             return pattern.latest.1;
         }
-        let id = pattern.made.get(&self.targets).copied().unwrap_or_else(|| {
+        let id = pattern.built.get(&self.targets).copied().unwrap_or_else(|| {
             let row = pattern.of.map(|place| self.targets[usize::from(place)]);
             let id = *self.ids.entry(row).or_insert_with(|| {
                 self.rows.push(row);
                 StateId::from_index(self.first + self.rows.len() - 1).0
             });
-            pattern.made.insert(self.targets.clone(), id);
+            pattern.built.insert(self.targets.clone(), id);
             id
         });
         pattern.latest.0.clone_from(&self.targets);
@@ -372,18 +385,18 @@ impl Inside {
     }
 }
 
-/// What one byte of an encoding tells apart.
+/// The patterns of one byte position of an encoding.
 struct Level {
-    /// The different runs of 64; that of nothing is the first.
+    /// The different runs of 64 items; the empty run is the first.
     patterns: Vec<Pattern>,
     /// The pattern of each run.
     of: Vec<u16>,
-    /// By pattern: its state, for the present state in front of the character.
+    /// By pattern: its state, for the current state between characters.
     targets: Vec<u32>,
 }
 
 impl Level {
-    /// `below` is what the bytes lead to.
+    /// `below` are the items that the bytes lead to.
     fn new(below: &[u16]) -> Self {
         let mut ids: HashMap<&[u16], u16> = HashMap::from([(&[0; 64][..], 0)]);
         let mut patterns = vec![Pattern::new(&[])];
@@ -399,7 +412,7 @@ impl Level {
         Self { patterns, of, targets: Vec::new() }
     }
 
-    /// The level of the byte in front of this one's. The first `shorter` runs have shorter encodings.
+    /// The level of the byte before this one. The first `shorter` runs have shorter encodings.
     fn above(&self, shorter: usize) -> Self {
         let mut below = self.of.clone();
         below[..shorter].fill(0);
@@ -416,12 +429,12 @@ impl Level {
     }
 }
 
-/// The minimal automaton of the texts whose characters are accepted in turn.
+/// The minimal automaton of the texts of which each character is accepted in turn.
 fn build(characters: &Characters) -> Table {
     let mut states = States { states: Vec::new(), ids: HashMap::new() };
     states.id(Between { refused: 0, class: 0 });
-    // Where a starter is accepted, it leads to the same state from everywhere.
-    let behind_starter: Vec<u32> = characters
+    // An accepted starter leads to the same state from everywhere.
+    let after_starter: Vec<u32> = characters
         .kinds
         .iter()
         .map(|kind| match *kind {
@@ -435,11 +448,11 @@ fn build(characters: &Characters) -> Table {
             mark_classes[usize::from(*class)] = true;
         }
     }
-    // Nothing is sorted in front of marks of the lowest class, so it counts as none.
+    // No mark sorts before marks of the lowest class, so this class counts as no mark.
     let lowest = mark_classes.iter().position(|is_used| *is_used);
-    // By state: the targets of the classes of marks.
-    let mut behind_mark: Vec<[u32; 256]> = Vec::new();
-    while let Some(state) = states.states.get(behind_mark.len()).copied() {
+    // By state: the target for each class of marks.
+    let mut after_mark: Vec<[u32; 256]> = Vec::new();
+    while let Some(state) = states.states.get(after_mark.len()).copied() {
         let mut targets = [DEAD; 256];
         for class in state.class..=255 {
             if mark_classes[usize::from(class)] {
@@ -448,7 +461,7 @@ fn build(characters: &Characters) -> Table {
                 targets[usize::from(class)] = states.id(Between { refused, class: kept });
             }
         }
-        behind_mark.push(targets);
+        after_mark.push(targets);
     }
 
     let mut last = Level::new(&characters.of);
@@ -463,11 +476,11 @@ fn build(characters: &Characters) -> Table {
     let mut inside =
         Inside { rows: Vec::new(), ids: HashMap::new(), first: states.states.len(), targets: Vec::new() };
     let mut targets = Vec::new();
-    for (state, behind_mark) in states.states.iter().zip(&behind_mark) {
+    for (state, after_mark) in states.states.iter().zip(&after_mark) {
         targets.clear();
-        targets.extend(characters.kinds.iter().zip(&behind_starter).map(|(kind, behind)| match *kind {
-            Kind::Starter { member, .. } if state.refused & member == 0 => *behind,
-            Kind::Mark { class, member } if state.refused & member == 0 => behind_mark[usize::from(class)],
+        targets.extend(characters.kinds.iter().zip(&after_starter).map(|(kind, after)| match *kind {
+            Kind::Starter { member, .. } if state.refused & member == 0 => *after,
+            Kind::Mark { class, member } if state.refused & member == 0 => after_mark[usize::from(class)],
             _ => DEAD,
         }));
         last.set_targets(&mut inside, &targets);

@@ -1,11 +1,14 @@
-//! The texts that an encoder takes as they are: what its normaliser and its added tokens leave alone.
+//! The texts that an encoder does not rewrite: its normaliser leaves them unchanged, and it finds no added token in
+//! them.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `facts` | the steps of a tokenizer in the order in which they are applied, and errors for those that are not followed |
-//! | `added` | the texts that hold no added token |
-//! | `form` | the texts that a normalisation form of Unicode leaves alone |
+//! | `facts` | the steps of a tokenizer in the order of their application, and errors for unsupported steps |
+//! | `added` | the texts without added tokens |
+//! | `rewriting` | steps that may undo each other |
+//! | `form` | the texts that a normalisation form of Unicode leaves unchanged |
 
 pub(crate) mod added;
 pub(crate) mod facts;
 pub(crate) mod form;
+pub(crate) mod rewriting;

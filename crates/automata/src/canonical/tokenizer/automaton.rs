@@ -1,14 +1,16 @@
-//! The automaton of all sequences that a tokenizer writes, in parts: built once per tokenizer, shared by all constraints.
+//! The automaton of all sequences that a tokenizer writes, in parts. Built once per tokenizer and shared by all
+//! constraints.
 //!
-//! `encode(decode(ids)) = ids` means three things. The encoder must take the text as it is ([`crate::canonical::texts::facts`]). Where the
-//! pre-tokenizer splits the text into pieces, a token must end ([`crate::split`]: an automaton over bytes and boundaries).
-//! And within a piece any two neighbours must be tokens that no merge would join or take apart ([`crate::canonical::merges::forest`]): that
-//! neighbours alone decide is what makes the whole an automaton. What remains are exceptions of particular models: pieces
-//! that are looked up as a whole ([`crate::canonical::merges::whole`]), characters that are spelled byte by byte, and added tokens.
+//! A sequence is canonical, `encode(decode(ids)) = ids`, under three conditions. The encoder must not rewrite the
+//! text ([`crate::canonical::texts::facts`]). A token must end wherever the pre-tokenizer splits the text into
+//! pieces ([`crate::split`]: an automaton over bytes and boundaries). Within a piece, no merge may join or break two
+//! neighbouring tokens ([`crate::canonical::merges::forest`]). The third condition concerns pairs only, so the three
+//! together are an automaton. Some models add exceptions: pieces that are looked up as a whole
+//! ([`crate::canonical::merges::whole`]), characters that are spelled byte by byte, and added tokens.
 //!
-//! Tried instead: testing a pair of tokens by encoding both together with the whole encoder. With a pre-tokenizer that is
-//! neither necessary (`1`, two blanks, a blank, `2` is canonical, and the blanks alone are not) nor sufficient
-//! (`bas`, `'`, `Sa` under o200k: the contraction belongs to the word).
+//! Tried instead: testing a pair of tokens by encoding both together with the whole encoder. With a pre-tokenizer
+//! that test is not necessary: `1`, two blanks, a blank, `2` is canonical, and the blanks alone are not. Nor is it
+//! sufficient: in `bas`, `'`, `Sa` under o200k the contraction belongs to the word.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,80 +25,83 @@ use crate::{
         CanonicalError, MergeOrder,
         merges::{
             derivation::{Derivations, NONE},
-            forest::Neighbours,
+            forest::BigramRelation,
             whole::WholePieces,
         },
         texts::{
             added::TextDfa,
-            facts::{AddedText, TextFacts, check_dropped},
+            facts::{AddedText, TextFacts},
+            rewriting::check_dropped,
         },
         token_set::bits,
     },
     split::{Prefix, SplitDfa, SplitOptions},
 };
 
-/// The most tokens that merges may make of a piece which is written as one token. Such sequences are followed recursively.
+/// The most tokens that merges may create from a piece that is written as one token. Searches recurse along these
+/// sequences.
 const WHOLE_PIECE_LIMIT: usize = 1_000;
 
-/// What a token is to the encoder. The numbers are those of the file.
+/// The way in which an encoder writes a token. The numbers are those in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Role {
     /// It is never written.
     Never = 0,
-    /// A symbol, or made by merges.
-    Made = 1,
+    /// It is a symbol or the result of merges.
+    Merged = 1,
     /// It spells one byte of a character without a token.
     Fallback = 2,
-    /// Merges do not make it; it is written where it is a whole piece.
+    /// Merges do not create it. It is written only where it is a whole piece.
     Whole = 3,
 }
 
 /// All token sequences that a byte-pair tokenizer writes, as an automaton.
 ///
-/// Tables that depend on the tokenizer alone: immutable, saved to a file and loaded from it. To use one with a vocabulary,
-/// padded in any way, make a [`CanonicalIndex`](crate::canonical::CanonicalIndex), which constraints are made from.
+/// The tables depend on the tokenizer alone. They are immutable and can be saved to a file and loaded from it. To
+/// use them with a vocabulary, padded or not, build a [`CanonicalIndex`](crate::canonical::CanonicalIndex), from
+/// which constraints are built.
 ///
 /// # Which tokenizers
 ///
-/// The judge is the tokenizers library. Each step reads the text as the steps before it leave it: a pattern for a space never
-/// matches behind a normaliser that has spelled spaces U+2581, and behind a byte-level step a pattern reads one character of
-/// GPT-2's alphabet for each byte.
+/// The tokenizers library is the reference. Each step reads the text as the previous steps leave it. A pattern for a
+/// space never matches after a normaliser that has replaced spaces by U+2581. After a byte-level step, a pattern
+/// reads one character of GPT-2's alphabet for each byte.
 ///
 /// | step | exact | refused, by a typed error |
 /// |---|---|---|
-/// | model | byte-pair encoding with its merges, `ignore_merges`, byte fallback (all byte tokens, some or none), unknown token fused or not | Unigram (the best sum of scores is no regular property), WordPiece, WordLevel, dropout, prefixes and suffixes of words; merges with a control token that the text does not always give away |
-/// | normaliser | NFC, NFD, NFKC, NFKD; `Lowercase`, `StripAccents`, `Nmt`, `BertNormalizer`; `Replace` of a string, or by a regex that does not match its own replacement; `Strip`; `Prepend` of a space, its mark, or a marker that a later `Replace` makes a space of; `ByteLevel` as the last step; sequences of these | `Precompiled`; two different Unicode forms; steps of which a later one may undo an earlier one; spaces around Chinese characters that a pre-tokenizer removes |
-/// | pre-tokenizer | `Split` by string and by regex in all five behaviours, inverted or not; `ByteLevel` with and without its regex; `Metaspace`; `Digits`, `Punctuation`, `Whitespace`, `WhitespaceSplit`, `BertPreTokenizer`, `CharDelimiterSplit`, `FixedLength`; sequences of these, also behind `ByteLevel` | `UnicodeScripts` (its table is private to the library); a space in front of each piece (`add_prefix_space`, or `Metaspace` that prepends, behind another step); regexes that match the empty text, look behind, or look ahead further than one character |
+/// | model | byte-pair encoding with its merges, `ignore_merges`, byte fallback (all byte tokens, some or none), unknown token fused or not | Unigram (the best sum of scores is no regular property), WordPiece, WordLevel, dropout, prefixes and suffixes of words; merges with a control token that the text does not always reveal |
+/// | normaliser | NFC, NFD, NFKC, NFKD; `Lowercase`, `StripAccents`, `Nmt`, `BertNormalizer`; `Replace` of a string, or by a regex that does not match its own replacement; `Strip`; `Prepend` of a space, its mark, or a marker that a later `Replace` turns into a space; `ByteLevel` as the last step; sequences of these | `Precompiled`; two different Unicode forms; steps of which a later one may undo an earlier one; spaces around Chinese characters that a pre-tokenizer removes |
+/// | pre-tokenizer | `Split` by string and by regex in all five behaviours, inverted or not; `ByteLevel` with and without its regex; `Metaspace`; `Digits`, `Punctuation`, `Whitespace`, `WhitespaceSplit`, `BertPreTokenizer`, `CharDelimiterSplit`, `FixedLength`; sequences of these, also after `ByteLevel` | `UnicodeScripts` (its table is private to the library); a space before each piece (`add_prefix_space`, or `Metaspace` that prepends, after another step); regexes that match the empty text, look behind, or look ahead further than one character |
 /// | added tokens that are control tokens | all; a text that holds one is refused | `single_word` where another one touches it |
-/// | added tokens that are text | found leftmost and longest, raw or normalised, overlapping with others or themselves, with `lstrip` and `rstrip`, behind tokenizers that prepend | `single_word`; normalised ones that a step may rewrite together with the text beside them; stripping of white space that is part of another one |
+/// | added tokens that are text | found leftmost and longest, raw or normalised, overlapping with others or themselves, with `lstrip` and `rstrip`, after tokenizers that prepend | `single_word`; normalised ones that a step may rewrite together with the text beside them; stripping of white space that is part of another one |
 pub struct TokenizerAutomaton {
     pub(crate) fingerprint: u64,
-    /// The [fingerprint](Vocabulary::fingerprint) of the vocabulary that it was made for.
+    /// The [fingerprint](Vocabulary::fingerprint) of the vocabulary that the automaton was built for.
     pub(crate) vocabulary_fingerprint: u64,
     pub(crate) vocab_len: usize,
     pub(crate) roles: Vec<Role>,
-    /// The tokens of role `Made`, one bit each.
-    pub(crate) made: Vec<u32>,
+    /// The tokens of role `Merged`, one bit each.
+    pub(crate) merged: Vec<u32>,
     /// The tokens of role `Whole`.
     pub(crate) only_whole: Vec<u32>,
     /// By byte: the symbol of the text of that one byte, or [`NONE`].
     pub(crate) symbols: Vec<u32>,
-    pub(crate) neighbours: Neighbours,
+    pub(crate) bigrams: BigramRelation,
     pub(crate) whole: WholePieces,
-    /// By byte: the token that spells it in a character without a token, or [`NONE`].
+    /// By byte: the fallback token that spells it in a character without a token, or [`NONE`].
     pub(crate) fallback: Vec<u32>,
     pub(crate) split: SplitDfa,
     pub(crate) text: TextDfa,
-    /// The normalisation form that texts are brought into.
+    /// The Unicode form into which the normaliser brings texts.
     pub(crate) form: Option<UnicodeForm>,
-    /// Added tokens that are text, in ascending order.
+    /// Added tokens that are text, in ascending order of ids.
     pub(crate) added: Vec<AddedText>,
-    /// The places of these in the order of what they spell.
+    /// Indices into `added`, in the order of the contents.
     pub(crate) added_order: Vec<u32>,
 }
 
-/// The places of `added` in the order of what they spell.
+/// Indices into `added`, in the order of the contents.
 pub(crate) fn order_of(added: &[AddedText]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..).take(added.len()).collect();
     order.sort_by(|one, other| added[*one as usize].content.cmp(&added[*other as usize].content));
@@ -104,11 +109,12 @@ pub(crate) fn order_of(added: &[AddedText]) -> Vec<u32> {
 }
 
 impl TokenizerAutomaton {
-    /// The automaton of the tokenizer with these tokens and this way to use them.
+    /// The automaton of the tokenizer with this vocabulary and tokenization.
     ///
-    /// `vocabulary` may have more ids than the tokenizer knows, as a model's rows often have.
+    /// `vocabulary` may have more ids than the tokenizer knows: the rows of a model are often padded.
     ///
-    /// Cost: O(m log m) for m merges; about 20 ms for 32,000 tokens and 100 ms for 128,000, and about 70 bytes a token.
+    /// Cost: O(m log m) for m merges; about 20 ms for 32,000 tokens and 100 ms for 128,000, and about 70 bytes a
+    /// token.
     ///
     /// # Errors
     ///
@@ -117,7 +123,7 @@ impl TokenizerAutomaton {
         Self::with_order(vocabulary, tokenization, MergeOrder::LowestRank)
     }
 
-    /// As [`new`](Self::new) for an encoder that applies its merges in another order.
+    /// As [`new`](Self::new), for an encoder that applies its merges in another order.
     ///
     /// # Errors
     ///
@@ -138,14 +144,15 @@ impl TokenizerAutomaton {
         let mut roles = vec![Role::Never; len];
         let mut fallback = vec![NONE; 256];
         if let Symbols::Characters { fallback: tokens } = &tokenization.symbols {
-            // A token that is no text is written all the same, and the text is another one.
+            // The encoder also writes fallback tokens that are no text. Their output decodes to another text, so
+            // they are skipped.
             for (byte, token) in tokens.iter().filter(|(_, token)| vocabulary.kind(*token) == TokenKind::Text)
             {
                 fallback[usize::from(*byte)] = token.0;
                 roles[token.index()] = Role::Fallback;
             }
         }
-        // The tokens that pieces may be made of.
+        // The tokens that pieces may consist of.
         let mut of_pieces: Vec<bool> = roles
             .iter()
             .zip(0..)
@@ -157,7 +164,7 @@ impl TokenizerAutomaton {
         let is_model = |token: TokenId| of_pieces[token.index()];
         let symbols = symbols(vocabulary, tokenization, is_model);
         check_dropped(tokenization, |char| {
-            // The vocabulary has a space where a step writes its mark.
+            // Where a step writes its mark, the vocabulary has a space.
             let char = if facts.forbidden.contains(&char) { ' ' } else { char };
             let mut buffer = [0; 4];
             let bytes = char.encode_utf8(&mut buffer).as_bytes();
@@ -191,8 +198,8 @@ impl TokenizerAutomaton {
             if !is_model(token) {
                 continue;
             }
-            roles[token.index()] = if trees.is_made(token.0) {
-                Role::Made
+            roles[token.index()] = if trees.is_reachable(token.0) {
+                Role::Merged
             } else if tokenization.whole_pieces {
                 if let Some(piece) = merged(text, &symbols, &fallback, tokenization, order) {
                     insert_whole(&mut whole, token, &piece)?;
@@ -203,7 +210,7 @@ impl TokenizerAutomaton {
             };
         }
         if tokenization.whole_pieces {
-            // A piece that reads like the name of a token is that token, even where the token spells something else.
+            // A piece that reads like the name of a token becomes that token, even if the token spells another text.
             let bytes = (0..=255u8).zip(&fallback).filter(|(_, token)| **token != NONE);
             let added: HashSet<TokenId> = tokenization.added.iter().map(|added| added.id).collect();
             let controls = vocabulary.control_tokens().filter(|(id, _)| !added.contains(id));
@@ -238,7 +245,7 @@ impl TokenizerAutomaton {
             known: known.as_deref(),
         };
         let mut split = SplitDfa::new(&tokenization.splits, &options, &SplitLimits::default())?;
-        // Made state by state, and kept for long.
+        // The lists grew state by state and are kept for long.
         for list in [&mut split.next, &mut split.fallback, &mut split.mark] {
             list.shrink_to_fit();
         }
@@ -248,17 +255,17 @@ impl TokenizerAutomaton {
                 by_byte[usize::from(byte)] = token.0;
             }
         }
-        let neighbours = Neighbours::new(trees, &tokenization.merges);
-        let (made, only_whole) = sets_of_roles(&roles);
+        let bigrams = BigramRelation::new(trees, &tokenization.merges);
+        let (merged, only_whole) = sets_of_roles(&roles);
         Ok(Self {
             fingerprint: super::fingerprint::fingerprint(vocabulary, tokenization, order),
             vocabulary_fingerprint: vocabulary.fingerprint(),
             vocab_len: len,
             roles,
-            made,
+            merged,
             only_whole,
             symbols: by_byte,
-            neighbours,
+            bigrams,
             whole,
             fallback,
             split,
@@ -269,56 +276,57 @@ impl TokenizerAutomaton {
         })
     }
 
-    /// The number of ids that it covers.
+    /// The number of ids that the automaton covers.
     pub fn vocab_len(&self) -> usize {
         self.vocab_len
     }
 
-    /// The number of classes of tokens that forbid the same right neighbours: the states of the automaton of a piece.
+    /// The number of classes of tokens that forbid the same right neighbours. These classes are the states of the
+    /// automaton of one piece.
     pub fn classes(&self) -> usize {
-        self.neighbours.class_token.len()
+        self.bigrams.class_token.len()
     }
 
     /// Whether `right` may follow `left` inside one piece: the pair test, a walk along the edges of two merge trees.
     ///
-    /// False for tokens that no piece is encoded to. Where the tokenizer splits texts into pieces, neighbours in different
-    /// pieces are not bound by this.
+    /// False for tokens that the encoder writes in no piece. Where the tokenizer splits texts into pieces, the test
+    /// does not concern neighbours in different pieces.
     pub fn may_follow(&self, left: TokenId, right: TokenId) -> bool {
-        let is_made = |token: TokenId| {
-            matches!(self.roles.get(token.index()), Some(Role::Made | Role::Fallback))
-                && self.neighbours.trees.is_made(token.0)
+        let is_written = |token: TokenId| {
+            matches!(self.roles.get(token.index()), Some(Role::Merged | Role::Fallback))
+                && self.bigrams.trees.is_reachable(token.0)
         };
-        is_made(left) && is_made(right) && self.neighbours.may_follow(left.0, right.0)
+        is_written(left) && is_written(right) && self.bigrams.may_follow(left.0, right.0)
     }
 
-    /// The tokens that must not follow `token` inside one piece, in ascending order; empty for a token that no piece is
-    /// encoded to.
+    /// The tokens that must not follow `token` inside one piece, in ascending order. Empty for a token that the
+    /// encoder writes in no piece.
     pub fn forbidden_after(&self, token: TokenId) -> Vec<TokenId> {
         let mut forbidden = Vec::new();
-        if self.neighbours.trees.key.get(token.index()).is_some_and(|key| *key != NONE) {
-            self.neighbours.forbidden(token.0, |token| forbidden.push(TokenId(token)));
+        if self.bigrams.trees.key.get(token.index()).is_some_and(|key| *key != NONE) {
+            self.bigrams.forbidden_next(token.0, |token| forbidden.push(TokenId(token)));
         }
         forbidden.sort_unstable();
         forbidden.dedup();
         forbidden
     }
 
-    /// The number of `token` among the added tokens that are text.
+    /// The index of `token` among the added tokens that are text.
     pub(crate) fn number_of_added(&self, token: u32) -> Option<usize> {
         self.added.binary_search_by_key(&token, |added| added.token).ok()
     }
 
-    /// Whether `token` is a symbol or made by merges.
+    /// Whether `token` has the role [`Role::Merged`]: a symbol or the result of merges.
     #[inline]
-    pub(crate) fn is_made(&self, token: u32) -> bool {
-        self.made.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 != 0)
+    pub(crate) fn is_merged(&self, token: u32) -> bool {
+        self.merged.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 != 0)
     }
 
-    /// The memory that it takes, in bytes.
+    /// The memory of the tables, in bytes.
     pub fn memory_usage(&self) -> usize {
         let Self { split, text, .. } = self;
         let lists = [
-            &self.made,
+            &self.merged,
             &self.only_whole,
             &self.symbols,
             &self.fallback,
@@ -328,7 +336,7 @@ impl TokenizerAutomaton {
             &split.mark,
             &split.sections,
             &text.next,
-            &text.behind,
+            &text.after,
         ];
         let added = self.added.iter().map(|added| size_of_val(added) + added.content.len());
         lists.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
@@ -337,7 +345,7 @@ impl TokenizerAutomaton {
             + split.before_strip.len()
             + size_of_val(&text.otherwise[..])
             + added.sum::<usize>()
-            + self.neighbours.memory_usage()
+            + self.bigrams.memory_usage()
             + self.whole.memory_usage()
     }
 }
@@ -352,7 +360,7 @@ impl fmt::Debug for TokenizerAutomaton {
     }
 }
 
-/// The tokens of role `Made`, one bit each, and those of role `Whole`.
+/// The tokens of role `Merged`, one bit each, and a list of the tokens of role `Whole`.
 pub(crate) fn sets_of_roles(roles: &[Role]) -> (Vec<u32>, Vec<u32>) {
     let all = |of: Role| -> Vec<u32> {
         let word = |roles: &[Role]| {
@@ -360,10 +368,10 @@ pub(crate) fn sets_of_roles(roles: &[Role]) -> (Vec<u32>, Vec<u32>) {
         };
         roles.chunks(32).map(word).collect()
     };
-    (all(Role::Made), bits(&all(Role::Whole)).collect())
+    (all(Role::Merged), bits(&all(Role::Whole)).collect())
 }
 
-/// The symbol of each text that has one. Of two tokens with one text it is the one that takes part in merges.
+/// The symbol of each one-symbol text. Of two tokens with one text, the symbol is the one that takes part in merges.
 fn symbols(
     vocabulary: &Vocabulary,
     tokenization: &Tokenization,
@@ -394,7 +402,7 @@ fn symbols(
     symbols
 }
 
-/// Adds what merges would make of the text of `token`, which is looked up as a whole.
+/// Adds the sequence that merges would create from the text of `token`, which is looked up as a whole.
 fn insert_whole(whole: &mut WholePieces, token: TokenId, piece: &[u32]) -> Result<(), CanonicalError> {
     if piece.len() > WHOLE_PIECE_LIMIT {
         let (tokens, limit) = (piece.len(), WHOLE_PIECE_LIMIT);
@@ -404,7 +412,7 @@ fn insert_whole(whole: &mut WholePieces, token: TokenId, piece: &[u32]) -> Resul
     Ok(())
 }
 
-/// What merges make of a piece. `None` if it has a character without a token.
+/// The sequence that merges create from a piece. `None` if the piece has a character without a token.
 fn merged(
     text: &[u8],
     symbols: &HashMap<Vec<u8>, TokenId>,

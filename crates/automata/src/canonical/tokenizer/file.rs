@@ -1,33 +1,37 @@
-//! A tokenizer's automaton as a file: written once, read in milliseconds.
+//! The file of a tokenizer's automaton: written once, read in milliseconds.
 //!
-//! The file holds the tables as they lie in memory, but for those that follow from others in one pass: the parts of a
-//! token are those of the merge that its key names, so a file cannot name a merge that the tokenizer does not have. Nor
-//! does it hold the tables that look back, which are made when something is completed whole
-//! ([`Neighbours::forbidding`]). For Llama 3 that is 7 MB.
+//! The file holds the tables in their memory layout, except for the tables that follow from others in one pass. The
+//! parts of a token are the parts of the merge that its key names, so a file cannot name a merge that the tokenizer
+//! does not have. The file also omits the tables for the opposite direction of the bigram relation, which are built
+//! at the first use ([`BigramRelation::forbidden_prev`]). For Llama 3 the file has 7 MB.
 //!
 //! ```text
 //! "unskew canon"  version: u32  checksum: u64  length of the file: u64  fingerprint: u64  sections ..
 //! ```
 //!
-//! All numbers are little-endian, and a section is a number of items and the items, filled up to a multiple of four
-//! bytes. The checksum, XXH3 of all that follows it, finds accidents, and the fingerprint other tokenizers. What a file
-//! may say beyond that is checked where it is read ([`Forest::from_tables`] and others beside what they make): any bytes
-//! give an error, or an automaton that never panics and never loops, even if its masks are not the tokenizer's.
+//! All numbers are little-endian. A section is a number of items and the items, padded to a multiple of four bytes.
+//! The checksum is XXH3 of all bytes after it and detects accidents. The fingerprint detects other tokenizers. The
+//! reader checks all further properties of the contents ([`Forest::from_tables`] and similar constructors). Any
+//! bytes give an error, or an automaton that never panics and never loops, although its masks may not be the
+//! tokenizer's.
 //!
-//! Where the time goes for Llama 3: a third into reading, copying and summing up, a third into the trees of merges and
-//! the forest, of which it must be known that no walk through them is endless, and a tenth into the fingerprint. For a
-//! large vocabulary a second thread takes the fingerprint and the trees. Memory that is new to the process costs as much
-//! again, so what is not there is what is fastest. Tried instead:
+//! | share of the time for Llama 3 | work |
+//! |---|---|
+//! | a third | reading, copying and computing the checksum |
+//! | a third | the merge trees and the forest, with the check that every walk through them ends |
+//! | a tenth | the fingerprint |
 //!
-//! - Keys alone, of trees, partners and the order of forests, from which the rest is put together: half the size, and
-//!   three times the time, since each key is a look into the merges at another place.
-//! - `serde` with a binary format. It neither checks what the tables mean nor reads them at once, and the
+//! For a large vocabulary a second thread computes the fingerprint and the trees. The first use of new memory costs
+//! as much time again, so tables that are not stored at all save the most. Tried instead:
+//!
+//! - Keys alone, of trees, partners and the order of forests, from which the rest is reconstructed. The file has
+//!   half the size and takes three times as long, since each key is a random access into the merges.
+//! - `serde` with a binary format. It neither checks the meaning of the tables nor reads them in one pass, and the
 //!   layout of private structs would be the format.
 
 use std::{
     fs::File,
-    hash::Hasher,
-    io::{self, BufRead, BufReader},
+    io::{BufRead, BufReader},
     panic::resume_unwind,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -39,15 +43,15 @@ use unskew_core::{TokenId, Tokenization, UnicodeForm, Vocabulary};
 
 use super::{
     automaton::{Role, TokenizerAutomaton, order_of, sets_of_roles},
-    fingerprint::{FORMS, fingerprint, form_number},
+    fingerprint::{fingerprint, form_number},
+    reader::{Reader, no_file},
 };
 use crate::{
-    ByteClasses,
     canonical::{
         MergeOrder,
         merges::{
             derivation::{Derivations, NONE},
-            forest::{Forest, Neighbours, Partners},
+            forest::{BigramRelation, Forest, Partners},
             whole::WholePieces,
         },
         texts::{added::TextDfa, facts::AddedText},
@@ -55,31 +59,31 @@ use crate::{
     split::SplitDfa,
 };
 
-const MAGIC: &[u8; 12] = b"unskew canon";
+pub(super) const MAGIC: &[u8; 12] = b"unskew canon";
 
-/// To be raised whenever the layout changes, or what is built from one tokenizer.
-const VERSION: u32 = 4;
+/// Raise it whenever the layout changes, or the tables that are built from one tokenizer.
+pub(super) const VERSION: u32 = 4;
 
-/// Where the checksum lies, and behind it what it is of.
+/// The offset of the checksum, and the offset of the bytes that it covers.
 const CHECKSUM: usize = MAGIC.len() + 4;
 const SUMMED: usize = CHECKSUM + 8;
-const HEADER: usize = SUMMED + 16;
+pub(super) const HEADER: usize = SUMMED + 16;
 
-/// By number; those that no file may name are of no use.
-const ROLES: [Role; 4] = [Role::Never, Role::Made, Role::Fallback, Role::Whole];
+/// The roles by their number in the file.
+const ROLES: [Role; 4] = [Role::Never, Role::Merged, Role::Fallback, Role::Whole];
 
-/// For more ids than this, a second thread pays.
-const LARGE: usize = 1 << 15;
+/// The number of ids above which a second thread pays.
+const SECOND_THREAD_IDS: usize = 1 << 15;
 
-/// How many bytes are read from a file at a time: they stay in the second nearest cache.
+/// The number of bytes that are read from a file at a time. They fit the second-level cache.
 const BUFFER: usize = 1 << 17;
 
-/// Why a file is not the automaton of a tokenizer.
+/// The reason why a file is not the automaton of a tokenizer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AutomatonFileError {
     /// Another kind of file, or an empty one.
-    #[error("this is no file of a tokenizer automaton: it does not begin with \"unskew canon\"")]
+    #[error("this is not the file of a tokenizer automaton: it does not begin with \"unskew canon\"")]
     Magic,
     /// The file was written by another version of this library.
     #[error(
@@ -91,14 +95,14 @@ pub enum AutomatonFileError {
         /// The version that can be read.
         supported: u32,
     },
-    /// The file is cut off, or something follows it.
+    /// The file is cut off, or has bytes after its end.
     #[error(
         "the tokenizer automaton has {len} bytes where its header says {expected}: copy or build it again"
     )]
     Length {
         /// The number of bytes.
         len: u64,
-        /// The number of bytes that the header names.
+        /// The number of bytes that the header declares.
         expected: u64,
     },
     /// The file was damaged.
@@ -106,25 +110,25 @@ pub enum AutomatonFileError {
         "the tokenizer automaton's checksum is {found:016x} and should be {expected:016x}: copy or build it again"
     )]
     Checksum {
-        /// The checksum of what the file holds.
+        /// The checksum of the contents.
         found: u64,
-        /// The checksum that it names.
+        /// The checksum in the header.
         expected: u64,
     },
-    /// The file belongs to another tokenizer, or to one that was changed since.
+    /// The file belongs to another tokenizer, or to an earlier version of this tokenizer.
     #[error(
         "the tokenizer automaton is of another tokenizer ({file:016x}, not {tokenizer:016x}): build it for this one"
     )]
     OtherTokenizer {
         /// The fingerprint of the tokenizer that it was built for.
         file: u64,
-        /// The fingerprint of the tokenizer at hand.
+        /// The fingerprint of the given tokenizer.
         tokenizer: u64,
     },
     /// The file was not written by this library.
-    #[error("the tokenizer automaton's {section} are not those of any tokenizer: build it again")]
+    #[error("the tokenizer automaton's {section} fit no tokenizer: build it again")]
     Invalid {
-        /// What is wrong in it.
+        /// The section that is wrong.
         section: &'static str,
     },
     /// The file cannot be written.
@@ -135,15 +139,15 @@ pub enum AutomatonFileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: std::io::Error,
     },
 }
 
 impl TokenizerAutomaton {
-    /// The automaton as bytes, the same on every platform and however much the vocabulary is padded.
+    /// The automaton as bytes. They are the same on every platform and for every padding of the vocabulary.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let trees = &self.neighbours.trees;
+        let trees = &self.bigrams.trees;
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
         bytes.resize(HEADER, 0);
@@ -151,13 +155,13 @@ impl TokenizerAutomaton {
             &mut bytes,
             &[u32::from(trees.order == MergeOrder::Passes), self.form.map_or(0, form_number)],
         );
-        // Padding is never written, and has no trees.
+        // Padding is never written and has no trees.
         let is_used = |token: usize| self.roles[token] != Role::Never || trees.key[token] != NONE;
         let used = (0..self.vocab_len).rev().find(|token| is_used(*token)).map_or(0, |last| last + 1);
         put_bytes(&mut bytes, &self.roles[..used].iter().map(|role| *role as u8).collect::<Vec<u8>>());
         put_words(&mut bytes, &trees.key[..used]);
         put_words(&mut bytes, &trees.time[..used]);
-        let Neighbours { lefts, by_left, class, class_token, .. } = &self.neighbours;
+        let BigramRelation { lefts, by_left, class, class_token, .. } = &self.bigrams;
         put_words(&mut bytes, &class[..used]);
         put_words(&mut bytes, class_token);
         for table in lefts.tables(used).into_iter().chain(by_left.tables(used)) {
@@ -190,7 +194,7 @@ impl TokenizerAutomaton {
         put_words(&mut bytes, sections);
         put_bytes(&mut bytes, self.text.classes.as_array());
         put_words(&mut bytes, &self.text.next);
-        put_words(&mut bytes, &self.text.behind);
+        put_words(&mut bytes, &self.text.after);
         put_words(&mut bytes, self.text.otherwise.as_flattened());
         put_words(&mut bytes, &[*start, self.text.start]);
 
@@ -202,7 +206,8 @@ impl TokenizerAutomaton {
         bytes
     }
 
-    /// Writes the automaton to a file, for [`load`](Self::load). The file has its name only when it is complete.
+    /// Writes the automaton to a file, for [`load`](Self::load). The file appears under its name only when it is
+    /// complete.
     ///
     /// # Errors
     ///
@@ -211,15 +216,15 @@ impl TokenizerAutomaton {
         Ok(unskew_files::write(path, &self.to_bytes())?)
     }
 
-    /// The automaton that [`to_bytes`](Self::to_bytes) wrote, for the same tokenizer. `vocabulary` may be padded otherwise
-    /// than the one that it was built for.
+    /// Reads the bytes of [`to_bytes`](Self::to_bytes) for the same tokenizer. `vocabulary` may be padded
+    /// differently from the vocabulary that the automaton was built for.
     ///
     /// Cost: O(n) for n ids and merges; about 1 ms for 32,000 ids and 3 ms for 128,000, a thirtieth of building.
     ///
     /// # Errors
     ///
-    /// [`AutomatonFileError`] says what the bytes are instead. Bytes that this library did not write, with the right
-    /// checksum, may give an automaton of something else, which does no other harm than to allow wrong tokens.
+    /// [`AutomatonFileError`] names the defect of the bytes. Bytes that this library did not write, with the right
+    /// checksum, may give an automaton of another language. The only harm is that it allows wrong tokens.
     pub fn from_bytes(
         bytes: &[u8],
         vocabulary: &Vocabulary,
@@ -228,7 +233,7 @@ impl TokenizerAutomaton {
         Self::read(bytes, bytes.len() as u64, vocabulary, tokenization)
     }
 
-    /// The automaton in the `len` bytes of `input`.
+    /// Reads the automaton from the `len` bytes of `input`.
     pub(crate) fn read(
         input: impl BufRead,
         len: u64,
@@ -239,14 +244,14 @@ impl TokenizerAutomaton {
         let file = reader.fingerprint;
         let flags = reader.flags();
         let (order, _) = flags.as_ref().copied().unwrap_or_default();
-        let is_large = vocabulary.len() > LARGE;
+        let is_large = vocabulary.len() > SECOND_THREAD_IDS;
         let ((tokenizer, vocabulary_fingerprint), automaton) = beside(
             is_large,
             || (fingerprint(vocabulary, tokenization, order), vocabulary.fingerprint()),
             || {
                 let automaton =
                     flags.and_then(|flags| Self::read_sections(&mut reader, flags, vocabulary, tokenization));
-                // Where the checksum is wrong, that is what there is to say.
+                // A wrong checksum takes precedence over an error in a section.
                 reader.finish().and(automaton)
             },
         );
@@ -278,24 +283,29 @@ impl TokenizerAutomaton {
         let (forest, partners) = (reader.forest()?, reader.partners()?);
         let (_, offsets) = vocabulary.flat();
         let length = |token: u32| offsets[token as usize + 1] - offsets[token as usize];
-        let (merges, made) = (&tokenization.merges, Derivations::made(&key));
+        let (merges, reachable) = (&tokenization.merges, Derivations::reachable_bits(&key));
         let (trees, (lefts, by_left)) = beside(
-            len > LARGE,
+            len > SECOND_THREAD_IDS,
             || Derivations::from_keys(len, key, time, merges, order).filter(|trees| trees.are_trees(length)),
-            || (Forest::from_tables(forest, len, &made), Partners::from_tables(partners, len, merges.len())),
+            || {
+                (
+                    Forest::from_tables(forest, len, &reachable),
+                    Partners::from_tables(partners, len, merges.len()),
+                )
+            },
         );
         let (trees, lefts) = (trees.ok_or(invalid("merge trees"))?, lefts.ok_or(invalid("forests"))?);
         let by_left = by_left.ok_or(invalid("partners"))?;
-        let neighbours = Neighbours::from_parts(trees, lefts, by_left, classes).ok_or(invalid("classes"))?;
-        let is_made = |token: u32| neighbours.trees.key.get(token as usize).is_some_and(|key| *key != NONE);
-        // What has bytes is text, or it is a control token.
+        let bigrams = BigramRelation::from_parts(trees, lefts, by_left, classes).ok_or(invalid("classes"))?;
+        let is_reachable = |token: u32| bigrams.trees.key.get(token as usize).is_some_and(|key| *key != NONE);
+        // A token with bytes is text or a control token, and control tokens have other roles.
         let mut controls = vocabulary.control_tokens().map(|(token, _)| roles[token.index()]);
-        let mut fits = controls.all(|role| !matches!(role, Role::Made | Role::Whole));
+        let mut fits = controls.all(|role| !matches!(role, Role::Merged | Role::Whole));
         for ((role, key), (begin, end)) in
-            roles.iter().zip(&neighbours.trees.key).zip(offsets.iter().zip(&offsets[1..]))
+            roles.iter().zip(&bigrams.trees.key).zip(offsets.iter().zip(&offsets[1..]))
         {
             let (needs_key, needs_text) =
-                (matches!(role, Role::Made | Role::Fallback), matches!(role, Role::Made | Role::Whole));
+                (matches!(role, Role::Merged | Role::Fallback), matches!(role, Role::Merged | Role::Whole));
             fits &= (!needs_key | (*key != NONE)) & (!needs_text | (begin < end));
         }
         if !fits {
@@ -303,7 +313,8 @@ impl TokenizerAutomaton {
         }
         let mut by_byte = |section| {
             let tokens = reader.words(section)?;
-            let fits = tokens.len() == 256 && tokens.iter().all(|token| *token == NONE || is_made(*token));
+            let fits =
+                tokens.len() == 256 && tokens.iter().all(|token| *token == NONE || is_reachable(*token));
             if fits { Ok(tokens) } else { Err(invalid(section)) }
         };
         let (symbols, fallback) = (by_byte("symbols")?, by_byte("tokens of bytes")?);
@@ -313,7 +324,7 @@ impl TokenizerAutomaton {
         let whole_texts = (0u32..).zip(&roles).filter(|(_, role)| **role == Role::Whole);
         let longest =
             whole_texts.filter_map(|(token, _)| vocabulary.text(token.into())).map(<[u8]>::len).max();
-        let sequences = parts(&ends, &tokens).filter(|_| tokens.iter().all(|token| is_made(*token)));
+        let sequences = parts(&ends, &tokens).filter(|_| tokens.iter().all(|token| is_reachable(*token)));
         let whole =
             sequences.and_then(|sequences| WholePieces::from_sequences(&sequences, longest.unwrap_or(0)));
         let whole = whole.ok_or(invalid("whole pieces"))?;
@@ -338,7 +349,7 @@ impl TokenizerAutomaton {
         let (mark, accepting) = (reader.words("splits")?, reader.bytes("splits")?);
         let (before_strip, sections) = (reader.bytes("splits")?, reader.words("splits")?);
         let (text_classes, text_next) = (reader.classes("texts")?, reader.words("texts")?);
-        let (behind, otherwise) = (reader.words("texts")?, reader.words("texts")?);
+        let (after, otherwise) = (reader.words("texts")?, reader.words("texts")?);
         let [split_start, text_start] = reader.words("starts")?[..] else { return Err(invalid("starts")) };
         let flags = |flags: Vec<u8>| flags.iter().map(|flag| *flag == 1).collect::<Vec<bool>>();
         let split = SplitDfa {
@@ -366,25 +377,25 @@ impl TokenizerAutomaton {
             classes: text_classes,
             next: text_next,
             start: text_start,
-            behind,
+            after,
             otherwise: otherwise.to_vec(),
         };
         let text = text.checked(added.len()).filter(|_| odd.is_empty());
         if reader.rest > 0 {
             return Err(invalid("last bytes"));
         }
-        let (made, only_whole) = sets_of_roles(&roles);
+        let (merged, only_whole) = sets_of_roles(&roles);
         let split = split.ok_or(invalid("splits"))?;
         Ok(Self {
             fingerprint: reader.fingerprint,
-            // Found out meanwhile by the caller.
+            // The caller computes it in parallel.
             vocabulary_fingerprint: 0,
             vocab_len: len,
             roles,
-            made,
+            merged,
             only_whole,
             symbols,
-            neighbours,
+            bigrams,
             whole,
             fallback,
             split,
@@ -422,167 +433,12 @@ impl TokenizerAutomaton {
     }
 }
 
-/// An error of a file whose path the caller knows.
-fn no_file(source: io::Error) -> AutomatonFileError {
-    AutomatonFileError::Io { path: PathBuf::new(), source }
-}
-
-/// Reads sections as they come and sums them up on the way: what is read is hashed while it is near, and nothing is held
-/// twice.
-struct Reader<R> {
-    input: R,
-    /// The number of ids of the vocabulary.
-    ids: usize,
-    /// The number of bytes that are left.
-    rest: u64,
-    hasher: XxHash3_64,
-    checksum: u64,
-    fingerprint: u64,
-}
-
-impl<R: BufRead> Reader<R> {
-    /// Checks the header of a file of `len` bytes, for a vocabulary of `ids`.
-    fn new(mut input: R, len: u64, ids: usize) -> Result<Self, AutomatonFileError> {
-        let mut header = [0; HEADER];
-        let found = header.len().min(usize::try_from(len).unwrap_or(usize::MAX));
-        input.read_exact(&mut header[..found]).map_err(no_file)?;
-        let rest = header[..found].strip_prefix(MAGIC).ok_or(AutomatonFileError::Magic)?;
-        let cut_off = || AutomatonFileError::Length { len, expected: HEADER as u64 };
-        let (version, rest) = rest.split_first_chunk().ok_or_else(cut_off)?;
-        let version = u32::from_le_bytes(*version);
-        if version != VERSION {
-            return Err(AutomatonFileError::Version { version, supported: VERSION });
-        }
-        let (checksum, summed) = rest.split_first_chunk().ok_or_else(cut_off)?;
-        let (expected_len, rest) = summed.split_first_chunk().ok_or_else(cut_off)?;
-        let (fingerprint, _) = rest.split_first_chunk().ok_or_else(cut_off)?;
-        if u64::from_le_bytes(*expected_len) != len {
-            return Err(AutomatonFileError::Length { len, expected: u64::from_le_bytes(*expected_len) });
-        }
-        let mut hasher = XxHash3_64::new();
-        hasher.write(summed);
-        let [checksum, fingerprint] = [checksum, fingerprint].map(|number| u64::from_le_bytes(*number));
-        Ok(Self { input, ids, rest: len - HEADER as u64, hasher, checksum, fingerprint })
-    }
-
-    /// Reads on to the end and compares the checksum.
-    fn finish(mut self) -> Result<(), AutomatonFileError> {
-        while self.rest > 0 {
-            let rest = usize::try_from(self.rest).unwrap_or(usize::MAX);
-            self.take(rest, |_| ())?;
-        }
-        let (found, expected) = (self.hasher.finish(), self.checksum);
-        if found == expected { Ok(()) } else { Err(AutomatonFileError::Checksum { found, expected }) }
-    }
-
-    /// Hands on at least one and at most `limit` of the bytes that are left, as many as are at hand. Answers how many.
-    fn take(&mut self, limit: usize, each: impl FnOnce(&[u8])) -> Result<usize, AutomatonFileError> {
-        let bytes = self.input.fill_buf().map_err(no_file)?;
-        let bytes = &bytes[..bytes.len().min(limit)];
-        if bytes.is_empty() {
-            return Err(no_file(io::ErrorKind::UnexpectedEof.into()));
-        }
-        self.hasher.write(bytes);
-        each(bytes);
-        let len = bytes.len();
-        self.input.consume(len);
-        self.rest -= len as u64;
-        Ok(len)
-    }
-
-    fn word(&mut self) -> Result<u32, AutomatonFileError> {
-        let (mut word, mut len) = ([0; 4], 0);
-        while len < 4 {
-            len += self.take(4 - len, |bytes| word[len..len + bytes.len()].copy_from_slice(bytes))?;
-        }
-        Ok(u32::from_le_bytes(word))
-    }
-
-    /// The number of items in the next section, of `size` bytes each, which are there.
-    fn count(&mut self, size: u64, section: &'static str) -> Result<usize, AutomatonFileError> {
-        let invalid = AutomatonFileError::Invalid { section };
-        if self.rest < 4 {
-            return Err(invalid);
-        }
-        let count = self.word()?;
-        let len = (u64::from(count) * size).next_multiple_of(4);
-        if len > self.rest { Err(invalid) } else { Ok(count as usize) }
-    }
-
-    fn bytes(&mut self, section: &'static str) -> Result<Vec<u8>, AutomatonFileError> {
-        let count = self.count(1, section)?;
-        let mut bytes = Vec::with_capacity(count.next_multiple_of(4));
-        while bytes.len() < bytes.capacity().min(count.next_multiple_of(4)) {
-            self.take(count.next_multiple_of(4) - bytes.len(), |more| bytes.extend_from_slice(more))?;
-        }
-        let padding = bytes.split_off(count);
-        let is_padded = padding.iter().all(|byte| *byte == 0);
-        is_padded.then_some(bytes).ok_or(AutomatonFileError::Invalid { section })
-    }
-
-    fn words(&mut self, section: &'static str) -> Result<Vec<u32>, AutomatonFileError> {
-        self.words_with_room(0, section)
-    }
-
-    /// A list that may be made longer, for ids that the tokenizer does not know.
-    fn by_token(&mut self, section: &'static str) -> Result<Vec<u32>, AutomatonFileError> {
-        self.words_with_room(self.ids + 1, section)
-    }
-
-    fn words_with_room(
-        &mut self,
-        room: usize,
-        section: &'static str,
-    ) -> Result<Vec<u32>, AutomatonFileError> {
-        let count = self.count(4, section)?;
-        let mut words = Vec::with_capacity(count.max(room));
-        while words.len() < count {
-            let at_hand = self.input.fill_buf().map_err(no_file)?.len() / 4;
-            match at_hand.min(count - words.len()) {
-                // A word that is cut in two.
-                0 => words.push(self.word()?),
-                at_hand => {
-                    let add = |bytes: &[u8]| {
-                        words.extend(bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)));
-                    };
-                    self.take(4 * at_hand, add)?;
-                }
-            }
-        }
-        Ok(words)
-    }
-
-    /// In which order merges are applied, and the form that texts are brought into.
-    fn flags(&mut self) -> Result<(MergeOrder, Option<UnicodeForm>), AutomatonFileError> {
-        match self.words("flags")?[..] {
-            [order @ 0..=1, form @ 0..=4] => {
-                let order = if order == 1 { MergeOrder::Passes } else { MergeOrder::LowestRank };
-                Ok((order, FORMS.into_iter().find(|known| form_number(*known) == form)))
-            }
-            _ => Err(AutomatonFileError::Invalid { section: "flags" }),
-        }
-    }
-
-    fn forest(&mut self) -> Result<[Vec<u32>; 3], AutomatonFileError> {
-        Ok([self.words("forests")?, self.by_token("forests")?, self.words("forests")?])
-    }
-
-    fn partners(&mut self) -> Result<[Vec<u32>; 3], AutomatonFileError> {
-        Ok([self.by_token("partners")?, self.words("partners")?, self.words("partners")?])
-    }
-
-    fn classes(&mut self, section: &'static str) -> Result<ByteClasses, AutomatonFileError> {
-        let classes = <[u8; 256]>::try_from(&self.bytes(section)?[..]).ok().and_then(ByteClasses::from_array);
-        classes.ok_or(AutomatonFileError::Invalid { section })
-    }
-}
-
-/// Both results; the first on a thread of its own where that `pays` and there is one to be had.
+/// Both results. The first is computed on a thread of its own if that `pays` and a thread can be started.
 fn beside<A: Send, B>(pays: bool, first: impl FnOnce() -> A + Send, second: impl FnOnce() -> B) -> (A, B) {
     if !pays {
         return (first(), second());
     }
-    // A thread that does not start does not give back what it was to do.
+    // A failed spawn does not return its closure, so the closure is shared.
     let first = Mutex::new(Some(first));
     let run = || first.lock().unwrap_or_else(PoisonError::into_inner).take().map(|first| first());
     thread::scope(|scope| {
@@ -607,7 +463,7 @@ fn put_bytes(bytes: &mut Vec<u8>, items: &[u8]) {
     bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
-/// Where lists of these lengths end if they are put one behind the other.
+/// The end offsets of lists of these lengths in their concatenation.
 fn ends(lengths: impl Iterator<Item = usize>) -> Vec<u32> {
     let ends = lengths.scan(0, |end, len| {
         *end += len;
@@ -616,7 +472,7 @@ fn ends(lengths: impl Iterator<Item = usize>) -> Vec<u32> {
     ends.collect()
 }
 
-/// The parts of `items` with these ends, of which none is empty and the last is the end of all.
+/// The parts of `items` with these ends. `None` if a part is empty or the last end is not the end of `items`.
 fn parts<'a, T>(ends: &[u32], items: &'a [T]) -> Option<Vec<&'a [T]>> {
     let mut begin = 0;
     let mut parts = Vec::with_capacity(ends.len());

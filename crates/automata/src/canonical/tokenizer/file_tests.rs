@@ -1,7 +1,7 @@
-//! Saved automata: what comes back is what was saved, and nothing that a file may hold makes a panic.
+//! Saved automata: a round trip restores the automaton, and no contents of a file cause a panic.
 //!
-//! Files are damaged in three ways: as they are, so that the checksum finds it; with the checksum made right again, so that
-//! only the checks of the contents are left; and by taking the file for another tokenizer's.
+//! Files are damaged in three ways: with the old checksum, so that the checksum finds the damage; with a corrected
+//! checksum, so that only the checks of the contents remain; and by reading the file of another tokenizer.
 
 use std::{collections::BTreeSet, io::BufReader, sync::Arc, time::Instant};
 
@@ -61,7 +61,7 @@ fn toy(seed: u64) -> (Vocabulary, Tokenization, MergeOrder) {
     (builder.build().unwrap(), tokenization, order)
 }
 
-/// The same bytes with the checksum that they should have.
+/// The same bytes with a correct checksum.
 fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
     if let Some((header, summed)) = bytes.split_at_mut_checked(24) {
         header[16..].copy_from_slice(&XxHash3_64::oneshot(summed).to_le_bytes());
@@ -69,7 +69,7 @@ fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Asks for masks and takes steps, whatever they are, for constraints that use all parts of the automaton.
+/// Asks for masks and takes steps, right or wrong, for constraints that use all parts of the automaton.
 fn walk(automaton: TokenizerAutomaton, trie: &Arc<TokenTrie>) {
     let automaton = Arc::new(automaton);
     let index = Arc::new(CanonicalIndex::new(Arc::clone(&automaton), Arc::clone(trie)).unwrap());
@@ -105,8 +105,8 @@ fn what_is_loaded_is_what_was_saved() {
         let loaded = TokenizerAutomaton::from_bytes(&bytes, &vocabulary, &tokenization).unwrap();
         assert_eq!(loaded.to_bytes(), bytes, "seed {seed}");
         assert_eq!(loaded.roles, saved.roles, "seed {seed}");
-        assert_eq!((&loaded.made, &loaded.only_whole), (&saved.made, &saved.only_whole), "seed {seed}");
-        assert_eq!(loaded.neighbours, saved.neighbours, "seed {seed}");
+        assert_eq!((&loaded.merged, &loaded.only_whole), (&saved.merged, &saved.only_whole), "seed {seed}");
+        assert_eq!(loaded.bigrams, saved.bigrams, "seed {seed}");
         assert_eq!((&loaded.split, &loaded.text), (&saved.split, &saved.text), "seed {seed}");
         assert_eq!((&loaded.symbols, &loaded.fallback), (&saved.symbols, &saved.fallback), "seed {seed}");
         assert_eq!(loaded.vocabulary_fingerprint, saved.vocabulary_fingerprint, "seed {seed}");
@@ -120,7 +120,7 @@ fn what_is_loaded_is_what_was_saved() {
         assert_eq!((wide.vocab_len(), wide.to_bytes()), (300, bytes.clone()), "seed {seed}");
         let built = TokenizerAutomaton::with_order(&padded, &tokenization, order).unwrap();
         assert_eq!(built.to_bytes(), bytes, "seed {seed}");
-        assert_eq!(built.neighbours, wide.neighbours, "seed {seed}");
+        assert_eq!(built.bigrams, wide.bigrams, "seed {seed}");
     }
     assert_eq!(roles.len(), 4, "the tokenizers have tokens of all roles");
 }
@@ -156,7 +156,7 @@ fn damaged_files_are_refused() {
     assert!(matches!(load(&other), Err(AutomatonFileError::Checksum { .. })));
 }
 
-/// However the bytes come in: words may be cut in two.
+/// Reads in chunks of any size: words may be cut in two.
 #[test]
 fn a_file_is_read_in_parts_of_any_size() {
     let (vocabulary, tokenization, order) = toy(2);
@@ -187,13 +187,13 @@ fn foreign_contents_never_panic() {
     let cases = if cfg!(debug_assertions) { 8 } else { 30 };
     for seed in 0..cases {
         let (vocabulary, mut tokenization, order) = toy(seed);
-        // Another automaton, which is no part of the file, and a large one.
+        // The automaton of the Unicode form is large and not part of the file.
         tokenization.normalizers.clear();
         let bytes = TokenizerAutomaton::with_order(&vocabulary, &tokenization, order).unwrap().to_bytes();
         let trie = Arc::new(TokenTrie::new(vocabulary).unwrap());
         let mut random = Random::new(seed);
         for at in (40..bytes.len()).step_by(4) {
-            // The tables of bytes and transitions are long, and all alike.
+            // The tables of bytes and transitions are long and uniform.
             if at > 1200 && random.below(16) > 0 {
                 continue;
             }
@@ -252,7 +252,7 @@ fn a_file_belongs_to_one_tokenizer() {
     other = tokenization.clone();
     other.symbols = Symbols::Characters { fallback: vec![(0, TokenId(0))] };
     refused(&vocabulary, &other);
-    // All that is the same: the fingerprint is a constant of the format.
+    // The fingerprint of a fixed tokenizer: it is a constant of the format.
     let mut builder = Vocabulary::builder();
     builder.text(b"a");
     builder.control("<end>");
@@ -266,7 +266,7 @@ fn a_file_belongs_to_one_tokenizer() {
 
 const FINGERPRINT: u64 = 126_748_315_032_502_159;
 
-/// The tokenizers of well-known models, where they are at hand.
+/// The tokenizers of well-known models, where their files are available.
 #[test]
 #[allow(clippy::print_stdout, reason = "a skipped or measured test says so")]
 fn well_known_tokenizers_are_saved_and_loaded() {
@@ -291,7 +291,7 @@ fn well_known_tokenizers_are_saved_and_loaded() {
             let loaded = TokenizerAutomaton::load(&path, vocabulary, tokenization).unwrap();
             let time = begin.elapsed();
             best = Some(best.map_or(time, |best: std::time::Duration| best.min(time)));
-            assert_eq!(loaded.neighbours, saved.neighbours, "{name}");
+            assert_eq!(loaded.bigrams, saved.bigrams, "{name}");
             assert!(loaded.to_bytes() == saved.to_bytes(), "{name}");
         }
         let begin = Instant::now();

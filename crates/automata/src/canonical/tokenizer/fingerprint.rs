@@ -1,8 +1,9 @@
-//! Which tokenizer a saved automaton belongs to: a number of all that decides which sequences it writes.
+//! The fingerprint of a tokenizer: a number that depends on everything that decides which sequences it writes.
 //!
-//! A file of an automaton ([`super::file`]) holds tables and not what they were made from. A number of 64 bits tells tokenizers
-//! apart where one was changed by accident; it is no protection against an author of files who looks for an equal one. Tried
-//! instead: a hash of the `tokenizer.json`, which changes with white space and names of steps that mean the same.
+//! A file of an automaton ([`super::file`]) holds tables and not the tokenizer that they were built from. Its 64-bit
+//! fingerprint detects accidental changes of the tokenizer. It does not protect against an author of files who
+//! searches for a collision. Tried instead: a hash of the `tokenizer.json`, which changes with white space and with
+//! step names that mean the same.
 
 use std::hash::Hasher;
 
@@ -15,68 +16,68 @@ use unskew_core::{
 use super::file::count;
 use crate::canonical::{MergeOrder, merges::derivation::NONE};
 
-/// How many bytes are gathered before they are hashed: they stay in the nearest cache.
+/// The number of bytes that are gathered before they are hashed. They fit the first-level cache.
 const BLOCK: usize = 1 << 14;
 
-/// A number that tells tokenizers apart: XXH3 of all that decides which sequences one writes.
+/// The fingerprint: XXH3 of everything that decides which sequences the tokenizer writes.
 ///
-/// Unused ids leave no trace, so that a vocabulary may be padded, nor does which ids end a sequence.
+/// Unused ids do not affect it, so a vocabulary may be padded. Nor do the ids that end a sequence.
 pub(crate) fn fingerprint(vocabulary: &Vocabulary, tokenization: &Tokenization, order: MergeOrder) -> u64 {
     let Tokenization { normalizers, splits, merges, whole_pieces, symbols, added, unwritten, .. } =
         tokenization;
-    let mut facts = Facts { bytes: Vec::with_capacity(BLOCK), hasher: XxHash3_64::new() };
-    facts.number(match order {
+    let mut hasher = FingerprintHasher { bytes: Vec::with_capacity(BLOCK), hasher: XxHash3_64::new() };
+    hasher.number(match order {
         MergeOrder::LowestRank => 0,
         MergeOrder::Passes => 1,
     });
     let used = vocabulary.used_len();
     let (texts, offsets) = vocabulary.flat();
-    facts.number(count(used));
-    facts.words(&offsets[..=used], |offset| [*offset]);
-    facts.write(texts);
+    hasher.number(count(used));
+    hasher.words(&offsets[..=used], |offset| [*offset]);
+    hasher.write(texts);
     for (token, name) in vocabulary.control_tokens() {
-        facts.number(token.0);
-        facts.text(name.as_bytes());
+        hasher.number(token.0);
+        hasher.text(name.as_bytes());
     }
-    facts.number(NONE);
+    hasher.number(NONE);
     for token in vocabulary.holes() {
-        facts.number(token.0);
+        hasher.number(token.0);
     }
-    facts.number(NONE);
-    facts.number(count(merges.len()));
-    facts.words(merges.merges(), |Merge { left, right, result }| [left.0, right.0, result.0]);
-    facts.number(u32::from(*whole_pieces));
-    facts.number(count(normalizers.len()));
-    normalizers.iter().for_each(|normalizer| facts.normalizer(normalizer));
-    facts.number(count(splits.len()));
-    splits.iter().for_each(|split| facts.split(split));
+    hasher.number(NONE);
+    hasher.number(count(merges.len()));
+    hasher.words(merges.merges(), |Merge { left, right, result }| [left.0, right.0, result.0]);
+    hasher.number(u32::from(*whole_pieces));
+    hasher.number(count(normalizers.len()));
+    normalizers.iter().for_each(|normalizer| hasher.normalizer(normalizer));
+    hasher.number(count(splits.len()));
+    splits.iter().for_each(|split| hasher.split(split));
     match symbols {
-        Symbols::Bytes => facts.number(0),
+        Symbols::Bytes => hasher.number(0),
         Symbols::Characters { fallback } => {
-            facts.numbers([1, count(fallback.len())]);
-            fallback.iter().for_each(|(byte, token)| facts.numbers([u32::from(*byte), token.0]));
+            hasher.numbers([1, count(fallback.len())]);
+            fallback.iter().for_each(|(byte, token)| hasher.numbers([u32::from(*byte), token.0]));
         }
     }
-    facts.number(count(added.len()));
+    hasher.number(count(added.len()));
     for token in added {
-        facts.number(token.id.0);
-        facts.text(token.content.as_bytes());
+        hasher.number(token.id.0);
+        hasher.text(token.content.as_bytes());
         let flags = [token.special, token.single_word, token.lstrip, token.rstrip, token.normalized];
-        facts.numbers(flags.map(u32::from));
+        hasher.numbers(flags.map(u32::from));
     }
-    facts.number(count(unwritten.len()));
-    facts.words(unwritten, |token| [token.0]);
-    facts.finish()
+    hasher.number(count(unwritten.len()));
+    hasher.words(unwritten, |token| [token.0]);
+    hasher.finish()
 }
 
-/// Numbers and texts, each of which can be told from the next.
-struct Facts {
-    /// What is not hashed yet: hashing it in large blocks is faster.
+/// Hashes numbers and texts with unambiguous borders.
+struct FingerprintHasher {
+    /// The bytes that are not hashed yet. Hashing in large blocks is faster.
     bytes: Vec<u8>,
     hasher: XxHash3_64,
 }
 
-impl Facts {
+impl FingerprintHasher {
     fn number(&mut self, number: u32) {
         self.numbers([number]);
     }
@@ -85,7 +86,7 @@ impl Facts {
         self.words(&numbers, |number| [*number]);
     }
 
-    /// `N` numbers of each item.
+    /// Adds `N` numbers of each item.
     fn words<T, const N: usize>(&mut self, items: &[T], numbers: impl Fn(&T) -> [u32; N]) {
         for items in items.chunks(BLOCK / (4 * N)) {
             let begin = self.make_room(items.len() * 4 * N);
@@ -101,7 +102,7 @@ impl Facts {
         self.write(text);
     }
 
-    /// Bytes whose number is known.
+    /// Adds bytes; the reader knows their number.
     fn write(&mut self, bytes: &[u8]) {
         self.flush();
         self.hasher.write(bytes);
@@ -133,7 +134,7 @@ impl Facts {
                 }
             }
             Normalizer::ByteLevel => self.number(6),
-            // No automaton is built for these.
+            // No automaton is built for these steps.
             other => {
                 self.number(NONE);
                 self.text(format!("{other:?}").as_bytes());
@@ -161,7 +162,7 @@ impl Facts {
                 self.numbers([3, u32::from(*replacement), prepend, u32::from(*split)]);
             }
             SplitPattern::ByteLevel => self.number(4),
-            // No automaton is built for these.
+            // No automaton is built for these steps.
             other => {
                 self.number(NONE);
                 self.text(format!("{other:?}").as_bytes());
@@ -169,7 +170,7 @@ impl Facts {
         }
     }
 
-    /// Makes room for `len` bytes, at most [`BLOCK`], and answers where it begins.
+    /// Makes room for `len` bytes, at most [`BLOCK`], and returns the offset at which it begins.
     fn make_room(&mut self, len: usize) -> usize {
         if self.bytes.len() + len > BLOCK {
             self.flush();
@@ -193,7 +194,7 @@ impl Facts {
 pub(crate) const FORMS: [UnicodeForm; 4] =
     [UnicodeForm::Nfc, UnicodeForm::Nfd, UnicodeForm::Nfkc, UnicodeForm::Nfkd];
 
-/// From 1 on.
+/// The form's number in the file, from 1 on. 0 means no form.
 pub(crate) fn form_number(form: UnicodeForm) -> u32 {
     match form {
         UnicodeForm::Nfc => 1,

@@ -1,4 +1,4 @@
-//! One tokenizer as tables: [`TokenizerAutomaton`], and its file.
+//! The tables of one tokenizer, [`TokenizerAutomaton`], and their file format.
 
 pub(crate) mod automaton;
 pub(crate) mod file;
@@ -8,6 +8,7 @@ mod file_tests;
 #[path = "../../../tests/integration/common/files.rs"]
 mod files;
 pub(crate) mod fingerprint;
+mod reader;
 
 pub use automaton::TokenizerAutomaton;
 pub use file::AutomatonFileError;

@@ -1,39 +1,43 @@
-//! A product, cut into blocks: the parts of it that tokens do not leave.
+//! A product, cut into blocks: its parts that tokens do not leave.
 //!
-//! A **gate** is a state, not a fresh one, where every byte that leads into it is hard before every byte that leads out.
-//! A token may end there or begin there; none passes. **Sources** are the gates and the fresh states: in front of the
-//! tokens that are read from them stands nothing that matters. A **block** is what hangs together by transitions over
-//! bytes when each gate is taken apart into an end, which its transitions in lead to, and a source, from which the ones
-//! out begin; ends hang together with nothing. Marks are not followed.
+//! A **gate** is a state that is not a piece start, where every incoming byte forms a hard pair with every outgoing
+//! byte. A token may end or begin at a gate, but no token passes it. **Sources** are the gates and the piece starts:
+//! the tokens that are read from them do not depend on the token before. To form **blocks**, each gate is split into
+//! an end, which takes its incoming transitions, and a source, which takes its outgoing ones. A block is a connected
+//! component over byte transitions, in which ends connect nothing. Boundaries are not followed.
 //!
-//! **Claim.** If the product is *regular* ([`Facts::is_regular`]), the row of a state, and what may stand in front of it as
-//! far as it can arrive there, depend only on: the transitions of its block, by bytes; which of the block's states are
-//! boundaries and which are fresh; and of each end, whether bytes lead on from it.
+//! **Claim.** Let the product be *regular* ([`BigramFacts::is_regular`]). Then the token set of a state, and the
+//! tokens that may precede the state among those that can arrive there, depend only on the transitions of its block
+//! over bytes, on its boundary states and piece starts, and on the ends from which bytes continue.
 //!
-//! *Proof.* Every state of the product reaches an accepting one over bytes, marks and added tokens. If the product is
-//! regular, each byte of such a path is spelled, so that the encoder's own sequence for the path's text, piece by piece,
-//! is a path over tokens from any fresh state and leads to acceptance: **all fresh states lead on.** So a state that accepts,
-//! or has a mark or an added token behind it, is a boundary, whatever these lead to; that is a bit of the state. Let `q`
-//! be a gate from which bytes lead on, and `t` a token that ends there. The rest of the piece from `q` to its end has an
-//! encoding `u1 u2 ..`; `t u1` are neighbours that no merge joins, as the merge's token would hold a hard pair; so `t` may
-//! stand in front of `q`. (One hard pair for each byte that leads in is enough for that, so many inner states need no
-//! search.) The piece is not looked up as a whole either: that token would hold the pair too. **All ends lead
-//! on**, those without further bytes because they are boundaries. Now `t` may stand in front of an inner state if that is
-//! a boundary, or if a token `u` that may follow `t` is read from it to a state that `u` may stand in front of. `u` does not
-//! pass a gate, so it stays in the block or comes to an end of it: by induction over the length of the shortest
-//! completion, only the block counts. Which tokens arrive is read off the transitions backwards, within the block for the
-//! same reason. A row is the tokens that are read from the state to a state that they may stand in front of; from a fresh
-//! state, pieces that are looked up as a whole are followed over several tokens, but their texts are in the vocabulary
-//! and pass no gate; whether such a piece may end or go on where it comes to an end of the block is what is known of the
-//! end. Marks lead to no token of the row. ∎
+//! *Proof.* Every state of the product reaches an accepting state over bytes, boundaries and added tokens. In a
+//! regular product, a token spells each byte of this path. So the canonical sequence of the path's text, piece by
+//! piece, is a path over tokens from any piece start to acceptance: **all piece starts are live.** Therefore a state
+//! that accepts, or from which a boundary or an added token continues, is a boundary state, independently of the
+//! targets. This is one bit of the state.
 //!
-//! So a block is a small product by itself: boundaries accept, ends are one of two states, and the same search that
-//! completes a whole product completes it.
+//! Let `q` be a gate from which bytes continue, and `t` a token that ends there. The rest of the piece from `q` to
+//! its end has an encoding `u1 u2 ..`. No merge joins `t` and `u1`, since the merged token would contain a hard
+//! pair. So `t` may precede `q`. (One hard pair for each incoming byte is enough for this step, so many inner states
+//! need no search.) The piece is not looked up as a whole either, since that token would contain the pair too. Gates
+//! without outgoing bytes are boundary states. So **all ends are live.**
 //!
-//! **Canonical form.** States are numbered in the order of a breadth-first search from the block's entries, byte by byte, then
-//! over marks that lead to a fresh state of the same block (which are of no other use here). That is unique where a block
-//! has one entry. Several are ordered by a hash of the first states behind each; a tie may give one block two
-//! forms, which costs a hit and nothing else, because equal forms are equal blocks.
+//! Now `t` may precede an inner state if the state is a boundary state, or if some token `u` that may follow `t` is
+//! read from it to a state that `u` may precede. `u` does not pass a gate, so it stays in the block or reaches one
+//! of its ends. By induction over the length of the shortest completion, only the block matters. The tokens that can
+//! arrive are determined by the transitions backwards, within the block for the same reason. A token set consists of
+//! the tokens that are read from the state to a state that they may precede. From a piece start, pieces that are
+//! looked up as a whole are followed over several tokens. Their texts are in the vocabulary and so pass no gate.
+//! Whether a whole piece may end or continue at an end of the block is known from that end. Boundaries lead to no
+//! token of the set. ∎
+//!
+//! So a block is a small product by itself, in which boundary states accept and ends are one of two states. The
+//! search that completes a whole product completes a block.
+//!
+//! **Canonical form.** States are numbered in the order of a breadth-first search from the block's entries, byte by
+//! byte, then over boundaries to a piece start of the same block (which have no other use here). This order is
+//! unique if a block has one entry. Several entries are ordered by a hash of the first states after each. A tie may
+//! give one block two forms, which costs only a hit, since equal forms are equal blocks.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -51,31 +55,32 @@ use crate::{
     dfa::table::DEAD,
 };
 
-/// So many states behind an entry decide its place among several.
+/// The number of states after an entry that decide its position among several entries.
 const NEAR: usize = 48;
 
-/// What blocks need to know of a tokenizer.
+/// The facts about a tokenizer that blocks depend on.
 #[derive(Debug)]
-pub(crate) struct Facts {
-    /// Hard by the vocabulary, and by the merges.
+pub(crate) struct BigramFacts {
+    /// The byte pairs that occur in no token and in no result of a merge.
     pub(crate) hard: HardBigrams,
-    /// Whether what merges make is always a token that may be written, with the text of its parts.
+    /// Whether every result of merges is a token that the encoder writes and whose text is the concatenation of its
+    /// parts.
     regular: bool,
 }
 
-impl Facts {
+impl BigramFacts {
     pub(crate) fn new(tokenizer: &TokenizerAutomaton, vocabulary: &Vocabulary) -> Self {
         let mut hard = HardBigrams::new(vocabulary);
         let text = |token: u32| vocabulary.text(unskew_core::TokenId(token)).unwrap_or_default();
         let mut regular = true;
-        let trees = &tokenizer.neighbours.trees;
-        for (token, role) in (0u32..).zip(&tokenizer.roles).filter(|(token, _)| trees.is_made(*token)) {
-            regular &= matches!(role, Role::Made | Role::Fallback) && !text(token).is_empty();
+        let trees = &tokenizer.bigrams.trees;
+        for (token, role) in (0u32..).zip(&tokenizer.roles).filter(|(token, _)| trees.is_reachable(*token)) {
+            regular &= matches!(role, Role::Merged | Role::Fallback) && !text(token).is_empty();
             let (left, right) = (trees.left[token as usize], trees.right[token as usize]);
             if left != NONE && right != NONE {
                 regular &= text(token).strip_prefix(text(left)) == Some(text(right));
             }
-            for partner in tokenizer.neighbours.by_left.partners(token) {
+            for partner in tokenizer.bigrams.by_left.partners(token) {
                 if let (Some(left), Some(right)) = (text(token).last(), text(partner).first()) {
                     hard.soften(*left, *right);
                 }
@@ -88,7 +93,7 @@ impl Facts {
     pub(crate) fn is_regular_for(&self, dfa: &Dfa, tokenizer: &TokenizerAutomaton) -> bool {
         let split = &tokenizer.split;
         let by_characters = !split.fallback.is_empty();
-        // Of characters, only those with a token are read by the first table, and the others by the second.
+        // Of characters, the first table reads only those with a token. The second table reads the others.
         let spells = |byte: u8| match by_characters {
             false => tokenizer.symbols[usize::from(byte)] != NONE,
             true => {
@@ -112,7 +117,7 @@ impl Facts {
         self.regular
             && (0..=255u8).all(|byte| {
                 let column = usize::from(product.classes[usize::from(byte)]);
-                // Of characters, only those with a token are read by the first table.
+                // Of characters, the first table reads only those with a token.
                 let spelled = tokenizer.symbols[usize::from(byte)] != NONE || by_characters;
                 (!read[0][column] || spelled)
                     && (!read[1][column] || tokenizer.fallback[usize::from(byte)] != NONE)
@@ -120,7 +125,7 @@ impl Facts {
     }
 }
 
-/// A product and where it is cut.
+/// A product and its cuts.
 pub(crate) struct Blocks<'a> {
     product: &'a Product,
     /// Ranges of bytes with one column, in ascending order.
@@ -128,13 +133,13 @@ pub(crate) struct Blocks<'a> {
     pub(crate) gate: Vec<bool>,
     /// By state: whether the piece may end there.
     pub(crate) boundary: Vec<bool>,
-    /// By state: the block of the state, of gates that of the source.
+    /// By state: its block. For a gate, the block of its source.
     block: Vec<u32>,
-    /// By state: whether every token that arrives may stand in front of it, for one of the reasons that take no search:
-    /// a source, a boundary, or each byte that leads into it is hard before some byte that leads out.
+    /// By state: whether every token that can arrive may precede it, for a reason that needs no search. The reasons
+    /// are: it is a source or a boundary state, or each incoming byte forms a hard pair with some outgoing byte.
     pub(crate) known: Vec<bool>,
-    /// By state: whether bytes lead on.
-    leads_on: Vec<bool>,
+    /// By state: whether bytes continue.
+    continues: Vec<bool>,
     /// By block: its entries.
     entries: Vec<Vec<u32>>,
 }
@@ -148,7 +153,11 @@ pub(crate) struct Form {
 
 impl<'a> Blocks<'a> {
     /// Cuts `product`. `None` if it is not regular. O(n k) for n states and k ranges of bytes.
-    pub(crate) fn new(product: &'a Product, tokenizer: &TokenizerAutomaton, facts: &Facts) -> Option<Self> {
+    pub(crate) fn new(
+        product: &'a Product,
+        tokenizer: &TokenizerAutomaton,
+        facts: &BigramFacts,
+    ) -> Option<Self> {
         if !facts.is_regular(product, tokenizer) {
             return None;
         }
@@ -179,8 +188,8 @@ impl<'a> Blocks<'a> {
                 let some = |left: u8| out[state].iter().any(|right| facts.hard.is_hard(left, right));
                 [facts.hard.all_hard(&into[state], &out[state]), into[state].iter().all(some)]
             });
-            gate.push(all && !product.fresh[state]);
-            known.push(all || some || product.fresh[state]);
+            gate.push(all && !product.at_piece_start[state]);
+            known.push(all || some || product.at_piece_start[state]);
         }
         let mut has_added = vec![false; len];
         product.added.iter().for_each(|(state, ..)| has_added[*state as usize] = true);
@@ -192,7 +201,7 @@ impl<'a> Blocks<'a> {
             runs,
             boundary,
             known,
-            leads_on: out.iter().map(|out| !out.is_empty()).collect(),
+            continues: out.iter().map(|out| !out.is_empty()).collect(),
             gate,
             block: Vec::new(),
             entries: Vec::new(),
@@ -236,13 +245,14 @@ impl<'a> Blocks<'a> {
                 *number
             })
             .collect();
-        // Where a block is entered: at gates, and at fresh states that a mark outside leads to.
+        // A block is entered at gates, at the start, at piece starts after a boundary outside of the block, and
+        // after added tokens.
         let mut is_entry = self.gate.clone();
         is_entry[self.product.start as usize] = true;
         for (state, mark) in self.product.mark.iter().enumerate().filter(|(_, mark)| **mark != DEAD) {
             is_entry[*mark as usize] |= self.gate[state] || self.block[state] != self.block[*mark as usize];
         }
-        self.product.added.iter().for_each(|(.., behind)| is_entry[*behind as usize] = true);
+        self.product.added.iter().for_each(|(.., after)| is_entry[*after as usize] = true);
         self.entries = vec![Vec::new(); count as usize];
         for (state, _) in (0u32..).zip(&is_entry).filter(|(_, is_entry)| **is_entry) {
             self.entries[self.block[state as usize] as usize].push(state);
@@ -253,16 +263,17 @@ impl<'a> Blocks<'a> {
         self.entries.len()
     }
 
-    /// What marks the state in a form.
+    /// The label of the state in a form.
     fn label(&self, state: u32) -> u64 {
         let at = state as usize;
-        let is_source = self.product.fresh[at] || self.gate[at];
-        u64::from(self.product.fresh[at])
+        let is_source = self.product.at_piece_start[at] || self.gate[at];
+        u64::from(self.product.at_piece_start[at])
             | u64::from(self.gate[at]) << 1
             | u64::from(self.boundary[at] && !is_source) << 2
     }
 
-    /// Calls `each` with the transitions of `state`: the table, first and last byte, and target, in ascending order.
+    /// Calls `each` with the transitions of `state`: the table, the first and last byte, and the target, in
+    /// ascending order.
     fn transitions(&self, state: u32, mut each: impl FnMut(u8, u8, u8, u32)) {
         let begin = state as usize * self.product.width;
         for (kind, table) in [(0, &self.product.next), (1, &self.product.fallback)] {
@@ -286,8 +297,8 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// The search that numbers a block: from `entries` in their order, through at most `limit` states. `numbers` is all
-    /// [`DEAD`] before and after.
+    /// The search that numbers a block: from `entries` in their order, through at most `limit` states. Updates
+    /// `hash`. `numbers` is all [`DEAD`] before and after.
     fn search(&self, entries: &[u32], limit: usize, hash: &mut Sip, numbers: &mut [u32]) -> Vec<u32> {
         let mut states: Vec<u32> = Vec::new();
         let mut open = VecDeque::new();
@@ -308,8 +319,8 @@ impl<'a> Blocks<'a> {
             hash.word(u64::from(u32::MAX) << 32 | self.label(state));
             self.transitions(state, |kind, first, last, target| {
                 let target = if self.gate[target as usize] {
-                    // An end. These two numbers are those of no state.
-                    if self.leads_on[target as usize] { LEADS_ON } else { ENDS }
+                    // An end. No state has these two numbers.
+                    if self.continues[target as usize] { CONTINUES } else { ENDS }
                 } else {
                     number(target, &mut open)
                 };
@@ -317,7 +328,7 @@ impl<'a> Blocks<'a> {
                 hash.word(u64::from(target) << 32 | bytes);
             });
             let mark = self.product.mark[state as usize];
-            // The mark of a gate belongs to its end.
+            // The boundary of a gate belongs to its end.
             if mark != DEAD && self.block[mark as usize] == block && !self.gate[state as usize] {
                 let mark = number(mark, &mut open);
                 hash.word(u64::from(mark) << 32 | 1 << 24);
@@ -327,7 +338,8 @@ impl<'a> Blocks<'a> {
         states
     }
 
-    /// The canonical form of `block`, hashed with `key`. `numbers` is all [`DEAD`], one for each state of the product.
+    /// The canonical form of `block`, hashed with `key`. `numbers` is all [`DEAD`], one for each state of the
+    /// product.
     pub(crate) fn form(&self, block: usize, key: [u64; 2], numbers: &mut [u32]) -> Form {
         let mut entries = self.entries[block].clone();
         if entries.len() > 1 {
@@ -347,7 +359,7 @@ impl<'a> Blocks<'a> {
     pub(crate) fn alone(&self, form: &Form) -> Product {
         let len = form.states.len();
         let number: HashMap<u32, u32> = form.states.iter().copied().zip(0..).collect();
-        let [ends, leads_on] = [0, 1].map(|more| u32::try_from(len + more).expect("limited"));
+        let [ends, continuing_end] = [0, 1].map(|more| u32::try_from(len + more).expect("limited"));
         let width = self.product.width;
         let table = |table: &[u32]| {
             let mut rows = Vec::with_capacity(if table.is_empty() { 0 } else { (len + 2) * width });
@@ -357,8 +369,8 @@ impl<'a> Blocks<'a> {
                 rows.extend(row.iter().map(|target| match *target {
                     DEAD => DEAD,
                     gate if self.gate[gate as usize] => {
-                        if self.leads_on[gate as usize] {
-                            leads_on
+                        if self.continues[gate as usize] {
+                            continuing_end
                         } else {
                             ends
                         }
@@ -371,7 +383,7 @@ impl<'a> Blocks<'a> {
             }
             rows
         };
-        let is_source = |state: u32| self.product.fresh[state as usize] || self.gate[state as usize];
+        let is_source = |state: u32| self.product.at_piece_start[state as usize] || self.gate[state as usize];
         let flags = |of: &dyn Fn(u32) -> bool, at_ends: bool| -> Vec<bool> {
             form.states.iter().map(|state| of(*state)).chain([at_ends; 2]).collect()
         };
@@ -382,19 +394,20 @@ impl<'a> Blocks<'a> {
             fallback: table(&self.product.fallback),
             mark: vec![DEAD; len + 2],
             accepting: flags(&|state| self.boundary[state as usize] && !is_source(state), true),
-            fresh: flags(&|state| self.product.fresh[state as usize], false),
+            at_piece_start: flags(&|state| self.product.at_piece_start[state as usize], false),
             added: Vec::new(),
             start: 0,
             positions: Vec::new(),
             by_distance: Vec::new(),
-            leads_on,
+            continuing_end,
         };
         product.by_distance = by_distance(&product);
         product
     }
 }
 
-/// The states from the nearest to an accepting one to the farthest. Sources without transitions are not among them.
+/// The states in the order of their distance to an accepting state, the nearest first, without sources that have no
+/// transitions.
 fn by_distance(product: &Product) -> Vec<u32> {
     let sources = product.sources();
     let mut seen = product.accepting.clone();
@@ -412,8 +425,8 @@ fn by_distance(product: &Product) -> Vec<u32> {
     order
 }
 
-/// An end from which bytes lead on, as the target of a transition in a form.
-const LEADS_ON: u32 = u32::MAX - 1;
+/// An end from which bytes continue, as the target of a transition in a form.
+const CONTINUES: u32 = u32::MAX - 1;
 
 /// An end at which the piece ends.
 const ENDS: u32 = u32::MAX - 2;

@@ -1,19 +1,19 @@
-//! The Vegas configurations of a pattern: its parts between delimiters with which nothing merges.
+//! The Vegas configurations of a pattern: its parts between delimiters that no merge crosses.
 //!
-//! A concatenation is cut at its *hard junctions*: where every byte that may stand on the left is hard before every byte
-//! that may stand on the right ([`super::hard`]). What may stand there is known from the syntax tree: the last bytes of
-//! the item on the left, and of the items before it if it may be empty, and so on up to what stands around the whole
-//! concatenation; and likewise on the right. So for a part `R` between `d1` and `d2` that may be empty, `d1 d2` is a pair
-//! of both its junctions. What lies between two hard junctions next to each other, and is not the same text always, is a
-//! configuration.
+//! A concatenation is cut at its *hard junctions*. At a hard junction, every byte that may be on the left forms a
+//! hard pair with every byte that may be on the right ([`super::hard`]). The syntax tree gives these bytes. On the
+//! left they are the last bytes of the item, and of the items before it if it may be empty, and so on, up to the
+//! bytes before the whole concatenation. On the right they are the first bytes, in the same way. So for a part `R`
+//! between `d1` and `d2` that may be empty, `d1 d2` is a pair of both junctions. The part between two adjacent hard
+//! junctions is a configuration, unless it is a constant text.
 //!
-//! That is the condition for splitting the encoder's work: for every text `u d1 w d2 v` with `w` in `R`,
-//! `merge(u d1 w d2 v) = merge(u d1) merge(w) merge(d2 v)`. For, as long as no merge crosses a junction, the stretches
-//! evolve alone, and a merge that crosses one would make a token that contains a hard pair. (A pre-tokenizer may look
-//! across a junction all the same, as `\s+(?!\S)` does; where it splits is followed by the product of the constraint
-//! with the tokenizer, which is cut at the same junctions.)
+//! Under this condition the encoder's work splits: for every text `u d1 w d2 v` with `w` in `R`, `merge(u d1 w d2 v)
+//! = merge(u d1) merge(w) merge(d2 v)`. As long as no merge crosses a junction, the parts evolve independently, and
+//! a merge that crosses one would create a token that contains a hard pair. (A pre-tokenizer may still look across a
+//! junction, as `\s+(?!\S)` does. The product of the constraint with the tokenizer follows the splits, and it is cut
+//! at the same junctions.)
 //!
-//! Tried instead: cutting the pattern's text. The tree knows what a class or a flag stands for, and what may be empty.
+//! Tried instead: cutting the pattern's text. The tree resolves classes and flags, and the parts that may be empty.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 use unskew_trie::ByteSet;
@@ -21,22 +21,22 @@ use unskew_trie::ByteSet;
 use super::hard::HardBigrams;
 use crate::{Limits, RegexError, regex::syntax};
 
-/// A part of a pattern between delimiters with which nothing merges.
+/// A part of a pattern between delimiters that no merge crosses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct VegasConfiguration {
-    /// The part, as a pattern that means the same.
+    /// The part, as an equivalent pattern.
     pub pattern: String,
-    /// The bytes that may stand in front of it. None: it stands at the beginning of the text.
+    /// The bytes that may precede it. Empty: it is at the beginning of the text.
     pub before: ByteSet,
-    /// The bytes that may stand behind it. None: it stands at the end of the text.
+    /// The bytes that may follow it. Empty: it is at the end of the text.
     pub behind: ByteSet,
-    /// How many groups, repetitions, alternations and concatenations it lies in.
+    /// The number of groups, repetitions, alternations and concatenations around it.
     pub depth: usize,
 }
 
-/// The Vegas configurations of `pattern` for a vocabulary with these hard bigrams, from the left to the right, an outer
-/// one before those inside it. The whole pattern is not listed, and parts that are one text always are not either.
+/// The Vegas configurations of `pattern` for a vocabulary with these hard bigrams, from left to right, an outer one
+/// before its inner ones. The whole pattern and constant texts are not listed.
 ///
 /// Cost: O(n d) for a syntax tree of n nodes and depth d, with classes and literals by their bytes.
 ///
@@ -73,7 +73,7 @@ pub fn vegas_configurations(
     Ok(search.found)
 }
 
-/// What is known of the ends of a part's texts.
+/// Facts about the ends of a part's texts.
 #[derive(Clone, Debug)]
 struct Edges {
     /// The first bytes of its texts.
@@ -81,12 +81,12 @@ struct Edges {
     /// The last bytes of its texts.
     last: ByteSet,
     nullable: bool,
-    /// Those of the parts of the part, in the same order as `parts` lists them.
+    /// The edges of its parts, in their order.
     parts: Vec<Edges>,
 }
 
 impl Edges {
-    /// The limits of the parser bound how deep trees are, so recursion is as deep as the parser's own types need.
+    /// The parser's limits bound the depth of trees, so this recursion is not deeper than the parser's own.
     fn of(hir: &Hir) -> Self {
         let (mut first, mut last) = (ByteSet::default(), ByteSet::default());
         let mut parts = Vec::new();
@@ -136,7 +136,7 @@ impl Edges {
     }
 }
 
-/// The first bytes of a concatenation with `behind` after it.
+/// The first bytes of a concatenation that `behind` follows.
 fn first_of(parts: &[Edges], behind: ByteSet) -> ByteSet {
     let mut first = ByteSet::default();
     for part in parts {
@@ -149,7 +149,7 @@ fn first_of(parts: &[Edges], behind: ByteSet) -> ByteSet {
     first
 }
 
-/// The last bytes of a concatenation with `before` in front of it.
+/// The last bytes of a concatenation that `before` precedes.
 fn last_of(parts: &[Edges], before: ByteSet) -> ByteSet {
     let mut last = ByteSet::default();
     for part in parts.iter().rev() {
@@ -186,7 +186,7 @@ fn class_edges(class: &Class, first: &mut ByteSet, last: &mut ByteSet) {
     }
 }
 
-/// The pattern of `hir`, without the brackets that the printer puts around a whole concatenation.
+/// The pattern of `hir`, without the brackets that the printer writes around a whole concatenation.
 fn printed(hir: &Hir) -> String {
     match hir.kind() {
         HirKind::Concat(items) => items.iter().map(Hir::to_string).collect(),
@@ -200,7 +200,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Looks through `hir`, with `before` in front of it and `behind` after it, wherever it stands.
+    /// Searches `hir`, where `before` may precede it and `behind` may follow it.
     fn visit(&mut self, hir: &Hir, edges: &Edges, before: ByteSet, behind: ByteSet, depth: usize) {
         match hir.kind() {
             HirKind::Empty | HirKind::Look(_) | HirKind::Literal(_) | HirKind::Class(_) => {}
@@ -223,7 +223,7 @@ impl Search<'_> {
         }
     }
 
-    /// A part by itself: it may be a configuration, and may hold others.
+    /// Visits one part: it may be a configuration, and may contain others.
     fn part(&mut self, hir: &Hir, edges: &Edges, before: ByteSet, behind: ByteSet, depth: usize) {
         if matches!(hir.kind(), HirKind::Concat(_)) {
             return self.visit(hir, edges, before, behind, depth);
@@ -233,7 +233,7 @@ impl Search<'_> {
     }
 
     fn concatenation(&mut self, items: &[Hir], before: ByteSet, behind: ByteSet, depth: usize) {
-        // Literals fall into their bytes, so that a blank in front of a value can be told from the key.
+        // Literals are split into bytes, so that a blank before a value can be separated from the key.
         let mut units: Vec<Hir> = Vec::new();
         for item in items {
             match item.kind() {
@@ -242,7 +242,7 @@ impl Search<'_> {
             }
         }
         let edges: Vec<Edges> = units.iter().map(Edges::of).collect();
-        // `lefts[i]` may stand in front of unit i, and `rights[i]` be its beginning or that of what follows.
+        // `lefts[i]` may precede unit i. `rights[i]` may begin unit i, or the next units if it may be empty.
         let mut lefts = vec![before];
         for unit in &edges {
             let mut left = unit.last;
@@ -270,7 +270,7 @@ impl Search<'_> {
         }
     }
 
-    /// Lists what `units` are together, if it is a configuration.
+    /// Adds the concatenation of `units` to the list, if it is a configuration.
     fn add(&mut self, units: &[Hir], edges: &[Edges], before: ByteSet, behind: ByteSet, depth: usize) {
         let varies =
             |unit: &Hir| !matches!(unit.kind(), HirKind::Literal(_) | HirKind::Empty | HirKind::Look(_));

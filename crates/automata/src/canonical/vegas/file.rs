@@ -1,4 +1,4 @@
-//! Libraries in files, so that what is common is computed once per tokenizer and not once per process.
+//! The file of a library: results are computed once per tokenizer, not once per process.
 //!
 //! All numbers are little-endian:
 //!
@@ -17,8 +17,8 @@
 //! checksum   16  SipHash-2-4-128 with the key 0 of everything before it
 //! ```
 //!
-//! A list is its length (8) and 32-bit numbers. The checksum tells damage, not intent: who writes a file decides what is
-//! allowed by it. Names depend on how blocks are serialised, so a change there is a new version.
+//! A list is its length (8) and 32-bit numbers. The checksum detects damage, not intent: the author of a file
+//! decides which tokens it allows. Names depend on the serialisation of blocks, so a change of it is a new version.
 
 use std::{fs, io, path::Path, sync::OnceLock};
 
@@ -38,7 +38,7 @@ use crate::canonical::{
 const MAGIC: &[u8; 8] = b"UNSKEWVL";
 const VERSION: u32 = 1;
 
-/// Why a file does not become a library.
+/// The reason why a file does not become a library.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LibraryFileError {
@@ -48,8 +48,8 @@ pub enum LibraryFileError {
     /// The file cannot be written.
     #[error(transparent)]
     Write(#[from] unskew_files::FileError),
-    /// The file is something else.
-    #[error("the file is no library of sub-automata: it does not begin with UNSKEWVL")]
+    /// The file has another format.
+    #[error("the file is not a library of sub-automata: it does not begin with UNSKEWVL")]
     Magic,
     /// The file is of another version.
     #[error(
@@ -64,13 +64,13 @@ pub enum LibraryFileError {
     /// The file is damaged.
     #[error("the library's file is damaged ({0}): build it again")]
     Damaged(&'static str),
-    /// The file was made for another tokenizer.
+    /// The file was built for another tokenizer.
     #[error("the library's file is of another tokenizer or vocabulary: build one for this tokenizer")]
     Tokenizer,
 }
 
 impl VegasLibrary {
-    /// The library as the bytes of a file, with the rows that are there.
+    /// The library as the bytes of a file, with the token sets that are computed.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
@@ -105,15 +105,15 @@ impl VegasLibrary {
                     }
                 }
             }
-            let rows: Vec<(u64, &TokenSet)> = (0u64..)
-                .zip(&block.parts.rows)
-                .filter_map(|(state, row)| Some((state, row.get()?)))
+            let token_sets: Vec<(u64, &TokenSet)> = (0u64..)
+                .zip(&block.parts.token_sets)
+                .filter_map(|(state, token_set)| Some((state, token_set.get()?)))
                 .collect();
-            bytes.extend((rows.len() as u64).to_le_bytes());
-            for (state, row) in rows {
+            bytes.extend((token_sets.len() as u64).to_le_bytes());
+            for (state, token_set) in token_sets {
                 bytes.extend(state.to_le_bytes());
-                bytes.push(u8::from(matches!(row, TokenSet::Long(_))));
-                let (TokenSet::Short(words) | TokenSet::Long(words)) = row;
+                bytes.push(u8::from(matches!(token_set, TokenSet::Long(_))));
+                let (TokenSet::Short(words) | TokenSet::Long(words)) = token_set;
                 list(&mut bytes, words);
             }
         }
@@ -122,7 +122,7 @@ impl VegasLibrary {
         bytes
     }
 
-    /// Writes [`to_bytes`](Self::to_bytes) to a file, which has its name only when it is complete.
+    /// Writes [`to_bytes`](Self::to_bytes) to a file, which appears under its name only when it is complete.
     ///
     /// # Errors
     ///
@@ -131,8 +131,8 @@ impl VegasLibrary {
         Ok(unskew_files::write(path, &self.to_bytes())?)
     }
 
-    /// The library of a file that [`save`](Self::save) wrote, for the same tokenizer. Of more than `limit`
-    /// bytes a part is kept.
+    /// Reads a file of [`save`](Self::save), for the same tokenizer. If its blocks take more than `limit` bytes,
+    /// only a part of them is kept.
     ///
     /// # Errors
     ///
@@ -145,7 +145,8 @@ impl VegasLibrary {
         Self::from_bytes(&fs::read(path)?, index, limit)
     }
 
-    /// The library that [`to_bytes`](Self::to_bytes) wrote, for the same tokenizer. Of more than `limit` bytes a part is kept.
+    /// Reads the bytes of [`to_bytes`](Self::to_bytes), for the same tokenizer. If the blocks take more than `limit`
+    /// bytes, only a part of them is kept.
     ///
     /// # Errors
     ///
@@ -177,7 +178,7 @@ impl VegasLibrary {
             library.insert(name, parts);
         }
         if !reader.0.is_empty() {
-            return Err(LibraryFileError::Damaged("something follows its end"));
+            return Err(LibraryFileError::Damaged("it has bytes after its end"));
         }
         Ok(library)
     }
@@ -189,7 +190,7 @@ fn checksum(bytes: &[u8]) -> u128 {
     hash.finish()
 }
 
-/// What is left to read.
+/// The bytes that are not read yet.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -203,7 +204,8 @@ impl Reader<'_> {
         Ok(u64::from_le_bytes(self.take()?))
     }
 
-    /// A number of things that take `bytes` bytes each at least.
+    /// Reads the number of items that take at least `bytes` bytes each. An error if the file is shorter than these
+    /// items.
     fn count(&mut self, bytes: usize) -> Result<usize, LibraryFileError> {
         let count = usize::try_from(self.word()?).ok().filter(|count| *count <= self.0.len() / bytes);
         count.ok_or(LibraryFileError::Damaged("it ends early"))
@@ -217,7 +219,7 @@ impl Reader<'_> {
     fn block(&mut self, index: &CanonicalIndex) -> Result<BlockParts, LibraryFileError> {
         let CanonicalIndex { automaton: tokenizer, vocabulary, .. } = index;
         let is_written = |token: &u32, whole: bool| match tokenizer.roles.get(*token as usize) {
-            Some(Role::Made | Role::Fallback) => true,
+            Some(Role::Merged | Role::Fallback) => true,
             Some(Role::Whole) => whole,
             _ => false,
         };
@@ -235,15 +237,15 @@ impl Reader<'_> {
                     match kind {
                         2 if valid => Before::FollowedBy(tokens),
                         3 if valid && ascends(&tokens) => Before::Except(tokens),
-                        _ => return Err(LibraryFileError::Damaged("a list of tokens is none")),
+                        _ => return Err(LibraryFileError::Damaged("a list of tokens is invalid")),
                     }
                 }
-                _ => return Err(LibraryFileError::Damaged("a state is of no kind")),
+                _ => return Err(LibraryFileError::Damaged("a state has no valid kind")),
             });
         }
-        let rows: Box<[OnceLock<TokenSet>]> = (0..states).map(|_| OnceLock::new()).collect();
+        let token_sets: Box<[OnceLock<TokenSet>]> = (0..states).map(|_| OnceLock::new()).collect();
         for _ in 0..self.count(17)? {
-            let state = usize::try_from(self.word()?).ok().and_then(|state| rows.get(state));
+            let state = usize::try_from(self.word()?).ok().and_then(|state| token_sets.get(state));
             let [long] = self.take()?;
             let words = self.list()?;
             let valid = match long {
@@ -256,11 +258,11 @@ impl Reader<'_> {
                 }
                 _ => false,
             };
-            let row = if long == 0 { TokenSet::Short(words) } else { TokenSet::Long(words) };
-            if !valid || state.is_none_or(|cell| cell.set(row).is_err()) {
-                return Err(LibraryFileError::Damaged("a row is none"));
+            let token_set = if long == 0 { TokenSet::Short(words) } else { TokenSet::Long(words) };
+            if !valid || state.is_none_or(|cell| cell.set(token_set).is_err()) {
+                return Err(LibraryFileError::Damaged("a set of tokens is invalid"));
             }
         }
-        Ok(BlockParts { before: before.into(), rows })
+        Ok(BlockParts { before: before.into(), token_sets })
     }
 }

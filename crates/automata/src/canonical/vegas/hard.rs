@@ -1,12 +1,13 @@
-//! Hard bigrams: pairs of bytes between which no token passes.
+//! Hard bigrams: pairs of bytes that no token contains.
 //!
-//! A pair of bytes is *hard* if no token of the vocabulary contains it. Whatever stands around it, a token ends between
-//! the two, and no merge ever joins what is on its left with what is on its right. So a text may be cut there, and each
-//! side be encoded alone. In the vocabularies of today's models that is more than half of the pairs of printable ASCII.
+//! A pair of bytes is *hard* if no token of the vocabulary contains it. In any text, a token ends between the two
+//! bytes, and no merge ever joins the text on the left with the text on the right. So the text may be cut there, and
+//! each side may be encoded alone. In the vocabularies of current models more than half of the pairs of printable
+//! ASCII are hard.
 //!
-//! The table is of bytes, 8 KiB, and not of characters: a character beyond ASCII is many pairs, nearly none of them hard
-//! in the middle, and the pair of its last byte and the next character's first one is what decides. Tried instead, by the
-//! published notebook: looking for the delimiter in the strings of the merges, for a given delimiter only.
+//! The table is over bytes (8 KiB), not over characters. A non-ASCII character is several pairs, and nearly no pair
+//! inside it is hard. The pair of its last byte and the first byte of the next character decides. Tried instead, as
+//! in the published notebook: searching the strings of the merges for one given delimiter.
 
 use std::fmt;
 
@@ -46,24 +47,24 @@ impl HardBigrams {
         table
     }
 
-    /// Takes a pair for one that may stand in a token.
+    /// Marks a pair as not hard.
     pub(crate) fn soften(&mut self, left: u8, right: u8) {
         self.soft[usize::from(left)][usize::from(right / 64)] |= 1 << (right % 64);
     }
 
-    /// Whether no token contains `left` with `right` behind it.
+    /// Whether no token contains `left` followed by `right`.
     #[inline]
     pub fn is_hard(&self, left: u8, right: u8) -> bool {
         self.soft[usize::from(left)][usize::from(right / 64)] >> (right % 64) & 1 == 0
     }
 
-    /// The bytes before which `left` is hard.
+    /// The bytes that form a hard pair after `left`.
     #[inline]
-    pub(crate) fn behind(&self, left: u8) -> ByteSet {
+    pub(crate) fn hard_after(&self, left: u8) -> ByteSet {
         self.soft[usize::from(left)].map(|word| !word).into()
     }
 
-    /// Whether every byte of `left` is hard before every byte of `right`. True if either is empty.
+    /// Whether every byte of `left` forms a hard pair with every byte of `right`. True if either set is empty.
     pub fn all_hard(&self, left: &ByteSet, right: &ByteSet) -> bool {
         left.iter().all(|left| {
             let soft = &self.soft[usize::from(left)];
@@ -71,7 +72,7 @@ impl HardBigrams {
         })
     }
 
-    /// How many pairs of these bytes are hard; of 97 x 97 pairs for printable ASCII with tab and newline.
+    /// The number of hard pairs of these bytes. For printable ASCII with tab and newline there are 97 x 97 pairs.
     pub fn count(&self, bytes: &ByteSet) -> usize {
         bytes.iter().map(|left| bytes.iter().filter(|right| self.is_hard(left, *right)).count()).sum()
     }

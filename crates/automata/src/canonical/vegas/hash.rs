@@ -1,14 +1,14 @@
 //! SipHash-2-4 with 128 bits: the names of blocks, and the checksum of files.
 //!
-//! Blocks are looked up by a hash and not compared in full, because a block of a bounded string has a million
-//! transitions and its serialisation would take more memory than what is kept for it. So two different blocks must never
-//! have one hash, even if a pattern was made to that end. SipHash is a pseudo-random function: whoever does not know its
-//! key, which each library draws for itself, finds a collision among n blocks with probability n^2 / 2^129, which is
-//! 10^-26 for a million blocks. An unkeyed 128-bit hash that is as fast would have the same odds against chance, and
-//! none against intent.
+//! Blocks are looked up by a hash and not compared in full. A block of a bounded string has a million transitions,
+//! and its serialisation would take more memory than the results that are kept for it. So two different blocks must
+//! never have one hash, even if a pattern was written for that purpose. SipHash is a pseudo-random function. Each
+//! library draws its own key. An author of patterns who does not know the key finds a collision among n blocks with
+//! probability n^2 / 2^129, which is 10^-26 for a million blocks. An unkeyed 128-bit hash of the same speed would
+//! have the same odds against chance, and none against intent.
 //!
-//! The standard library's hasher is the same function with 64 bits and fewer rounds, and may change between versions,
-//! which a file must not.
+//! Tried instead: the standard library's hasher. It is the same function with 64 bits and fewer rounds. It may
+//! change between versions, and a hash in a file must not change.
 
 /// The hasher. Words are hashed as their bytes in little-endian order.
 #[derive(Clone, Debug)]

@@ -1,14 +1,15 @@
-//! The library: what was computed for the blocks of products, for all constraints of one tokenizer.
+//! The library: the results for the blocks of products, shared by all constraints of one tokenizer.
 //!
-//! A block ([`super::block`]) is computed once: for each of its states what may stand in front of it, when a constraint
-//! is built, and the row of tokens, when a mask first needs it. Constraints hold the blocks that they are made of, so no
-//! mask ever looks into the library or takes its locks. Rows lie in the blocks, each in a cell that is written once.
+//! Each block ([`super::block`]) is computed once. The tokens that may precede its states are computed when a
+//! constraint is built, and each token set when a mask first needs it. A constraint holds its blocks, so no mask
+//! looks into the library or takes its locks. Token sets are in the blocks, each in a cell that is written once.
 //!
-//! Blocks are kept in shards by their hash, each behind a mutex that is held for one look-up or insertion. Each shard forgets in
-//! generations ([`Generations`]), all of them together: when half of the limit was taken since they turned last, or when there is no
-//! room. A block gives its bytes back when nobody holds it any more, so the limit counts what is in use too. A block or row for which
-//! there is no room is used by its own constraint alone. Tried instead: no eviction. Then the first constraints of a service keep
-//! their blocks for ever, and later ones never come in.
+//! Blocks are stored in shards by their hash. A mutex per shard is held for one look-up or insertion. The shards
+//! drop old blocks in generations ([`Generations`]), all together: when half of the limit was taken since the last
+//! turn, or when there is no room. A block gives its bytes back when nobody holds it any more, so the limit also
+//! counts dropped blocks that are still in use. A block or token set that does not fit is used by its own constraint
+//! alone. Tried instead: no eviction. Then the first constraints of a service keep their blocks forever, and the
+//! blocks of later ones never fit.
 
 use std::{
     fmt,
@@ -36,14 +37,14 @@ use crate::{
 
 const SHARDS: usize = 16;
 
-/// Bounded by what the library has room for, and not by itself.
+/// The library bounds its shards together, not each by itself.
 type Shard = Generations<u128, Arc<Block>>;
 
-/// Sub-automata of constraints, computed once per tokenizer: the published idea of Vegas configurations, for the parts that
-/// constraints have in common.
+/// Sub-automata of constraints, computed once per tokenizer. This is the published idea of Vegas configurations, for
+/// the parts that constraints have in common.
 ///
-/// [`CanonicalConstraint::with_library`](crate::canonical::CanonicalConstraint::with_library) uses and fills one. Constraints
-/// allow the same tokens with any library and without one.
+/// [`CanonicalConstraint::with_library`](crate::canonical::CanonicalConstraint::with_library) uses a library and
+/// adds to it. Constraints allow the same tokens with any library and without one.
 pub struct VegasLibrary {
     pub(super) fingerprint: u64,
     /// The number of ids of the tokenizer.
@@ -51,7 +52,7 @@ pub struct VegasLibrary {
     /// The number of ids of the vocabulary.
     pub(super) vocab_len: usize,
     pub(super) key: [u64; 2],
-    /// The tokenizer's own, kept for whoever asks what blocks are cut at.
+    /// The tokenizer's hard bigrams, for [`hard`](Self::hard).
     hard: HardBigrams,
     shards: [Mutex<Shard>; SHARDS],
     room: Arc<Room>,
@@ -59,14 +60,14 @@ pub struct VegasLibrary {
     misses: [AtomicU64; 2],
 }
 
-/// How many bytes are kept, and how often rows were there.
+/// The memory accounting of a library, and counters of its token sets.
 #[derive(Debug)]
 pub(super) struct Room {
     limit: usize,
     taken: AtomicUsize,
-    /// The bytes that were taken since the generations turned.
+    /// The bytes that were taken since the last turn of the generations.
     fresh: AtomicUsize,
-    /// Whether something was not kept since then.
+    /// Whether a block or token set did not fit since then.
     lacks: AtomicBool,
     row_hits: AtomicU64,
     row_misses: AtomicU64,
@@ -84,7 +85,7 @@ impl Room {
         }
     }
 
-    /// Takes `bytes`, if there are as many.
+    /// Takes `bytes`, if they are available.
     fn take(&self, bytes: usize) -> bool {
         let take = |taken: usize| taken.checked_add(bytes).filter(|taken| *taken <= self.limit);
         let is_taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
@@ -96,7 +97,7 @@ impl Room {
         is_taken
     }
 
-    /// Whether old blocks should go; `false` until that is so again.
+    /// Whether old blocks should be dropped now. Resets the counters if so.
     fn should_turn(&self) -> bool {
         let is_due =
             self.lacks.swap(false, Ordering::Relaxed) || self.fresh.load(Ordering::Relaxed) > self.limit / 2;
@@ -107,14 +108,14 @@ impl Room {
     }
 }
 
-/// What is known of a block, by the numbers of its canonical form.
+/// The results for a block, by the numbers of its canonical form.
 #[derive(Debug)]
 pub(super) struct BlockParts {
     pub(super) before: Box<[Before]>,
-    pub(super) rows: Box<[OnceLock<TokenSet>]>,
+    pub(super) token_sets: Box<[OnceLock<TokenSet>]>,
 }
 
-/// A block and its share of the room.
+/// A block and the bytes that it takes of the room.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) parts: BlockParts,
@@ -129,8 +130,8 @@ impl BlockParts {
             Before::Any | Before::None => 0,
             Before::FollowedBy(tokens) | Before::Except(tokens) => size_of_val(&tokens[..]),
         });
-        let rows = self.rows.iter().filter_map(OnceLock::get).map(row_bytes);
-        size_of::<Block>() + 64 + cells + lists.sum::<usize>() + rows.sum::<usize>()
+        let token_sets = self.token_sets.iter().filter_map(OnceLock::get).map(token_set_bytes);
+        size_of::<Block>() + 64 + cells + lists.sum::<usize>() + token_sets.sum::<usize>()
     }
 }
 
@@ -150,42 +151,42 @@ impl Drop for Block {
     }
 }
 
-pub(super) fn row_bytes(row: &TokenSet) -> usize {
-    let (TokenSet::Short(list) | TokenSet::Long(list)) = row;
+pub(super) fn token_set_bytes(token_set: &TokenSet) -> usize {
+    let (TokenSet::Short(list) | TokenSet::Long(list)) = token_set;
     size_of_val(&list[..])
 }
 
-/// The blocks that a constraint is made of.
+/// The blocks of a constraint.
 pub(crate) struct Shared {
     blocks: Vec<Arc<Block>>,
-    /// By state: the block, and the number there.
+    /// By state: the block, and the state's number in it.
     places: Vec<(u32, u32)>,
 }
 
 impl Shared {
-    /// The block of `state`, and its cell there.
+    /// The block of `state`, and the state's cell in it.
     fn cell(&self, state: u32) -> (&Block, &OnceLock<TokenSet>) {
         let (block, number) = self.places[state as usize];
         let block = &self.blocks[block as usize];
-        (block, &block.parts.rows[number as usize])
+        (block, &block.parts.token_sets[number as usize])
     }
 
-    /// The row of `state`, if some constraint has made it.
-    pub(crate) fn row(&self, state: u32) -> Option<&TokenSet> {
+    /// The token set of `state`, if some constraint has computed it.
+    pub(crate) fn token_set(&self, state: u32) -> Option<&TokenSet> {
         let (block, cell) = self.cell(state);
-        let row = cell.get()?;
+        let token_set = cell.get()?;
         block.room.row_hits.fetch_add(1, Ordering::Relaxed);
-        Some(row)
+        Some(token_set)
     }
 
-    /// Keeps the row of `state` for all; gives it back if there is no room.
-    pub(crate) fn keep(&self, state: u32, row: TokenSet) -> Result<&TokenSet, TokenSet> {
+    /// Keeps the token set of `state` for all constraints, or returns it if there is no room.
+    pub(crate) fn keep(&self, state: u32, token_set: TokenSet) -> Result<&TokenSet, TokenSet> {
         let (block, cell) = self.cell(state);
         block.room.row_misses.fetch_add(1, Ordering::Relaxed);
-        if !block.take(row_bytes(&row)) {
-            return Err(row);
+        if !block.take(token_set_bytes(&token_set)) {
+            return Err(token_set);
         }
-        Ok(cell.get_or_init(|| row))
+        Ok(cell.get_or_init(|| token_set))
     }
 
     /// The number of states of the block that `state` belongs to.
@@ -194,23 +195,23 @@ impl Shared {
     }
 }
 
-/// How much a [`VegasLibrary`] holds, and how often it helped.
+/// The contents of a [`VegasLibrary`], and how often it was used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct LibraryStats {
     /// The number of blocks.
     pub blocks: usize,
-    /// The memory of the blocks, in bytes, with forgotten blocks that constraints still hold.
+    /// The memory of the blocks, in bytes, including dropped blocks that constraints still hold.
     pub bytes: usize,
-    /// How many blocks were forgotten to make room.
+    /// The number of blocks that were dropped to make room.
     pub evicted: u64,
-    /// How many blocks of constraints were there, and how many states these had.
+    /// The number of blocks of constraints that the library had, and their number of states.
     pub hits: (u64, u64),
-    /// How many blocks of constraints had to be computed, and how many states these had.
+    /// The number of blocks of constraints that had to be computed, and their number of states.
     pub misses: (u64, u64),
-    /// How often a constraint used a row for the first time or again that was in a block.
+    /// How often a constraint read a token set that a block had.
     pub row_hits: u64,
-    /// How many rows had to be computed.
+    /// The number of token sets that had to be computed.
     pub row_misses: u64,
 }
 
@@ -218,7 +219,8 @@ impl VegasLibrary {
     /// The default bound on memory: 256 MiB.
     pub const DEFAULT_BYTES: usize = 256 << 20;
 
-    /// An empty library for constraints from `index`, which keeps at most `limit` bytes and forgets its older half when it is full.
+    /// An empty library for constraints over `index`. It keeps at most `limit` bytes and drops its older half when
+    /// it is full.
     pub fn new(index: &CanonicalIndex, limit: usize) -> Self {
         let random = RandomState::new();
         Self::with_key(index, limit, [random.hash_one(0), random.hash_one(1)])
@@ -230,8 +232,8 @@ impl VegasLibrary {
             tokens: index.automaton.vocab_len(),
             vocab_len: index.vocabulary.len(),
             key,
-            hard: index.facts().hard.clone(),
-            // A map of its own limit keeps less than half of it.
+            hard: index.bigram_facts().hard.clone(),
+            // The limit of a single map would keep less than half of it.
             shards: std::array::from_fn(|_| Mutex::new(Generations::new(usize::MAX))),
             room: Arc::new(Room::new(limit)),
             hits: Default::default(),
@@ -244,7 +246,7 @@ impl VegasLibrary {
         &self.hard
     }
 
-    /// What it holds and how often it helped.
+    /// The contents of the library, and how often it was used.
     pub fn stats(&self) -> LibraryStats {
         let load = |counters: &[AtomicU64; 2]| {
             (counters[0].load(Ordering::Relaxed), counters[1].load(Ordering::Relaxed))
@@ -269,14 +271,14 @@ impl VegasLibrary {
         &self.shards[(key % SHARDS as u128) as usize]
     }
 
-    /// Forgets the blocks that were not used since the last time, if it is time for that.
+    /// Drops the blocks that were not used since the last turn, if a turn is due.
     fn keep_within_limit(&self) {
         if self.room.should_turn() {
             self.shards.iter().for_each(|shard| lock(shard).turn());
         }
     }
 
-    /// Keeps a block, unless there is no room, or one that another thread has inserted; answers the one to use.
+    /// Keeps a block if there is room, unless another thread has inserted it. Returns the block to use.
     pub(super) fn insert(&self, key: u128, parts: BlockParts) -> Arc<Block> {
         let bytes = parts.bytes();
         let block = Block { parts, room: Arc::clone(&self.room), taken: AtomicUsize::new(0) };
@@ -299,7 +301,7 @@ impl VegasLibrary {
         block
     }
 
-    /// All blocks, in the order of their keys.
+    /// All blocks, in ascending order of their keys.
     pub(super) fn blocks(&self) -> Vec<(u128, Arc<Block>)> {
         let mut blocks: Vec<(u128, Arc<Block>)> = Vec::new();
         for shard in &self.shards {
@@ -309,9 +311,9 @@ impl VegasLibrary {
         blocks
     }
 
-    /// Completes `product` block by block. `None` if it cannot be cut: then it has to be completed whole.
+    /// Completes `product` block by block. `None` if it cannot be cut and so has to be completed whole.
     pub(crate) fn complete(&self, product: &Product, index: &CanonicalIndex) -> Option<(Completion, Shared)> {
-        let blocks = Blocks::new(product, &index.automaton, index.facts())?;
+        let blocks = Blocks::new(product, &index.automaton, index.bigram_facts())?;
         let mut before = vec![Before::None; product.len()];
         let mut places = vec![(0, 0); product.len()];
         let mut numbers = vec![DEAD; product.len()];
@@ -332,8 +334,8 @@ impl VegasLibrary {
                     let known = known.chain([true; 2]).collect();
                     let mut own = Completion::knowing(&alone, index, known, alone.accepting.clone()).before;
                     own.truncate(len);
-                    let rows = (0..len).map(|_| OnceLock::new()).collect();
-                    self.insert(form.key, BlockParts { before: own.into(), rows })
+                    let token_sets = (0..len).map(|_| OnceLock::new()).collect();
+                    self.insert(form.key, BlockParts { before: own.into(), token_sets })
                 }
             };
             let number = u32::try_from(number).expect("fewer blocks than states");
@@ -349,7 +351,7 @@ impl VegasLibrary {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // A map is whole after every insertion, whatever happened to the thread.
+    // A map is consistent after every insertion, even if a thread panicked.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

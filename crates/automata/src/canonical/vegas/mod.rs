@@ -1,8 +1,9 @@
-//! Vegas configurations: what happens between delimiters with which nothing merges stays between them.
+//! Vegas configurations: parts of a constraint between delimiters that no merge crosses, computed once for all
+//! constraints.
 //!
-//! [`hard`] knows which pairs of bytes no token contains, [`detect`] finds the parts of a pattern between such pairs,
-//! [`block`] cuts the product of a constraint with its tokenizer at the same places, and [`library`] keeps what was
-//! computed for each part, for all constraints of a tokenizer and, by [`file`](mod@file), from one run to the next.
+//! [`hard`] finds the pairs of bytes that no token contains. [`detect`] finds the parts of a pattern between hard
+//! pairs. [`block`] cuts the product of a constraint with its tokenizer at the same places. [`library`] keeps the
+//! results for each part, for all constraints of a tokenizer, and [`file`](mod@file) stores them between runs.
 
 pub(crate) mod block;
 mod detect;

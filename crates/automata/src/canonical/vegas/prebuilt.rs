@@ -1,8 +1,8 @@
-//! Common types of values, in the delimiters that they usually stand in.
+//! Common types of values, in their usual delimiters.
 //!
-//! A block reaches from one hard pair to the next, so it holds the delimiters themselves: `"body",` behind a colon is
-//! another block than `"body"}`. So each type is built with each of the ends that its format has. What is built are
-//! whole patterns, and their blocks are found again wherever a pattern has the same between the same pairs.
+//! A block reaches from one hard pair to the next, so it contains the delimiters themselves: `"body",` after a colon
+//! is another block than `"body"}`. So each type is built with each of the ends that its format has. Whole patterns
+//! are built. Their blocks are found again in every pattern with the same text between the same pairs.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use crate::{
     canonical::{CanonicalConstraint, CanonicalError, CanonicalIndex},
 };
 
-/// In larger blocks, rows are made beforehand for the states in which characters end, and not for those within.
+/// The most states of a block for which all token sets are computed in advance. In larger blocks they are computed
+/// only for the states in which characters end.
 const SMALL: usize = 64;
 
 /// Values of JSON.
@@ -47,12 +48,14 @@ const YAML: [&str; 9] = [
 ];
 
 impl VegasLibrary {
-    /// Builds the common types of values of JSON (strings, integers, numbers, Booleans, null, dates and times) and YAML
-    /// (the same, and what is left of a line), each in its usual delimiters, with the rows of their states.
+    /// Builds the common types of values of JSON and YAML, each in its usual delimiters, with the token sets of
+    /// their states. JSON: strings, integers, numbers, Booleans, null, dates and times. YAML: the same, and the rest
+    /// of a line.
     ///
     /// # Errors
     ///
-    /// [`CanonicalError::LibraryMismatch`], and those of the limits. A type that the tokenizer cannot write is left out.
+    /// [`CanonicalError::LibraryMismatch`], and the errors of the limits. A type that the tokenizer cannot write is
+    /// skipped.
     pub fn prebuild(&self, index: &Arc<CanonicalIndex>, limits: &Limits) -> Result<(), CanonicalError> {
         let mut patterns: Vec<String> = Vec::new();
         for value in JSON {
@@ -68,8 +71,9 @@ impl VegasLibrary {
             match CanonicalConstraint::with_library(&dfa, index, self, limits) {
                 Ok(constraint) => {
                     if let Some(shared) = constraint.shared() {
-                        constraint
-                            .make_rows(|state, is_boundary| is_boundary || shared.block_len(state) <= SMALL);
+                        constraint.compute_token_sets(|state, is_boundary| {
+                            is_boundary || shared.block_len(state) <= SMALL
+                        });
                     }
                 }
                 Err(CanonicalError::NothingCanonical { .. }) => {}

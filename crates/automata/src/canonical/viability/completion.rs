@@ -1,14 +1,14 @@
-//! Which tokens may stand in front of a state without leading to a dead end.
+//! The tokens that may precede a state of the product without leading to a dead end.
 //!
-//! In a state of the product inside a piece, what comes next depends on the token in front only through the neighbours that
-//! it forbids. If the piece, or the text, can end here, every token is fine. Otherwise some token must follow in the same
-//! piece, so a token is fine if it does not forbid all of those that lead on. For `williams` after `will` those are `i`,
-//! `ia`, `iams` and so on, and `will` forbids them all where `williams` is one token.
+//! In a state within a piece, the continuation depends on the previous token only through the right neighbours that
+//! it forbids. If the piece or the text can end here, every token may precede. Otherwise some token must follow in
+//! the same piece, so a token may precede if it does not forbid all viable tokens. After `will`, the viable tokens
+//! for `williams` are `i`, `ia`, `iams` and so on. If `williams` is one token, `will` forbids them all.
 //!
-//! So each state has a set of tokens that may stand in front of it, and these sets are the least ones that fit together:
-//! they grow from nothing until nothing changes. States near an accepting one come first, so that one round settles nearly
-//! all, and what settles a state is found after a few steps through the trie. The published way, a search over all pairs
-//! of a state of the constraint and a state of the tokenizer, forwards and backwards, took 27 seconds for a constraint.
+//! So each state has a set of tokens that may precede it. These sets are the least fixpoint: they grow from empty
+//! sets until nothing changes. States near an accepting state come first, so one round settles nearly all states,
+//! and a few steps through the trie settle a state. Tried instead: the published way, a forward and backward search
+//! over all pairs of a state of the constraint and a state of the tokenizer. It took 27 seconds for one constraint.
 
 use unskew_core::{MaskMut, TokenId, words_for};
 use unskew_trie::{ByteAutomaton, Verdict};
@@ -23,29 +23,30 @@ use crate::{
     dfa::table::DEAD,
 };
 
-/// The tokens that may stand in front of a state.
+/// The tokens that may precede a state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Before {
-    /// All.
+    /// All tokens. For a piece start: it is live.
     Any,
-    /// None: nothing leads on. (In front of a fresh state stands no token of its piece: it is `Any` where it can be
-    /// completed.)
+    /// No token: the state has no viable successor. No token of its piece precedes a piece start; `None` means there
+    /// that it is not live.
     None,
-    /// Those that may be followed by one of these.
+    /// The tokens that may be followed by one of these.
     FollowedBy(Box<[u32]>),
-    /// All but these, in ascending order.
+    /// All tokens except these, in ascending order.
     Except(Box<[u32]>),
 }
 
-/// For each state of a product, what may stand in front of it.
+/// For each state of a product, the tokens that may precede it.
 #[derive(Clone, Debug)]
 pub(crate) struct Completion {
     pub(crate) before: Vec<Before>,
-    /// By state: whether the piece may end here: the text ends, another piece begins, or an added token follows.
+    /// By state: whether the piece may end here. That is so if the text ends, another piece begins, or an added
+    /// token follows.
     pub(crate) boundary: Vec<bool>,
 }
 
-/// The search, and what a constraint asks again later.
+/// The queries on a product and its completion. The fixpoint computation and finished constraints share them.
 #[derive(Clone, Copy)]
 pub(crate) struct Search<'a> {
     pub(crate) product: &'a Product,
@@ -64,55 +65,56 @@ impl Completion {
 }
 
 impl Search<'_> {
-    /// Whether `state` with `token` in front of it, in the same piece, can be completed.
+    /// Whether `state` is live when `token` precedes it in the same piece.
     #[inline]
     pub(crate) fn may_precede(&self, token: u32, state: u32) -> bool {
         match &self.completion.before[state as usize] {
             Before::Any => true,
             Before::None => false,
             Before::FollowedBy(tokens) => {
-                tokens.iter().any(|next| self.index.automaton.neighbours.may_follow(token, *next))
+                tokens.iter().any(|next| self.index.automaton.bigrams.may_follow(token, *next))
             }
             Before::Except(tokens) => tokens.binary_search(&token).is_err(),
         }
     }
 
-    /// Whether `state` can be completed where `node` of the pieces that are looked up as a whole was reached.
+    /// Whether `state` is live after `node` of the trie of whole pieces.
     pub(crate) fn may_precede_node(&self, node: u32, state: u32) -> bool {
         let whole = &self.index.automaton.whole;
         let may_end = !whole.is_complete(node) && self.completion.boundary[state as usize];
-        if may_end || state == self.product.leads_on {
+        if may_end || state == self.product.continuing_end {
             return true;
         }
         let last = whole.token(node);
         if !self.may_precede(last, state) {
             return false;
         }
-        let leads_on = |token: u32, behind: u32| {
+        let is_viable = |token: u32, after: u32| {
             self.index.automaton.roles[token as usize] != Role::Whole
-                && self.index.automaton.neighbours.may_follow(last, token)
+                && self.index.automaton.bigrams.may_follow(last, token)
                 && match whole.child(node, token) {
-                    Some(child) => self.may_precede_node(child, behind),
-                    None => self.may_precede(token, behind),
+                    Some(child) => self.may_precede_node(child, after),
+                    None => self.may_precede(token, after),
                 }
         };
-        // Symbols are few, and in a wide state one of them does.
+        // Symbols are few, and in a wide state one of them succeeds.
         for (byte, symbol) in
             (0..=255u8).zip(&self.index.automaton.symbols).filter(|(_, symbol)| **symbol != NONE)
         {
-            let behind = self.product.step(state, byte);
-            if behind != DEAD && leads_on(*symbol, behind) {
+            let after = self.product.step(state, byte);
+            if after != DEAD && is_viable(*symbol, after) {
                 return true;
             }
         }
-        self.any_token(state, leads_on)
+        self.any_token(state, is_viable)
     }
 
-    /// Whether `token`, as the first of a piece, leads to `state` and no dead end.
+    /// Whether `token`, as the first token of a piece, leads to `state` without a dead end.
     #[inline]
     pub(crate) fn may_begin(&self, token: u32, state: u32) -> bool {
         match self.index.automaton.roles[token as usize] {
-            Role::Made | Role::Fallback => match self.index.automaton.whole.child(WholePieces::ROOT, token) {
+            Role::Merged | Role::Fallback => match self.index.automaton.whole.child(WholePieces::ROOT, token)
+            {
                 Some(node) => self.may_precede_node(node, state),
                 None => self.may_precede(token, state),
             },
@@ -121,12 +123,12 @@ impl Search<'_> {
         }
     }
 
-    /// Calls `visit` with the tokens that can be read from `state` and the states behind them, until it answers true.
-    /// Answers whether it did. Tokens of fallback included; whether they lead on is for `visit` to say.
+    /// Calls `visit` with the tokens that can be read from `state` and the states after them, until it returns true.
+    /// Returns whether it did. Fallback tokens are included. `visit` decides whether a token is viable.
     pub(crate) fn any_token(&self, state: u32, mut visit: impl FnMut(u32, u32) -> bool) -> bool {
         for (byte, token) in (0..=255u8).zip(&self.index.automaton.fallback) {
-            let behind = self.product.step_fallback(state, byte);
-            if *token != NONE && behind != DEAD && visit(*token, behind) {
+            let after = self.product.step_fallback(state, byte);
+            if *token != NONE && after != DEAD && visit(*token, after) {
                 return true;
             }
         }
@@ -137,29 +139,29 @@ impl Search<'_> {
                 let next = self.product.step(state, byte);
                 (next != DEAD).then_some(next)
             },
-            |token, behind| {
+            |token, after| {
                 // A vocabulary may have more ids than its tokenizer.
                 let role = roles.get(token.index()).copied().unwrap_or(Role::Never);
-                matches!(role, Role::Made | Role::Whole) && visit(token.0, behind)
+                matches!(role, Role::Merged | Role::Whole) && visit(token.0, after)
             },
         )
     }
 
-    /// The tokens that can be read from `state` and lead on, whatever stands in front: one bit each, in words of a mask
-    /// over the vocabulary. Added tokens are not among them.
-    pub(crate) fn row(&self, state: u32) -> Vec<u32> {
-        self.row_seen(state, |_| ())
+    /// The tokens that can be read from `state` and lead to live states, for any left context: one bit each, in
+    /// words of a mask over the vocabulary. Added tokens are not included.
+    pub(crate) fn token_set(&self, state: u32) -> Vec<u32> {
+        self.token_set_seeing(state, |_| ())
     }
 
-    /// As [`row`](Self::row), and tells `seen` in which states tokens end.
-    pub(crate) fn row_seen(&self, state: u32, seen: impl Fn(u32)) -> Vec<u32> {
+    /// As [`token_set`](Self::token_set). Calls `seen` with the states in which tokens end.
+    pub(crate) fn token_set_seeing(&self, state: u32, seen: impl Fn(u32)) -> Vec<u32> {
         let len = self.index.vocabulary.len();
         let mut words = vec![0u32; words_for(len)];
         let mut mask = MaskMut::new_cleared(&mut words, len);
         self.index.trie.fill(&mut Reader { search: *self, seen: &seen }, state, mask.reborrow());
-        // The trie has tokens that merges never make, and tokens of fallback, which are read otherwise.
-        let made = self.index.automaton.made.iter().copied().chain(std::iter::repeat(0));
-        words.iter_mut().zip(made).for_each(|(word, made)| *word &= made);
+        // The trie also has unreachable tokens and fallback tokens, which are read through another table.
+        let merged = self.index.automaton.merged.iter().copied().chain(std::iter::repeat(0));
+        words.iter_mut().zip(merged).for_each(|(word, merged)| *word &= merged);
         let mut set = |token: u32, allowed: bool| {
             let (word, bit) = (&mut words[token as usize / 32], 1 << (token % 32));
             if allowed { *word |= bit } else { *word &= !bit }
@@ -168,26 +170,26 @@ impl Search<'_> {
             for (byte, token) in
                 (0..=255u8).zip(&self.index.automaton.fallback).filter(|(_, token)| **token != NONE)
             {
-                let behind = self.product.step_fallback(state, byte);
-                set(*token, behind != DEAD && self.may_precede(*token, behind));
+                let after = self.product.step_fallback(state, byte);
+                set(*token, after != DEAD && self.may_precede(*token, after));
             }
         }
-        if self.product.fresh[state as usize] {
+        if self.product.at_piece_start[state as usize] {
             let read = |token: u32| self.product.run(state, self.index.vocabulary.text(TokenId(token))?);
             for (token, _) in self.index.automaton.whole.children(WholePieces::ROOT) {
-                if self.index.automaton.roles[*token as usize] == Role::Made {
-                    set(*token, read(*token).is_some_and(|behind| self.may_begin(*token, behind)));
+                if self.index.automaton.roles[*token as usize] == Role::Merged {
+                    set(*token, read(*token).is_some_and(|after| self.may_begin(*token, after)));
                 }
             }
             for token in &self.index.automaton.only_whole {
-                set(*token, read(*token).is_some_and(|behind| self.may_begin(*token, behind)));
+                set(*token, read(*token).is_some_and(|after| self.may_begin(*token, after)));
             }
         }
         words
     }
 }
 
-/// The product, read by the trie.
+/// The product as an automaton that the trie reads.
 struct Reader<'a, F> {
     search: Search<'a>,
     seen: &'a F,
@@ -215,7 +217,7 @@ impl<F: Fn(u32)> ByteAutomaton for Reader<'_, F> {
     }
 
     fn admits(&mut self, state: u32, token: TokenId) -> bool {
-        // Other tokens are taken off the row afterwards.
-        self.search.index.automaton.is_made(token.0) && self.search.may_precede(token.0, state)
+        // Other tokens are removed from the row afterwards.
+        self.search.index.automaton.is_merged(token.0) && self.search.may_precede(token.0, state)
     }
 }

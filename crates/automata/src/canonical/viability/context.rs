@@ -1,4 +1,4 @@
-//! The parts that a constraint consists of, which both engines read.
+//! The parts of a constraint that both engines read.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
 /// The parts of a constraint.
 pub(crate) struct Context {
     pub(crate) dfa: Dfa,
-    /// The texts that the normaliser leaves as they are.
+    /// The texts that the normaliser leaves unchanged.
     pub(crate) form: &'static TextDfa,
     pub(crate) index: Arc<CanonicalIndex>,
 }

@@ -1,22 +1,28 @@
-//! The positions of a constraint beside a tokenizer, and the tokens that lead on from them to an accepted output.
+//! The positions of a constraint in combination with a tokenizer, and the tokens that lead from them to live
+//! positions.
 //!
-//! A position is a state of the constraint beside one of the splitting. Two engines answer the same questions:
+//! A position is a state of the constraint together with a state of the splitter. Two engines answer the same
+//! queries:
 //!
 //! | file | contents |
 //! |---|---|
-//! | `position` | the product of constraint and splitting, byte by byte |
+//! | `position` | the product of constraint and splitter, byte by byte |
 //! | `context` | the parts of a constraint |
-//! | `by_need` | the questions that are asked, answered when they are asked |
-//! | `reads` | the first bytes that each state of the constraint reads |
-//! | `rows` | the tokens of a position, for `by_need` |
-//! | `product`, `settle`, `completion`, `complete` | all positions at once, for constraints about which too little is certain, and for libraries |
+//! | `lazy_product` | the lazy engine: liveness of positions, decided when it is needed |
+//! | `first_bytes` | the FIRST sets of the states of the constraint |
+//! | `liveness` | whether a position is live, for `lazy_product` |
+//! | `memo` | the cached answers of `lazy_product` |
+//! | `lookahead` | the token set of a position, for `lazy_product`: tokens by look-ahead set |
+//! | `product`, `completion`, `fixpoint`, `whole_product` | the whole product, for constraints that need it |
 
-pub(crate) mod by_need;
-pub(crate) mod complete;
 pub(crate) mod completion;
 pub(crate) mod context;
+mod first_bytes;
+mod fixpoint;
+pub(crate) mod lazy_product;
+mod liveness;
+mod lookahead;
+pub(crate) mod memo;
 pub(crate) mod position;
 pub(crate) mod product;
-mod reads;
-mod rows;
-mod settle;
+pub(crate) mod whole_product;

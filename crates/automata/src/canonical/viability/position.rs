@@ -1,13 +1,14 @@
-//! A position of a text: the constraint and the tokenizer's splitting, read side by side byte by byte.
+//! A position in a text: the constraint and the tokenizer's automata, read in parallel byte by byte.
 //!
-//! A position is a state of the constraint's DFA, one of the automaton of texts that the encoder takes as they are, one of
-//! the texts in normalisation form C, and one of the automaton of marked texts. Reading bytes stays inside a piece; a
-//! **mark** asserts that a piece ends here and leads to a *fresh* position, from which the next piece begins. At the end of
-//! a token both may be possible for a while: whether two blanks are a piece depends on what follows.
+//! A position consists of a state of the constraint's DFA, a state of the text DFA (texts without added tokens), a
+//! state of the automaton of texts in normalisation form, and a state of the splitter. Bytes are read within a
+//! piece. A **boundary** asserts that a piece ends and leads to a *piece start*, a position in which the next piece
+//! begins. After a token both may be possible for a while: whether two blanks are a piece depends on the text after
+//! them.
 //!
-//! A position says by itself what it is, so that it stays valid whatever is computed or thrown away about it, and two
-//! constraints of one pattern agree on it. Numbers for the positions of a product, met or all of them, would be half as
-//! long, and only as good as the table that gave them out.
+//! A position contains these states themselves. So it stays valid when caches are filled or dropped, and two
+//! constraints of one pattern agree on it. Tried instead: numbers of the positions of a product. They are half as
+//! long and depend on the table that assigned them.
 
 use std::collections::HashMap;
 
@@ -20,18 +21,18 @@ use crate::{
     dfa::table::DEAD,
 };
 
-/// More added tokens than so many are not tried one by one.
-const MANY: usize = if cfg!(test) { 1 } else { 32 };
+/// The most added tokens that are tried one by one.
+const FEW_ADDED: usize = if cfg!(test) { 1 } else { 32 };
 
-/// Where each of the automata is.
+/// One state of each of the automata.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Position {
     pub(crate) regex: StateId,
     pub(crate) text: u32,
     pub(crate) form: u32,
     pub(crate) split: u32,
-    /// Whether a piece begins here, so that no token of it stands in front.
-    pub(crate) fresh: bool,
+    /// Whether a piece begins here, so that no token of the piece precedes the position.
+    pub(crate) at_piece_start: bool,
 }
 
 /// The automata of a constraint and a tokenizer.
@@ -39,13 +40,14 @@ pub(crate) struct Position {
 pub(crate) struct Automata<'a> {
     pub(crate) dfa: &'a Dfa,
     pub(crate) tokenizer: &'a TokenizerAutomaton,
-    /// The texts in the tokenizer's normalisation form, if only these are encoded as they are; else any.
+    /// The texts in the tokenizer's normalisation form, if the encoder leaves only these unchanged; otherwise all
+    /// texts.
     pub(crate) form: &'static TextDfa,
 }
 
 impl<'a> Automata<'a> {
     pub(crate) fn new(dfa: &'a Dfa, tokenizer: &'a TokenizerAutomaton) -> Self {
-        // All that is ASCII is in every form.
+        // ASCII texts are in every form.
         let form = tokenizer.form.filter(|_| dfa.bytes().any(|byte| !byte.is_ascii()));
         Self { dfa, tokenizer, form: form.map_or_else(TextDfa::all, texts) }
     }
@@ -53,7 +55,7 @@ impl<'a> Automata<'a> {
     pub(crate) fn start(&self) -> Position {
         let TokenizerAutomaton { split, text, .. } = self.tokenizer;
         let regex = self.dfa.start();
-        Position { regex, text: text.start, form: self.form.start, split: split.start, fresh: true }
+        Position { regex, text: text.start, form: self.form.start, split: split.start, at_piece_start: true }
     }
 
     #[inline]
@@ -61,10 +63,10 @@ impl<'a> Automata<'a> {
         self.step_in(from, byte, &self.tokenizer.split.next)
     }
 
-    /// Calls `visit` with the positions behind each of `bytes`.
+    /// Calls `visit` with the position after each of `bytes` that can be read.
     pub(crate) fn steps(&self, from: Position, bytes: &[u8], mut visit: impl FnMut(Position)) {
         let TokenizerAutomaton { split, text, .. } = self.tokenizer;
-        // As [`step`](Self::step), with the two rows in which most bytes lead nowhere looked up once.
+        // As [`step`](Self::step). The rows of the two automata that refuse most bytes are looked up once.
         let (table, width) = (self.dfa.table(), split.classes.len());
         let row = table.row(from.regex);
         let split_row = &split.next[from.split as usize * width..][..width];
@@ -76,18 +78,18 @@ impl<'a> Automata<'a> {
             }
             let (text, form) = (text.step(from.text, byte), self.form.step(from.form, byte));
             if text != DEAD && form != DEAD {
-                visit(Position { regex: StateId(regex), text, form, split, fresh: false });
+                visit(Position { regex: StateId(regex), text, form, split, at_piece_start: false });
             }
         }
     }
 
-    /// The position behind a fallback token of `byte`.
+    /// The position after a fallback token of `byte`.
     pub(crate) fn step_fallback(&self, from: Position, byte: u8) -> Option<Position> {
         let table = &self.tokenizer.split.fallback;
         if table.is_empty() { None } else { self.step_in(from, byte, table) }
     }
 
-    /// The position behind `byte`, where `split_next` is one of the tables of the automaton of marked texts.
+    /// The position after `byte`, where `split_next` is one of the transition tables of the splitter.
     #[inline]
     fn step_in(&self, from: Position, byte: u8, split_next: &[u32]) -> Option<Position> {
         let TokenizerAutomaton { split, text, .. } = self.tokenizer;
@@ -98,21 +100,21 @@ impl<'a> Automata<'a> {
             return None;
         }
         let (text, form) = (text.step(from.text, byte), self.form.step(from.form, byte));
-        (text != DEAD && form != DEAD).then_some(Position { regex, text, form, split, fresh: false })
+        (text != DEAD && form != DEAD).then_some(Position { regex, text, form, split, at_piece_start: false })
     }
 
     pub(crate) fn run(&self, from: Position, bytes: &[u8]) -> Option<Position> {
         bytes.iter().try_fold(from, |at, byte| self.step(at, *byte))
     }
 
-    /// The fresh position behind a boundary at `from`.
+    /// The piece start after a boundary at `from`.
     #[inline]
     pub(crate) fn mark(&self, from: Position) -> Option<Position> {
         let split = self.tokenizer.split.mark[from.split as usize];
-        (split != DEAD).then_some(Position { split, fresh: true, ..from })
+        (split != DEAD).then_some(Position { split, at_piece_start: true, ..from })
     }
 
-    /// Whether the tokenizer sees to it that the text may end here.
+    /// Whether the splitter accepts: the text may end here.
     #[inline]
     pub(crate) fn may_end(&self, at: Position) -> bool {
         self.tokenizer.split.accepting[at.split as usize]
@@ -123,20 +125,21 @@ impl<'a> Automata<'a> {
         self.may_end(at) && self.dfa.is_accepting(at.regex)
     }
 
-    /// The added tokens that may follow, and the positions behind them. The text between two is encoded by itself.
+    /// The added tokens that may follow, and the positions after them. The text between two added tokens is encoded
+    /// by itself.
     ///
-    /// Where there are many tokens, those that the constraint reads are found by their beginnings.
+    /// If there are many added tokens, a prefix search finds those that the constraint reads.
     pub(crate) fn added(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a> {
         let automata = *self;
         let tokens = &automata.tokenizer.added;
         let (all, read) = match tokens.len() {
-            0..=MANY => (0..tokens.len(), Vec::new()),
+            0..=FEW_ADDED => (0..tokens.len(), Vec::new()),
             _ => (0..0, self.read_added(at.regex)),
         };
         all.chain(read).filter_map(move |number| automata.added_one(at, number))
     }
 
-    /// The added token with this number and the position behind it, if it may follow.
+    /// The added token with this number and the position after it, if it may follow.
     pub(crate) fn added_one(&self, at: Position, number: usize) -> Option<(u32, Position)> {
         let TokenizerAutomaton { split, text, added, .. } = self.tokenizer;
         let added = &added[number];
@@ -151,7 +154,7 @@ impl<'a> Automata<'a> {
         let text = text.step_added(at.text, number);
         let split = split.sections[added.section];
         (text != DEAD && split != DEAD).then_some(())?;
-        // The normaliser reads a token that is found behind it, too.
+        // The normaliser also reads an added token that is matched after normalisation.
         let form = match added.normalized {
             true => added.content.iter().fold(at.form, |form, byte| match form {
                 DEAD => DEAD,
@@ -160,16 +163,16 @@ impl<'a> Automata<'a> {
             false => self.form.start,
         };
         (form != DEAD).then_some(())?;
-        Some((added.token, Position { regex, text, form, split, fresh: true }))
+        Some((added.token, Position { regex, text, form, split, at_piece_start: true }))
     }
 
-    /// The numbers of the added tokens that the constraint reads from `state`, in ascending order. O(log n) for each
-    /// beginning that it reads, of n tokens.
+    /// The numbers of the added tokens that the constraint reads from `state`, in ascending order. O(log n) for n
+    /// tokens and each prefix that the constraint reads.
     fn read_added(&self, state: StateId) -> Vec<usize> {
         let TokenizerAutomaton { added, added_order, .. } = self.tokenizer;
         let content = |place: usize| &added[added_order[place] as usize].content[..];
         let mut found = Vec::new();
-        // Tokens with a common beginning of so many bytes, and the state behind it.
+        // Ranges of tokens with a common prefix, the length of the prefix, and the state after it.
         let mut open = vec![(0..added_order.len(), 0, state)];
         while let Some((range, depth, state)) = open.pop() {
             let mut begin = range.start;
@@ -191,8 +194,8 @@ impl<'a> Automata<'a> {
         found
     }
 
-    /// The columns: bytes that none of the automata tells apart. Answers the column of each byte, and a byte of each
-    /// column. Bytes that the constraint never reads share one.
+    /// Columns: classes of bytes that none of the automata distinguishes. Returns the column of each byte, and a
+    /// byte of each column. Bytes that the constraint never reads share one column.
     pub(crate) fn columns(&self) -> (Box<[u8; 256]>, Vec<u8>) {
         let TokenizerAutomaton { split, text, .. } = self.tokenizer;
         let mut used = [false; 256];

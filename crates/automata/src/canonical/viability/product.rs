@@ -1,9 +1,10 @@
 //! The product of the constraint with the tokenizer's splitting, built whole: all [positions](super::position).
 //!
-//! Most assertions of marks that cannot come true lead to no accepted text at all; here they are removed, with whatever
-//! else has no accepted end. Hundreds of states for a date, a few thousand for a thousand words. Where a counted repetition
-//! of a wide class meets every state of the splitting and of UTF-8 it is hundreds of thousands, so a constraint is
-//! completed by need ([`super::by_need`]) where that is possible, and whole only where it is not, or for a library.
+//! Most boundary assertions that cannot come true lead to no accepted text. They are removed here, with all other
+//! states that are not live. The product has hundreds of states for a date and a few thousand for a thousand words.
+//! A counted repetition of a wide class meets every state of the splitter and of UTF-8 and has hundreds of
+//! thousands. So a constraint uses the lazy engine ([`super::lazy_product`]) if possible, and the whole product only
+//! otherwise, or with a library.
 
 use rustc_hash::FxHashMap as Map;
 
@@ -14,7 +15,8 @@ use crate::{
     dfa::table::DEAD,
 };
 
-/// The product automaton. Every state is reachable and can reach an accepting one, over bytes.
+/// The product automaton. Every state is reachable over bytes, boundaries and added tokens, and can reach an
+/// accepting state.
 #[derive(Clone, Debug)]
 pub(crate) struct Product {
     /// The column of each byte.
@@ -22,22 +24,23 @@ pub(crate) struct Product {
     pub(crate) width: usize,
     /// `next[state * width + column]` is a state or [`DEAD`].
     pub(crate) next: Vec<u32>,
-    /// The same through fallback tokens; empty where there are none.
+    /// The same for fallback tokens; empty if there are none.
     pub(crate) fallback: Vec<u32>,
-    /// By state: the fresh state behind a boundary here, or [`DEAD`].
+    /// By state: the piece start after a boundary here, or [`DEAD`].
     pub(crate) mark: Vec<u32>,
     pub(crate) accepting: Vec<bool>,
-    /// By state: whether a piece begins here, so that no token of it stands in front.
-    pub(crate) fresh: Vec<bool>,
-    /// Added tokens: state, token, and the state behind it, in ascending order.
+    /// By state: whether a piece begins here, so that no token of the piece precedes it.
+    pub(crate) at_piece_start: Vec<bool>,
+    /// Added tokens: state, token, and the state after it, in ascending order.
     pub(crate) added: Vec<(u32, u32, u32)>,
     pub(crate) start: u32,
-    /// By state: what it is; empty for a block.
+    /// By state: its position; empty for a block.
     pub(crate) positions: Vec<Position>,
-    /// The states from the nearest to an accepting one to the farthest.
+    /// The states in the order of their distance to an accepting state, the nearest first.
     pub(crate) by_distance: Vec<u32>,
-    /// Of a block ([`crate::canonical::vegas`]): the end from which bytes lead on, whatever stands in front; else [`DEAD`].
-    pub(crate) leads_on: u32,
+    /// In a block ([`crate::canonical::vegas`]): the end state from which bytes continue; any token may precede it.
+    /// Otherwise [`DEAD`].
+    pub(crate) continuing_end: u32,
 }
 
 struct Builder {
@@ -47,7 +50,7 @@ struct Builder {
 }
 
 impl Product {
-    /// Reads all that `automata` read. O(n k) for n states and k byte classes.
+    /// Explores the product of `automata`. O(n k) for n states and k byte classes.
     ///
     /// # Errors
     ///
@@ -58,12 +61,12 @@ impl Product {
         let has_fallback = !automata.tokenizer.split.fallback.is_empty();
         let start = builder.id(Some(automata.start()))?;
         let (mut next, mut fallback, mut mark) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut accepting, mut fresh, mut added) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut accepting, mut at_piece_start, mut added) = (Vec::new(), Vec::new(), Vec::new());
         let mut at = 0;
         while let Some(position) = builder.states.get(at).copied() {
             limits.check_cancelled()?;
             accepting.push(automata.is_accepting(position));
-            fresh.push(position.fresh);
+            at_piece_start.push(position.at_piece_start);
             mark.push(builder.id(automata.mark(position))?);
             for byte in &column_bytes {
                 next.push(builder.id(automata.step(position, *byte))?);
@@ -71,9 +74,9 @@ impl Product {
                     fallback.push(builder.id(automata.step_fallback(position, *byte))?);
                 }
             }
-            for (token, behind) in automata.added(position) {
-                let behind = builder.id(Some(behind))?;
-                added.push((u32::try_from(at).expect("limited"), token, behind));
+            for (token, after) in automata.added(position) {
+                let after = builder.id(Some(after))?;
+                added.push((u32::try_from(at).expect("limited"), token, after));
             }
             at += 1;
         }
@@ -84,12 +87,12 @@ impl Product {
             fallback,
             mark,
             accepting,
-            fresh,
+            at_piece_start,
             added,
             start,
             positions: builder.states,
             by_distance: Vec::new(),
-            leads_on: DEAD,
+            continuing_end: DEAD,
         };
         product.trimmed().ok_or(CanonicalError::NothingCanonical { reason: NothingCanonical::Rewritten })
     }
@@ -103,7 +106,7 @@ impl Product {
         self.next[state as usize * self.width + usize::from(self.classes[usize::from(byte)])]
     }
 
-    /// The state behind a fallback token of `byte`.
+    /// The state after a fallback token of `byte`.
     #[inline]
     pub(crate) fn step_fallback(&self, state: u32, byte: u8) -> u32 {
         match self.fallback.get(state as usize * self.width + usize::from(self.classes[usize::from(byte)])) {
@@ -116,7 +119,7 @@ impl Product {
         bytes.iter().try_fold(state, |state, byte| Some(self.step(state, *byte)).filter(|next| *next != DEAD))
     }
 
-    /// The added tokens that may follow in `state`, with the states behind them.
+    /// The added tokens that may follow in `state`, with the states after them.
     pub(crate) fn added(&self, state: u32) -> impl Iterator<Item = (u32, u32)> {
         let begin = self.added.partition_point(|(from, ..)| *from < state);
         self.added[begin..]
@@ -125,7 +128,7 @@ impl Product {
             .map(|(_, token, to)| (*token, *to))
     }
 
-    /// The transitions over bytes, by the states that they lead to.
+    /// The transitions over bytes, by their targets.
     pub(crate) fn sources(&self) -> Sources {
         let mut edges: Vec<(u32, u8, u32)> = Vec::new();
         for table in [&self.next, &self.fallback] {
@@ -169,7 +172,7 @@ impl Product {
             .chain(added)
     }
 
-    /// Without the states from which no accepting one can be reached; `None` if the start is one of them.
+    /// The product without states that are not live; `None` if the start is one of them.
     fn trimmed(self) -> Option<Self> {
         // Sources by target.
         let len = self.len();
@@ -213,40 +216,41 @@ impl Product {
         if distance[self.start as usize] == DEAD {
             return None;
         }
-        // Of equally distant states the later ones first: in a counted repetition they are what earlier ones lead to.
+        // Of equally distant states the later ones come first: in a counted repetition, earlier states lead to later
+        // ones.
         order.sort_unstable_by_key(|state| (distance[*state as usize], std::cmp::Reverse(*state)));
         let mut new_id = distance;
-        let alive: Vec<usize> = (0..len).filter(|state| new_id[*state] != DEAD).collect();
-        for (new, old) in (0u32..).zip(&alive) {
+        let live: Vec<usize> = (0..len).filter(|state| new_id[*state] != DEAD).collect();
+        for (new, old) in (0u32..).zip(&live) {
             new_id[*old] = new;
         }
         let renamed = |state: u32| if state == DEAD { DEAD } else { new_id[state as usize] };
         let rows = |table: &[u32]| {
             let rows =
-                alive.iter().filter_map(|state| table.get(state * self.width..(state + 1) * self.width));
+                live.iter().filter_map(|state| table.get(state * self.width..(state + 1) * self.width));
             rows.flatten().map(|target| renamed(*target)).collect::<Vec<u32>>()
         };
         let added = self.added.iter().map(|(from, token, to)| (renamed(*from), *token, renamed(*to)));
         Some(Self {
             next: rows(&self.next),
             fallback: rows(&self.fallback),
-            mark: alive.iter().map(|state| renamed(self.mark[*state])).collect(),
-            accepting: alive.iter().map(|state| self.accepting[*state]).collect(),
-            fresh: alive.iter().map(|state| self.fresh[*state]).collect(),
+            mark: live.iter().map(|state| renamed(self.mark[*state])).collect(),
+            accepting: live.iter().map(|state| self.accepting[*state]).collect(),
+            at_piece_start: live.iter().map(|state| self.at_piece_start[*state]).collect(),
             added: added.filter(|(from, _, to)| *from != DEAD && *to != DEAD).collect(),
             start: renamed(self.start),
-            positions: alive.iter().map(|state| self.positions[*state]).collect(),
+            positions: live.iter().map(|state| self.positions[*state]).collect(),
             by_distance: order.iter().map(|state| renamed(*state)).collect(),
             classes: self.classes,
             width: self.width,
-            leads_on: DEAD,
+            continuing_end: DEAD,
         })
     }
 }
 
 /// The transitions of a [`Product`] over bytes, backwards.
 pub(crate) struct Sources {
-    /// By state: where its edges begin.
+    /// By state: the index of its first edge.
     first: Vec<usize>,
     /// Columns and sources, in ascending order.
     edges: Vec<(u8, u32)>,
@@ -269,7 +273,7 @@ impl Sources {
         bytes
     }
 
-    /// Whether `text`, read from some state, leads to `state`.
+    /// Whether reading `text` from some state leads to `state`.
     pub(crate) fn arrives(&self, product: &Product, state: u32, text: &[u8]) -> bool {
         let mut at: Vec<u32> = vec![state];
         for byte in text.iter().rev() {
@@ -293,7 +297,7 @@ impl Sources {
 }
 
 impl Builder {
-    /// The number of a position, a new one if need be.
+    /// The number of a position, assigned now if it is new.
     fn id(&mut self, position: Option<Position>) -> Result<u32, CanonicalError> {
         let Some(position) = position else { return Ok(DEAD) };
         if let Some(id) = self.ids.get(&position) {

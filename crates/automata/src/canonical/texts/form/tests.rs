@@ -23,8 +23,8 @@ fn check(text: &str) {
     assert_eq!(accepts(text), normalized(text) == text, "{text:?} = {}", text.escape_unicode());
 }
 
-/// The characters that take part in anything, by what part they take. The last two are the first of each kind, and
-/// some that later versions of Unicode treat otherwise.
+/// All characters with some effect, grouped by it. The last two groups are the first character of each kind, and
+/// characters that later versions of Unicode treat differently.
 fn interesting() -> [Vec<char>; 8] {
     let characters = Characters::new(UnicodeForm::Nfc);
     let mut groups: [Vec<char>; 8] = Default::default();
@@ -92,7 +92,7 @@ fn every_character() {
     }
 }
 
-/// Together with [`every_character`]: nothing but UTF-8 is accepted, and no state is a dead end.
+/// Together with [`every_character`]: only UTF-8 is accepted, and no state is a dead end.
 #[test]
 fn only_utf8() {
     let dfa = texts(UnicodeForm::Nfc);
@@ -121,7 +121,7 @@ fn only_utf8() {
     }
 }
 
-/// The other forms, on every character and on texts that have to do with form C.
+/// All forms, on every character and on texts of characters that matter for form C.
 #[test]
 fn all_forms() {
     let groups = interesting();
@@ -156,7 +156,7 @@ fn all_forms() {
             check(&text);
         }
         assert!(accepted > 1_000_000 + 10_000, "{form:?}: {accepted}");
-        // A steady text is accepted after every other one.
+        // A steady text is accepted after every other text.
         let steady = steady(form);
         let is_steady = |text: &str| {
             text.bytes().try_fold(0u32, |place, byte| {
@@ -340,7 +340,7 @@ fn steady_characters_are_left_alone_behind_whatever_stands_in_front() {
     for character in "a\u{7f} é中日가Ωя\u{1f600}".chars() {
         assert_eq!(is_steady(character), 0, "{character:?}");
     }
-    // Marks, characters that compose and are none, and characters with another form.
+    // Marks, characters that compose but are not marks, and characters with another form.
     for character in "\u{301}\u{323}\u{1161}\u{11a8}\u{9be}\u{212b}\u{1f71}\u{3099}".chars() {
         assert_eq!(is_steady(character), DEAD, "{character:?}");
     }

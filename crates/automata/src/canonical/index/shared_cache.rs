@@ -1,11 +1,12 @@
-//! Answers that are kept for all constraints of a tokenizer, within a limit of bytes, and shared by threads.
+//! A cache of answers for all constraints of a tokenizer: bounded in bytes and shared by threads.
 //!
-//! A few maps that each forget their older half when they are full ([`Generations`]), each with a lock. The lock is held
-//! for a look-up or an insertion and never while an answer is made: two threads may make the same answer, and one of the
-//! two is kept. A look-up of what was used lately takes the lock for reading, so that masks do not wait for each other.
+//! It consists of a few maps. Each map has a lock, and drops its older half when it is full ([`Generations`]). The
+//! lock is held for a look-up or an insertion, never while an answer is computed. So two threads may compute the
+//! same answer, and one of the two is kept. A look-up of a recently used answer takes the lock for reading, so masks
+//! do not wait for each other.
 //!
-//! Tried instead: slots that are written once, without a lock. The first entries stayed for good, and a constraint that came
-//! when all slots were taken made everything anew for each of its masks.
+//! Tried instead: slots that are written once, without a lock. The first entries stayed forever, and a constraint
+//! that came after all slots were taken recomputed everything for each of its masks.
 
 use std::{
     hash::{BuildHasher, Hash},
@@ -17,21 +18,21 @@ use unskew_core::Generations;
 
 type Map<K, V> = Generations<K, V, FxBuildHasher>;
 
-/// Some answers by key.
+/// A cache of answers by key.
 #[derive(Debug)]
-pub(crate) struct Kept<K, V> {
+pub(crate) struct SharedCache<K, V> {
     maps: Box<[RwLock<Map<K, V>>]>,
 }
 
-impl<K: Hash + Eq + Copy, V: Clone> Kept<K, V> {
-    /// Room for so many bytes, keys and tables included, in so many maps of which each has a lock.
+impl<K: Hash + Eq + Copy, V: Clone> SharedCache<K, V> {
+    /// A cache with room for `bytes` bytes, keys and tables included, in `maps` maps with a lock each.
     pub(crate) fn new(maps: usize, bytes: usize) -> Self {
         let maps = maps.max(1);
         Self { maps: (0..maps).map(|_| RwLock::new(Generations::new(bytes / maps))).collect() }
     }
 
     fn map(&self, key: K) -> &RwLock<Map<K, V>> {
-        // The maps look at the other bits.
+        // The maps themselves use the other bits of the hash.
         &self.maps[(FxBuildHasher.hash_one(key) >> 20) as usize % self.maps.len()]
     }
 
@@ -40,27 +41,27 @@ impl<K: Hash + Eq + Copy, V: Clone> Kept<K, V> {
         if let Some(value) = read(map).peek_young(&key) {
             return Some(value.clone());
         }
-        // What is not there is made next, so that one more lock is no matter.
+        // A missing answer is computed next, so the cost of one more lock does not matter.
         write(map).get(&key).cloned()
     }
 
-    /// Keeps an answer that owns so many bytes.
+    /// Inserts an answer that owns `bytes` bytes.
     pub(crate) fn keep(&self, key: K, value: V, bytes: usize) {
         write(self.map(key)).insert(key, value, bytes);
     }
 
-    /// What `of` says of all answers together.
+    /// The sum of `of` over all cached answers.
     pub(crate) fn sum(&self, of: impl Fn(&V) -> usize) -> usize {
         self.maps.iter().map(|map| read(map).entries().map(|(_, value)| of(value)).sum::<usize>()).sum()
     }
 
-    /// The memory, as far as answers are said to own it.
+    /// The memory in bytes, according to the sizes given to [`keep`](Self::keep).
     pub(crate) fn memory_usage(&self) -> usize {
         size_of_val(&self.maps[..]) + self.maps.iter().map(|map| read(map).bytes()).sum::<usize>()
     }
 }
 
-// Nothing panics while a lock is held, but for a lack of memory.
+// No code panics while a lock is held, except for a lack of memory.
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }
@@ -75,12 +76,12 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_what_was_given_and_no_more_than_fits() {
-        let kept: Kept<u32, u32> = Kept::new(4, 40_000);
+        let kept: SharedCache<u32, u32> = SharedCache::new(4, 40_000);
         for key in 0..2_000 {
             assert_eq!(kept.get(key), None);
             kept.keep(key, key * 3, 100);
             assert_eq!(kept.get(key), Some(key * 3));
-            // What is asked for again and again stays, however much comes.
+            // An entry in constant use stays, however many others are inserted.
             assert_eq!(kept.get(0), Some(0));
             assert!(kept.memory_usage() <= 40_000 + 4 * size_of::<RwLock<Map<u32, u32>>>());
         }
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     fn several_threads_may_keep_the_same() {
-        let kept: Kept<u32, u32> = Kept::new(4, 1 << 16);
+        let kept: SharedCache<u32, u32> = SharedCache::new(4, 1 << 16);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

@@ -1,4 +1,4 @@
-//! The states from which every text goes on, against walks.
+//! Tests of the universal states against walks over all short texts.
 
 use unskew_core::{AddedToken, SplitBehavior, SplitPattern, Tokenization, Vocabulary};
 
@@ -7,7 +7,7 @@ use crate::Limits;
 
 #[test]
 fn places_are_those_of_utf8() {
-    // All texts of up to two bytes, and of three and four around the edges of each range.
+    // All texts of up to two bytes, and texts of three and four bytes around the edges of each range.
     let edges = [0, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1];
     let edges = edges.into_iter().chain([0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff]);
     let edges: Vec<u8> = edges.collect();
@@ -52,12 +52,12 @@ fn tokenizer(pattern: &str) -> TokenizerAutomaton {
 fn every_text_goes_on_from_a_universal_state_and_some_text_does_not_from_others() {
     for pattern in [r"\s+(?!\S)|\s+|\S+", r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s+(?!\S)|\s+", "aa|aas|s "] {
         let tokenizer = tokenizer(pattern);
-        let (split, certain) = (&tokenizer.split, Certain::new(&tokenizer));
+        let (split, liveness) = (&tokenizer.split, SplitLiveness::new(&tokenizer));
         let letters = ["a", "s", " ", "\n", "1", "é", "\u{3000}", "."];
         let mut counts = [0; 2];
         for state in (0u32..).zip(places(split)).filter(|(_, places)| places & 1 != 0).map(|(state, _)| state)
         {
-            // All texts of up to four of these.
+            // All texts of up to four of these letters.
             let mut open = vec![(Subset::from_slice(&[state]), 0)];
             let mut stuck = false;
             while let Some((mut subset, length)) = open.pop() {
@@ -69,20 +69,22 @@ fn every_text_goes_on_from_a_universal_state_and_some_text_does_not_from_others(
                     open.push((next, length + 1));
                 }
             }
-            assert_eq!(certain.universal[state as usize], !stuck, "{pattern}, {state}");
+            assert_eq!(liveness.universal[state as usize], !stuck, "{pattern}, {state}");
             counts[usize::from(stuck)] += 1;
         }
         assert!(counts[0] > 0 && counts[1] > 0, "{pattern}: {counts:?}");
-        // The facts about the end of a run of blanks hold there. No other place has any.
-        let ends = (0u32..).zip(&certain.soon_of).filter_map(|(state, soon)| Some((state, (*soon)?)));
-        for (state, soon) in ends.clone() {
-            assert!(split.accepting[state as usize] && !certain.universal[state as usize], "{pattern}");
+        // The look-ahead facts hold at the end of a run of blanks. No other state has any.
+        let ends = (0u32..)
+            .zip(&liveness.lookahead2_of)
+            .filter_map(|(state, lookahead2)| Some((state, (*lookahead2)?)));
+        for (state, lookahead2) in ends.clone() {
+            assert!(split.accepting[state as usize] && !liveness.universal[state as usize], "{pattern}");
             let mark = split.mark[state as usize];
-            for (byte, behind) in &certain.soons[usize::from(soon)] {
+            for (byte, after) in &liveness.lookahead2_lists[usize::from(lookahead2)] {
                 let marks = [mark, split.mark[mark as usize]].into_iter().filter(|mark| *mark != DEAD);
                 let next = step(split, &marks.collect::<Subset>(), *byte);
-                assert!(next.contains(behind), "{pattern}, {state}");
-                assert!(!certain.goes[*behind as usize].is_empty(), "{pattern}, {state}");
+                assert!(next.contains(after), "{pattern}, {state}");
+                assert!(!liveness.live_next[*after as usize].is_empty(), "{pattern}, {state}");
             }
         }
         assert!(ends.count() > 0 || !pattern.contains(r"\p{L}"), "{pattern}");
@@ -106,13 +108,13 @@ fn what_cannot_do_without_the_end_of_an_added_token_is_safe_where_none_is_begun(
             normalized: false,
         });
         let tokenizer = TokenizerAutomaton::new(&builder.build().unwrap(), &tokenization).unwrap();
-        Certain::new(&tokenizer).safe(dfa, 1 << 20).map(|(safe, _)| safe)
+        SplitLiveness::new(&tokenizer).safety(dfa, 1 << 20).map(|(safe, _)| safe)
     };
     let safe = |pattern: &str| safe_of(&Dfa::from_pattern(pattern, &Limits::default()).unwrap());
-    assert!(safe("[a-z]*").unwrap().iter().all(|safe| *safe == Safe::Always));
-    // The last `>` is fine unless `<|end|` stands in front of it.
-    assert_eq!(safe("<b>").unwrap(), [Safe::Always, Safe::Always, Safe::WhenCalm, Safe::Always]);
-    // Here it always might.
+    assert!(safe("[a-z]*").unwrap().iter().all(|safe| *safe == Safety::Always));
+    // The last `>` is accepted unless `<|end|` precedes it.
+    assert_eq!(safe("<b>").unwrap(), [Safety::Always, Safety::Always, Safety::WhenCalm, Safety::Always]);
+    // Here the text always ends an added token.
     assert_eq!(safe(r"<\|end\|>"), None);
     // Not UTF-8.
     assert_eq!(safe_of(&Dfa::from_literals([[0xff]], &Limits::default()).unwrap()), None);

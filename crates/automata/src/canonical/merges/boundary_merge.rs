@@ -1,42 +1,44 @@
-//! The merge of the two symbols at a boundary: why most pairs of tokens are refused at once.
+//! A fast, partial pair test: the merge of the two symbols at a boundary.
 //!
-//! The first merge that could cross a boundary is that of the last symbol of the left token and the first one of the right
-//! token. Where the two merge before either is used up in its own tree, the tokens must not be neighbours. So the symbols at the
-//! ends of each tree, and when they are used up, are kept for each token, with a table of the merges of two symbols: a look at
-//! these three instead of the [pair test](super::pair), which walks both edges and searches for a merge at each step. It decides
-//! half of the pairs that the search in a list of words asks for, and 440 of 446 in front of the names of attributes; the rest
-//! is for that test.
+//! The first merge that could cross a boundary joins the last symbol of the left token and the first symbol of the
+//! right token. If that merge happens before either symbol is consumed in its own tree, the tokens must not be
+//! neighbours. So this file stores for each token the symbols at both ends of its tree and the keys at which they
+//! are consumed, and a table of the merges of two symbols. Three look-ups replace the [pair test](super::pair),
+//! which walks both edges and searches for a merge at each step.
+//!
+//! This test decides half of the pairs that are asked for in a list of words, and 440 of 446 pairs before the names
+//! of attributes. The full pair test decides the others.
 
 use super::{
     derivation::{Derivations, NONE},
     forest::Partners,
 };
 
-/// Tokenizers of more symbols have no table: those whose symbols are characters.
+/// The most symbols for which the table is built. Tokenizers over characters have more symbols, and no table.
 const SYMBOLS: usize = 512;
 
-/// Where all edges end.
+/// For each token, the symbols at both ends of its tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Meetings {
+pub(crate) struct BoundaryMerges {
     /// By token: its last symbol.
     last: Box<[Symbol]>,
     /// By token: its first symbol.
     first: Box<[Symbol]>,
-    /// By two symbols: when they are merged, 0 if they are not.
+    /// By two symbols: the key of their merge, 0 if no merge joins them.
     keys: Box<[u32]>,
     symbols: usize,
 }
 
-/// The symbol at the end of an edge.
+/// The symbol at one end of a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Symbol {
-    /// Its number, [`NONE`] for a token that is never made.
+    /// The number of the symbol; [`NONE`] for an unreachable token.
     number: u32,
-    /// Merges from this one on find it used up.
+    /// The key from which on a merge finds the symbol consumed.
     end: u32,
 }
 
-impl Meetings {
+impl BoundaryMerges {
     /// `None` if there are too many symbols. O(tokens and merges of symbols) otherwise.
     pub(crate) fn new(trees: &Derivations, by_left: &Partners) -> Option<Self> {
         let symbols: Vec<u32> =
@@ -55,12 +57,13 @@ impl Meetings {
             }
         }
         let last = ends(&number, &trees.right, |above| trees.right_end(above));
-        // To it a merge of equal rank, which lies to its left, comes first.
+        // A merge of equal rank is further left and so happens before the symbol is consumed: hence the addition of
+        // one.
         let first = ends(&number, &trees.left, |above| trees.left_end(above).saturating_add(1));
         Some(Self { last, first, keys: keys.into(), symbols: symbols.len() })
     }
 
-    /// Whether the two symbols at the boundary between `left` and `right`, which are made, are merged across it.
+    /// Whether a merge joins the two symbols at the boundary between `left` and `right`. Both tokens are reachable.
     #[inline]
     pub(crate) fn crosses(&self, left: u32, right: u32) -> bool {
         let (left, right) = (self.last[left as usize], self.first[right as usize]);
@@ -74,16 +77,17 @@ impl Meetings {
     }
 }
 
-/// The symbols at the ends of all edges that go `down`; `end` is when a token uses up its part there.
+/// For each token, the symbol at the end of the edge along `down`. `end` is the key at which a token consumes its
+/// part there.
 fn ends(number: &[u32], down: &[u32], end: impl Fn(u32) -> u32) -> Box<[Symbol]> {
     let mut ends: Vec<Symbol> = Vec::with_capacity(down.len());
     for (token, part) in (0u32..).zip(down) {
         let (mut above, mut at) = (token, *part);
         let symbol = loop {
             match at {
-                // A symbol, or what is never made.
+                // A symbol or an unreachable token has no parts.
                 NONE => break Symbol { number: number[above as usize], end: u32::MAX },
-                // Mostly parts come first.
+                // Most parts have a lower id than the token, so their result is in `ends` already.
                 _ if number[at as usize] != NONE => {
                     break Symbol { number: number[at as usize], end: end(above) };
                 }

@@ -1,7 +1,8 @@
-//! A constraint that was completed whole: its product, what may stand in front of each state, and the rows of tokens.
+//! A constraint with its whole product: the product, the tokens that may precede each state, and the token sets.
 //!
-//! That is how constraints with a library are completed, and those about which too little is certain
-//! ([`crate::canonical::index::certain`]): a tokenizer that cannot spell all that the constraint reads, texts that are not UTF-8.
+//! This engine serves constraints with a library, and constraints that the lazy engine refuses because too little is
+//! precomputed ([`crate::canonical::index::split_liveness`]): the tokenizer cannot spell all bytes that the
+//! constraint reads, or texts are not UTF-8.
 
 use std::sync::{
     OnceLock,
@@ -24,23 +25,23 @@ use crate::{
     },
 };
 
-/// A product with all that is known of it.
-pub(crate) struct Complete {
+/// A product with its completion and its token sets.
+pub(crate) struct WholeProduct {
     product: Product,
     completion: Completion,
     /// The number of each position.
     ids: Map<Position, u32>,
-    /// By state: the tokens that lead on from it, whatever stands in front.
-    rows: Vec<OnceLock<TokenSet>>,
-    /// How many more rows may be kept.
-    rows_left: AtomicUsize,
-    /// What a library has of the states, where one is used.
+    /// By state: the tokens that lead from it to live states, for any left context.
+    token_sets: Vec<OnceLock<TokenSet>>,
+    /// The number of further long token sets that may be kept.
+    sets_left: AtomicUsize,
+    /// The blocks of the library, if one is used.
     shared: Option<Shared>,
 }
 
-impl Complete {
-    /// Cost: O(n k) for n states of the product and k byte classes, and for each state a walk through the trie that ends
-    /// when it is clear which tokens may stand in front of the state.
+impl WholeProduct {
+    /// Cost: O(n k) for n states of the product and k byte classes, and for each state a walk through the trie that
+    /// ends when the set of tokens that may precede the state is known.
     ///
     /// # Errors
     ///
@@ -58,8 +59,8 @@ impl Complete {
             None => (Completion::new(&product, &context.index), None),
         };
         Ok(Self {
-            rows: (0..product.len()).map(|_| OnceLock::new()).collect(),
-            rows_left: AtomicUsize::new(kept),
+            token_sets: (0..product.len()).map(|_| OnceLock::new()).collect(),
+            sets_left: AtomicUsize::new(kept),
             ids: product.positions.iter().copied().zip(0..).collect(),
             shared,
             product,
@@ -72,21 +73,21 @@ impl Complete {
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        let rows = self.rows.iter().filter_map(OnceLock::get).map(|row| match row {
+        let token_sets = self.token_sets.iter().filter_map(OnceLock::get).map(|token_set| match token_set {
             TokenSet::Short(list) | TokenSet::Long(list) => size_of_val(&list[..]),
         });
         self.product.memory_usage()
             + self.completion.memory_usage()
             + self.ids.len() * (size_of::<Position>() + size_of::<u32>())
-            + self.rows.len() * size_of::<OnceLock<TokenSet>>()
-            + rows.sum::<usize>()
+            + self.token_sets.len() * size_of::<OnceLock<TokenSet>>()
+            + token_sets.sum::<usize>()
     }
 
     pub(crate) fn shared(&self) -> Option<&Shared> {
         self.shared.as_ref()
     }
 
-    /// The state of a position; `None` if no accepted text goes on from there.
+    /// The state of a position; `None` if no accepted text continues from it.
     fn state(&self, at: Position) -> Option<u32> {
         self.ids.get(&at).copied()
     }
@@ -96,9 +97,9 @@ impl Complete {
         Search { product, index: &context.index, completion }
     }
 
-    /// Whether this fresh position can be completed.
-    pub(crate) fn leads_on(&self, fresh: Position) -> bool {
-        self.state(fresh).is_some_and(|state| self.completion.before[state as usize] == Before::Any)
+    /// Whether this piece start is live.
+    pub(crate) fn is_live(&self, piece_start: Position) -> bool {
+        self.state(piece_start).is_some_and(|state| self.completion.before[state as usize] == Before::Any)
     }
 
     /// As [`Search::may_begin`].
@@ -116,53 +117,57 @@ impl Complete {
         self.state(at).is_some_and(|state| self.search(context).may_precede_node(node, state))
     }
 
-    /// The row of a position: kept, or made now.
-    pub(crate) fn with_row<T>(
+    /// Calls `read` with the token set of a position, cached if there is room.
+    pub(crate) fn with_token_set<T>(
         &self,
         context: &Context,
         at: Position,
         read: impl FnOnce(&TokenSet) -> T,
     ) -> T {
         match self.state(at) {
-            Some(state) => self.with_row_of(context, state, read),
+            Some(state) => self.with_token_set_of(context, state, read),
             None => read(&TokenSet::Short(Box::default())),
         }
     }
 
-    fn with_row_of<T>(&self, context: &Context, state: u32, read: impl FnOnce(&TokenSet) -> T) -> T {
-        let place = &self.rows[state as usize];
-        if let Some(row) = place.get() {
-            return read(row);
+    fn with_token_set_of<T>(&self, context: &Context, state: u32, read: impl FnOnce(&TokenSet) -> T) -> T {
+        let place = &self.token_sets[state as usize];
+        if let Some(token_set) = place.get() {
+            return read(token_set);
         }
-        let kept = self.shared.as_ref().and_then(|shared| shared.row(state));
-        if let Some(row) = kept {
-            return read(row);
+        let kept = self.shared.as_ref().and_then(|shared| shared.token_set(state));
+        if let Some(token_set) = kept {
+            return read(token_set);
         }
-        let row = TokenSet::new(self.search(context).row(state));
-        let row = match &self.shared {
-            Some(shared) => match shared.keep(state, row) {
-                Ok(row) => return read(row),
-                Err(row) => row,
+        let token_set = TokenSet::new(self.search(context).token_set(state));
+        let token_set = match &self.shared {
+            Some(shared) => match shared.keep(state, token_set) {
+                Ok(token_set) => return read(token_set),
+                Err(token_set) => token_set,
             },
-            None => row,
+            None => token_set,
         };
-        let room = matches!(row, TokenSet::Short(_))
+        let room = matches!(token_set, TokenSet::Short(_))
             || self
-                .rows_left
+                .sets_left
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
                 .is_ok();
-        if room { read(place.get_or_init(|| row)) } else { read(&row) }
+        if room { read(place.get_or_init(|| token_set)) } else { read(&token_set) }
     }
 
-    /// Makes the rows of the states that are asked for now, and not when they are first needed.
-    /// `wanted` is told whether the state is fresh or a boundary.
-    pub(crate) fn make_rows(&self, context: &Context, wanted: impl Fn(u32, bool) -> bool) {
-        let is_boundary =
-            self.completion.boundary.iter().zip(&self.product.fresh).map(|(end, fresh)| *end || *fresh);
+    /// Computes the token sets of the wanted states now instead of at their first use. `wanted` receives the state's
+    /// number and whether it is a piece start or a boundary.
+    pub(crate) fn compute_token_sets(&self, context: &Context, wanted: impl Fn(u32, bool) -> bool) {
+        let is_boundary = self
+            .completion
+            .boundary
+            .iter()
+            .zip(&self.product.at_piece_start)
+            .map(|(end, piece_start)| *end || *piece_start);
         for (state, _) in
             (0u32..).zip(is_boundary).filter(|(state, is_boundary)| wanted(*state, *is_boundary))
         {
-            self.with_row_of(context, state, |_| ());
+            self.with_token_set_of(context, state, |_| ());
         }
     }
 }

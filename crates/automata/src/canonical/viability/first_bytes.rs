@@ -1,23 +1,24 @@
-//! Which bytes a constraint reads from each of its states, and with which it certainly goes on: known when it is compiled.
+//! The FIRST sets of a constraint's states, computed when the constraint is built: the bytes that a state reads, and
+//! the bytes after which it is certainly live.
 //!
-//! Both are asked for of every state that a mask meets: where a string is counted, of a hundred in a row. To find them then
-//! took a tenth of such a mask, and as many misses, as the rows of those states are scattered over the table. Here the
-//! table is read once from its beginning to its end, and states are told apart by which classes lead where: of thousands
-//! of them few differ.
+//! A mask needs both sets for every state that it visits, for example for a hundred consecutive states of a counted
+//! string. Computing them on demand took a tenth of the time for such a mask and as many cache misses, since the
+//! rows of these states are scattered over the table. This file reads the table once from beginning to end and
+//! shares equal sets. Of thousands of states few have different sets.
 
 use rustc_hash::FxHashMap as Map;
 use unskew_trie::ByteSet;
 
 use crate::{
     Dfa, StateId,
-    canonical::index::certain::{Certain, Safe, of_class},
+    canonical::index::split_liveness::{Safety, SplitLiveness, of_class},
     dfa::table::DEAD,
 };
 
 /// Two sets of bytes for each state of a DFA.
 #[derive(Debug)]
-pub(crate) struct Reads {
-    /// By state: the place of its sets.
+pub(crate) struct FirstBytes {
+    /// By state: the index of its sets.
     at: Box<[u32]>,
     sets: Vec<Sets>,
 }
@@ -25,11 +26,11 @@ pub(crate) struct Reads {
 #[derive(Debug, Default)]
 struct Sets {
     read: ByteSet,
-    sure: ByteSet,
+    live: ByteSet,
 }
 
-/// Classes that lead on from a state, and those of them that lead to a [safe](Safe::Always) state, and to one that is safe
-/// [when calm](Safe::WhenCalm).
+/// Byte classes with a transition out of a state; the subset with a transition to a [safe](Safety::Always) state; and
+/// the subset with a transition to a state that is safe [when calm](Safety::WhenCalm).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Classes {
     read: ByteSet,
@@ -37,14 +38,14 @@ struct Classes {
     when_calm: ByteSet,
 }
 
-impl Reads {
-    /// O(states and classes) of `dfa`, of which `safe` is what is certain of its states.
-    pub(crate) fn new(certain: &Certain, dfa: &Dfa, safe: &[Safe]) -> Self {
+impl FirstBytes {
+    /// O(states and classes) of `dfa`. `safe` is the safety of its states.
+    pub(crate) fn new(liveness: &SplitLiveness, dfa: &Dfa, safe: &[Safety]) -> Self {
         let mut read: Vec<(u8, ByteSet)> = Vec::new();
         for byte in dfa.bytes() {
             of_class(&mut read, dfa.classes().get(byte)).insert(byte);
         }
-        let sure = certain.columns(dfa);
+        let live = liveness.columns(dfa);
         let mut known: Map<Classes, u32> = Map::default();
         let mut sets: Vec<Sets> = Vec::new();
         let find = |state: StateId| {
@@ -53,20 +54,20 @@ impl Reads {
             {
                 classes.read.insert(class);
                 match safe[*next as usize] {
-                    Safe::Always => classes.always.insert(class),
-                    Safe::WhenCalm => classes.when_calm.insert(class),
-                    Safe::No => {}
+                    Safety::Always => classes.always.insert(class),
+                    Safety::WhenCalm => classes.when_calm.insert(class),
+                    Safety::Unknown => {}
                 }
             }
             *known.entry(classes).or_insert_with(|| {
                 let mut new = Sets::default();
                 let reads = read.iter().filter(|(class, _)| classes.read.contains(*class));
                 reads.for_each(|(_, bytes)| new.read.union(bytes));
-                for (class, [bytes, calm]) in &sure {
+                for (class, [bytes, calm]) in &live {
                     if classes.always.contains(*class) {
-                        new.sure.union(bytes);
+                        new.live.union(bytes);
                     } else if classes.when_calm.contains(*class) {
-                        new.sure.union(calm);
+                        new.live.union(calm);
                     }
                 }
                 sets.push(new);
@@ -82,10 +83,10 @@ impl Reads {
         &self.sets[self.at[state.index()] as usize].read
     }
 
-    /// The bytes of ASCII that lead from `state` to a safe one, whatever was read before.
+    /// The ASCII bytes that lead from `state` to a safe state, after any text.
     #[inline]
-    pub(crate) fn sure(&self, state: StateId) -> &ByteSet {
-        &self.sets[self.at[state.index()] as usize].sure
+    pub(crate) fn live(&self, state: StateId) -> &ByteSet {
+        &self.sets[self.at[state.index()] as usize].live
     }
 
     pub(crate) fn memory_usage(&self) -> usize {

@@ -1,0 +1,505 @@
+//! Precomputed liveness: the states of a tokenizer's automata that accept every ordinary continuation. They are the
+//! reason why most positions need no search.
+//!
+//! A position of a constraint is *live* if some accepted text continues from it, over bytes and piece boundaries. A
+//! search could decide that for each position. But where the tokenizer cannot refuse the continuation, the
+//! constraint alone decides, and its DFA has no dead states. The *splitter* is the automaton over bytes and
+//! boundaries ([`SplitDfa`](crate::split::SplitDfa)). The *text DFA* accepts the texts without added tokens
+//! ([`TextDfa`]). This file computes once for a tokenizer:
+//!
+//! - The **ordinary characters**. The splitter reads them at the start of a text. If texts are brought into
+//!   normalisation form C, they are also unchanged by this form after any text.
+//! - The **universal** states of the splitter: every text of ordinary characters can be read from them, with
+//!   boundaries inserted as needed. No state after two blanks is universal, since each already determines whether a
+//!   letter follows. This is the universality problem of a nondeterministic automaton in which boundaries are free
+//!   moves. The sets of its subset construction have few members, nearly always one.
+//! - The bytes that can complete an **added token**. Only its last byte after its last but one byte can complete an
+//!   added token.
+//!
+//! It computes once for a constraint the *safe* states of its DFA: the states from which ordinary characters lead to
+//! acceptance, no two of which could end an added token. **A safe state together with a universal state is live**:
+//! the text that leads the first to acceptance can be read from the second.
+
+use rustc_hash::FxHashMap as Map;
+use smallvec::SmallVec;
+use unskew_trie::ByteSet;
+
+use super::{
+    split_transitions,
+    tables::CanonicalIndex,
+    universal::{Subset, ordinary, places, step, universal, utf8, utf8_table},
+};
+use crate::{
+    Dfa,
+    canonical::{merges::derivation::NONE, texts::added::TextDfa, tokenizer::automaton::TokenizerAutomaton},
+    dfa::table::DEAD,
+};
+
+/// Facts about a tokenizer's automata.
+#[derive(Debug)]
+pub(crate) struct SplitLiveness {
+    /// By splitter state: whether it is universal. States inside a character are not.
+    pub(crate) universal: Vec<bool>,
+    /// By splitter state: the ASCII bytes that lead to a universal state.
+    pub(crate) live_next: Vec<ByteSet>,
+    /// By splitter state: the ASCII bytes that lead to a universal state after a boundary.
+    pub(crate) live_after_boundary: Vec<ByteSet>,
+    /// By state of the text DFA: whether it is calm, that is, refuses no byte.
+    calm: Vec<bool>,
+    /// The bytes that some text state refuses: the last bytes of added tokens. And the bytes that lead to a state
+    /// that is not calm.
+    last: ByteSet,
+    last_but_one: ByteSet,
+    /// The ordinary characters as an automaton over bytes. State 0 is between characters.
+    characters: Vec<[u32; 256]>,
+    /// By splitter state: the UTF-8 state within a character, as for [`utf8`]. It is also 0 if it is not unique.
+    pub(crate) places: Vec<u8>,
+    /// By splitter state: whether it is a state after a wide character. These states are universal and accepting.
+    /// Non-ASCII characters mostly end in them, or their [`live_after_boundary`](Self::live_after_boundary) contains
+    /// an element of `after_wide_char`.
+    pub(crate) is_after_wide_char: Vec<bool>,
+    /// The distinct [`live_after_boundary`](Self::live_after_boundary) of the states in which non-ASCII characters
+    /// mostly end.
+    pub(crate) after_wide_char: Vec<ByteSet>,
+    /// By splitter state that is not universal: two-byte look-ahead. The pairs are an ASCII byte and the state after
+    /// it, read directly or after a boundary, from which a further byte leads to a universal state.
+    pub(crate) lookahead2: Vec<SmallVec<[(u8, u32); 4]>>,
+    /// The distinct lists of [`lookahead2`](Self::lookahead2) after a boundary, of accepting states that are not
+    /// universal. Runs of blanks end in these states. A constraint that can continue with an entry of the list
+    /// continues in another piece.
+    pub(crate) lookahead2_lists: Vec<SmallVec<[(u8, u32); 4]>>,
+    /// By splitter state: the index of its list in `lookahead2_lists`.
+    pub(crate) lookahead2_of: Vec<Option<u8>>,
+    /// Whether no added token can end inside a non-ASCII character or with it.
+    pub(crate) is_calm_inside: bool,
+    /// The number of states between characters that are not universal.
+    uncertain: usize,
+}
+
+/// Results of [`SplitLiveness::completes_character`], by the class of the token, the splitter state and the state of
+/// the ordinary characters.
+pub(crate) type CharacterMemo = Map<(u32, u32, u32), bool>;
+
+impl SplitLiveness {
+    pub(crate) fn new(tokenizer: &TokenizerAutomaton) -> Self {
+        let split = &tokenizer.split;
+        let characters =
+            ordinary(split, tokenizer.form.map_or_else(utf8_table, crate::canonical::texts::form::steady));
+        let universal = universal(split, &characters);
+        let leads = |state: u32| {
+            let bytes = (0..0x80u8).filter(|byte| {
+                let column = usize::from(split.classes.get(*byte));
+                let next = split.next[state as usize * split.classes.len() + column];
+                next != DEAD && universal[next as usize]
+            });
+            bytes.collect::<ByteSet>()
+        };
+        let states = 0..u32::try_from(universal.len()).expect("limited");
+        let live_next: Vec<ByteSet> = states.map(leads).collect();
+        let after = |mark: &u32| if *mark == DEAD { ByteSet::default() } else { leads(*mark) };
+        let live_after_boundary: Vec<ByteSet> = split.mark.iter().map(after).collect();
+        let (calm, last, last_but_one) = endings(&tokenizer.text);
+        let places = places(split);
+        let between: Vec<bool> = places.iter().map(|places| places & 1 != 0).collect();
+        let uncertain = between.iter().zip(&universal).filter(|(between, all)| **between && !**all).count();
+        let lookahead2_from = |state: u32| {
+            let mark = split.mark[state as usize];
+            let mut lookahead2: SmallVec<[(u8, u32); 4]> = SmallVec::new();
+            for from in [mark, state].into_iter().filter(|from| *from != DEAD) {
+                for byte in (0..0x80u8).filter(|byte| !last.contains(*byte) && !last_but_one.contains(*byte))
+                {
+                    let column = usize::from(split.classes.get(byte));
+                    let next = split.next[from as usize * split.classes.len() + column];
+                    if next != DEAD
+                        && !live_next[next as usize].is_empty()
+                        && characters[0][usize::from(byte)] == 0
+                    {
+                        lookahead2.push((byte, next));
+                    }
+                }
+            }
+            lookahead2
+        };
+        let lookahead2: Vec<SmallVec<[(u8, u32); 4]>> = (0u32..)
+            .zip(&places)
+            .map(|(state, places)| match places & 1 != 0 && !universal[state as usize] {
+                true => lookahead2_from(state),
+                false => SmallVec::new(),
+            })
+            .collect();
+        let mut lookahead2_lists: Vec<SmallVec<[(u8, u32); 4]>> = Vec::new();
+        let list_of = |state: usize| {
+            let after =
+                lookahead2.get(split.mark[state] as usize).filter(|lookahead2| !lookahead2.is_empty())?;
+            let is_looked_at = split.accepting[state] && !universal[state] && places[state] == 1;
+            let at = lookahead2_lists.iter().position(|known| known == after).or_else(|| {
+                (is_looked_at && lookahead2_lists.len() < LOOKAHEAD2_LISTS).then(|| {
+                    lookahead2_lists.push(after.clone());
+                    lookahead2_lists.len() - 1
+                })
+            });
+            at.filter(|_| is_looked_at).and_then(|at| u8::try_from(at).ok())
+        };
+        let lookahead2_of = (0..universal.len()).map(list_of).collect();
+        // The states in which the characters of most scripts, and signs, end.
+        let ends = ["é", "я", "中", "ก", "“", "→", "٣", "😀"].map(|text| {
+            text.bytes().fold(Subset::from_slice(&[split.start]), |subset, byte| step(split, &subset, byte))
+        });
+        let mut is_after_wide_char = vec![false; universal.len()];
+        for state in ends.iter().flatten().map(|state| *state as usize) {
+            is_after_wide_char[state] = universal[state] && split.accepting[state];
+        }
+        let mut after_wide_char: Vec<ByteSet> = Vec::new();
+        for (bytes, _) in live_after_boundary.iter().zip(&is_after_wide_char).filter(|(_, is)| **is) {
+            if !after_wide_char.contains(bytes) {
+                after_wide_char.push(*bytes);
+            }
+        }
+        // Other states count too if at least the same bytes may follow.
+        for (state, bytes) in live_after_boundary.iter().enumerate() {
+            let is_wider = after_wide_char.iter().any(|needed| needed.and(bytes) == *needed);
+            is_after_wide_char[state] |= universal[state] && split.accepting[state] && is_wider;
+        }
+        Self {
+            universal,
+            live_next,
+            is_calm_inside: last.iter().chain(last_but_one.iter()).all(|byte| byte.is_ascii()),
+            lookahead2,
+            lookahead2_lists,
+            lookahead2_of,
+            live_after_boundary,
+            calm,
+            last,
+            last_but_one,
+            characters,
+            places: places.iter().map(|places| only_place(*places)).collect(),
+            is_after_wide_char,
+            after_wide_char,
+            uncertain,
+        }
+    }
+
+    /// The safe states of `dfa`, and the UTF-8 states in which each is reached ([`places_of`]). `None` if some state
+    /// between characters is not safe, if `dfa` reads bytes that are not UTF-8, or if a search over the uncertain
+    /// states could exceed `limit` pairs of states.
+    pub(crate) fn safety(&self, dfa: &Dfa, limit: usize) -> Option<(Vec<Safety>, Vec<u8>)> {
+        if dfa.len().saturating_mul(self.uncertain) > limit {
+            return None;
+        }
+        let places = places_of(dfa)?;
+        let is_ascii = places.is_empty();
+        let between: Vec<bool> = match is_ascii {
+            true => vec![true; dfa.len()],
+            false => places.iter().map(|places| places & 1 != 0).collect(),
+        };
+        let mut safe = self.by_ascii(dfa);
+        let is_whole = |safe: &[Safety]| {
+            safe.iter().zip(&between).all(|(safe, between)| !between || *safe != Safety::Unknown)
+        };
+        if !is_whole(&safe) {
+            self.by_characters(dfa, &between, &mut safe);
+        }
+        is_whole(&safe).then_some((safe, places))
+    }
+
+    /// The states that are safe through ASCII without the bytes that end added tokens. States with higher numbers
+    /// are mostly closer to acceptance, so each sweep is in descending order. After [`SWEEPS`] sweeps the rest is
+    /// undecided.
+    fn by_ascii(&self, dfa: &Dfa) -> Vec<Safety> {
+        let table = dfa.table();
+        let mut columns: Vec<usize> = (0..0x80u8)
+            .filter(|byte| self.characters[0][usize::from(*byte)] == 0 && !self.last.contains(*byte))
+            .map(|byte| usize::from(table.classes.get(byte)))
+            .collect();
+        columns.dedup();
+        let mut safe: Vec<Safety> = table
+            .accepting
+            .iter()
+            .map(|accepts| if *accepts { Safety::Always } else { Safety::Unknown })
+            .collect();
+        for _ in 0..SWEEPS {
+            let mut changed = false;
+            for state in dfa.states().rev() {
+                if safe[state.index()] == Safety::Unknown {
+                    let row = table.row(state);
+                    let leads = |column: &usize| {
+                        row[*column] != DEAD && safe[row[*column] as usize] == Safety::Always
+                    };
+                    if columns.iter().any(leads) {
+                        safe[state.index()] = Safety::Always;
+                        changed = true;
+                    }
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        safe
+    }
+
+    /// Decides the undecided states: a backward search from acceptance through ordinary characters. One bit of a
+    /// node tells whether the previous byte may be the last but one byte of an added token.
+    fn by_characters(&self, dfa: &Dfa, between: &[bool], safe: &mut [Safety]) {
+        type Node = (u32, u32, bool);
+        let mut ids: Map<Node, usize> = Map::default();
+        let mut nodes: Vec<Node> = Vec::new();
+        // One byte of each class of bytes that no automaton distinguishes.
+        let mut bytes: Vec<u8> = dfa.bytes().collect();
+        let column = |byte: u8| {
+            let of = self.characters.iter().map(move |row| row[usize::from(byte)]);
+            let ends = [self.last, self.last_but_one].map(|set| u32::from(set.contains(byte)));
+            of.chain([u32::from(dfa.classes().get(byte))]).chain(ends).collect::<Vec<u32>>()
+        };
+        bytes.sort_by_cached_key(|byte| column(*byte));
+        bytes.dedup_by_key(|byte| column(*byte));
+        for (state, _) in (0u32..).zip(between).filter(|(_, between)| **between) {
+            for before in [false, true] {
+                ids.insert((state, 0, before), nodes.len());
+                nodes.push((state, 0, before));
+            }
+        }
+        let mut edges: Vec<(usize, usize)> = Vec::new();
+        let mut at = 0;
+        while let Some((state, place, before)) = nodes.get(at).copied() {
+            for byte in bytes.iter().copied().filter(|byte| !before || !self.last.contains(*byte)) {
+                let place = self.characters[place as usize][usize::from(byte)];
+                if place == DEAD {
+                    continue;
+                }
+                if let Some(next) = dfa.step(crate::StateId(state), byte) {
+                    let node = (next.0, place, self.last_but_one.contains(byte));
+                    let id = *ids.entry(node).or_insert_with(|| {
+                        nodes.push(node);
+                        nodes.len() - 1
+                    });
+                    edges.push((id, at));
+                }
+            }
+            at += 1;
+        }
+        edges.sort_unstable();
+        edges.dedup();
+        let accepts = |node: &Node| node.1 == 0 && dfa.is_accepting(crate::StateId(node.0));
+        let mut reached: Vec<bool> = nodes.iter().map(accepts).collect();
+        let mut open: Vec<usize> = (0..nodes.len()).filter(|node| reached[*node]).collect();
+        while let Some(node) = open.pop() {
+            let begin = edges.partition_point(|(target, _)| *target < node);
+            for (_, source) in edges[begin..].iter().take_while(|(target, _)| *target == node) {
+                if !std::mem::replace(&mut reached[*source], true) {
+                    open.push(*source);
+                }
+            }
+        }
+        for ((state, place, before), _) in nodes.iter().zip(&reached).filter(|(_, reached)| **reached) {
+            let safe = &mut safe[*state as usize];
+            match (place, before) {
+                (0, true) => *safe = Safety::Always,
+                (0, false) if *safe == Safety::Unknown => *safe = Safety::WhenCalm,
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether a state of this safety is safe in combination with this text state.
+    #[inline]
+    pub(crate) fn holds(&self, safe: Safety, text: u32) -> bool {
+        match safe {
+            Safety::Always => true,
+            Safety::WhenCalm => self.calm[text as usize],
+            Safety::Unknown => false,
+        }
+    }
+
+    /// Whether tokens can follow `token` that complete the character in which the splitter's `state` is, exactly,
+    /// and lead to a state after a wide character. At most three tokens are needed. `place` is the state of the
+    /// ordinary characters if the character must be ordinary, or [`DEAD`]. Results are kept in `memo`.
+    pub(crate) fn completes_character(
+        &self,
+        index: &CanonicalIndex,
+        memo: &mut CharacterMemo,
+        token: u32,
+        state: u32,
+        place: u32,
+    ) -> bool {
+        let key = (index.automaton.bigrams.class[token as usize], state, place);
+        if let Some(known) = memo.get(&key) {
+            return *known;
+        }
+        let completes_character = self.completes_character_with(index, memo, (token, state, place), |_| true);
+        memo.insert(key, completes_character);
+        completes_character
+    }
+
+    /// As [`completes_character`](Self::completes_character), where the next token must satisfy `counts`.
+    pub(crate) fn completes_character_with(
+        &self,
+        index: &CanonicalIndex,
+        memo: &mut CharacterMemo,
+        (token, state, place): (u32, u32, u32),
+        counts: impl Fn(u32) -> bool,
+    ) -> bool {
+        let (tokenizer, split) = (&*index.automaton, &index.automaton.split);
+        let next_place = |place: u32, byte: u8| match place {
+            DEAD => Some(DEAD),
+            place => Some(self.characters[place as usize][usize::from(byte)]).filter(|next| *next != DEAD),
+        };
+        let mut ends = |next_token: u32, next: u32, place: u32| {
+            (self.is_after_wide_char[next as usize] || self.places[next as usize] != 0)
+                && counts(next_token)
+                && tokenizer.bigrams.may_follow(token, next_token)
+                && (self.is_after_wide_char[next as usize]
+                    || self.completes_character(index, memo, next_token, next, place))
+        };
+        let mut completes_character = (0x80..0xc0u8).any(|byte| {
+            let symbol = tokenizer.symbols[usize::from(byte)];
+            let next = split_transitions::step(split, state, byte).filter(|_| symbol != NONE);
+            let next = next.and_then(|next| Some((next, next_place(place, byte)?)));
+            next.is_some_and(|(next, place)| ends(symbol, next, place))
+        });
+        if !completes_character {
+            completes_character = index.trie.any(
+                (state, place),
+                |(state, place), byte| {
+                    let continues = self.places[state as usize] != 0 && !byte.is_ascii();
+                    let next = split_transitions::step(split, state, byte).filter(|_| continues);
+                    next.and_then(|next| Some((next, next_place(place, byte)?)))
+                },
+                |unskew_core::TokenId(token), (next, place)| {
+                    tokenizer.is_merged(token) && ends(token, next, place)
+                },
+            );
+        }
+        completes_character
+    }
+
+    /// The state of the ordinary characters after `text`. `None` if `text` has another character.
+    pub(crate) fn place(&self, text: &[u8]) -> Option<u32> {
+        text.iter().try_fold(0u32, |place, byte| {
+            Some(self.characters[place as usize][usize::from(*byte)]).filter(|next| *next != DEAD)
+        })
+    }
+
+    /// Whether no added token can end with the next byte.
+    #[inline]
+    pub(crate) fn is_calm(&self, text: u32) -> bool {
+        self.calm[text as usize]
+    }
+
+    /// Whether an added token might end in `text` after its first byte.
+    pub(crate) fn ends_added(&self, text: &[u8]) -> bool {
+        text.windows(2).any(|pair| self.last_but_one.contains(pair[0]) && self.last.contains(pair[1]))
+    }
+
+    /// Whether some added token has this byte as its last byte.
+    pub(crate) fn may_end_added(&self, byte: u8) -> bool {
+        self.last.contains(byte)
+    }
+
+    /// By byte class of `dfa`: its ASCII bytes that end no added token, and the subset that is not the last but one
+    /// byte of an added token either. Classes without these bytes are omitted.
+    pub(crate) fn columns(&self, dfa: &Dfa) -> Vec<(u8, [ByteSet; 2])> {
+        let mut columns: Vec<(u8, [ByteSet; 2])> = Vec::new();
+        for byte in (0..0x80u8).filter(|byte| !self.last.contains(*byte)) {
+            let [bytes, calm] = of_class(&mut columns, dfa.classes().get(byte));
+            bytes.insert(byte);
+            if !self.last_but_one.contains(byte) {
+                calm.insert(byte);
+            }
+        }
+        columns
+    }
+
+    /// For each of [`lookahead2_lists`](Self::lookahead2_lists), by byte class of `dfa`: after a byte of this class,
+    /// `dfa` must certainly be able to continue with one of these bytes.
+    pub(crate) fn lookahead2_by_class(&self, dfa: &Dfa) -> Vec<Vec<(u8, ByteSet)>> {
+        let by_class = |list: &SmallVec<[(u8, u32); 4]>| {
+            let mut live_next: Vec<(u8, ByteSet)> = Vec::new();
+            for (byte, after) in list {
+                of_class(&mut live_next, dfa.classes().get(*byte)).union(&self.live_next[*after as usize]);
+            }
+            live_next
+        };
+        self.lookahead2_lists.iter().map(by_class).collect()
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.universal.len() * (1 + 2 * size_of::<ByteSet>())
+            + self.calm.len()
+            + size_of_val(&self.characters[..])
+    }
+}
+
+/// The most look-ahead lists that are distinguished; a set of them is 8 bits.
+const LOOKAHEAD2_LISTS: usize = 8;
+
+/// The number of sweeps of [`SplitLiveness::by_ascii`].
+const SWEEPS: usize = 12;
+
+/// Whether ordinary text leads from a state of a DFA to acceptance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Safety {
+    /// Not known.
+    Unknown,
+    /// Yes, if no added token can end with the next byte.
+    WhenCalm,
+    Always,
+}
+
+/// By text state, whether it is calm; the bytes that some state refuses; and the bytes that lead to a state that is
+/// not calm.
+fn endings(text: &TextDfa) -> (Vec<bool>, ByteSet, ByteSet) {
+    let width = text.classes.len();
+    let calm: Vec<bool> = text.next.chunks_exact(width).map(|row| !row.contains(&DEAD)).collect();
+    let bytes_to = |is: &dyn Fn(u32) -> bool| {
+        let mut columns = vec![false; width];
+        for row in text.next.chunks_exact(width) {
+            row.iter().zip(&mut columns).for_each(|(next, column)| *column |= is(*next));
+        }
+        (0..=255u8).filter(|byte| columns[usize::from(text.classes.get(*byte))]).collect::<ByteSet>()
+    };
+    let last = bytes_to(&|next| next == DEAD);
+    let last_but_one = bytes_to(&|next| next != DEAD && !calm[next as usize]);
+    (calm, last, last_but_one)
+}
+
+/// By state of `dfa`: the UTF-8 states in which it is reached, one bit each. Empty if all bytes are ASCII. `None` if
+/// `dfa` reads bytes that are not UTF-8.
+fn places_of(dfa: &Dfa) -> Option<Vec<u8>> {
+    if dfa.bytes().all(|byte| byte.is_ascii()) {
+        return Some(Vec::new());
+    }
+    let mut places = vec![0u8; dfa.len()];
+    let mut open = vec![(dfa.start(), 0u8)];
+    places[dfa.start().index()] = 1;
+    while let Some((state, place)) = open.pop() {
+        for edge in dfa.edges(state) {
+            for byte in edge.bytes {
+                let next = utf8(place, byte)?;
+                let reached = &mut places[edge.target.index()];
+                if *reached >> next & 1 == 0 {
+                    *reached |= 1 << next;
+                    open.push((edge.target, next));
+                }
+            }
+        }
+    }
+    Some(places)
+}
+
+/// The entry of `list` for this class, inserted if it is missing. Classes are few.
+pub(crate) fn of_class<C: PartialEq, T: Default>(list: &mut Vec<(C, T)>, class: C) -> &mut T {
+    let at = list.iter().position(|(other, _)| *other == class).unwrap_or_else(|| {
+        list.push((class, T::default()));
+        list.len() - 1
+    });
+    &mut list[at].1
+}
+
+/// The index of the only bit that is set; 0 if there is not exactly one.
+pub(crate) fn only_place(places: u8) -> u8 {
+    if places.is_power_of_two() { u8::try_from(places.trailing_zeros()).unwrap_or(0) } else { 0 }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! The ordinary characters and the universal states of a splitter ([`super::split_liveness`]).
+//!
+//! Both are subset constructions over the splitter, in parallel with an automaton of characters. Universality needs a
+//! further step: a state is universal if its subset reaches no subset without an accepting state, so the others are
+//! removed backwards.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use rustc_hash::FxHashMap as Map;
+use smallvec::SmallVec;
+
+use crate::{dfa::table::DEAD, split::SplitDfa};
+
+/// The transitions of UTF-8. States within a character are numbered by the bytes that must follow; 0 is between
+/// characters.
+pub(crate) fn utf8(place: u8, byte: u8) -> Option<u8> {
+    match (place, byte) {
+        (0, 0..0x80) | (1, 0x80..0xc0) => Some(0),
+        (0, 0xc2..0xe0) | (2, 0x80..0xc0) | (4, 0xa0..0xc0) | (5, 0x80..0xa0) => Some(1),
+        (0, 0xe0) => Some(4),
+        (0, 0xed) => Some(5),
+        (0, 0xe1..0xf0) | (3, 0x80..0xc0) | (6, 0x90..0xc0) | (7, 0x80..0x90) => Some(2),
+        (0, 0xf0) => Some(6),
+        (0, 0xf1..0xf4) => Some(3),
+        (0, 0xf4) => Some(7),
+        _ => None,
+    }
+}
+
+/// Some states of the splitter, in ascending order.
+pub(super) type Subset = SmallVec<[u32; 4]>;
+
+/// The states after `byte` from any state of `subset`, through ordinary and fallback transitions.
+pub(super) fn step(split: &SplitDfa, subset: &[u32], byte: u8) -> Subset {
+    let column = usize::from(split.classes.get(byte));
+    let mut next = Subset::new();
+    for state in subset {
+        let at = *state as usize * split.classes.len() + column;
+        next.extend([split.next.get(at), split.fallback.get(at)].into_iter().flatten().copied());
+    }
+    next.retain(|state| *state != DEAD);
+    next.sort_unstable();
+    next.dedup();
+    next
+}
+
+/// All characters of UTF-8, as an automaton over bytes.
+pub(super) fn utf8_table() -> &'static [[u32; 256]] {
+    static TABLE: LazyLock<Vec<[u32; 256]>> = LazyLock::new(|| {
+        let bytes: [u8; 256] = std::array::from_fn(|byte| u8::try_from(byte).expect("256 bytes"));
+        (0..8u8).map(|place| bytes.map(|byte| utf8(place, byte).map_or(DEAD, u32::from))).collect()
+    });
+    &TABLE
+}
+
+/// The ordinary characters in `all`. Both are automata over bytes with state 0 between characters.
+pub(super) fn ordinary(split: &SplitDfa, all: &[[u32; 256]]) -> Vec<[u32; 256]> {
+    let mut nodes: Vec<(u32, Subset)> = vec![(0, Subset::from_slice(&[split.start]))];
+    let mut ids: HashMap<(u32, Subset), u32> = HashMap::new();
+    let mut table: Vec<[u32; 256]> = Vec::new();
+    let mut at = 0;
+    while let Some((place, subset)) = nodes.get(at).cloned() {
+        let mut row = [DEAD; 256];
+        for byte in 0..=255u8 {
+            let place = all[place as usize][usize::from(byte)];
+            if place == DEAD {
+                continue;
+            }
+            let next = step(split, &subset, byte);
+            if next.is_empty() {
+                continue;
+            }
+            row[usize::from(byte)] = match place {
+                0 => 0,
+                _ => *ids.entry((place, next.clone())).or_insert_with(|| {
+                    nodes.push((place, next));
+                    u32::try_from(nodes.len() - 1).expect("limited")
+                }),
+            };
+        }
+        table.push(row);
+        at += 1;
+    }
+    // States that complete no character are removed and equal states are merged. A character has at most four bytes.
+    for _ in 0..3 {
+        let mut first: HashMap<[u32; 256], u32> = HashMap::new();
+        let same: Vec<u32> =
+            (0u32..).zip(&table).map(|(state, row)| *first.entry(*row).or_insert(state)).collect();
+        for next in table.iter_mut().flatten().filter(|next| **next != DEAD) {
+            *next = same[*next as usize];
+        }
+        let is_dead: Vec<bool> = table.iter().map(|row| row.iter().all(|next| *next == DEAD)).collect();
+        for next in table.iter_mut().flatten().filter(|next| **next != DEAD && **next != 0) {
+            if is_dead[*next as usize] {
+                *next = DEAD;
+            }
+        }
+    }
+    let mut numbers = vec![DEAD; table.len()];
+    let mut kept: Vec<usize> = vec![0];
+    numbers[0] = 0;
+    let mut at = 0;
+    while let Some(state) = kept.get(at).copied() {
+        at += 1;
+        for next in table[state].iter().filter(|next| **next != DEAD) {
+            if numbers[*next as usize] == DEAD {
+                numbers[*next as usize] = u32::try_from(kept.len()).expect("limited");
+                kept.push(*next as usize);
+            }
+        }
+    }
+    let renamed = |next: u32| if next == DEAD { DEAD } else { numbers[next as usize] };
+    kept.into_iter().map(|state| table[state].map(renamed)).collect()
+}
+
+/// By state of `split`: the UTF-8 states in which it is reached, one bit each.
+pub(super) fn places(split: &SplitDfa) -> Vec<u8> {
+    let mut places = vec![0u8; split.accepting.len()];
+    let mut open = vec![(split.start, 0u8)];
+    places[split.start as usize] = 1;
+    while let Some((state, place)) = open.pop() {
+        let mut reach = |state: u32, place: u8| {
+            if state != DEAD && places[state as usize] >> place & 1 == 0 {
+                places[state as usize] |= 1 << place;
+                open.push((state, place));
+            }
+        };
+        if place == 0 {
+            reach(split.mark[state as usize], 0);
+        }
+        for byte in split.classes.representatives() {
+            // Bytes of one class are in one position of a character, or lead to no state.
+            if let Some(next) = utf8(place, byte) {
+                step(split, &[state], byte).iter().for_each(|state| reach(*state, next));
+            }
+        }
+    }
+    places
+}
+
+/// The universal states: the greatest set that is closed under all ordinary characters.
+pub(super) fn universal(split: &SplitDfa, characters: &[[u32; 256]]) -> Vec<bool> {
+    type Node = (Subset, u32);
+    // One byte of each class of bytes that neither automaton distinguishes.
+    let mut columns: HashMap<Vec<u32>, u8> = HashMap::new();
+    let mut bytes: Vec<u8> = Vec::new();
+    for byte in 0..=255u8 {
+        let class = u32::from(split.classes.get(byte));
+        let column = characters.iter().map(|row| row[usize::from(byte)]).chain([class]).collect();
+        columns.entry(column).or_insert_with(|| {
+            bytes.push(byte);
+            byte
+        });
+    }
+    let mut ids: Map<Node, usize> = Map::default();
+    let mut nodes: Vec<Node> = Vec::new();
+    let mut id = |node: Node, nodes: &mut Vec<Node>| {
+        *ids.entry(node.clone()).or_insert_with(|| {
+            nodes.push(node);
+            nodes.len() - 1
+        })
+    };
+    let singles: Vec<(usize, usize)> = (0u32..)
+        .zip(places(split))
+        .filter(|(_, places)| places & 1 != 0)
+        .map(|(state, _)| (state as usize, id((Subset::from_slice(&[state]), 0), &mut nodes)))
+        .collect();
+    let mut edges: Vec<(usize, usize)> = Vec::new();
+    let mut is_bad: Vec<bool> = Vec::new();
+    let mut at = 0;
+    while let Some((mut subset, place)) = nodes.get(at).cloned() {
+        let mut bad = subset.is_empty();
+        if place == 0 {
+            bad |= !subset.iter().any(|state| split.accepting[*state as usize]);
+            let marks: Subset = subset.iter().map(|state| split.mark[*state as usize]).collect();
+            subset.extend(marks.into_iter().filter(|mark| *mark != DEAD));
+            subset.sort_unstable();
+            subset.dedup();
+        }
+        is_bad.push(bad);
+        for byte in bytes.iter().filter(|_| !bad) {
+            let place = characters[place as usize][usize::from(*byte)];
+            if place != DEAD {
+                edges.push((id((step(split, &subset, *byte), place), &mut nodes), at));
+            }
+        }
+        at += 1;
+    }
+    edges.sort_unstable();
+    edges.dedup();
+    let mut open: Vec<usize> = (0..nodes.len()).filter(|node| is_bad[*node]).collect();
+    while let Some(node) = open.pop() {
+        let begin = edges.partition_point(|(target, _)| *target < node);
+        for (_, source) in edges[begin..].iter().take_while(|(target, _)| *target == node) {
+            if !std::mem::replace(&mut is_bad[*source], true) {
+                open.push(*source);
+            }
+        }
+    }
+    let mut universal = vec![false; split.accepting.len()];
+    singles.iter().for_each(|(state, node)| universal[*state] = !is_bad[*node]);
+    universal
+}

@@ -1,0 +1,512 @@
+//! The lazy engine: which tokens may precede a position, decided when it is asked.
+//!
+//! A token may precede a position if the token and the position together can be completed. If tokens spell every
+//! byte that the constraint reads
+//! ([`BigramFacts::is_regular_for`](crate::canonical::vegas::block::BigramFacts::is_regular_for)), the first of
+//! these rules that applies decides:
+//!
+//! 1. No, if the position is not live: no accepted text continues from it.
+//! 2. Yes, if the piece may end there: the text ends, an added token follows, or a boundary leads to a live
+//!    position. The canonical tokens of the rest of the text then begin after the boundary (proof in
+//!    `vegas/block.rs`).
+//! 3. Yes, if the text may continue with a byte that forms a hard bigram with the token's last byte, for the same
+//!    reason.
+//! 4. Otherwise it is a reachability problem: yes, if some token may follow that may itself precede the position
+//!    after it.
+//!
+//! The precomputed liveness ([`crate::canonical::index::split_liveness`]) answers most queries at once.
+//! Otherwise a search answers, which stops at the first success and visits only positions whose liveness is not
+//! precomputed. [`LazyProduct::new`] refuses a constraint that might have too many of these positions. That
+//! constraint is [completed whole](super::whole_product), within its limit. Answers are kept in a [`Memo`], which
+//! belongs to a scratch. It may be dropped between two queries, and masks never wait for each other.
+//!
+//! The search over tokens is depth-first, longest tokens first: if the next possible piece end is far away, nearly
+//! every path reaches it. A node whose failed search touched no open node is recorded as dead at once. The other
+//! nodes are recorded when the whole search has failed. Tried instead:
+//!
+//! - A breadth-first search over tokens: in `[acgt]{200}` it visits all texts.
+//! - All tokens of a position listed before the first of them is followed: ten times as long in a list of words.
+//! - The successors of a token computed from the constraint. The tokens that may follow it from a splitter state do
+//!   not depend on the constraint and are cached for all constraints ([`crate::canonical::index::successors`]). The
+//!   blank before a word took half of the time for a mask.
+
+use std::sync::{Arc, LazyLock};
+
+use rustc_hash::FxHashSet as Set;
+use smallvec::SmallVec;
+use unskew_core::TokenId;
+use unskew_trie::ByteSet;
+
+use super::{
+    context::Context,
+    first_bytes::FirstBytes,
+    memo::{Memo, ViableToken},
+    position::{Automata, Position},
+};
+use crate::{
+    Limits, StateId,
+    canonical::{
+        index::{
+            CanonicalIndex,
+            split_liveness::{Safety, SplitLiveness},
+            universal::utf8,
+        },
+        merges::whole::WholePieces,
+        token_set::is_in,
+        tokenizer::automaton::{Role, TokenizerAutomaton},
+        vegas::block::BigramFacts,
+    },
+};
+
+/// The most viable tokens that are kept for each position.
+const VIABLE_KEPT: usize = 8;
+
+/// The most readable tokens that are kept for a position.
+const READABLE_KEPT: usize = 2_048;
+
+/// The number of tokens that are tested while the tokens of a position are listed.
+const TRIED_FIRST: usize = 16;
+
+/// The number of readable symbols from which on [groups of tokens](super::lookahead) are tested instead of single
+/// tokens.
+const WIDE_SYMBOLS: usize = 16;
+
+/// By [UTF-8 state](utf8): the trailing bytes that may come next; none between characters.
+static TRAILING: LazyLock<[ByteSet; 8]> = LazyLock::new(|| {
+    let may_come = |place: u8, byte: &u8| place != 0 && utf8(place, *byte).is_some();
+    [0, 1, 2, 3, 4, 5, 6, 7].map(|place| (0x80..0xc0u8).filter(|byte| may_come(place, byte)).collect())
+});
+
+/// The cost of an allocation without its contents, in bytes.
+pub(crate) const OVERHEAD: usize = 32;
+
+/// The most pairs of uncertain states. A constraint with more pairs is completed whole, within the limits.
+const PAIRS: usize = 1 << 24;
+
+/// The precomputed part of a constraint for the lazy engine.
+#[derive(Debug)]
+pub(crate) struct LazyProduct {
+    pub(super) safety: Vec<Safety>,
+    /// By state of the DFA: the UTF-8 states in which it is reached ([`utf8`]), one bit each. Empty if all bytes are
+    /// ASCII.
+    pub(crate) places: Vec<u8>,
+    /// One byte of each class of bytes that no automaton distinguishes, as far as the constraint reads them.
+    bytes: Vec<u8>,
+    pub(super) first_bytes: FirstBytes,
+    /// The symbols of single bytes that the constraint reads.
+    symbols: Vec<(u8, u32)>,
+    /// See [`SplitLiveness::lookahead2_by_class`].
+    pub(crate) lookahead2_lists: Vec<Vec<(u8, ByteSet)>>,
+    /// The most bytes that a memo may have.
+    limit: usize,
+}
+
+/// A constraint with a memo: the object that answers queries.
+pub(crate) struct Query<'a> {
+    pub(crate) product: &'a LazyProduct,
+    pub(crate) automata: Automata<'a>,
+    pub(crate) index: &'a CanonicalIndex,
+    pub(crate) liveness: &'a SplitLiveness,
+    pub(crate) facts: &'a BigramFacts,
+    pub(crate) memo: &'a mut Memo,
+}
+
+impl LazyProduct {
+    /// `None` if the constraint has to be completed whole.
+    pub(crate) fn new(context: &Context, limits: &Limits) -> Option<Self> {
+        let Context { dfa, index, .. } = context;
+        let tokenizer = &index.automaton;
+        if !index.bigram_facts().is_regular_for(dfa, tokenizer) {
+            return None;
+        }
+        let (safety, places) = index.liveness().safety(dfa, PAIRS)?;
+        let mut used = [false; 256];
+        dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
+        let (_, mut bytes) = context.automata().columns();
+        bytes.retain(|byte| used[usize::from(*byte)]);
+        let symbols = (0..=255u8).zip(tokenizer.symbols.iter().copied());
+        let is_read = |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_merged(*symbol);
+        let symbols = symbols.filter(is_read).collect();
+        let first_bytes = FirstBytes::new(index.liveness(), dfa, &safety);
+        let lookahead2_lists = index.liveness().lookahead2_by_class(dfa);
+        Some(Self { safety, places, bytes, first_bytes, symbols, lookahead2_lists, limit: limits.lazy_bytes })
+    }
+
+    pub(crate) fn query<'a>(&'a self, context: &'a Context, memo: &'a mut Memo) -> Query<'a> {
+        if memo.young_bytes() > self.limit / 2 {
+            memo.turn();
+        }
+        let index = &context.index;
+        Query {
+            product: self,
+            automata: context.automata(),
+            index,
+            liveness: index.liveness(),
+            facts: index.bigram_facts(),
+            memo,
+        }
+    }
+
+    /// The positions after one byte, a boundary or an added token. Consecutive bytes with one target give one entry.
+    pub(super) fn targets(&self, automata: Automata<'_>, at: Position, targets: &mut Vec<Position>) {
+        targets.clear();
+        targets.extend(automata.mark(at));
+        let bytes = self.possible(&self.bytes, at.regex);
+        automata.steps(at, bytes, |target| {
+            if targets.last() != Some(&target) {
+                targets.push(target);
+            }
+        });
+        if !automata.tokenizer.split.fallback.is_empty() {
+            targets.extend(bytes.iter().filter_map(|byte| automata.step_fallback(at, *byte)));
+        }
+        targets.extend(automata.added(at).map(|(_, after)| after));
+    }
+
+    /// The subset of `bytes` (ascending) that may be read from `state`. Accepted texts are UTF-8, so within a
+    /// character only trailing bytes can be read.
+    fn possible<'b>(&self, bytes: &'b [u8], state: StateId) -> &'b [u8] {
+        if self.places.get(state.index()).is_none_or(|places| places & 1 != 0) {
+            return bytes;
+        }
+        let of = |end: u8| bytes.partition_point(|byte| *byte < end);
+        &bytes[of(0x80)..of(0xc0)]
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of_val(&self.safety[..]) + self.bytes.len() + self.first_bytes.memory_usage()
+    }
+}
+
+/// A node of the search: a token and the position after it, with its possible successors.
+struct Open {
+    token: u32,
+    at: Position,
+    /// The readable tokens and the positions after them. They are tried from the last to the first.
+    readable: Arc<[(u32, Position)]>,
+    left: usize,
+    /// Whether a failure may be caused by a node that is still open.
+    is_cyclic: bool,
+}
+
+impl<'a> Query<'a> {
+    pub(super) fn tokenizer(&self) -> &TokenizerAutomaton {
+        self.automata.tokenizer
+    }
+
+    /// Whether `at` can certainly continue with a byte that forms a hard bigram with `last`.
+    fn is_hard_after(&mut self, last: u8, at: Position) -> bool {
+        let live_next = &self.liveness.live_next[at.split as usize];
+        let hard = self.facts.hard.hard_after(last);
+        !live_next.is_empty() && !self.live_bytes(at.regex).and(live_next).and(&hard).is_empty()
+    }
+
+    /// Whether `token` may certainly precede `at`, which is inside a character: the constraint accepts every
+    /// completion of the character, and the tokenizer has tokens that complete it after this one.
+    fn completes_character(&mut self, token: u32, at: Position) -> bool {
+        let place = self.liveness.places[at.split as usize];
+        place != 0
+            && !self.composes()
+            && self.liveness.is_calm_inside
+            && self.accepts_completions(at.regex, place)
+            && self.index.completes_character(token, at.split)
+    }
+
+    /// Whether the DFA reads from `state` every completion of a character in UTF-8 state `place`, and then accepts
+    /// or can certainly continue in another piece.
+    pub(crate) fn accepts_completions(&mut self, state: StateId, place: u8) -> bool {
+        // For most states some byte is not read at all.
+        let trailing = &TRAILING[usize::from(place)];
+        if self.read_bytes(state).and(trailing) != *trailing {
+            return false;
+        }
+        if let Some(known) = self.memo.completions.get(&(state, place)) {
+            return *known;
+        }
+        let dfa = self.automata.dfa;
+        let accepts_completions = if place == 0 {
+            let live = self.live_bytes(state);
+            dfa.is_accepting(state) || self.liveness.after_wide_char.iter().all(|needed| needed.meets(live))
+        } else {
+            // Consecutive bytes that lead to the same two states are tested once.
+            let mut last = None;
+            (0x80..0xc0u8).all(|byte| {
+                let Some(place) = utf8(place, byte) else { return true };
+                let Some(next) = dfa.step(state, byte) else { return false };
+                last.replace((next, place)) == Some((next, place)) || self.accepts_completions(next, place)
+            })
+        };
+        self.memo.completions.insert((state, place), accepts_completions, 0);
+        accepts_completions
+    }
+
+    /// Whether `token` may precede `at`, if that can be decided without a search over tokens.
+    pub(crate) fn decided(&mut self, token: u32, at: Position) -> Option<bool> {
+        if self.is_boundary(at) {
+            return Some(true);
+        }
+        if self.completes_character(token, at) {
+            return Some(true);
+        }
+        // Inside a character so few tokens may follow that a search is faster.
+        let is_inside = self.liveness.places[at.split as usize] != 0;
+        if !is_inside && !self.is_live(at) {
+            return Some(false);
+        }
+        let last = self.index.vocabulary.text(TokenId(token)).and_then(|text| text.last().copied());
+        if last.is_some_and(|last| self.is_hard_after(last, at)) {
+            return Some(true);
+        }
+        self.known(token, at)
+    }
+
+    /// The result of earlier searches for `token` before `at`.
+    fn known(&mut self, token: u32, at: Position) -> Option<bool> {
+        if self.has_viable_successor(token, at) {
+            return Some(true);
+        }
+        let key = (self.class(token), at);
+        self.memo.complete.get(&key).copied()
+    }
+
+    /// Whether a known viable token from `at` may follow `token`. The last successful one is tried first.
+    fn has_viable_successor(&mut self, token: u32, at: Position) -> bool {
+        let index = self.index;
+        let Memo { viable, pair_tests: [bytes, _], .. } = &mut *self.memo;
+        let Some(viable) = viable.get_mut(&at) else { return false };
+        let found = viable.iter_mut().position(|successor| successor.may_follow(index, token, bytes));
+        found.into_iter().for_each(|found| viable.swap(0, found));
+        found.is_some()
+    }
+
+    fn class(&self, token: u32) -> u32 {
+        self.tokenizer().bigrams.class[token as usize]
+    }
+
+    /// Whether `token` may precede `at`, in the same piece.
+    pub(crate) fn may_precede(&mut self, token: u32, at: Position) -> bool {
+        match self.decided(token, at) {
+            Some(decided) => decided,
+            None => self.search(token, at),
+        }
+    }
+
+    /// As [`may_precede`](Self::may_precede), for a position that only a search can decide. The piece may not end in
+    /// `at`. `at` is live, is not inside a character, and continues with no byte that forms a hard bigram with the
+    /// token's last byte.
+    pub(crate) fn may_precede_by_search(&mut self, token: u32, at: Position) -> bool {
+        match self.known(token, at) {
+            Some(known) => known,
+            None => self.search(token, at),
+        }
+    }
+
+    fn search(&mut self, token: u32, at: Position) -> bool {
+        let first = match self.viable_after(token, at) {
+            Ok(successor) => {
+                self.keep(token, at, successor);
+                return true;
+            }
+            Err(readable) if !readable.iter().any(|(next, _)| self.may_follow(token, *next)) => {
+                self.memo.complete.insert((self.class(token), at), false, 0);
+                return false;
+            }
+            Err(readable) => Open { token, at, left: readable.len(), readable, is_cyclic: false },
+        };
+        let mut open: Vec<Open> = vec![first];
+        // `seen` contains the nodes that were opened after the first. Each of them is open or has failed.
+        let root = (self.class(token), at);
+        let mut seen: Set<(u32, Position)> = Set::default();
+        let mut opens: Option<(u32, Position)> = None;
+        loop {
+            if let Some((token, at)) = opens.take() {
+                seen.insert((self.class(token), at));
+                match self.viable_after(token, at) {
+                    Ok(successor) => {
+                        self.keep(token, at, successor);
+                        self.keep_way(&open, token);
+                        return true;
+                    }
+                    Err(readable) => {
+                        let left = readable.len();
+                        open.push(Open { token, at, readable, left, is_cyclic: false });
+                    }
+                }
+            }
+            let Some(last) = open.last_mut() else {
+                // Every node that failed because of an open node has failed together with that node.
+                seen.into_iter().chain([root]).for_each(|failed| self.memo.complete.insert(failed, false, 0));
+                return false;
+            };
+            if let Some(left) = last.left.checked_sub(1) {
+                last.left = left;
+                let (next, after) = last.readable[left];
+                if !self.may_follow(last.token, next) {
+                    continue;
+                }
+                match self.decided(next, after) {
+                    Some(true) => {
+                        self.keep_way(&open, next);
+                        return true;
+                    }
+                    Some(false) => {}
+                    None => match (self.class(next), after) {
+                        known if known == root || seen.contains(&known) => last.is_cyclic = true,
+                        _ => opens = Some((next, after)),
+                    },
+                }
+            } else if let Some(Open { token, at, is_cyclic, .. }) = open.pop() {
+                if !is_cyclic {
+                    self.memo.complete.insert((self.class(token), at), false, 0);
+                } else if let Some(before) = open.last_mut() {
+                    before.is_cyclic = true;
+                }
+            }
+        }
+    }
+
+    /// Records that `successor` is viable after `token` in `at`.
+    fn keep(&mut self, token: u32, at: Position, successor: u32) {
+        let class = self.class(token);
+        self.memo.complete.insert((class, at), true, 0);
+        let new = || ViableToken::new(successor);
+        match self.memo.viable.get_mut(&at) {
+            Some(known)
+                if known.len() < VIABLE_KEPT && known.iter().all(|known| known.token != successor) =>
+            {
+                known.push(new());
+            }
+            Some(_) => {}
+            None => self.memo.viable.insert(at, vec![new()], 4 * size_of::<ViableToken>()),
+        }
+    }
+
+    /// Records that every node of `open` is viable, each through the next one and the last through `successor`.
+    fn keep_way(&mut self, open: &[Open], mut successor: u32) {
+        for Open { token, at, .. } in open.iter().rev() {
+            self.keep(*token, *at, successor);
+            successor = *token;
+        }
+    }
+
+    /// Whether `next` may follow `token` in a piece of several tokens.
+    pub(crate) fn may_follow(&self, token: u32, next: u32) -> bool {
+        let TokenizerAutomaton { roles, bigrams, .. } = self.automata.tokenizer;
+        roles[next as usize] != Role::Whole && bigrams.may_follow(token, next)
+    }
+
+    /// A token that may follow `token` and is viable from `at` without a search, if it pays to test for one.
+    /// Otherwise the readable tokens from `at`.
+    fn viable_after(&mut self, token: u32, at: Position) -> Result<u32, Arc<[(u32, Position)]>> {
+        let is_viable = |query: &mut Self, next: u32, after: Position| {
+            query.may_follow(token, next) && query.decided(next, after) == Some(true)
+        };
+        if let Some(known) = self.memo.readable.get(&at).cloned() {
+            return Err(known);
+        }
+        // Inside a character few tokens may follow, for any constraint.
+        if self.liveness.places[at.split as usize] != 0 {
+            return self.viable_successor(token, at).map_err(Arc::from);
+        }
+        // Symbols are few. In a wide position one of them, or a group of tokens, succeeds.
+        let product = self.product;
+        if self.read_bytes(at.regex).len() >= WIDE_SYMBOLS {
+            let mut read = 0;
+            for (byte, symbol) in &product.symbols {
+                if let Some(after) = self.automata.step(at, *byte) {
+                    read += 1;
+                    if is_viable(self, *symbol, after) {
+                        return Ok(*symbol);
+                    }
+                }
+            }
+            if read >= WIDE_SYMBOLS {
+                return self.viable_successor(token, at).map_err(Arc::from);
+            }
+        }
+        let mut all: Vec<(u32, Position)> = Vec::new();
+        // If many tokens can be read, one of the first succeeds.
+        let found = self.any_token(at, |query, next, after| {
+            all.push((next, after));
+            all.len() <= TRIED_FIRST && is_viable(query, next, after)
+        });
+        if let (true, Some((successor, _))) = (found, all.last()) {
+            return Ok(*successor);
+        }
+        let all: Arc<[(u32, Position)]> = all.into();
+        if all.len() <= READABLE_KEPT {
+            self.memo.readable.insert(at, Arc::clone(&all), OVERHEAD + size_of_val(&all[..]));
+        }
+        Err(all)
+    }
+
+    /// Calls `visit` with the tokens that can be read from `at` and the positions after them, until it returns true.
+    /// Returns whether it did. Fallback tokens are included. `visit` decides whether a token is viable.
+    fn any_token(&mut self, at: Position, mut visit: impl FnMut(&mut Self, u32, Position) -> bool) -> bool {
+        let (trie, automata) = (&self.index.trie, self.automata);
+        let tokenizer = automata.tokenizer;
+        let fallback: SmallVec<[(u32, Position); 4]> = self.fallback(at).collect();
+        if fallback.into_iter().any(|(token, after)| visit(self, token, after)) {
+            return true;
+        }
+        trie.any_reading(
+            self,
+            at,
+            |query, at| *query.read_bytes(at.regex),
+            |at, byte| automata.step(at, byte),
+            |query, token, after| tokenizer.is_merged(token.0) && visit(query, token.0, after),
+        )
+    }
+
+    /// Whether `at` is live after `node` of the trie of whole pieces.
+    pub(crate) fn may_precede_node(&mut self, node: u32, at: Position) -> bool {
+        let tokenizer = self.automata.tokenizer;
+        let whole = &tokenizer.whole;
+        if !whole.is_complete(node) && self.is_boundary(at) {
+            return true;
+        }
+        let last = whole.token(node);
+        if !self.may_precede(last, at) {
+            return false;
+        }
+        let byte = self.index.vocabulary.text(TokenId(last)).and_then(|text| text.last().copied());
+        if byte.is_some_and(|byte| self.is_hard_after(byte, at)) {
+            return true;
+        }
+        let is_viable = |query: &mut Self, token: u32, after: Position| match whole.child(node, token) {
+            Some(child) => query.may_precede_node(child, after),
+            None => query.may_precede(token, after),
+        };
+        let mut fallback = self.fallback(at).filter(|(token, _)| tokenizer.bigrams.may_follow(last, *token));
+        let (index, automata) = (self.index, self.automata);
+        let successors = index.successors(last, at.split);
+        // The runs are lazy, since mostly one of the first succeeds.
+        let mut merged = successors.tokens.iter().filter_map(|token| {
+            let text = index.vocabulary.text(TokenId(*token)).unwrap_or_default();
+            Some((*token, automata.run(at, text)?))
+        });
+        if fallback.any(|(token, after)| is_viable(self, token, after))
+            || merged.any(|(token, after)| is_viable(self, token, after))
+        {
+            return true;
+        }
+        if successors.is_all {
+            return false;
+        }
+        let mut others = tokenizer.merged.clone();
+        index.remove_forbidden(last, &mut others);
+        self.any_token(at, |query, token, after| is_in(&others, token) && is_viable(query, token, after))
+    }
+
+    /// Whether `token`, as the first token of a piece, leads to `at` without a dead end.
+    pub(crate) fn may_begin(&mut self, token: u32, at: Position) -> bool {
+        match self.tokenizer().roles[token as usize] {
+            Role::Merged | Role::Fallback => match self.tokenizer().whole.child(WholePieces::ROOT, token) {
+                Some(node) => self.may_precede_node(node, at),
+                None => self.may_precede(token, at),
+            },
+            Role::Whole => self.is_boundary(at),
+            Role::Never => false,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Whether a position is live: the part of the lazy engine that reads bytes ([`super::lazy_product`] reads tokens).
+//!
+//! Precomputed facts decide most positions. A breadth-first search decides the others and stops at the first
+//! position that is certainly live. Tried instead: a depth-first search. It follows a run of blanks to the end of
+//! its counter where a letter would succeed.
+
+use rustc_hash::FxHashSet as Set;
+use unskew_trie::ByteSet;
+
+use super::{lazy_product::Query, position::Position};
+use crate::StateId;
+
+impl<'a> Query<'a> {
+    /// Whether precomputed facts show that `at` is live.
+    #[inline]
+    fn is_certain(&self, at: Position) -> bool {
+        self.liveness.universal[at.split as usize]
+            && self.liveness.holds(self.product.safety[at.regex.index()], at.text)
+            || self.automata.is_accepting(at)
+    }
+
+    /// Whether an accepted text continues from `at`: a breadth-first search that ends at the first position that is
+    /// certainly live.
+    pub(crate) fn is_live(&mut self, at: Position) -> bool {
+        if self.is_certain(at) {
+            return true;
+        }
+        if let Some(known) = self.memo.live.get(&at) {
+            return *known;
+        }
+        if self.is_live_by_lookahead2(at) {
+            self.memo.live.insert(at, true, 0);
+            return true;
+        }
+        let mut targets: Vec<Position> = Vec::new();
+        self.product.targets(self.automata, at, &mut targets);
+        if targets.is_empty() {
+            self.memo.live.insert(at, false, 0);
+            return false;
+        }
+        // The visited positions, each with the index of its predecessor.
+        let mut met: Vec<(Position, usize)> = vec![(at, 0)];
+        let mut seen: Set<Position> = Set::from_iter([at]);
+        let mut next = 0;
+        while let Some((from, _)) = met.get(next).copied() {
+            if next > 0 {
+                self.product.targets(self.automata, from, &mut targets);
+            }
+            for target in targets.iter().copied() {
+                let known = self.memo.live.get(&target).copied();
+                if known == Some(true) || self.is_certain(target) {
+                    // All positions on the path are live. Nothing is known of the others.
+                    let mut on = next;
+                    loop {
+                        self.memo.live.insert(met[on].0, true, 0);
+                        if on == 0 {
+                            return true;
+                        }
+                        on = met[on].1;
+                    }
+                }
+                if known.is_none() && seen.insert(target) {
+                    met.push((target, next));
+                }
+            }
+            next += 1;
+        }
+        met.into_iter().for_each(|(dead, _)| self.memo.live.insert(dead, false, 0));
+        false
+    }
+
+    /// Whether one byte, directly or after a boundary, leads from `at` to a position that is certainly live. This is
+    /// the case after two blanks.
+    fn is_live_by_lookahead2(&mut self, at: Position) -> bool {
+        let liveness = self.liveness;
+        let read = self.read_bytes(at.regex);
+        liveness.lookahead2[at.split as usize].iter().filter(|(byte, _)| read.contains(*byte)).any(
+            |(byte, after)| {
+                let next = self.automata.dfa.step(at.regex, *byte);
+                next.is_some_and(|next| liveness.live_next[*after as usize].meets(self.live_bytes(next)))
+            },
+        )
+    }
+
+    /// The ASCII bytes after which a state of the DFA is certainly live.
+    #[inline]
+    pub(crate) fn live_bytes(&self, state: StateId) -> &'a ByteSet {
+        self.product.first_bytes.live(state)
+    }
+
+    /// The bytes that the DFA reads from a state.
+    #[inline]
+    pub(crate) fn read_bytes(&self, state: StateId) -> &'a ByteSet {
+        self.product.first_bytes.read(state)
+    }
+
+    /// Whether the piece may end in `at`: the text ends, another piece begins, or an added token follows.
+    pub(crate) fn is_boundary(&mut self, at: Position) -> bool {
+        let live_after_boundary = &self.liveness.live_after_boundary[at.split as usize];
+        if self.automata.is_accepting(at) || live_after_boundary.meets(self.live_bytes(at.regex)) {
+            return true;
+        }
+        let mark = self.automata.mark(at);
+        if mark.is_none() && (self.tokenizer().added.is_empty() || !self.automata.may_end(at)) {
+            return false;
+        }
+        if mark.is_some_and(|mark| self.is_certain(mark)) {
+            return true;
+        }
+        if let Some(known) = self.memo.boundary.get(&at) {
+            return *known;
+        }
+        let added: Vec<Position> = self.automata.added(at).map(|(_, after)| after).collect();
+        let is_boundary = mark.into_iter().chain(added).any(|after| self.is_live(after));
+        self.memo.boundary.insert(at, is_boundary, 0);
+        is_boundary
+    }
+}
