@@ -35,6 +35,10 @@ pub(crate) fn wheel(root: &Path) -> Result<PathBuf> {
     let mut command = Command::new(&python);
     command.args(["-m", "maturin", "build", "--release", "--locked", "--interpreter"]);
     command.arg(&python).arg("--manifest-path").arg(manifest).arg("--out").arg(&out);
+    if is_free_threaded(&python)? {
+        // It has no stable ABI: the wheel is for this version.
+        command.arg("--no-default-features");
+    }
     run(command)?;
     let wheels = std::fs::read_dir(&out)?.map(|entry| Ok(entry?.path()));
     let wheels = wheels.collect::<Result<Vec<_>>>()?;
@@ -45,6 +49,13 @@ pub(crate) fn wheel(root: &Path) -> Result<PathBuf> {
         return Err(format!("the wheel is larger than {MAX_WHEEL} bytes").into());
     }
     Ok(wheel.clone())
+}
+
+/// Whether an interpreter has no interpreter lock.
+fn is_free_threaded(python: &Path) -> Result<bool> {
+    let code = "import sysconfig; print(sysconfig.get_config_var('Py_GIL_DISABLED') or 0)";
+    let answer = Command::new(python).args(["-c", code]).output()?;
+    Ok(answer.stdout.trim_ascii() == b"1")
 }
 
 /// Whether tests have an environment of this name.
