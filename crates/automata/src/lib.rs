@@ -72,9 +72,9 @@ mod tokens;
 struct ReadmeExamples;
 
 pub use canonical::{
-    AutomatonFileError, CanonicalConstraint, CanonicalError, CanonicalIndex, CanonicalScratch,
-    CanonicalState, HardBigrams, LibraryFileError, LibraryStats, MergeOrder, NothingCanonical,
-    TokenizerAutomaton, VegasConfiguration, VegasLibrary, vegas_configurations,
+    CanonicalConstraint, CanonicalError, CanonicalIndex, CanonicalScratch, CanonicalState, HardBigrams,
+    LibraryFileError, LibraryStats, MergeOrder, NothingCanonical, TokenizerAutomaton, VegasConfiguration,
+    VegasLibrary, vegas_configurations,
 };
 pub use dfa::{ByteClasses, Dfa, DfaBuilder, DfaEdges, Edge, StateId};
 pub use error::{Construct, Place, RegexError};

@@ -35,7 +35,7 @@ pub use constraint::{CanonicalConstraint, CanonicalScratch, CanonicalState};
 pub use error::{CanonicalError, NothingCanonical};
 pub use index::CanonicalIndex;
 pub use merges::derivation::MergeOrder;
-pub use tokenizer::{AutomatonFileError, TokenizerAutomaton};
+pub use tokenizer::TokenizerAutomaton;
 pub use vegas::{
     HardBigrams, LibraryFileError, LibraryStats, VegasConfiguration, VegasLibrary, vegas_configurations,
 };

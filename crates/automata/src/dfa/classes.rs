@@ -33,18 +33,6 @@ impl ByteClasses {
         Self { of, len, ends }
     }
 
-    /// The classes with these numbers, if they are numbered as said above.
-    pub(crate) fn from_array(of: [u8; 256]) -> Option<Self> {
-        let mut len = 0u16;
-        for class in of {
-            if u16::from(class) > len {
-                return None;
-            }
-            len = len.max(u16::from(class) + 1);
-        }
-        Some(Self::new(Box::new(of), len))
-    }
-
     /// The coarser classes in which two bytes are together where `columns` has the same number for their present
     /// classes. Answers also which present class stands for each new one.
     pub(crate) fn merged(&self, columns: &[usize]) -> (Self, Vec<u8>) {

@@ -15,13 +15,6 @@ use crate::{ByteClasses, StateId};
 /// No transition.
 pub(crate) use unskew_trie::DEAD;
 
-/// Whether all of `targets` are [`DEAD`] or one of so many states.
-pub(crate) fn leads_to_states(targets: &[u32], states: usize) -> bool {
-    // One more than the greatest, and so 0 for [`DEAD`]. To stop at the first that does not takes five times as long.
-    let greatest = targets.iter().fold(0, |greatest, target| greatest.max(target.wrapping_add(1)));
-    greatest as usize <= states
-}
-
 /// A partial deterministic automaton.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Table {

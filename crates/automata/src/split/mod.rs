@@ -114,21 +114,6 @@ struct Step {
 }
 
 impl SplitDfa {
-    /// The automaton, if its tables have the same shape and lead to no state that there is not.
-    pub(crate) fn checked(self) -> Option<Self> {
-        let states = self.accepting.len();
-        let size = states.checked_mul(self.classes.len())?;
-        let has_shape = self.next.len() == size
-            && (self.fallback.is_empty() || self.fallback.len() == size)
-            && self.mark.len() == states
-            && (self.before_strip.is_empty() || self.before_strip.len() == states)
-            && (self.start as usize) < states;
-        let leads_to_states = [&self.next, &self.fallback, &self.mark, &self.sections]
-            .into_iter()
-            .all(|table| crate::dfa::table::leads_to_states(table, states));
-        (has_shape && leads_to_states).then_some(self)
-    }
-
     /// The automaton of the steps `splits`, in order.
     ///
     /// # Errors

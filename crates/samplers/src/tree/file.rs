@@ -192,6 +192,9 @@ fn read_node(tree: &mut PrefixTree, id: u32, bytes: &mut &[u8], header: &Header)
     let [log_p, eos, valid_mass, unexplored] = [0; 4].map(|_: u8| f64::from_le_bytes(take(bytes)));
     let [flags] = take(bytes);
     let is = |flag: u8| flags & flag != 0;
+    if id == 0 && parent != 0 {
+        return Err("the root has a parent");
+    }
     if id > 0 && (parent >= id || token as usize >= header.vocab_len) {
         return Err("its parent comes after it, or its token is none");
     }
@@ -295,7 +298,10 @@ mod tests {
                 let checksum = XxHash3_64::oneshot(&damaged[..end]).to_le_bytes();
                 damaged[end..].copy_from_slice(&checksum);
                 match read(&damaged, &HEADER) {
-                    Ok(tree) => assert!(!tree.bound(PrefixTree::ROOT).is_nan()),
+                    Ok(mut tree) => {
+                        assert!(!tree.bound(PrefixTree::ROOT).is_nan());
+                        read(&write(&mut tree, 7), &HEADER).unwrap();
+                    }
                     Err(_) => refused += 1,
                 }
             }

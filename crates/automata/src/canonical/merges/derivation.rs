@@ -13,10 +13,7 @@
 
 use unskew_core::{MergeTable, TokenId};
 
-use super::{
-    forest::{Forest, padded},
-    pair,
-};
+use super::pair;
 
 /// The order in which an encoder applies merges.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -99,62 +96,6 @@ impl Derivations {
         trees
     }
 
-    /// The trees of `len` ids in which each token is created by the merge of its key at the given time. Ids beyond
-    /// the end of the two lists have [`NONE`]. `None` if a key names another token's merge, or if exactly one of key
-    /// and time is [`NONE`].
-    ///
-    /// [`are_trees`](Self::are_trees) checks that parts are reachable and that no token is its own part.
-    pub(crate) fn from_keys(
-        len: usize,
-        key: Vec<u32>,
-        time: Vec<u32>,
-        merges: &MergeTable,
-        order: MergeOrder,
-    ) -> Option<Self> {
-        let (key, time) = (padded(key, len)?, padded(time, len)?);
-        let (mut left, mut right) = (vec![NONE; len], vec![NONE; len]);
-        for (token, (key, time)) in key.iter().zip(&time).enumerate() {
-            if (*key == NONE) != (*time == NONE) {
-                return None;
-            }
-            if !matches!(*key, 0 | NONE) {
-                let merge = merges.merges().get(*key as usize - 1)?;
-                if merge.result.index() != token || merge.left.index() >= len || merge.right.index() >= len {
-                    return None;
-                }
-                (left[token], right[token]) = (merge.left.0, merge.right.0);
-            }
-        }
-        Some(Self { order, key, left, right, time })
-    }
-
-    /// Whether the parts of every reachable token are reachable, and no token is on its own left or right edge, so
-    /// that every walk along an edge ends. This is certain if each part is created earlier than the whole, or at the
-    /// same time and is shorter. Tables that violate this condition contradict the texts of their tokens; for them a
-    /// forest is built as the exact check.
-    pub(crate) fn are_trees(&self, length: impl Fn(u32) -> u32) -> bool {
-        // A token without parts has [`NONE`] as its parts. [`NONE`] is no token, and its time 0 passes every check.
-        let time_of = |token: u32| self.time.get(token as usize).copied().unwrap_or(0);
-        let (mut fits, mut at_once) = (true, Vec::new());
-        for (token, (time, parts)) in (0u32..).zip(self.time.iter().zip(self.left.iter().zip(&self.right))) {
-            for part in [*parts.0, *parts.1] {
-                fits &= time_of(part) <= *time;
-                if time_of(part) == *time && part != NONE {
-                    at_once.push((part, token));
-                }
-            }
-        }
-        fits &= at_once.into_iter().all(|(part, whole)| length(part) < length(whole));
-        fits || [&self.left, &self.right].into_iter().all(|parent| Forest::new(self, parent).holds_all(self))
-    }
-
-    /// The reachable tokens (tokens with a key), one bit each.
-    pub(crate) fn reachable_bits(key: &[u32]) -> Vec<u32> {
-        let word =
-            |keys: &[u32]| (0..).zip(keys).fold(0, |word, (bit, key)| word | u32::from(*key != NONE) << bit);
-        key.chunks(32).map(word).collect()
-    }
-
     /// Whether the token is reachable: some piece is encoded to this token alone, by merges.
     #[inline]
     pub(crate) fn is_reachable(&self, token: u32) -> bool {
@@ -201,48 +142,4 @@ impl Derivations {
 pub(crate) fn key_of(merges: &MergeTable, left: u32, right: u32) -> Option<u32> {
     let rank = merges.rank(TokenId(left), TokenId(right))?;
     Some(u32::try_from(rank).expect("ranks are 32 bits wide") + 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use unskew_core::Merge;
-
-    use super::*;
-
-    /// Keys that name merges of the tokenizer, with times that no encoder produces.
-    #[test]
-    fn no_token_is_on_its_own_edge() {
-        let merge = |left, right, result| Merge {
-            left: TokenId(left),
-            right: TokenId(right),
-            result: TokenId(result),
-        };
-        // Token 2 consists of 0 and 1, token 3 of 2 and 0, and tokens 4 and 5 of each other.
-        let merges =
-            [merge(0, 1, 2), merge(2, 0, 3), merge(5, 0, 4), merge(4, 0, 5), merge(0, 5, 4), merge(0, 4, 5)];
-        let merges = MergeTable::new(merges.into()).unwrap();
-        let are_trees = |key: [u32; 6], time: [u32; 6], lengths: [u32; 6]| {
-            let order = MergeOrder::default();
-            let trees = Derivations::from_keys(6, key.into(), time.into(), &merges, order).unwrap();
-            trees.are_trees(|token| lengths[token as usize])
-        };
-        let (key, lengths) = ([0, 0, 1, 2, NONE, NONE], [1, 1, 2, 3, 2, 3]);
-        assert!(are_trees(key, key, lengths));
-        // Token 2 is created late, so 2 and 3 are created at one time. The check succeeds by the lengths, and by a
-        // walk if the lengths are wrong.
-        let late = [0, 0, 2, 2, NONE, NONE];
-        assert!(are_trees(key, late, lengths));
-        assert!(are_trees(key, late, [3; 6]));
-        // A token earlier than its part: the walk accepts it.
-        assert!(are_trees(key, [0, 0, 2, 1, NONE, NONE], lengths));
-        // An unreachable part, on either side.
-        assert!(!are_trees([0, NONE, 1, NONE, NONE, NONE], [0, NONE, 1, NONE, NONE, NONE], lengths));
-        assert!(!are_trees([NONE, 0, 1, NONE, NONE, NONE], [NONE, 0, 1, NONE, NONE, NONE], lengths));
-        // A cycle on the left at one time, for any lengths; and cycles on the right.
-        assert!(!are_trees([0, 0, 1, 2, 3, 4], [0, 0, 1, 2, 4, 4], lengths));
-        assert!(!are_trees([0, 0, 1, 2, 3, 4], [0, 0, 1, 2, 3, 4], lengths));
-        assert!(!are_trees([0, 0, 1, 2, 5, 6], [0, 0, 1, 2, 6, 6], lengths));
-        // A cycle that alternates between left and right: no walk along one edge enters it.
-        assert!(are_trees([0, 0, 1, 2, 5, 4], [0, 0, 1, 2, 5, 5], lengths));
-    }
 }

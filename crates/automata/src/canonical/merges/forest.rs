@@ -82,49 +82,6 @@ impl Forest {
         Self { order, first_bound, bounds }
     }
 
-    /// The forest of these tables. `first_bound` may end early, like every list by token. `None` if `order` does not
-    /// contain each token of `reachable` ([`Derivations::reachable_bits`]) exactly once, or if the bounds of a token
-    /// do not ascend from the index after its own: such bounds would mislead a walk. [`Derivations::are_trees`]
-    /// checks that no token is above itself.
-    pub(crate) fn from_tables(
-        [order, first_bound, bounds]: [Vec<u32>; 3],
-        len: usize,
-        reachable: &[u32],
-    ) -> Option<Self> {
-        let first_bound = offsets(first_bound, len, bounds.len())?;
-        let mut seen = vec![0u32; reachable.len()];
-        for token in &order {
-            *seen.get_mut(*token as usize / 32)? |= 1 << (token % 32);
-        }
-        let count: usize = reachable.iter().map(|word| word.count_ones() as usize).sum();
-        // This loop has no unpredictable branch, which halves its time.
-        let (mut fits, mut descents) = (seen == reachable && count == order.len(), 0);
-        let bound = |at: u32| bounds.get(at as usize).copied().unwrap_or(0);
-        for (token, pair) in (0u32..).zip(first_bound.windows(2)) {
-            let (begin, end) = (pair[0], pair[1]);
-            let has_children = begin < end;
-            let at_place = order.get(bound(begin).wrapping_sub(1) as usize).copied().unwrap_or(NONE);
-            fits &= !has_children | (at_place == token);
-            descents += usize::from(has_children & (bound(end) <= bound(end.wrapping_sub(1))));
-        }
-        // All bounds ascend if every descent is at the border between two tokens.
-        let found = bounds.iter().zip(bounds.iter().skip(1)).filter(|(bound, next)| next <= bound).count();
-        let ascend = found + usize::from(!bounds.is_empty()) == descents;
-        let fits = fits && ascend && greatest(&bounds) as usize <= order.len();
-        fits.then_some(Self { order, first_bound, bounds })
-    }
-
-    /// Whether the forest contains all reachable tokens. It lacks the tokens below an unreachable parent and the
-    /// tokens in a cycle.
-    pub(crate) fn holds_all(&self, trees: &Derivations) -> bool {
-        self.order.len() == trees.key.iter().filter(|key| **key != NONE).count()
-    }
-
-    /// The fields. The list by token is cut to the first `used` tokens.
-    pub(crate) fn tables(&self, used: usize) -> [&[u32]; 3] {
-        [&self.order, &self.first_bound[..=used], &self.bounds]
-    }
-
     /// Calls `each` with parts of `order`: `token` itself and the subtrees of those children that are created at
     /// `since` or later and for which `counts` holds. `counts` is asked only about children created at the same time
     /// as `token`. Tables from a file may name foreign tokens as these children; they are skipped.
@@ -188,24 +145,6 @@ impl Partners {
             partner: merges.iter().map(|merge| merge.1).collect(),
             key: merges.iter().map(|merge| merge.2).collect(),
         }
-    }
-
-    /// The partners with these tables. `first` may end early, like every list by token. `None` if the lists do not
-    /// follow each other without a gap, a partner is no token, or a key belongs to no merge.
-    pub(crate) fn from_tables(
-        [first, partner, key]: [Vec<u32>; 3],
-        len: usize,
-        merges: usize,
-    ) -> Option<Self> {
-        let first = offsets(first, len, partner.len())?;
-        let are_tokens = partner.is_empty() || (greatest(&partner) as usize) < len;
-        let fits = partner.len() == key.len() && are_tokens && greatest(&key) as usize <= merges;
-        fits.then_some(Self { first, partner, key })
-    }
-
-    /// The fields. The list by token is cut to the first `used` tokens.
-    pub(crate) fn tables(&self, used: usize) -> [&[u32]; 3] {
-        [&self.first[..=used], &self.partner, &self.key]
     }
 
     fn range(&self, token: u32) -> Range<usize> {
@@ -281,29 +220,6 @@ impl BigramRelation {
         };
         bigrams.find_classes();
         bigrams
-    }
-
-    /// The relation with these parts: the forest by left parts, the merges by left token, the class of each token (a
-    /// list that may end early), and a token of each class. `None` if the classes do not fit.
-    pub(crate) fn from_parts(
-        trees: Derivations,
-        lefts: Forest,
-        by_left: Partners,
-        [class, class_token]: [Vec<u32>; 2],
-    ) -> Option<Self> {
-        let len = trees.key.len();
-        let class = padded(class, len)?;
-        let fit = |fits: bool, (class, key): (&u32, &u32)| fits & ((*class == NONE) == (*key == NONE));
-        let of_reachable = class.iter().zip(&trees.key).fold(true, fit);
-        // One more than the greatest class; 0 if there is no class.
-        let classes = class.iter().fold(0, |classes, class| classes.max(class.wrapping_add(1)));
-        let are_members =
-            (0u32..).zip(&class_token).all(|(number, token)| class.get(*token as usize) == Some(&number));
-        if !of_reachable || classes as usize != class_token.len() || !are_members {
-            return None;
-        }
-        let (backward, boundary_merges) = (OnceLock::new(), OnceLock::new());
-        Some(Self { trees, lefts, by_left, backward, boundary_merges, class, class_token })
     }
 
     /// Computes the classes. The tokens on the right edge of a token's tree, and how many of their merges happen in
@@ -442,29 +358,6 @@ impl BigramRelation {
     }
 }
 
-/// The greatest of these numbers, 0 for an empty list. `Iterator::max` takes five times as long.
-fn greatest(list: &[u32]) -> u32 {
-    list.iter().fold(0, |greatest, number| greatest.max(*number))
-}
-
-/// A list by token, extended with [`NONE`] up to `len`. `None` if it is longer.
-pub(crate) fn padded(mut list: Vec<u32>, len: usize) -> Option<Vec<u32>> {
-    let fits = list.len() <= len;
-    list.resize(len, NONE);
-    fits.then_some(list)
-}
-
-/// The start of the items of each of `len` tokens, and the end of all `items`. A list that ends early has no items
-/// after its end. `None` if the list does not ascend from 0 to `items`, or is too long.
-fn offsets(mut first: Vec<u32>, len: usize, items: usize) -> Option<Vec<u32>> {
-    let fits = first.first() == Some(&0)
-        && first.len() <= len + 1
-        && first.last().is_some_and(|last| *last as usize == items)
-        && first.is_sorted();
-    first.resize(len + 1, index(items));
-    fits.then_some(first)
-}
-
 fn index(value: usize) -> u32 {
     u32::try_from(value).expect("token ids are 32 bits wide")
 }
@@ -540,32 +433,5 @@ mod tests {
             }
         }
         assert!(late > 100, "{late}: shuffled tables have tokens that rank before their parts");
-    }
-
-    /// Tables that pass the checks but belong to no tokenizer: a symbol as a child of another, created at the same
-    /// time.
-    #[test]
-    fn a_foreign_child_is_left_out() {
-        let keys = || vec![0; 2];
-        let trees = Derivations::from_keys(2, keys(), keys(), &MergeTable::default(), MergeOrder::default());
-        let trees = trees.unwrap();
-        let tables = [vec![0, 1], vec![0, 2], vec![1, 2]];
-        let forest =
-            Forest::from_tables(tables.clone(), 2, &Derivations::reachable_bits(&trees.key)).unwrap();
-        let mut found = Vec::new();
-        let counts = |child| trees.left_end(child) > 0;
-        forest.subtrees(&trees.left, &trees.time, 0, 0, counts, |tokens| found.push(tokens.to_vec()));
-        assert_eq!(found, [[0]]);
-        // Other tables fail: bounds that descend, end too late or begin elsewhere, and an order with a token twice.
-        let changed = |table: usize, at: usize, value: u32| {
-            let mut tables = tables.clone();
-            tables[table][at] = value;
-            Forest::from_tables(tables, 2, &Derivations::reachable_bits(&trees.key))
-        };
-        for (table, at, value) in
-            [(2, 1, 1), (2, 1, 3), (2, 0, 0), (0, 1, 0), (0, 1, 2), (1, 1, 1), (1, 0, 1)]
-        {
-            assert!(changed(table, at, value).is_none(), "{table}, {at}: {value}");
-        }
     }
 }

@@ -42,16 +42,6 @@ impl WholePieces {
     /// The start of a piece.
     pub(crate) const ROOT: u32 = 0;
 
-    /// The trie of these sequences. `None` if they do not ascend, or if a sequence has more than `longest` tokens:
-    /// searches recurse as deep as the trie is.
-    pub(crate) fn from_sequences(sequences: &[&[u32]], longest: usize) -> Option<Self> {
-        let mut pieces = Self::default();
-        let ascend = sequences.windows(2).all(|pair| pair[0] < pair[1]);
-        let fit = sequences.iter().all(|sequence| sequence.len() <= longest);
-        sequences.iter().filter(|_| ascend && fit).for_each(|sequence| pieces.insert(sequence));
-        (ascend && fit).then_some(pieces)
-    }
-
     /// Adds the sequence that merges would create from a piece.
     pub(crate) fn insert(&mut self, sequence: &[u32]) {
         let mut at = Self::ROOT;
@@ -90,22 +80,5 @@ impl WholePieces {
     /// Whether a piece must not end at `node` because the encoder writes the piece as one token.
     pub(crate) fn is_complete(&self, node: u32) -> bool {
         self.nodes[node as usize].is_complete
-    }
-
-    /// All complete sequences, in the order of their tokens. [`insert`](Self::insert)ing them gives an equal trie up
-    /// to the numbers of nodes.
-    pub(crate) fn sequences(&self) -> Vec<Vec<u32>> {
-        let mut found = Vec::new();
-        let mut open = vec![(Self::ROOT, Vec::new())];
-        while let Some((node, sequence)) = open.pop() {
-            if self.is_complete(node) {
-                found.push(sequence.clone());
-            }
-            open.extend(self.children(node).iter().rev().map(|(token, child)| {
-                let longer = sequence.iter().copied().chain([*token]).collect();
-                (*child, longer)
-            }));
-        }
-        found
     }
 }

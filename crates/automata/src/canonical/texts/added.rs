@@ -75,18 +75,6 @@ impl TextDfa {
         &ALL
     }
 
-    /// The automaton, if its tables have consistent shapes and all targets are states.
-    pub(crate) fn checked(self, tokens: usize) -> Option<Self> {
-        let states = self.next.len() / self.classes.len();
-        let has_shape = self.next.len() == states * self.classes.len() && (self.start as usize) < states;
-        let otherwise: Vec<u32> = self.otherwise.iter().map(|[.., to]| *to).collect();
-        let leads_to_states = [&self.next, &self.after, &otherwise]
-            .into_iter()
-            .all(|table| crate::dfa::table::leads_to_states(table, states));
-        let ascends = self.otherwise.windows(2).all(|pair| pair[0][..2] < pair[1][..2]);
-        (has_shape && leads_to_states && ascends && self.after.len() == tokens).then_some(self)
-    }
-
     #[inline]
     pub(crate) fn step(&self, state: u32, byte: u8) -> u32 {
         self.next[state as usize * self.classes.len() + usize::from(self.classes.get(byte))]

@@ -1,7 +1,7 @@
 //! The fingerprint of a tokenizer: a number that depends on everything that decides which sequences it writes.
 //!
-//! A file of an automaton ([`super::file`]) holds tables and not the tokenizer that they were built from. Its 64-bit
-//! fingerprint detects accidental changes of the tokenizer. It does not protect against an author of files who
+//! A library of parts of constraints, in memory or in a file, is of one tokenizer. Its 64-bit fingerprint detects
+//! accidental changes of the tokenizer. It does not protect against an author of files who
 //! searches for a collision. Tried instead: a hash of the `tokenizer.json`, which changes with white space and with
 //! step names that mean the same.
 
@@ -13,8 +13,11 @@ use unskew_core::{
     Vocabulary,
 };
 
-use super::file::count;
 use crate::canonical::{MergeOrder, merges::derivation::NONE};
+
+fn count(len: usize) -> u32 {
+    u32::try_from(len).expect("states, tokens and merges are numbered with 32 bits")
+}
 
 /// The number of bytes that are gathered before they are hashed. They fit the first-level cache.
 const BLOCK: usize = 1 << 14;
@@ -190,9 +193,6 @@ impl FingerprintHasher {
         self.hasher.finish()
     }
 }
-
-pub(crate) const FORMS: [UnicodeForm; 4] =
-    [UnicodeForm::Nfc, UnicodeForm::Nfd, UnicodeForm::Nfkc, UnicodeForm::Nfkd];
 
 /// The form's number in the file, from 1 on. 0 means no form.
 pub(crate) fn form_number(form: UnicodeForm) -> u32 {
