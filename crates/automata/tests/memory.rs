@@ -84,7 +84,7 @@ fn what_is_said_is_what_is_counted() {
         assert!(counted > 1 << 20, "{counted} of {bytes}");
     }
 
-    let constraint = { RegexConstraint::new(r"[a-z ]{1,300}", Arc::clone(&trie), &limits).unwrap() };
+    let constraint = RegexConstraint::new(r"[a-z ]{1,300}", Arc::clone(&trie), &limits).unwrap();
     let before = constraint.memory_usage();
     let ((), counted) = allocated(|| walk(&constraint, &mut (), 10, 200));
     agrees("RegexConstraint", constraint.memory_usage() - before, counted);

@@ -244,8 +244,7 @@ proptest! {
     #[test]
     fn masks_are_exact(pattern in strategies::pattern(), tokens in strategies::tokens(), room in 0usize..3) {
         let Some(dfa) = dfa(&pattern.to_string()) else { return Ok(()) };
-        let vocabulary = Arc::new(vocabulary(&tokens));
-        let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
+        let trie = Arc::new(TokenTrie::new(vocabulary(&tokens)).unwrap());
         let oracle = Oracle::new(&dfa, &tokens);
         let limits = Limits { mask_cache_bytes: [0, 4 * trie.vocab_len().div_ceil(32), 1 << 20][room], ..limits() };
         let constraint = match RegexConstraint::from_dfa(Arc::new(dfa), trie, &limits) {

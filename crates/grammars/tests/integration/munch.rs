@@ -316,8 +316,7 @@ fn what_it_is_not_made_for_is_refused() {
     let limits = GrammarLimits { munch_steps: 1_000, ..limits };
     let text = "start: (A | B | C)* \nA: /[a-z]{1,9}/\nB: /[a-m]{1,40}/\nC: /[a-g]{1,70}/";
     let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits).unwrap();
-    let vocabulary = Arc::clone(vocabularies::toy(&[]).trie.vocabulary());
-    let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
+    let trie = vocabularies::toy(&[]).trie;
     let error = GrammarConstraint::with_maximal_munch(&grammar, trie, &limits).unwrap_err();
     assert!(matches!(error, GrammarError::MunchTooCostly { limit: 1_000, .. }), "{error}");
 }
