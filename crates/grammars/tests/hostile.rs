@@ -21,7 +21,7 @@ use GrammarFormat::{Ebnf, Gbnf, Lark};
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// Serialises the tests: the peak of memory is that of the process.
+/// Serialises the tests, because the peak of memory is measured for the whole process.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
