@@ -316,7 +316,6 @@ impl Engine for Eager {
 
 /// [`CanonicalConstraint`]: only the sequences that the tokenizer itself writes.
 struct Canonical {
-    subject: Subject,
     index: Arc<CanonicalIndex>,
 }
 
@@ -328,7 +327,7 @@ impl Canonical {
         // The trie is that of the lifted engine, which is timed there.
         let index = CanonicalIndex::new(Arc::new(tokenizer), Arc::clone(&subject.trie));
         let index = Arc::new(index.map_err(|error| error.to_string())?);
-        Ok(Box::new(Self { subject: subject.clone(), index }))
+        Ok(Box::new(Self { index }))
     }
 }
 
@@ -343,32 +342,8 @@ impl Engine for Canonical {
         let automaton = self.index.automaton();
         let megabytes = (automaton.memory_usage() + self.index.memory_usage()) as f64 / 1e6;
         let size = format!("tokenizer automaton: {} classes, {megabytes:.1} MB", automaton.classes());
-        match load_times(&self.subject, automaton) {
-            Ok((median, fastest)) => {
-                vec![size, format!("loaded from its file in {median:.1} ms (at best {fastest:.1})")]
-            }
-            Err(error) => vec![size, format!("not loaded from a file: {error}")],
-        }
+        vec![size]
     }
-}
-
-/// How long it takes to load the automaton from its file, which the system has in memory, in milliseconds: the median of
-/// several times and the smallest.
-fn load_times(subject: &Subject, automaton: &TokenizerAutomaton) -> Result<(f64, f64), String> {
-    const TIMES: usize = 15;
-    let tokenization = subject.tokenizer.tokenization().map_err(|error| error.to_string())?;
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let file = folder.path().join("automaton");
-    automaton.save(&file).map_err(|error| error.to_string())?;
-    let mut times: Vec<f64> = Vec::with_capacity(TIMES);
-    for _ in 0..TIMES {
-        let began = Instant::now();
-        let loaded = TokenizerAutomaton::load(&file, &subject.vocabulary, tokenization);
-        times.push(began.elapsed().as_secs_f64() * 1e3);
-        loaded.map_err(|error| error.to_string())?;
-    }
-    times.sort_by(f64::total_cmp);
-    Ok((times[TIMES / 2], times[0]))
 }
 
 /// Each mask is made into the same buffer: the limit on kept masks has no part in this time.
