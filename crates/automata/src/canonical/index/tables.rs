@@ -4,7 +4,7 @@
 //! The tables of a [`TokenizerAutomaton`] do not depend on a vocabulary's padding, so one automaton serves many
 //! vocabularies. Constraints ask again and again for certain sets of tokens. These sets are computed from the
 //! tables, the texts of the tokens and their trie, and they are as long as the vocabulary. An index computes each
-//! set at its first use and keeps it. It owns the three inputs, so no answer depends on the first caller.
+//! set at its first use and keeps it. It holds the inputs, so no answer depends on the first caller.
 //!
 //! Tried instead: the sets beside the tables, with the vocabulary and the trie as arguments of every query. Then the
 //! sets of the first vocabulary answered the queries of the second.
@@ -100,17 +100,17 @@ pub struct CanonicalIndex {
 impl CanonicalIndex {
     /// The index of the vocabulary of `trie`.
     ///
-    /// The vocabulary has the ids that `automaton` [covers](TokenizerAutomaton::vocab_len), with the same tokens. It may
-    /// have more ids after them, which the tokenizer never writes.
+    /// The vocabulary has the ids that `automaton` [covers](TokenizerAutomaton::vocab_len), with the same tokens. It
+    /// may have more ids after them, which the tokenizer never writes.
     ///
-    /// Cost: a hash of all texts, less than a millisecond for 128,000 tokens. All other data is computed at its first
-    /// use.
+    /// Cost: a hash of all texts, less than a millisecond for 128,000 tokens. All other data is computed at its
+    /// first use.
     ///
     /// # Errors
     ///
     /// [`CanonicalError::VocabularyMismatch`] if the vocabulary has fewer ids than `automaton` covers.
-    /// [`CanonicalError::OtherVocabulary`] if the tokens of these ids are not the tokens that `automaton` was built for.
-    /// Tokens are compared by [fingerprints](Vocabulary::fingerprint) of 64 bits.
+    /// [`CanonicalError::OtherVocabulary`] if the tokens of these ids are not the tokens that `automaton` was built
+    /// for. Tokens are compared by [fingerprints](Vocabulary::fingerprint) of 64 bits.
     pub fn new(automaton: Arc<TokenizerAutomaton>, trie: Arc<TokenTrie>) -> Result<Self, CanonicalError> {
         let vocabulary = Arc::clone(trie.vocabulary());
         let ids = automaton.vocab_len();

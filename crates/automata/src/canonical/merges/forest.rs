@@ -84,7 +84,7 @@ impl Forest {
 
     /// Calls `each` with parts of `order`: `token` itself and the subtrees of those children that are created at
     /// `since` or later and for which `counts` holds. `counts` is asked only about children created at the same time
-    /// as `token`. Tables from a file may name foreign tokens as these children; they are skipped.
+    /// as `token`.
     fn subtrees(
         &self,
         parent: &[u32],

@@ -42,7 +42,7 @@ use crate::{
 /// sequences.
 const WHOLE_PIECE_LIMIT: usize = 1_000;
 
-/// The way in which an encoder writes a token. The numbers are those in the file.
+/// The way in which an encoder writes a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Role {
@@ -58,9 +58,8 @@ pub(crate) enum Role {
 
 /// All token sequences that a byte-pair tokenizer writes, as an automaton.
 ///
-/// The tables depend on the tokenizer alone. They are immutable and can be saved to a file and loaded from it. To
-/// use them with a vocabulary, padded or not, build a [`CanonicalIndex`](crate::canonical::CanonicalIndex), from
-/// which constraints are built.
+/// The tables depend on the tokenizer alone and are immutable. To use them with a vocabulary, padded or not, build a
+/// [`CanonicalIndex`](crate::canonical::CanonicalIndex), from which constraints are built.
 ///
 /// # Which tokenizers
 ///

@@ -1,9 +1,8 @@
 //! The fingerprint of a tokenizer: a number that depends on everything that decides which sequences it writes.
 //!
-//! A library of parts of constraints, in memory or in a file, is of one tokenizer. Its 64-bit fingerprint detects
-//! accidental changes of the tokenizer. It does not protect against an author of files who
-//! searches for a collision. Tried instead: a hash of the `tokenizer.json`, which changes with white space and with
-//! step names that mean the same.
+//! A Vegas library, in memory or in a file, belongs to one tokenizer. The 64-bit fingerprint detects accidental changes
+//! of the tokenizer. It does not protect against an author of files who searches for a collision. Tried instead: a
+//! hash of the `tokenizer.json`, which changes with white space and with step names that mean the same.
 
 use std::hash::Hasher;
 
@@ -194,7 +193,7 @@ impl FingerprintHasher {
     }
 }
 
-/// The form's number in the file, from 1 on. 0 means no form.
+/// The form's number in the fingerprint, from 1 on.
 pub(crate) fn form_number(form: UnicodeForm) -> u32 {
     match form {
         UnicodeForm::Nfc => 1,
