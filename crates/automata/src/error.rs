@@ -1,4 +1,4 @@
-//! Why a pattern, or a list of choices, does not become a constraint.
+//! The errors of patterns and lists of choices.
 //!
 //! One enum with public fields and not an opaque struct: a caller can react to most variants (raise the limit that is
 //! named, point at the place, fall back to another constraint). Every message is one line: the fault, its place, the
@@ -99,7 +99,7 @@ impl fmt::Display for Construct {
     }
 }
 
-/// Why there is no constraint.
+/// The reason for which a pattern or a list of choices does not become a constraint.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegexError {
@@ -159,9 +159,9 @@ pub enum RegexError {
          repetition counts, or raise the limit"
     )]
     NfaTooLarge {
-        /// The size, in states and transitions; `u64::MAX` stands for any number beyond.
-        size: u64,
         /// The size, in states and transitions; `u64::MAX` means that or more.
+        size: u64,
+        /// The limit.
         limit: u64,
     },
     /// The DFA has too many states.

@@ -1,4 +1,5 @@
-//! Deterministic automata over bytes: compiled from the tree of a pattern, from literals, or edge by edge, and combined.
+//! Deterministic automata over bytes: compiled from the tree of a pattern, from literals, or edge by edge, and
+//! combined.
 //!
 //! ```text
 //! tree --nfa--> NFA over bytes --determinize--> Table --minimize--> Dfa (automaton)
@@ -9,13 +10,13 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `classes` | bytes that no automaton tells apart: [`ByteClasses`] |
-//! | `state` | numbers of states: [`StateId`], and lists by them |
+//! | `classes` | bytes that no state distinguishes: [`ByteClasses`] |
+//! | `state` | state numbers: [`StateId`], and vectors indexed by them |
 //! | `acyclic` | the automaton of a list of texts, built minimal |
 //! | `nfa` | Thompson's automaton of a tree, within limits |
-//! | `closure` | the NFA states that are reached without a byte |
-//! | `determinize` | sets of NFA states as states |
-//! | `table` | the rows of a deterministic automaton while it is made |
+//! | `closure` | the NFA states that are reachable without reading a byte |
+//! | `determinize` | the subset construction |
+//! | `table` | the transition table that the stages work on |
 //! | `minimize` | states with the same language become one (Hopcroft's algorithm) |
 //! | `automaton` | the finished automaton: [`Dfa`] |
 //! | `algebra` | union, intersection, difference and others under one budget: [`DfaBuilder`] |

@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `syntax` | the parser under limits, with errors that have a place |
-//! | `check` | refuses what has no exact meaning, and estimates the price of a tree before it is expanded |
+//! | `check` | refuses constructs without an exact meaning, and estimates the price of a tree before it is expanded |
 
 mod check;
 pub(crate) mod syntax;

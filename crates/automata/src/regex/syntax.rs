@@ -1,4 +1,4 @@
-//! Pattern text to syntax tree, under limits: the gate through which every pattern comes.
+//! Pattern text to syntax tree, under limits: every pattern passes through this file.
 //!
 //! The syntax is exactly that of the `regex` crate, because `regex-syntax` reads it; a parser of our own would differ
 //! in corners that users know. This file adds the order of checks (the length before the text is read, the price of

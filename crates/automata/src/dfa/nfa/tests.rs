@@ -47,7 +47,7 @@ fn the_size_is_known_before_it_is_built() {
         let (size, built) = size_of(pattern);
         assert_eq!(size, built as u64, "{pattern}");
     }
-    // 2 for each byte, 1 for the end, 3 for the loop.
+    // Two for each byte, one for the end, three for the loop.
     assert_eq!(size_of("ab+").0, 8);
 }
 
