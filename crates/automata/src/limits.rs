@@ -71,9 +71,9 @@ pub struct Limits {
     /// 64 MiB.
     pub mask_cache_bytes: usize,
     /// Memory for the states and masks that one scratch of a [`LazyRegexConstraint`](crate::LazyRegexConstraint)
-    /// caches, in bytes. Beyond it the cache is emptied and rebuilt. It also bounds the cache of one scratch of a
-    /// [`CanonicalConstraint`](crate::CanonicalConstraint), masks not included. A single step may exceed it by its
-    /// own entries. Default: 32 MiB.
+    /// caches, in bytes. Beyond it older entries are dropped, and computed again when they are needed. It also bounds
+    /// the cache of one scratch of a [`CanonicalConstraint`](crate::CanonicalConstraint), masks not included. A single
+    /// step may exceed it by its own entries. Default: 32 MiB.
     pub lazy_bytes: usize,
     /// Ends the work from another thread: it then fails with [`RegexError::Cancelled`]. The flag is checked wherever
     /// states or steps of an automaton are counted, but not while a pattern is read or an automaton is minimised.

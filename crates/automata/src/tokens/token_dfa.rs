@@ -1,14 +1,14 @@
-//! A byte automaton read token by token: which tokens may follow, and where they lead.
+//! A byte automaton read token by token: the tokens that a state allows, and the states after them.
 //!
-//! A token is allowed when the automaton reads all of its bytes and what comes then can be completed. For single bytes
-//! the DFA answers that by itself: none of its states is a dead end. For tokens it is not enough. With the tokens
-//! `a`, `ab` and `c` and the regex `abc|ad`, the byte `a` is fine and the token `a` is not: no token is `d` or begins
-//! with `b`. So where the vocabulary lacks a token for some byte, the states from which acceptance is reached through
-//! whole tokens are computed here, and only these count.
+//! A token is allowed if the automaton reads all of its bytes and tokens can complete the state after it. Over single
+//! bytes no state of the DFA is a dead end. Over tokens a state can be one. With the tokens `a`, `ab` and `c` and the
+//! regex `abc|ad`, the byte `a` is allowed and the token `a` is not: no token is `d` or begins with `b`. So if the
+//! vocabulary lacks a token for some byte, this file computes the states from which whole tokens reach acceptance,
+//! and allows only tokens into these states.
 //!
 //! Rejected: to follow all tokens from all states and then search backwards. That is a walk over the vocabulary for
-//! each state, half a millisecond where it is large. Here a search backwards over the bytes that are tokens settles
-//! nearly all states, and a walk settles one of the others as soon as it meets a settled one.
+//! each state, half a millisecond for a large vocabulary. Here a backward search over the bytes that are tokens finds
+//! nearly all live states, and a walk decides one of the others when it reaches a known live state.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -20,7 +20,7 @@ use crate::{
     dfa::{state::StateVec, table::Inverse},
 };
 
-/// A DFA over bytes with a vocabulary to read it by. Immutable, without a cache: every mask is a walk.
+/// A DFA over bytes with a vocabulary. Immutable, without a cache: every mask is a walk.
 ///
 /// # Example
 ///
@@ -48,22 +48,22 @@ use crate::{
 pub struct TokenDfa {
     dfa: Arc<Dfa>,
     trie: Arc<TokenTrie>,
-    /// Whether tokens can complete a state; `None` if they can complete all.
+    /// By state: whether tokens can complete it. `None` if they can complete all states.
     completable: Option<StateVec<bool>>,
 }
 
 impl TokenDfa {
     /// Reads `dfa` by the tokens of `trie`.
     ///
-    /// Cost: O(n) for n states if each byte that `dfa` uses is a token. Otherwise walks
-    /// over the vocabulary decide what single bytes leave open: about one for each such state, n^2 at worst, which
+    /// Cost: O(n) for n states if each byte that `dfa` uses is a token. Otherwise walks over the vocabulary decide
+    /// the states that single bytes leave open: about one walk for each open state, n^2 at worst, which
     /// [`Limits::spelling_steps`] bounds.
     ///
     /// # Errors
     ///
     /// [`RegexError::Unspellable`] if no sequence of tokens is accepted, [`RegexError::SpellingTooCostly`].
     pub fn new(dfa: Arc<Dfa>, trie: Arc<TokenTrie>, limits: &Limits) -> Result<Self, RegexError> {
-        // The tokens of one byte are the first level of the trie: a walk that goes no deeper.
+        // The tokens of one byte are the first level of the trie, so this walk stops at depth one.
         let mut single = [false; 256];
         trie.walk(
             None,
@@ -88,12 +88,12 @@ impl TokenDfa {
         self.dfa.start()
     }
 
-    /// The state after `token`, or `None` if the token is not allowed: no accepted sequence of tokens goes on like
-    /// this, or the token has no text.
+    /// The state after `token`. `None` if the token is not allowed: no accepted sequence of tokens continues with it,
+    /// or the token has no text.
     ///
     /// # Panics
     ///
-    /// If the DFA has no such state; so do the other methods that take one.
+    /// If the DFA has no such state. The other methods that take a state also panic.
     #[inline]
     pub fn step(&self, state: StateId, token: TokenId) -> Option<StateId> {
         let text = self.vocabulary().text(token).filter(|text| !text.is_empty())?;
@@ -105,8 +105,8 @@ impl TokenDfa {
         self.dfa.is_accepting(state)
     }
 
-    /// Replaces the content of `mask` by the tokens that are allowed in `state`. O(p) for p prefixes of tokens that the
-    /// DFA reads from there.
+    /// Replaces the content of `mask` by the tokens that are allowed in `state`. O(p) for p prefixes of tokens that
+    /// the DFA reads from `state`.
     ///
     /// # Panics
     ///
@@ -121,7 +121,7 @@ impl TokenDfa {
         }
     }
 
-    /// The only token that is allowed in `state`, if there is exactly one. A walk that ends at the second one.
+    /// The only token that is allowed in `state`, if there is exactly one. The walk ends at the second allowed token.
     ///
     /// # Panics
     ///
@@ -160,7 +160,7 @@ impl TokenDfa {
     }
 }
 
-/// A DFA some of whose states no tokens complete.
+/// A DFA with states that tokens cannot complete.
 struct Completable<'a> {
     table: DenseTable<'a>,
     completable: &'a StateVec<bool>,
@@ -188,11 +188,11 @@ struct Search<'a> {
     dfa: &'a Dfa,
     trie: &'a TokenTrie,
     inverse: Inverse,
-    /// By byte class: whether a byte of it is a token.
+    /// By byte class: whether some byte of the class is a token.
     single_classes: Vec<bool>,
-    /// The states from which tokens are known to reach an accepting one.
+    /// By state: whether tokens are known to reach an accepting state from it.
     settled: StateVec<bool>,
-    /// Steps that a walk costs before it begins: it makes room for the longest token.
+    /// The fixed cost of a walk, in steps: it allocates a stack for the longest token.
     walk_steps: u64,
     steps: u64,
 }
@@ -215,13 +215,14 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The settled states when no more can be, for an automaton of so many bytes that are no tokens.
+    /// The live states, by a fixpoint. `missing` is the number of bytes of the automaton that are not tokens, for the
+    /// error.
     fn run(mut self, limits: &Limits, missing: usize) -> Result<StateVec<bool>, RegexError> {
         let limit = limits.spelling_steps;
         for state in self.dfa.states().filter(|state| self.dfa.is_accepting(*state)) {
             self.settle(state);
         }
-        // States are numbered from the start, so the last are the nearest to an end, and are settled first.
+        // States are numbered from the start, so the last ones are nearest to acceptance, and are decided first.
         let mut open: Vec<StateId> = self.dfa.states().rev().collect();
         loop {
             open.retain(|state| !self.settled[*state]);
@@ -241,7 +242,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Settles `state`, and what reaches it through bytes that are tokens.
+    /// Marks `state` and all states that reach it through bytes that are tokens.
     fn settle(&mut self, state: StateId) {
         self.settled[state] = true;
         let mut found = vec![state];
@@ -255,7 +256,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether some token leads from `state` to a settled state.
+    /// Whether some token leads from `state` to a marked state.
     fn reaches_settled(&mut self, state: StateId) -> bool {
         let found = Cell::new(false);
         let mut steps = self.walk_steps;
@@ -263,7 +264,7 @@ impl<'a> Search<'a> {
             state,
             |state, byte| {
                 steps += 1;
-                // Once a token is found, every other prefix is left at once.
+                // After the first success the walk leaves every other prefix at once.
                 self.dfa.step(state, byte).filter(|_| !found.get())
             },
             |_, state| found.set(found.get() | self.settled[state]),
