@@ -1,4 +1,4 @@
-//! What has no exact automaton, and what is too large: errors that name it, whatever a pattern holds.
+//! Patterns that have no exact automaton or are too large: errors name the cause, for any text of a pattern.
 
 use std::fmt::Write as _;
 
@@ -80,7 +80,7 @@ fn what_has_no_exact_automaton_is_refused_by_name() {
         "(?<1>a",
         "(?<>a)",
         "(?",
-        // Others.
+        // Other refusals.
         "",
         "a*",
         "a|$",
@@ -159,7 +159,7 @@ fn limits_are_named() {
     ");
 }
 
-/// Whatever the text of a pattern, there is an automaton or an error.
+/// Every text of a pattern gives an automaton or an error.
 #[test]
 fn no_text_of_a_pattern_panics() {
     const PARTS: [&str; 40] = [

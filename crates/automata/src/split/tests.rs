@@ -1,4 +1,4 @@
-//! The automaton against the engine that it stands for: random texts, all or some of their markings.
+//! The automaton against the engine that splits for it: random texts, with all or some of their markings.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ const DEEPSEEK3: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r
 const DEEPSEEK2_LETTERS: &str =
     r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕ]+";
 
-/// The pre-tokenizers in use, and ones that are close to them.
+/// The pre-tokenizers in use, and similar ones.
 fn known_patterns() -> Vec<(&'static str, Vec<SplitPattern>)> {
     use SplitBehavior::{Contiguous, Isolated, MergedWithNext, MergedWithPrevious, Removed};
     let tail = |tail: &str| {
@@ -94,7 +94,7 @@ fn build(splits: &[SplitPattern]) -> SplitDfa {
     SplitDfa::new(splits, &SplitOptions::default(), &SplitLimits::default()).unwrap()
 }
 
-/// What the library does with one step, on whole texts.
+/// The splitting of the library, on whole texts.
 struct Oracle {
     steps: Vec<(fancy_regex::Regex, SplitBehavior, bool)>,
 }
@@ -118,7 +118,7 @@ impl Oracle {
         Some(Self { steps })
     }
 
-    /// The offsets at which pieces end, but for the last one. `None` where a part of the text is dropped.
+    /// The offsets at which pieces end, except for the last one. `None` if a part of the text is dropped.
     fn boundaries(&self, text: &str) -> Option<Vec<usize>> {
         let mut pieces = vec![(0, text.len())];
         for (regex, behavior, invert) in &self.steps {
@@ -210,7 +210,7 @@ impl SplitDfa {
     }
 }
 
-/// A small generator of numbers that look random, the same in every run.
+/// A small pseudorandom generator with the same numbers in every run.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -301,15 +301,15 @@ const ALPHABET: [char; 64] = [
     '\u{feff}',
 ];
 
-/// The marks of the oracle are accepted, and no others: all markings of a short text, and otherwise those with one
-/// mark more or less, and a random one.
+/// Asserts that the automaton accepts exactly the marks of the oracle: all markings of a short text, and otherwise
+/// the markings with one mark more or less, and a random one.
 fn check(dfa: &SplitDfa, oracle: &Oracle, text: &str, random: &mut Random) {
     let truth = oracle.boundaries(text);
     let describe = |marks: &[usize]| format!("{text:?} with marks at {marks:?}; right is {truth:?}");
     if let Some(truth) = &truth {
         assert!(dfa.accepts(text, truth), "refused: {}", describe(truth));
     }
-    // Also marks at both ends.
+    // The positions include the start of the text.
     let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
     let refuse = |marks: &[usize]| {
         if truth.as_deref() != Some(marks) {
@@ -344,7 +344,7 @@ fn check(dfa: &SplitDfa, oracle: &Oracle, text: &str, random: &mut Random) {
     refuse(&marks);
 }
 
-/// `debug` cases in a debug build and a hundred times as many in a release build.
+/// `debug` cases in a debug build, and a hundred times as many in a release build.
 pub(super) fn cases(debug: usize) -> usize {
     if cfg!(debug_assertions) { debug } else { 100 * debug }
 }
@@ -366,7 +366,7 @@ fn known_patterns_split_as_the_engine_does() {
     }
 }
 
-/// A step of the library asks the standard library for white space, and is expressed as this class.
+/// A step of the library uses the white space of the standard library, and is expressed as this class.
 #[test]
 fn white_space_is_that_of_the_standard_library() {
     let mut sets = Sets::default();
@@ -475,7 +475,7 @@ fn random_patterns_split_as_the_engine_does() {
     }
 }
 
-/// All states live, no two equal, numbered breadth-first, classes coarsest.
+/// All states are live, no two are equal, they are numbered breadth-first, and classes are the coarsest.
 #[test]
 fn the_automaton_is_minimal_and_canonical() {
     let mut known: Vec<char> = "abc 中é".chars().collect();
@@ -488,7 +488,7 @@ fn the_automaton_is_minimal_and_canonical() {
             let dfa = SplitDfa::new(&splits, &options, &SplitLimits::default()).unwrap();
             let width = dfa.classes.len();
             let states = dfa.accepting.len();
-            // The check takes longer than all else here.
+            // This check takes longer than the rest of the test.
             if cfg!(debug_assertions) && states > 1_500 {
                 continue;
             }
@@ -501,7 +501,7 @@ fn the_automaton_is_minimal_and_canonical() {
                     row
                 })
                 .collect();
-            // Moore's refinement from acceptance alone ends with every state by itself.
+            // Moore's refinement from acceptance alone separates all states.
             let mut blocks: Vec<usize> =
                 dfa.accepting.iter().map(|accepting| usize::from(*accepting)).collect();
             let mut count = 0;
@@ -550,8 +550,8 @@ fn the_automaton_is_minimal_and_canonical() {
     }
 }
 
-/// Reading a character through fallback tokens leads where reading it normally does, for exactly the characters
-/// without a token; forbidden ones lead nowhere.
+/// Reading a character through fallback tokens has the same target as reading it normally, for exactly the characters
+/// without a token; forbidden characters have no transitions.
 #[test]
 fn fallback_reads_unknown_characters_only() {
     let mut known: Vec<char> = ALPHABET.iter().copied().step_by(2).collect();
@@ -601,7 +601,7 @@ fn fallback_reads_unknown_characters_only() {
                     assert_eq!(normal, DEAD);
                 }
             }
-            // Inside a character the two do not mix.
+            // Inside a character the two kinds of transitions do not mix.
             for cut in 1..text.len() {
                 let (head, tail) = text.as_bytes().split_at(cut);
                 let go = |table: &[u32], state: u32, bytes: &[u8]| {
