@@ -267,7 +267,7 @@ pub enum RegexError {
         /// How many states had their transitions by then.
         states: usize,
     },
-    /// The automaton of canonical token sequences has too many states.
+    /// The automaton of DirectMerge has too many states.
     #[error(
         "merging makes more than {limit} states (Limits::merge_states) at the merge of rank {rank}: make the pattern \
          smaller, or raise the limit"
@@ -278,7 +278,7 @@ pub enum RegexError {
         /// The rank of the merge; the number of merges if the limit was exceeded after the last.
         rank: usize,
     },
-    /// The automaton of canonical token sequences has too many edges.
+    /// The automaton of DirectMerge has too many edges.
     #[error(
         "merging makes more than {limit} edges (Limits::merge_edges) at the merge of rank {rank}: use smaller character \
          classes, or raise the limit"
@@ -289,7 +289,7 @@ pub enum RegexError {
         /// The rank of the merge; the number of merges if the limit was exceeded after the last.
         rank: usize,
     },
-    /// Building the automaton of canonical token sequences takes too long.
+    /// DirectMerge takes too long.
     #[error(
         "merging takes more than {limit} steps (Limits::merge_steps), passed at the merge of rank {rank}: make the \
          pattern smaller, or raise the limit"
