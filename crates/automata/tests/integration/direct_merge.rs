@@ -1,5 +1,5 @@
-//! DirectMerge against brute force: the accepted sequences are those that a plain tokenizer writes for the texts of the
-//! language, over random regexes and random merge tables. And the published example of two names.
+//! DirectMerge against brute force: the accepted sequences are those that a plain tokenizer writes for the texts of
+//! the language, over random regexes and random merge tables. Also the published example of two names.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -8,7 +8,7 @@ use unskew_core::{Merge, MergeTable, TokenId, Vocabulary, conformance};
 use unskew_testdata::two_names;
 use unskew_trie::TokenTrie;
 
-/// A small generator (splitmix64): the cases are the same everywhere.
+/// A small generator (splitmix64) with the same cases everywhere.
 struct Random(u64);
 
 impl Random {
@@ -47,7 +47,7 @@ fn pattern(random: &mut Random, letters: usize, depth: usize) -> String {
     }
 }
 
-/// A tokenizer as data: what each id spells, and the merges.
+/// A tokenizer as data: the text of each id, and the merges.
 #[derive(Debug)]
 struct Table {
     texts: Vec<String>,
@@ -56,13 +56,13 @@ struct Table {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// As training makes it: each merge of two tokens that exist, each with a new result.
+    /// As training builds it: each merge is of two existing tokens, and its result is new.
     Proper,
-    /// Several merges may have one result: where two splits of a token are both listed.
+    /// Several merges may have one result, if two splits of a token are both listed.
     Shared,
-    /// As `Shared`, in any order: a merge may come before those that make its tokens.
+    /// As `Shared`, in any order: a merge may come before those that produce its tokens.
     Shuffled,
-    /// Results are any tokens, whatever they spell: a letter, one of the two, or one of several.
+    /// Results are any tokens, independent of their texts: a letter, one of the two tokens, or one of several.
     Arbitrary,
 }
 
@@ -145,7 +145,7 @@ fn texts(letters: usize, longest: usize) -> Vec<String> {
     all
 }
 
-/// Every accepted sequence that costs at most `budget`, where a token costs what `price` says.
+/// Every accepted sequence of total `price` at most `budget`.
 fn accepted(merged: &MergedDfa, budget: usize, price: impl Fn(TokenId) -> usize) -> BTreeSet<Vec<TokenId>> {
     let mut found = BTreeSet::new();
     let mut open = vec![(merged.start(), vec![], budget)];
@@ -164,7 +164,8 @@ fn accepted(merged: &MergedDfa, budget: usize, price: impl Fn(TokenId) -> usize)
     found
 }
 
-/// Reachable, completable, minimal (by filling in the table of pairs), and numbered breadth-first.
+/// Asserts that the automaton is reachable, co-accessible, minimal (by filling in the table of pairs), and numbered
+/// breadth-first.
 fn check_form(merged: &MergedDfa) {
     let mut order = vec![merged.start()];
     let mut at = 0;
@@ -210,7 +211,7 @@ fn check_form(merged: &MergedDfa) {
     assert_eq!(different.len(), merged.len() * (merged.len() - 1) / 2, "no two states are equal");
 }
 
-/// Runs `cases` cases of one kind; answers how many sequences were compared.
+/// Runs `cases` cases of one kind; returns how many sequences were compared.
 fn compare(kind: Kind, cases: usize, seed: u64) -> usize {
     let all_texts = [texts(1, 8), texts(2, 8), texts(3, 6)];
     let limits = Limits::default();
@@ -235,7 +236,7 @@ fn compare(kind: Kind, cases: usize, seed: u64) -> usize {
         let merged = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &table.merges, &limits).unwrap();
         let expected: BTreeSet<Vec<TokenId>> = texts.iter().map(|text| table.tokenise(text)).collect();
         let found = match kind {
-            // Of a finite language everything is compared, whatever the tokens spell.
+            // The language is finite, so all of it is compared, independent of the texts of tokens.
             Kind::Arbitrary => accepted(&merged, longest, |_| 1),
             _ => accepted(&merged, longest, |token| table.texts[token.index()].len()),
         };
@@ -293,8 +294,8 @@ fn equal_languages_are_equal_automata() {
     conformance::check_constraint(&left, 4).unwrap();
 }
 
-/// The figures of the publication count the two ends apart, so one state more each: 17 with 48, and 5 with 4. A test
-/// beside the algorithm has them with the ends apart.
+/// The published figures count the two ends separately, so each automaton has one state more: 17 with 48 edges, and 5
+/// with 4. A test of the module `direct_merge` builds the automata with separate ends.
 #[test]
 fn two_names() {
     let vocabulary = Arc::new(two_names::vocabulary());
@@ -308,7 +309,7 @@ fn two_names() {
 
     assert_eq!((lifted.len() + 1, lifted.edge_count()), (17, 48));
     assert_eq!((merged.len() + 1, merged.edge_count()), (5, 4));
-    // As published: in three states of the one and in two of the other only one token may follow.
+    // As published: in three states of the one and in two of the other, only one token is allowed.
     assert_eq!(lifted.states().filter(|state| lifted.forced_token(*state).is_some()).count(), 3);
     assert_eq!(merged.states().filter(|state| merged.forced_token(*state).is_some()).count(), 2);
 
@@ -316,7 +317,7 @@ fn two_names() {
         two_names::PROPER.map(|texts| texts.iter().map(|text| two_names::token(text)).collect()).into();
     assert_eq!(accepted(&merged, 9, |token| vocabulary.text(token).unwrap().len()), proper);
 
-    // The tables that the module's documentation shows.
+    // The tables in the documentation of the module.
     assert_eq!(debug::table(&lifted), include_str!("../../docs/two-names-lifted.txt"));
     assert_eq!(debug::table((&merged, &*vocabulary)), include_str!("../../docs/two-names-merged.txt"));
     insta::assert_snapshot!("two_names_bytes_dot", debug::dot(&**tokens.dfa()));
@@ -324,7 +325,7 @@ fn two_names() {
     insta::assert_snapshot!("two_names_merged_dot", debug::dot((&merged, &*vocabulary)));
 }
 
-/// Every token of the example's vocabulary is what the tokenizer makes of its text.
+/// The tokenizer writes each token of the example's vocabulary for the token's text.
 #[test]
 fn the_example_is_a_proper_tokenizer() {
     let vocabulary = two_names::vocabulary();
@@ -348,7 +349,7 @@ fn what_no_symbol_spells_is_left_out() {
         MergedDfa::direct_merge(&dfa, &vocabulary, symbols, &merges, &limits)
     };
     assert_eq!(merged("ill|x+|ix|xi", &symbols).unwrap(), merged("ill", &symbols).unwrap());
-    // The text without tokens has no byte that could be missing.
+    // The empty text has no byte that could be missing.
     let empty = merged("x*", &symbols).unwrap();
     assert!(empty.accepts(&[]) && empty.edge_count() == 0);
     let error = merged("xi|yi", &symbols).unwrap_err();

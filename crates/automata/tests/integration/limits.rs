@@ -1,4 +1,4 @@
-//! Whatever a pattern asks for, the answer comes soon: a constraint, or an error with the value and the limit.
+//! Every pattern gets an answer in bounded work: a constraint, or an error with the value and the limit.
 
 use std::{
     sync::Arc,
@@ -9,7 +9,7 @@ use unskew_automata::{Dfa, Limits, RegexConstraint, RegexError};
 use unskew_core::Vocabulary;
 use unskew_trie::TokenTrie;
 
-/// A debug build on a busy machine is many times slower than what the limits are made for.
+/// The limits are set for a release build; a debug build on a busy machine is many times slower.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 40 } else { 4 });
 
 fn soon(pattern: &str, limits: &Limits) -> Result<Dfa, RegexError> {
@@ -69,7 +69,7 @@ fn every_limit_has_an_error_that_names_both_numbers() {
 #[test]
 fn what_is_long_and_harmless_compiles() {
     let limits = Limits::default();
-    // 20,000 alternatives.
+    // An alternation of 20,000 words.
     let words: Vec<String> = (0..20_000).map(|word| format!("w{word}")).collect();
     let dfa = soon(&words.join("|"), &limits).unwrap();
     assert_eq!(dfa, Dfa::from_literals(&words, &limits).unwrap());
@@ -94,7 +94,7 @@ fn what_explodes_is_refused() {
     ] {
         soon(pattern, &limits).unwrap_err();
     }
-    // Of a megabyte each: deep, wide, and dear to expand.
+    // Patterns of a megabyte each: deep, wide, and expensive to expand.
     for piece in ["(", "(a|", r"\w", "[^a]", "(?i)k", "a?", r"[\w]"] {
         soon(&piece.repeat((1 << 20) / piece.len()), &limits).unwrap_err();
     }
@@ -107,7 +107,7 @@ fn what_explodes_is_refused() {
     ] {
         soon(&pattern, &limits).unwrap_err();
     }
-    // Large, and nothing in the end.
+    // Large patterns with a tiny automaton.
     for piece in ["a|", "a*", "()", "^"] {
         assert!(soon(&piece.repeat((1 << 20) / piece.len()), &limits).unwrap().len() <= 2, "{piece}");
     }
@@ -122,7 +122,7 @@ fn nesting_up_to_the_largest_limit_is_safe() {
     assert!(matches!(error, RegexError::NestTooDeep { limit: Limits::MAX_NEST, .. }), "{error}");
 }
 
-/// A vocabulary of these texts.
+/// A vocabulary of `texts`, and its trie.
 fn texts<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> Arc<TokenTrie> {
     let mut builder = Vocabulary::builder();
     for text in texts {
@@ -150,7 +150,7 @@ fn what_cannot_be_spelled_is_an_error() {
 
 #[test]
 fn finding_dead_ends_is_bounded() {
-    // No byte is a token, and every state has to be looked at.
+    // No byte is a token, so every state needs a decision.
     let trie = texts((0..20_000).map(|word| format!("{word:05}")));
     let started = Instant::now();
     for pattern in [r"[0-9]{1,20000}", r"[0-9]{20000}", "[0-9]*x|y"] {
