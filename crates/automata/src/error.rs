@@ -197,8 +197,8 @@ pub enum RegexError {
     },
     /// Many optional parts follow one another, so that each state of the NFA can reach most others without reading.
     #[error(
-        "what can be reached over optional parts of the regex takes more than {limit} steps (Limits::dfa_steps) to find, \
-         {states} states of the NFA into it: put fewer optional parts one after another, or raise the limit"
+        "the closures over optional parts of the regex take more than {limit} steps (Limits::dfa_steps), {states} states of \
+         the NFA into it: put fewer optional parts one after another, or raise the limit"
     )]
     ClosuresTooCostly {
         /// The limit.

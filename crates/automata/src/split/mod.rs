@@ -306,7 +306,7 @@ fn step(
         }
         SplitPattern::Metaspace { replacement, split, .. } => {
             if *view == View::Bytes {
-                return Err(refused("it stands behind a byte-level step"));
+                return Err(refused("it follows a byte-level step"));
             }
             *view = View::Blanks(*replacement);
             if !*split {

@@ -256,7 +256,7 @@ impl Parser<'_, '_> {
             return Err(self.unsupported("a quantifier after a quantifier", end));
         }
         if matches!(atom, Ast::Empty | Ast::Look { .. } | Ast::Start) {
-            return Err(self.unsupported("a quantifier after what reads nothing", quantifier));
+            return Err(self.unsupported("a quantifier after a part that reads nothing", quantifier));
         }
         if max.is_none() && atom.width().0 == 0 {
             return Err(
@@ -476,7 +476,7 @@ impl Parser<'_, '_> {
     /// An escape that denotes characters, after the backslash at `from`.
     fn escape(&mut self, from: usize) -> Result<Escape, SplitError> {
         let Some(char) = self.next() else {
-            return Err(self.syntax("a backslash with nothing behind it", from));
+            return Err(self.syntax("a backslash at the end of the pattern", from));
         };
         Ok(match char {
             '0'..='9' => return Err(self.unsupported("a back-reference or an octal escape", from)),

@@ -116,7 +116,7 @@ fn steps_that_are_not_exact_are_refused() {
     split step 2 is not supported: `UnicodeScripts` is not expressed as a pattern
     the pattern of split step 2 can match the empty text
     the pattern of split step 2 can match the empty text
-    split step 2 is not supported: it stands behind a byte-level step
+    split step 2 is not supported: it follows a byte-level step
     ");
 }
 
@@ -152,7 +152,7 @@ fn limits_are_named() {
     the NFA of split step 1 has more than 50000 states (SplitLimits::nfa_states)
     the NFA of split step 1 has more than 50000 states (SplitLimits::nfa_states)
     the NFA of split step 1 has more than 50000 states (SplitLimits::nfa_states)
-    split step 1: a quantifier after what reads nothing is not supported, at line 1, column 8
+    split step 1: a quantifier after a part that reads nothing is not supported, at line 1, column 8
     the automaton of the split steps has more than 50 states (SplitLimits::states)
     the automaton of the split steps has more than 65536 states (SplitLimits::states)
     the automaton of the split steps takes more than 10000 steps to make (SplitLimits::steps)
