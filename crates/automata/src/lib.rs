@@ -77,9 +77,9 @@ pub use canonical::{
     LibraryFileError, LibraryStats, MergeOrder, NothingCanonical, TokenizerAutomaton, VegasConfiguration,
     VegasLibrary, vegas_configurations,
 };
-pub use dfa::{ByteClasses, Dfa, DfaBuilder, DfaEdges, Edge, StateId};
+pub use dfa::{ByteClasses, Dfa, DfaAlgebra, DfaBuilder, Edge, StateId};
 pub use error::{Construct, Place, RegexError};
 pub use limits::Limits;
-pub use published::{ByteSymbols, LiftedDfa, MergedDfa};
+pub use published::{InitialTokens, LiftedDfa, MergedDfa};
 pub use split::{SplitError, SplitLimits};
 pub use tokens::{AnyRegex, LazyRegexConstraint, LazyScratch, LazyState, RegexConstraint, TokenDfa, regex};

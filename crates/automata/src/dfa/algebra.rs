@@ -29,9 +29,9 @@ const PAIR_OVERHEAD: usize = 40;
 /// # Example
 ///
 /// ```
-/// use unskew_automata::{Dfa, DfaBuilder, Limits};
+/// use unskew_automata::{Dfa, DfaAlgebra, Limits};
 ///
-/// let mut builder = DfaBuilder::new(&Limits::default());
+/// let mut builder = DfaAlgebra::new(&Limits::default());
 /// let name = builder.pattern("[a-z]+")?;
 /// let words = builder.literals(["if", "else"])?;
 /// let name = builder.difference(&name, &words)?;
@@ -43,7 +43,7 @@ const PAIR_OVERHEAD: usize = 40;
 /// # Ok::<(), unskew_automata::RegexError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct DfaBuilder {
+pub struct DfaAlgebra {
     limits: Limits,
     steps: u64,
 }
@@ -51,7 +51,7 @@ pub struct DfaBuilder {
 /// The least cost of an automaton, in steps.
 const LEAST_STEPS: u64 = 1_000;
 
-impl DfaBuilder {
+impl DfaAlgebra {
     /// A builder that has used no steps yet.
     pub fn new(limits: &Limits) -> Self {
         Self { limits: limits.clone(), steps: 0 }
@@ -185,10 +185,7 @@ impl DfaBuilder {
     ///
     /// [`RegexError`]: [`EmptyChoice`](RegexError::EmptyChoice) for a part without bytes, or a limit on the NFA or the
     /// DFA.
-    pub fn neighbours<T: AsRef<[u8]>>(
-        &mut self,
-        parts: impl IntoIterator<Item = T>,
-    ) -> Result<Dfa, RegexError> {
+    pub fn factors<T: AsRef<[u8]>>(&mut self, parts: impl IntoIterator<Item = T>) -> Result<Dfa, RegexError> {
         let parts: Vec<T> = parts.into_iter().collect();
         let mut assembly = Assembly::new(&self.limits);
         let end = assembly.next();
@@ -243,7 +240,7 @@ impl DfaBuilder {
     /// # Panics
     ///
     /// If `dfa` has no such state.
-    pub fn residual(&mut self, dfa: &Dfa, state: StateId) -> Result<Dfa, RegexError> {
+    pub fn left_quotient(&mut self, dfa: &Dfa, state: StateId) -> Result<Dfa, RegexError> {
         self.spend(LEAST_STEPS + dfa.table().next.len() as u64)?;
         let mut table = dfa.table().clone();
         table.start = state;
@@ -260,7 +257,7 @@ impl DfaBuilder {
     /// # Errors
     ///
     /// [`RegexError`]: a limit on the work.
-    pub fn shortest(&mut self, dfa: &Dfa) -> Result<Dfa, RegexError> {
+    pub fn prefix_free(&mut self, dfa: &Dfa) -> Result<Dfa, RegexError> {
         self.spend(LEAST_STEPS + dfa.table().next.len() as u64)?;
         let mut table = dfa.table().clone();
         for state in dfa.states().filter(|state| dfa.is_accepting(*state)) {
@@ -407,7 +404,7 @@ mod tests {
 
     #[test]
     fn operations_are_those_of_patterns() {
-        let make = || DfaBuilder::new(&Limits::default());
+        let make = || DfaAlgebra::new(&Limits::default());
         let (ab, word) = (dfa("a|b?c"), dfa(r"\w*"));
         assert_eq!(make().concatenation([]).unwrap(), dfa(""));
         assert_eq!(make().concatenation([&ab, &word, &ab]).unwrap(), dfa(r"(a|b?c)\w*(a|b?c)"));
@@ -426,7 +423,7 @@ mod tests {
 
     #[test]
     fn repetitions_are_those_of_patterns() {
-        let make = || DfaBuilder::new(&Limits::default());
+        let make = || DfaAlgebra::new(&Limits::default());
         for pattern in ["a", "ab|", "[ab]*c?", "é"] {
             let once = dfa(pattern);
             for (min, max) in
@@ -440,10 +437,10 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_spell_what_stands_together() {
-        let mut make = DfaBuilder::new(&Limits::default());
+    fn factors_are_the_concatenations_of_adjacent_parts() {
+        let mut make = DfaAlgebra::new(&Limits::default());
         let parts = ["foo", " ", "bar", " ", "foo"];
-        let made = make.neighbours(parts).unwrap();
+        let made = make.factors(parts).unwrap();
         let wanted = (0..=5).flat_map(|first| (first..=5).map(move |end| parts[first..end].concat()));
         let wanted: std::collections::BTreeSet<String> = wanted.collect();
         for text in &wanted {
@@ -452,14 +449,14 @@ mod tests {
         for text in ["fo", "foobar", "oo ", "foo  bar", "barfoo"] {
             assert!(!made.accepts(text.as_bytes()), "{text}");
         }
-        assert_eq!(make.neighbours([""; 0]).unwrap(), dfa(""));
-        assert_eq!(make.neighbours(["a", ""]), Err(RegexError::EmptyChoice { index: 1 }));
+        assert_eq!(make.factors([""; 0]).unwrap(), dfa(""));
+        assert_eq!(make.factors(["a", ""]), Err(RegexError::EmptyChoice { index: 1 }));
     }
 
     #[test]
     fn work_adds_up() {
         let limits = Limits { dfa_steps: 100_000, ..Limits::default() };
-        let mut make = DfaBuilder::new(&limits);
+        let mut make = DfaAlgebra::new(&limits);
         let made = (0..).take_while(|_| make.pattern("(a|b)*a(a|b){6}").is_ok()).count();
         assert!((5..50).contains(&made), "{made}");
         let error = make.literals(["a"]).unwrap_err();
@@ -468,7 +465,7 @@ mod tests {
 
     #[test]
     fn limits_hold() {
-        let make = |limits: &Limits| DfaBuilder::new(limits);
+        let make = |limits: &Limits| DfaAlgebra::new(limits);
         let limits = limits();
         let word = dfa(r"\w");
         let error = make(&limits).repetition(&word, u32::MAX, None).unwrap_err();
@@ -488,7 +485,7 @@ mod tests {
     fn work_is_cancelled() {
         let limits = Limits::default();
         let (left, right) = (dfa("(a{31})*"), dfa("(a{37})*"));
-        let mut make = DfaBuilder::new(&limits);
+        let mut make = DfaAlgebra::new(&limits);
         assert!(make.intersection(&left, &right).is_ok());
         limits.cancel.cancel();
         for made in [
@@ -496,14 +493,14 @@ mod tests {
             make.difference(&left, &right),
             make.union([&left, &right]),
             make.repetition(&left, 2, Some(3)),
-            make.shortest(&left),
+            make.prefix_free(&left),
             make.pattern("(a|b)*a(a|b){60}"),
             make.literals(["a"]),
             Dfa::from_pattern("a", &limits),
         ] {
             assert_eq!(made, Err(RegexError::Cancelled));
         }
-        assert_eq!(crate::DfaEdges::new(&limits).state(true), Err(RegexError::Cancelled));
+        assert_eq!(crate::DfaBuilder::new(&limits).state(true), Err(RegexError::Cancelled));
         assert_eq!(limits, Limits::default());
         assert_ne!(limits, Limits { lazy_bytes: 1, ..Limits::default() });
     }
@@ -538,16 +535,16 @@ mod tests {
             let limits = limits();
             let pattern = |pattern: &str| Dfa::from_pattern(pattern, &limits).ok();
             let (Some(a), Some(b)) = (pattern(&left.to_string()), pattern(&right.to_string())) else { return Ok(()) };
-            let make = || DfaBuilder::new(&limits);
+            let make = || DfaAlgebra::new(&limits);
             let both = make().intersection(&a, &b);
             let only = make().difference(&a, &b);
             let any = make().union([&a, &b]);
             let row = make().concatenation([&a, &b]);
             let often = make().repetition(&a, least, None);
             let some = make().repetition(&a, least, Some(least + more));
-            let shortest = make().shortest(&a);
+            let shortest = make().prefix_free(&a);
             let behind = a.run(a.start(), before.as_bytes());
-            let rest = behind.and_then(|state| make().residual(&a, state).ok());
+            let rest = behind.and_then(|state| make().left_quotient(&a, state).ok());
             for text in &texts {
                 let whole = [before.as_bytes(), text.as_bytes()].concat();
                 prop_assert!(rest.as_ref().is_none_or(|rest| rest.accepts(text.as_bytes()) == a.accepts(&whole)));

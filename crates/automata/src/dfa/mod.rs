@@ -4,7 +4,7 @@
 //! ```text
 //! tree --nfa--> NFA over bytes --determinize--> Table --minimize--> Dfa (automaton)
 //!                     literals --acyclic----------^
-//!                        edges --by_edges---------^
+//!                        edges --builder----------^
 //!                Dfa, Dfa, ... --algebra----------^
 //! ```
 //!
@@ -19,13 +19,13 @@
 //! | `table` | the transition table that the stages work on |
 //! | `minimize` | states with the same language become one (Hopcroft's algorithm) |
 //! | `automaton` | the finished automaton: [`Dfa`] |
-//! | `algebra` | union, intersection, difference and others under one budget: [`DfaBuilder`] |
-//! | `by_edges` | an automaton edge by edge: [`DfaEdges`] |
+//! | `algebra` | union, intersection, difference and others under one budget: [`DfaAlgebra`] |
+//! | `builder` | an automaton edge by edge: [`DfaBuilder`] |
 
 mod acyclic;
 mod algebra;
 mod automaton;
-mod by_edges;
+mod builder;
 mod classes;
 pub(crate) mod closure;
 pub(crate) mod determinize;
@@ -34,8 +34,8 @@ pub(crate) mod nfa;
 pub(crate) mod state;
 pub(crate) mod table;
 
-pub use algebra::DfaBuilder;
+pub use algebra::DfaAlgebra;
 pub use automaton::{Dfa, Edge};
-pub use by_edges::DfaEdges;
+pub use builder::DfaBuilder;
 pub use classes::ByteClasses;
 pub use state::StateId;

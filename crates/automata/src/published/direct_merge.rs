@@ -60,25 +60,25 @@ use crate::{Dfa, Limits, MergedDfa, RegexError, StateId};
 /// # Example
 ///
 /// ```
-/// use unskew_automata::ByteSymbols;
+/// use unskew_automata::InitialTokens;
 /// use unskew_core::{TokenId, Vocabulary};
 ///
 /// let mut builder = Vocabulary::builder();
 /// for text in ["ab", "b", "a", "b"] {
 ///     builder.text(text.as_bytes());
 /// }
-/// let symbols = ByteSymbols::from_vocabulary(&builder.build()?);
+/// let symbols = InitialTokens::from_vocabulary(&builder.build()?);
 /// assert_eq!(symbols.get(b'b'), Some(TokenId(1)));
 /// assert_eq!(symbols.get(b'c'), None);
-/// assert_eq!(ByteSymbols::new([(b'b', TokenId(3))]).get(b'b'), Some(TokenId(3)));
+/// assert_eq!(InitialTokens::new([(b'b', TokenId(3))]).get(b'b'), Some(TokenId(3)));
 /// # Ok::<(), unskew_core::VocabularyError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ByteSymbols {
+pub struct InitialTokens {
     of: Box<[Option<TokenId>; 256]>,
 }
 
-impl ByteSymbols {
+impl InitialTokens {
     /// The map of these symbols. If a byte has several, the last one counts.
     pub fn new(symbols: impl IntoIterator<Item = (u8, TokenId)>) -> Self {
         let mut of = Box::new([None; 256]);
@@ -143,7 +143,7 @@ impl MergedDfa {
     /// # Example
     ///
     /// ```
-    /// use unskew_automata::{ByteSymbols, Dfa, Limits, MergedDfa};
+    /// use unskew_automata::{InitialTokens, Dfa, Limits, MergedDfa};
     /// use unskew_core::{Merge, MergeTable, TokenId, Vocabulary};
     ///
     /// let mut builder = Vocabulary::builder();
@@ -155,7 +155,7 @@ impl MergedDfa {
     /// ])?;
     /// let limits = Limits::default();
     /// let dfa = Dfa::from_pattern("a*b", &limits)?;
-    /// let symbols = ByteSymbols::from_vocabulary(&vocabulary);
+    /// let symbols = InitialTokens::from_vocabulary(&vocabulary);
     /// let proper = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &merges, &limits)?;
     ///
     /// assert!(proper.accepts(&[aa, b])); // aab
@@ -166,7 +166,7 @@ impl MergedDfa {
     pub fn direct_merge(
         dfa: &Dfa,
         vocabulary: &Vocabulary,
-        symbols: &ByteSymbols,
+        symbols: &InitialTokens,
         merges: &MergeTable,
         limits: &Limits,
     ) -> Result<Self, RegexError> {
@@ -185,7 +185,7 @@ impl MergedDfa {
     }
 }
 
-fn symbol_edges(dfa: &Dfa, symbols: &ByteSymbols, state: StateId) -> Vec<(TokenId, u32)> {
+fn symbol_edges(dfa: &Dfa, symbols: &InitialTokens, state: StateId) -> Vec<(TokenId, u32)> {
     let bytes = dfa.edges(state).flat_map(|edge| edge.bytes.map(move |byte| (byte, edge.target.0)));
     bytes.filter_map(|(byte, target)| Some((symbols.get(byte)?, target))).collect()
 }

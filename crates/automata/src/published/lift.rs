@@ -101,7 +101,7 @@ impl LiftedDfa {
     pub fn new(tokens: &TokenDfa, limits: &Limits) -> Result<Self, RegexError> {
         let dfa = tokens.dfa();
         let table = dfa.table();
-        let (quotient, classes) = quotient(table, tokens.trie());
+        let (class_trie, classes) = class_trie(table, tokens.trie());
 
         let mut ranges: StateVec<Range<usize>> = dfa.states().map(|_| 0..0).collect();
         let mut seen: StateVec<bool> = dfa.states().map(|_| false).collect();
@@ -109,12 +109,12 @@ impl LiftedDfa {
         let mut states = vec![dfa.start()];
         seen[dfa.start()] = true;
         let (mut edge_count, mut steps, mut at) = (0, 0, 0);
-        let mut path = vec![0; quotient.max_depth + 1];
+        let mut path = vec![0; class_trie.max_depth + 1];
         while let Some(state) = states.get(at).copied() {
             limits.check_cancelled()?;
             let begin = transitions.len();
-            steps += quotient.walk(table, state, &mut path, |class, target| {
-                if tokens.is_completable(target) {
+            steps += class_trie.walk(table, state, &mut path, |class, target| {
+                if tokens.is_live(target) {
                     transitions.push((class, target));
                 }
             });
@@ -245,7 +245,7 @@ impl fmt::Debug for LiftedDfa {
 
 /// The trie of a vocabulary over classes of bytes, depth-first as [`TokenTrie`] itself. It has no bytes that no
 /// accepted text has, and no two bytes in succession that are not in succession in some accepted text.
-struct Quotient {
+struct ClassTrie {
     nodes: Vec<Node>,
     max_depth: usize,
 }
@@ -262,7 +262,7 @@ struct Node {
     byte_class: u8,
 }
 
-impl Quotient {
+impl ClassTrie {
     /// Calls `visit` with every class of tokens that `table` reads from `state`, and its target, in ascending order
     /// of classes. `path` has room for `max_depth + 1` states. Returns the number of visited nodes.
     fn walk(
@@ -295,14 +295,14 @@ impl Quotient {
 
 /// The pairs of classes of bytes that are adjacent in accepted texts. For a regex of a few words, they leave a
 /// hundredth of the trie.
-struct Neighbours {
+struct AdjacentClasses {
     /// By class: whether it occurs.
     used: Vec<bool>,
     /// By class: the set of classes that may follow.
     after: Vec<[u64; 4]>,
 }
 
-impl Neighbours {
+impl AdjacentClasses {
     fn new(table: &Table) -> Self {
         let mut leave = vec![[0u64; 4]; table.len()];
         for state in table.states() {
@@ -328,7 +328,7 @@ impl Neighbours {
     }
 }
 
-/// A node of the quotient during its construction. Children are linked, since they come in no useful order.
+/// A node of the class trie during its construction. Children are linked, since they come in no useful order.
 #[derive(Clone, Copy)]
 struct Growing {
     byte_class: u8,
@@ -338,9 +338,9 @@ struct Growing {
     ends: bool,
 }
 
-/// Walks the trie once, into the quotient over the byte classes of `table`.
-fn quotient(table: &Table, trie: &TokenTrie) -> (Quotient, TokenClasses) {
-    let neighbours = Neighbours::new(table);
+/// Walks the trie once, into the class trie over the byte classes of `table`.
+fn class_trie(table: &Table, trie: &TokenTrie) -> (ClassTrie, TokenClasses) {
+    let adjacent = AdjacentClasses::new(table);
     let node = |byte_class| Growing { byte_class, first_child: NONE, next_sibling: NONE, ends: false };
     let mut growing = vec![node(0)];
     let mut found: Vec<(u32, TokenId)> = Vec::new();
@@ -349,8 +349,8 @@ fn quotient(table: &Table, trie: &TokenTrie) -> (Quotient, TokenClasses) {
         |parent, byte| {
             let byte_class = table.classes.get(byte);
             let possible = match parent {
-                0 => neighbours.used[usize::from(byte_class)],
-                _ => neighbours.contains(growing[parent as usize].byte_class, byte_class),
+                0 => adjacent.used[usize::from(byte_class)],
+                _ => adjacent.contains(growing[parent as usize].byte_class, byte_class),
             };
             if !possible {
                 return None;
@@ -418,7 +418,7 @@ fn quotient(table: &Table, trie: &TokenTrie) -> (Quotient, TokenClasses) {
         *place += 1;
     }
     let max_depth = nodes.iter().map(|node| node.depth as usize + 1).max().unwrap_or(0);
-    (Quotient { nodes, max_depth }, TokenClasses { of, offsets, tokens })
+    (ClassTrie { nodes, max_depth }, TokenClasses { of, offsets, tokens })
 }
 
 fn index(value: usize) -> u32 {

@@ -15,6 +15,6 @@ mod lift;
 mod merged;
 mod sparse;
 
-pub use direct_merge::ByteSymbols;
+pub use direct_merge::InitialTokens;
 pub use lift::LiftedDfa;
 pub use merged::MergedDfa;

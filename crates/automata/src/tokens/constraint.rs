@@ -53,9 +53,9 @@ use crate::{Dfa, Limits, RegexError, StateId, TokenDfa, dfa::state::StateVec};
 pub struct RegexConstraint {
     tokens: TokenDfa,
     /// By state: its mask, once it was computed and kept.
-    rows: StateVec<OnceLock<Box<[u32]>>>,
+    masks: StateVec<OnceLock<Box<[u32]>>>,
     /// How many more masks may be kept.
-    rows_left: AtomicUsize,
+    masks_left: AtomicUsize,
     /// By state: the only token that is allowed, [`SEVERAL`], or [`NOT_ASKED`].
     only: StateVec<AtomicU32>,
 }
@@ -108,11 +108,11 @@ impl RegexConstraint {
     /// The errors of [`TokenDfa::new`].
     pub fn from_dfa(dfa: Arc<Dfa>, trie: Arc<TokenTrie>, limits: &Limits) -> Result<Self, RegexError> {
         let tokens = TokenDfa::new(dfa, trie, limits)?;
-        let rows = tokens.dfa().states().map(|_| OnceLock::new()).collect();
-        let row_bytes = words_for(tokens.vocabulary().len()) * size_of::<u32>();
-        let rows_left = AtomicUsize::new(limits.mask_cache_bytes / row_bytes.max(1));
+        let masks = tokens.dfa().states().map(|_| OnceLock::new()).collect();
+        let mask_bytes = words_for(tokens.vocabulary().len()) * size_of::<u32>();
+        let masks_left = AtomicUsize::new(limits.mask_cache_bytes / mask_bytes.max(1));
         let only = tokens.dfa().states().map(|_| AtomicU32::new(NOT_ASKED)).collect();
-        Ok(Self { tokens, rows, rows_left, only })
+        Ok(Self { tokens, masks, masks_left, only })
     }
 
     /// The automaton through which the constraint reads tokens.
@@ -123,20 +123,22 @@ impl RegexConstraint {
     /// The memory of the DFA and of the kept masks, in bytes. The shared vocabulary and its trie are not counted.
     pub fn memory_usage(&self) -> usize {
         let dfa = self.tokens.dfa();
-        let rows = dfa.states().filter_map(|state| self.rows[state].get());
-        let kept: usize = rows.map(|row| size_of_val(&row[..])).sum();
+        let masks = dfa.states().filter_map(|state| self.masks[state].get());
+        let kept: usize = masks.map(|mask| size_of_val(&mask[..])).sum();
         dfa.memory_usage() + dfa.len() * (size_of::<OnceLock<Box<[u32]>>>() + size_of::<AtomicU32>()) + kept
     }
 
     /// The kept mask of `state`, computed now if it is new; `None` if the budget has no room for it.
-    fn row(&self, state: StateId) -> Option<MaskRef<'_>> {
-        let row = &self.rows[state];
-        if let Some(words) = row.get() {
+    fn kept_mask(&self, state: StateId) -> Option<MaskRef<'_>> {
+        let mask = &self.masks[state];
+        if let Some(words) = mask.get() {
             return Some(MaskRef::new(words, self.vocab_len()));
         }
-        self.rows_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).ok()?;
+        self.masks_left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+            .ok()?;
         let mut computed = false;
-        let words = row.get_or_init(|| {
+        let words = mask.get_or_init(|| {
             computed = true;
             let mut words = vec![0; words_for(self.vocab_len())];
             self.tokens.fill_mask(state, MaskMut::new_cleared(&mut words, self.vocab_len()));
@@ -144,7 +146,7 @@ impl RegexConstraint {
         });
         if !computed {
             // Another thread was faster and has used its own share of the budget.
-            self.rows_left.fetch_add(1, Ordering::Relaxed);
+            self.masks_left.fetch_add(1, Ordering::Relaxed);
         }
         Some(MaskRef::new(words, self.vocab_len()))
     }
@@ -176,15 +178,15 @@ impl Constraint for RegexConstraint {
 
     /// O(v) for v ids if the mask is kept, else as [`TokenDfa::fill_mask`].
     fn fill_mask(&self, (): &mut (), state: &StateId, mut mask: MaskMut<'_>) {
-        match self.row(*state) {
-            Some(row) => mask.copy_from(row),
+        match self.kept_mask(*state) {
+            Some(kept) => mask.copy_from(kept),
             None => self.tokens.fill_mask(*state, mask),
         }
     }
 
     /// Computes the mask on the first request; `None` if the budget for masks is used up.
     fn ready_mask<'a>(&'a self, (): &'a (), state: &StateId) -> Option<MaskRef<'a>> {
-        self.row(*state)
+        self.kept_mask(*state)
     }
 
     /// Reads the token's bytes; no mask is computed.

@@ -49,7 +49,7 @@ pub struct TokenDfa {
     dfa: Arc<Dfa>,
     trie: Arc<TokenTrie>,
     /// By state: whether tokens can complete it. `None` if they can complete all states.
-    completable: Option<StateVec<bool>>,
+    live: Option<StateVec<bool>>,
 }
 
 impl TokenDfa {
@@ -71,16 +71,16 @@ impl TokenDfa {
             |_, byte| byte.into_iter().for_each(|byte| single[usize::from(byte)] = true),
         );
         let missing: Vec<u8> = dfa.bytes().filter(|byte| !single[usize::from(*byte)]).collect();
-        let completable = if missing.is_empty() {
+        let live = if missing.is_empty() {
             None
         } else {
-            let completable = Search::new(&dfa, &trie, &single).run(limits, missing.len())?;
-            if !completable[dfa.start()] {
+            let live = Search::new(&dfa, &trie, &single).run(limits, missing.len())?;
+            if !live[dfa.start()] {
                 return Err(RegexError::Unspellable { missing });
             }
-            Some(completable)
+            Some(live)
         };
-        Ok(Self { dfa, trie, completable })
+        Ok(Self { dfa, trie, live })
     }
 
     /// The state before the first token.
@@ -97,7 +97,7 @@ impl TokenDfa {
     #[inline]
     pub fn step(&self, state: StateId, token: TokenId) -> Option<StateId> {
         let text = self.vocabulary().text(token).filter(|text| !text.is_empty())?;
-        self.dfa.run(state, text).filter(|state| self.is_completable(*state))
+        self.dfa.run(state, text).filter(|state| self.is_live(*state))
     }
 
     /// Whether the sequence may end here.
@@ -115,9 +115,9 @@ impl TokenDfa {
         assert!(state.index() < self.dfa.len(), "the DFA has no state {state}");
         mask.clear();
         let mut table = self.dfa.dense();
-        match &self.completable {
+        match &self.live {
             None => self.trie.fill(&mut table, state.0, mask),
-            Some(completable) => self.trie.fill(&mut Completable { table, completable }, state.0, mask),
+            Some(live) => self.trie.fill(&mut LiveStates { table, live }, state.0, mask),
         }
     }
 
@@ -132,7 +132,7 @@ impl TokenDfa {
             state,
             |state, byte| self.dfa.step(state, byte).filter(|_| !several.get()),
             |token, state| {
-                if self.is_completable(state) && only.replace(Some(token)).is_some() {
+                if self.is_live(state) && only.replace(Some(token)).is_some() {
                     several.set(true);
                 }
             },
@@ -155,18 +155,18 @@ impl TokenDfa {
         &self.trie
     }
 
-    pub(crate) fn is_completable(&self, state: StateId) -> bool {
-        self.completable.as_ref().is_none_or(|completable| completable[state])
+    pub(crate) fn is_live(&self, state: StateId) -> bool {
+        self.live.as_ref().is_none_or(|live| live[state])
     }
 }
 
 /// A DFA with states that tokens cannot complete.
-struct Completable<'a> {
+struct LiveStates<'a> {
     table: DenseTable<'a>,
-    completable: &'a StateVec<bool>,
+    live: &'a StateVec<bool>,
 }
 
-impl ByteAutomaton for Completable<'_> {
+impl ByteAutomaton for LiveStates<'_> {
     #[inline]
     fn class(&self, byte: u8) -> u8 {
         self.table.class(byte)
@@ -179,7 +179,7 @@ impl ByteAutomaton for Completable<'_> {
 
     #[inline]
     fn verdict(&mut self, state: u32) -> Verdict {
-        if self.completable[StateId(state)] { Verdict::All } else { Verdict::None }
+        if self.live[StateId(state)] { Verdict::All } else { Verdict::None }
     }
 }
 
@@ -191,7 +191,7 @@ struct Search<'a> {
     /// By byte class: whether some byte of the class is a token.
     single_classes: Vec<bool>,
     /// By state: whether tokens are known to reach an accepting state from it.
-    settled: StateVec<bool>,
+    live: StateVec<bool>,
     /// The fixed cost of a walk, in steps: it allocates a stack for the longest token.
     walk_steps: u64,
     steps: u64,
@@ -209,7 +209,7 @@ impl<'a> Search<'a> {
             trie,
             inverse: Inverse::new(dfa.table()),
             single_classes,
-            settled: dfa.states().map(|_| false).collect(),
+            live: dfa.states().map(|_| false).collect(),
             walk_steps: 10 + trie.vocabulary().longest_text() as u64 / 16,
             steps: 0,
         }
@@ -220,36 +220,36 @@ impl<'a> Search<'a> {
     fn run(mut self, limits: &Limits, missing: usize) -> Result<StateVec<bool>, RegexError> {
         let limit = limits.spelling_steps;
         for state in self.dfa.states().filter(|state| self.dfa.is_accepting(*state)) {
-            self.settle(state);
+            self.mark_live(state);
         }
         // States are numbered from the start, so the last ones are nearest to acceptance, and are decided first.
         let mut open: Vec<StateId> = self.dfa.states().rev().collect();
         loop {
-            open.retain(|state| !self.settled[*state]);
+            open.retain(|state| !self.live[*state]);
             let before = open.len();
             for state in &open {
                 limits.check_cancelled()?;
                 if self.steps > limit {
                     return Err(RegexError::SpellingTooCostly { limit, missing });
                 }
-                if !self.settled[*state] && self.reaches_settled(*state) {
-                    self.settle(*state);
+                if !self.live[*state] && self.reaches_live(*state) {
+                    self.mark_live(*state);
                 }
             }
-            if open.iter().filter(|state| !self.settled[**state]).count() == before {
-                return Ok(self.settled);
+            if open.iter().filter(|state| !self.live[**state]).count() == before {
+                return Ok(self.live);
             }
         }
     }
 
     /// Marks `state` and all states that reach it through bytes that are tokens.
-    fn settle(&mut self, state: StateId) {
-        self.settled[state] = true;
+    fn mark_live(&mut self, state: StateId) {
+        self.live[state] = true;
         let mut found = vec![state];
         while let Some(state) = found.pop() {
             for (source, class) in self.inverse.sources(state) {
-                if self.single_classes[usize::from(class)] && !self.settled[source] {
-                    self.settled[source] = true;
+                if self.single_classes[usize::from(class)] && !self.live[source] {
+                    self.live[source] = true;
                     found.push(source);
                 }
             }
@@ -257,7 +257,7 @@ impl<'a> Search<'a> {
     }
 
     /// Whether some token leads from `state` to a marked state.
-    fn reaches_settled(&mut self, state: StateId) -> bool {
+    fn reaches_live(&mut self, state: StateId) -> bool {
         let found = Cell::new(false);
         let mut steps = self.walk_steps;
         self.trie.walk(
@@ -267,7 +267,7 @@ impl<'a> Search<'a> {
                 // After the first success the walk leaves every other prefix at once.
                 self.dfa.step(state, byte).filter(|_| !found.get())
             },
-            |_, state| found.set(found.get() | self.settled[state]),
+            |_, state| found.set(found.get() | self.live[state]),
         );
         self.steps += steps;
         found.get()

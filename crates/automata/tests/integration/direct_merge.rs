@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use unskew_automata::{ByteSymbols, Dfa, LiftedDfa, Limits, MergedDfa, RegexError, StateId, TokenDfa, debug};
+use unskew_automata::{InitialTokens, Dfa, LiftedDfa, Limits, MergedDfa, RegexError, StateId, TokenDfa, debug};
 use unskew_core::{Merge, MergeTable, TokenId, Vocabulary, conformance};
 use unskew_testdata::two_names;
 use unskew_trie::TokenTrie;
@@ -232,7 +232,7 @@ fn compare(kind: Kind, cases: usize, seed: u64) -> usize {
         }
 
         let vocabulary = table.vocabulary();
-        let symbols = ByteSymbols::from_vocabulary(&vocabulary);
+        let symbols = InitialTokens::from_vocabulary(&vocabulary);
         let merged = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &table.merges, &limits).unwrap();
         let expected: BTreeSet<Vec<TokenId>> = texts.iter().map(|text| table.tokenise(text)).collect();
         let found = match kind {
@@ -285,7 +285,7 @@ fn tables_of_any_results() {
 fn equal_languages_are_equal_automata() {
     let vocabulary = two_names::vocabulary();
     let (symbols, merges, limits) =
-        (ByteSymbols::from_vocabulary(&vocabulary), two_names::merges(), Limits::default());
+        (InitialTokens::from_vocabulary(&vocabulary), two_names::merges(), Limits::default());
     let merged = |dfa: &Dfa| MergedDfa::direct_merge(dfa, &vocabulary, &symbols, &merges, &limits).unwrap();
     let left = merged(&Dfa::from_pattern(two_names::PATTERN, &limits).unwrap());
     let right = merged(&Dfa::from_literals(two_names::NAMES, &limits).unwrap());
@@ -302,7 +302,7 @@ fn two_names() {
     let limits = Limits::default();
     let dfa = Arc::new(Dfa::from_pattern(two_names::PATTERN, &limits).unwrap());
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
-    let symbols = ByteSymbols::from_vocabulary(&vocabulary);
+    let symbols = InitialTokens::from_vocabulary(&vocabulary);
     let merged = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &two_names::merges(), &limits).unwrap();
     let tokens = TokenDfa::new(dfa, trie, &limits).unwrap();
     let lifted = LiftedDfa::new(&tokens, &limits).unwrap();
@@ -330,7 +330,7 @@ fn two_names() {
 fn the_example_is_a_proper_tokenizer() {
     let vocabulary = two_names::vocabulary();
     let (symbols, merges, limits) =
-        (ByteSymbols::from_vocabulary(&vocabulary), two_names::merges(), Limits::default());
+        (InitialTokens::from_vocabulary(&vocabulary), two_names::merges(), Limits::default());
     for (token, text) in vocabulary.text_tokens() {
         let dfa = Dfa::from_literals([text], &limits).unwrap();
         let merged = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &merges, &limits).unwrap();
@@ -343,8 +343,8 @@ fn the_example_is_a_proper_tokenizer() {
 fn what_no_symbol_spells_is_left_out() {
     let vocabulary = two_names::vocabulary();
     let (merges, limits) = (two_names::merges(), Limits::default());
-    let symbols = ByteSymbols::from_vocabulary(&vocabulary);
-    let merged = |pattern: &str, symbols: &ByteSymbols| {
+    let symbols = InitialTokens::from_vocabulary(&vocabulary);
+    let merged = |pattern: &str, symbols: &InitialTokens| {
         let dfa = Dfa::from_pattern(pattern, &limits).unwrap();
         MergedDfa::direct_merge(&dfa, &vocabulary, symbols, &merges, &limits)
     };
@@ -356,7 +356,7 @@ fn what_no_symbol_spells_is_left_out() {
     assert_eq!(error, merged("(x|y)i", &symbols).unwrap_err());
     assert!(matches!(error, RegexError::Unspellable { missing, .. } if missing == b"xy"));
 
-    let foreign = ByteSymbols::new([(b'x', TokenId(99))]);
+    let foreign = InitialTokens::new([(b'x', TokenId(99))]);
     let error = merged("x", &foreign).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -368,7 +368,7 @@ fn what_no_symbol_spells_is_left_out() {
 #[test]
 fn limits_are_kept_and_named() {
     let vocabulary = two_names::vocabulary();
-    let symbols = ByteSymbols::from_vocabulary(&vocabulary);
+    let symbols = InitialTokens::from_vocabulary(&vocabulary);
     let dfa = Dfa::from_pattern("[a-z TW]{0,20}", &Limits::default()).unwrap();
     let error = |limits: Limits| {
         MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &two_names::merges(), &limits).unwrap_err()

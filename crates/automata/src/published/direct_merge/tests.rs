@@ -8,7 +8,7 @@ use super::*;
 #[test]
 fn the_published_figures_come_from_a_tree() {
     let vocabulary = two_names::vocabulary();
-    let symbols = ByteSymbols::from_vocabulary(&vocabulary);
+    let symbols = InitialTokens::from_vocabulary(&vocabulary);
     let mut prefixes: Vec<&str> =
         two_names::NAMES.iter().flat_map(|name| (0..=name.len()).map(|end| &name[..end])).collect();
     prefixes.sort_unstable();
@@ -54,7 +54,7 @@ fn a_result_that_is_one_of_its_tokens() {
     let merges = MergeTable::new(vec![Merge { left: a, right: b, result: a }]).unwrap();
     let limits = Limits::default();
     let dfa = Dfa::from_pattern("ab|ac|abb", &limits).unwrap();
-    let symbols = ByteSymbols::from_vocabulary(&vocabulary);
+    let symbols = InitialTokens::from_vocabulary(&vocabulary);
     let merged = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &merges, &limits).unwrap();
     assert!(merged.accepts(&[a]) && merged.accepts(&[a, c]));
     assert!(merged.accepts(&[a, b])); // abb: one pass, in which the second b finds nothing

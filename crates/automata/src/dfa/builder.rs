@@ -18,9 +18,9 @@ const EDGE_BYTES: usize = 12;
 /// Binary numbers that are multiples of three: the state is the remainder.
 ///
 /// ```
-/// use unskew_automata::{DfaEdges, Limits};
+/// use unskew_automata::{DfaBuilder, Limits};
 ///
-/// let mut edges = DfaEdges::new(&Limits::default());
+/// let mut edges = DfaBuilder::new(&Limits::default());
 /// for remainder in 0..3 {
 ///     edges.state(remainder == 0)?;
 /// }
@@ -33,13 +33,13 @@ const EDGE_BYTES: usize = 12;
 /// # Ok::<(), unskew_automata::RegexError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct DfaEdges {
+pub struct DfaBuilder {
     limits: Limits,
     accepting: Vec<bool>,
     edges: Vec<(u32, RangeInclusive<u8>, u32)>,
 }
 
-impl DfaEdges {
+impl DfaBuilder {
     /// A builder without states. It applies the limits [`dfa_states`](Limits::dfa_states),
     /// [`dfa_bytes`](Limits::dfa_bytes) and [`cancel`](Limits::cancel).
     pub fn new(limits: &Limits) -> Self {
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_automaton_is_that_of_a_pattern() {
-        let mut edges = DfaEdges::new(&Limits::default());
+        let mut edges = DfaBuilder::new(&Limits::default());
         for accepting in [false, true, false, true] {
             edges.state(accepting).unwrap();
         }
@@ -161,8 +161,8 @@ mod tests {
 
     #[test]
     fn nothing_and_limits_are_errors() {
-        assert_eq!(DfaEdges::new(&Limits::default()).build(), Err(RegexError::MatchesNothing));
-        let mut edges = DfaEdges::new(&Limits { dfa_states: 1, ..Limits::default() });
+        assert_eq!(DfaBuilder::new(&Limits::default()).build(), Err(RegexError::MatchesNothing));
+        let mut edges = DfaBuilder::new(&Limits { dfa_states: 1, ..Limits::default() });
         edges.state(false).unwrap();
         assert_eq!(edges.state(true), Err(RegexError::TooManyDfaStates { limit: 1 }));
         assert_eq!(edges.build(), Err(RegexError::MatchesNothing));
