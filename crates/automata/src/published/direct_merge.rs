@@ -4,7 +4,7 @@
 //! the *proper* one. The other spellings have three costs. They skew the distribution of the model: a short token
 //! that begins a possible output is drawn because it is common, not because the rest of the output is likely. They
 //! show the model sequences on which it was never trained. And they hide tokens that are forced. For two names and
-//! the vocabulary of `tests/direct_merge.rs`, all spellings are:
+//! the vocabulary of `tests/integration/direct_merge.rs`, all spellings are:
 //!
 //! ```text
 #![doc = include_str!("../../docs/two-names-lifted.txt")]
@@ -16,8 +16,8 @@
 #![doc = include_str!("../../docs/two-names-merged.txt")]
 //! ```
 //!
-//! Under a model whose short tokens are common words (the one of `tests/canonical.rs` of `unskew-samplers`), masked
-//! decoding draws the first name with these probabilities:
+//! Under a model whose short tokens are common words (the one of `tests/integration/canonical.rs` in the crate
+//! `unskew-samplers`), masked decoding draws the first name with these probabilities:
 //!
 //! ```text
 #![doc = include_str!("../../docs/two-names-distribution.txt")]

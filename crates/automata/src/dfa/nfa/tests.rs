@@ -71,7 +71,7 @@ impl hir::Visitor for Counted<'_> {
     }
 }
 
-/// The size of an automaton of any number of states is found in one step for each node of the tree, and nothing is built.
+/// The size of an automaton of any number of states takes one step for each node of the tree, and nothing is built.
 #[test]
 fn what_would_explode_is_refused_at_once() {
     for (pattern, nodes) in [
