@@ -3,7 +3,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use unskew_automata::{InitialTokens, Dfa, LiftedDfa, Limits, MergedDfa, RegexError, StateId, TokenDfa, debug};
+use unskew_automata::{
+    Dfa, InitialTokens, LiftedDfa, Limits, MergedDfa, RegexError, StateId, TokenDfa, debug,
+};
 use unskew_core::{Merge, MergeTable, TokenId, Vocabulary, conformance};
 use unskew_testdata::two_names;
 use unskew_trie::TokenTrie;

@@ -7,7 +7,7 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
-use unskew_automata::{InitialTokens, Dfa, LiftedDfa, Limits, MergedDfa, TokenDfa};
+use unskew_automata::{Dfa, InitialTokens, LiftedDfa, Limits, MergedDfa, TokenDfa};
 use unskew_core::{Constraint, ExactDistribution, TableModel, TokenId, TokenMask};
 use unskew_testdata::two_names::{self, token};
 use unskew_trie::TokenTrie;
