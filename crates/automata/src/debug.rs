@@ -1,10 +1,10 @@
 //! Printers of automata, for people: a table for the terminal and a graph for Graphviz.
 //!
-//! Every automaton of this crate becomes a [`Diagram`]: a graph of petgraph, with the edges between two states drawn as
-//! one. Graphviz gets it through petgraph's own printer, which knows the syntax and its escapes.
+//! Every automaton of this crate becomes a [`Diagram`]: a graph of petgraph, with the edges between two states drawn
+//! as one. petgraph's own printer writes it for Graphviz, since it knows the syntax and its escapes.
 //!
-//! Tried instead: strings put together here. It was shorter for one automaton and not for three, and nothing else (a
-//! layout, a search for cycles) could be done with them.
+//! Tried instead: strings assembled in this file. That was shorter for one automaton and not for three, and strings
+//! cannot be searched for cycles or laid out.
 
 use std::{fmt::Write, ops::RangeInclusive};
 
@@ -17,7 +17,7 @@ use unskew_core::{TokenId, Vocabulary};
 
 use crate::{Dfa, LiftedDfa, MergedDfa, StateId};
 
-/// An automaton as a graph with labels, to be printed by [`dot`] and [`table`].
+/// An automaton as a graph with labels, for [`dot`] and [`table`] to print.
 ///
 /// A `&Dfa` and a `&LiftedDfa` convert into it, and a `&MergedDfa` with the `&Vocabulary` that spells its tokens.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ struct Node {
 }
 
 impl Diagram {
-    /// The diagram of these states, in this order, each with whether it accepts and its edges. The first is the start.
+    /// The diagram of `states`, in this order. Each has a flag for acceptance and its edges. The first is the start.
     fn new(states: impl Iterator<Item = (StateId, bool, Vec<(StateId, String)>)>) -> Self {
         let mut graph = DiGraph::new();
         let mut nodes = std::collections::HashMap::new();
@@ -109,8 +109,8 @@ pub fn dot(automaton: impl Into<Diagram>) -> String {
     Dot::with_attr_getters(&named, &config, &|_, _| String::new(), &node_attributes).to_string()
 }
 
-/// The automaton as lines of text: one for each state, marked with `*` where it accepts, with its edges. The first is
-/// the start.
+/// The automaton as lines of text: one line for each state with its edges, and `*` before accepting states. The first
+/// state is the start.
 ///
 /// # Example
 ///
@@ -158,7 +158,7 @@ fn by_target(edges: impl Iterator<Item = (StateId, String)>) -> Vec<(StateId, St
 }
 
 fn bytes(range: &RangeInclusive<u8>) -> String {
-    // What separates items, ranges and edges here is written in hexadecimal when it is meant itself.
+    // A byte that also separates items, ranges or edges in the output is written in hexadecimal.
     let byte = |byte: u8| match byte {
         b' ' | b'-' | b',' => format!("\\x{byte:02x}"),
         _ if byte.is_ascii_graphic() => char::from(byte).to_string(),
@@ -171,11 +171,11 @@ fn bytes(range: &RangeInclusive<u8>) -> String {
     }
 }
 
-/// What a space in a token is shown as; a blank separates tokens.
+/// The sign for a space in a token. A plain blank separates tokens.
 const SPACE: char = '\u{2423}';
 
-/// The text of a token: letters and signs as they are, a space as `␣`, and in hexadecimal what is not UTF-8, cannot be
-/// seen, or separates edges here.
+/// The text of a token: letters and signs unchanged, a space as `␣`, and in hexadecimal the bytes that are not UTF-8,
+/// invisible characters, and separators of edges.
 fn token(vocabulary: &Vocabulary, id: TokenId) -> String {
     let Some(text) = vocabulary.text(id) else { return vocabulary.name(id).into_owned() };
     let mut label = String::new();

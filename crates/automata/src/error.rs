@@ -1,9 +1,9 @@
-//! Why a pattern, or a list of choices, does not become a constraint.
+//! The errors of patterns and lists of choices.
 //!
-//! One enum with public fields and not an opaque struct: a caller can react to most of these (raise the limit that is
-//! named, point at the place, fall back to another constraint). Every message is one line: what, where, the value and
-//! the limit, and a way out. The pattern itself is not kept: it may be a megabyte, and whoever prints the error has it;
-//! [`Place::caret`] takes it back to draw the line with a caret.
+//! One enum with public fields and not an opaque struct: a caller can react to most variants (raise the limit that is
+//! named, point at the place, fall back to another constraint). Every message is one line: the fault, its place, the
+//! value and the limit, and a way out. The error does not keep the pattern, which may be a megabyte and which the
+//! caller has; [`Place::caret`] takes it as an argument and draws the line with a caret.
 
 use std::{fmt, ops::Range};
 
@@ -11,23 +11,23 @@ use regex_syntax::ast::Span;
 use unskew_core::TokenId;
 use unskew_trie::TokenTooLong;
 
-/// A stretch of a pattern.
+/// A range of a pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Place {
     /// Byte offsets into the pattern.
     pub span: Range<usize>,
-    /// The line on which the stretch begins, from 1.
+    /// The line on which the range begins, from 1.
     pub line: usize,
-    /// The column at which the stretch begins, in characters, from 1.
+    /// The column at which the range begins, in characters, from 1.
     pub column: usize,
 }
 
 impl Place {
     /// The line of `pattern` on which the place begins, cut to its surroundings if it is long, and below it carets
-    /// under the stretch. Two lines without a newline at the end.
+    /// under the range. Two lines without a newline at the end.
     ///
-    /// Any other text than the pattern that the place belongs to gives an arbitrary answer, but never a panic.
+    /// A `pattern` other than the one that the place belongs to gives an arbitrary answer, but never a panic.
     ///
     /// # Example
     ///
@@ -63,7 +63,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A construct of regex syntax that is understood but cannot be enforced exactly.
+/// A construct of regex syntax that is recognised but cannot be enforced exactly.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Construct {
@@ -73,7 +73,7 @@ pub enum Construct {
     BackReference,
     /// `\b`, `\B`, `\<`, `\>`, `\b{start}` and their kin.
     WordBoundary,
-    /// `^` and `$` under the flag `m`, where they match at lines.
+    /// `^` and `$` under the flag `m`, where they match at line ends.
     LineAnchor,
 }
 
@@ -99,11 +99,11 @@ impl fmt::Display for Construct {
     }
 }
 
-/// Why there is no constraint.
+/// The reason for which a pattern or a list of choices does not become a constraint.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegexError {
-    /// The text of the pattern is too long; nothing of it was read.
+    /// The text of the pattern is too long. It was not read.
     #[error(
         "the regex is {bytes} bytes long; the limit is {limit} (Limits::pattern_bytes): shorten it, or raise the limit"
     )]
@@ -113,13 +113,13 @@ pub enum RegexError {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// Not a regex, or one that is not about text.
+    /// Not a regex, or a regex that matches bytes that are not UTF-8.
     #[error("{message}, at {place}")]
     #[non_exhaustive]
     Syntax {
-        /// What is wrong.
+        /// The fault.
         message: String,
-        /// Where.
+        /// Its place.
         place: Place,
     },
     /// A construct that cannot be enforced exactly.
@@ -127,7 +127,7 @@ pub enum RegexError {
     Unsupported {
         /// The construct.
         construct: Construct,
-        /// Where.
+        /// Its place.
         place: Place,
     },
     /// Groups, classes or repetitions are nested too deep.
@@ -137,7 +137,7 @@ pub enum RegexError {
     NestTooDeep {
         /// The limit.
         limit: u32,
-        /// Where it is passed.
+        /// The place where the limit is exceeded.
         place: Place,
     },
     /// Reading the pattern would take too long.
@@ -150,7 +150,7 @@ pub enum RegexError {
         steps: u64,
         /// The limit.
         limit: u64,
-        /// Where it is passed.
+        /// The place where the limit is exceeded.
         place: Place,
     },
     /// The NFA would be too large. It was not built.
@@ -159,7 +159,7 @@ pub enum RegexError {
          repetition counts, or raise the limit"
     )]
     NfaTooLarge {
-        /// The size, in states and transitions; `u64::MAX` stands for any number beyond.
+        /// The size, in states and transitions; `u64::MAX` means that or more.
         size: u64,
         /// The limit.
         limit: u64,
@@ -170,7 +170,7 @@ pub enum RegexError {
          of the pattern, or raise the limit"
     )]
     TooManyDfaStates {
-        /// The limit, which the state that was not added would have passed.
+        /// The limit, which the next state would have exceeded.
         limit: usize,
     },
     /// The DFA takes too much memory.
@@ -179,12 +179,12 @@ pub enum RegexError {
          use smaller character classes, or raise the limit"
     )]
     DfaTooLarge {
-        /// The memory at the point where it was given up, in bytes.
+        /// The memory at the point where the construction stopped, in bytes.
         bytes: usize,
         /// The limit, in bytes.
         limit: usize,
     },
-    /// Making the DFA takes too long.
+    /// Building the DFA takes too long.
     #[error(
         "making the DFA takes more than {limit} steps (Limits::dfa_steps), {states} states into it: lower the \
          repetition counts of nested repetitions, or raise the limit"
@@ -192,21 +192,21 @@ pub enum RegexError {
     DfaTooCostly {
         /// The limit.
         limit: u64,
-        /// How many states of the DFA there were.
+        /// How many states the DFA had by then.
         states: usize,
     },
-    /// Many optional parts stand one after another, so that each state of the NFA can reach most others without reading.
+    /// Many optional parts follow one another, so that each state of the NFA can reach most others without reading.
     #[error(
-        "what can be reached over optional parts of the regex takes more than {limit} steps (Limits::dfa_steps) to find, \
-         {states} states of the NFA into it: put fewer optional parts one after another, or raise the limit"
+        "the closures over optional parts of the regex take more than {limit} steps (Limits::dfa_steps), {states} states of \
+         the NFA into it: put fewer optional parts one after another, or raise the limit"
     )]
     ClosuresTooCostly {
         /// The limit.
         limit: u64,
-        /// How many states of the NFA were done.
+        /// How many states of the NFA had their closure.
         states: usize,
     },
-    /// The [`Cancel`](unskew_core::Cancel) of the limits asked for the end.
+    /// The [`Cancel`](unskew_core::Cancel) flag of the limits was set.
     #[error("the work was cancelled")]
     Cancelled,
     /// No text matches at all, not even the empty one.
@@ -214,10 +214,10 @@ pub enum RegexError {
         "the regex matches nothing, not even the empty text: look for an empty class or for `$` before text"
     )]
     MatchesNothing,
-    /// A list of choices without a choice.
+    /// A list of choices that has no choice.
     #[error("there is no choice to choose from: give at least one")]
     NoChoices,
-    /// A choice without text.
+    /// A choice that is the empty text.
     #[error("choice {index} (counted from 0) is empty: remove it, or use a regex that ends in `?`")]
     EmptyChoice {
         /// Its position, from 0.
@@ -233,7 +233,7 @@ pub enum RegexError {
         /// The bytes that occur in matches and have no token of their own, in ascending order.
         missing: Vec<u8>,
     },
-    /// Finding out which states tokens can complete takes too long.
+    /// Finding the states that tokens can complete takes too long.
     #[error(
         "finding out which matches the vocabulary can spell takes more than {limit} steps (Limits::spelling_steps), \
          because {missing} of the bytes that matches use have no token of their own: add them to the vocabulary, or \
@@ -253,10 +253,10 @@ pub enum RegexError {
     LiftTooLarge {
         /// The limit, in transitions of token classes.
         limit: usize,
-        /// How many states had their transitions.
+        /// How many states had their transitions by then.
         states: usize,
     },
-    /// Making the automaton of all spellings takes too long.
+    /// Building the automaton of all spellings takes too long.
     #[error(
         "making the automaton of all spellings takes more than {limit} steps (Limits::lift_steps), {states} states into \
          it: use a RegexConstraint, which computes transitions as they are needed, or raise the limit"
@@ -264,32 +264,32 @@ pub enum RegexError {
     LiftTooCostly {
         /// The limit.
         limit: u64,
-        /// How many states had their transitions.
+        /// How many states had their transitions by then.
         states: usize,
     },
-    /// The automaton of proper token sequences has too many states.
+    /// The automaton of DirectMerge has too many states.
     #[error(
         "merging makes more than {limit} states (Limits::merge_states) at the merge of rank {rank}: make the pattern \
          smaller, or raise the limit"
     )]
     TooManyMergedStates {
-        /// The limit, which the state that was not added would have passed.
+        /// The limit, which the next state would have exceeded.
         limit: usize,
-        /// The rank of the merge; the number of merges if it was passed after the last.
+        /// The rank of the merge; the number of merges if the limit was exceeded after the last.
         rank: usize,
     },
-    /// The automaton of proper token sequences has too many edges.
+    /// The automaton of DirectMerge has too many edges.
     #[error(
         "merging makes more than {limit} edges (Limits::merge_edges) at the merge of rank {rank}: use smaller character \
          classes, or raise the limit"
     )]
     TooManyMergedEdges {
-        /// The limit, which the edge that was not added would have passed.
+        /// The limit, which the next edge would have exceeded.
         limit: usize,
-        /// The rank of the merge; the number of merges if it was passed after the last.
+        /// The rank of the merge; the number of merges if the limit was exceeded after the last.
         rank: usize,
     },
-    /// Making the automaton of proper token sequences takes too long.
+    /// DirectMerge takes too long.
     #[error(
         "merging takes more than {limit} steps (Limits::merge_steps), passed at the merge of rank {rank}: make the \
          pattern smaller, or raise the limit"
@@ -297,10 +297,10 @@ pub enum RegexError {
     MergeTooCostly {
         /// The limit.
         limit: u64,
-        /// The rank of the merge; the number of merges if it was passed after the last.
+        /// The rank of the merge; the number of merges if the limit was exceeded after the last.
         rank: usize,
     },
-    /// A merge or a symbol names a token beyond the vocabulary.
+    /// A merge or a symbol names a token that the vocabulary does not have.
     #[error(
         "token {token} is not in the vocabulary, which has {vocab_len} ids: take symbols and merges from the same \
          tokenizer as the vocabulary"
@@ -317,7 +317,7 @@ pub enum RegexError {
 }
 
 impl RegexError {
-    /// Where in the pattern, for the errors that have a place there.
+    /// The place in the pattern, for the variants that have one.
     pub fn place(&self) -> Option<&Place> {
         match self {
             Self::Syntax { place, .. }

@@ -1,6 +1,6 @@
 //! Regular expressions as exact constraints over tokens.
 //!
-//! Each folder is a stage, and a stage knows those before it alone:
+//! Each folder is a stage, and a stage depends only on the stages before it:
 //!
 //! ```text
 //! pattern --regex/--> tree --dfa/--> Dfa --tokens/--> TokenDfa, RegexConstraint, LazyRegexConstraint
@@ -12,23 +12,24 @@
 //!
 //! # Exact means
 //!
-//! - A token is allowed if and only if its text can be continued to a whole match **with tokens of the vocabulary**. An
-//!   allowed token never leads to a dead end.
-//! - The whole output matches. `^` and `$` may stand anywhere and mean what they mean in the `regex` crate.
-//! - What cannot be enforced is a [`RegexError`] with its place, never ignored: look-around, back-references, word
-//!   boundaries, and `^` and `$` under the flag `m`.
+//! - A token is allowed if and only if its text can be continued to a whole match **with tokens of the vocabulary**.
+//!   An allowed token never leads to a dead end.
+//! - The whole output matches. `^` and `$` are allowed anywhere and mean the same as in the `regex` crate.
+//! - A construct that cannot be enforced is a [`RegexError`] with its place, and is never ignored: look-around,
+//!   back-references, word boundaries, and `^` and `$` under the flag `m`.
 //! - Outputs are valid UTF-8 as a whole; single tokens need not be.
 //! - Every stage has a limit ([`Limits`]), and the error names the value and the limit.
 //!
 //! # Should you use this crate?
 //!
-//! For dates, numbers, identifiers, enumerations, records without nesting: yes. For JSON with nesting, or a programming
-//! language, use a grammar: a regular expression cannot count brackets. For one of a million known items use a sorted
-//! set; a DFA of a million texts is large. To search in text use the `regex` crate.
+//! For dates, numbers, identifiers, enumerations and records without nesting: yes. For JSON with nesting, or a
+//! programming language, use a grammar: a regular expression cannot count brackets. For one of a million known items
+//! use a sorted set; a DFA of a million texts is large. To search in text use the `regex` crate.
 //!
-//! All token sequences that spell a match are allowed, not only those that the tokenizer itself would write. For these
-//! alone there is [`CanonicalConstraint`], and for texts of a single piece the automaton itself, [`MergedDfa`]. A pattern
-//! whose DFA passes the limits is a [`LazyRegexConstraint`]; [`regex`](regex()) chooses.
+//! All token sequences that spell a match are allowed, not only those that the tokenizer itself writes.
+//! [`CanonicalConstraint`] allows only the tokenizer's own sequences, and [`MergedDfa`] is the automaton of these
+//! sequences for texts of a single piece. A pattern whose DFA exceeds the limits is a [`LazyRegexConstraint`];
+//! [`regex`](regex()) chooses between the two.
 //!
 //! # Example
 //!
@@ -76,9 +77,9 @@ pub use canonical::{
     LibraryFileError, LibraryStats, MergeOrder, NothingCanonical, TokenizerAutomaton, VegasConfiguration,
     VegasLibrary, vegas_configurations,
 };
-pub use dfa::{ByteClasses, Dfa, DfaBuilder, DfaEdges, Edge, StateId};
+pub use dfa::{ByteClasses, Dfa, DfaAlgebra, DfaBuilder, Edge, StateId};
 pub use error::{Construct, Place, RegexError};
 pub use limits::Limits;
-pub use published::{ByteSymbols, LiftedDfa, MergedDfa};
+pub use published::{InitialTokens, LiftedDfa, MergedDfa};
 pub use split::{SplitError, SplitLimits};
 pub use tokens::{AnyRegex, LazyRegexConstraint, LazyScratch, LazyState, RegexConstraint, TokenDfa, regex};

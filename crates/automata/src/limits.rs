@@ -1,17 +1,17 @@
-//! Every bound on what a pattern may cost, in one place.
+//! Every bound on the cost of a pattern, in one place.
 //!
 //! A pattern comes from outside. Each stage therefore stops at a limit, and its error names the value, the limit and
-//! the field to raise. A bound on the length of the pattern alone does not do: `a{1000}{1000}{1000}` is short. A bound
-//! on time does not either: the same pattern would then compile on one machine and not on another. So work is bounded
-//! by counting steps.
+//! the field to raise. A bound on the length of the pattern alone is not enough: `a{1000}{1000}{1000}` is short. A
+//! bound on time is not enough either: the same pattern would then compile on one machine and not on another. So work
+//! is bounded by counting steps.
 
 use unskew_core::Cancel;
 
 use crate::RegexError;
 
-/// What compiling a pattern may cost. The defaults keep it below about 2 seconds and 512 MiB, whatever the pattern.
+/// Bounds on the cost of compiling a pattern. The defaults keep every pattern below about 2 seconds and 512 MiB.
 ///
-/// Two of them are equal if they allow the same: who may cancel does not matter.
+/// Two limits are equal if their numbers are equal; the [`cancel`](Self::cancel) flag is not compared.
 ///
 /// # Example
 ///
@@ -31,10 +31,10 @@ pub struct Limits {
     /// How deep groups, classes, repetitions, concatenations and alternations may nest. Default: 250, and values
     /// above [`MAX_NEST`](Self::MAX_NEST) count as that.
     pub nest: u32,
-    /// Elementary operations (about 5 ns each) for reading the pattern and expanding its character classes, as
+    /// Elementary operations (about 5 ns each) for reading the pattern and expanding its character classes. They are
     /// estimated from the syntax before they are spent. Default: 100 million.
     ///
-    /// This bounds what the other limits cannot see: `(?i)[\x00-\u{10ffff}]` costs 5 ms each time it occurs.
+    /// This bounds work that the other limits cannot see: `(?i)[\x00-\u{10ffff}]` costs 5 ms each time it occurs.
     pub syntax_steps: u64,
     /// States and transitions of the NFA together, counted before it is built. Default: 4 million (at most 48 MiB).
     pub nfa_size: u64,
@@ -44,17 +44,17 @@ pub struct Limits {
     ///
     /// Minimising takes up to twice as much again.
     pub dfa_bytes: usize,
-    /// Steps of the subset construction, which makes the DFA: one for every NFA state or transition looked at.
+    /// Steps of the subset construction, which builds the DFA: one for every NFA state or transition that it visits.
     /// Default: 150 million.
     pub dfa_steps: u64,
-    /// Steps through the token trie for finding out which states tokens can complete. Nothing is spent where the
+    /// Steps through the token trie for finding the states that tokens can complete. No steps are spent if the
     /// vocabulary has a token for each single byte that the pattern uses. Default: 200 million.
     pub spelling_steps: u64,
-    /// States of the product of a constraint with a tokenizer's splitting, for canonical sequences, where it is built: with
-    /// a library, or where the constraint cannot be completed by need. Default: 2^19.
+    /// States of the product of a constraint with a tokenizer's splitting, for canonical sequences. The product is
+    /// built only with a Vegas library, or if the constraint cannot be completed lazily. Default: 2^19.
     pub product_states: usize,
-    /// Transitions that a [`LiftedDfa`](crate::LiftedDfa) stores: one for each state and class of tokens. Default: 2^23,
-    /// which take 64 MiB.
+    /// Transitions that a [`LiftedDfa`](crate::LiftedDfa) stores: one for each state and class of tokens. Default:
+    /// 2^23, which take 64 MiB.
     pub lift_transitions: usize,
     /// Steps through token classes for a [`LiftedDfa`](crate::LiftedDfa): one for each prefix of a class and state.
     /// Default: 400 million.
@@ -64,18 +64,20 @@ pub struct Limits {
     /// Edges of a [`MergedDfa`](crate::MergedDfa) while it is built; minimising may leave fewer. Default: 2^20 (about
     /// 100 MiB while it is built).
     pub merge_edges: usize,
-    /// Steps of DirectMerge: one for every edge that is added or removed, and for every state that is looked at by a
-    /// merge. Default: 10 million.
+    /// Steps of DirectMerge: one for every edge that a merge adds or removes, and for every state that it visits.
+    /// Default: 10 million.
     pub merge_steps: u64,
-    /// Memory for cached masks, in bytes; states beyond it have their masks computed each time. Default: 64 MiB.
+    /// Memory for cached masks, in bytes. The mask of a state beyond the limit is computed on each request. Default:
+    /// 64 MiB.
     pub mask_cache_bytes: usize,
-    /// Memory for what one scratch of a [`LazyRegexConstraint`](crate::LazyRegexConstraint) makes on the way, masks
-    /// included, in bytes; beyond it all of that is made again. Likewise, masks not included, for what one of a
-    /// [`CanonicalConstraint`](crate::CanonicalConstraint) finds out. A single step may pass it by a little.
-    /// Default: 32 MiB.
+    /// Memory for the states and masks that one scratch of a [`LazyRegexConstraint`](crate::LazyRegexConstraint)
+    /// caches, in bytes. Beyond it older entries are dropped, and computed again when they are needed. It also bounds
+    /// the cache of one scratch of a [`CanonicalConstraint`](crate::CanonicalConstraint), masks not included. A single
+    /// step may exceed it by its own entries. Default: 32 MiB.
     pub lazy_bytes: usize,
-    /// Ends the work from another thread, which then answers [`RegexError::Cancelled`]. It is looked at wherever states or steps of an
-    /// automaton are counted, but not where a pattern is read and an automaton minimised. Clones of the limits share it.
+    /// Ends the work from another thread: it then fails with [`RegexError::Cancelled`]. The flag is checked wherever
+    /// states or steps of an automaton are counted, but not while a pattern is read or an automaton is minimised.
+    /// Clones of the limits share it.
     pub cancel: Cancel,
 }
 
@@ -88,17 +90,17 @@ impl PartialEq for Limits {
 impl Eq for Limits {}
 
 impl Limits {
-    /// The largest [`nest`](Self::nest) that is honoured. Parts of the syntax tree are compared recursively; at this
-    /// depth that fits in any thread's stack.
+    /// The largest effective value of [`nest`](Self::nest). Parts of the syntax tree are compared recursively; at
+    /// this depth the recursion fits in any thread's stack.
     pub const MAX_NEST: u32 = 1_000;
 
-    /// An error if the end was asked for.
+    /// [`RegexError::Cancelled`] if the flag is set.
     #[inline]
     pub(crate) fn check_cancelled(&self) -> Result<(), RegexError> {
         if self.cancel.is_cancelled() { Err(RegexError::Cancelled) } else { Ok(()) }
     }
 
-    /// All of them, as they are compared.
+    /// All limits as numbers, for comparison.
     fn numbers(&self) -> [u64; 16] {
         let Self {
             pattern_bytes,

@@ -1,6 +1,6 @@
-//! What is said about memory is what the allocator counts, and limits hold.
+//! The documented memory is the memory that the allocator counts, and limits hold.
 //!
-//! A binary of its own, with one test: the allocator counts for all threads.
+//! A binary of its own, with one test, because the allocator counts for all threads.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use unskew_vocab::Tokenizer;
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
-/// What `make` leaves allocated, with that.
+/// The result of `make`, and the memory that it leaves allocated.
 fn allocated<T>(make: impl FnOnce() -> T) -> (T, usize) {
     let before = HEAP.current_usage();
     let made = make();
@@ -29,7 +29,7 @@ fn agrees(what: &str, said: usize, counted: usize) {
     assert!(difference <= counted / 5 + 4_096, "{what}: says {said}, and the allocator counts {counted}");
 }
 
-/// Masks along `outputs` texts, each of so many tokens drawn from the masks.
+/// Computes masks along `outputs` texts, each of `length` tokens drawn from the masks.
 fn walk<C: Constraint>(constraint: &C, scratch: &mut C::Scratch, outputs: u32, length: usize) {
     let mut mask = TokenMask::new(constraint.vocab_len());
     let mut random = 12_345u32;
@@ -62,7 +62,7 @@ fn what_is_said_is_what_is_counted() {
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let limits = Limits::default();
 
-    // Made by need, in bounded memory.
+    // Lazy constraints, in bounded memory.
     let lazy = |pattern: &str, limits: &Limits| {
         LazyRegexConstraint::new(pattern, Arc::clone(&trie), limits).unwrap()
     };
@@ -80,7 +80,7 @@ fn what_is_said_is_what_is_counted() {
         });
         agrees("LazyScratch", scratch.memory_usage(), counted);
         assert!(counted < 2 * bytes, "{counted} of {bytes}");
-        // No mask throws away what others need.
+        // The cache keeps masks: no mask evicts the others.
         assert!(counted > 1 << 20, "{counted} of {bytes}");
     }
 
@@ -89,7 +89,7 @@ fn what_is_said_is_what_is_counted() {
     let ((), counted) = allocated(|| walk(&constraint, &mut (), 10, 200));
     agrees("RegexConstraint", constraint.memory_usage() - before, counted);
 
-    // The tokenizer's tables have parts that are made by need, too: once with an index that is thrown away.
+    // The first automaton fills tables of the process, which are not a part of it.
     let new = || TokenizerAutomaton::new(&vocabulary, tokenizer.tokenization().unwrap()).unwrap();
     drop(new());
     let (automaton, counted) = allocated(new);
@@ -113,7 +113,7 @@ fn what_is_said_is_what_is_counted() {
 
     let (constraint, counted) = allocated(|| CanonicalConstraint::new(pattern, &filled, &small).unwrap());
     agrees("CanonicalConstraint", constraint.memory_usage(), counted);
-    // Completed whole, from blocks that are there.
+    // The product is completed whole, from the blocks of a library.
     let dfa = Dfa::from_pattern(r"[a-z]{1,9}(?: [a-z]{1,9}){0,4}\.", &small).unwrap();
     let library = VegasLibrary::new(&filled, 32 << 20);
     let whole = || CanonicalConstraint::with_library(&dfa, &filled, &library, &small).unwrap();

@@ -1,13 +1,13 @@
 //! Minimal acyclic automata, built incrementally from sorted input: for UTF-8 classes and for lists of literals.
 //!
-//! The input is a list of sequences of byte ranges in ascending order. Only the path of the latest sequence is open to
-//! change. When the next sequence leaves that path, the part below the fork is finished: each of its nodes, deepest
-//! first, is replaced by an equal finished node if there is one. So the automaton is minimal at any time except along
-//! one path, and no larger structure ever exists (Daciuk, Mihov, Watson and Watson 2000, the algorithm for sorted
-//! data).
+//! The input is a list of sequences of byte ranges in ascending order. Only the path of the latest sequence is open
+//! to change. When the next sequence leaves that path, the part below the fork is finished: each of its nodes,
+//! deepest first, is replaced by an equal finished node if there is one. So the automaton is minimal at any time
+//! except along one path, and it is never larger than that (Daciuk, Mihov, Watson and Watson 2000, the algorithm for
+//! sorted data).
 //!
-//! Tried instead: a trie and then a general minimisation. For `\w` the trie has four times the nodes, and every copy of
-//! the class in a repetition would have carried them into the subset construction.
+//! Tried instead: a trie and then a general minimisation. For `\w` the trie has four times as many nodes, and every
+//! copy of the class in a repetition would carry them into the subset construction.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -24,7 +24,7 @@ pub(crate) struct Edge {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Node {
-    /// Into `Acyclic::edges`; ascending and disjoint.
+    /// A range of `Acyclic::edges`, ascending and disjoint.
     edges: Range<usize>,
     accepting: bool,
 }
@@ -68,7 +68,7 @@ impl Acyclic {
         self.edges.len()
     }
 
-    /// Whether nothing is accepted.
+    /// Whether the language is empty.
     pub(crate) fn matches_nothing(&self) -> bool {
         !self.nodes[0].accepting
     }
@@ -83,7 +83,7 @@ impl Acyclic {
     }
 }
 
-/// A node whose edges are not final.
+/// A node that may still get edges.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct Open {
     edges: Vec<Edge>,
@@ -114,8 +114,8 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Adds a sequence of ranges `(first, last)`. It must be greater than the one before it, and where the two part,
-    /// their ranges must be disjoint. Amortised O(n) for n ranges.
+    /// Adds a sequence of ranges `(first, last)`. It must be greater than the one before it, and its range at the
+    /// position where the two differ must be disjoint from the other's. Amortised O(n) for n ranges.
     pub(crate) fn insert(&mut self, sequence: impl IntoIterator<Item = (u8, u8)>) {
         let mut depth = 0;
         let mut shared = true;
@@ -139,7 +139,7 @@ impl Builder {
         self.path.last_mut().expect("the root is always there").accepting = true;
     }
 
-    /// The number of finished nodes, and of those along the latest sequence.
+    /// The number of finished nodes plus the nodes along the latest sequence.
     pub(crate) fn len(&self) -> usize {
         self.done.nodes.len() + self.path.len()
     }
@@ -160,7 +160,8 @@ impl Builder {
             let to = self.register(node);
             let parent = self.path.last_mut().expect("the root is above every other node");
             match parent.edges.last_mut() {
-                // Neighbouring ranges to one node are one edge, else equal nodes could look different.
+                // Adjacent ranges to one node become one edge, since equal nodes could otherwise have different
+                // edges.
                 Some(edge) if edge.to == to && edge.last + 1 == first => edge.last = last,
                 _ => parent.edges.push(Edge { first, last, to }),
             }
@@ -199,7 +200,8 @@ mod tests {
             self.is_accepting(node)
         }
 
-        /// The residual languages of all nodes; the automaton is minimal if they are distinct.
+        /// The left quotients of all nodes, that is, the texts from each node to an accepting one. The automaton is
+        /// minimal if they are distinct.
         fn languages(&self) -> Vec<BTreeSet<Vec<u8>>> {
             let mut languages: Vec<BTreeSet<Vec<u8>>> = vec![];
             for node in 0..self.len() {
@@ -265,7 +267,8 @@ mod tests {
     fn classes_share_their_tails() {
         let size = |pattern: &str| Acyclic::class(&class(pattern)).len();
         assert_eq!(size("[a-z0-9]"), 2);
-        // The end, one to three full continuation bytes, four leading bytes that restrict the second, and the root.
+        // The end, one to three full continuation bytes, four leading bytes that restrict the second byte, and the
+        // root.
         assert_eq!(size(r"[^\x00]"), 9);
     }
 }

@@ -1,13 +1,13 @@
-//! Operations on languages: automata made of automata.
+//! Operations on languages: automata computed from automata.
 //!
-//! Where the parts of a language are known as automata and not as one pattern: the terminals of a grammar, which are made
-//! of one another, and differences and intersections, which regex syntax does not have. Sequence, choice and repetition
-//! lay copies of the parts into one NFA and determinise that; intersection, difference and the choice between two walk both automata
-//! at once.
-//! Results are minimal and in canonical form, as every [`Dfa`] is, and do not depend on how they were made.
+//! They serve languages with parts that are known as automata and not as one pattern: the terminals of a grammar,
+//! which are defined by one another, and differences and intersections, which regex syntax does not have. Sequence,
+//! choice and repetition copy the parts into one NFA and determinise it; intersection, difference and the union of
+//! two explore the product of both automata. Results are minimal and in canonical form, as every [`Dfa`] is, and do
+//! not depend on the order of the operations.
 //!
-//! Tried instead: patterns pasted together as text, each in `(?:…)`. A chain of definitions that uses each one twice is
-//! then a text of exponential length, and deep ones meet the limit on nesting.
+//! Tried instead: patterns pasted together as text, each in `(?:…)`. A chain of definitions that uses each one twice
+//! is then a text of exponential length, and deep chains reach the limit on nesting.
 
 use rustc_hash::FxHashMap;
 
@@ -18,20 +18,20 @@ use super::{
 };
 use crate::{ByteClasses, Dfa, Limits, RegexError, StateId, regex::syntax};
 
-/// What a state of a product costs beside its row, in bytes.
+/// The memory of a state of a product beside its row, in bytes.
 const PAIR_OVERHEAD: usize = 40;
 
-/// Makes automata, of patterns, texts and other automata, and counts the work.
+/// Builds automata from patterns, texts and other automata, and counts the work.
 ///
-/// [`Limits::dfa_steps`] bounds the work of all that one builder makes together, so that many small automata cost no more
-/// than a large one may. The other limits bound each automaton.
+/// [`Limits::dfa_steps`] bounds the work of all automata of one builder together, so that many small automata cost no
+/// more than a single large one may. The other limits bound each automaton.
 ///
 /// # Example
 ///
 /// ```
-/// use unskew_automata::{Dfa, DfaBuilder, Limits};
+/// use unskew_automata::{Dfa, DfaAlgebra, Limits};
 ///
-/// let mut builder = DfaBuilder::new(&Limits::default());
+/// let mut builder = DfaAlgebra::new(&Limits::default());
 /// let name = builder.pattern("[a-z]+")?;
 /// let words = builder.literals(["if", "else"])?;
 /// let name = builder.difference(&name, &words)?;
@@ -43,16 +43,16 @@ const PAIR_OVERHEAD: usize = 40;
 /// # Ok::<(), unskew_automata::RegexError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct DfaBuilder {
+pub struct DfaAlgebra {
     limits: Limits,
     steps: u64,
 }
 
-/// What an automaton costs at least, in steps.
+/// The least cost of an automaton, in steps.
 const LEAST_STEPS: u64 = 1_000;
 
-impl DfaBuilder {
-    /// A builder that has done nothing yet.
+impl DfaAlgebra {
+    /// A builder that has used no steps yet.
     pub fn new(limits: &Limits) -> Self {
         Self { limits: limits.clone(), steps: 0 }
     }
@@ -66,9 +66,9 @@ impl DfaBuilder {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`Dfa::from_pattern`].
     pub fn pattern(&mut self, pattern: &str) -> Result<Dfa, RegexError> {
-        /// Parsing, by byte, and for any pattern.
+        /// The cost of parsing: for each byte, and for each pattern.
         const BYTE_STEPS: u64 = 50;
         const PATTERN_STEPS: u64 = 1_500;
         self.spend(LEAST_STEPS + PATTERN_STEPS + BYTE_STEPS * pattern.len() as u64)?;
@@ -83,12 +83,12 @@ impl DfaBuilder {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`Dfa::from_literals`].
     pub fn literals<T: AsRef<[u8]>>(
         &mut self,
         literals: impl IntoIterator<Item = T>,
     ) -> Result<Dfa, RegexError> {
-        /// Finding equal endings, by byte.
+        /// The cost of finding equal endings, for each byte.
         const BYTE_STEPS: u64 = 20;
         let literals: Vec<T> = literals.into_iter().collect();
         let bytes: usize = literals.iter().map(|literal| literal.as_ref().len()).sum();
@@ -96,7 +96,7 @@ impl DfaBuilder {
         Dfa::from_literals(literals, &self.limits)
     }
 
-    /// The texts that consist of one of each of `parts`, in this order. Of no parts, the empty text.
+    /// The texts that are a text of each of `parts`, in this order. Without parts: the empty text.
     ///
     /// Cost: as [`pattern`](Self::pattern), for an NFA as large as all parts.
     ///
@@ -112,16 +112,16 @@ impl DfaBuilder {
         self.finished(assembly)
     }
 
-    /// The texts that any of `parts` accepts.
+    /// The texts that at least one of `parts` accepts.
     ///
     /// Cost: as [`pattern`](Self::pattern), for an NFA as large as all parts; of two parts O(n m) for n and m states.
     ///
     /// # Errors
     ///
-    /// [`RegexError`]: [`NoChoices`](RegexError::NoChoices) without any, or a limit on the NFA or the DFA.
+    /// [`RegexError`]: [`NoChoices`](RegexError::NoChoices) if there are no parts, or a limit on the NFA or the DFA.
     pub fn union<'d>(&mut self, parts: impl IntoIterator<Item = &'d Dfa>) -> Result<Dfa, RegexError> {
         let parts: Vec<&Dfa> = parts.into_iter().collect();
-        // Sets of states are pairs then.
+        // A product suffices: every set of states is a pair.
         if let [left, right] = parts[..] {
             return self.product(left, right, Operation::Union);
         }
@@ -140,7 +140,7 @@ impl DfaBuilder {
         self.finished(assembly)
     }
 
-    /// The texts that consist of at least `min` texts of `dfa` and, where there is a `max`, of at most so many.
+    /// The texts that are a sequence of at least `min` texts of `dfa`, and of at most `max` if there is a `max`.
     ///
     /// Cost: as [`pattern`](Self::pattern), for an NFA as large as `max` copies.
     ///
@@ -157,7 +157,7 @@ impl DfaBuilder {
         let mut copies = min;
         match max {
             None => {
-                // The last of the copies that there must be is the loop.
+                // The last of the required copies is the loop.
                 copies = min.saturating_sub(1);
                 assembly.repeat(dfa, min > 0)?;
             }
@@ -176,18 +176,16 @@ impl DfaBuilder {
         self.finished(assembly)
     }
 
-    /// What any number of neighbours among `parts` spell together, the empty text included: `a`, `ab`, `b`, `bc` and
-    /// others for `a`, `b`, `c`, but not `ac`.
+    /// The concatenations of adjacent `parts` (the factors of the sequence), the empty text included: `a`, `ab`, `b`,
+    /// `bc` and others for `a`, `b`, `c`, but not `ac`.
     ///
     /// Cost: as [`pattern`](Self::pattern), for an NFA of as many states as the parts have bytes.
     ///
     /// # Errors
     ///
-    /// [`RegexError`]: [`EmptyChoice`](RegexError::EmptyChoice) for a part without bytes, or a limit on the NFA or the DFA.
-    pub fn neighbours<T: AsRef<[u8]>>(
-        &mut self,
-        parts: impl IntoIterator<Item = T>,
-    ) -> Result<Dfa, RegexError> {
+    /// [`RegexError`]: [`EmptyChoice`](RegexError::EmptyChoice) for a part without bytes, or a limit on the NFA or the
+    /// DFA.
+    pub fn factors<T: AsRef<[u8]>>(&mut self, parts: impl IntoIterator<Item = T>) -> Result<Dfa, RegexError> {
         let parts: Vec<T> = parts.into_iter().collect();
         let mut assembly = Assembly::new(&self.limits);
         let end = assembly.next();
@@ -204,31 +202,34 @@ impl DfaBuilder {
         self.finished(assembly)
     }
 
-    /// The texts that both accept.
+    /// The texts that both automata accept.
     ///
     /// Cost: O(n m) for n and m states.
     ///
     /// # Errors
     ///
-    /// [`RegexError`]: [`MatchesNothing`](RegexError::MatchesNothing) if there is none, or a limit on the DFA.
+    /// [`RegexError`]: [`MatchesNothing`](RegexError::MatchesNothing) if there is no such text, or a limit on the
+    /// DFA.
     pub fn intersection(&mut self, left: &Dfa, right: &Dfa) -> Result<Dfa, RegexError> {
         self.product(left, right, Operation::Intersection)
     }
 
     /// The texts that `left` accepts and `right` does not.
     ///
-    /// The complement of a language is its difference from all texts: that of `(?s).*`, which are valid UTF-8.
+    /// The complement of a language is its difference from all texts, which are the valid UTF-8 of `(?s).*`.
     ///
     /// Cost: O(n m) for n and m states.
     ///
     /// # Errors
     ///
-    /// [`RegexError`]: [`MatchesNothing`](RegexError::MatchesNothing) if there is none, or a limit on the DFA.
+    /// [`RegexError`]: [`MatchesNothing`](RegexError::MatchesNothing) if there is no such text, or a limit on the
+    /// DFA.
     pub fn difference(&mut self, left: &Dfa, right: &Dfa) -> Result<Dfa, RegexError> {
         self.product(left, right, Operation::Difference)
     }
 
-    /// The texts that lead `dfa` from `state` to an end: its residual there. That of the start is `dfa` itself.
+    /// The texts that lead `dfa` from `state` to acceptance: a left quotient of its language. For the start it is
+    /// `dfa` itself.
     ///
     /// Cost: O(n) for n transitions.
     ///
@@ -239,30 +240,30 @@ impl DfaBuilder {
     /// # Panics
     ///
     /// If `dfa` has no such state.
-    pub fn residual(&mut self, dfa: &Dfa, state: StateId) -> Result<Dfa, RegexError> {
+    pub fn left_quotient(&mut self, dfa: &Dfa, state: StateId) -> Result<Dfa, RegexError> {
         self.spend(LEAST_STEPS + dfa.table().next.len() as u64)?;
         let mut table = dfa.table().clone();
         table.start = state;
-        // States that tell texts apart do so wherever one begins: it stays minimal.
+        // The language of a state does not depend on the start, so the reachable part stays minimal.
         let table = table.canonical();
         Ok(Dfa::from_table(table).expect("every state reaches an end"))
     }
 
-    /// The texts that `dfa` accepts and that do not begin with a shorter one of them: where reading stops at the first
-    /// end.
+    /// The texts of `dfa` that have no shorter text of `dfa` as a prefix: the language of a reader that stops at the
+    /// first accepting state.
     ///
     /// Cost: O(n) for n transitions.
     ///
     /// # Errors
     ///
     /// [`RegexError`]: a limit on the work.
-    pub fn shortest(&mut self, dfa: &Dfa) -> Result<Dfa, RegexError> {
+    pub fn prefix_free(&mut self, dfa: &Dfa) -> Result<Dfa, RegexError> {
         self.spend(LEAST_STEPS + dfa.table().next.len() as u64)?;
         let mut table = dfa.table().clone();
         for state in dfa.states().filter(|state| dfa.is_accepting(*state)) {
             table.row_mut(state).fill(DEAD);
         }
-        // States that only longer texts reached would be left over: the canonical form drops them.
+        // The canonical form drops the states that only longer texts reach.
         let table = table.canonical();
         Ok(Dfa::from_table(table).expect("a shortest text remains"))
     }
@@ -274,7 +275,7 @@ impl DfaBuilder {
     }
 
     fn determinized(&mut self, nfa: &Nfa) -> Result<Option<Dfa>, RegexError> {
-        // Building it, and buffers of its size.
+        // The cost of building the NFA, and of buffers of its size.
         self.spend(nfa.len() as u64)?;
         let left = Limits { dfa_steps: self.limits.dfa_steps - self.steps, ..self.limits.clone() };
         let made = determinize::determinize_counted(nfa, &left, &mut self.steps);
@@ -296,7 +297,8 @@ impl DfaBuilder {
         RegexError::DfaTooCostly { limit: self.limits.dfa_steps, states }
     }
 
-    /// Both automata at once. A state is a pair; the second may be [`DEAD`] in a difference, and one of them in a union.
+    /// The product of both automata. A state is a pair; its second part may be [`DEAD`] in a difference, and either
+    /// in a union.
     fn product(&mut self, left: &Dfa, right: &Dfa, operation: Operation) -> Result<Dfa, RegexError> {
         self.spend(LEAST_STEPS)?;
         let (left, right) = (left.table(), right.table());
@@ -306,7 +308,7 @@ impl DfaBuilder {
             begins[usize::from(byte)] = differs(&left.classes) || differs(&right.classes);
         }
         let mut table = Table::new(ByteClasses::from_begins(&begins));
-        // By class of the product: those of the parts.
+        // By class of the product: the classes of the parts.
         let representatives: Vec<u8> = table.classes.representatives().collect();
         let classes: Vec<(usize, usize)> = representatives
             .iter()
@@ -402,7 +404,7 @@ mod tests {
 
     #[test]
     fn operations_are_those_of_patterns() {
-        let make = || DfaBuilder::new(&Limits::default());
+        let make = || DfaAlgebra::new(&Limits::default());
         let (ab, word) = (dfa("a|b?c"), dfa(r"\w*"));
         assert_eq!(make().concatenation([]).unwrap(), dfa(""));
         assert_eq!(make().concatenation([&ab, &word, &ab]).unwrap(), dfa(r"(a|b?c)\w*(a|b?c)"));
@@ -421,7 +423,7 @@ mod tests {
 
     #[test]
     fn repetitions_are_those_of_patterns() {
-        let make = || DfaBuilder::new(&Limits::default());
+        let make = || DfaAlgebra::new(&Limits::default());
         for pattern in ["a", "ab|", "[ab]*c?", "é"] {
             let once = dfa(pattern);
             for (min, max) in
@@ -435,10 +437,10 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_spell_what_stands_together() {
-        let mut make = DfaBuilder::new(&Limits::default());
+    fn factors_are_the_concatenations_of_adjacent_parts() {
+        let mut make = DfaAlgebra::new(&Limits::default());
         let parts = ["foo", " ", "bar", " ", "foo"];
-        let made = make.neighbours(parts).unwrap();
+        let made = make.factors(parts).unwrap();
         let wanted = (0..=5).flat_map(|first| (first..=5).map(move |end| parts[first..end].concat()));
         let wanted: std::collections::BTreeSet<String> = wanted.collect();
         for text in &wanted {
@@ -447,14 +449,14 @@ mod tests {
         for text in ["fo", "foobar", "oo ", "foo  bar", "barfoo"] {
             assert!(!made.accepts(text.as_bytes()), "{text}");
         }
-        assert_eq!(make.neighbours([""; 0]).unwrap(), dfa(""));
-        assert_eq!(make.neighbours(["a", ""]), Err(RegexError::EmptyChoice { index: 1 }));
+        assert_eq!(make.factors([""; 0]).unwrap(), dfa(""));
+        assert_eq!(make.factors(["a", ""]), Err(RegexError::EmptyChoice { index: 1 }));
     }
 
     #[test]
     fn work_adds_up() {
         let limits = Limits { dfa_steps: 100_000, ..Limits::default() };
-        let mut make = DfaBuilder::new(&limits);
+        let mut make = DfaAlgebra::new(&limits);
         let made = (0..).take_while(|_| make.pattern("(a|b)*a(a|b){6}").is_ok()).count();
         assert!((5..50).contains(&made), "{made}");
         let error = make.literals(["a"]).unwrap_err();
@@ -463,7 +465,7 @@ mod tests {
 
     #[test]
     fn limits_hold() {
-        let make = |limits: &Limits| DfaBuilder::new(limits);
+        let make = |limits: &Limits| DfaAlgebra::new(limits);
         let limits = limits();
         let word = dfa(r"\w");
         let error = make(&limits).repetition(&word, u32::MAX, None).unwrap_err();
@@ -478,12 +480,12 @@ mod tests {
         assert!(matches!(error, RegexError::DfaTooCostly { limit: 1_500, .. }), "{error}");
     }
 
-    /// Every operation looks whether the end was asked for, and two limits that differ in that alone are equal.
+    /// Every operation checks the flag, and two limits that differ in the flag alone are equal.
     #[test]
     fn work_is_cancelled() {
         let limits = Limits::default();
         let (left, right) = (dfa("(a{31})*"), dfa("(a{37})*"));
-        let mut make = DfaBuilder::new(&limits);
+        let mut make = DfaAlgebra::new(&limits);
         assert!(make.intersection(&left, &right).is_ok());
         limits.cancel.cancel();
         for made in [
@@ -491,21 +493,22 @@ mod tests {
             make.difference(&left, &right),
             make.union([&left, &right]),
             make.repetition(&left, 2, Some(3)),
-            make.shortest(&left),
+            make.prefix_free(&left),
             make.pattern("(a|b)*a(a|b){60}"),
             make.literals(["a"]),
             Dfa::from_pattern("a", &limits),
         ] {
             assert_eq!(made, Err(RegexError::Cancelled));
         }
-        assert_eq!(crate::DfaEdges::new(&limits).state(true), Err(RegexError::Cancelled));
+        assert_eq!(crate::DfaBuilder::new(&limits).state(true), Err(RegexError::Cancelled));
         assert_eq!(limits, Limits::default());
         assert_ne!(limits, Limits { lazy_bytes: 1, ..Limits::default() });
     }
 
-    /// Whether `text` is `least` or more texts of `dfa`, one after the other: by trying every way to cut it.
+    /// Whether `text` is a sequence of `least` or more texts of `dfa`, by trying every way to cut it.
     fn repeats(dfa: &Dfa, text: &[u8], least: usize) -> bool {
-        // `ends[n]` holds the ends of n of them; more than a text has bytes come to a stop, or repeat the empty text.
+        // `ends[n]` holds the ends of n texts. After more texts than `text` has bytes, further ones repeat the empty
+        // text.
         let mut ends = vec![std::collections::BTreeSet::from([0])];
         for _ in 0..least + text.len() {
             let last = ends.last().expect("there is one");
@@ -519,7 +522,7 @@ mod tests {
     }
 
     proptest! {
-        /// The language of what is made is what the languages of the parts say, by the definition of the operation.
+        /// The language of a result agrees with the languages of the parts, by the definition of the operation.
         #[test]
         fn operations_are_those_of_sets_of_texts(
             left in strategies::pattern(),
@@ -532,22 +535,22 @@ mod tests {
             let limits = limits();
             let pattern = |pattern: &str| Dfa::from_pattern(pattern, &limits).ok();
             let (Some(a), Some(b)) = (pattern(&left.to_string()), pattern(&right.to_string())) else { return Ok(()) };
-            let make = || DfaBuilder::new(&limits);
+            let make = || DfaAlgebra::new(&limits);
             let both = make().intersection(&a, &b);
             let only = make().difference(&a, &b);
             let any = make().union([&a, &b]);
             let row = make().concatenation([&a, &b]);
             let often = make().repetition(&a, least, None);
             let some = make().repetition(&a, least, Some(least + more));
-            let shortest = make().shortest(&a);
+            let shortest = make().prefix_free(&a);
             let behind = a.run(a.start(), before.as_bytes());
-            let rest = behind.and_then(|state| make().residual(&a, state).ok());
+            let rest = behind.and_then(|state| make().left_quotient(&a, state).ok());
             for text in &texts {
                 let whole = [before.as_bytes(), text.as_bytes()].concat();
                 prop_assert!(rest.as_ref().is_none_or(|rest| rest.accepts(text.as_bytes()) == a.accepts(&whole)));
                 let text = text.as_bytes();
                 let (in_a, in_b) = (a.accepts(text), b.accepts(text));
-                // `None` where a limit was passed.
+                // `None` if a limit was exceeded.
                 let accepts = |dfa: &Result<Dfa, RegexError>| match dfa {
                     Ok(dfa) => Some(dfa.accepts(text)),
                     Err(RegexError::MatchesNothing) => Some(false),
@@ -567,7 +570,7 @@ mod tests {
         }
     }
 
-    /// Whether `text` is `count` texts of `dfa`.
+    /// Whether `text` is a sequence of exactly `count` texts of `dfa`.
     fn exactly(dfa: &Dfa, text: &[u8], count: u32) -> bool {
         match count {
             0 => text.is_empty(),

@@ -1,7 +1,7 @@
-//! The byte automaton that everything else is built from: deterministic, minimal, without a dead state.
+//! The byte automaton on which all constraints are built: deterministic, minimal, without a dead state.
 //!
-//! It knows nothing of tokens. A regex becomes one through [`Dfa::from_pattern`], a list of texts through
-//! [`Dfa::from_literals`]; [`RegexConstraint`](crate::RegexConstraint) reads tokens through one.
+//! It has no notion of tokens. [`Dfa::from_pattern`] compiles a regex, [`Dfa::from_literals`] a list of texts;
+//! [`RegexConstraint`](crate::RegexConstraint) reads tokens through a DFA.
 
 use std::{fmt, ops::RangeInclusive};
 
@@ -19,9 +19,9 @@ use crate::{ByteClasses, Limits, RegexError, StateId, regex::syntax};
 ///
 /// # Invariants
 ///
-/// - Every state can be reached from the start, and from every state an accepting one can be reached. So a text that
-///   was read without [`step`](Self::step) answering `None` is the beginning of an accepted text.
-/// - It accepts something.
+/// - Every state is reachable from the start, and every state can reach an accepting state. So a text for which
+///   [`step`](Self::step) never answered `None` is a prefix of an accepted text.
+/// - It accepts at least one text.
 /// - It is in canonical form: states are numbered breadth-first (edges in ascending order of bytes), and the byte
 ///   classes are the coarsest. Two DFAs are equal (`==`) exactly when they accept the same texts.
 ///
@@ -36,7 +36,7 @@ use crate::{ByteClasses, Limits, RegexError, StateId, regex::syntax};
 /// assert_eq!(dfa.len(), 2);
 /// assert_eq!(dfa, Dfa::from_pattern("(abab)*(ab)?", &Limits::default())?);
 ///
-/// // Byte by byte: `None` as soon as nothing can follow that would be accepted.
+/// // Byte by byte: `None` as soon as no continuation is accepted.
 /// let after_a = dfa.step(dfa.start(), b'a').unwrap();
 /// assert!(!dfa.is_accepting(after_a));
 /// assert_eq!(dfa.step(after_a, b'a'), None);
@@ -48,7 +48,7 @@ pub struct Dfa {
 }
 
 impl std::hash::Hash for Dfa {
-    /// Of a part of the transitions: those of a format are a megabyte, and maps of automata are asked often.
+    /// Hashes a sample of the transitions: the table of a format has a megabyte, and maps of automata hash often.
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         const ENTRIES: usize = 64;
         let Table { classes, next, start, .. } = &self.table;
@@ -63,16 +63,17 @@ impl std::hash::Hash for Dfa {
 pub struct Edge {
     /// The bytes.
     pub bytes: RangeInclusive<u8>,
-    /// The state that each of them leads to.
+    /// The target of all of them.
     pub target: StateId,
 }
 
 impl Dfa {
     /// The DFA of the texts that `pattern` matches as a whole. The syntax is that of the `regex` crate, without word
-    /// boundaries and line anchors; `^` and `$` are allowed anywhere and mean the beginning and end of the whole text.
+    /// boundaries and line anchors; `^` and `$` are allowed anywhere and mean the beginning and end of the whole
+    /// text.
     ///
-    /// Cost: O(2^n) states at worst for an NFA of n states, a few for each NFA state for most patterns in use; the
-    /// `limits` bound time and memory.
+    /// Cost: O(2^n) states at worst for an NFA of n states; for most patterns in use, a few states for each NFA
+    /// state. The `limits` bound time and memory.
     ///
     /// # Errors
     ///
@@ -87,13 +88,13 @@ impl Dfa {
         Self::from_table(table).ok_or(RegexError::MatchesNothing)
     }
 
-    /// The DFA of exactly the given texts. They may be in any order, begin with one another, and repeat.
+    /// The DFA of exactly the given texts, in any order. Texts may repeat, and one may be a prefix of another.
     ///
     /// Cost: O(b log n) for n texts of b bytes together.
     ///
     /// # Errors
     ///
-    /// [`RegexError::NoChoices`] for no text at all, [`RegexError::EmptyChoice`] for one without bytes, or a limit.
+    /// [`RegexError::NoChoices`] for an empty list, [`RegexError::EmptyChoice`] for a text without bytes, or a limit.
     ///
     /// # Example
     ///
@@ -140,13 +141,14 @@ impl Dfa {
         Ok(Self { table: table.canonical() })
     }
 
-    /// The DFA with the language of `table`, all of whose states can be reached. `None` if it accepts nothing.
+    /// The DFA with the language of `table`, all of whose states must be reachable. `None` if the language is empty.
     pub(crate) fn from_table(table: Table) -> Option<Self> {
         let table = minimize::minimized(table.trimmed()?);
         Some(Self { table: table.canonical() })
     }
 
-    /// As [`from_table`](Self::from_table), where `table` is in canonical form and no two states have the same language.
+    /// As [`from_table`](Self::from_table), for a `table` in canonical form whose states have pairwise different
+    /// languages.
     pub(crate) fn from_distinct(table: Table) -> Option<Self> {
         let states = table.len();
         let table = table.trimmed()?;
@@ -163,11 +165,11 @@ impl Dfa {
         self.table.start
     }
 
-    /// The state after `byte`, or `None` if no accepted text goes on like this.
+    /// The state after `byte`, or `None` if no accepted text continues with it.
     ///
     /// # Panics
     ///
-    /// If the DFA has no such state; so do the other methods that take one.
+    /// If the DFA has no such state. The other methods that take a state also panic.
     #[inline]
     pub fn step(&self, state: StateId, byte: u8) -> Option<StateId> {
         let class = usize::from(self.table.classes.get(byte));
@@ -175,7 +177,7 @@ impl Dfa {
         (next != DEAD).then_some(StateId(next))
     }
 
-    /// The state after all of `bytes`, or `None` if no accepted text goes on like this.
+    /// The state after all of `bytes`, or `None` if no accepted text continues with them.
     #[inline]
     pub fn run(&self, state: StateId, bytes: &[u8]) -> Option<StateId> {
         bytes.iter().try_fold(state, |state, byte| self.step(state, *byte))
@@ -203,7 +205,7 @@ impl Dfa {
         self.table.states()
     }
 
-    /// The edges of `state` in ascending order of their bytes, each as long as possible.
+    /// The edges of `state` in ascending order of their bytes. Each edge is as long as possible.
     pub fn edges(&self, state: StateId) -> impl Iterator<Item = Edge> {
         let Table { classes, .. } = &self.table;
         let (row, mut ends, mut first) = (self.table.row(state), classes.ends(), 0);
@@ -236,7 +238,7 @@ impl Dfa {
         (0..=255).filter(move |byte| used[usize::from(self.table.classes.get(*byte))])
     }
 
-    /// Which bytes are never told apart.
+    /// The classes of bytes that no state distinguishes.
     pub fn classes(&self) -> &ByteClasses {
         &self.table.classes
     }
@@ -246,7 +248,7 @@ impl Dfa {
         self.table.memory_usage() + 256
     }
 
-    /// The table as a walk over a vocabulary takes it.
+    /// The table in the form in which a walk over a vocabulary reads it.
     pub(crate) fn dense(&self) -> DenseTable<'_> {
         let classes = &self.table.classes;
         DenseTable { classes: classes.as_array(), width: classes.len(), next: &self.table.next }
@@ -266,7 +268,7 @@ impl fmt::Debug for Dfa {
     }
 }
 
-/// The table of an acyclic automaton, the edges of which begin and end where `classes` do.
+/// The table of an acyclic automaton. Its edges must begin and end where `classes` do.
 fn tabulate(automaton: &Acyclic, classes: ByteClasses) -> Table {
     let mut table = Table::new(classes);
     for node in 0..automaton.len() {
@@ -295,7 +297,7 @@ mod tests {
         let edges: Vec<_> = dfa.edges(dfa.start()).map(|edge| (edge.bytes, edge.target.index())).collect();
         assert_eq!(edges, [(b'a'..=b'c', 1), (b'd'..=b'd', 2), (b'x'..=b'x', 1)]);
         assert_eq!(dfa.bytes().collect::<Vec<_>>(), b"0123456789abcdx");
-        // Ranges that reach both ends of the bytes.
+        // The edges from byte 0 and to the greatest byte of UTF-8.
         let any = Dfa::from_pattern(r"(?s).", &Limits::default()).unwrap();
         assert_eq!(any.edges(any.start()).next().unwrap().bytes, 0..=0x7f);
         assert_eq!(any.edges(any.start()).last().unwrap().bytes, 0xf4..=0xf4);

@@ -1,22 +1,21 @@
-//! Byte classes: bytes that an automaton never tells apart, so that its table has a column for each class and not for
-//! each byte. Patterns over ASCII have 4 to 30 columns instead of 256,
-//! those with `\w` about 100.
+//! Byte classes: bytes that no state of an automaton distinguishes. Its table has a column for each class and not for
+//! each byte: 4 to 30 columns for patterns over ASCII, about 100 for patterns with `\w`, instead of 256.
 
 use std::fmt;
 
-/// An equivalence of bytes: class numbers from 0, none left out.
+/// An equivalence relation on bytes: classes are numbered from 0 without gaps.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ByteClasses {
     /// The class of each byte. Class numbers appear in ascending order of their smallest byte.
     of: Box<[u8; 256]>,
     /// 1 to 256.
     len: u16,
-    /// The last byte of each run of neighbours in one class, ascending: what walks all bytes walks these.
+    /// The last byte of each run of adjacent bytes of one class, ascending. A loop over all bytes visits only these.
     ends: Box<[u8]>,
 }
 
 impl ByteClasses {
-    /// The classes whose members are neighbours, where `begins[b]` says that byte `b` is the first of a class.
+    /// The classes that are intervals: `begins[b]` means that byte `b` is the first of a class.
     pub(crate) fn from_begins(begins: &[bool; 256]) -> Self {
         let mut class = 0u16;
         let mut of = Box::new([0; 256]);
@@ -33,8 +32,8 @@ impl ByteClasses {
         Self { of, len, ends }
     }
 
-    /// The coarser classes in which two bytes are together where `columns` has the same number for their present
-    /// classes. Answers also which present class stands for each new one.
+    /// A coarser equivalence: two classes become one if `columns` has the same number for both. Also returns an old
+    /// class for each new one.
     pub(crate) fn merged(&self, columns: &[usize]) -> (Self, Vec<u8>) {
         let mut new_of_column: Vec<Option<u8>> = vec![None; columns.len()];
         let mut representatives = Vec::new();
@@ -67,7 +66,7 @@ impl ByteClasses {
         usize::from(self.len)
     }
 
-    /// The last byte of each run of neighbours in one class, ascending.
+    /// The last byte of each run of adjacent bytes of one class, ascending.
     pub(crate) fn ends(&self) -> &[u8] {
         &self.ends
     }

@@ -1,28 +1,29 @@
-//! What an NFA can reach without reading: the step that all ways of running it share.
+//! The states that an NFA can reach without reading a byte: the step that all ways of running it share.
 //!
-//! **Anchors.** `^` holds where nothing was read: only the closure of the start passes it. `$` holds where nothing
-//! follows: no closure passes it to read on, but a second look through it says whether the text may end here. So the
-//! language is exactly that of the pattern between `\A` and `\z`, wherever its anchors stand.
+//! **Anchors.** `^` holds if no byte was read: only the closure of the start passes it. `$` holds if no byte follows:
+//! no closure passes it to read on, but a second pass through `$` decides whether the text may end here. So the
+//! language is exactly that of the pattern between `\A` and `\z`, for anchors at any place.
 //!
-//! The NFA is an argument and not a field: the buffers live in a determiniser, and in scratches that outlive any borrow.
+//! The NFA is an argument and not a field: the buffers belong to a determiniser, or to scratches that outlive any
+//! borrow.
 
 use super::nfa::{Nfa, NfaId, NfaState};
 
-/// Stands at the end of a set whose text may end. No NFA has that many states.
+/// The last element of the set of a state in which the text may end. No NFA has that many states.
 pub(crate) const ACCEPTING: u32 = u32::MAX;
 
 /// The buffers of a closure, and its result.
 #[derive(Debug)]
 pub(crate) struct Closure {
-    /// By NFA state: the number of the closure that came there last.
+    /// By NFA state: the number of the latest closure that visited it.
     visited: Vec<u32>,
     visit: u32,
     stack: Vec<NfaId>,
-    /// The `$` that the present closure met.
+    /// The states after each `$` that the present closure reached.
     ends: Vec<NfaId>,
     /// The result of the present closure: sorted, with [`ACCEPTING`] at the end if the text may end.
     pub(crate) set: Vec<u32>,
-    /// How many states were looked at.
+    /// How many states were visited, over all closures.
     pub(crate) steps: u64,
 }
 
@@ -32,7 +33,8 @@ impl Closure {
         Self { visited: vec![0; len], visit: 0, stack: vec![], ends: vec![], set: vec![], steps: 0 }
     }
 
-    /// Puts into `set` what can be reached from `targets` without reading; `at_start` if nothing was read before.
+    /// Computes into `set` the states that are reachable from `targets` without reading; `at_start` if no byte was
+    /// read yet.
     pub(crate) fn run(&mut self, nfa: &Nfa, targets: &[NfaId], at_start: bool) {
         self.visit = self.visit.wrapping_add(1);
         if self.visit == 0 {
@@ -45,7 +47,8 @@ impl Closure {
         let mut accepting = self.follow(nfa, at_start, false);
         if !accepting && !self.ends.is_empty() {
             self.stack.append(&mut self.ends);
-            // What the first look visited leads to no end without passing a `$`, and all of those are on the stack.
+            // A state that the first pass visited reaches acceptance only through a `$`, and all `$` targets are on
+            // the stack.
             accepting = self.follow(nfa, at_start, true);
         }
         self.set.sort_unstable();
@@ -54,8 +57,9 @@ impl Closure {
         }
     }
 
-    /// Empties the stack into what was visited; answers whether the end of the pattern was among it. Collects bytes
-    /// and `$`; `at_end` passes `$` and collects no bytes.
+    /// Empties the stack and visits the states on it and after them; answers whether the end of the pattern is among
+    /// them. Collects states that read bytes, and targets of `$`. With `at_end` it passes `$` and collects no states
+    /// that read.
     fn follow(&mut self, nfa: &Nfa, at_start: bool, at_end: bool) -> bool {
         let mut accepting = false;
         while let Some(id) = self.stack.pop() {

@@ -1,15 +1,15 @@
 //! NFA to DFA: the subset construction, with anchors and under limits.
 //!
-//! A state of the DFA is the set of NFA states that read a byte next, and whether the text may end here. Everything
-//! else that a closure passes (splits, anchors, the end) has done its work by then and is not kept, so that sets stay
-//! small and equal ones are recognised.
+//! A state of the DFA is the set of NFA states that read a byte next, and whether the text may end here. The other
+//! states that a closure passes (splits, anchors, the end) have no effect afterwards and are not kept, so that sets
+//! stay small and equal ones are recognised.
 //!
-//! **Speed.** Inside UTF-8 classes most sets have one member, and most targets too. Both have a path of their own: one
-//! array maps an NFA state to the DFA state of its closure. Without them `\w{400}` took 140 ms here instead of 90, and
-//! a loop over many words closes over all of them again after each word.
+//! **Speed.** Inside UTF-8 classes most sets have one member, and most bytes have one target. Both cases have a path
+//! of their own: one array maps an NFA state to the DFA state of its closure. Without them `\w{400}` takes 140 ms
+//! instead of 90, and a loop over many words computes the closure of all words again after each word.
 //!
-//! Tried instead: sets before closure as keys, which makes looking up cheap. The sets that differ only in members that
-//! the closure adds anyway then count as different states, exponentially many for `(a?b?c?…)*`.
+//! Tried instead: sets before closure as keys, which makes lookups cheap. Sets that differ only in members that the
+//! closure adds to both then count as different states, exponentially many for `(a?b?c?…)*`.
 
 use std::rc::Rc;
 
@@ -22,16 +22,16 @@ use super::{
 };
 use crate::{ByteClasses, Limits, RegexError, StateId};
 
-/// What a set costs beside its members, in bytes: its header, its entry in the map and its place in the list.
+/// The memory of a set beside its members, in bytes: its header, its entry in the map and its slot in the list.
 const SET_OVERHEAD: usize = 96;
 
-/// The DFA of `nfa`: states from which nothing can be accepted included, not minimal. Exponential in the size of the
-/// NFA at worst; the limits bound time and memory.
+/// The DFA of `nfa`. It is not minimal and may have states that cannot reach acceptance. Exponential in the size of
+/// the NFA at worst; the limits bound time and memory.
 pub(crate) fn determinize(nfa: &Nfa, limits: &Limits) -> Result<Table, RegexError> {
     determinize_counted(nfa, limits, &mut 0)
 }
 
-/// As [`determinize`]; adds to `steps` the work, also where it fails.
+/// As [`determinize`]; adds the work to `steps`, also if it fails.
 pub(crate) fn determinize_counted(nfa: &Nfa, limits: &Limits, steps: &mut u64) -> Result<Table, RegexError> {
     let mut begins = [false; 256];
     mark_begins(nfa.transitions(), &mut begins);
@@ -59,7 +59,7 @@ pub(crate) fn determinize_counted(nfa: &Nfa, limits: &Limits, steps: &mut u64) -
     expanded.map(|()| determinizer.table)
 }
 
-/// Marks the bytes at which `transitions` begin, and those after which they end.
+/// Marks the first byte of each transition, and the byte after its last one.
 pub(crate) fn mark_begins(transitions: &[Transition], begins: &mut [bool; 256]) {
     for transition in transitions {
         begins[usize::from(transition.first)] = true;
@@ -76,15 +76,15 @@ struct Determinizer<'n> {
     ids: FxHashMap<Rc<[u32]>, StateId>,
     /// By DFA state.
     sets: Vec<Rc<[u32]>>,
-    /// By NFA state: the DFA state of its closure after a byte was read, or [`DEAD`] where that is not known yet.
+    /// By NFA state: the DFA state of its closure after a byte was read, or [`DEAD`] if it is not known yet.
     of_target: Vec<u32>,
     closure: Closure,
-    /// By member of the set that is expanded: its remaining transitions.
+    /// For each member of the set that is expanded: its remaining transitions.
     cursors: Vec<(u32, u32)>,
-    /// Where the present byte leads, and where the one before it did.
+    /// The targets of the present byte, and those of the byte before it.
     targets: Vec<NfaId>,
     before: Vec<NfaId>,
-    /// The memory of all of these, as far as it grows.
+    /// The growing part of the memory of all fields.
     bytes: usize,
     steps: u64,
 }
@@ -101,7 +101,7 @@ impl Determinizer<'_> {
 
     /// Fills the row of `state`, whose set is `set`.
     ///
-    /// Goes through the bytes from the lowest and keeps one cursor into the transitions of each member. A list of
+    /// Visits the bytes in ascending order and keeps one cursor into the transitions of each member. A list of
     /// targets for each class would be simpler, and 256 times the size of the set at worst.
     fn expand(&mut self, state: StateId, set: &[u32]) -> Result<(), RegexError> {
         let members = set.strip_suffix(&[ACCEPTING]).unwrap_or(set);
@@ -132,7 +132,7 @@ impl Determinizer<'_> {
                 };
                 std::mem::swap(&mut targets, &mut before);
             }
-            // What holds for `begin` holds up to the next one; that overwrites the rest of the row.
+            // The target of `begin` holds up to the next beginning of a class, which overwrites the rest of the row.
             let from = usize::from(self.table.classes.get(begin));
             self.table.row_mut(state)[from..].fill(next);
         }
@@ -140,7 +140,7 @@ impl Determinizer<'_> {
         Ok(())
     }
 
-    /// Puts into `targets` where `byte` leads from the members at the cursors: sorted, each once.
+    /// Computes into `targets` the targets of `byte` from the members at the cursors: sorted, without duplicates.
     fn targets_of(&mut self, byte: u8, targets: &mut Vec<NfaId>) {
         targets.clear();
         self.steps += self.cursors.len() as u64;
@@ -178,7 +178,7 @@ impl Determinizer<'_> {
         self.check_steps()
     }
 
-    /// The DFA state after a byte that leads to `target` and nowhere else.
+    /// The DFA state after a byte whose only target is `target`.
     fn after(&mut self, target: NfaId) -> Result<u32, RegexError> {
         let known = self.of_target[target.index()];
         if known != DEAD {
@@ -190,15 +190,15 @@ impl Determinizer<'_> {
         Ok(state)
     }
 
-    /// The DFA state of `set`, a new one if need be.
+    /// The DFA state of `set`, which is added if it is new.
     fn state(&mut self) -> Result<StateId, RegexError> {
-        // Sorting and hashing the set.
+        // Work for sorting and hashing the set.
         self.steps += 2 * self.closure.set.len() as u64;
         self.check_steps()?;
         if let Some(id) = self.ids.get(&self.closure.set[..]) {
             return Ok(*id);
         }
-        // Ids are 32 bits wide, and the largest means that there is no transition.
+        // Ids are 32 bits wide, and the largest means "no transition".
         let limit = self.limits.dfa_states.min(DEAD as usize);
         if self.sets.len() >= limit {
             return Err(RegexError::TooManyDfaStates { limit });

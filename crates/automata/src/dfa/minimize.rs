@@ -1,24 +1,25 @@
 //! The smallest DFA of a language: Hopcroft's partition refinement.
 //!
-//! States are in one block as long as nothing is known that tells them apart. At first that is whether they accept. A
-//! block that is due (a splitter) then says more: of the states of another block, those with a transition over some
-//! class into the splitter are not equal to those without one. When a block is split, its smaller part becomes a
-//! splitter. The larger one need not (unless it was due anyway): what it would say follows from what the whole block
-//! said already and the smaller part says. A state is thus in a splitter at most log2 n times, and the whole takes
-//! O(m log n) for n states and m transitions.
+//! States are in one block until a difference between them is found. The first difference is acceptance. A block on
+//! the work list (a splitter) yields further differences: two states of a block differ if one has a transition over
+//! some class into the splitter and the other has none. When a block is split, its smaller part becomes a splitter.
+//! The larger part need not become one (unless the whole block was on the list anyway): its differences follow from
+//! those of the whole block, which were applied before, and those of the smaller part. A state is thus in a splitter
+//! at most log2 n times, and the refinement takes O(m log n) for n states and m transitions.
 //!
-//! The table is partial and every state of it reaches an accepting one. The missing dead state would be a block of its
-//! own, and the largest of the first blocks may be left out as a splitter; so it never appears.
+//! The table is partial and every state of it reaches an accepting one. The missing dead state would be a block of
+//! its own, and the algorithm may leave out the largest of the first blocks as a splitter; so the dead state never
+//! appears.
 //!
 //! Splitters are blocks with all classes, not pairs of a block and a class as in the textbook: a splitter's incoming
-//! transitions are sorted by class once, before anything is split, so that a splitter may split itself. Tried instead:
-//! Moore's refinement, which is shorter and takes n rounds on `a{0,n}`.
+//! transitions are sorted by class once, before anything is split, so that a splitter may split itself. Tried
+//! instead: Moore's refinement, which is shorter and takes n rounds on `a{0,n}`.
 
 use super::table::{DEAD, Inverse, Table};
 use crate::StateId;
 
-/// The minimal automaton with the language of `table`, of which every state is reachable and reaches an accepting one.
-/// Memory: about 10 bytes for each transition.
+/// The minimal automaton with the language of `table`. Every state of `table` must be reachable and reach an
+/// accepting one. Memory: about 10 bytes for each transition.
 pub(crate) fn minimized(table: Table) -> Table {
     let blocks = refine(&table);
     if blocks.count() == table.len() {
@@ -48,7 +49,7 @@ fn refine(table: &Table) -> Partition {
     let mut due: Vec<usize> = (0..blocks.count()).collect();
     let mut sources: Vec<Vec<StateId>> = vec![vec![]; table.classes.len()];
     let mut met: Vec<u8> = Vec::new();
-    // As soon as all states are apart, nothing is left to say.
+    // Once each state is a block of its own, no splitter can find a difference.
     while let Some(splitter) = due.pop().filter(|_| blocks.count() < table.len()) {
         for member in blocks.members(splitter) {
             for (source, class) in inverse.sources(*member) {
@@ -63,16 +64,17 @@ fn refine(table: &Table) -> Partition {
             for source in sources[usize::from(class)].drain(..) {
                 blocks.mark(source);
             }
-            // The smaller part is the new block. If the whole was due, its rest still is, under the old number.
+            // The smaller part is the new block. If the whole was on the list, the larger part still is, under the
+            // old number.
             blocks.split_marked(|_, smaller| due.push(smaller));
         }
     }
     blocks
 }
 
-/// Disjoint blocks of states that can be split in time proportional to what is split off.
+/// Disjoint blocks of states. A split takes time proportional to the part that is split off.
 pub(crate) struct Partition {
-    /// The states, those of a block side by side, the marked ones of a block first.
+    /// The states: members of a block are adjacent, and its marked members come first.
     order: Vec<StateId>,
     /// By state: its position in `order`.
     position: Vec<u32>,
@@ -128,8 +130,8 @@ impl Partition {
         self.position[other.index()] = position;
     }
 
-    /// Splits every block into its marked members and the rest, where there are both; the smaller part becomes a new
-    /// block. Calls `split` with the old and the new block of each. No member is marked afterwards.
+    /// Splits every block that has both marked and unmarked members; the smaller part becomes a new block. Calls
+    /// `split` with the old and the new block of each. Afterwards no member is marked.
     pub(crate) fn split_marked(&mut self, mut split: impl FnMut(usize, usize)) {
         while let Some(block) = self.touched.pop() {
             let block = block as usize;
@@ -241,7 +243,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-        /// The language stays, and no two states of the result have the same one.
+        /// The language is unchanged, and no two states of the result have the same language.
         #[test]
         fn the_result_is_equivalent_and_minimal(table in table()) {
             let Some(table) = table else { return Ok(()) };
@@ -256,7 +258,7 @@ mod tests {
             }
         }
 
-        /// Minimal automata of one language have one canonical form: here of a table and of one with doubled states.
+        /// A language has one canonical form: `table` and the same table with doubled states give equal results.
         #[test]
         fn the_canonical_form_is_unique(table in table(), swaps in prop::collection::vec(any::<bool>(), 40)) {
             let Some(table) = table else { return Ok(()) };
@@ -274,7 +276,7 @@ mod tests {
                     *new = if old == DEAD { DEAD } else { old + count * u32::from(swaps.next() == Some(true)) };
                 }
             }
-            // Only reachable states count.
+            // Only reachable states may remain.
             let doubled = doubled.canonical();
             prop_assert_eq!(minimized(table).canonical(), minimized(doubled).canonical());
         }

@@ -1,30 +1,31 @@
-//! Deterministic automata over bytes: compiled from the tree of a pattern, from literals, or edge by edge, and combined.
+//! Deterministic automata over bytes: compiled from the tree of a pattern, from literals, or edge by edge, and
+//! combined.
 //!
 //! ```text
 //! tree --nfa--> NFA over bytes --determinize--> Table --minimize--> Dfa (automaton)
 //!                     literals --acyclic----------^
-//!                        edges --by_edges---------^
+//!                        edges --builder----------^
 //!                Dfa, Dfa, ... --algebra----------^
 //! ```
 //!
 //! | file | contents |
 //! |---|---|
-//! | `classes` | bytes that no automaton tells apart: [`ByteClasses`] |
-//! | `state` | numbers of states: [`StateId`], and lists by them |
+//! | `classes` | bytes that no state distinguishes: [`ByteClasses`] |
+//! | `state` | state numbers: [`StateId`], and vectors indexed by them |
 //! | `acyclic` | the automaton of a list of texts, built minimal |
 //! | `nfa` | Thompson's automaton of a tree, within limits |
-//! | `closure` | the NFA states that are reached without a byte |
-//! | `determinize` | sets of NFA states as states |
-//! | `table` | the rows of a deterministic automaton while it is made |
+//! | `closure` | the NFA states that are reachable without reading a byte |
+//! | `determinize` | the subset construction |
+//! | `table` | the transition table that the stages work on |
 //! | `minimize` | states with the same language become one (Hopcroft's algorithm) |
 //! | `automaton` | the finished automaton: [`Dfa`] |
-//! | `algebra` | union, intersection, difference and others under one budget: [`DfaBuilder`] |
-//! | `by_edges` | an automaton edge by edge: [`DfaEdges`] |
+//! | `algebra` | union, intersection, difference and others under one budget: [`DfaAlgebra`] |
+//! | `builder` | an automaton edge by edge: [`DfaBuilder`] |
 
 mod acyclic;
 mod algebra;
 mod automaton;
-mod by_edges;
+mod builder;
 mod classes;
 pub(crate) mod closure;
 pub(crate) mod determinize;
@@ -33,8 +34,8 @@ pub(crate) mod nfa;
 pub(crate) mod state;
 pub(crate) mod table;
 
-pub use algebra::DfaBuilder;
+pub use algebra::DfaAlgebra;
 pub use automaton::{Dfa, Edge};
-pub use by_edges::DfaEdges;
+pub use builder::DfaBuilder;
 pub use classes::ByteClasses;
 pub use state::StateId;

@@ -1,11 +1,11 @@
 //! Syntax tree to NFA over bytes (Thompson's construction), measured before it is built.
 //!
-//! The construction runs from the end of the pattern to its beginning: to compile a piece, the state that comes after
-//! it must be known, and what comes out is the state that begins it. So nothing is patched later but loops, and an
-//! optional tail `x{0,9}` leaves straight to what follows from each of its copies, instead of through the others.
+//! The construction runs from the end of the pattern to its beginning: the compiler of a piece needs the state after
+//! the piece, and yields the state that begins the piece. So only loops are patched later, and an optional tail
+//! `x{0,9}` has an edge from each of its copies straight to its exit, instead of through the other copies.
 //!
-//! A pattern of 12 bytes can ask for 10^9 states. [`Nfa::new`] first computes the exact size from the tree and only
-//! builds what is within the limit. Neither pass recurses: nesting cannot overflow the stack.
+//! A pattern of 12 bytes can ask for 10^9 states. [`Nfa::new`] first computes the exact size from the tree and builds
+//! the NFA only if the size is within the limit. Neither pass recurses: nesting cannot overflow the stack.
 
 use std::collections::HashMap;
 
@@ -24,16 +24,16 @@ impl NfaId {
     }
 }
 
-/// What a state does.
+/// The kind of a state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NfaState {
     /// Reads a byte: `transitions[first..last]`.
     Bytes { first: u32, last: u32 },
-    /// Goes on to each of `alternatives[first..last]` without reading.
+    /// Continues with each of `alternatives[first..last]` without reading.
     Split { first: u32, last: u32 },
-    /// Goes on if nothing was read yet.
+    /// Continues if no byte was read yet.
     AtStart(NfaId),
-    /// Goes on if nothing will be read any more.
+    /// Continues if no byte will be read any more.
     AtEnd(NfaId),
     /// The pattern ends here.
     Accept,
@@ -51,16 +51,17 @@ pub(crate) struct Transition {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Nfa {
     states: Vec<NfaState>,
-    /// Those of one state are disjoint and ascending.
+    /// The transitions of one state are disjoint and ascending.
     transitions: Vec<Transition>,
     alternatives: Vec<NfaId>,
     start: NfaId,
     chains: Vec<Chain>,
 }
 
-/// The states of an optional tail `x{0,n}`: n copies of the same states, each before a state at which the copies may be
-/// left. The copies of the text's end come first. So a state includes the one at its place in any copy of less number:
-/// the two differ in how many copies follow, and all of them may be left out.
+/// The states of an optional tail `x{0,n}`: n copies of the same states, each before a split at which the remaining
+/// copies may be skipped. The last copies of the text come first. So a state includes the language of the
+/// corresponding state in every copy of smaller number: the two differ in the number of copies that follow, and all
+/// of these may be skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Chain {
     pub(crate) begin: u32,
@@ -74,7 +75,7 @@ impl Nfa {
     ///
     /// # Errors
     ///
-    /// [`RegexError::NfaTooLarge`] when n states and transitions together pass `limit`.
+    /// [`RegexError::NfaTooLarge`] if the number of states and transitions together exceeds `limit`.
     pub(crate) fn new(hir: &Hir, limit: u64) -> Result<Self, RegexError> {
         // Ids are 32 bits wide.
         let limit = limit.min(u64::from(u32::MAX));
@@ -113,7 +114,7 @@ impl Nfa {
         &self.alternatives[first as usize..last as usize]
     }
 
-    /// The optional tails of more than one copy, those inside before those around.
+    /// The optional tails of more than one copy. Inner tails come before outer ones.
     pub(crate) fn chains(&self) -> &[Chain] {
         &self.chains
     }
@@ -126,12 +127,13 @@ impl Nfa {
             + size_of_val(&self.alternatives[..])
     }
 
-    /// The NFA with the same language in which each transition leads on to the end of some text: those that do not are
-    /// gone, and states that had only such ones no longer read. State numbers stay. Also answers by state whether the text
-    /// may end there. O(n log n) for n states and transitions.
+    /// The NFA with the same language in which each transition can reach acceptance: the other transitions are
+    /// removed, and states without transitions no longer read. State numbers stay. Also returns by state whether the
+    /// text may end there. O(n log n) for n states and transitions.
     pub(crate) fn trimmed(mut self) -> (Self, Vec<bool>) {
-        // Two copies of each state: before the end, and at the end, where `$` was passed and nothing is read any more.
-        // Nothing here is the beginning of the text, so `^` leads nowhere: the start's own closure needs no trimming.
+        // Each state has two nodes: before the end, and at the end, after a `$` was passed and no byte may be read
+        // any more. No node is at the beginning of the text, so `^` has no edge: only the start's closure passes it,
+        // and that is not trimmed.
         let states = self.states.len();
         let mut edges: Vec<(u32, u32)> = vec![];
         let mut found: Vec<u32> = vec![];
@@ -180,7 +182,7 @@ impl Nfa {
         (self, alive.split_off(states))
     }
 
-    /// States and transitions together: what the limit is about.
+    /// The number of states and transitions that the limit bounds.
     #[cfg(test)]
     fn size(&self) -> usize {
         self.states.len() + self.transitions.len() + self.alternatives.len()
@@ -203,7 +205,7 @@ impl Classes {
             Class::Unicode(class) => {
                 class.iter().map(|range| (u32::from(range.start()), u32::from(range.end()))).collect()
             }
-            // These match ASCII only, so bytes and characters are the same.
+            // These classes match ASCII only, so bytes and characters are the same.
             Class::Bytes(class) => {
                 class.iter().map(|range| (u32::from(range.start()), u32::from(range.end()))).collect()
             }
@@ -221,13 +223,13 @@ impl Classes {
     }
 }
 
-/// A split with two alternatives.
+/// The size of a split with two alternatives.
 const FORK: u64 = 3;
 
-/// Computes the size of an NFA. Must agree with [`Compiler`] exactly; a test compares them.
+/// Computes the size of an NFA. It must agree with [`Compiler`] exactly; a test compares them.
 struct Sizes<'c> {
     classes: &'c mut Classes,
-    /// Of the pieces whose surroundings are not complete yet.
+    /// The sizes of the finished pieces of the open nodes.
     sizes: Vec<u64>,
 }
 
@@ -277,28 +279,28 @@ impl hir::Visitor for Sizes<'_> {
     }
 }
 
-/// What remains to be done, latest first.
+/// The remaining work, as a stack.
 enum Task<'h> {
-    /// Put the piece before `next`.
+    /// Compile a piece before `next`.
     Compile(&'h Hir),
-    /// The alternatives from `at` on are to be put before `join`; those before have their entries.
+    /// Compile the alternatives from `at` on before `join`; `entries` has the entries of the earlier ones.
     Alternatives { parts: &'h [Hir], at: usize, join: NfaId, entries: Vec<NfaId> },
-    /// `left` more copies that may each be left out, leading to `exit` then.
+    /// Compile `left` more optional copies, each with an edge to `exit`.
     Optional { sub: &'h Hir, left: u32, exit: NfaId },
-    /// The states from `begin` on are so many optional copies.
+    /// Record that the states from `begin` on are `copies` optional copies.
     Chain { begin: u32, copies: u32 },
-    /// What begins at `next` may be left out.
+    /// Make the piece that begins at `next` optional.
     Fork { exit: NfaId },
-    /// `left` more copies.
+    /// Compile `left` more copies.
     Copies { sub: &'h Hir, left: u32 },
-    /// The body of a loop is before `fork`: close the loop. Its entry is the body if it runs at least once.
+    /// Close the loop at `fork`, after its body was compiled. The loop's entry is the body if it runs at least once.
     Loop { fork: NfaId, exit: NfaId, at_least_once: bool },
 }
 
 struct Compiler<'c> {
     classes: &'c Classes,
     nfa: Nfa,
-    /// The state that what is compiled next leads to.
+    /// The target of the next piece.
     next: NfaId,
 }
 
@@ -386,7 +388,7 @@ impl<'c> Compiler<'c> {
                 self.next = self.push(state);
             }
             HirKind::Capture(capture) => tasks.push(Task::Compile(&capture.sub)),
-            // The last part is compiled first.
+            // The tasks are a stack, so the last part is compiled first.
             HirKind::Concat(parts) => tasks.extend(parts.iter().map(Task::Compile)),
             HirKind::Alternation(parts) => {
                 tasks.push(Task::Alternatives { parts, at: 0, join: self.next, entries: vec![] });
@@ -414,7 +416,7 @@ impl<'c> Compiler<'c> {
         }
     }
 
-    /// Copies the automaton of a class, its accepting node being `next`.
+    /// Copies the automaton of a class, with `next` as its accepting node.
     fn class(&mut self, hir: &Hir) {
         let class = self.classes.get(hir);
         if class.matches_nothing() {
@@ -422,7 +424,7 @@ impl<'c> Compiler<'c> {
             return;
         }
         let (after, base) = (self.next, self.nfa.states.len());
-        // Node 0 is the accepting one; the others follow `base` in their order.
+        // Node 0 is the accepting one; the other nodes follow `base` in their order.
         for node in 1..class.len() {
             let first = index(self.nfa.transitions.len());
             for edge in class.edges(node) {
@@ -455,11 +457,11 @@ impl<'c> Compiler<'c> {
     }
 }
 
-/// Assembles an NFA from automata, from the end of its texts to the beginning. Every step fails rather than pass
-/// [`Limits::nfa_size`].
+/// Assembles an NFA from automata, from the end of its texts to the beginning. A step that would exceed
+/// [`Limits::nfa_size`] fails instead.
 pub(crate) struct Assembly {
     nfa: Nfa,
-    /// What is added next leads here.
+    /// The target of the next part.
     next: NfaId,
     limit: u64,
 }
@@ -479,21 +481,21 @@ impl Assembly {
         Self { nfa, next: end, limit: limits.nfa_size.min(u64::from(u32::MAX)) }
     }
 
-    /// Where the NFA begins so far.
+    /// The beginning of the NFA so far.
     pub(crate) fn next(&self) -> NfaId {
         self.next
     }
 
-    /// Goes on from `state`, another beginning.
+    /// Continues from `state`, another beginning.
     pub(crate) fn continue_at(&mut self, state: NfaId) {
         self.next = state;
     }
 
-    /// Puts a copy of `dfa` before the beginning.
+    /// Adds a copy of `dfa` before the beginning.
     pub(crate) fn copy(&mut self, dfa: &Dfa) -> Result<(), RegexError> {
         let after = self.next;
-        // The states of the copy that read lie from here on, in their order; those that also accept have a split behind
-        // all of them. A state that accepts and reads nothing is `after` itself.
+        // States of the copy that read are numbered from here on, in their order; after them follows a split for each
+        // state that reads and accepts. A state that accepts and reads nothing is `after` itself.
         let base = index(self.nfa.states.len());
         let reads: Vec<Vec<Edge>> = dfa.states().map(|state| dfa.edges(state).collect()).collect();
         let splits =
@@ -526,7 +528,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// Puts `text` before the beginning.
+    /// Adds `text` before the beginning.
     pub(crate) fn read(&mut self, text: &[u8]) -> Result<(), RegexError> {
         self.check(2 * text.len())?;
         for byte in text.iter().rev() {
@@ -538,14 +540,14 @@ impl Assembly {
         Ok(())
     }
 
-    /// Begins with any of `alternatives`.
+    /// Adds a choice among `alternatives`.
     pub(crate) fn split(&mut self, alternatives: &[NfaId]) -> Result<(), RegexError> {
         self.check(1 + alternatives.len())?;
         self.next = self.push_split(alternatives);
         Ok(())
     }
 
-    /// Puts any number of copies of `dfa` before the beginning, as a loop.
+    /// Adds any number of copies of `dfa` before the beginning, as a loop.
     pub(crate) fn repeat(&mut self, dfa: &Dfa, at_least_once: bool) -> Result<(), RegexError> {
         self.check(3)?;
         let (exit, fork) = (self.next, self.push_split(&[]));
@@ -570,7 +572,7 @@ impl Assembly {
         NfaId(index(self.nfa.states.len() - 1))
     }
 
-    /// Whether `more` states and transitions are within the limit.
+    /// An error if `more` states and transitions exceed the limit.
     fn check(&self, more: usize) -> Result<(), RegexError> {
         let nfa = &self.nfa;
         let size = (nfa.states.len() + nfa.transitions.len() + nfa.alternatives.len() + more) as u64;

@@ -5,7 +5,7 @@ use std::{
     ops::{Index, IndexMut},
 };
 
-/// A state of a [`Dfa`](crate::Dfa): its position in the DFA's tables, from 0, which is the start.
+/// A state of a [`Dfa`](crate::Dfa): its position in the DFA's tables, from 0. The start is 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(transparent)]
 pub struct StateId(pub(crate) u32);
@@ -17,7 +17,7 @@ impl StateId {
         self.0 as usize
     }
 
-    /// The id of position `index`. Whether a DFA has such a state is for the caller to know.
+    /// The id of position `index`. The caller must know that the DFA has such a state.
     ///
     /// # Panics
     ///

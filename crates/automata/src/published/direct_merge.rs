@@ -1,22 +1,23 @@
 //! DirectMerge: from a DFA over bytes to the automaton of exactly the proper token sequences, merge by merge.
 //!
-//! An automaton that is read through all tokens accepts every spelling of a text, and the tokenizer writes one. The
-//! others skew the distribution of the model (a short token that begins a possible output is drawn because it is common, not
-//! because of what follows), show it sequences that it was never trained on, and hide tokens that are forced. For two
-//! names and the vocabulary of `tests/direct_merge.rs`, every spelling:
+//! An automaton that is read through all tokens accepts every spelling of a text, and the tokenizer writes only one,
+//! the *proper* one. The other spellings have three costs. They skew the distribution of the model: a short token
+//! that begins a possible output is drawn because it is common, not because the rest of the output is likely. They
+//! show the model sequences on which it was never trained. And they hide tokens that are forced. For two names and
+//! the vocabulary of `tests/integration/direct_merge.rs`, all spellings are:
 //!
 //! ```text
 #![doc = include_str!("../../docs/two-names-lifted.txt")]
 //! ```
 //!
-//! and the proper ones:
+//! and the proper sequences are:
 //!
 //! ```text
 #![doc = include_str!("../../docs/two-names-merged.txt")]
 //! ```
 //!
-//! Under a model whose short tokens are common words, as the one of `tests/canonical.rs` of `unskew-samplers`, masked decoding draws
-//! the first name with these probabilities:
+//! Under a model whose short tokens are common words (the one of `tests/integration/canonical.rs` in the crate
+//! `unskew-samplers`), masked decoding draws the first name with these probabilities:
 //!
 //! ```text
 #![doc = include_str!("../../docs/two-names-distribution.txt")]
@@ -24,24 +25,28 @@
 //!
 //! The method is V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex Constraints* (2024), sections "Ensuring
 //! Both Compliance and Proper Tokenization" and, in the appendix, Algorithm 1 (merges of two different tokens) and
-//! Algorithm 2 (of a token with itself). The tokenizer is taken to apply each merge once, in order of rank, as one pass
-//! from left to right in which pairs do not overlap. The published figures for two names, 17 states with 48 edges and 5
-//! with 4, count the ends of the names apart; a minimal automaton shares them, and has 16 and 4 (a test asserts all
-//! four numbers).
+//! Algorithm 2 (of a token with itself). It assumes that the tokenizer applies each merge once, in order of rank, as
+//! one pass from left to right in which pairs do not overlap. The published figures for two names count the ends of
+//! the names separately; a minimal automaton shares them (a test asserts all figures):
 //!
-//! Two things are done in a more general way than published:
-//! - **Several edges of one token.** Where merges share a result, or bytes a symbol, a state may come to have two edges
-//!   of one token. Both algorithms hold for such automata too: they only ask what the tokens before and after a state
-//!   are, and the parity of a run of one token depends on the tokens alone. So nothing has to be refused, and the
-//!   subset construction at the end makes the result deterministic. Over tables whose tokens spell what they merge it
-//!   had nothing to do in any of 30,000 random cases.
-//! - **A result that is one of the two tokens** (`a b -> a`) keeps a name of its own until its pass is over.
+//! | automaton | states as published | states here | edges |
+//! |---|--:|--:|--:|
+//! | all spellings | 17 | 16 | 48 |
+//! | proper sequences | 5 | 4 | 4 |
+//!
+//! The implementation is more general than the publication in two points:
+//! - **Several edges of one token.** If merges share a result, or bytes a symbol, a state may get two edges of one
+//!   token. Both algorithms hold for such automata too: they depend only on the tokens before and after a state, and
+//!   the parity of a run of one token depends on the tokens alone. So no table is refused, and the subset
+//!   construction at the end makes the result deterministic. Over tables whose tokens spell their merges, it changed
+//!   nothing in any of 30,000 random cases.
+//! - **A result that is one of the two tokens** (`a b -> a`) has a label of its own until its pass ends.
 //!
 //! Edges are found by token: each token knows the states that it leaves and enters. A merge of tokens that are on no
 //! edge costs two look-ups: GPT-2's 50,000 merges over two names take 0.2 ms.
 //!
-//! Tried instead of the intermediate steps of Algorithm 2 (double every state, redirect, then apply Algorithm 1 to the
-//! doubles): its outcome is written down at once, since all edges into the doubles are of the one token.
+//! Tried instead of the intermediate steps of Algorithm 2 (double every state, redirect, then apply Algorithm 1 to
+//! the doubles): its result is built directly, since all edges into the doubles have the same token.
 
 use std::collections::BTreeSet;
 
@@ -50,31 +55,31 @@ use unskew_core::{Merge, MergeTable, TokenId, Vocabulary};
 use super::sparse::Sparse;
 use crate::{Dfa, Limits, MergedDfa, RegexError, StateId};
 
-/// Which token each byte is before the first merge.
+/// The token of each byte before the first merge.
 ///
 /// # Example
 ///
 /// ```
-/// use unskew_automata::ByteSymbols;
+/// use unskew_automata::InitialTokens;
 /// use unskew_core::{TokenId, Vocabulary};
 ///
 /// let mut builder = Vocabulary::builder();
 /// for text in ["ab", "b", "a", "b"] {
 ///     builder.text(text.as_bytes());
 /// }
-/// let symbols = ByteSymbols::from_vocabulary(&builder.build()?);
+/// let symbols = InitialTokens::from_vocabulary(&builder.build()?);
 /// assert_eq!(symbols.get(b'b'), Some(TokenId(1)));
 /// assert_eq!(symbols.get(b'c'), None);
-/// assert_eq!(ByteSymbols::new([(b'b', TokenId(3))]).get(b'b'), Some(TokenId(3)));
+/// assert_eq!(InitialTokens::new([(b'b', TokenId(3))]).get(b'b'), Some(TokenId(3)));
 /// # Ok::<(), unskew_core::VocabularyError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ByteSymbols {
+pub struct InitialTokens {
     of: Box<[Option<TokenId>; 256]>,
 }
 
-impl ByteSymbols {
-    /// These symbols; of several for one byte, the last counts.
+impl InitialTokens {
+    /// The map of these symbols. If a byte has several, the last one counts.
     pub fn new(symbols: impl IntoIterator<Item = (u8, TokenId)>) -> Self {
         let mut of = Box::new([None; 256]);
         for (byte, token) in symbols {
@@ -83,10 +88,10 @@ impl ByteSymbols {
         Self { of }
     }
 
-    /// For each byte the text token that spells it alone; of several, that with the smallest id.
+    /// For each byte the text token that spells it alone. If there are several, the one with the smallest id.
     ///
-    /// Right for byte-level models, in which such tokens are unique. Where ids share a byte, the tokenizer knows which
-    /// of them is the symbol; name it with [`new`](Self::new).
+    /// This is right for byte-level models, in which each of these tokens is unique. If several ids spell the same
+    /// byte, only the tokenizer knows which of them is the symbol; then use [`new`](Self::new).
     pub fn from_vocabulary(vocabulary: &Vocabulary) -> Self {
         let mut single: Vec<(u8, TokenId)> = vocabulary
             .text_tokens()
@@ -107,28 +112,28 @@ impl ByteSymbols {
 }
 
 impl MergedDfa {
-    /// The automaton of `tokenise(w)` for all texts `w` of `dfa`, and of nothing else, where the tokenizer spells `w`
+    /// The automaton that accepts exactly `tokenise(w)` for all texts `w` of `dfa`, where the tokenizer spells `w`
     /// with `symbols` and then applies each of `merges` once, in order of rank, as one pass from left to right.
     ///
-    /// - **One piece.** Tokenizers split a text into pieces before they merge, and merges never cross pieces. Here the
-    ///   whole text is one piece: right for texts that the split pattern leaves whole, such as one word with the space
-    ///   before it, and for tokenizers without one.
-    /// - **One pass per merge.** An encoder that always applies the lowest-ranked merge that is left does the same for
-    ///   every table that training can make: there a token is merged away only by merges after the one that makes it.
-    ///   Over a shuffled table the two may differ, and this is the one-pass tokenizer.
+    /// - **One piece.** Tokenizers split a text into pieces before they merge, and merges never cross pieces. Here
+    ///   the whole text is one piece: this is right for texts that the split pattern does not split, such as one word
+    ///   with the space before it, and for tokenizers without a split pattern.
+    /// - **One pass per merge.** An encoder that always applies the remaining merge of lowest rank gives the same
+    ///   result for every table that training can produce: in such a table, all merges that consume a token come
+    ///   after the merge that produces it. Over a shuffled table the two may differ, and this is the one-pass
+    ///   tokenizer.
     /// - Texts with a byte that has no symbol are left out.
     ///
     /// # Cost
     ///
-    /// O(r) for a table of r merges, and for each merge the edges that it touches. A merge may double the states between
-    /// its two tokens: in practice that is little for names, dates and records, and a lot for `[a-z]*`, in which
-    /// thousands of merges meet. [`Limits::merge_states`], [`Limits::merge_edges`] and [`Limits::merge_steps`]
-    /// bound it.
+    /// O(r) for a table of r merges, and for each merge the edges that it touches. A merge may double the states
+    /// between its two tokens: this is little for names, dates and records, and much for `[a-z]*`, to which thousands
+    /// of merges apply. [`Limits::merge_states`], [`Limits::merge_edges`] and [`Limits::merge_steps`] bound it.
     ///
     /// # Errors
     ///
-    /// - [`RegexError::Unspellable`] if no text of `dfa` is spelled by `symbols`.
-    /// - [`RegexError::ForeignToken`] for a symbol or a merge that is used and whose token `vocabulary` does not have.
+    /// - [`RegexError::Unspellable`] if `symbols` spell no text of `dfa`.
+    /// - [`RegexError::ForeignToken`] if a used symbol or merge has a token that `vocabulary` does not have.
     /// - [`RegexError::TooManyMergedStates`], [`RegexError::TooManyMergedEdges`], [`RegexError::MergeTooCostly`].
     ///
     /// # Source
@@ -138,7 +143,7 @@ impl MergedDfa {
     /// # Example
     ///
     /// ```
-    /// use unskew_automata::{ByteSymbols, Dfa, Limits, MergedDfa};
+    /// use unskew_automata::{InitialTokens, Dfa, Limits, MergedDfa};
     /// use unskew_core::{Merge, MergeTable, TokenId, Vocabulary};
     ///
     /// let mut builder = Vocabulary::builder();
@@ -150,18 +155,18 @@ impl MergedDfa {
     /// ])?;
     /// let limits = Limits::default();
     /// let dfa = Dfa::from_pattern("a*b", &limits)?;
-    /// let symbols = ByteSymbols::from_vocabulary(&vocabulary);
+    /// let symbols = InitialTokens::from_vocabulary(&vocabulary);
     /// let proper = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &merges, &limits)?;
     ///
     /// assert!(proper.accepts(&[aa, b])); // aab
     /// assert!(proper.accepts(&[aa, ab])); // aaab
-    /// assert!(!proper.accepts(&[a, ab])); // spells aab too, and is not what the tokenizer writes
+    /// assert!(!proper.accepts(&[a, ab])); // spells aab too, but the tokenizer does not write it
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn direct_merge(
         dfa: &Dfa,
         vocabulary: &Vocabulary,
-        symbols: &ByteSymbols,
+        symbols: &InitialTokens,
         merges: &MergeTable,
         limits: &Limits,
     ) -> Result<Self, RegexError> {
@@ -180,7 +185,7 @@ impl MergedDfa {
     }
 }
 
-fn symbol_edges(dfa: &Dfa, symbols: &ByteSymbols, state: StateId) -> Vec<(TokenId, u32)> {
+fn symbol_edges(dfa: &Dfa, symbols: &InitialTokens, state: StateId) -> Vec<(TokenId, u32)> {
     let bytes = dfa.edges(state).flat_map(|edge| edge.bytes.map(move |byte| (byte, edge.target.0)));
     bytes.filter_map(|(byte, target)| Some((symbols.get(byte)?, target))).collect()
 }
@@ -217,10 +222,10 @@ fn merge_all(
     Ok(graph.into_sparse().trimmed())
 }
 
-/// The automaton during the merges: edges by both ends, and states by token. Tokens have short numbers here, labels.
+/// The automaton during the merges: edges by both ends, and states by token. Labels are short numbers of tokens.
 struct Graph<'a> {
     limits: &'a Limits,
-    /// The merge that is being applied.
+    /// The rank of the present merge.
     rank: usize,
     start: u32,
     accepting: Vec<bool>,
@@ -228,10 +233,10 @@ struct Graph<'a> {
     out: Vec<BTreeSet<(u32, u32)>>,
     /// By state: labels and sources of the edges that enter it.
     into: Vec<BTreeSet<(u32, u32)>>,
-    /// States without edges, whose numbers can be given again.
+    /// States without edges, whose numbers can be used again.
     free: Vec<u32>,
     labels: Vec<Label>,
-    /// By token: its label plus one, 0 where it has none. Zeroes, so that a page is touched only when it is used.
+    /// By token: its label plus one, 0 if it has none. The initial zeroes cost no memory until a page is used.
     label_of: Vec<u32>,
     edges: usize,
     steps: u64,
@@ -239,11 +244,11 @@ struct Graph<'a> {
 
 struct Label {
     token: TokenId,
-    /// How many edges there are.
+    /// The number of edges with this label.
     edges: usize,
-    /// The states that such an edge leaves, among others that once were such.
+    /// A superset of the states that an edge with this label leaves: states that lost their last one remain.
     leaves: Vec<u32>,
-    /// The states that such an edge enters, among others that once were such.
+    /// A superset of the states that an edge with this label enters: states that lost their last one remain.
     enters: Vec<u32>,
 }
 
@@ -285,13 +290,13 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The label of `token` where there is an edge with it.
+    /// The label of `token`, if some edge has it.
     fn label_in_use(&self, token: TokenId) -> Option<u32> {
         let label = self.label_of.get(token.index())?.checked_sub(1)?;
         (self.labels[label as usize].edges > 0).then_some(label)
     }
 
-    /// The label of `token`, which is given one if it has none.
+    /// The label of `token`, which gets one if it has none.
     fn label(&mut self, token: TokenId) -> Result<u32, RegexError> {
         let vocab_len = self.label_of.len();
         match self.label_of.get(token.index()) {
@@ -388,12 +393,12 @@ impl<'a> Graph<'a> {
         self.into[state as usize].range((label, 0)..=(label, u32::MAX)).map(|(_, source)| *source)
     }
 
-    /// Criterion 1: whether `state` can be reached by something that does not end in `label`.
+    /// Criterion 1: whether `state` can be reached by a sequence that does not end in `label`.
     fn is_entered_otherwise(&self, state: u32, label: u32) -> bool {
         state == self.start || has_other(&self.into[state as usize], label)
     }
 
-    /// Criterion 2: whether from `state` something can follow that does not begin with `label`.
+    /// Criterion 2: whether `state` can be followed by a sequence that does not begin with `label`, possibly empty.
     fn is_left_otherwise(&self, state: u32, label: u32) -> bool {
         self.accepting[state as usize] || has_other(&self.out[state as usize], label)
     }
@@ -432,8 +437,8 @@ impl<'a> Graph<'a> {
     }
 
     /// Algorithm 1: `left right -> result` for two different tokens. Pairs cannot overlap, so each state between them
-    /// is dealt with by itself. In thought it is split into a part that is not entered by `left` (and has all edges
-    /// out), one that is entered by it and not left by `right`, and one in the middle of pairs, which becomes edges.
+    /// is independent. Conceptually it is split into three parts: one that `left` does not enter (it has all edges
+    /// out), one that `left` enters and `right` does not leave, and one in the middle of pairs, which becomes edges.
     fn merge_different(&mut self, left: u32, right: u32, result: u32) -> Result<(), RegexError> {
         for state in self.between(left, right)? {
             let sources: Vec<u32> = self.sources(state, left).collect();
@@ -451,7 +456,8 @@ impl<'a> Graph<'a> {
                 (true, false) => sources.iter().for_each(|source| self.remove(*source, left, state)),
                 (true, true) => {
                     let other = self.add_state(self.accepting[state as usize])?;
-                    // Before edges are copied, so that a loop of `left` becomes one of each part into the second.
+                    // This comes before edges are copied, so that a loop of `left` becomes an edge from each part
+                    // into the second.
                     for source in &sources {
                         self.remove(*source, left, state);
                         self.add(*source, left, other)?;
@@ -467,10 +473,10 @@ impl<'a> Graph<'a> {
         Ok(())
     }
 
-    /// Algorithm 2: `token token -> result`. In a run of tokens pairs form from its left, so it matters whether a state
-    /// is reached by an odd number of them. States inside runs are doubled: the given one stands for even numbers. An
-    /// edge from even to odd and one from odd to even make a pair; a single token is left only where a run ends, which
-    /// is at an odd state that goes on otherwise.
+    /// Algorithm 2: `token token -> result`. In a run of tokens, pairs form from the left, so the parity of the
+    /// number of tokens before a state matters. States inside runs are doubled: the given state is the even one. An
+    /// edge from even to odd and one from odd to even make a pair. A single token remains only at the end of a run,
+    /// that is, at an odd state that has other edges or accepts.
     fn merge_same(&mut self, token: u32, result: u32) -> Result<(), RegexError> {
         let inside = self.between(token, token)?;
         let position = |state: u32| inside.binary_search(&state).ok();
@@ -480,7 +486,7 @@ impl<'a> Graph<'a> {
             inside.iter().map(|state| self.sources(*state, token).collect()).collect();
         self.spend(targets.iter().chain(&sources).map(Vec::len).sum())?;
 
-        // Which parities occur. A run begins outside: what has no edge of the token into it has read none.
+        // The parities that occur. A run begins outside: a state without an incoming edge of the token has read none.
         let (mut even, mut odd) = (vec![false; inside.len()], vec![false; inside.len()]);
         let mut open = Vec::new();
         for (index, state) in inside.iter().enumerate() {
@@ -503,7 +509,7 @@ impl<'a> Graph<'a> {
             }
         }
 
-        // The odd states in which runs end, with the edges that were there before this merge.
+        // The odd states in which runs end, with the edges that they had before this merge.
         let mut ends = vec![None; inside.len()];
         for (index, state) in inside.iter().enumerate().filter(|(index, _)| odd[*index]) {
             if self.is_left_otherwise(*state, token) {

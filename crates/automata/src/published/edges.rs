@@ -1,8 +1,8 @@
-//! Automata whose states and edges all lie ready, as constraints: one implementation of [`Constraint`] for those that
+//! Automata with explicit states and edges as constraints: one implementation of [`Constraint`] for all types that
 //! have the methods `start`, `step`, `is_accepting`, `edges` and `forced_token`.
 //!
-//! A macro, because the trait is another crate's and so cannot be implemented for all types with a trait of ours; and
-//! those methods are the types' own, which nobody should have to import a trait for.
+//! It is a macro, because the trait is another crate's and so cannot be implemented for all types with a trait of
+//! ours. The five methods are inherent, so that a caller need not import a trait for them.
 //!
 //! [`Constraint`]: unskew_core::Constraint
 

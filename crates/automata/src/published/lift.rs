@@ -1,19 +1,20 @@
-//! The automaton of all spellings, made explicit: the DFA over bytes with an edge for every token that it reads.
+//! The automaton of all spellings in explicit form: the DFA over bytes with an edge for every token that it reads.
 //!
-//! This is what B. T. Willard and R. Louf, *Efficient Guided Generation for Large Language Models* (2023), section 4,
-//! build beforehand for every regex (their index), and what Outlines decodes with. It is the baseline that everything
-//! else is compared with. To decode, use [`RegexConstraint`](crate::RegexConstraint), which computes the edges of a
-//! state when they are first asked for.
+//! B. T. Willard and R. Louf, *Efficient Guided Generation for Large Language Models* (2023), section 4, build this
+//! automaton in advance for every regex (their index), and Outlines decodes with it. It is the baseline of all
+//! comparisons. For decoding use [`RegexConstraint`](crate::RegexConstraint), which computes the edges of a state on
+//! the first request.
 //!
-//! Walking the trie of a vocabulary of 100,000 tokens from each state takes half a millisecond for each. But the DFA
-//! tells few bytes apart: tokens whose bytes are in the same classes lead everywhere to the same state. So the trie is
-//! walked once, into a trie over *classes of bytes*, in which each node that ends tokens is a *class of tokens*; each
-//! state then walks only that, and stores a transition for each class. Over GPT-2's vocabulary the tokens that occur in
-//! `[a-z ]{1,40}` are in 21 classes, its million edges are 618 transitions, and it takes a sixteenth of the time of
-//! walks over the vocabulary. For a few words, where no two bytes are alike, the two take as long.
+//! A walk over the trie of a vocabulary of 100,000 tokens takes half a millisecond for each state. But the DFA
+//! distinguishes few bytes: tokens whose bytes are in the same classes have the same target in every state. So the
+//! trie is walked once, into a trie over *classes of bytes*, in which each node that ends tokens is a *class of
+//! tokens*; each state then walks only that trie, and stores a transition for each class. Over GPT-2's vocabulary the
+//! tokens that occur in `[a-z ]{1,40}` are in 21 classes, its million edges are 618 transitions, and the construction
+//! takes a sixteenth of the time of walks over the vocabulary. For a few words, where each byte is a class of its
+//! own, both take equally long.
 //!
-//! Tried instead: to store the edges of each state token by token. It takes as many times the memory as classes have
-//! members.
+//! Tried instead: to store the edges of each state token by token. That multiplies the memory by the size of the
+//! classes.
 
 use std::{fmt, ops::Range, sync::Arc};
 
@@ -29,12 +30,13 @@ use crate::{
     },
 };
 
-/// No class of tokens.
+/// No node, or no class of tokens.
 const NONE: u32 = u32::MAX;
 
 /// A DFA over tokens that accepts every spelling of every accepted text, with all states and all edges. Immutable.
 ///
-/// Its states are the states of the DFA over bytes that sequences of tokens reach and complete, under the same ids.
+/// Its states are the states of the DFA over bytes that are reachable and co-accessible over tokens, under the same
+/// ids.
 ///
 /// # Example
 ///
@@ -62,9 +64,9 @@ pub struct LiftedDfa {
     vocabulary: Arc<Vocabulary>,
     /// In ascending order.
     states: Vec<StateId>,
-    /// By state of the DFA over bytes: where in `transitions` its own lie.
+    /// By state of the DFA over bytes: the range of its entries in `transitions`.
     ranges: StateVec<Range<usize>>,
-    /// Classes of tokens and targets; those of a state are in ascending order of classes.
+    /// Classes of tokens and targets; the entries of a state are in ascending order of classes.
     transitions: Vec<(u32, StateId)>,
     classes: TokenClasses,
     edge_count: u64,
@@ -73,7 +75,7 @@ pub struct LiftedDfa {
 /// Tokens by class, and classes by token.
 #[derive(Clone)]
 struct TokenClasses {
-    /// By token: its class plus one, 0 where it has none. Zeroes, so that a page is touched only when it is used.
+    /// By token: its class plus one, 0 if it has none. The initial zeroes cost no memory until a page is used.
     of: Vec<u32>,
     /// `tokens[offsets[c]..offsets[c + 1]]` are the tokens of class `c`, in the order of their bytes, then of ids.
     offsets: Vec<u32>,
@@ -90,8 +92,8 @@ impl TokenClasses {
 impl LiftedDfa {
     /// All states and edges of `tokens`.
     ///
-    /// Cost: a walk over the trie of the vocabulary, and for each state one over the trie of token classes. A stored
-    /// transition takes 8 bytes, a token 12.
+    /// Cost: a walk over the trie of the vocabulary, and for each state a walk over the trie of token classes. A
+    /// stored transition takes 8 bytes, a token 12.
     ///
     /// # Errors
     ///
@@ -99,7 +101,7 @@ impl LiftedDfa {
     pub fn new(tokens: &TokenDfa, limits: &Limits) -> Result<Self, RegexError> {
         let dfa = tokens.dfa();
         let table = dfa.table();
-        let (quotient, classes) = quotient(table, tokens.trie());
+        let (class_trie, classes) = class_trie(table, tokens.trie());
 
         let mut ranges: StateVec<Range<usize>> = dfa.states().map(|_| 0..0).collect();
         let mut seen: StateVec<bool> = dfa.states().map(|_| false).collect();
@@ -107,12 +109,12 @@ impl LiftedDfa {
         let mut states = vec![dfa.start()];
         seen[dfa.start()] = true;
         let (mut edge_count, mut steps, mut at) = (0, 0, 0);
-        let mut path = vec![0; quotient.max_depth + 1];
+        let mut path = vec![0; class_trie.max_depth + 1];
         while let Some(state) = states.get(at).copied() {
             limits.check_cancelled()?;
             let begin = transitions.len();
-            steps += quotient.walk(table, state, &mut path, |class, target| {
-                if tokens.is_completable(target) {
+            steps += class_trie.walk(table, state, &mut path, |class, target| {
+                if tokens.is_live(target) {
                     transitions.push((class, target));
                 }
             });
@@ -142,14 +144,15 @@ impl LiftedDfa {
         self.dfa.start()
     }
 
-    /// The state after `token`, or `None` if no accepted sequence of tokens goes on like this. O(log k) for k classes.
+    /// The state after `token`, or `None` if no accepted sequence of tokens continues with it. O(log k) for k
+    /// classes.
     ///
-    /// For the states of this automaton the same as [`TokenDfa::step`]; a state of the DFA over bytes that is not one
-    /// of them has no edges.
+    /// For the states of this automaton the answer is that of [`TokenDfa::step`]; any other state of the DFA over
+    /// bytes has no edges.
     ///
     /// # Panics
     ///
-    /// If the DFA over bytes has no such state; so do the other methods that take one.
+    /// If the DFA over bytes has no such state. The other methods that take a state also panic.
     #[inline]
     pub fn step(&self, state: StateId, token: TokenId) -> Option<StateId> {
         let class = self.classes.of.get(token.index())?.checked_sub(1)?;
@@ -162,14 +165,14 @@ impl LiftedDfa {
         self.dfa.is_accepting(state)
     }
 
-    /// The edges of `state`: class by class, so that targets repeat, but not in the order of tokens.
+    /// The edges of `state`, class by class: targets repeat, and tokens are not in ascending order.
     pub fn edges(&self, state: StateId) -> impl Iterator<Item = (TokenId, StateId)> {
         self.slice(state)
             .iter()
             .flat_map(|(class, target)| self.classes.members(*class).iter().map(|token| (*token, *target)))
     }
 
-    /// The only token that may follow, where the sequence may not end. O(1).
+    /// The only token that is allowed, unless the sequence may end. O(1).
     pub fn forced_token(&self, state: StateId) -> Option<TokenId> {
         match self.slice(state) {
             [(class, _)] if !self.is_accepting(state) => match self.classes.members(*class) {
@@ -186,7 +189,8 @@ impl LiftedDfa {
         self.states.len()
     }
 
-    /// Every state, in ascending order. The numbers have gaps where no sequence of tokens leads.
+    /// Every state, in ascending order. States that no sequence of tokens reaches are left out, so the numbers have
+    /// gaps.
     pub fn states(&self) -> impl DoubleEndedIterator<Item = StateId> {
         self.states.iter().copied()
     }
@@ -196,12 +200,12 @@ impl LiftedDfa {
         self.edge_count
     }
 
-    /// The number of transitions that are stored: one for each state and class of tokens.
+    /// The number of stored transitions: one for each state and class of tokens.
     pub fn transition_count(&self) -> usize {
         self.transitions.len()
     }
 
-    /// The number of classes: sets of tokens that lead everywhere to the same state.
+    /// The number of classes: sets of tokens that have the same target in every state.
     pub fn token_classes(&self) -> usize {
         self.classes.offsets.len() - 1
     }
@@ -211,8 +215,7 @@ impl LiftedDfa {
         &self.vocabulary
     }
 
-    /// The memory that the tables take, in bytes; the struct itself, the DFA over bytes and the vocabulary are not
-    /// counted.
+    /// The memory of the tables, in bytes. The struct itself, the DFA over bytes and the vocabulary are not counted.
     pub fn memory_usage(&self) -> usize {
         let TokenClasses { of, offsets, tokens } = &self.classes;
         size_of_val(&self.states[..])
@@ -240,9 +243,9 @@ impl fmt::Debug for LiftedDfa {
     }
 }
 
-/// The trie of a vocabulary over classes of bytes, depth-first as [`TokenTrie`] itself. Bytes that no accepted text has,
-/// or not one after the other, are not in it.
-struct Quotient {
+/// The trie of a vocabulary over classes of bytes, depth-first as [`TokenTrie`] itself. It has no bytes that no
+/// accepted text has, and no two bytes in succession that are not in succession in some accepted text.
+struct ClassTrie {
     nodes: Vec<Node>,
     max_depth: usize,
 }
@@ -253,15 +256,15 @@ struct Node {
     end: u32,
     /// The length of the prefix, minus one.
     depth: u32,
-    /// The class of tokens that are this prefix, or [`NONE`].
+    /// The class of the tokens that are equal to the prefix, or [`NONE`].
     class: u32,
     /// The class of the last byte of the prefix.
     byte_class: u8,
 }
 
-impl Quotient {
-    /// Calls `visit` with every class of tokens that `table` reads from `state`, and where it leads, in ascending order
-    /// of classes. `path` has room for `max_depth + 1` states. Answers how many nodes it looked at.
+impl ClassTrie {
+    /// Calls `visit` with every class of tokens that `table` reads from `state`, and its target, in ascending order
+    /// of classes. `path` has room for `max_depth + 1` states. Returns the number of visited nodes.
     fn walk(
         &self,
         table: &Table,
@@ -290,16 +293,16 @@ impl Quotient {
     }
 }
 
-/// Which classes of bytes stand next to one another in accepted texts. For a regex of a few words that leaves a hundredth
-/// of the trie.
-struct Neighbours {
+/// The pairs of classes of bytes that are adjacent in accepted texts. For a regex of a few words, they leave a
+/// hundredth of the trie.
+struct AdjacentClasses {
     /// By class: whether it occurs.
     used: Vec<bool>,
     /// By class: the set of classes that may follow.
     after: Vec<[u64; 4]>,
 }
 
-impl Neighbours {
+impl AdjacentClasses {
     fn new(table: &Table) -> Self {
         let mut leave = vec![[0u64; 4]; table.len()];
         for state in table.states() {
@@ -325,7 +328,7 @@ impl Neighbours {
     }
 }
 
-/// A node of the quotient while it grows: children are linked, since they come in no useful order.
+/// A node of the class trie during its construction. Children are linked, since they come in no useful order.
 #[derive(Clone, Copy)]
 struct Growing {
     byte_class: u8,
@@ -335,9 +338,9 @@ struct Growing {
     ends: bool,
 }
 
-/// Walks the trie once, into the quotient over the byte classes of `table`.
-fn quotient(table: &Table, trie: &TokenTrie) -> (Quotient, TokenClasses) {
-    let neighbours = Neighbours::new(table);
+/// Walks the trie once, into the class trie over the byte classes of `table`.
+fn class_trie(table: &Table, trie: &TokenTrie) -> (ClassTrie, TokenClasses) {
+    let adjacent = AdjacentClasses::new(table);
     let node = |byte_class| Growing { byte_class, first_child: NONE, next_sibling: NONE, ends: false };
     let mut growing = vec![node(0)];
     let mut found: Vec<(u32, TokenId)> = Vec::new();
@@ -346,8 +349,8 @@ fn quotient(table: &Table, trie: &TokenTrie) -> (Quotient, TokenClasses) {
         |parent, byte| {
             let byte_class = table.classes.get(byte);
             let possible = match parent {
-                0 => neighbours.used[usize::from(byte_class)],
-                _ => neighbours.contains(growing[parent as usize].byte_class, byte_class),
+                0 => adjacent.used[usize::from(byte_class)],
+                _ => adjacent.contains(growing[parent as usize].byte_class, byte_class),
             };
             if !possible {
                 return None;
@@ -370,11 +373,11 @@ fn quotient(table: &Table, trie: &TokenTrie) -> (Quotient, TokenClasses) {
         growing[*node as usize].ends = true;
     }
 
-    // Flat, depth-first; the classes of tokens are numbered on the way.
+    // The flat form is depth-first, and numbers the classes of tokens on the way.
     let mut nodes: Vec<Node> = Vec::with_capacity(growing.len() - 1);
     let mut class_of_node = vec![NONE; growing.len()];
     let mut class_count = 0;
-    // The nodes whose subtrees are not complete: where they lie, and which sibling comes after them.
+    // The nodes with open subtrees: their positions, and their next siblings.
     let mut open: Vec<(usize, u32)> = Vec::new();
     let mut next = growing[0].first_child;
     loop {
@@ -396,7 +399,7 @@ fn quotient(table: &Table, trie: &TokenTrie) -> (Quotient, TokenClasses) {
         }
     }
 
-    // Tokens by class: counted, then put in their places in the order in which they were found.
+    // Tokens by class: they are counted, and then placed in the order of discovery.
     let mut of = vec![0; trie.vocab_len()];
     let mut offsets = vec![0; class_count as usize + 1];
     for (node, token) in &found {
@@ -415,7 +418,7 @@ fn quotient(table: &Table, trie: &TokenTrie) -> (Quotient, TokenClasses) {
         *place += 1;
     }
     let max_depth = nodes.iter().map(|node| node.depth as usize + 1).max().unwrap_or(0);
-    (Quotient { nodes, max_depth }, TokenClasses { of, offsets, tokens })
+    (ClassTrie { nodes, max_depth }, TokenClasses { of, offsets, tokens })
 }
 
 fn index(value: usize) -> u32 {

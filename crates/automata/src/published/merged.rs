@@ -1,8 +1,8 @@
-//! The automaton of proper token sequences: what DirectMerge makes, as data and as a constraint.
+//! The automaton of proper token sequences: the result of DirectMerge, as data and as a constraint.
 //!
-//! All edges lie in two flat arrays, those of a state side by side and in ascending order of tokens. Proper sequences
-//! are few compared with all spellings, so a state has few edges; a dense row for each state, which the automaton over
-//! bytes has, would be as wide as the vocabulary.
+//! All edges are in two flat arrays, the edges of a state together and in ascending order of tokens. A text has one
+//! proper sequence and many spellings, so a state has few edges; a dense row for each state, as in the automaton over
+//! bytes, would be as wide as the vocabulary.
 
 use std::fmt;
 
@@ -11,12 +11,13 @@ use unskew_core::TokenId;
 use super::{edges::constraint_by_edges, sparse::Sparse};
 use crate::StateId;
 
-/// A minimal deterministic automaton over tokens, made by [`direct_merge`](Self::direct_merge): it accepts the token
-/// sequences that a byte-pair tokenizer writes for the texts of a regular language, and no other spellings of them.
+/// A minimal deterministic automaton over tokens, built by [`direct_merge`](Self::direct_merge): it accepts the token
+/// sequences that a byte-pair tokenizer writes for the texts of a regular language, and no other spellings of the
+/// texts.
 ///
 /// # Invariants
 ///
-/// - Every state can be reached from the start, and from every state an accepting one can be reached.
+/// - Every state is reachable from the start, and every state can reach an accepting state.
 /// - It is in canonical form: minimal, states numbered breadth-first from the start (edges in ascending order of
 ///   tokens). Two of them over equally many ids are equal (`==`) exactly when they accept the same sequences.
 ///
@@ -26,9 +27,9 @@ use crate::StateId;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct MergedDfa {
     vocab_len: usize,
-    /// One for each state; the start is state 0.
+    /// By state. The start is state 0.
     accepting: Vec<bool>,
-    /// `edges[offsets[s]..offsets[s + 1]]` leave state `s`, in ascending order of tokens, each token once.
+    /// `edges[offsets[s]..offsets[s + 1]]` leave state `s`, in ascending order of tokens, without duplicates.
     offsets: Vec<u32>,
     edges: Vec<(TokenId, StateId)>,
 }
@@ -50,11 +51,11 @@ impl MergedDfa {
         StateId(0)
     }
 
-    /// The state after `token`, or `None` if no accepted sequence goes on like this. O(log k) for k edges.
+    /// The state after `token`, or `None` if no accepted sequence continues with it. O(log k) for k edges.
     ///
     /// # Panics
     ///
-    /// If the automaton has no such state; so do the other methods that take one.
+    /// If the automaton has no such state. The other methods that take a state also panic.
     #[inline]
     pub fn step(&self, state: StateId, token: TokenId) -> Option<StateId> {
         let edges = self.slice(state);
@@ -78,7 +79,7 @@ impl MergedDfa {
         self.slice(state).iter().copied()
     }
 
-    /// The only token that may follow, where the sequence may not end: no model needs to be asked for it. O(1).
+    /// The only token that is allowed, unless the sequence may end: the model need not be asked for it. O(1).
     pub fn forced_token(&self, state: StateId) -> Option<TokenId> {
         match self.slice(state) {
             [(token, _)] if !self.is_accepting(state) => Some(*token),
@@ -102,7 +103,7 @@ impl MergedDfa {
         (0..self.len()).map(StateId::from_index)
     }
 
-    /// The memory that the tables take, in bytes; the struct itself is not counted.
+    /// The memory of the tables, in bytes. The struct itself is not counted.
     pub fn memory_usage(&self) -> usize {
         self.accepting.len() + size_of_val(&self.offsets[..]) + size_of_val(&self.edges[..])
     }

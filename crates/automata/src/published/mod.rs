@@ -1,13 +1,13 @@
-//! Automata that papers describe, exact and whole; the constraints of this crate have overtaken them.
+//! Automata of published papers, exact and whole. The constraints of this crate supersede them.
 //!
-//! | file | contents | instead |
+//! | file | contents | use instead |
 //! |---|---|---|
 //! | `direct_merge`, `merged` | DirectMerge (V. Tran-Thien 2024, section DirectMerge): the automaton of the tokenizer's sequences within one piece, [`MergedDfa`] | [`CanonicalConstraint`](crate::CanonicalConstraint), which takes whole texts and needs no automaton of them |
 //! | `lift` | all edges of a DFA over tokens (Willard and Louf 2023, algorithm 4): [`LiftedDfa`] | [`RegexConstraint`](crate::RegexConstraint), which computes the masks of the states that a sequence reaches |
-//! | `sparse`, `edges` | token automata by their edges, and the constraint over such an automaton | |
+//! | `sparse`, `edges` | token automata as lists of edges, and the constraint over them | |
 //!
-//! They are oracles of the constraints, and make figures of the papers reproducible. Vegas is in the folder `canonical/vegas`: its
-//! blocks are parts of the product that is made there.
+//! They serve as oracles in tests, and make figures of the papers reproducible. Vegas is in the folder
+//! `canonical/vegas`, since its blocks are parts of the product of the canonical engine.
 
 mod direct_merge;
 mod edges;
@@ -15,6 +15,6 @@ mod lift;
 mod merged;
 mod sparse;
 
-pub use direct_merge::ByteSymbols;
+pub use direct_merge::InitialTokens;
 pub use lift::LiftedDfa;
 pub use merged::MergedDfa;

@@ -1,8 +1,8 @@
 //! Automata over tokens while they are built: a list of edges for each state, deterministic or not.
 //!
-//! Over bytes the stages hand on a dense [`Table`](crate::dfa::table::Table). A row for each of 100,000 tokens would be half
-//! a megabyte for a state that has three edges, so over tokens the edges are lists. What the dense stages do is done
-//! here once more for lists: trimming, the subset construction, minimisation (with the partition of
+//! Over bytes the stages pass on a dense [`Table`](crate::dfa::table::Table). A row for each of 100,000 tokens would
+//! take half a megabyte for a state with three edges, so over tokens the edges are lists. This file repeats the dense
+//! stages for lists: trimming, the subset construction, minimisation (with the partition of
 //! [`minimize`](crate::dfa::minimize)) and the canonical numbering.
 
 use std::collections::HashMap;
@@ -26,8 +26,8 @@ impl Sparse {
         self.accepting.len()
     }
 
-    /// Without the states that the start does not reach or that reach no accepting one. `None` if the start is one of
-    /// them. Time and memory O(m) for m edges.
+    /// The automaton without the states that are unreachable or cannot reach acceptance. `None` if the start is one
+    /// of them. Time and memory O(m) for m edges.
     pub(crate) fn trimmed(self) -> Option<Self> {
         let mut sources: Vec<Vec<u32>> = vec![vec![]; self.len()];
         let mut reached = vec![false; self.len()];
@@ -74,11 +74,11 @@ impl Sparse {
         Self { start: new_ids[self.start as usize], accepting, edges }
     }
 
-    /// An equivalent automaton in which no state has two edges of one token: itself, or the subset construction.
+    /// An equivalent automaton in which no state has two edges of one token: `self`, or the subset construction.
     ///
     /// # Errors
     ///
-    /// The limits for merging; `rank` is what they report.
+    /// The limits for merging, which report `rank`.
     pub(crate) fn determinized(mut self, limits: &Limits, rank: usize) -> Result<Self, RegexError> {
         let mut deterministic = true;
         for edges in &mut self.edges {
@@ -126,8 +126,8 @@ impl Sparse {
         Ok(small)
     }
 
-    /// The smallest automaton of the same language. This one is deterministic and trimmed. Hopcroft's refinement, as
-    /// in [`minimize`](crate::dfa::minimize); time O(m log n log m) for n states and m edges.
+    /// The minimal automaton of the same language. `self` must be deterministic and trimmed. Hopcroft's refinement,
+    /// as in [`minimize`](crate::dfa::minimize); time O(m log n log m) for n states and m edges.
     pub(crate) fn minimized(self) -> Self {
         let mut inverse: Vec<Vec<(TokenId, u32)>> = vec![vec![]; self.len()];
         for (source, edges) in (0u32..).zip(&self.edges) {

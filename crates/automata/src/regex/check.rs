@@ -1,12 +1,18 @@
-//! A pass over the syntax tree before it is expanded: what cannot be enforced, and what would take too long.
+//! A pass over the syntax tree before it is expanded: it refuses constructs that cannot be enforced, and patterns
+//! that would take too long.
 //!
-//! Both need the tree as it was written. After translation a line anchor has lost its place, and the flags that decide
-//! whether `^` is one are gone; so the pass follows flags itself. And after translation the price has been paid:
-//! `regex-syntax` expands each class where it stands, so that a megabyte of `\w` takes 3 GB and 8 seconds, and a
-//! megabyte of `(?i)[\x00-\u{10ffff}]` six minutes (measured, the latter on a tenth of it).
+//! Both checks need the tree as it was written. Translation loses the place of a line anchor, and the flags that
+//! decide whether `^` is one; so the pass follows flags itself. And translation is the expensive step: `regex-syntax`
+//! expands each class at each occurrence. Measured, for a megabyte of each class (the second extrapolated from a
+//! tenth of it):
 //!
-//! Tried instead of a price list: a lower limit on the length of the pattern. The dear classes above are 2 and 17 bytes
-//! long, so it would have had to be a few kilobytes, and long lists of alternatives are harmless.
+//! | pattern | cost |
+//! |---|---|
+//! | `\w` repeated | 3 GB, 8 seconds |
+//! | `[\x00-\u{10ffff}]` repeated, under `(?i)` | six minutes |
+//!
+//! Tried instead of a price list: a lower limit on the length of the pattern. These two classes are 2 and 17 bytes
+//! long, so the limit would have had to be a few kilobytes, and long lists of alternatives are harmless.
 
 use regex_syntax::ast::{
     self, AssertionKind, Ast, ClassPerlKind, ClassSetBinaryOp, ClassSetItem, Flag, GroupKind, Span, Visitor,
@@ -14,14 +20,14 @@ use regex_syntax::ast::{
 
 use crate::{Construct, Limits, Place, RegexError};
 
-/// Refuses a tree that holds constructs without an exact meaning here, or whose expansion would pass the limit.
+/// Refuses a tree that has constructs without an exact meaning here, or whose expansion would exceed the limit.
 pub(crate) fn check(ast: &Ast, limits: &Limits) -> Result<(), RegexError> {
     let check =
         Check { limit: limits.syntax_steps, steps: 0, flags: Flags::default(), outer: vec![], open: vec![] };
     ast::visit(ast, check)
 }
 
-/// The flags that matter here.
+/// The flags that change the meaning or the price of a pattern.
 #[derive(Clone, Copy, Default)]
 struct Flags {
     case_insensitive: bool,
@@ -42,9 +48,9 @@ impl Flags {
 /// An upper estimate of a class that is being built.
 #[derive(Clone, Copy, Default)]
 struct Class {
-    /// How many ranges it has.
+    /// The number of ranges.
     ranges: u64,
-    /// How many characters it covers.
+    /// The number of characters that it covers.
     width: u64,
     /// Whether it takes ranges from Unicode's tables. They overlap, so this counts once.
     tables: bool,
@@ -57,26 +63,27 @@ impl Class {
 }
 
 // The price list. One step is about 5 ns; each price was measured and rounded up.
-/// More ranges than any union of Unicode's tables was seen to have.
+/// An upper bound on the number of ranges of a union of Unicode's tables, above the largest that was measured.
 const TABLE_RANGES: u64 = 4_000;
-/// More characters than there are.
+/// An upper bound on the number of characters.
 const ALL_WIDTH: u64 = 1_120_000;
 /// Characters that `\w` covers, rounded up.
 const PERL_WIDTH: u64 = 150_000;
-/// What a `\p{…}` is taken to cover: more than any but a few (`\p{Any}`, `\p{Cn}`), for which it is a quarter.
+/// The width that a `\p{…}` is assumed to have: more than nearly all properties. The exceptions are properties such
+/// as `\p{Any}` and `\p{Cn}`, which are up to four times as wide.
 const PROPERTY_WIDTH: u64 = 300_000;
 /// Looking up a table and copying it, memory included.
 const TABLE_STEPS: u64 = 4_000;
-/// Folding the case of a character that stands alone.
+/// Folding the case of a single character.
 const FOLD_STEPS: u64 = 100;
 
 struct Check {
     limit: u64,
     steps: u64,
     flags: Flags,
-    /// The flags to restore where the open groups end.
+    /// The flags to restore at the ends of the open groups.
     outer: Vec<Flags>,
-    /// The classes that are open, innermost last.
+    /// The open classes, innermost last.
     open: Vec<Class>,
 }
 
@@ -90,7 +97,7 @@ impl Check {
         Ok(())
     }
 
-    /// Adds an item to the innermost open class, and returns how many ranges that class then has.
+    /// Adds an item to the innermost open class, and returns how many ranges the class then has.
     fn add(&mut self, item: Class) -> u64 {
         let class = self.open.last_mut().expect("an item stands in a class");
         class.ranges += item.ranges;
@@ -111,7 +118,7 @@ impl Check {
         self.spend(1 + ranges / 3, span)
     }
 
-    /// Ends the innermost open class; returns it, as it is after folding and negation.
+    /// Ends the innermost open class, and returns it after folding and negation.
     fn close(&mut self, negated: bool, span: &Span) -> Result<Class, RegexError> {
         let mut class = self.open.pop().expect("a class that ends has begun");
         if self.flags.case_insensitive {
@@ -142,7 +149,7 @@ impl Visitor for Check {
                     self.flags.set(flags);
                 }
             }
-            // They hold to the end of the group around them, across the alternatives of it.
+            // Flags hold to the end of the enclosing group, across its alternatives.
             Ast::Flags(set) => self.flags.set(&set.flags),
             Ast::Assertion(assertion) => {
                 let construct = match assertion.kind {
@@ -220,7 +227,7 @@ impl Visitor for Check {
     }
 
     fn visit_class_set_binary_op_post(&mut self, op: &ClassSetBinaryOp) -> Result<(), RegexError> {
-        // Both sides are counted as one class here: their union is an upper estimate of what the operation makes.
+        // Both sides are counted as one class: their union is an upper estimate of the result.
         let inner = self.close(false, &op.span)?;
         self.merge(inner, &op.span)
     }

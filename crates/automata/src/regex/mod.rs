@@ -1,4 +1,9 @@
 //! The syntax of patterns: from a text to a tree without look-around, or an error with its place.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `syntax` | the parser under limits, with errors that have a place |
+//! | `check` | refuses constructs without an exact meaning, and estimates the price of a tree before it is expanded |
 
 mod check;
 pub(crate) mod syntax;

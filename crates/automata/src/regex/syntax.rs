@@ -1,10 +1,10 @@
-//! Pattern text to syntax tree, under limits: the gate through which every pattern comes.
+//! Pattern text to syntax tree, under limits: every pattern passes through this file.
 //!
-//! The syntax is that of the `regex` crate, because `regex-syntax` reads it; a parser of our own would differ in
-//! corners that users know. What this file adds is the order of checks (the length before anything is read, the price
-//! of reading before the tree is expanded) and errors with a place.
+//! The syntax is exactly that of the `regex` crate, because `regex-syntax` reads it; a parser of our own would differ
+//! in corners that users know. This file adds the order of checks (the length before the text is read, the price of
+//! expansion before the tree is expanded) and errors with a place.
 //!
-//! The tree that comes out (`Hir`) matches valid UTF-8 only and holds no look-around but [`Look::Start`] and
+//! The resulting tree (`Hir`) matches valid UTF-8 only, and its only look-around is [`Look::Start`] and
 //! [`Look::End`]; the rest of the crate relies on both.
 
 use regex_syntax::{
@@ -76,7 +76,7 @@ fn syntax_error(error: ast::Error) -> RegexError {
     }
 }
 
-/// The parser's description as a clause of ours: one line, and what to do where it does not say.
+/// The parser's description as a clause of ours: one line, with a way out if the parser names none.
 fn describe(message: &str) -> String {
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     if message == "pattern can match invalid UTF-8" {
@@ -164,7 +164,7 @@ mod tests {
         let caret = error(&long).place().unwrap().caret(&long);
         let (text, carets) = caret.split_once('\n').unwrap();
         assert_eq!(text.chars().position(|char| char == '('), carets.find('^'));
-        // A pattern that is not the one of the error.
+        // Another pattern than the one of the error.
         error(&long).place().unwrap().caret("é");
         error(pattern).place().unwrap().caret("日本\n日本日本日本");
     }

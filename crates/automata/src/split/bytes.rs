@@ -1,8 +1,8 @@
-//! The automaton over atoms becomes one over bytes, in its smallest form.
+//! The automaton over atoms becomes an automaton over bytes, in its minimal form.
 //!
-//! A state over bytes is a state over atoms at a boundary of characters, or the same with a mark that has just been
-//! set, or a node of the decision tree with targets put in. Each is known by what it leads to, and what it leads to
-//! is numbered before it; so equal states become one while they are made, and nothing is left to minimise.
+//! A state over bytes is one of three: a state over atoms at a boundary of characters, the same after a mark, or a
+//! node of the decision tree with targets in place of atoms. Each is identified by its transitions, and targets are
+//! numbered before their sources; so equal states are shared during the construction, and no minimisation follows.
 
 use std::collections::{HashMap, hash_map::Entry};
 
@@ -28,13 +28,13 @@ struct Expander<'a, 'l> {
     tree: &'a Tree,
     states: Vec<State>,
     numbers: HashMap<State, u32>,
-    /// By node of the tree: the state that it becomes with the targets at hand.
+    /// By node of the tree: the state that it becomes with the present targets.
     values: Vec<u32>,
     budget: &'a mut Budget<'l>,
 }
 
-/// The automaton over bytes. `coarse` says which atom of `marked` an atom of `tree` is part of, and `unknown` whether
-/// its characters are spelled by fallback tokens; `None` where there are no such tokens.
+/// The automaton over bytes. `coarse` maps each atom of `tree` to the atom of `marked` that contains it. `unknown`
+/// tells for each atom whether its characters are spelled by fallback tokens; `None` if there are no fallback tokens.
 pub(super) fn expand(
     marked: &Marked,
     tree: &Tree,
@@ -44,7 +44,7 @@ pub(super) fn expand(
 ) -> Result<SplitDfa, SplitError> {
     let mut expander = Expander {
         tree,
-        // The states at boundaries come first, so that their numbers are known before what they lead to.
+        // The states at boundaries come first, so that their numbers are known before their targets.
         states: vec![State::default(); marked.len()],
         numbers: HashMap::new(),
         values: vec![DEAD; tree.nodes.len()],
@@ -59,7 +59,7 @@ pub(super) fn expand(
         expander.boundary(state, &row(state, false), unknown)?;
         expander.states[state as usize].ends = marked.ends[state as usize];
     }
-    // A state that neither accepts nor can be marked may equal one that has just been marked.
+    // A state that neither accepts nor can be marked may equal a state after a mark.
     let can_be_marked: Vec<bool> =
         states.clone().map(|state| row(state, true).iter().any(|target| *target != DEAD)).collect();
     for state in states.clone() {
@@ -76,7 +76,7 @@ pub(super) fn expand(
     Ok(assemble(&expander.states, &marked.sections, unknown.is_some()))
 }
 
-/// The bytes that `split` tells apart, as sets of characters up to U+00FF.
+/// The classes of bytes of `split`, as sets of characters up to U+00FF.
 pub(super) fn classes(split: &SplitDfa) -> Vec<CharSet> {
     let of = |class: usize| {
         let bytes = (0..=255u8).filter(|byte| usize::from(split.classes.get(*byte)) == class);
@@ -85,14 +85,14 @@ pub(super) fn classes(split: &SplitDfa) -> Vec<CharSet> {
     (0..split.classes.len()).map(of).collect()
 }
 
-/// `split` with its bytes as atoms. It has no transitions of fallback.
+/// `split` with its bytes as atoms. It has no fallback transitions.
 pub(super) fn marked(split: &SplitDfa, atoms: &Atoms) -> Marked {
     let mut marked = Marked::new(atoms.count);
     for (state, accepts) in split.accepting.iter().enumerate() {
         let strips = split.before_strip.get(state).copied().unwrap_or(*accepts);
         let row = marked.push(Ends::new(*accepts, strips));
         for (mark, from) in [(false, state), (true, split.mark[state] as usize)] {
-            // A mark that cannot be set leads nowhere.
+            // A state that cannot be marked has no transitions over marks.
             let Some(targets) = split.next.get(from.saturating_mul(split.classes.len())..) else { continue };
             for byte in 0..=255u8 {
                 *marked.next_mut(row, mark, atoms.of_byte(byte)) =
@@ -104,8 +104,8 @@ pub(super) fn marked(split: &SplitDfa, atoms: &Atoms) -> Marked {
     marked
 }
 
-/// The automaton over bytes of one whose atoms are bytes. Equal states are one: `marked` is the smallest, so that only a state
-/// behind a mark may equal another one.
+/// The automaton over bytes of `marked`, whose atoms are bytes. Equal states are one: `marked` is minimal, so that
+/// only a state after a mark may equal another one.
 pub(super) fn assembled(marked: &Marked, atoms: &Atoms) -> SplitDfa {
     let edges = |state: u32, mark: bool| {
         let targets = marked.targets(state, mark);
@@ -128,7 +128,7 @@ pub(super) fn assembled(marked: &Marked, atoms: &Atoms) -> SplitDfa {
         .collect();
     let mut numbers: HashMap<State, u32> = HashMap::new();
     let marks: Vec<Edges<u32>> = (0..len).map(|state| edges(state, true)).collect();
-    // Only a state that cannot be marked may equal one behind a mark.
+    // Only a state that cannot be marked may equal a state after a mark.
     for (state, _) in (0u32..).zip(&marks).filter(|(_, mark)| mark.is_empty()) {
         if states[state as usize].ends == Ends::NEVER {
             numbers.insert(states[state as usize].clone(), state);
@@ -168,7 +168,7 @@ impl Expander<'_, '_> {
         Ok(State { next, fallback, ..State::default() })
     }
 
-    /// The tree with `row` put in for the atoms: the edges of its root.
+    /// The edges of the root of the tree with `row` in place of the atoms.
     fn edges(&mut self, row: &[u32], fallback: bool) -> Result<Edges<u32>, SplitError> {
         let tree = self.tree;
         let mut steps = tree.root.len();
@@ -200,7 +200,7 @@ impl Expander<'_, '_> {
     }
 }
 
-/// `edges` with their targets looked up, without those that lead nowhere.
+/// `edges` with their targets looked up, without the dead ones.
 fn put_in(edges: &Edges<Target>, row: &[u32], values: &[u32]) -> Edges<u32> {
     let mut out = Vec::with_capacity(edges.len());
     for (low, high, target) in edges {
@@ -241,7 +241,7 @@ fn assemble(states: &[State], sections: &[u32], has_fallback: bool) -> SplitDfa 
         }
     }
 
-    // Dense rows over neighbouring bytes that nothing tells apart, in which equal columns are then found.
+    // Dense rows over intervals of bytes that no edge distinguishes; equal columns are then merged.
     let fine = ByteClasses::from_begins(&begins);
     let width = fine.len();
     let lists = 1 + usize::from(has_fallback);

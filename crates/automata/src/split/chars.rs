@@ -1,8 +1,8 @@
-//! Sets of characters, and the partition of all characters into atoms: classes that no set tells apart.
+//! Sets of characters, and the partition of all characters into atoms: classes that no set distinguishes.
 //!
-//! Everything up to the last stage runs over atoms. The patterns in use have 10 to 27 of them. Over bytes instead, each
-//! `\p{L}` would bring an NFA of hundreds of states into the construction with priorities, where every state is a
-//! list of threads; and look-ahead at one character would be look-ahead at up to four bytes.
+//! All stages but the last run over atoms. The patterns in use have 10 to 27 of them. Over bytes instead, each
+//! `\p{L}` would put an NFA of hundreds of states into the construction with priorities, where every state is a list
+//! of threads; and look-ahead at one character would be look-ahead at up to four bytes.
 
 use std::collections::HashMap;
 
@@ -12,19 +12,19 @@ use regex_syntax::hir::ClassUnicode;
 const SURROGATES: (u32, u32) = (0xd800, 0xdfff);
 const LAST: u32 = char::MAX as u32;
 
-/// How a step sees a text, the characters of which a vocabulary spells otherwise.
+/// A step's view of a text. The vocabulary may spell the same characters in another way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum View {
-    /// As it is.
+    /// The text unchanged.
     Text,
-    /// With this character for each space.
+    /// Each space is replaced by this character.
     Blanks(char),
-    /// With a character of GPT-2's alphabet for each byte; here bytes are characters up to U+00FF.
+    /// Each byte is replaced by a character of GPT-2's alphabet. In this view, characters up to U+00FF denote bytes.
     Bytes,
 }
 
 impl View {
-    /// The characters of texts that a step sees as one of `set`.
+    /// The characters of texts that a step sees as a member of `set`.
     pub(super) fn seen(self, set: CharSet) -> CharSet {
         match self {
             Self::Text => set,
@@ -130,12 +130,12 @@ impl Sets {
     }
 }
 
-/// All characters in classes.
+/// A partition of all characters into classes.
 pub(super) struct Atoms {
     /// All characters in ascending order: the first and the last of a run, and its atom.
     pub(super) runs: Vec<(u32, u32, u32)>,
     pub(super) count: usize,
-    /// By set: by atom, whether it is part of the set.
+    /// By set and atom: whether the atom is a part of the set.
     pub(super) members: Vec<Vec<bool>>,
 }
 
@@ -147,7 +147,7 @@ impl Atoms {
         begins.extend(sets.iter().flat_map(|set| &set.0).flat_map(|(low, high)| [*low, high + 1]));
         begins.sort_unstable();
         begins.dedup();
-        // Elementary intervals move out of a block with the set that takes them; blocks may run empty.
+        // Each set moves its elementary intervals out of their blocks into new ones. A block may become empty.
         let mut blocks = vec![0u32; begins.len() - 1];
         let mut count = 1u32;
         let mut spans = Vec::with_capacity(sets.len());
@@ -204,7 +204,7 @@ impl Atoms {
         Self { runs, count, members }
     }
 
-    /// The atom of a character up to U+00FF, where characters are bytes.
+    /// The atom of the character U+0000 to U+00FF that denotes `byte`.
     pub(super) fn of_byte(&self, byte: u8) -> usize {
         let code = u32::from(byte);
         self.runs[self.runs.partition_point(|(_, high, _)| *high < code)].2 as usize

@@ -1,26 +1,32 @@
 //! One split step as a deterministic automaton over marked text.
 //!
-//! A symbol is a character (its atom) and whether a mark stands in front of it. Reading one decides two things at once:
-//! with the mark, that the piece so far ends exactly here; without it, that it does not. Both are questions about the
-//! *first* match in order of priority, so a state keeps its threads in that order:
+//! A symbol is a character (its atom) and whether a mark is before it. A symbol decides two questions at once: with
+//! the mark, the piece so far ends exactly here; without it, the piece does not end here. Both are questions about
+//! the *first* match in order of priority, so a state keeps its threads in that order:
 //!
-//! - The threads of the present piece. Where one of them has matched, the piece ends there unless a thread in front of
-//!   it matches later. So without a mark only the threads in front go on, and one of them has to match; with a mark
-//!   they must not, and become
-//! - obligations: threads that must never match. If one does, the text belongs to no piece that ended.
-//! - Text between two matches is a piece as well, a gap. It is a thread behind all others; and at each position in it no
-//!   match may begin. Of that its *killers* take care, threads that begin there: where one matches, the gap is no
-//!   option any more. When the gap ends they become obligations, and the next piece has to be a match.
+//! - The threads of the present piece. If one of them has matched, the piece ends here unless a thread of higher
+//!   priority matches later. So without a mark only the threads of higher priority continue, and one of them must
+//!   match. With a mark they must not match, and become
+//! - obligations: threads that must never match. If one matches, the piece that ended was not the first match.
+//! - Text between two matches is a piece too, a gap. It is a thread of lowest priority, and no match may begin at any
+//!   position in it. Its *killers* are threads that begin at each of these positions: if one matches, the piece is
+//!   not a gap. When the gap ends, its killers become obligations, and the next piece must be a match.
 //!
-//! Threads are kept as they are before their conditions are looked at, since look-ahead needs the next character.
-//! Where pieces are put together, as `MergedWithNext` does with a match and the text behind it, an automaton is made first in
-//! which each mark says whether a match follows, or text between matches. Then the marks between what belongs together are
-//! taken away, and the subset construction makes the rest deterministic.
+//! Threads are stored before their conditions are evaluated, since look-ahead needs the next character.
 //!
-//! Nothing is guessed otherwise, so the automaton is deterministic as it comes out, and the lists stay short: 27 states for
-//! the pattern of GPT-2, 99 for that of GPT-4o, and 15 and 30 once equal ones are merged. The other way to put
-//! it is by sets of texts, for each thread the texts in which all threads in front of it fail, as products of
-//! complements; that is one product for each alternative, and most of their states would be merged again.
+//! Some behaviours join pieces: `MergedWithNext` joins a match and the text after it. For these, the first automaton
+//! has two kinds of marks, before a match and before text between matches. Then the marks inside of joined pieces are
+//! removed, and the subset construction makes the result deterministic.
+//!
+//! Apart from that, no step guesses, so the automaton is deterministic at once, and the lists stay short:
+//!
+//! | pattern | states | after merging equal states |
+//! |---|--:|--:|
+//! | GPT-2 | 27 | 15 |
+//! | GPT-4o | 99 | 30 |
+//!
+//! Considered instead: for each thread the set of texts in which all threads of higher priority fail, as products of
+//! complements. That is one product for each alternative, and most of their states would be merged again.
 
 use std::collections::HashMap;
 
@@ -33,16 +39,16 @@ use super::{
 };
 use crate::dfa::table::DEAD;
 
-/// What becomes of the matches of a pattern, and of the text between them.
+/// The treatment of the matches of a pattern, and of the texts between them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pieces {
-    /// Each is a piece.
+    /// Matches and the texts between them are pieces.
     Both,
-    /// Matches are pieces, and there is nothing between them.
+    /// Matches are pieces, and there is no text between them.
     Matches,
     /// No match occurs: the text is one piece.
     Between,
-    /// Both are pieces, but a piece of the first kind and one of the second kind behind it are one.
+    /// Both are pieces, but a piece of the first kind and a following piece of the second kind are joined.
     Joined(Kind, Kind),
 }
 
@@ -53,17 +59,17 @@ pub(super) enum Kind {
     Between,
 }
 
-/// Which mark stands in front of the next character.
+/// The mark before the next character.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mark {
     None,
-    /// A piece ends, of whatever kind the next one is.
+    /// A piece ends; the next one is of any kind.
     Any,
     /// A piece ends, and one of this kind begins.
     Kind(Kind),
 }
 
-/// What is known about the next character: the atoms with the same `look` make the same conditions hold.
+/// The facts about the next character. Atoms with the same `look` satisfy the same conditions.
 #[derive(Clone, Copy)]
 struct Next {
     look: usize,
@@ -75,36 +81,36 @@ struct Determinizer<'a, 'l> {
     atoms: &'a Atoms,
     /// By atom: its class with respect to conditions.
     look_of: Vec<usize>,
-    /// By such a class, the end of the text last: by condition, whether it holds.
+    /// By class of `look_of`, with the end of the text last, and by condition: whether it holds.
     holds: Vec<Vec<bool>>,
-    /// By node: when it was last visited.
+    /// By node: the number of its latest visit.
     seen: Vec<u32>,
     visit: u32,
     stack: Vec<u32>,
     budget: &'a mut Budget<'l>,
 }
 
-/// A state on the way: threads as numbers of nodes.
+/// A state of the construction. Threads are numbers of nodes.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 struct State {
-    /// Nothing has been read yet.
+    /// No character was read yet.
     at_start: bool,
     /// In order of priority.
     threads: Vec<u32>,
-    /// The killers, sorted; `None` where the piece cannot be a gap.
+    /// The killers, sorted; `None` if the piece cannot be a gap.
     gap: Option<Vec<u32>>,
     /// Sorted.
     obligations: Vec<u32>,
 }
 
-/// An automaton with several kinds of marks, and several starts: its first states.
+/// An automaton with several kinds of marks. Its first states are its starts.
 #[derive(Default)]
 struct Explored {
     starts: usize,
-    /// How many kinds of marks there are.
+    /// The number of kinds of marks.
     marks: usize,
     accepting: Vec<bool>,
-    /// By state: the targets without a mark by atom, then those with each kind of mark.
+    /// By state: the targets without a mark by atom, then the targets with each kind of mark.
     next: Vec<u32>,
 }
 
@@ -113,7 +119,7 @@ impl Explored {
         &self.next[(state as usize * (1 + self.marks) + mark) * atoms..][..atoms]
     }
 
-    /// The same with at most one kind of mark, and one start.
+    /// The same automaton with at most one kind of mark, and one start.
     fn marked(&self, atoms: usize) -> Marked {
         let mut marked = Marked::new(atoms);
         for (state, accepts) in (0u32..).zip(&self.accepting) {
@@ -127,8 +133,8 @@ impl Explored {
         marked
     }
 
-    /// With a mark in front of a match or of other text, by the kind that follows, but for marks between two that `joins` puts
-    /// together.
+    /// The automaton with one kind of mark: before a match or other text, except between two pieces that `joins`
+    /// joins.
     fn joined(
         &self,
         joins: impl Fn(u32, Kind) -> bool,
@@ -170,7 +176,7 @@ impl Explored {
     }
 }
 
-/// The threads of a state at one class of next characters: nodes that read a character.
+/// The threads of a state before one class of next characters: nodes that read a character.
 #[derive(Default)]
 struct Ready {
     threads: Vec<u32>,
@@ -251,8 +257,8 @@ impl Determinizer<'_, '_> {
         }
     }
 
-    /// All states that `starts` lead to, over characters without a mark and with each of `marks`, and the kinds of their pieces
-    /// (which say nothing where a mark does not).
+    /// All states that `starts` reach, over characters without a mark and with each of `marks`, and the kinds of
+    /// their pieces. A kind has no meaning if the marks do not tell kinds apart.
     fn explored(
         &mut self,
         starts: Vec<State>,
@@ -302,8 +308,8 @@ impl Determinizer<'_, '_> {
         }
     }
 
-    /// The threads that read the next character, once it is decided whether the piece ends in front of it. `None`
-    /// where the decision is wrong.
+    /// The threads that read the next character, after the decision that the piece ends before it or does not. `None`
+    /// if the decision is wrong.
     fn decide(
         &mut self,
         state: &State,
@@ -323,7 +329,7 @@ impl Determinizer<'_, '_> {
         let mut obligations = obligations.threads;
         let piece = self.ready(&state.threads, next)?;
         let killers = match &state.gap {
-            // Where the first match ends, the piece ends, or goes on only as a longer match.
+            // At the end of the first match the piece ends, or continues only as a longer match.
             Some(killers) if !piece.matched => {
                 let mut killers = killers.clone();
                 if !is_marked && !state.at_start {
@@ -345,7 +351,7 @@ impl Determinizer<'_, '_> {
             None => return Ok(None),
         }
         let begins = self.ready(&[self.nfa.start], next)?.threads;
-        // Behind the text between two matches comes a match.
+        // After the text between two matches comes a match.
         let (threads, gap) = match mark {
             Mark::Kind(Kind::Match) => (begins, None),
             Mark::Kind(Kind::Between) if !was_match => return Ok(None),
@@ -355,13 +361,13 @@ impl Determinizer<'_, '_> {
         Ok(Some(State { at_start: false, threads, gap, obligations }))
     }
 
-    /// The state after `ready` has read a character of `atom`. `None` where no match is possible.
+    /// The state after `ready` has read a character of `atom`. `None` if no match is possible.
     fn advance(&mut self, ready: &State, atom: usize) -> Result<Option<State>, SplitError> {
         // A thread that must not match need not be followed as one that may.
         self.visit += 1;
         let mut obligations = self.read(&ready.obligations, atom)?;
         let threads = self.read(&ready.threads, atom)?;
-        // Where a thread of the piece matches, the gap is no option in any case.
+        // If a thread of the piece matches, the gap is excluded in any case.
         let killers = match &ready.gap {
             Some(killers) => Some(self.read(killers, atom)?),
             None => None,
@@ -377,7 +383,7 @@ impl Determinizer<'_, '_> {
         Ok(Some(State { at_start: false, threads, gap, obligations }))
     }
 
-    /// The targets of those of `nodes` that read `atom`, without those seen during this visit.
+    /// The targets of the `nodes` that read `atom`, without those that this visit has seen.
     fn read(&mut self, nodes: &[u32], atom: usize) -> Result<Vec<u32>, SplitError> {
         let mut targets = Vec::new();
         for node in nodes {
@@ -392,7 +398,7 @@ impl Determinizer<'_, '_> {
         Ok(targets)
     }
 
-    /// What reads a character, reached from `threads` in order of priority, up to the first match.
+    /// The nodes that read a character and are reachable from `threads`, in order of priority, up to the first match.
     fn ready(&mut self, threads: &[u32], next: Next) -> Result<Ready, SplitError> {
         self.visit += 1;
         let mut ready = Ready::default();

@@ -1,15 +1,15 @@
-//! Why the pre-tokenizer of a tokenizer does not become an automaton.
+//! Reasons for which the pre-tokenizer of a tokenizer does not become an automaton.
 //!
-//! Everything that has no exact automaton here is refused with its step, its place and its name. An approximation
-//! would show only as wrong token sequences for rare texts, which nobody could trace back.
+//! A construct without an exact automaton is refused with its step, its place and its name. An approximation would
+//! only show as wrong token sequences for rare texts, and nobody could find their cause.
 
 use crate::Place;
 
-/// Why there is no automaton of the split patterns. Steps count from 1.
+/// The reason for which there is no automaton of the split patterns. Steps count from 1.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SplitError {
-    /// The text of a pattern is too long; nothing of it was read.
+    /// The text of a pattern is too long. It was not read.
     #[error(
         "the pattern of split step {step} is {bytes} bytes long; the limit is {limit} (SplitLimits::pattern_bytes)"
     )]
@@ -21,15 +21,15 @@ pub enum SplitError {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// Not a regex, as the library that splits with it would read it.
+    /// Not a regex in the syntax of the library that splits with it.
     #[error("split step {step}: {message}, at {place}")]
     #[non_exhaustive]
     Syntax {
         /// The step.
         step: usize,
-        /// What is wrong.
+        /// The fault.
         message: String,
-        /// Where.
+        /// Its place.
         place: Place,
     },
     /// A construct of a pattern that has no exact automaton here, or that regex engines read differently.
@@ -39,7 +39,7 @@ pub enum SplitError {
         step: usize,
         /// The construct.
         construct: &'static str,
-        /// Where.
+        /// Its place.
         place: Place,
     },
     /// A step as a whole that has no exact automaton here.
@@ -47,11 +47,11 @@ pub enum SplitError {
     UnsupportedStep {
         /// The step.
         step: usize,
-        /// What it is.
+        /// The reason.
         reason: String,
     },
-    /// A pattern matches the empty text somewhere. What then becomes of the text between two matches differs between
-    /// libraries.
+    /// A pattern matches the empty text somewhere. Libraries differ in the treatment of the text between two such
+    /// matches.
     #[error("the pattern of split step {step} can match the empty text")]
     MatchesEmpty {
         /// The step.
@@ -64,7 +64,7 @@ pub enum SplitError {
         step: usize,
         /// The limit.
         limit: usize,
-        /// Where it is passed.
+        /// The place where the limit is exceeded.
         place: Place,
     },
     /// Too many different sets of characters.
@@ -74,7 +74,7 @@ pub enum SplitError {
         step: usize,
         /// The limit.
         limit: usize,
-        /// Where it is passed.
+        /// The place where the limit is exceeded.
         place: Place,
     },
     /// The NFA of a pattern is too large.
@@ -100,7 +100,7 @@ pub enum SplitError {
 }
 
 impl SplitError {
-    /// Where in the pattern, for the errors that have a place there.
+    /// The place in the pattern, for the variants that have one.
     pub fn place(&self) -> Option<&Place> {
         match self {
             Self::Syntax { place, .. }

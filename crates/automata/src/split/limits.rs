@@ -1,30 +1,31 @@
-//! What the split patterns of a tokenizer may cost.
+//! The bounds on the cost of the split patterns of a tokenizer.
 //!
 //! A tokenizer file comes from outside, so every stage stops at a limit and names it. Work is counted in steps and not
 //! in seconds: a file must not load on one machine and fail on another.
 
 use std::{collections::HashMap, hash::Hash};
 
-/// Bounds on turning split patterns into an automaton. The defaults keep it below about 2 seconds and 512 MiB. The
-/// patterns in use spend 0.1 to 0.4 million steps, which take 2 to 7 ms.
+/// Bounds on the construction of the automaton of split patterns. The defaults keep it below about 2 seconds and 512
+/// MiB. The patterns in use take 0.1 to 0.4 million steps, 2 to 7 ms.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SplitLimits {
     /// The length of each pattern, in bytes. Default: 64 KiB.
     pub pattern_bytes: usize,
-    /// How deep groups may nest. Default: 100, and values above [`MAX_NEST`](Self::MAX_NEST) count as that.
+    /// The depth to which groups may nest. Default: 100. Values above [`MAX_NEST`](Self::MAX_NEST) count as
+    /// `MAX_NEST`.
     pub nest: usize,
     /// Distinct sets of characters in all patterns together: classes, escapes, letters. Default: 500.
     pub sets: usize,
     /// States of the NFA of one pattern, with its repetitions written out. Default: 50,000.
     pub nfa_states: usize,
-    /// States of each automaton on the way. Default: 2^16.
+    /// States of each intermediate automaton. Default: 2^16.
     pub states: usize,
     /// Elementary steps of all constructions together. Default: 100 million.
     pub steps: u64,
 }
 
 impl SplitLimits {
-    /// The largest [`nest`](Self::nest) that is honoured: what any thread's stack can hold.
+    /// The largest effective value of [`nest`](Self::nest). At this depth the recursion fits in any thread's stack.
     pub const MAX_NEST: usize = 250;
 }
 
@@ -41,7 +42,7 @@ impl Default for SplitLimits {
     }
 }
 
-/// The steps that are left.
+/// A counter of steps under the limits.
 pub(super) struct Budget<'a> {
     pub(super) limits: &'a SplitLimits,
     spent: u64,
@@ -60,7 +61,7 @@ impl<'a> Budget<'a> {
         Ok(())
     }
 
-    /// Whether an automaton may have `states` states.
+    /// An error if `states` exceeds the limit.
     pub(super) fn states(&self, states: usize) -> Result<(), super::SplitError> {
         if states > self.limits.states {
             return Err(super::SplitError::TooManyStates { limit: self.limits.states });
@@ -69,20 +70,20 @@ impl<'a> Budget<'a> {
     }
 }
 
-/// States of an automaton that is explored, numbered as they are found.
+/// The states of an automaton under exploration, numbered in the order of discovery.
 pub(super) struct Numbered<T> {
     numbers: HashMap<T, u32>,
     pub(super) states: Vec<T>,
 }
 
 impl<T: Clone + Eq + Hash> Numbered<T> {
-    /// These states, from 0.
+    /// The states `starts`, numbered from 0.
     pub(super) fn new(starts: impl IntoIterator<Item = T>) -> Self {
         let states: Vec<T> = starts.into_iter().collect();
         Self { numbers: states.iter().cloned().zip(0..).collect(), states }
     }
 
-    /// The number of `state`, a new one if need be.
+    /// The number of `state`, which is added if it is new.
     pub(super) fn number(&mut self, state: T, budget: &Budget<'_>) -> Result<u32, super::SplitError> {
         if let Some(number) = self.numbers.get(&state) {
             return Ok(*number);

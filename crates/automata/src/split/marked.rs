@@ -1,4 +1,4 @@
-//! Automata over marked text at the level of atoms: several steps in one, and the smallest automaton.
+//! Automata over marked text at the level of atoms: the product of several steps, and minimisation.
 
 use std::collections::HashMap;
 
@@ -9,19 +9,19 @@ use super::{
 };
 use crate::dfa::table::DEAD;
 
-/// A partial deterministic automaton. A symbol is an atom and whether a mark stands in front of it.
+/// A partial deterministic automaton. A symbol is an atom and whether a mark is before it.
 #[derive(Clone, Debug)]
 pub(super) struct Marked {
     pub(super) atoms: usize,
-    /// By state: the targets without a mark by atom, then those with one.
+    /// By state: the targets without a mark by atom, then the targets with a mark.
     next: Vec<u32>,
-    /// By state: how the text may end there.
+    /// By state: the ways in which the text may end there.
     pub(super) ends: Vec<Ends>,
-    /// Where a text starts behind the kinds of added tokens that are told apart.
+    /// The starts of texts after each kind of added token.
     pub(super) sections: Vec<u32>,
 }
 
-/// How a text may end in a state.
+/// The ways in which a text may end in a state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Ends(u8);
 
@@ -29,7 +29,7 @@ impl Ends {
     pub(super) const NEVER: Self = Self(0);
     /// The text may end, and an added token may follow.
     pub(super) const ANYHOW: Self = Self(3);
-    /// The same, but for a token that would take the last character of the text for itself.
+    /// The text may end, but not before an added token that would strip its last character.
     pub(super) const NOT_STRIPPED: Self = Self(1);
 
     pub(super) fn new(text: bool, stripped: bool) -> Self {
@@ -41,12 +41,12 @@ impl Ends {
         self.0 & 1 != 0
     }
 
-    /// Whether an added token that strips the text in front of it may follow.
+    /// Whether an added token that strips the text before it may follow.
     pub(super) fn stripped(self) -> bool {
         self.0 & 2 != 0
     }
 
-    /// The ways in which both may end.
+    /// The ways that both have in common.
     pub(super) fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
@@ -64,7 +64,7 @@ impl Marked {
         Self { atoms, next: vec![], ends: vec![], sections: vec![] }
     }
 
-    /// Texts of one piece.
+    /// The automaton of texts of one piece.
     pub(super) fn whole(atoms: usize) -> Self {
         let mut whole = Self::new(atoms);
         whole.push(Ends::ANYHOW);
@@ -101,7 +101,7 @@ impl Marked {
         &self.next[state * 2 * self.atoms..][..2 * self.atoms]
     }
 
-    /// The texts of `self` that `rule` accepts too; marks are no concern of a rule.
+    /// The texts of `self` that `rule` accepts too. A rule ignores marks.
     pub(super) fn under(&self, rule: &Rule, budget: &mut Budget<'_>) -> Result<Self, SplitError> {
         let mut product = Self::new(self.atoms);
         let mut found = Numbered::new([(START, 0u32)]);
@@ -122,7 +122,7 @@ impl Marked {
         Ok(product)
     }
 
-    /// A copy of `state` that reads those atoms alone for which `begins` holds, and in which a text ends as `ends` says.
+    /// A copy of `state` that reads only the atoms for which `begins` holds, and with `ends` for the ways to end.
     pub(super) fn beginning(&mut self, state: u32, begins: impl Fn(usize) -> bool, ends: Ends) -> u32 {
         let copy = self.push(ends);
         for mark in [false, true] {
@@ -134,7 +134,7 @@ impl Marked {
         copy
     }
 
-    /// Without transitions over `atoms`.
+    /// Removes the transitions over `atoms`.
     pub(super) fn forbid(&mut self, atoms: &[bool]) {
         for (at, next) in self.next.iter_mut().enumerate() {
             if atoms[at % self.atoms] {
@@ -143,10 +143,11 @@ impl Marked {
         }
     }
 
-    /// First the steps of `self`, then the step `later` on each of their pieces.
+    /// The automaton of the steps of `self` followed by the step `later` on each of their pieces.
     ///
-    /// The marks are those of `later`; which of them are boundaries of `self` too is not visible. At such a boundary
-    /// `later` has to accept and starts again. A text has one right choice, and the subset construction tries both.
+    /// The marks are those of `later`; they do not show which of them are boundaries of `self` too. At such a
+    /// boundary `later` must accept, and starts again. Each text has one right choice, and the subset construction
+    /// tries both.
     pub(super) fn then(&self, later: &Self, budget: &mut Budget<'_>) -> Result<Self, SplitError> {
         let mut product = Self::new(self.atoms);
         let mut found = Numbered::new([vec![(START, START)]]);
@@ -188,13 +189,13 @@ impl Marked {
         Ok(product)
     }
 
-    /// The smallest automaton of the language: without states from which nothing is accepted, equal states merged.
-    /// The start stays, even where it accepts nothing.
+    /// The minimal automaton of the language: without states that cannot reach acceptance, equal states merged. The
+    /// start remains, even if it accepts nothing.
     ///
-    /// Moore's refinement, since rounds are few here: what tells two states apart is a match or two away.
+    /// This is Moore's refinement, since few rounds suffice: the difference of two states is a match or two away.
     pub(super) fn reduced(&self, budget: &mut Budget<'_>) -> Result<Self, SplitError> {
         let mut alive: Vec<bool> = self.ends.iter().map(|ends| *ends != Ends::NEVER).collect();
-        // States were numbered as they were found, so that most of this is done in one round backwards.
+        // States are numbered in the order of discovery, so one round backwards does most of the work.
         loop {
             budget.spend(self.next.len())?;
             let mut changed = false;
@@ -211,7 +212,7 @@ impl Marked {
         }
 
         budget.spend(self.next.len())?;
-        // Equal columns say the same: one of each will do.
+        // Equal columns make the same distinctions, so one of each is enough.
         let mut columns: HashMap<Vec<u32>, usize> = HashMap::new();
         for column in 0..2 * self.atoms {
             let entries = (0..self.len()).map(|state| self.row(state)[column]).collect();

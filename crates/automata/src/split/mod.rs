@@ -1,29 +1,31 @@
-//! Where a tokenizer splits text, as one deterministic automaton over *marked text*: text with a mark at each boundary
-//! between two pieces.
+//! The boundaries at which a tokenizer splits text, as one deterministic automaton over *marked text*: text with a
+//! mark at each boundary between two pieces.
 //!
-//! The token sequences that an encoder writes are those whose pieces lie where its pre-tokenizer splits. That is a
-//! property of the whole text (a space belongs to what follows, unless nothing does), so an engine that walks over
-//! tokens needs an automaton that follows all open questions at once. This one accepts a text exactly when it carries
-//! the marks that the pre-tokenizer sets, and no others.
+//! An encoder writes only token sequences whose pieces end where its pre-tokenizer splits. The boundaries depend on
+//! the whole text (a space belongs to the word after it, unless the text ends), so an engine that walks over tokens
+//! needs an automaton that follows all open questions at once. This automaton accepts a marked text exactly if its
+//! marks are those that the pre-tokenizer sets.
 //!
 //! ```text
-//! pattern --pattern--> tree --nfa--> NFA with priorities --determinize--> Marked --marked: steps in sequence, smallest-->
-//!     Marked --rules: which texts there are--> Marked --bytes, with the decision tree of utf8--> SplitDfa
+//! pattern --pattern--> tree --nfa--> NFA with priorities --determinize--> Marked (one for each step)
+//! Marked, Marked, ... --marked: product, minimal--> Marked --rules: restrictions of texts--> Marked
+//! Marked --bytes, with the decision tree of utf8--> SplitDfa
 //! ```
 //!
-//! Everything up to the last stage runs over *atoms* (`chars`), classes of characters that no pattern tells apart. A step sees
-//! the text as the steps before it leave it: with U+2581 for each space, or in GPT-2's alphabet of bytes. The text here is
-//! that of the vocabulary, so the sets of a pattern are translated (`chars::View`). Patterns behind a byte-level step run over
-//! bytes: the automaton of all steps before them is taken apart into bytes first, and they may split inside of a character.
+//! All stages but the last run over *atoms* (`chars`), classes of characters that no pattern distinguishes. A step
+//! sees the text as the steps before it leave it: with U+2581 for each space, or in GPT-2's alphabet of bytes. The
+//! text of the automaton is the text of the vocabulary, so the sets of a pattern are translated (`chars::View`).
+//! Patterns after a byte-level step run over bytes: the automaton of all steps before them is first rewritten over
+//! bytes, and these patterns may split inside of a character.
 //!
-//! The meaning is that of the `tokenizers` library with `fancy-regex`: matches are found from left to right, at each
-//! place the first one in the order of backtracking; a step splits each piece of the step before as if it were a text.
-//! What has no exact automaton here is a [`SplitError`].
+//! The semantics is the one of the `tokenizers` library with `fancy-regex`: matches are found from left to right, at
+//! each position the first one in the order of backtracking; a step splits each piece of the step before as if it
+//! were a text. A pattern that has no exact automaton here is a [`SplitError`].
 //!
-//! Not done instead: recognising the patterns in use by their text and writing an automaton for each by hand. That is
-//! short until the first model with a pattern of its own, and nothing but a test per pattern would say it is exact. Nor
-//! splitting while tokens are chosen, with the engine itself: it answers for whole texts, and what is needed is whether
-//! *some* continuation of a prefix puts the marks right.
+//! Rejected: to recognise the patterns in use by their text and to write an automaton for each by hand. That is short
+//! until the first model with a new pattern, and only a test per pattern would show that it is exact. Rejected too:
+//! to split with the engine itself while tokens are chosen. It answers for whole texts, and a mask needs to know
+//! whether *some* continuation of a prefix puts the marks right.
 
 mod bytes;
 mod chars;
@@ -57,51 +59,51 @@ use self::{
     utf8::Tree,
 };
 
-/// A deterministic automaton over bytes and marks. It accepts exactly the texts (valid UTF-8) that carry a mark at
+/// A deterministic automaton over bytes and marks. It accepts exactly the texts (valid UTF-8) that have a mark at
 /// each boundary between two pieces and nowhere else: none at the start, none at the end.
 ///
-/// Every state is reachable and reaches an accepting one, no two are equal, and they are numbered breadth-first; so
-/// two automata of one language are equal.
+/// Every state is reachable and reaches an accepting one, no two states have the same language, and states are
+/// numbered breadth-first; so two automata of one language are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SplitDfa {
     /// The coarsest classes.
     pub(crate) classes: ByteClasses,
     /// `next[state * classes.len() + class]` is a state or [`DEAD`](crate::dfa::table::DEAD).
     pub(crate) next: Vec<u32>,
-    /// Empty, or of the same shape: the same automaton read through the fallback tokens of bytes. At a boundary of
-    /// characters a transition begins a character without a token of its own; inside of such a character there are no
-    /// other transitions.
+    /// Empty, or of the same shape: the transitions of the same automaton through the fallback tokens of bytes. From
+    /// a boundary of characters a fallback transition begins a character without a token of its own; inside of such a
+    /// character there are only fallback transitions.
     pub(crate) fallback: Vec<u32>,
-    /// By state: the state in which a boundary has just been marked here, or [`DEAD`](crate::dfa::table::DEAD).
+    /// By state: the state after a mark, or [`DEAD`](crate::dfa::table::DEAD).
     pub(crate) mark: Vec<u32>,
     /// By state: whether the text may end here.
     pub(crate) accepting: Vec<bool>,
-    /// By state: whether an added token may follow that takes white space in front of it for itself. Empty where no token does.
+    /// By state: whether an added token that strips the white space before it may follow. Empty if no token strips.
     pub(crate) before_strip: Vec<bool>,
     pub(crate) start: u32,
-    /// Where a text starts behind an added token, by the [`Section`]s that were asked for.
+    /// The start of a text after an added token, for each [`Section`] of the options.
     pub(crate) sections: Vec<u32>,
 }
 
-/// What else the automaton has to know of a tokenizer.
+/// Further facts about a tokenizer that the automaton depends on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SplitOptions<'a> {
     /// Characters that no text may contain.
     pub(crate) forbidden: &'a [char],
-    /// Where not empty: all characters that a text may contain, as ranges. Of several lists, each holds all of them.
+    /// Lists of ranges of characters: a text contains only characters that are in every list.
     pub(crate) kept: &'a [Vec<(char, char)>],
-    /// How a space is spelled in front of the first step, where that is otherwise.
+    /// The spelling of a space before the first step, if it is not a space.
     pub(crate) blank: Option<char>,
-    /// Whether the text is spelled in GPT-2's alphabet of bytes in front of the first step.
+    /// Whether the text is spelled in GPT-2's alphabet of bytes before the first step.
     pub(crate) by_bytes: bool,
-    /// Which texts there are.
+    /// Restrictions of the texts.
     pub(crate) rules: &'a [TextRule],
-    /// Patterns that match nowhere, and how a space is spelled for each.
+    /// Patterns that must not match anywhere, and the spelling of a space for each.
     pub(crate) absent: &'a [(String, Option<char>)],
-    /// How texts start behind added tokens.
+    /// The ways in which texts start after added tokens.
     pub(crate) sections: &'a [Section],
-    /// For models whose symbols are characters: those that have a token of their own, sorted. `None` where symbols are
-    /// bytes.
+    /// For models with characters as symbols: the characters that have a token of their own, sorted. `None` if
+    /// symbols are bytes.
     pub(crate) known: Option<&'a [char]>,
 }
 
@@ -118,7 +120,7 @@ impl SplitDfa {
     ///
     /// # Errors
     ///
-    /// [`SplitError`] where a step has no exact automaton here, or a limit is passed.
+    /// [`SplitError`] if a step has no exact automaton here, or a limit is exceeded.
     pub(crate) fn new(
         splits: &[SplitPattern],
         options: &SplitOptions<'_>,
@@ -130,7 +132,7 @@ impl SplitDfa {
             Some(mark) => View::Blanks(mark),
             None => View::Text,
         };
-        // Patterns over characters, and those over bytes.
+        // Patterns over characters are collected apart from patterns over bytes.
         let (mut sets, mut byte_sets) = (Sets::default(), Sets::default());
         let (mut steps, mut byte_steps): (Vec<Step>, Vec<Step>) = (Vec::new(), Vec::new());
         for (pattern, blank) in options.absent {
@@ -170,7 +172,7 @@ impl SplitDfa {
         }
         let marked = marked.reduced(&mut budget)?;
 
-        // Whether a character has a token of its own changes nothing above.
+        // The stages above do not depend on the tokens of single characters.
         let known = options.known.map(CharSet::from_chars);
         let fine = match &known {
             None => None,
@@ -205,11 +207,11 @@ impl SplitDfa {
     }
 }
 
-/// Whether `pattern` surely does not match anywhere in `text`, nor there as a part of another text.
+/// Whether `pattern` certainly matches nowhere in `text`, also if `text` is a part of another text.
 ///
 /// # Errors
 ///
-/// [`SplitError`] where the pattern has no exact automaton here.
+/// [`SplitError`] if the pattern has no exact automaton here.
 pub(crate) fn matches_nothing_in(pattern: &str, text: &str) -> Result<bool, SplitError> {
     let removed =
         SplitPattern::Regex { pattern: pattern.to_owned(), behavior: SplitBehavior::Removed, invert: false };
@@ -227,7 +229,7 @@ pub(crate) fn matches_nothing_in(pattern: &str, text: &str) -> Result<bool, Spli
     Ok(is_plain && end.is_some())
 }
 
-/// The sets that `options` ask for, in the order in which they are read.
+/// The sets that `options` need, in the order in which they are read.
 fn own_sets(options: &SplitOptions<'_>, word: &CharSet) -> Vec<CharSet> {
     let mut own = vec![CharSet::from_chars(options.forbidden)];
     let range = |(low, high): &(char, char)| (u32::from(*low), u32::from(*high));
@@ -240,7 +242,7 @@ fn own_sets(options: &SplitOptions<'_>, word: &CharSet) -> Vec<CharSet> {
     own
 }
 
-/// The sets of `sets` that patterns of `steps` read, and an empty set for each other one.
+/// The sets of `sets` that patterns of `steps` read; an empty set replaces each other one.
 fn used<'a>(steps: &[Step], sets: &'a Sets) -> Vec<&'a CharSet> {
     static EMPTY: CharSet = CharSet::EMPTY;
     let mut is_used = vec![false; sets.len()];
@@ -257,7 +259,8 @@ fn used<'a>(steps: &[Step], sets: &'a Sets) -> Vec<&'a CharSet> {
     is_used.iter().enumerate().map(|(set, used)| if *used { sets.get(set) } else { &EMPTY }).collect()
 }
 
-/// The atoms of all sets that patterns of `steps` read, and of `own` ones; and where the members of those are.
+/// The atoms of all sets that patterns of `steps` read, and of the sets `own`; and the indices of the members of
+/// `own`.
 fn atoms_of(
     steps: &[Step],
     sets: &Sets,
@@ -269,7 +272,7 @@ fn atoms_of(
     Ok((Atoms::new(&used), (sets.len()..used.len()).collect()))
 }
 
-/// The texts of `first`, each of their pieces split by `steps` in order.
+/// The texts of `first`, with each piece split by `steps` in order.
 fn in_sequence(
     first: Marked,
     steps: &[Step],
@@ -284,7 +287,8 @@ fn in_sequence(
     Ok(marked)
 }
 
-/// The step `split`; `None` where it never splits. `view` is how it sees texts, and then how the next one does.
+/// The step `split`; `None` if it never splits. `view` is the step's view of texts, and becomes that of the next
+/// step.
 fn step(
     split: &SplitPattern,
     number: usize,
@@ -302,7 +306,7 @@ fn step(
         }
         SplitPattern::Metaspace { replacement, split, .. } => {
             if *view == View::Bytes {
-                return Err(refused("it stands behind a byte-level step"));
+                return Err(refused("it follows a byte-level step"));
             }
             *view = View::Blanks(*replacement);
             if !*split {
@@ -320,9 +324,9 @@ fn step(
         _ => return Err(refused("it is of a kind that is not known here")),
     };
     let pieces = match (behavior, invert) {
-        // Pieces are the same whether a match or the text between two is called one.
+        // Matches and the texts between them are pieces alike, so `invert` changes nothing.
         (SplitBehavior::Isolated, _) => Pieces::Both,
-        // Tokens do not spell a text of which a part is removed.
+        // Tokens cannot spell a text that has a removed part.
         (SplitBehavior::Removed, true) => Pieces::Matches,
         (SplitBehavior::Removed, false) => Pieces::Between,
         (SplitBehavior::Contiguous, _) => Pieces::Joined(Kind::Match, Kind::Match),

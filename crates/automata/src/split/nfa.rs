@@ -1,10 +1,10 @@
-//! Thompson's NFA of a split pattern, with priorities: of two ways on, the first is tried first.
+//! Thompson's NFA of a split pattern, with priorities: of two alternatives, the first is tried first.
 //!
-//! Conditions stay in the NFA as nodes that read nothing and hold or not once the next character is known.
+//! Conditions remain in the NFA as nodes that read nothing; the next character decides whether they hold.
 //!
-//! Possessive quantifiers need no state of their own. Without giving back, a loop over single characters ends at the
-//! first character that it cannot read, or at its bound. So each way out in front of the bound gets the condition that
-//! the next character is none of the set.
+//! Possessive quantifiers need no states of their own. A loop over single characters that gives nothing back ends at
+//! the first character that it cannot read, or at its bound. So each exit before the bound gets the condition that
+//! the next character is not in the set.
 
 use super::{SplitError, limits::Budget, pattern::Ast};
 
@@ -16,16 +16,16 @@ pub(super) enum Node {
         set: usize,
         next: u32,
     },
-    /// Goes on where condition `look` holds.
+    /// Continues if condition `look` holds.
     Look {
         look: usize,
         next: u32,
     },
-    /// Goes on at the start of the text.
+    /// Continues at the start of the text.
     Start {
         next: u32,
     },
-    /// Goes on at both, at `first` with priority.
+    /// Continues at both nodes; `first` has priority.
     Split {
         first: u32,
         second: u32,
@@ -35,7 +35,7 @@ pub(super) enum Node {
 
 pub(super) struct Nfa {
     pub(super) nodes: Vec<Node>,
-    /// The conditions: the next character is of the set, or, if the flag is set, there is none.
+    /// The conditions: the next character is in the set, or, if the flag is set, the text ends.
     pub(super) looks: Vec<(usize, bool)>,
     pub(super) start: u32,
 }
@@ -73,7 +73,7 @@ impl Compiler {
         self.push(Node::Look { look, next })
     }
 
-    /// Adds what matches `ast` and then goes on at `next`.
+    /// Adds nodes that match `ast` and then continue at `next`. Returns the first of them.
     fn part(&mut self, ast: &Ast, next: u32) -> Result<u32, SplitError> {
         match ast {
             Ast::Empty => Ok(next),
@@ -142,7 +142,8 @@ impl Compiler {
         (0..count).try_fold(next, |next, _| self.copy(part, next))
     }
 
-    /// One of many copies. Each has a node, even where `part` reads nothing, so that the limit bounds their number.
+    /// One of many copies. Each has at least one node, even if `part` reads nothing, so that the limit bounds their
+    /// number.
     fn copy(&mut self, part: &Ast, next: u32) -> Result<u32, SplitError> {
         let before = self.nfa.nodes.len();
         let entry = self.part(part, next)?;

@@ -1,38 +1,37 @@
 //! Split patterns to syntax trees over sets of characters.
 //!
-//! Split patterns are written for backtracking engines: look-ahead and possessive quantifiers are normal in them, and
-//! `regex-syntax` refuses both. So the outer syntax is read here, and only classes go to `regex-syntax`, which knows
-//! Unicode. Where engines differ, `fancy-regex` is followed, since that is what text is split with here; what it and
-//! Oniguruma read differently without need is refused.
+//! Split patterns are written for backtracking engines: they use look-ahead and possessive quantifiers, and
+//! `regex-syntax` refuses both. So this file reads the outer syntax, and passes only classes to `regex-syntax`, which
+//! knows Unicode. Where engines differ, the parser follows `fancy-regex`, since the `tokenizers` library splits with
+//! it here. It refuses constructs for which `fancy-regex` and Oniguruma differ and that no pattern needs.
 //!
-//! - `$` is the end of the text. In Oniguruma it is also in front of a newline that ends the text.
+//! - `$` is the end of the text. In Oniguruma it also matches before a newline that ends the text.
 //! - `{n,m}+` is possessive. In Oniguruma's Ruby syntax it is a repetition of a repetition.
 //! - `(?i:…)` folds characters one by one. Oniguruma also lets `ss` match `ß`.
 //! - POSIX classes such as `[:alpha:]` are ASCII, and `--` and `~~` in a class are operators.
 //!
-//! Look-ahead is supported for one character or the end of the text. It then is a condition on the next symbol, which
-//! the construction has at hand. Longer look-ahead could be made part of the automaton as well; no pattern in use has
-//! it.
+//! Look-ahead is supported for one character or the end of the text. It is then a condition on the next symbol, which
+//! the construction knows. Longer look-ahead could become a part of the automaton as well; no pattern in use has it.
+
+mod escapes;
 
 use std::ops::Range;
-
-use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 
 use super::{
     SplitError,
     chars::{CharSet, Sets, View},
     limits::{Budget, SplitLimits},
 };
-use crate::{Limits, Place, RegexError};
+use crate::Place;
 
-/// A pattern over numbered sets of characters. In an alternation and in a choice between stopping and going on, the
-/// first that leads to a match wins.
+/// A pattern over numbered sets of characters. In an alternation, and in the choice between another repetition and
+/// the end of a loop, the first alternative that leads to a match wins.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Ast {
     Empty,
     /// One character of the set.
     Set(usize),
-    /// The next character is of the set, or, if `end`, there is none. Nothing is read.
+    /// The next character is in the set, or, if `end`, the text ends. Nothing is read.
     Look {
         set: usize,
         end: bool,
@@ -47,7 +46,7 @@ pub(super) enum Ast {
         max: Option<u32>,
         lazy: bool,
     },
-    /// As many characters of the set as there are, up to `max`. None is given back.
+    /// As many characters of the set as possible, up to `max`, without giving any back.
     Possessive {
         set: usize,
         /// The number of the complement.
@@ -58,7 +57,7 @@ pub(super) enum Ast {
 }
 
 impl Ast {
-    /// The lengths of the shortest and of the longest text that can match, in characters. Conditions are taken to hold.
+    /// The lengths of the shortest and of the longest match, in characters, if all conditions hold.
     pub(super) fn width(&self) -> (u32, Option<u32>) {
         let times = |(low, high): (u32, Option<u32>), min: u32, max: Option<u32>| {
             let high = match (high, max) {
@@ -92,7 +91,7 @@ impl Ast {
     }
 }
 
-/// Reads `pattern`, that of split step `step`, which sees texts as `view` says.
+/// Parses `pattern`, the pattern of split step `step`, which sees texts through `view`.
 pub(super) fn parse(
     pattern: &str,
     step: usize,
@@ -113,7 +112,7 @@ pub(super) fn parse(
     }
 }
 
-/// The tree of a text that stands for itself.
+/// The tree of a literal text.
 pub(super) fn literal(
     text: &str,
     step: usize,
@@ -133,7 +132,7 @@ pub(super) fn literal(
     Ok(concat(parts))
 }
 
-/// The characters of words, as the library that matches added tokens has them.
+/// The characters of words, by the definition of the library that matches added tokens.
 pub(super) fn word(budget: &mut Budget<'_>) -> Result<CharSet, SplitError> {
     let mut sets = Sets::default();
     Ok(match parse(r"\w", 0, View::Text, &mut sets, budget)? {
@@ -154,13 +153,6 @@ fn concat(mut parts: Vec<Ast>) -> Ast {
 struct Flags {
     ignore_case: bool,
     dot_newline: bool,
-}
-
-/// What an escape stands for.
-enum Escape {
-    Char(char),
-    /// A class, as `regex-syntax` reads it.
-    Class(String),
 }
 
 struct Parser<'p, 'l> {
@@ -197,7 +189,7 @@ impl Parser<'_, '_> {
         found
     }
 
-    /// The stretch from `from` up to where reading has come, or one character.
+    /// The range from `from` to the current position, or one character.
     fn place(&self, from: usize) -> Place {
         let one = self.text[from..].chars().next().map_or(0, char::len_utf8);
         place(self.text, from..self.at.max(from + one))
@@ -219,7 +211,7 @@ impl Parser<'_, '_> {
         if branches.len() == 1 {
             return Ok(branches.remove(0));
         }
-        // Alternatives of one character each go on alike, so their order does not matter.
+        // Alternatives of one character each have the same continuation, so their order does not matter.
         let mut union = CharSet::default();
         for branch in &branches {
             let Ast::Set(number) = branch else { return Ok(Ast::Alternation(branches)) };
@@ -257,7 +249,7 @@ impl Parser<'_, '_> {
             return Err(self.unsupported("a quantifier after a quantifier", end));
         }
         if matches!(atom, Ast::Empty | Ast::Look { .. } | Ast::Start) {
-            return Err(self.unsupported("a quantifier after what reads nothing", quantifier));
+            return Err(self.unsupported("a quantifier after a part that reads nothing", quantifier));
         }
         if max.is_none() && atom.width().0 == 0 {
             return Err(
@@ -292,7 +284,7 @@ impl Parser<'_, '_> {
         Ok(Some((bounds.0, bounds.1, false)))
     }
 
-    /// `part` without giving back.
+    /// `part` without backtracking into it.
     fn atomic(&mut self, part: Ast, from: usize) -> Result<Ast, SplitError> {
         match part {
             Ast::Set(_) => Ok(part),
@@ -350,7 +342,7 @@ impl Parser<'_, '_> {
         Ok(Ast::Look { set: self.add(CharSet::default(), from)?, end: true })
     }
 
-    /// The inside of a group that begins at `from`, and its end. `None` where it only sets flags.
+    /// The inside of a group that begins at `from`, and its end. `None` if the group only sets flags.
     fn group(&mut self, from: usize) -> Result<Option<Ast>, SplitError> {
         if !self.eat("?") {
             return self.inside(from).map(Some);
@@ -397,7 +389,7 @@ impl Parser<'_, '_> {
                 'u' if on => {}
                 '-' if on => on = false,
                 ':' => return self.inside(from).map(Some),
-                // Whether they reach beyond the next `|` or the end of the group differs between engines.
+                // Engines differ in the scope of such flags: up to the next `|`, or to the end of the group.
                 ')' if from > 0 => {
                     return Err(self.unsupported("setting flags in the middle of the pattern", from));
                 }
@@ -427,7 +419,7 @@ impl Parser<'_, '_> {
         for part in parts {
             let number = match part {
                 Ast::Set(number) => *number,
-                // Looking ahead at a look-ahead is that look-ahead.
+                // Look-ahead at a look-ahead is that look-ahead.
                 Ast::Look { set, end: at_end } => {
                     end |= *at_end;
                     *set
@@ -449,156 +441,8 @@ impl Parser<'_, '_> {
         Ok(Ast::Look { set: self.add(set, from)?, end })
     }
 
-    fn escaped(&mut self, from: usize) -> Result<Ast, SplitError> {
-        match self.peek() {
-            Some('A') => {
-                self.at += 1;
-                Ok(Ast::Start)
-            }
-            Some('z') => {
-                self.at += 1;
-                self.end(from)
-            }
-            Some('Z') => Err(self.unsupported("`\\Z`", from)),
-            Some('b' | 'B' | '<' | '>') => Err(self.unsupported("a word boundary", from)),
-            Some('K') => Err(self.unsupported("`\\K`", from)),
-            Some('G') => Err(self.unsupported("`\\G`", from)),
-            Some('R' | 'X' | 'N' | 'O' | 'y' | 'Y') => {
-                Err(self.unsupported("an escape for more than a class", from))
-            }
-            Some('k' | 'g') => Err(self.unsupported("a back-reference or a call of a group", from)),
-            _ => match self.escape(from)? {
-                Escape::Char(char) => self.char(char, from),
-                Escape::Class(text) => self.set(&text, from),
-            },
-        }
-    }
-
-    /// An escape that stands for characters, behind the backslash at `from`.
-    fn escape(&mut self, from: usize) -> Result<Escape, SplitError> {
-        let Some(char) = self.next() else {
-            return Err(self.syntax("a backslash with nothing behind it", from));
-        };
-        Ok(match char {
-            '0'..='9' => return Err(self.unsupported("a back-reference or an octal escape", from)),
-            'd' | 'D' | 's' | 'S' | 'w' | 'W' => Escape::Class(self.text[from..self.at].to_owned()),
-            'h' => Escape::Class("[0-9A-Fa-f]".to_owned()),
-            'H' => Escape::Class("[^0-9A-Fa-f]".to_owned()),
-            'p' | 'P' => {
-                if self.next() == Some('{') {
-                    let Some(len) = self.rest().find('}') else {
-                        return Err(self.syntax("a property is not closed", from));
-                    };
-                    self.at += len + 1;
-                }
-                Escape::Class(self.text[from..self.at].to_owned())
-            }
-            'x' => Escape::Char(self.hex(2, from)?),
-            'u' => Escape::Char(self.hex(4, from)?),
-            'U' => Escape::Char(self.hex(8, from)?),
-            'a' => Escape::Char('\x07'),
-            'b' => Escape::Char('\x08'),
-            'e' => Escape::Char('\x1b'),
-            'f' => Escape::Char('\x0c'),
-            'n' => Escape::Char('\n'),
-            'r' => Escape::Char('\r'),
-            't' => Escape::Char('\t'),
-            'v' => Escape::Char('\x0b'),
-            char if char.is_ascii_alphabetic() || !char.is_ascii() => {
-                return Err(self.syntax("an unknown escape", from));
-            }
-            char => Escape::Char(char),
-        })
-    }
-
-    /// The number behind `\x` and its kin: `digits` digits, or any up to 8 in braces.
-    fn hex(&mut self, digits: usize, from: usize) -> Result<char, SplitError> {
-        let rest = self.rest();
-        let (number, len) = match rest.strip_prefix('{') {
-            Some(inner) => {
-                let number = inner.split('}').next().unwrap_or("");
-                (number, number.len() + 2)
-            }
-            None => (rest.get(..digits).unwrap_or(""), digits),
-        };
-        let valid = (1..=8).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let closed = rest.get(..len).is_some();
-        let char = u32::from_str_radix(number, 16).ok().and_then(char::from_u32);
-        match char {
-            Some(char) if valid && closed => {
-                self.at += len;
-                Ok(char)
-            }
-            _ => Err(self.syntax("not the number of a character", from)),
-        }
-    }
-
-    /// The class that begins at `from`, as `regex-syntax` reads it.
-    fn class(&mut self, from: usize) -> Result<String, SplitError> {
-        let mut text = "[".to_owned();
-        if self.eat("^") {
-            text.push('^');
-        }
-        if self.eat("]") {
-            text.push(']');
-        }
-        let mut nest = 1;
-        while nest > 0 {
-            let at = self.at;
-            let Some(char) = self.next() else {
-                return Err(self.syntax("a class is not closed", from));
-            };
-            match char {
-                '\\' => match self.escape(at)? {
-                    Escape::Char(char) => {
-                        regex_syntax::escape_into(char.encode_utf8(&mut [0; 4]), &mut text);
-                    }
-                    Escape::Class(class) => text.push_str(&class),
-                },
-                char => {
-                    nest += i32::from(char == '[') - i32::from(char == ']');
-                    text.push(char);
-                }
-            }
-        }
-        Ok(text)
-    }
-
-    /// One character, in either case where case is ignored.
-    fn char(&mut self, char: char, from: usize) -> Result<Ast, SplitError> {
-        let mut class = ClassUnicode::new([ClassUnicodeRange::new(char, char)]);
-        if self.flags.ignore_case && class.try_case_fold_simple().is_err() {
-            return Err(self.unsupported("ignoring case without case tables", from));
-        }
-        Ok(Ast::Set(self.add(self.view.seen(CharSet::from_class(&class)), from)?))
-    }
-
-    /// The set of a class.
-    fn set(&mut self, text: &str, from: usize) -> Result<Ast, SplitError> {
-        /// What one class may cost; the dearest there is costs half of it.
-        const STEPS: u64 = 3_000_000;
-        let limits = Limits { syntax_steps: STEPS, ..Limits::default() };
-        let text = if self.flags.ignore_case { format!("(?i:{text})") } else { text.to_owned() };
-        let class = crate::regex::syntax::parse(&text, &limits).map_err(|error| match error {
-            RegexError::Syntax { message, .. } => self.syntax(&message, from),
-            error => self.syntax(&error.to_string(), from),
-        })?;
-        let set = match class.kind() {
-            HirKind::Class(Class::Unicode(class)) => CharSet::from_class(class),
-            HirKind::Class(Class::Bytes(class)) if class.ranges().is_empty() => CharSet::default(),
-            HirKind::Literal(literal) => match std::str::from_utf8(&literal.0) {
-                Ok(text) if text.chars().count() == 1 => {
-                    CharSet::from_chars(&text.chars().collect::<Vec<_>>())
-                }
-                _ => return Err(self.syntax("not a class", from)),
-            },
-            _ => return Err(self.syntax("not a class", from)),
-        };
-        self.budget.spend(100 + 10 * set.ranges())?;
-        Ok(Ast::Set(self.add(self.view.seen(set), from)?))
-    }
-
-    /// The number of a set as the step sees it; sets that are made of others are seen as those are.
+    /// The number of a set, which is in the view of the step already. Sets that are computed from others keep their
+    /// view.
     fn add(&mut self, set: CharSet, from: usize) -> Result<usize, SplitError> {
         self.budget.spend(1 + set.ranges())?;
         let number = self.sets.add(set);
@@ -610,13 +454,13 @@ impl Parser<'_, '_> {
     }
 }
 
-/// The interval at the start of `text`: its bounds and its length. Anything else in braces stands for itself.
+/// The interval at the start of `text`: its bounds and its length. Any other text in braces is literal.
 fn interval(text: &str) -> Option<(u32, Option<u32>, usize)> {
     let inner = text.strip_prefix('{')?;
     let inner = &inner[..inner.find('}')?];
     let number = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        // A number beyond any limit is cut to one that still is.
+        // A number above any limit becomes the largest one.
         digits.then(|| text.parse::<u32>().unwrap_or(u32::MAX))
     };
     let (min, max) = match inner.split_once(',') {

@@ -1,9 +1,9 @@
-//! Restrictions of texts that have nothing to do with where they are split: small automata over atoms.
+//! Restrictions of texts that do not depend on their splitting: small automata over atoms.
 //!
-//! A normaliser that replaces a string leaves those texts alone in which the string does not occur; one that strips leaves
-//! those alone that do not begin or end with white space. An added token that is matched as a whole word must not occur as
-//! one. Each is a regular language, so it is an automaton of a few states, and the automaton of marked texts is cut down to
-//! what all of them accept ([`Marked::under`](super::marked::Marked::under)).
+//! A normaliser that replaces a string leaves a text unchanged if the string does not occur in it; a normaliser that
+//! strips leaves a text unchanged if it neither begins nor ends with white space. An added token that is matched as a
+//! whole word must not occur as one. Each restriction is a regular language with an automaton of a few states, and
+//! the automaton of marked texts is intersected with all of them ([`Marked::under`](super::marked::Marked::under)).
 
 use super::{
     SplitError,
@@ -16,56 +16,57 @@ use crate::dfa::table::DEAD;
 /// A restriction of the texts of a tokenizer, in the characters that its vocabulary spells.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum TextRule {
-    /// This string does not occur.
+    /// The string does not occur.
     Without(String),
-    /// This string does not occur as a whole word: between two characters that are not of a word, or the ends of the text.
+    /// The string does not occur as a whole word: between two characters that are not of a word, or the ends of the
+    /// text.
     WithoutWord(String),
-    /// The text begins or ends with no white space, where that is asked for.
+    /// The text does not begin or end with white space, as the flags say.
     Stripped {
         /// At its beginning.
         left: bool,
         /// At its end.
         right: bool,
-        /// Which characters are taken for white space.
+        /// The characters that count as white space.
         white: White,
     },
-    /// All texts; but it is told apart whether white space is last, which some added tokens take for themselves.
+    /// All texts. The states distinguish whether the last character is white space, which some added tokens strip.
     TellsSpace(White),
 }
 
-/// Which characters are taken for white space.
+/// The characters that count as white space.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum White {
-    /// All that Unicode says.
+    /// The white space of Unicode.
     All,
-    /// All but the space itself, which is spelled otherwise by then.
+    /// The same without the space itself, which has another spelling at this stage.
     NotBlank,
 }
 
-/// What a text begins with behind an added token.
+/// The beginning of a text after an added token.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Section {
     pub(crate) prefix: Prefix,
-    /// The white space that the token takes for itself.
+    /// The white space after it that the token strips.
     pub(crate) swallows: Option<White>,
 }
 
-/// Whether a space is put in front of a text.
+/// Whether the tokenizer prepends a space to a text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Prefix {
     Never,
-    /// Where the text does not begin with one.
+    /// If the text does not begin with a space.
     IfMissing,
     Always,
 }
 
 impl Section {
-    /// Adds where such a text starts to `marked`. `blank` is the atom of the space; `is_white` says of an atom whether it is
-    /// white space as [`swallows`](Self::swallows) says.
+    /// Adds the start of a text after an added token to `marked`. `blank` is the atom of the space; `is_white` holds
+    /// for the atoms of the white space that [`swallows`](Self::swallows) names.
     ///
-    /// A space that the tokenizer puts there is spelled by its tokens, and the text holds it when it is read again. So a text
-    /// begins with one. Where a space is put in front of another one, no text has as many spaces as its tokens spell, unless
-    /// the token in front takes the first one for itself.
+    /// The tokens of a prepended space spell it, and the decoded text contains it. So a text begins with a space. If
+    /// a space is prepended to another space, no text has as many spaces as its tokens spell, unless the added token
+    /// strips the first one.
     pub(super) fn add_to(self, marked: &mut Marked, blank: usize, is_white: impl Fn(usize) -> bool) -> u32 {
         let ends = marked.ends[START as usize];
         match (self.prefix, self.swallows) {
@@ -73,7 +74,7 @@ impl Section {
             (Prefix::Never, Some(_)) => marked.beginning(START, |atom| !is_white(atom), ends),
             (Prefix::Always, None) => marked.beginning(START, |_| false, ends),
             (Prefix::IfMissing, None) => marked.beginning(START, |atom| atom == blank, ends),
-            // The space that is written is no white space then, and nothing is taken.
+            // The prepended space is no white space at this stage, so nothing is stripped.
             (Prefix::IfMissing, Some(White::NotBlank)) => marked.beginning(START, |atom| atom == blank, ends),
             (Prefix::Always, Some(White::NotBlank)) => marked.beginning(START, |_| false, ends),
             (Prefix::IfMissing | Prefix::Always, Some(White::All)) => {
@@ -90,7 +91,7 @@ impl Section {
 }
 
 impl White {
-    /// The characters.
+    /// The characters of the set.
     pub(super) fn set(self) -> CharSet {
         let chars: Vec<char> = ('\0'..='\u{3000}')
             .filter(|char| char.is_whitespace() && (self == Self::All || *char != ' '))
@@ -101,12 +102,12 @@ impl White {
 
 /// A partial deterministic automaton over atoms that starts in state 0.
 pub(super) struct Rule {
-    /// By state, by atom: a state or [`DEAD`].
+    /// By state and atom: a state or [`DEAD`].
     pub(super) next: Vec<Vec<u32>>,
     pub(super) ends: Vec<Ends>,
 }
 
-/// The sets of characters that a rule tells apart.
+/// The sets of characters that a rule distinguishes.
 pub(super) fn sets(rule: &TextRule, word: &CharSet) -> Vec<CharSet> {
     let letters = |text: &str| text.chars().map(|letter| CharSet::from_chars(&[letter])).collect::<Vec<_>>();
     match rule {
@@ -121,7 +122,7 @@ pub(super) fn sets(rule: &TextRule, word: &CharSet) -> Vec<CharSet> {
 }
 
 impl Rule {
-    /// The automaton of `rule`. `members` has the sets of [`sets`], each as the atoms that it is made of.
+    /// The automaton of `rule`. `members` has the sets of [`sets`], each as a flag by atom.
     pub(super) fn new(
         rule: &TextRule,
         members: &[&[bool]],
@@ -140,7 +141,7 @@ impl Rule {
                 let (letters, word) = members.split_at(members.len() - 1);
                 Self::explored(Progress::default(), atoms.count, budget, |state, atom| {
                     let is_word = word[0][atom];
-                    // The string is there, and it is a word unless one goes on with this character.
+                    // The string was read, and it is a whole word unless this character continues the word.
                     if state.matched.contains(&letters.len()) && !is_word {
                         return None;
                     }
@@ -174,7 +175,7 @@ impl Rule {
         Ok(Self { ends: ends.collect(), next })
     }
 
-    /// All that `step` leads to from `start`.
+    /// All states that `step` reaches from `start`.
     fn explored(
         start: Progress,
         atoms: usize,
@@ -196,13 +197,13 @@ impl Rule {
     }
 }
 
-/// How far a rule has read.
+/// The progress of a rule in the text.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 struct Progress {
-    /// How many characters of the string the end of the text may be: all numbers that fit.
+    /// The lengths of all prefixes of the string that are suffixes of the text.
     matched: Vec<usize>,
-    /// Whether the last character is one of the set that the rule asks for.
+    /// Whether the last character is in the set of the rule.
     flag: bool,
-    /// Whether anything was read, where that matters.
+    /// Whether a character was read, for the rules that depend on it.
     is_begun: bool,
 }

@@ -1,189 +1,19 @@
-//! The automaton against the engine that it stands for: random texts, all or some of their markings.
+//! The automaton against the engine that splits for it: random texts, with all or some of their markings.
+
+mod known;
+mod oracle;
 
 use std::fmt::Write as _;
-
-use unskew_core::PrependScheme;
 
 use super::*;
 use crate::dfa::table::DEAD;
 
-pub(super) fn regex(pattern: &str) -> SplitPattern {
-    with(pattern, SplitBehavior::Isolated, false)
-}
-
-pub(super) fn with(pattern: &str, behavior: SplitBehavior, invert: bool) -> SplitPattern {
-    SplitPattern::Regex { pattern: pattern.to_owned(), behavior, invert }
-}
-
-const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
-const CL100K: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+";
-const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const O200K: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const DEEPSEEK3: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
-const DEEPSEEK2_LETTERS: &str =
-    r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕ]+";
-
-/// The pre-tokenizers in use, and ones that are close to them.
-fn known_patterns() -> Vec<(&'static str, Vec<SplitPattern>)> {
-    use SplitBehavior::{Contiguous, Isolated, MergedWithNext, MergedWithPrevious, Removed};
-    let tail = |tail: &str| {
-        vec![regex(&format!(
-            r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{tail}|\s*[\r\n]|\s+(?!\S)|\s"
-        ))]
-    };
-    let deepseek2 = |digits| {
-        vec![
-            regex(r"[\r\n]"),
-            regex(DEEPSEEK2_LETTERS),
-            regex(r"\s?[!-/:-~！-／：-～‘-‟　-。]+"),
-            regex(r"\s+$"),
-            regex("[一-龥ࠀ-一가-퟿]+"),
-            with(r"\p{N}", digits, false),
-        ]
-    };
-    let metaspace = |split| {
-        vec![SplitPattern::Metaspace { replacement: '\u{2581}', prepend: PrependScheme::First, split }]
-    };
-    let literal = |text: &str, behavior, invert| {
-        vec![SplitPattern::Literal { text: text.to_owned(), behavior, invert }]
-    };
-    let o200k_words = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*";
-    vec![
-        ("none", vec![]),
-        ("gpt-2", vec![SplitPattern::PrefixSpace, regex(GPT2)]),
-        ("gpt-2, Contiguous digits first", vec![with(r"\p{N}", Contiguous, false), regex(GPT2)]),
-        ("starcoder", vec![regex(r"\p{N}"), regex(GPT2)]),
-        ("cl100k", vec![regex(CL100K)]),
-        ("cl100k, Removed and inverted", vec![with(CL100K, Removed, true)]),
-        ("cl100k, \\s+\\z", tail(r"\s+\z")),
-        ("cl100k, \\s++$", tail(r"\s++$")),
-        ("cl100k, \\s+$", tail(r"\s+$")),
-        (
-            "cl100k, possessive",
-            vec![regex(
-                r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
-            )],
-        ),
-        ("llama 3", vec![regex(LLAMA3)]),
-        ("qwen 2", vec![regex(&LLAMA3.replace("{1,3}", ""))]),
-        ("o200k", vec![regex(O200K)]),
-        (
-            "tekken",
-            vec![regex(&format!(
-                r"{o200k_words}|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-            ))],
-        ),
-        ("deepseek 2", deepseek2(Isolated)),
-        ("deepseek 2, Contiguous digits", deepseek2(Contiguous)),
-        ("deepseek 3", vec![regex(r"\p{N}{1,3}"), regex("[一-龥぀-ゟ゠-ヿ]+"), regex(DEEPSEEK3)]),
-        ("metaspace", metaspace(true)),
-        ("metaspace without a split", metaspace(false)),
-        ("space, MergedWithPrevious", literal(" ", MergedWithPrevious, false)),
-        ("space, MergedWithPrevious, inverted", literal(" ", MergedWithPrevious, true)),
-        ("letters, MergedWithNext, inverted", vec![with(r"\p{L}", MergedWithNext, true)]),
-        ("literal", literal("ll", Isolated, true)),
-        ("words, Removed and inverted", vec![with(r"\w+|[^\w\s]+", Removed, true)]),
-        (
-            "lazy and anchored",
-            vec![regex(r"^\s+?(?=\p{L}|$)|(?:'s){2,}?|\p{L}{2,4}?(?!\p{L})"), regex("l{2}|^ ")],
-        ),
-    ]
-}
+use known::{GPT2, O200K, known_patterns};
+pub(super) use known::{regex, with};
+use oracle::Oracle;
 
 fn build(splits: &[SplitPattern]) -> SplitDfa {
     SplitDfa::new(splits, &SplitOptions::default(), &SplitLimits::default()).unwrap()
-}
-
-/// What the library does with one step, on whole texts.
-struct Oracle {
-    steps: Vec<(fancy_regex::Regex, SplitBehavior, bool)>,
-}
-
-impl Oracle {
-    fn new(splits: &[SplitPattern]) -> Option<Self> {
-        let mut steps = Vec::new();
-        for split in splits {
-            let (pattern, behavior, invert) = match split {
-                SplitPattern::Regex { pattern, behavior, invert } => (pattern.clone(), *behavior, *invert),
-                SplitPattern::Literal { text, behavior, invert } => {
-                    (fancy_regex::escape(text).into_owned(), *behavior, *invert)
-                }
-                SplitPattern::Metaspace { split: true, .. } => {
-                    (" ".to_owned(), SplitBehavior::MergedWithNext, false)
-                }
-                _ => continue,
-            };
-            steps.push((fancy_regex::Regex::new(&pattern).ok()?, behavior, invert));
-        }
-        Some(Self { steps })
-    }
-
-    /// The offsets at which pieces end, but for the last one. `None` where a part of the text is dropped.
-    fn boundaries(&self, text: &str) -> Option<Vec<usize>> {
-        let mut pieces = vec![(0, text.len())];
-        for (regex, behavior, invert) in &self.steps {
-            let mut split = Vec::new();
-            for (from, to) in pieces {
-                let mut parts: Vec<(usize, usize, bool)> = Vec::new();
-                let mut at = from;
-                for found in regex.find_iter(&text[from..to]) {
-                    let found = found.unwrap();
-                    let (start, end) = (from + found.start(), from + found.end());
-                    if at < start {
-                        parts.push((at, start, *invert));
-                    }
-                    parts.push((start, end, !invert));
-                    at = end;
-                }
-                if at < to {
-                    parts.push((at, to, *invert));
-                }
-                split.extend(behave(&parts, *behavior)?);
-            }
-            pieces = split;
-        }
-        Some(pieces.iter().map(|piece| piece.1).filter(|end| *end < text.len()).collect())
-    }
-}
-
-fn behave(parts: &[(usize, usize, bool)], behavior: SplitBehavior) -> Option<Vec<(usize, usize)>> {
-    let mut pieces: Vec<(usize, usize)> = Vec::new();
-    let mut before = false;
-    match behavior {
-        SplitBehavior::Isolated => return Some(parts.iter().map(|part| (part.0, part.1)).collect()),
-        SplitBehavior::Removed => {
-            return parts.iter().map(|part| (!part.2).then_some((part.0, part.1))).collect();
-        }
-        SplitBehavior::Contiguous => {
-            for (start, end, matched) in parts {
-                match pieces.last_mut() {
-                    Some(last) if *matched == before => last.1 = *end,
-                    _ => pieces.push((*start, *end)),
-                }
-                before = *matched;
-            }
-        }
-        SplitBehavior::MergedWithPrevious => {
-            for (start, end, matched) in parts {
-                match pieces.last_mut() {
-                    Some(last) if *matched && !before => last.1 = *end,
-                    _ => pieces.push((*start, *end)),
-                }
-                before = *matched;
-            }
-        }
-        SplitBehavior::MergedWithNext => {
-            for (start, end, matched) in parts.iter().rev() {
-                match pieces.last_mut() {
-                    Some(last) if *matched && !before => last.0 = *start,
-                    _ => pieces.push((*start, *end)),
-                }
-                before = *matched;
-            }
-            pieces.reverse();
-        }
-    }
-    Some(pieces)
 }
 
 impl SplitDfa {
@@ -210,7 +40,7 @@ impl SplitDfa {
     }
 }
 
-/// A small generator of numbers that look random, the same in every run.
+/// A small pseudorandom generator with the same numbers in every run.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -301,15 +131,15 @@ const ALPHABET: [char; 64] = [
     '\u{feff}',
 ];
 
-/// The marks of the oracle are accepted, and no others: all markings of a short text, and otherwise those with one
-/// mark more or less, and a random one.
+/// Asserts that the automaton accepts exactly the marks of the oracle: all markings of a short text, and otherwise
+/// the markings with one mark more or less, and a random one.
 fn check(dfa: &SplitDfa, oracle: &Oracle, text: &str, random: &mut Random) {
     let truth = oracle.boundaries(text);
     let describe = |marks: &[usize]| format!("{text:?} with marks at {marks:?}; right is {truth:?}");
     if let Some(truth) = &truth {
         assert!(dfa.accepts(text, truth), "refused: {}", describe(truth));
     }
-    // Also marks at both ends.
+    // The positions include the start of the text.
     let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
     let refuse = |marks: &[usize]| {
         if truth.as_deref() != Some(marks) {
@@ -344,7 +174,7 @@ fn check(dfa: &SplitDfa, oracle: &Oracle, text: &str, random: &mut Random) {
     refuse(&marks);
 }
 
-/// `debug` cases in a debug build and a hundred times as many in a release build.
+/// `debug` cases in a debug build, and a hundred times as many in a release build.
 pub(super) fn cases(debug: usize) -> usize {
     if cfg!(debug_assertions) { debug } else { 100 * debug }
 }
@@ -366,7 +196,7 @@ fn known_patterns_split_as_the_engine_does() {
     }
 }
 
-/// A step of the library asks the standard library for white space, and is expressed as this class.
+/// A step of the library uses the white space of the standard library, and is expressed as this class.
 #[test]
 fn white_space_is_that_of_the_standard_library() {
     let mut sets = Sets::default();
@@ -475,7 +305,7 @@ fn random_patterns_split_as_the_engine_does() {
     }
 }
 
-/// All states live, no two equal, numbered breadth-first, classes coarsest.
+/// All states are live, no two are equal, they are numbered breadth-first, and classes are the coarsest.
 #[test]
 fn the_automaton_is_minimal_and_canonical() {
     let mut known: Vec<char> = "abc 中é".chars().collect();
@@ -488,7 +318,7 @@ fn the_automaton_is_minimal_and_canonical() {
             let dfa = SplitDfa::new(&splits, &options, &SplitLimits::default()).unwrap();
             let width = dfa.classes.len();
             let states = dfa.accepting.len();
-            // The check takes longer than all else here.
+            // This check takes longer than the rest of the test.
             if cfg!(debug_assertions) && states > 1_500 {
                 continue;
             }
@@ -501,7 +331,7 @@ fn the_automaton_is_minimal_and_canonical() {
                     row
                 })
                 .collect();
-            // Moore's refinement from acceptance alone ends with every state by itself.
+            // Moore's refinement from acceptance alone separates all states.
             let mut blocks: Vec<usize> =
                 dfa.accepting.iter().map(|accepting| usize::from(*accepting)).collect();
             let mut count = 0;
@@ -550,8 +380,8 @@ fn the_automaton_is_minimal_and_canonical() {
     }
 }
 
-/// Reading a character through fallback tokens leads where reading it normally does, for exactly the characters
-/// without a token; forbidden ones lead nowhere.
+/// Reading a character through fallback tokens has the same target as reading it normally, for exactly the characters
+/// without a token; forbidden characters have no transitions.
 #[test]
 fn fallback_reads_unknown_characters_only() {
     let mut known: Vec<char> = ALPHABET.iter().copied().step_by(2).collect();
@@ -601,7 +431,7 @@ fn fallback_reads_unknown_characters_only() {
                     assert_eq!(normal, DEAD);
                 }
             }
-            // Inside a character the two do not mix.
+            // Inside a character the two kinds of transitions do not mix.
             for cut in 1..text.len() {
                 let (head, tail) = text.as_bytes().split_at(cut);
                 let go = |table: &[u32], state: u32, bytes: &[u8]| {
@@ -645,17 +475,11 @@ fn texts_are_valid_utf_8() {
 }
 
 #[test]
-fn sizes_and_times() {
+fn sizes_of_known_patterns() {
     let mut sizes = String::new();
     for (name, splits) in known_patterns() {
-        let start = std::time::Instant::now();
         let dfa = build(&splits);
-        let time = start.elapsed();
         writeln!(sizes, "{name}: {} states, {} classes", dfa.accepting.len(), dfa.classes.len()).unwrap();
-        #[allow(clippy::print_stderr, reason = "shown only where asked for")]
-        {
-            eprintln!("{name}: {time:?}, {} states, {} classes", dfa.accepting.len(), dfa.classes.len());
-        }
     }
     insta::assert_snapshot!(sizes);
 }

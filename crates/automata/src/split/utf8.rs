@@ -1,9 +1,9 @@
 //! From atoms to bytes: one decision tree for all states.
 //!
-//! The tree tells from the bytes of a character which atom it is; equal subtrees are one node. A state of the automaton
-//! over atoms then becomes the tree with its targets put in for the atoms, and equal nodes are again one state. Compiling
-//! the sets of each state to UTF-8 on their own would give the same automaton, and do the work on thousands of ranges
-//! once for each state instead of once.
+//! The tree finds the atom of a character from its bytes; equal subtrees are one node. A state of the automaton over
+//! atoms then becomes the tree with the targets of the state in place of the atoms, and equal nodes are one state.
+//! Compiling the sets of each state to UTF-8 separately would give the same automaton, but it would repeat the work
+//! on thousands of ranges for each state.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use regex_syntax::utf8::Utf8Sequences;
 
 use super::{SplitError, chars::Atoms, limits::Budget};
 
-/// Where a byte leads.
+/// The target of a byte.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Target {
     /// The character is complete.
@@ -19,11 +19,11 @@ pub(super) enum Target {
     Node(u32),
 }
 
-/// Bytes from the first to the second lead to the third, in ascending order.
+/// Edges `(first, last, target)` for ranges of bytes, in ascending order.
 pub(super) type Edges<T> = Vec<(u8, u8, T)>;
 
 pub(super) struct Tree {
-    /// The nodes, each behind those that it leads to.
+    /// The nodes, each after its targets.
     pub(super) nodes: Vec<Edges<Target>>,
     pub(super) root: Edges<Target>,
 }
@@ -35,7 +35,7 @@ impl Tree {
             let (Some(low), Some(high)) = (char::from_u32(*low), char::from_u32(*high)) else {
                 unreachable!("runs begin and end with characters");
             };
-            // Runs ascend and so do the sequences of each; so a path that is left never comes back.
+            // Runs ascend, and so do the sequences of each run; so a path that was left is never entered again.
             for sequence in Utf8Sequences::new(low, high) {
                 let ranges = sequence.as_slice();
                 budget.spend(ranges.len())?;
@@ -51,7 +51,7 @@ impl Tree {
 struct Builder {
     nodes: Vec<Edges<Target>>,
     numbers: HashMap<Edges<Target>, u32>,
-    /// The nodes on the path to the last sequence.
+    /// The nodes on the path of the latest sequence.
     open: Vec<Open>,
 }
 
@@ -59,7 +59,7 @@ struct Builder {
 #[derive(Default)]
 struct Open {
     edges: Edges<Target>,
-    /// The bytes that lead to the next open node.
+    /// The bytes of the edge to the next open node.
     last: Option<(u8, u8)>,
 }
 
@@ -78,7 +78,7 @@ impl Builder {
         }
     }
 
-    /// Completes all open nodes below `depth`.
+    /// Completes all open nodes deeper than `depth`.
     fn close(&mut self, depth: usize) {
         while self.open.len() > depth + 1 {
             let Some(Open { edges, .. }) = self.open.pop() else { return };
@@ -95,7 +95,7 @@ impl Builder {
     }
 }
 
-/// Adds an edge behind all others; neighbours with one target become one.
+/// Adds an edge after all others; adjacent edges with one target become one.
 pub(super) fn push<T: PartialEq>(edges: &mut Edges<T>, range: (u8, u8), target: T) {
     match edges.last_mut() {
         Some(last) if last.2 == target && last.1.checked_add(1) == Some(range.0) => last.1 = range.1,

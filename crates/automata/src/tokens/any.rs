@@ -1,4 +1,4 @@
-//! The constraint of a pattern: by its whole DFA where that is within the limits, else by states that are made when they are reached.
+//! The constraint of a pattern: its whole DFA if that is within the limits, else a DFA that is built lazily.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::{
 /// A pattern as a constraint of one of two kinds.
 #[derive(Clone, Debug)]
 pub enum AnyRegex {
-    /// Its DFA is within the limits.
+    /// The pattern's DFA is within the limits.
     Dfa(Arc<RegexConstraint>),
-    /// Its states are made when they are reached.
+    /// The states are built when they are reached.
     Lazy(Arc<LazyRegexConstraint>),
 }
 
 impl AnyRegex {
-    /// The constraint, whatever its kind.
+    /// The constraint of either kind.
     pub fn into_any(self) -> AnyConstraint {
         match self {
             Self::Dfa(constraint) => AnyConstraint::new(constraint),
@@ -36,8 +36,8 @@ impl AnyRegex {
 ///
 /// # Errors
 ///
-/// [`RegexError`]; that of the DFA where a [`LazyRegexConstraint`] does not do either, because the vocabulary lacks
-/// tokens for single bytes.
+/// [`RegexError`]. If the vocabulary lacks a token for some single byte of the pattern, a [`LazyRegexConstraint`] is
+/// impossible too, and the error is the DFA's.
 pub fn regex(pattern: &str, trie: Arc<TokenTrie>, limits: &Limits) -> Result<AnyRegex, RegexError> {
     let nfa = Nfa::new(&syntax::parse(pattern, limits)?, limits.nfa_size)?;
     let error = match determinize(&nfa, limits) {

@@ -1,12 +1,12 @@
 //! The constraint: a DFA read by tokens, with the mask of each state computed once.
 //!
-//! The state of a sequence is the state of the DFA, four bytes. Masks lie in the constraint itself, because they are
-//! the same for all sequences: each is computed when it is first asked for and then shared by all threads without a
-//! lock. A budget bounds their memory; a state beyond it has its mask computed into the caller's buffer every time,
-//! which is slower and otherwise the same.
+//! The state of a sequence is the state of the DFA, four bytes. The constraint itself owns the masks, because they
+//! are the same for all sequences: each is computed on its first request and then shared by all threads without a
+//! lock. A budget bounds their memory. The mask of a state beyond the budget is computed into the caller's buffer on
+//! each request; the result is the same.
 //!
-//! Tried instead: all masks up front. For `[a-z ]{1,40}` over 128,000 tokens that is 40 walks of which a short answer
-//! needs five.
+//! Tried instead: all masks in advance. For `[a-z ]{1,40}` over 128,000 tokens that is 40 walks, of which a short
+//! answer needs five.
 
 use std::{
     fmt,
@@ -23,8 +23,8 @@ use crate::{Dfa, Limits, RegexError, StateId, TokenDfa, dfa::state::StateVec};
 
 /// Token sequences whose text is in a regular language: that of a regex, of a list of choices, or of any [`Dfa`].
 ///
-/// All sequences that spell an accepted text are allowed, not only the one that a tokenizer would write. Tokens without
-/// text, control tokens and unused ids never are.
+/// All sequences that spell an accepted text are allowed, not only the one that a tokenizer would write. Tokens
+/// without text, control tokens and unused ids are never allowed.
 ///
 /// # Example
 ///
@@ -52,10 +52,10 @@ use crate::{Dfa, Limits, RegexError, StateId, TokenDfa, dfa::state::StateVec};
 /// ```
 pub struct RegexConstraint {
     tokens: TokenDfa,
-    /// The masks that were computed and kept.
-    rows: StateVec<OnceLock<Box<[u32]>>>,
+    /// By state: its mask, once it was computed and kept.
+    masks: StateVec<OnceLock<Box<[u32]>>>,
     /// How many more masks may be kept.
-    rows_left: AtomicUsize,
+    masks_left: AtomicUsize,
     /// By state: the only token that is allowed, [`SEVERAL`], or [`NOT_ASKED`].
     only: StateVec<AtomicU32>,
 }
@@ -63,14 +63,14 @@ pub struct RegexConstraint {
 /// No token is forced.
 const SEVERAL: u32 = u32::MAX;
 
-/// Whether a token is forced was not asked yet.
+/// It is not known yet whether a token is forced.
 const NOT_ASKED: u32 = u32::MAX - 1;
 
 impl RegexConstraint {
     /// The constraint that the whole output matches `pattern`; for the syntax see [`Dfa::from_pattern`]. `trie` is
     /// built once for a vocabulary and shared by all constraints over it.
     ///
-    /// Cost: that of [`Dfa::from_pattern`] and [`TokenDfa::new`]. No mask is computed yet.
+    /// Cost: the costs of [`Dfa::from_pattern`] and [`TokenDfa::new`]. No mask is computed yet.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl RegexConstraint {
         Self::from_dfa(Arc::new(Dfa::from_pattern(pattern, limits)?), trie, limits)
     }
 
-    /// As [`new`](Self::new) with default limits and a trie of its own: for a single constraint.
+    /// As [`new`](Self::new) with default limits and a new trie: for a single constraint.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl RegexConstraint {
     ///
     /// # Errors
     ///
-    /// [`RegexError`]; for an empty list or an empty choice too.
+    /// [`RegexError`], also for an empty list or an empty choice.
     pub fn from_choices<T: AsRef<[u8]>>(
         choices: impl IntoIterator<Item = T>,
         trie: Arc<TokenTrie>,
@@ -105,47 +105,48 @@ impl RegexConstraint {
     ///
     /// # Errors
     ///
-    /// Those of [`TokenDfa::new`].
+    /// The errors of [`TokenDfa::new`].
     pub fn from_dfa(dfa: Arc<Dfa>, trie: Arc<TokenTrie>, limits: &Limits) -> Result<Self, RegexError> {
         let tokens = TokenDfa::new(dfa, trie, limits)?;
-        let rows = tokens.dfa().states().map(|_| OnceLock::new()).collect();
-        let row_bytes = words_for(tokens.vocabulary().len()) * size_of::<u32>();
-        let rows_left = AtomicUsize::new(limits.mask_cache_bytes / row_bytes.max(1));
+        let masks = tokens.dfa().states().map(|_| OnceLock::new()).collect();
+        let mask_bytes = words_for(tokens.vocabulary().len()) * size_of::<u32>();
+        let masks_left = AtomicUsize::new(limits.mask_cache_bytes / mask_bytes.max(1));
         let only = tokens.dfa().states().map(|_| AtomicU32::new(NOT_ASKED)).collect();
-        Ok(Self { tokens, rows, rows_left, only })
+        Ok(Self { tokens, masks, masks_left, only })
     }
 
-    /// The automaton that the constraint reads tokens by.
+    /// The automaton through which the constraint reads tokens.
     pub fn tokens(&self) -> &TokenDfa {
         &self.tokens
     }
 
-    /// The memory of the DFA and of the masks kept so far, in bytes; the vocabulary and its trie, which are shared, are
-    /// not counted.
+    /// The memory of the DFA and of the kept masks, in bytes. The shared vocabulary and its trie are not counted.
     pub fn memory_usage(&self) -> usize {
         let dfa = self.tokens.dfa();
-        let rows = dfa.states().filter_map(|state| self.rows[state].get());
-        let kept: usize = rows.map(|row| size_of_val(&row[..])).sum();
+        let masks = dfa.states().filter_map(|state| self.masks[state].get());
+        let kept: usize = masks.map(|mask| size_of_val(&mask[..])).sum();
         dfa.memory_usage() + dfa.len() * (size_of::<OnceLock<Box<[u32]>>>() + size_of::<AtomicU32>()) + kept
     }
 
-    /// The kept mask of `state`, computed now if it was not; `None` if there is no memory left for it.
-    fn row(&self, state: StateId) -> Option<MaskRef<'_>> {
-        let row = &self.rows[state];
-        if let Some(words) = row.get() {
+    /// The kept mask of `state`, computed now if it is new; `None` if the budget has no room for it.
+    fn kept_mask(&self, state: StateId) -> Option<MaskRef<'_>> {
+        let mask = &self.masks[state];
+        if let Some(words) = mask.get() {
             return Some(MaskRef::new(words, self.vocab_len()));
         }
-        self.rows_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).ok()?;
+        self.masks_left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+            .ok()?;
         let mut computed = false;
-        let words = row.get_or_init(|| {
+        let words = mask.get_or_init(|| {
             computed = true;
             let mut words = vec![0; words_for(self.vocab_len())];
             self.tokens.fill_mask(state, MaskMut::new_cleared(&mut words, self.vocab_len()));
             words.into()
         });
         if !computed {
-            // Another thread was faster, and has paid.
-            self.rows_left.fetch_add(1, Ordering::Relaxed);
+            // Another thread was faster and has used its own share of the budget.
+            self.masks_left.fetch_add(1, Ordering::Relaxed);
         }
         Some(MaskRef::new(words, self.vocab_len()))
     }
@@ -177,15 +178,15 @@ impl Constraint for RegexConstraint {
 
     /// O(v) for v ids if the mask is kept, else as [`TokenDfa::fill_mask`].
     fn fill_mask(&self, (): &mut (), state: &StateId, mut mask: MaskMut<'_>) {
-        match self.row(*state) {
-            Some(row) => mask.copy_from(row),
+        match self.kept_mask(*state) {
+            Some(kept) => mask.copy_from(kept),
             None => self.tokens.fill_mask(*state, mask),
         }
     }
 
-    /// Computes the mask if it was not asked for before; `None` once the memory for masks is used up.
+    /// Computes the mask on the first request; `None` if the budget for masks is used up.
     fn ready_mask<'a>(&'a self, (): &'a (), state: &StateId) -> Option<MaskRef<'a>> {
-        self.row(*state)
+        self.kept_mask(*state)
     }
 
     /// Reads the token's bytes; no mask is computed.
@@ -193,12 +194,12 @@ impl Constraint for RegexConstraint {
         self.tokens.step(*state, token).is_some()
     }
 
-    /// A walk that ends at the second token that is found; remembered for each state.
+    /// A walk that ends at the second allowed token. The answer is kept for each state.
     fn forced(&self, (): &mut (), state: &StateId) -> Option<TokenId> {
         if self.is_accepting(state) {
             return None;
         }
-        // Whoever asks at the same time finds the same.
+        // Threads that compute this at the same time get the same answer.
         let known = &self.only[*state];
         let mut only = known.load(Ordering::Relaxed);
         if only == NOT_ASKED {
@@ -222,7 +223,7 @@ impl fmt::Debug for RegexConstraint {
 mod tests {
     use super::*;
 
-    /// Eight threads ask for the masks of all states at once, with room for half of them, or for all.
+    /// Eight threads ask for the masks of all states at once, with room for half of the masks, or for all.
     #[test]
     fn the_budget_holds_among_threads() {
         let mut builder = Vocabulary::builder();
@@ -244,7 +245,7 @@ mod tests {
                     });
                 }
             });
-            // Whoever lost a race has given its share back, so that all of the room can be used now.
+            // Every thread that lost a race has returned its share, so that the whole budget is usable now.
             constraint.tokens().dfa().states().for_each(|state| _ = constraint.ready_mask(&(), &state));
             assert_eq!(constraint.memory_usage() - empty, room * size_of::<u32>());
         }

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `token_dfa` | the steps and masks of a DFA over the tokens of a vocabulary: [`TokenDfa`] |
 //! | `constraint` | the same with the mask of each state computed once: [`RegexConstraint`] |
-//! | `lazy` | patterns whose DFA passes the limits, with states that are made when they are reached: [`LazyRegexConstraint`] |
-//! | `any` | the one of the two that a pattern needs: [`regex`](regex()) |
+//! | `lazy` | patterns whose DFA exceeds the limits, with states that are built when they are reached: [`LazyRegexConstraint`] |
+//! | `any` | the choice between the two for a pattern: [`regex`](regex()) |
 
 mod any;
 mod constraint;

@@ -1,14 +1,14 @@
-//! A byte automaton read token by token: which tokens may follow, and where they lead.
+//! A byte automaton read token by token: the tokens that a state allows, and the states after them.
 //!
-//! A token is allowed when the automaton reads all of its bytes and what comes then can be completed. For single bytes
-//! the DFA answers that by itself: none of its states is a dead end. For tokens it is not enough. With the tokens
-//! `a`, `ab` and `c` and the regex `abc|ad`, the byte `a` is fine and the token `a` is not: no token is `d` or begins
-//! with `b`. So where the vocabulary lacks a token for some byte, the states from which acceptance is reached through
-//! whole tokens are computed here, and only these count.
+//! A token is allowed if the automaton reads all of its bytes and tokens can complete the state after it. Over single
+//! bytes no state of the DFA is a dead end. Over tokens a state can be one. With the tokens `a`, `ab` and `c` and the
+//! regex `abc|ad`, the byte `a` is allowed and the token `a` is not: no token is `d` or begins with `b`. So if the
+//! vocabulary lacks a token for some byte, this file computes the states from which whole tokens reach acceptance,
+//! and allows only tokens into these states.
 //!
 //! Rejected: to follow all tokens from all states and then search backwards. That is a walk over the vocabulary for
-//! each state, half a millisecond where it is large. Here a search backwards over the bytes that are tokens settles
-//! nearly all states, and a walk settles one of the others as soon as it meets a settled one.
+//! each state, half a millisecond for a large vocabulary. Here a backward search over the bytes that are tokens finds
+//! nearly all live states, and a walk decides one of the others when it reaches a known live state.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -20,7 +20,7 @@ use crate::{
     dfa::{state::StateVec, table::Inverse},
 };
 
-/// A DFA over bytes with a vocabulary to read it by. Immutable, without a cache: every mask is a walk.
+/// A DFA over bytes with a vocabulary. Immutable, without a cache: every mask is a walk.
 ///
 /// # Example
 ///
@@ -48,22 +48,22 @@ use crate::{
 pub struct TokenDfa {
     dfa: Arc<Dfa>,
     trie: Arc<TokenTrie>,
-    /// Whether tokens can complete a state; `None` if they can complete all.
-    completable: Option<StateVec<bool>>,
+    /// By state: whether tokens can complete it. `None` if they can complete all states.
+    live: Option<StateVec<bool>>,
 }
 
 impl TokenDfa {
     /// Reads `dfa` by the tokens of `trie`.
     ///
-    /// Cost: O(n) for n states if each byte that `dfa` uses is a token. Otherwise walks
-    /// over the vocabulary decide what single bytes leave open: about one for each such state, n^2 at worst, which
+    /// Cost: O(n) for n states if each byte that `dfa` uses is a token. Otherwise walks over the vocabulary decide
+    /// the states that single bytes leave open: about one walk for each open state, n^2 at worst, which
     /// [`Limits::spelling_steps`] bounds.
     ///
     /// # Errors
     ///
     /// [`RegexError::Unspellable`] if no sequence of tokens is accepted, [`RegexError::SpellingTooCostly`].
     pub fn new(dfa: Arc<Dfa>, trie: Arc<TokenTrie>, limits: &Limits) -> Result<Self, RegexError> {
-        // The tokens of one byte are the first level of the trie: a walk that goes no deeper.
+        // The tokens of one byte are the first level of the trie, so this walk stops at depth one.
         let mut single = [false; 256];
         trie.walk(
             None,
@@ -71,16 +71,16 @@ impl TokenDfa {
             |_, byte| byte.into_iter().for_each(|byte| single[usize::from(byte)] = true),
         );
         let missing: Vec<u8> = dfa.bytes().filter(|byte| !single[usize::from(*byte)]).collect();
-        let completable = if missing.is_empty() {
+        let live = if missing.is_empty() {
             None
         } else {
-            let completable = Search::new(&dfa, &trie, &single).run(limits, missing.len())?;
-            if !completable[dfa.start()] {
+            let live = Search::new(&dfa, &trie, &single).run(limits, missing.len())?;
+            if !live[dfa.start()] {
                 return Err(RegexError::Unspellable { missing });
             }
-            Some(completable)
+            Some(live)
         };
-        Ok(Self { dfa, trie, completable })
+        Ok(Self { dfa, trie, live })
     }
 
     /// The state before the first token.
@@ -88,16 +88,16 @@ impl TokenDfa {
         self.dfa.start()
     }
 
-    /// The state after `token`, or `None` if the token is not allowed: no accepted sequence of tokens goes on like
-    /// this, or the token has no text.
+    /// The state after `token`. `None` if the token is not allowed: no accepted sequence of tokens continues with it,
+    /// or the token has no text.
     ///
     /// # Panics
     ///
-    /// If the DFA has no such state; so do the other methods that take one.
+    /// If the DFA has no such state. The other methods that take a state also panic.
     #[inline]
     pub fn step(&self, state: StateId, token: TokenId) -> Option<StateId> {
         let text = self.vocabulary().text(token).filter(|text| !text.is_empty())?;
-        self.dfa.run(state, text).filter(|state| self.is_completable(*state))
+        self.dfa.run(state, text).filter(|state| self.is_live(*state))
     }
 
     /// Whether the sequence may end here.
@@ -105,8 +105,8 @@ impl TokenDfa {
         self.dfa.is_accepting(state)
     }
 
-    /// Replaces the content of `mask` by the tokens that are allowed in `state`. O(p) for p prefixes of tokens that the
-    /// DFA reads from there.
+    /// Replaces the content of `mask` by the tokens that are allowed in `state`. O(p) for p prefixes of tokens that
+    /// the DFA reads from `state`.
     ///
     /// # Panics
     ///
@@ -115,13 +115,13 @@ impl TokenDfa {
         assert!(state.index() < self.dfa.len(), "the DFA has no state {state}");
         mask.clear();
         let mut table = self.dfa.dense();
-        match &self.completable {
+        match &self.live {
             None => self.trie.fill(&mut table, state.0, mask),
-            Some(completable) => self.trie.fill(&mut Completable { table, completable }, state.0, mask),
+            Some(live) => self.trie.fill(&mut LiveStates { table, live }, state.0, mask),
         }
     }
 
-    /// The only token that is allowed in `state`, if there is exactly one. A walk that ends at the second one.
+    /// The only token that is allowed in `state`, if there is exactly one. The walk ends at the second allowed token.
     ///
     /// # Panics
     ///
@@ -132,7 +132,7 @@ impl TokenDfa {
             state,
             |state, byte| self.dfa.step(state, byte).filter(|_| !several.get()),
             |token, state| {
-                if self.is_completable(state) && only.replace(Some(token)).is_some() {
+                if self.is_live(state) && only.replace(Some(token)).is_some() {
                     several.set(true);
                 }
             },
@@ -155,18 +155,18 @@ impl TokenDfa {
         &self.trie
     }
 
-    pub(crate) fn is_completable(&self, state: StateId) -> bool {
-        self.completable.as_ref().is_none_or(|completable| completable[state])
+    pub(crate) fn is_live(&self, state: StateId) -> bool {
+        self.live.as_ref().is_none_or(|live| live[state])
     }
 }
 
-/// A DFA some of whose states no tokens complete.
-struct Completable<'a> {
+/// A DFA with states that tokens cannot complete.
+struct LiveStates<'a> {
     table: DenseTable<'a>,
-    completable: &'a StateVec<bool>,
+    live: &'a StateVec<bool>,
 }
 
-impl ByteAutomaton for Completable<'_> {
+impl ByteAutomaton for LiveStates<'_> {
     #[inline]
     fn class(&self, byte: u8) -> u8 {
         self.table.class(byte)
@@ -179,7 +179,7 @@ impl ByteAutomaton for Completable<'_> {
 
     #[inline]
     fn verdict(&mut self, state: u32) -> Verdict {
-        if self.completable[StateId(state)] { Verdict::All } else { Verdict::None }
+        if self.live[StateId(state)] { Verdict::All } else { Verdict::None }
     }
 }
 
@@ -188,11 +188,11 @@ struct Search<'a> {
     dfa: &'a Dfa,
     trie: &'a TokenTrie,
     inverse: Inverse,
-    /// By byte class: whether a byte of it is a token.
+    /// By byte class: whether some byte of the class is a token.
     single_classes: Vec<bool>,
-    /// The states from which tokens are known to reach an accepting one.
-    settled: StateVec<bool>,
-    /// Steps that a walk costs before it begins: it makes room for the longest token.
+    /// By state: whether tokens are known to reach an accepting state from it.
+    live: StateVec<bool>,
+    /// The fixed cost of a walk, in steps: it allocates a stack for the longest token.
     walk_steps: u64,
     steps: u64,
 }
@@ -209,64 +209,65 @@ impl<'a> Search<'a> {
             trie,
             inverse: Inverse::new(dfa.table()),
             single_classes,
-            settled: dfa.states().map(|_| false).collect(),
+            live: dfa.states().map(|_| false).collect(),
             walk_steps: 10 + trie.vocabulary().longest_text() as u64 / 16,
             steps: 0,
         }
     }
 
-    /// The settled states when no more can be, for an automaton of so many bytes that are no tokens.
+    /// The live states, by a fixpoint. `missing` is the number of bytes of the automaton that are not tokens, for the
+    /// error.
     fn run(mut self, limits: &Limits, missing: usize) -> Result<StateVec<bool>, RegexError> {
         let limit = limits.spelling_steps;
         for state in self.dfa.states().filter(|state| self.dfa.is_accepting(*state)) {
-            self.settle(state);
+            self.mark_live(state);
         }
-        // States are numbered from the start, so the last are the nearest to an end, and are settled first.
+        // States are numbered from the start, so the last ones are nearest to acceptance, and are decided first.
         let mut open: Vec<StateId> = self.dfa.states().rev().collect();
         loop {
-            open.retain(|state| !self.settled[*state]);
+            open.retain(|state| !self.live[*state]);
             let before = open.len();
             for state in &open {
                 limits.check_cancelled()?;
                 if self.steps > limit {
                     return Err(RegexError::SpellingTooCostly { limit, missing });
                 }
-                if !self.settled[*state] && self.reaches_settled(*state) {
-                    self.settle(*state);
+                if !self.live[*state] && self.reaches_live(*state) {
+                    self.mark_live(*state);
                 }
             }
-            if open.iter().filter(|state| !self.settled[**state]).count() == before {
-                return Ok(self.settled);
+            if open.iter().filter(|state| !self.live[**state]).count() == before {
+                return Ok(self.live);
             }
         }
     }
 
-    /// Settles `state`, and what reaches it through bytes that are tokens.
-    fn settle(&mut self, state: StateId) {
-        self.settled[state] = true;
+    /// Marks `state` and all states that reach it through bytes that are tokens.
+    fn mark_live(&mut self, state: StateId) {
+        self.live[state] = true;
         let mut found = vec![state];
         while let Some(state) = found.pop() {
             for (source, class) in self.inverse.sources(state) {
-                if self.single_classes[usize::from(class)] && !self.settled[source] {
-                    self.settled[source] = true;
+                if self.single_classes[usize::from(class)] && !self.live[source] {
+                    self.live[source] = true;
                     found.push(source);
                 }
             }
         }
     }
 
-    /// Whether some token leads from `state` to a settled state.
-    fn reaches_settled(&mut self, state: StateId) -> bool {
+    /// Whether some token leads from `state` to a marked state.
+    fn reaches_live(&mut self, state: StateId) -> bool {
         let found = Cell::new(false);
         let mut steps = self.walk_steps;
         self.trie.walk(
             state,
             |state, byte| {
                 steps += 1;
-                // Once a token is found, every other prefix is left at once.
+                // After the first success the walk leaves every other prefix at once.
                 self.dfa.step(state, byte).filter(|_| !found.get())
             },
-            |_, state| found.set(found.get() | self.settled[state]),
+            |_, state| found.set(found.get() | self.live[state]),
         );
         self.steps += steps;
         found.get()

@@ -1,4 +1,4 @@
-//! Tokenizers with as many added tokens as others have tokens.
+//! Tokenizers with as many added tokens as other tokenizers have tokens.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use unskew_trie::TokenTrie;
 
 const COUNT: u32 = 100_000;
 
-/// The bytes, `ab`, and added tokens `<|x_0|>` and so on.
+/// An index of the bytes, `ab`, and the added tokens `<|x_0|>` and so on.
 fn index(special: bool) -> Arc<CanonicalIndex> {
     let mut builder = Vocabulary::builder();
     (0..=255u8).for_each(|byte| _ = builder.text(&[byte]));
@@ -66,7 +66,7 @@ fn a_hundred_thousand_added_tokens_are_followed() {
     let all: Vec<TokenId> = (0..COUNT).map(added).collect();
     assert_eq!(mask(&constraint, &[byte(b'a')])[2..], all);
     assert_eq!(mask(&constraint, &[TokenId(256), added(77_777)])[3..], all);
-    // All of these texts are tokens, and so none is spelled.
+    // Each of the last four texts is a token of its own, and so none is spelled.
     let constraint = CanonicalConstraint::new("[a-c]{2}", &index, &Limits::default()).unwrap();
     assert!(mask(&constraint, &[]).iter().all(|token| token.0 <= 256));
     let constraint = CanonicalConstraint::new(r"<\|x_1234\|>", &index, &Limits::default()).unwrap();
@@ -78,7 +78,7 @@ fn a_hundred_thousand_control_tokens_are_followed() {
     let index = index(true);
     let constraint = CanonicalConstraint::new(r"<\|x_[0-9]+\|>", &index, &Limits::default());
     assert_eq!(mask(&constraint.unwrap(), &[]), [TokenId(60)]);
-    // What would be the text of a control token is none.
+    // The output cannot be the text of a control token.
     let error = CanonicalConstraint::new(r"<\|x_[0-9]\|>", &index, &Limits::default()).unwrap_err();
     assert!(matches!(error, CanonicalError::NothingCanonical { .. }), "{error}");
 }

@@ -1,5 +1,5 @@
-//! Canonical sequences against brute force: for random tokenizers and random constraints, exactly the sequences that
-//! encoding the accepted texts gives, text by text and token by token.
+//! Canonical sequences against brute force: for random tokenizers and random constraints, the accepted sequences are
+//! exactly the encodings of the accepted texts, text by text and token by token.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -54,7 +54,7 @@ fn constraint(toy: &Toy, pattern: &str) -> Result<CanonicalConstraint, Canonical
     CanonicalConstraint::new(pattern, &toy.index, &Limits::default())
 }
 
-/// The same tokens and more behind them, each of a kind and a text.
+/// The same tokens followed by `padding`, a kind and a text for each further token.
 fn with_padding(vocabulary: &Vocabulary, padding: &[(TokenKind, String)]) -> Vocabulary {
     let mut builder = Vocabulary::builder();
     let own = (0..vocabulary.len()).map(TokenId::from_index);
@@ -94,8 +94,8 @@ fn same_masks(left: &CanonicalConstraint, right: &CanonicalConstraint, limit: us
     count
 }
 
-/// What is kept for one vocabulary must not be taken for another: an automaton may serve many, which are padded to other
-/// lengths or with other texts.
+/// The index of one vocabulary must not be used for another: an automaton may serve many vocabularies, which are
+/// padded to other lengths or with other texts.
 #[test]
 fn one_automaton_serves_vocabularies_with_any_padding() {
     let texts = |prefix: &str, count: usize| -> Vec<(TokenKind, String)> {
@@ -111,7 +111,7 @@ fn one_automaton_serves_vocabularies_with_any_padding() {
         };
         let shared = make();
         let mut random = Random::new(seed);
-        // Some numbers of words of masks, and some texts of one length.
+        // Several numbers of mask words, and several texts for one number.
         let mut paddings = vec![
             Vec::new(),
             unused(40),
@@ -188,7 +188,7 @@ fn accepted(
     found
 }
 
-/// Compares one tokenizer under one constraint. Answers whether something is accepted.
+/// Compares one tokenizer under one constraint. Returns whether the constraint accepts anything.
 fn compare(toy: &Toy, pattern: &str, letters: &[char], longest: usize, context: &str) -> bool {
     let dfa = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
     let matches = texts(letters, longest).into_iter().filter(|text| dfa.accepts(text.as_bytes()));
@@ -263,7 +263,7 @@ fn the_mask_of_the_start_lies_ready() {
     let ready = made.ready_mask(&scratch, &made.start()).unwrap();
     let allowed: Vec<TokenId> = ready.into_ids().collect();
     assert!(allowed.contains(&toy.merged("a")[0]), "{allowed:?}");
-    // Not where nothing may be kept.
+    // Without a mask cache there is no ready mask.
     let limits = Limits { mask_cache_bytes: 0, ..Limits::default() };
     let none_kept = CanonicalConstraint::new("a[ab]*", &toy.index, &limits).unwrap();
     assert!(none_kept.ready_mask(&none_kept.scratch(), &none_kept.start()).is_none());
@@ -312,7 +312,8 @@ fn an_index_is_of_one_tokenizer() {
     assert_eq!(error, CanonicalError::VocabularyMismatch { automaton: ids, vocabulary: ids - 1 });
     let longer = format!("{last}a");
     for others in [
-        // Another text, of the same length and of another; a text for a control token, and the reverse; nothing for either.
+        // Another text of the same length or of another length, a text in place of a control token, the reverse, and
+        // an unused id in place of either.
         made(&[(TokenKind::Text, &"b".repeat(last.len())), end], texts - 1),
         made(&[(TokenKind::Text, &longer), end], texts - 1),
         made(&[(TokenKind::Text, "<end>")], texts),

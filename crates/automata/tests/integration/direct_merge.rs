@@ -1,14 +1,16 @@
-//! DirectMerge against brute force: the accepted sequences are those that a plain tokenizer writes for the texts of the
-//! language, over random regexes and random merge tables. And the published example of two names.
+//! DirectMerge against brute force: the accepted sequences are those that a plain tokenizer writes for the texts of
+//! the language, over random regexes and random merge tables. Also the published example of two names.
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use unskew_automata::{ByteSymbols, Dfa, LiftedDfa, Limits, MergedDfa, RegexError, StateId, TokenDfa, debug};
+use unskew_automata::{
+    Dfa, InitialTokens, LiftedDfa, Limits, MergedDfa, RegexError, StateId, TokenDfa, debug,
+};
 use unskew_core::{Merge, MergeTable, TokenId, Vocabulary, conformance};
 use unskew_testdata::two_names;
 use unskew_trie::TokenTrie;
 
-/// A small generator (splitmix64): the cases are the same everywhere.
+/// A small generator (splitmix64) with the same cases everywhere.
 struct Random(u64);
 
 impl Random {
@@ -47,7 +49,7 @@ fn pattern(random: &mut Random, letters: usize, depth: usize) -> String {
     }
 }
 
-/// A tokenizer as data: what each id spells, and the merges.
+/// A tokenizer as data: the text of each id, and the merges.
 #[derive(Debug)]
 struct Table {
     texts: Vec<String>,
@@ -56,13 +58,13 @@ struct Table {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// As training makes it: each merge of two tokens that exist, each with a new result.
+    /// As training builds it: each merge is of two existing tokens, and its result is new.
     Proper,
-    /// Several merges may have one result: where two splits of a token are both listed.
+    /// Several merges may have one result, if two splits of a token are both listed.
     Shared,
-    /// As `Shared`, in any order: a merge may come before those that make its tokens.
+    /// As `Shared`, in any order: a merge may come before those that produce its tokens.
     Shuffled,
-    /// Results are any tokens, whatever they spell: a letter, one of the two, or one of several.
+    /// Results are any tokens, independent of their texts: a letter, one of the two tokens, or one of several.
     Arbitrary,
 }
 
@@ -145,7 +147,7 @@ fn texts(letters: usize, longest: usize) -> Vec<String> {
     all
 }
 
-/// Every accepted sequence that costs at most `budget`, where a token costs what `price` says.
+/// Every accepted sequence of total `price` at most `budget`.
 fn accepted(merged: &MergedDfa, budget: usize, price: impl Fn(TokenId) -> usize) -> BTreeSet<Vec<TokenId>> {
     let mut found = BTreeSet::new();
     let mut open = vec![(merged.start(), vec![], budget)];
@@ -164,7 +166,8 @@ fn accepted(merged: &MergedDfa, budget: usize, price: impl Fn(TokenId) -> usize)
     found
 }
 
-/// Reachable, completable, minimal (by filling in the table of pairs), and numbered breadth-first.
+/// Asserts that the automaton is reachable, co-accessible, minimal (by filling in the table of pairs), and numbered
+/// breadth-first.
 fn check_form(merged: &MergedDfa) {
     let mut order = vec![merged.start()];
     let mut at = 0;
@@ -210,7 +213,7 @@ fn check_form(merged: &MergedDfa) {
     assert_eq!(different.len(), merged.len() * (merged.len() - 1) / 2, "no two states are equal");
 }
 
-/// Runs `cases` cases of one kind; answers how many sequences were compared.
+/// Runs `cases` cases of one kind; returns how many sequences were compared.
 fn compare(kind: Kind, cases: usize, seed: u64) -> usize {
     let all_texts = [texts(1, 8), texts(2, 8), texts(3, 6)];
     let limits = Limits::default();
@@ -231,11 +234,11 @@ fn compare(kind: Kind, cases: usize, seed: u64) -> usize {
         }
 
         let vocabulary = table.vocabulary();
-        let symbols = ByteSymbols::from_vocabulary(&vocabulary);
+        let symbols = InitialTokens::from_vocabulary(&vocabulary);
         let merged = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &table.merges, &limits).unwrap();
         let expected: BTreeSet<Vec<TokenId>> = texts.iter().map(|text| table.tokenise(text)).collect();
         let found = match kind {
-            // Of a finite language everything is compared, whatever the tokens spell.
+            // The language is finite, so all of it is compared, independent of the texts of tokens.
             Kind::Arbitrary => accepted(&merged, longest, |_| 1),
             _ => accepted(&merged, longest, |token| table.texts[token.index()].len()),
         };
@@ -284,7 +287,7 @@ fn tables_of_any_results() {
 fn equal_languages_are_equal_automata() {
     let vocabulary = two_names::vocabulary();
     let (symbols, merges, limits) =
-        (ByteSymbols::from_vocabulary(&vocabulary), two_names::merges(), Limits::default());
+        (InitialTokens::from_vocabulary(&vocabulary), two_names::merges(), Limits::default());
     let merged = |dfa: &Dfa| MergedDfa::direct_merge(dfa, &vocabulary, &symbols, &merges, &limits).unwrap();
     let left = merged(&Dfa::from_pattern(two_names::PATTERN, &limits).unwrap());
     let right = merged(&Dfa::from_literals(two_names::NAMES, &limits).unwrap());
@@ -293,22 +296,22 @@ fn equal_languages_are_equal_automata() {
     conformance::check_constraint(&left, 4).unwrap();
 }
 
-/// The figures of the publication count the two ends apart, so one state more each: 17 with 48, and 5 with 4. A test
-/// beside the algorithm has them with the ends apart.
+/// The published figures count the two ends separately, so each automaton has one state more: 17 with 48 edges, and 5
+/// with 4. A test of the module `direct_merge` builds the automata with separate ends.
 #[test]
 fn two_names() {
     let vocabulary = Arc::new(two_names::vocabulary());
     let limits = Limits::default();
     let dfa = Arc::new(Dfa::from_pattern(two_names::PATTERN, &limits).unwrap());
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
-    let symbols = ByteSymbols::from_vocabulary(&vocabulary);
+    let symbols = InitialTokens::from_vocabulary(&vocabulary);
     let merged = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &two_names::merges(), &limits).unwrap();
     let tokens = TokenDfa::new(dfa, trie, &limits).unwrap();
     let lifted = LiftedDfa::new(&tokens, &limits).unwrap();
 
     assert_eq!((lifted.len() + 1, lifted.edge_count()), (17, 48));
     assert_eq!((merged.len() + 1, merged.edge_count()), (5, 4));
-    // As published: in three states of the one and in two of the other only one token may follow.
+    // As published: in three states of the one and in two of the other, only one token is allowed.
     assert_eq!(lifted.states().filter(|state| lifted.forced_token(*state).is_some()).count(), 3);
     assert_eq!(merged.states().filter(|state| merged.forced_token(*state).is_some()).count(), 2);
 
@@ -316,7 +319,7 @@ fn two_names() {
         two_names::PROPER.map(|texts| texts.iter().map(|text| two_names::token(text)).collect()).into();
     assert_eq!(accepted(&merged, 9, |token| vocabulary.text(token).unwrap().len()), proper);
 
-    // The tables that the module's documentation shows.
+    // The tables in the documentation of the module.
     assert_eq!(debug::table(&lifted), include_str!("../../docs/two-names-lifted.txt"));
     assert_eq!(debug::table((&merged, &*vocabulary)), include_str!("../../docs/two-names-merged.txt"));
     insta::assert_snapshot!("two_names_bytes_dot", debug::dot(&**tokens.dfa()));
@@ -324,12 +327,12 @@ fn two_names() {
     insta::assert_snapshot!("two_names_merged_dot", debug::dot((&merged, &*vocabulary)));
 }
 
-/// Every token of the example's vocabulary is what the tokenizer makes of its text.
+/// The tokenizer writes each token of the example's vocabulary for the token's text.
 #[test]
 fn the_example_is_a_proper_tokenizer() {
     let vocabulary = two_names::vocabulary();
     let (symbols, merges, limits) =
-        (ByteSymbols::from_vocabulary(&vocabulary), two_names::merges(), Limits::default());
+        (InitialTokens::from_vocabulary(&vocabulary), two_names::merges(), Limits::default());
     for (token, text) in vocabulary.text_tokens() {
         let dfa = Dfa::from_literals([text], &limits).unwrap();
         let merged = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &merges, &limits).unwrap();
@@ -342,20 +345,20 @@ fn the_example_is_a_proper_tokenizer() {
 fn what_no_symbol_spells_is_left_out() {
     let vocabulary = two_names::vocabulary();
     let (merges, limits) = (two_names::merges(), Limits::default());
-    let symbols = ByteSymbols::from_vocabulary(&vocabulary);
-    let merged = |pattern: &str, symbols: &ByteSymbols| {
+    let symbols = InitialTokens::from_vocabulary(&vocabulary);
+    let merged = |pattern: &str, symbols: &InitialTokens| {
         let dfa = Dfa::from_pattern(pattern, &limits).unwrap();
         MergedDfa::direct_merge(&dfa, &vocabulary, symbols, &merges, &limits)
     };
     assert_eq!(merged("ill|x+|ix|xi", &symbols).unwrap(), merged("ill", &symbols).unwrap());
-    // The text without tokens has no byte that could be missing.
+    // The empty text has no byte that could be missing.
     let empty = merged("x*", &symbols).unwrap();
     assert!(empty.accepts(&[]) && empty.edge_count() == 0);
     let error = merged("xi|yi", &symbols).unwrap_err();
     assert_eq!(error, merged("(x|y)i", &symbols).unwrap_err());
     assert!(matches!(error, RegexError::Unspellable { missing, .. } if missing == b"xy"));
 
-    let foreign = ByteSymbols::new([(b'x', TokenId(99))]);
+    let foreign = InitialTokens::new([(b'x', TokenId(99))]);
     let error = merged("x", &foreign).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -367,7 +370,7 @@ fn what_no_symbol_spells_is_left_out() {
 #[test]
 fn limits_are_kept_and_named() {
     let vocabulary = two_names::vocabulary();
-    let symbols = ByteSymbols::from_vocabulary(&vocabulary);
+    let symbols = InitialTokens::from_vocabulary(&vocabulary);
     let dfa = Dfa::from_pattern("[a-z TW]{0,20}", &Limits::default()).unwrap();
     let error = |limits: Limits| {
         MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &two_names::merges(), &limits).unwrap_err()

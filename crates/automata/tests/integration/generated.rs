@@ -1,13 +1,17 @@
 //! Canonical sequences of generated tokenizers, with the tokenizers library as the judge.
 //!
-//! Tokenizers are drawn over the library's normalisers, pre-tokenizers, flags of added tokens and options of byte-pair
-//! models; half of them are the pipelines of published models around small vocabularies. Each is built by the library and
-//! by the engine. A sequence of ids is canonical if the library writes it for the text that it spells (`generated/judge.rs`
-//! says what that means where something is put in front of a text); the engine must accept just those, its walks must
-//! write just those, and its masks must hold what can be read. What the engine refuses is counted by reason.
+//! Tokenizers are drawn over the library's normalisers, pre-tokenizers, flags of added tokens and options of
+//! byte-pair models; half of them are the pipelines of published models around small vocabularies. The library and
+//! the engine each build them. A sequence of ids is canonical if the library writes it for the text that it spells
+//! (`generated/judge.rs` defines this for tokenizers that prepend to a text). The engine must accept exactly the
+//! canonical sequences, its walks must write only canonical sequences, and its masks must hold exactly the tokens
+//! that can be read. Refusals of the engine are counted by reason.
 //!
-//! `UNSKEW_TOKENIZERS` sets how many are drawn, `UNSKEW_SEED` from where, and `UNSKEW_EFFORT` how much of each is compared (0: as
-//! much as in a debug build).
+//! | variable | meaning |
+//! |---|---|
+//! | `UNSKEW_TOKENIZERS` | how many tokenizers are drawn |
+//! | `UNSKEW_SEED` | the first seed |
+//! | `UNSKEW_EFFORT` | how much of each is compared (0: as much as in a debug build) |
 
 #![allow(clippy::print_stdout, reason = "the counts and the smallest difference are printed")]
 
@@ -60,7 +64,7 @@ struct Found {
     difference: Difference,
 }
 
-/// What became of many tokenizers.
+/// The outcomes of many tokenizers.
 #[derive(Default)]
 struct Table {
     tried: usize,
@@ -99,9 +103,9 @@ impl Table {
                     self.notes.entry(kind).or_insert_with(|| (0, example)).0 += count;
                 }
                 self.with_difference += usize::from(!report.differences.is_empty());
-                // The smallest of each kind.
+                // Only the smallest difference of each kind is kept.
                 let mut differences = report.differences;
-                // Those under a constraint follow from others.
+                // Differences under a constraint follow from the others.
                 if differences.iter().any(|difference| difference.pattern.is_none()) {
                     differences.retain(|difference| difference.pattern.is_none());
                 }
@@ -180,8 +184,9 @@ fn names(plan: &Plan) -> BTreeMap<u32, String> {
     names
 }
 
-/// The smallest plan that still differs, and its difference. A sequence is followed by the names of its tokens, so that
-/// no other difference takes its place; where more than one sequence makes the difference, all is compared again.
+/// The smallest plan that still differs, and its difference. A sequence is identified by the names of its tokens, so
+/// that another difference cannot replace it. If the difference needs more than one sequence, the whole comparison is
+/// repeated.
 fn shrunk(found: &Found) -> (Plan, Difference) {
     let begin = Instant::now();
     let in_time = || begin.elapsed().as_secs() < 12;
@@ -229,7 +234,7 @@ fn shrunk(found: &Found) -> (Plan, Difference) {
     (plan, difference)
 }
 
-/// Takes each part off `plan` that it differs without, once. Whether there was one.
+/// Removes once each part of `plan` without which it still differs. Returns whether a part was removed.
 fn pass(plan: &mut Plan, in_time: impl Fn() -> bool, mut still: impl FnMut(&Plan) -> bool) -> bool {
     let (mut at, mut any) = (0, false);
     let mut smaller = plan.smaller();
@@ -268,7 +273,7 @@ fn show(found: &Found) -> (String, String) {
 }
 
 impl Table {
-    /// Prints the counts and, of each kind of difference, the smallest; fails if there is one.
+    /// Prints the counts and the smallest difference of each kind; fails if there is a difference.
     fn judge(&self) {
         self.print();
         if self.found.is_empty() {
@@ -306,8 +311,8 @@ fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Compares `count` tokenizers, drawn from the seeds from `first` on, on all processors. A thread serves few of them: the library keeps a cache for each model in
-/// each thread.
+/// Compares `count` tokenizers, drawn from the seeds `first` and later, on all processors. A thread serves few
+/// tokenizers: the library keeps a cache for each model in each thread.
 fn compare_all(first: u64, count: u64, name: &str, draw: impl Fn(u64) -> Plan + Sync) -> Table {
     const BATCH: u64 = 64;
     let next = AtomicU64::new(0);
@@ -360,7 +365,7 @@ published!(
     mistral
 );
 
-/// A Unigram model has no merges. It is refused, and the reason is named.
+/// A Unigram model has no merges. It is refused, and the reason names the model.
 #[test]
 fn t5() {
     match compare(&real::t5(&mut Random::new(0)), effort(), 0) {
@@ -370,11 +375,18 @@ fn t5() {
     }
 }
 
-/// Tokenizers on which the engine differed: a space that no token spells in front of a section, a control token that merges make
-/// of other text than is matched, two added tokens that a normaliser makes one, a control token that is a character, a normaliser
-/// that spells some spaces as the mark before another step does so with all, one that puts two marks in front, one that writes
-/// a character which the model drops, a control token in the white space that another token strips, and a space that is put
-/// behind an added token where the end of the text is stripped, and a pre-tokenizer that removes what a normaliser wrote.
+/// Tokenizers on which the engine differed:
+///
+/// - a space before a section that no token spells;
+/// - a control token that merges produce from another text than the matched one;
+/// - two added tokens that a normaliser joins;
+/// - a control token that is a character;
+/// - a normaliser that spells some spaces as the mark before another step does so with all;
+/// - a normaliser that prepends two marks;
+/// - a normaliser that writes a character which the model drops;
+/// - a control token in the white space that another token strips;
+/// - a space that is written after an added token while the end of the text is stripped;
+/// - a pre-tokenizer that removes text which a normaliser wrote.
 #[test]
 fn tokenizers_that_differed() {
     let seeds = [

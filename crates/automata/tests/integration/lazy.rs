@@ -1,5 +1,5 @@
-//! The lazy constraint is the full one: the same masks in every state that tokens reach, with memory and without, and
-//! exact where there is no full one to compare with.
+//! The lazy constraint equals the full one: the same masks in every state that tokens reach, with memory and without.
+//! Where no full one exists, it is compared with the definition of the language.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -33,8 +33,8 @@ fn mask<C: Constraint>(constraint: &C, scratch: &mut C::Scratch, state: &C::Stat
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Every pair of states that the same tokens reach; with room, and with none or little, so that caches are thrown
-    /// away in the middle.
+    /// Every pair of states that the same tokens reach. The memory is ample, small or zero, so that caches are
+    /// dropped during a walk.
     #[test]
     fn masks_are_those_of_the_full_constraint(
         pattern in strategies::pattern(),
@@ -86,7 +86,7 @@ proptest! {
         }
     }
 
-    /// The contract that comes with the trait.
+    /// The conformance test of the trait.
     #[test]
     fn the_contract_holds(pattern in strategies::pattern(), mut tokens in strategies::tokens()) {
         tokens.extend((0..=255).map(|byte| Token::Text(vec![byte])));
@@ -98,7 +98,8 @@ proptest! {
     }
 }
 
-/// Which of the last 21 letters are `a`: 2^21 states, each of which a walk may meet. The oracle is the definition.
+/// The state is the set of `a`s among the last 21 letters: 2^21 states, each reachable by a walk. The oracle is the
+/// definition.
 #[test]
 fn a_million_states_are_exact() {
     let trie = texts(["a", "b", "ab", "ba", "bbbbb", "abc", "c"]);
@@ -109,7 +110,8 @@ fn a_million_states_are_exact() {
     for _ in 0..200 {
         let (mut state, mut text) = (constraint.start(), Vec::new());
         for _ in 0..40 {
-            // A text may go on if it is of letters, or ends in a `c` after letters of which the 21st from the end is `a`.
+            // A prefix is live if it consists of letters, or of letters and a final `c` with `a` as the 21st letter
+            // from the end.
             let allowed = |more: &[u8]| {
                 let text = [&text[..], more].concat();
                 let letters = text.strip_suffix(b"c").unwrap_or(&text);
@@ -137,7 +139,8 @@ fn a_million_states_are_exact() {
     }
 }
 
-/// Any text that holds one of 2,000 words: masks of anything at all, and the end is where it should be.
+/// Any text that contains one of 2,000 words: masks allow everything but newlines, and acceptance begins at the end
+/// of the first word.
 #[test]
 fn a_word_somewhere_in_a_text() {
     let bytes: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
@@ -170,7 +173,7 @@ fn the_kind_is_chosen_by_the_limits() {
         let any = regex(pattern, Arc::clone(&trie), &limits).unwrap().into_any();
         conformance::check_constraint(&any, 4).unwrap();
     }
-    // Without a token for `b` alone the full DFA would be needed.
+    // Without a token for `b` alone, the full DFA would be needed.
     let trie = texts(["a", "bb"]);
     let error = regex("(a|b)*a(a|b){10}", trie, &limits).unwrap_err();
     assert_eq!(error, RegexError::TooManyDfaStates { limit: 100 });
@@ -178,7 +181,8 @@ fn the_kind_is_chosen_by_the_limits() {
     assert_eq!(error, RegexError::TooManyDfaStates { limit: 100 });
 }
 
-/// The greatest set along a text of the pattern, and the memory of the constraint for each byte of its pattern.
+/// The size of the largest set along a text of the pattern, and the memory of the constraint for each byte of the
+/// pattern.
 fn chain(pattern: &str, text: &str) -> (usize, usize) {
     let trie = texts((0..=255u8).map(|byte| [byte]).collect::<Vec<_>>());
     let limits = Limits::default();
@@ -195,7 +199,7 @@ fn chain(pattern: &str, text: &str) -> (usize, usize) {
     (most, constraint.memory_usage() / pattern.len())
 }
 
-/// Without what members include of others, each set has a member for each part that is left.
+/// If sets kept members that others include, each set would have a member for each remaining part.
 #[test]
 fn chains_of_optional_parts_have_small_sets() {
     for (piece, text) in [
@@ -213,7 +217,7 @@ fn chains_of_optional_parts_have_small_sets() {
     }
 }
 
-/// Which `x` was the one of the pattern: without what copies include of later ones, a set for each choice of them.
+/// If sets kept members that later copies include, there would be a set for each choice of the pattern's `x`.
 #[test]
 fn a_word_with_a_letter_inside_has_small_sets() {
     let trie = texts((0..=255u8).map(|byte| vec![byte]).chain([b"xxaxxbxx".to_vec()]).collect::<Vec<_>>());
@@ -228,7 +232,7 @@ fn a_word_with_a_letter_inside_has_small_sets() {
     }
 }
 
-/// Optional parts that all read something else have sets as large as the pattern, and more of them than are worked out.
+/// Optional parts that each read another character have sets as large as the pattern, and too many of them.
 #[test]
 fn chains_of_parts_that_all_differ_are_refused() {
     let trie = texts((0..=255u8).map(|byte| [byte]).collect::<Vec<_>>());
@@ -239,8 +243,8 @@ fn chains_of_parts_that_all_differ_are_refused() {
     assert!(error.to_string().contains("Limits::dfa_steps"));
 }
 
-/// Chains of repetitions that read one letter out of step: comparing their members is work too, and counts. Without that,
-/// 3,600 of them took ten seconds, and 10,000 were refused after twelve.
+/// Chains of repetitions that read one letter out of step: comparisons of their members count as work. When they did
+/// not, a chain of 3,600 took ten seconds, and a chain of 10,000 was refused after twelve.
 #[test]
 fn chains_out_of_step_are_refused_while_that_is_cheap() {
     let trie = texts([b"a".to_vec()]);
@@ -252,7 +256,7 @@ fn chains_out_of_step_are_refused_while_that_is_cheap() {
     let error = chain(1_000, &limits).unwrap_err();
     assert!(matches!(error, RegexError::ClosuresTooCostly { limit: 1_000_000, states: 1.. }), "{error}");
     chain(100, &limits).unwrap();
-    // As many as there are, within the limits of all: an answer or that error, and soon.
+    // Under the default limits, a long chain gets an answer or that error.
     let _ = chain(10_000, &Limits::default())
         .map_err(|error| assert!(matches!(error, RegexError::ClosuresTooCostly { .. }), "{error}"));
 }

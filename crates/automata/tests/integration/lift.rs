@@ -1,4 +1,4 @@
-//! The explicit automaton of all spellings against the one that computes its edges, state by state and token by token.
+//! `LiftedDfa` against `TokenDfa`, which computes its edges on request: state by state and token by token.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -21,10 +21,10 @@ fn read(pattern: &str, vocabulary: Vocabulary, limits: &Limits) -> Result<TokenD
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(800))]
 
-    /// Vocabularies with holes, control tokens, texts that repeat, and bytes that no token spells.
+    /// The vocabularies have holes, control tokens, repeated texts, and bytes that no token spells.
     #[test]
     fn edges_are_those_of_the_walk(pattern in strategies::pattern(), tokens in strategies::tokens()) {
-        // Patterns that pass the small limits, match nothing, or cannot be spelled have no automaton.
+        // Patterns that exceed the small limits, match nothing, or cannot be spelled have no automaton.
         let Ok(walked) = read(&pattern.to_string(), vocabulary(&tokens), &limits()) else { return Ok(()) };
         let lifted = LiftedDfa::new(&walked, &limits()).unwrap();
 
@@ -70,7 +70,7 @@ proptest! {
     }
 }
 
-/// All 17,576 words of three letters, and all shorter ones: as many classes as there are lengths.
+/// All 17,576 words of three letters, and all shorter ones: one class for each length.
 fn words() -> Vocabulary {
     let mut builder = Vocabulary::builder();
     let letters = || b'a'..=b'z';
@@ -91,7 +91,7 @@ fn tokens_that_behave_alike_are_walked_once() {
     assert_eq!((lifted.len(), lifted.token_classes(), lifted.transition_count()), (41, 3, 40 + 39 + 38));
     assert_eq!(lifted.edge_count(), 40 * 26 + 39 * 26 * 26 + 38 * 26 * 26 * 26);
     assert!(lifted.memory_usage() < 300_000);
-    // One letter told apart from the others: a class for each set of places where it can stand.
+    // The automaton distinguishes one letter: a class for each set of positions at which it may occur.
     let tokens = read("[a-z]{1,40}x?[a-wyz]", words(), &Limits::default()).unwrap();
     assert_eq!(LiftedDfa::new(&tokens, &Limits::default()).unwrap().token_classes(), 2 + 4 + 8);
 }

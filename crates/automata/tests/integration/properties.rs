@@ -1,5 +1,5 @@
-//! Properties over random patterns and vocabularies: the language is that of the `regex` crate, and masks are those of
-//! a slow oracle that shares no code with the engine.
+//! Properties over random patterns and vocabularies: the language is the one of the `regex` crate, and masks equal a
+//! slow oracle that shares no code with the engine.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -17,7 +17,7 @@ fn limits() -> Limits {
     Limits { nfa_size: 20_000, dfa_states: 500, dfa_bytes: 2 << 20, dfa_steps: 200_000, ..Limits::default() }
 }
 
-/// The pattern's DFA; `None` for the few patterns that pass the small limits or match nothing.
+/// The pattern's DFA; `None` for the few patterns that exceed the small limits or match nothing.
 fn dfa(pattern: &str) -> Option<Dfa> {
     match Dfa::from_pattern(pattern, &limits()) {
         Ok(dfa) => Some(dfa),
@@ -32,13 +32,13 @@ fn dfa(pattern: &str) -> Option<Dfa> {
     }
 }
 
-/// What the `regex` crate makes of the pattern, as a whole-text match.
+/// The `regex` crate's matcher for the pattern, as a match of the whole text.
 fn peer(pattern: &str) -> regex::bytes::Regex {
-    // The newline ends a comment that the pattern might end with.
+    // The newline ends a comment at the end of the pattern, if there is one.
     regex::bytes::RegexBuilder::new(&format!(r"\A(?:{pattern})\z")).size_limit(1 << 24).build().unwrap()
 }
 
-/// An accepted text: a walk along the edges that `choices` picks, and then the shortest way to an end.
+/// An accepted text: a walk along the edges that `choices` picks, and then a shortest path to acceptance.
 fn accepted_text(dfa: &Dfa, choices: &[prop::sample::Index]) -> Vec<u8> {
     let mut state = dfa.start();
     let mut text = Vec::new();
@@ -67,7 +67,7 @@ fn accepted_text(dfa: &Dfa, choices: &[prop::sample::Index]) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Random texts, and texts that are accepted, and those with a byte changed.
+    /// The texts are random texts, accepted texts, and accepted texts with one changed byte.
     #[test]
     fn the_language_is_that_of_the_regex_crate(
         pattern in strategies::pattern(),
@@ -103,7 +103,7 @@ proptest! {
     #[test]
     fn dfas_are_trimmed_minimal_and_canonical(pattern in strategies::pattern()) {
         let Some(dfa) = dfa(&pattern.to_string()) else { return Ok(()) };
-        // Breadth-first order, with every state found.
+        // States are in breadth-first order, and every state is found.
         let mut order = vec![dfa.start()];
         let mut at = 0;
         while let Some(state) = order.get(at).copied() {
@@ -127,7 +127,7 @@ proptest! {
                 prop_assert!(different.contains(&(left, right)), "{} and {} are equal", left, right);
             }
         }
-        // The classes are the coarsest: some state tells each two of them apart.
+        // The classes are the coarsest: some state distinguishes each two of them.
         let representatives: Vec<u8> = dfa.classes().representatives().collect();
         prop_assert_eq!(representatives.len(), dfa.classes().len());
         for (index, left) in representatives.iter().enumerate() {
@@ -163,7 +163,7 @@ fn completable_bytes(dfa: &Dfa, state: StateId) -> bool {
     false
 }
 
-/// Pairs of states that some text tells apart, by filling in the table of pairs until nothing changes.
+/// Pairs of states that some text distinguishes, by filling in the table of pairs until nothing changes.
 fn distinguishable(dfa: &Dfa) -> BTreeSet<(StateId, StateId)> {
     let bytes: Vec<u8> = dfa.classes().representatives().collect();
     let mut different = BTreeSet::new();
@@ -172,7 +172,7 @@ fn distinguishable(dfa: &Dfa) -> BTreeSet<(StateId, StateId)> {
         for left in dfa.states() {
             for right in dfa.states() {
                 let by_byte = |byte: &u8| match (dfa.step(left, *byte), dfa.step(right, *byte)) {
-                    // Without a dead state, only one of two that has an edge has a future over it.
+                    // There is no dead state, so if only one of the two has an edge over the byte, they differ.
                     (Some(left), Some(right)) => different.contains(&(left, right)),
                     (left, right) => left.is_some() != right.is_some(),
                 };
@@ -187,9 +187,9 @@ fn distinguishable(dfa: &Dfa) -> BTreeSet<(StateId, StateId)> {
     }
 }
 
-/// The oracle: the token graph of the states that tokens reach, and of these the ones from which tokens reach an end.
+/// The oracle: the graph of the states that tokens reach, and the subset from which tokens reach acceptance.
 struct Oracle {
-    /// By state: where each token with text leads.
+    /// By state: the target of each token with text.
     steps: BTreeMap<StateId, Vec<(TokenId, StateId)>>,
     completable: BTreeSet<StateId>,
 }
@@ -240,7 +240,8 @@ impl Oracle {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Every mask of every state that tokens reach, bit by bit; with masks kept, with room for one, and without any.
+    /// Every mask of every state that tokens reach, bit by bit; the cache has room for all masks, for one, or for
+    /// none.
     #[test]
     fn masks_are_exact(pattern in strategies::pattern(), tokens in strategies::tokens(), room in 0usize..3) {
         let Some(dfa) = dfa(&pattern.to_string()) else { return Ok(()) };
@@ -288,7 +289,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// The contract that comes with the trait.
+    /// The conformance test of the trait.
     #[test]
     fn the_contract_holds(pattern in strategies::pattern(), tokens in strategies::tokens(), room in 0usize..2) {
         let Some(dfa) = dfa(&pattern.to_string()) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Runs the whole corpus, once per configuration: masks kept, masks computed each time, and characters read one by one.
+//! Runs the whole corpus, once per configuration: masks kept, and masks computed on each request.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ fn expected(error: &RegexError) -> ExpectedErrorKind {
     }
 }
 
-/// What the corpus says of an error, without what it leaves open.
+/// The corpus's expectation of an error, without the fields that it leaves open.
 #[derive(PartialEq, Eq, Debug)]
 struct ExpectedErrorKind {
     kind: String,

@@ -1,8 +1,8 @@
 //! Canonical sequences of real tokenizers, with the tokenizers library as the judge: `encode(decode(ids)) = ids`.
 //!
-//! The tokenizers of well-known models are tested where their files are at hand (`UNSKEW_DATA`); small ones of every kind
-//! always are, with merges drawn from `UNSKEW_SEEDS` seeds. `UNSKEW_WALKS` and `UNSKEW_TEXTS` set how much is tested for
-//! each.
+//! The tokenizers of well-known models are tested if their files are present (`UNSKEW_DATA`). Small ones of every
+//! kind are always tested, with merges drawn from `UNSKEW_SEEDS` seeds. `UNSKEW_WALKS` and `UNSKEW_TEXTS` set the
+//! amount of work for each.
 
 #![allow(clippy::print_stdout, reason = "a skipped or counted test says so")]
 
@@ -20,7 +20,7 @@ static KNOWN: LazyLock<Vec<Subject>> = LazyLock::new(known);
 static BUILT: LazyLock<Vec<Subject>> = LazyLock::new(|| {
     let seeds = number("UNSKEW_SEEDS", 1);
     let all = (0..u64::try_from(seeds).unwrap()).flat_map(built::all);
-    // A debug build takes the time for some of them only.
+    // A debug build has time for only some of them.
     let all = all.step_by(if DEBUG { 5 } else { 1 });
     all.map(|built| {
         let load = |file: &serde_json::Value| {
@@ -33,7 +33,7 @@ static BUILT: LazyLock<Vec<Subject>> = LazyLock::new(|| {
     .collect()
 });
 
-/// What outputs are asked for in practice, and what is awkward.
+/// Patterns of outputs in practice, and awkward ones.
 const PATTERNS: [&str; 13] = [
     r"(?s:.*)",
     r"[0-9]{4}-(0[1-9]|1[0-2])-([0-2][0-9]|3[01])",
@@ -50,7 +50,7 @@ const PATTERNS: [&str; 13] = [
     r#""([^"\\\x00-\x1f]|\\[nt"\\])*""#,
 ];
 
-/// The same with many states: each walk sees new ones.
+/// Patterns with many states, so that each walk sees new ones.
 const LARGE: [&str; 14] = [
     r"(?s:.){1,5}",
     r"(\p{L}\p{M}{0,2} ?){1,6}",
@@ -68,7 +68,7 @@ const LARGE: [&str; 14] = [
     r"[\p{Han}ー]{3,200}。?",
 ];
 
-/// What was looked at.
+/// The amount of work that was done.
 #[derive(Default)]
 struct Counts {
     walks: usize,
@@ -77,7 +77,7 @@ struct Counts {
     too_large: usize,
 }
 
-/// Random tokens until the output is accepted and long enough, or cannot go on.
+/// Draws random tokens until the output is accepted and long enough, or has no continuation.
 fn walk(
     constraint: &CanonicalConstraint,
     scratch: &mut <CanonicalConstraint as Constraint>::Scratch,
@@ -97,8 +97,8 @@ fn walk(
         let Some(token) = subject.choose(random, mask.words()) else {
             return if is_accepting { Ok(ids) } else { Err(ids) };
         };
-        // What is cut off ends with the first single byte that ends it, or goes on with one of them. Now and then
-        // with any token: the end may be reached through longer ones alone.
+        // A long walk ends with the first single byte that completes the output, or continues with a single byte. Now
+        // and then it takes any token: acceptance may be reachable only through longer ones.
         let mut token = token;
         if ids.len() > 30 && random.below(4) > 0 {
             let mut ends = |token: &TokenId| {
@@ -127,7 +127,7 @@ fn walks(subject: &Subject, pattern: &str, count: usize, seed: u64, counts: &mut
             counts.nothing += 1;
             return;
         }
-        // Where a token that merges make is also matched on the text, the product is built whole.
+        // If a token that merges produce is also matched in the text, the product is built whole.
         Err(CanonicalError::TooManyProductStates { .. }) => {
             counts.too_large += 1;
             return;
@@ -157,8 +157,8 @@ fn walks(subject: &Subject, pattern: &str, count: usize, seed: u64, counts: &mut
     }
 }
 
-/// Walks under all patterns. Where there is little time, under every so many of those that are quick. Answers how many
-/// patterns were too large.
+/// Walks under all patterns. With `stride` above 1, only every `stride`-th pattern of `PATTERNS` is used. Returns the
+/// number of patterns that were too large.
 fn all_walks(subjects: &[Subject], count: usize, stride: usize) -> usize {
     let mut too_large = 0;
     for (index, subject) in subjects.iter().enumerate() {
@@ -185,8 +185,8 @@ fn all_walks(subjects: &[Subject], count: usize, stride: usize) -> usize {
     too_large
 }
 
-/// Real encodings, other tokens for the same texts, pieces of both, and two behind each other: each accepted if and only
-/// if the tokenizer writes it.
+/// Encodings, other tokens for the same texts, pieces of both, and concatenations: each is accepted if and only if
+/// the tokenizer writes it.
 fn acceptance(subject: &Subject, count: usize, seed: u64) {
     let begin = Instant::now();
     let mut random = Random::new(seed);
@@ -203,7 +203,7 @@ fn acceptance(subject: &Subject, count: usize, seed: u64) {
         }
         let mut others = vec![ids.clone()];
         for _ in 0..2 {
-            // Other tokens for some of the text.
+            // Another spelling of a part of the text.
             let from = random.below(ids.len() + 1);
             let to = (from + 1 + random.below(4)).min(ids.len());
             if from < to
@@ -238,7 +238,7 @@ fn acceptance(subject: &Subject, count: usize, seed: u64) {
     );
 }
 
-/// In random states, the mask has the tokens that can be read.
+/// In random states, the mask contains exactly the tokens that can be read.
 fn masks(subject: &Subject, patterns: &[&&str], states: usize, seed: u64) {
     let mut random = Random::new(seed);
     for pattern in patterns {

@@ -1,5 +1,6 @@
-//! Libraries of sub-automata change nothing but the time: constraints without one, with an empty, a filled, a shared and a
-//! reloaded one allow the same tokens everywhere. And at the edges of a Vegas configuration the encoder's work splits.
+//! Libraries of sub-automata change only the time: constraints without a library and with an empty, a filled, a
+//! shared and a reloaded one allow the same tokens everywhere. And the encoder works independently on both sides of
+//! an edge of a Vegas configuration.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -51,7 +52,7 @@ fn same(left: &CanonicalConstraint, right: &CanonicalConstraint, limit: usize, c
         let differ = differ.filter(|id| masks.0.contains(*id) != masks.1.contains(*id));
         let differ: Vec<_> = differ.take(9).map(|id| (id, masks.0.contains(id))).collect();
         assert_eq!(differ, [], "{context}, at {at:?}");
-        // On to a few of the tokens, from all over the mask.
+        // Continue with a few tokens from all over the mask.
         let stride = masks.0.count() / 8 + 1;
         for token in masks.0.ids().step_by(stride) {
             let mut next = (at.clone(), other.clone());
@@ -111,7 +112,7 @@ fn masks_are_the_same_with_any_library() {
         let letters = random.pick(&alphabets);
         let split = splits[random.below(splits.len())];
         let toy = Toy::new(&mut random, letters, split);
-        // Characters beyond ASCII are never spelled, and take the way without blocks.
+        // Characters beyond ASCII are never spelled; patterns with them take the path without blocks.
         let letters: Vec<char> = letters.chars().collect();
         let patterns: Vec<String> = (0..3).map(|_| regex(&mut random, &letters, 3)).collect();
         let context = format!("seed {seed}, tokens {:?}", toy.texts);
@@ -121,7 +122,8 @@ fn masks_are_the_same_with_any_library() {
     assert!(totals[0] > totals[1], "{totals:?}");
 }
 
-/// A service whose constraints change finds the blocks of its latest ones, within the limit, and old constraints keep theirs.
+/// A service with changing constraints finds the blocks of its latest ones, within the limit, and old constraints
+/// keep their blocks.
 #[test]
 fn a_full_library_forgets_its_older_half() {
     const LIMIT: usize = 60_000;
@@ -147,7 +149,7 @@ fn a_full_library_forgets_its_older_half() {
     }
     let stats = library.stats();
     assert!(stats.evicted > 0 && stats.bytes > LIMIT / 8, "{stats:?}");
-    // Nearly all; without eviction none of them.
+    // Nearly all are found; without eviction none would be.
     assert!(found_again >= 80, "{found_again}, {stats:?}");
     for (plain, first, pattern) in &held {
         same(plain, first, 100, pattern);
@@ -173,7 +175,7 @@ fn the_encoder_works_apart_on_both_sides_of_a_configuration() {
         if d1.is_empty() || d2.is_empty() {
             continue;
         }
-        // The brackets keep the value apart from the delimiters in the syntax tree.
+        // The brackets separate the value from the delimiters in the syntax tree.
         let pattern = format!("{d1}(({inner})|({inner}))?{d2}");
         let dfa = Dfa::from_pattern(&format!("(({inner})|({inner}))?"), &Limits::default()).unwrap();
         for configuration in vegas_configurations(&pattern, &hard, &Limits::default()).unwrap() {
@@ -212,12 +214,12 @@ fn configurations_are_found_in_yaml_and_json() {
         let found = vegas_configurations(pattern, &hard, &Limits::default()).unwrap();
         found.into_iter().map(|found| found.pattern).collect()
     };
-    // `: ` is soft by `: "`, and the value hangs together with the blank.
+    // `: ` is soft because of `: "`, and the value is not independent of the blank.
     assert_eq!(list("name: [a-z ]+\n"), ["(?:: )[ a-z]+"]);
     assert_eq!(list("name:\n[a-c]+\n"), ["[a-c]+"]);
-    // Digits stand by themselves: nothing merges a blank, a comma or a brace with them.
+    // Digits are independent: no merge joins a blank, a comma or a brace with them.
     assert_eq!(list("[0-9]+, [0-9]+}"), ["[0-9]+", "[0-9]+"]);
-    // `a"` is a token and `"a` is not: the body of the string hangs together with what closes it.
+    // `a"` is a token and `"a` is not: the body of the string is not independent of its closing quote.
     assert_eq!(list("\\{\"age\": \"[a-c]*\"\\}\n[0-9]{2}"), ["[a-c]*(?:\"\\})", "[0-9]{2}"]);
 }
 
@@ -251,7 +253,7 @@ fn damaged_files_are_errors() {
     assert_eq!(error, CanonicalError::LibraryMismatch);
 }
 
-/// The tokenizer of a well-known model, where it is at hand.
+/// The tokenizer of a well-known model, if its file is present.
 fn real(name: &str) -> Option<Tokenizer> {
     let (_, file) = crate::common::files::tokenizer_files().into_iter().find(|(known, _)| known == name)?;
     Some(Tokenizer::from_file(file).unwrap())

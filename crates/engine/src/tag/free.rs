@@ -14,14 +14,14 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError};
+use unskew_automata::{Dfa, DfaAlgebra, Limits, RegexError};
 
 /// A trigger: all triggers, the excluded texts, and which of the triggers it is.
 type Trigger = (Vec<String>, Vec<String>, usize);
 
 /// Makes automata of free text, each once.
 pub(super) struct Free {
-    dfas: DfaBuilder,
+    dfas: DfaAlgebra,
     any: Option<Arc<Dfa>>,
     without: HashMap<Vec<String>, Arc<Dfa>>,
     first: HashMap<Trigger, Option<Arc<Dfa>>>,
@@ -32,7 +32,7 @@ const ANY: &str = "(?s:.*)";
 
 impl Free {
     pub(super) fn new(limits: &Limits) -> Self {
-        Self { dfas: DfaBuilder::new(limits), any: None, without: HashMap::new(), first: HashMap::new() }
+        Self { dfas: DfaAlgebra::new(limits), any: None, without: HashMap::new(), first: HashMap::new() }
     }
 
     pub(super) fn any(&mut self) -> Result<Arc<Dfa>, RegexError> {
@@ -92,12 +92,12 @@ impl Free {
         excluded: &[String],
     ) -> Result<Option<Dfa>, RegexError> {
         let any = self.any()?;
-        let ending = |dfas: &mut DfaBuilder, texts: &[&String]| {
+        let ending = |dfas: &mut DfaAlgebra, texts: &[&String]| {
             let texts = dfas.literals(texts)?;
             dfas.concatenation([&*any, &texts])
         };
         let all = ending(&mut self.dfas, &triggers.iter().collect::<Vec<_>>())?;
-        let mut first = self.dfas.shortest(&all)?;
+        let mut first = self.dfas.prefix_free(&all)?;
         let trigger = &triggers[which];
         if triggers.len() > 1 {
             let own = ending(&mut self.dfas, &[trigger])?;

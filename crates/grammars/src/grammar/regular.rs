@@ -8,7 +8,7 @@
 
 use std::rc::Rc;
 
-use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError};
+use unskew_automata::{Dfa, DfaAlgebra, Limits, RegexError};
 
 use crate::{Expr, ExprId, Grammar, GrammarError, RuleId, Terminal};
 
@@ -33,7 +33,7 @@ impl Grammar {
     /// terminals, for control tokens, and for an automaton that exceeds a limit. [`GrammarError::Empty`] if
     /// the language is empty.
     pub fn regular(&self, limits: &Limits) -> Result<Dfa, GrammarError> {
-        let mut builder = DfaBuilder::new(limits);
+        let mut builder = DfaAlgebra::new(limits);
         let mut made: Vec<Option<Language>> = vec![None; self.expressions()];
         let mut open: Vec<bool> = vec![false; self.rules().len()];
         let mut inside: Vec<RuleId> = vec![self.start()];
@@ -98,7 +98,7 @@ impl Grammar {
         &self,
         expr: ExprId,
         made: &[Option<Language>],
-        builder: &mut DfaBuilder,
+        builder: &mut DfaAlgebra,
     ) -> Result<Language, Result<GrammarError, RegexError>> {
         let of = |part: &ExprId| made[part.index()].clone().flatten();
         let dfa = match self.expr(expr) {

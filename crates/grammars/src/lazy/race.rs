@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use unskew_automata::{Dfa, DfaEdges, Limits, RegexError, StateId};
+use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError, StateId};
 use unskew_trie::ByteSet;
 
 use crate::grammar::data::{Grammar, Terminal, TerminalId};
@@ -123,7 +123,7 @@ impl Race {
 
     /// The language of these parts.
     pub(super) fn cut(&self, parts: &[usize], limits: &Limits) -> Result<Terminal, RegexError> {
-        let mut dfa = DfaEdges::new(limits);
+        let mut dfa = DfaBuilder::new(limits);
         for at in 0..self.edges.len() {
             let at = u32::try_from(at).expect("limited");
             dfa.state(self.ends.get(&at).is_some_and(|part| parts.contains(part)))?;

@@ -8,7 +8,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use regex_syntax::ast::{self, Ast};
-use unskew_automata::{Dfa, DfaBuilder, RegexError};
+use unskew_automata::{Dfa, DfaAlgebra, RegexError};
 
 use super::{
     error::{Location, SyntaxError, SyntaxErrorKind, excerpt, location},
@@ -50,7 +50,7 @@ pub(super) struct Regulars<'a, 't> {
     /// By definition.
     made: Vec<Made>,
     by_pattern: HashMap<String, Arc<Dfa>>,
-    pub(super) builder: DfaBuilder,
+    pub(super) builder: DfaAlgebra,
     /// The size of the tables of all automata built, including those of parts, in bytes.
     bytes: usize,
     /// The definitions in work, innermost last.
@@ -66,7 +66,7 @@ impl<'a, 't> Regulars<'a, 't> {
             limits,
             made,
             by_pattern: HashMap::new(),
-            builder: DfaBuilder::new(&limits.regex),
+            builder: DfaAlgebra::new(&limits.regex),
             bytes: 0,
             open: vec![],
         }
@@ -137,7 +137,7 @@ impl<'a, 't> Regulars<'a, 't> {
                 return made.map(Some);
             }
             Node::Neighbours(texts) => {
-                let made = self.builder.neighbours(tree.texts(texts));
+                let made = self.builder.factors(tree.texts(texts));
                 return self.make(node, made).map(Some);
             }
             Node::Name(name) => return self.name(node, name, tasks),
@@ -227,7 +227,7 @@ impl<'a, 't> Regulars<'a, 't> {
             Node::Shortest(_) => {
                 let item = pop();
                 let item = self.automaton(node, item)?;
-                let made = self.builder.shortest(&item);
+                let made = self.builder.prefix_free(&item);
                 self.make(node, made)
             }
             _ => unreachable!("it has no parts"),

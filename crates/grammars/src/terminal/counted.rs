@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError, StateId};
+use unskew_automata::{Dfa, DfaAlgebra, Limits, RegexError, StateId};
 use unskew_trie::ByteSet;
 
 use crate::ids::{COUNTS, NONE};
@@ -254,13 +254,13 @@ impl Counted {
             dfa_steps: u64::MAX,
             ..Limits::default()
         };
-        self.made(&mut DfaBuilder::new(&limits), 0, None).expect("no limits")
+        self.made(&mut DfaAlgebra::new(&limits), 0, None).expect("no limits")
     }
 
     /// The automaton of the language with these bounds, within the limits of `builder`.
     pub(crate) fn made(
         &self,
-        builder: &mut DfaBuilder,
+        builder: &mut DfaAlgebra,
         min: u32,
         max: Option<u32>,
     ) -> Result<Dfa, RegexError> {

@@ -13,7 +13,7 @@
 //! the time of a walk over the vocabulary for each mask: most of a millisecond, in a tenth of the masks of some grammars.
 
 use hashbrown::HashSet;
-use unskew_automata::{Dfa, DfaBuilder, Limits, StateId};
+use unskew_automata::{Dfa, DfaAlgebra, Limits, StateId};
 
 use super::kept::LibraryId;
 
@@ -67,8 +67,8 @@ impl Next<'_> {
 /// What `dfa` reads from `state` on and then `next`. `None` where that is too large an automaton.
 pub(crate) fn join(dfa: &Dfa, state: StateId, next: &Next<'_>) -> Option<Dfa> {
     let limits = Limits { dfa_states: MAX_STATES, dfa_steps: MAX_STEPS, ..Limits::default() };
-    let mut builder = DfaBuilder::new(&limits);
-    let joined = builder.residual(dfa, state).and_then(|first| {
+    let mut builder = DfaAlgebra::new(&limits);
+    let joined = builder.left_quotient(dfa, state).and_then(|first| {
         let next = match next {
             Next::Literal(text) => builder.literals([text]),
             Next::Once(_, dfa) => return builder.concatenation([&first, dfa]),

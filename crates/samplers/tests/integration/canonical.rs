@@ -7,7 +7,7 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
-use unskew_automata::{ByteSymbols, Dfa, LiftedDfa, Limits, MergedDfa, TokenDfa};
+use unskew_automata::{Dfa, InitialTokens, LiftedDfa, Limits, MergedDfa, TokenDfa};
 use unskew_core::{Constraint, ExactDistribution, TableModel, TokenId, TokenMask};
 use unskew_testdata::two_names::{self, token};
 use unskew_trie::TokenTrie;
@@ -120,7 +120,7 @@ fn two_names() {
     let vocabulary = Arc::clone(model.vocabulary());
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let dfa = Arc::new(Dfa::from_pattern(two_names::PATTERN, &limits).unwrap());
-    let symbols = ByteSymbols::from_vocabulary(&vocabulary);
+    let symbols = InitialTokens::from_vocabulary(&vocabulary);
     let proper = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &two_names::merges(), &limits).unwrap();
     let tokens = TokenDfa::new(dfa, trie, &limits).unwrap();
     let every = LiftedDfa::new(&tokens, &limits).unwrap();

@@ -22,7 +22,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError},
 };
 
-use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError};
+use unskew_automata::{Dfa, DfaAlgebra, Limits, RegexError};
 
 use crate::{SchemaLimits, draft::Draft};
 
@@ -132,7 +132,7 @@ pub(crate) fn format(name: &str, limits: &Limits) -> Result<Format, RegexError> 
 }
 
 fn make(name: &str, limits: &Limits) -> Result<Format, RegexError> {
-    let mut builder = DfaBuilder::new(limits);
+    let mut builder = DfaAlgebra::new(limits);
     let builder = &mut builder;
     let (written, possible) = match name {
         "email" => {
@@ -217,7 +217,7 @@ fn literal() -> String {
 }
 
 /// RFC 5321, section 4.1.2: `Mailbox`, with local parts among `short` and names of hosts among `domain`.
-fn mailbox(builder: &mut DfaBuilder, more: &str, short: &Dfa, domain: &Dfa) -> Result<Dfa, RegexError> {
+fn mailbox(builder: &mut DfaAlgebra, more: &str, short: &Dfa, domain: &Dfa) -> Result<Dfa, RegexError> {
     let local = builder.pattern(&local_part(more, "!-~"))?;
     let local = builder.intersection(&local, short)?;
     let plain = builder.pattern(r"(?s:([^ ]| +[^ <])* *)")?;

@@ -5,7 +5,7 @@
 use std::{ops::RangeInclusive, sync::Arc};
 
 use hashbrown::HashMap;
-use unskew_automata::{Dfa, DfaBuilder, RegexError, StateId};
+use unskew_automata::{Dfa, DfaAlgebra, RegexError, StateId};
 
 use super::{
     format::{self, Format},
@@ -23,7 +23,7 @@ pub(crate) type Language = Option<Arc<Dfa>>;
 
 #[derive(Debug)]
 pub(crate) struct Languages {
-    builder: DfaBuilder,
+    builder: DfaAlgebra,
     limits: SchemaLimits,
     bytes: usize,
     patterns: HashMap<String, Language>,
@@ -61,7 +61,7 @@ impl Languages {
         let mut limits = limits.clone();
         limits.automata.cancel = options.cancel.clone();
         Self {
-            builder: DfaBuilder::new(&limits.automata),
+            builder: DfaAlgebra::new(&limits.automata),
             limits,
             bytes: 0,
             patterns: HashMap::new(),
@@ -338,7 +338,7 @@ impl Languages {
 
     fn kept_some(
         &mut self,
-        make: impl FnOnce(&mut DfaBuilder) -> Result<Dfa, RegexError>,
+        make: impl FnOnce(&mut DfaAlgebra) -> Result<Dfa, RegexError>,
     ) -> Result<Language, RegexError> {
         let made = make(&mut self.builder);
         self.kept(made)

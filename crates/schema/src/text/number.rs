@@ -8,7 +8,7 @@
 //! in which complements are formed. Multiples are always written plainly. A number that the schema itself writes and that has very many
 //! digits is written with an exponent, too, where nothing else is asked of it.
 
-use unskew_automata::{Dfa, DfaEdges, Limits, RegexError};
+use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError};
 
 use crate::decimal::Decimal;
 
@@ -70,7 +70,7 @@ pub(crate) fn ordered(
 ) -> Result<Option<Dfa>, RegexError> {
     let Some((whole, fraction)) = bound.plain(most) else { return Ok(None) };
     let (whole, fraction) = (whole.as_bytes(), fraction.as_bytes());
-    let mut edges = DfaEdges::new(limits);
+    let mut edges = DfaBuilder::new(limits);
     let (start, minus) = (edges.state(false)?, edges.state(false)?);
     edges.edge(start, b'-'..=b'-', minus);
     let [less, equal, more] = wanted;
@@ -111,7 +111,7 @@ impl Compared {
 /// Adds to the state `from` the plain numbers that are not negative and compare with `whole.fraction` as `wanted` says. The bound has no zeros at either
 /// end but for a single one in front of the point.
 fn compared(
-    edges: &mut DfaEdges,
+    edges: &mut DfaBuilder,
     from: u32,
     whole: &[u8],
     fraction: &[u8],
@@ -205,7 +205,7 @@ pub(crate) fn multiple(factor: &Decimal, limits: &Limits) -> Result<Option<Dfa>,
     if modulus == 0 || modulus.saturating_mul(places + 2) > MAX_REMAINDERS {
         return Ok(None);
     }
-    let mut edges = DfaEdges::new(limits);
+    let mut edges = DfaBuilder::new(limits);
     // From a remainder with so many places still to come to whether nothing more makes a multiple.
     let divides = |mut remainder: u64, places: u64| {
         for _ in 0..places {

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use unskew_automata::{Dfa, DfaBuilder, RegexError};
+use unskew_automata::{Dfa, DfaAlgebra, RegexError};
 
 use super::{languages::TEXT, number, string};
 use crate::{SchemaLimits, Whitespace};
@@ -33,9 +33,9 @@ impl Kept {
     }
 }
 
-fn builder() -> DfaBuilder {
+fn builder() -> DfaAlgebra {
     // The limits are those of the crate and not those of a caller, which these automata, of some twenty states, never reach.
-    DfaBuilder::new(&SchemaLimits::default().automata)
+    DfaAlgebra::new(&SchemaLimits::default().automata)
 }
 
 /// What `pattern` matches, if it is one of those that are kept.

@@ -11,7 +11,7 @@
 use std::ops::RangeInclusive;
 
 use rustc_hash::FxHashMap;
-use unskew_automata::{Dfa, DfaEdges, Limits, RegexError, StateId};
+use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError, StateId};
 
 use super::characters::{Characters, Piece};
 
@@ -51,7 +51,7 @@ fn lifted(dfa: &Dfa, quoted: bool, ascii: bool, once: bool, limits: &Limits) -> 
         ascii,
         once,
         dfa,
-        edges: DfaEdges::new(limits),
+        edges: DfaBuilder::new(limits),
         texts: FxHashMap::default(),
         todo: vec![],
         characters: Characters::new(dfa),
@@ -128,7 +128,7 @@ struct Lifting<'d> {
     ascii: bool,
     /// Whether each text is spelled in one way.
     once: bool,
-    edges: DfaEdges,
+    edges: DfaBuilder,
     /// So much text was read; whether characters are whole.
     texts: FxHashMap<(StateId, bool), u32>,
     /// Those whose edges are not there yet.
@@ -390,7 +390,7 @@ pub(crate) fn written(text: &str, ascii: bool) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use unskew_automata::DfaBuilder;
+    use unskew_automata::DfaAlgebra;
 
     use super::*;
 
@@ -488,7 +488,7 @@ mod tests {
             for ascii in [false, true] {
                 let all = spelled(&text, true, ascii, &Limits::default()).unwrap();
                 let written = crate::text::standard::written(ascii).unwrap();
-                let both = DfaBuilder::new(&Limits::default()).intersection(&all, &written).unwrap();
+                let both = DfaAlgebra::new(&Limits::default()).intersection(&all, &written).unwrap();
                 assert_eq!(
                     written_once(&text, ascii, &Limits::default()).unwrap(),
                     both,

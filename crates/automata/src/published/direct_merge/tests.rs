@@ -1,14 +1,14 @@
-//! DirectMerge on the example of its paper, and on itself.
+//! DirectMerge on the example of its paper, and on tables in which a result is one of its tokens.
 
 use unskew_testdata::two_names;
 
 use super::*;
 
-/// The published figures, 17 states with 48 edges and 5 with 4: those of automata that do not share the ends.
+/// The published figures, 17 states with 48 edges and 5 with 4, are those of automata that do not share the ends.
 #[test]
 fn the_published_figures_come_from_a_tree() {
     let vocabulary = two_names::vocabulary();
-    let symbols = ByteSymbols::from_vocabulary(&vocabulary);
+    let symbols = InitialTokens::from_vocabulary(&vocabulary);
     let mut prefixes: Vec<&str> =
         two_names::NAMES.iter().flat_map(|name| (0..=name.len()).map(|end| &name[..end])).collect();
     prefixes.sort_unstable();
@@ -44,8 +44,8 @@ fn the_published_figures_come_from_a_tree() {
     assert_eq!((smallest.len(), smallest.edges.iter().flatten().count()), (4, 4));
 }
 
-/// Where states have several edges of one token, the subset construction finds the language: `a b -> a` turns
-/// `ab|ac` into `a|ac`.
+/// If states have several edges of one token, the subset construction finds the language: `a b -> a` turns `ab|ac`
+/// into `a|ac`.
 #[test]
 fn a_result_that_is_one_of_its_tokens() {
     let mut builder = Vocabulary::builder();
@@ -54,7 +54,7 @@ fn a_result_that_is_one_of_its_tokens() {
     let merges = MergeTable::new(vec![Merge { left: a, right: b, result: a }]).unwrap();
     let limits = Limits::default();
     let dfa = Dfa::from_pattern("ab|ac|abb", &limits).unwrap();
-    let symbols = ByteSymbols::from_vocabulary(&vocabulary);
+    let symbols = InitialTokens::from_vocabulary(&vocabulary);
     let merged = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &merges, &limits).unwrap();
     assert!(merged.accepts(&[a]) && merged.accepts(&[a, c]));
     assert!(merged.accepts(&[a, b])); // abb: one pass, in which the second b finds nothing

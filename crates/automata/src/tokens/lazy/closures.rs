@@ -1,11 +1,13 @@
-//! The closures of an NFA's states without members that others include, made once and each from those behind it.
+//! The closures of the states of an NFA, without members that others include. Each is computed once, from the
+//! closures of its successors.
 //!
-//! A set of a [`LazyRegexConstraint`](crate::LazyRegexConstraint) is the union of such closures. A chain of n optional
-//! parts has n states of which each reaches all behind it. Here the closure of each is made from that of the next one,
-//! so that the chain takes O(n) and not O(n^2), as long as few members of each are [needed](super::inclusion).
+//! A set of a [`LazyRegexConstraint`](crate::LazyRegexConstraint) is a union of such closures. A chain of n optional
+//! parts has n states, each of which reaches all later ones. This file computes the closure of each from that of the
+//! next one, so that the chain takes O(n) and not O(n^2), as long as each closure [needs](super::inclusion) few
+//! members.
 //!
-//! What needs many members all the same (thousands of optional parts, all of which read something else) is kept up to a
-//! bound and walked again beyond that.
+//! Closures that need many members (thousands of optional parts, each of which reads another text) are kept up to a
+//! bound. A closure beyond the bound is computed by a walk on each request.
 
 use super::inclusion::Inclusion;
 use crate::{
@@ -16,35 +18,35 @@ use crate::{
     },
 };
 
-/// A closure that is not kept.
+/// The place of a closure that is not kept.
 const UNKNOWN: u32 = u32::MAX;
 
-/// So many members are kept, and as many again for each state of the NFA.
+/// The bound on kept members, to which the number of NFA states is added.
 const KEPT: usize = 1 << 20;
 
-/// The steps that a comparison of two members counts as: it takes as long as so many transitions of a DFA.
+/// The cost of a comparison of two members, in steps: it takes as long as 16 transitions of a DFA.
 const COMPARISON: u64 = 16;
 
-/// By state: where something was read, which states that read can be reached without reading.
+/// By NFA state: the states that read and are reachable from it without reading, after some byte was read.
 pub(crate) struct Closures {
     inclusion: Inclusion,
-    /// By state: where its members begin, and how many there are. [`UNKNOWN`] for a state that reads a byte, and for one
-    /// that is not kept.
+    /// By state: the index of its first member, and the number of its members. [`UNKNOWN`] for a state that reads a
+    /// byte, and for a closure that is not kept.
     places: Vec<(u32, u32)>,
     members: Vec<u32>,
     /// By state: whether the text may end there.
     accepts: Vec<bool>,
-    /// By state: how many bytes it reads.
+    /// By state: the number of bytes that it reads.
     widths: Vec<u16>,
 }
 
-/// Buffers without a meaning between calls, and which states were seen last.
+/// Buffers that hold no data between calls, and the numbers of the walks that visited each state.
 #[derive(Default)]
 pub(crate) struct Walk {
     seen: Vec<u32>,
     walk: u32,
     open: Vec<NfaId>,
-    /// How many states and members were looked at.
+    /// How many states and members were visited.
     pub(crate) steps: u64,
 }
 
@@ -73,7 +75,7 @@ impl Closures {
         nfa.transitions().iter().for_each(|transition| is_target[transition.next.index()] = true);
         let mut walk = Walk::default();
         let mut set = vec![];
-        // What comes later in the text has the lesser numbers, and is there when it is needed.
+        // Later parts of a pattern have smaller numbers, so their closures are ready when they are needed.
         for id in (0..nfa.len() as u32).filter(|id| is_target[*id as usize]) {
             if matches!(nfa.state(NfaId(id)), NfaState::Bytes { .. }) {
                 continue;
@@ -93,8 +95,8 @@ impl Closures {
         Ok(closures)
     }
 
-    /// Puts into `set` what can be reached from `targets`, where something was read: sorted, with [`ACCEPTING`] at the end
-    /// if the text may end there.
+    /// Computes into `set` the states that are reachable from `targets` without reading, after some byte was read:
+    /// sorted, with [`ACCEPTING`] at the end if the text may end there.
     pub(crate) fn of(&self, nfa: &Nfa, targets: &[NfaId], walk: &mut Walk, set: &mut Vec<u32>) {
         set.clear();
         let mut is_reduced = targets.len() < 2;
@@ -109,7 +111,7 @@ impl Closures {
         }
     }
 
-    /// Adds to `set` the members of the closure of `target`. Answers whether they are sorted, and needed.
+    /// Adds to `set` the members of the closure of `target`. Returns whether they are sorted and reduced.
     fn extend(&self, nfa: &Nfa, target: NfaId, walk: &mut Walk, set: &mut Vec<u32>) -> bool {
         walk.steps += 1;
         if let NfaState::Bytes { .. } = nfa.state(target) {
@@ -152,7 +154,7 @@ impl Closures {
         (begin != UNKNOWN).then(|| &self.members[begin as usize..begin as usize + len as usize])
     }
 
-    /// Sorts `set` and leaves out members that others include. Answers how many transitions were compared for that.
+    /// Sorts `set` and removes members that others include. Returns the number of transitions that were compared.
     pub(crate) fn reduce(&self, nfa: &Nfa, set: &mut Vec<u32>) -> u64 {
         set.sort_unstable();
         set.dedup();
@@ -162,12 +164,13 @@ impl Closures {
         steps
     }
 
-    /// Whether it is known at once that `wide` matches all that `narrow` does, where something was read before.
+    /// Whether the facts of `inclusion` show, without a search, that `wide` matches all texts of `narrow` after some
+    /// byte was read.
     pub(crate) fn includes(&self, wide: u32, narrow: u32) -> bool {
         self.inclusion.includes(wide, narrow)
     }
 
-    /// By state: how many bytes it reads.
+    /// By state: the number of bytes that it reads.
     pub(crate) fn widths(&self) -> &[u16] {
         &self.widths
     }

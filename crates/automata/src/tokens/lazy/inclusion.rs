@@ -1,18 +1,18 @@
-//! Which states of an NFA match all that others match: known from the shape of the pattern, without a search.
+//! States of an NFA that match all texts of another state: known from the shape of the pattern, without a search.
 //!
-//! A set of NFA states needs no member whose language another member's includes. Without that the sets of n optional
-//! parts, `a?a?a?…`, have n members each, and there are n of them; those of `\w{0,1000}x\w{0,1000}` say of each `x`
-//! whether it was the one of the pattern. Two facts are kept, both in O(1) a state:
+//! A set of NFA states does not need a member whose language another member's includes. With all members, the n sets
+//! of n optional parts `a?a?a?…` would have n members each, and the sets of `\w{0,1000}x\w{0,1000}` would distinguish
+//! for each `x` whether it was the `x` of the pattern. Two facts are kept, both in O(1) memory for each state:
 //!
-//! - What can be reached without reading is included. Of that a spanning forest is kept, in which the states below
-//!   another one are an interval.
-//! - Of the copies of an optional part `x{0,n}` those that come earlier in the text include the later ones ([`Chain`]).
+//! - A state includes every state that it reaches without reading. A spanning forest of these edges is kept, in which
+//!   the descendants of a state are an interval.
+//! - The copies of an optional part `x{0,n}` that come earlier in the text include the later ones ([`Chain`]).
 //!
-//! Both are sufficient and not necessary, and so is [`Inclusion::covers`], which follows the transitions of two states
-//! until one of the facts holds: a pair that it does not settle costs a member and changes no language.
+//! Both facts are sufficient and not necessary. [`Inclusion::covers`] is sufficient too: it follows the transitions
+//! of two states until one of the facts holds. A pair that it does not decide costs a member and changes no language.
 //!
-//! Tried instead: simulation along all pairs of states, for each set. It is quadratic for a chain of optional parts, and
-//! takes a million pairs to see that `\w{0,999}` is included in `\w{0,1000}`.
+//! Tried instead: simulation along all pairs of states, for each set. It is quadratic for a chain of optional parts,
+//! and takes a million pairs to show that `\w{0,1000}` includes `\w{0,999}`.
 
 use smallvec::SmallVec;
 
@@ -21,22 +21,22 @@ use crate::dfa::nfa::{Chain, Nfa, NfaId, NfaState, Transition};
 /// No chain.
 const NONE: u32 = u32::MAX;
 
-/// So many transitions of a pair of states are compared.
+/// The bound on compared transitions for a pair of states.
 const STEPS: u32 = 4_096;
 
-/// How deep transitions with several ways are followed: a character has four bytes.
+/// The depth to which branching transitions are followed: a character has up to four bytes.
 const DEPTH: u32 = 4;
 
-/// So many members of a set that read the same first byte are compared with the others, and so many wide ones.
+/// For each first byte, this many members of a set are compared with the other members.
 const COMPARED: usize = 4;
 
 /// The facts about an NFA.
 pub(crate) struct Inclusion {
-    /// By state: its number in the forest, and the largest one below it.
+    /// By state: its number in the forest, and the largest number among its descendants.
     forest: Vec<(u32, u32)>,
-    /// By where they begin, those around before those inside.
+    /// By their first state, outer chains before inner ones.
     chains: Vec<Chain>,
-    /// By chain: the one around it, or [`NONE`].
+    /// By chain: the enclosing chain, or [`NONE`].
     around: Vec<u32>,
 }
 
@@ -61,8 +61,8 @@ impl Inclusion {
         size_of_val(&self.forest[..]) + size_of_val(&self.chains[..]) + size_of_val(&self.around[..])
     }
 
-    /// Whether it is known at once that `wide` matches all that `narrow` does, where something was read before. O(d log n)
-    /// for a nesting of d repetitions.
+    /// Whether the two facts show that `wide` matches all texts of `narrow` after some byte was read. O(d log n) for
+    /// a nesting of d repetitions.
     pub(crate) fn includes(&self, wide: u32, narrow: u32) -> bool {
         if self.reaches(wide, narrow) {
             return true;
@@ -85,13 +85,13 @@ impl Inclusion {
         false
     }
 
-    /// Whether `to` is below `from` in the forest, or the same.
+    /// Whether `to` is `from` or a descendant of it in the forest.
     fn reaches(&self, from: u32, to: u32) -> bool {
         let ((number, last), (below, _)) = (self.forest[from as usize], self.forest[to as usize]);
         (number..=last).contains(&below)
     }
 
-    /// The chains that hold `state`, innermost first.
+    /// The chains that contain `state`, innermost first.
     fn chains_of(&self, state: u32) -> SmallVec<[u32; 4]> {
         let mut found = SmallVec::new();
         let mut at = (self.chains.partition_point(|chain| chain.begin <= state) as u32).wrapping_sub(1);
@@ -104,8 +104,8 @@ impl Inclusion {
         found
     }
 
-    /// Whether it is known, by a bounded look, that `wide` matches all that `narrow` does. Both read a byte.
-    /// Adds to `steps` the transitions that were compared.
+    /// Whether a bounded search shows that `wide` matches all texts of `narrow`. Both states read a byte. Adds the
+    /// number of compared transitions to `steps`.
     pub(crate) fn covers(&self, nfa: &Nfa, widths: &[u16], wide: u32, narrow: u32, steps: &mut u64) -> bool {
         let mut left = STEPS;
         let covers = self.follow(nfa, widths, wide, narrow, DEPTH, &mut left);
@@ -125,7 +125,7 @@ impl Inclusion {
             if widths[wide as usize] < widths[narrow as usize] || narrow_reads.is_empty() {
                 return false;
             }
-            // The last pair is followed by the loop, so that long words need no depth.
+            // The loop follows the last pair itself, so that long words need no depth.
             let mut last = None;
             for step in narrow_reads {
                 let begin = wide_reads.partition_point(|other| other.last < step.first);
@@ -156,12 +156,12 @@ impl Inclusion {
         }
     }
 
-    /// Leaves out of `set`, which ascends, members that others cover. O(n) comparisons for n members.
+    /// Removes members that others cover from `set`, which must ascend. O(n) comparisons for n members.
     pub(crate) fn reduce(&self, set: &mut Vec<u32>, mut covers: impl FnMut(u32, u32) -> bool, nfa: &Nfa) {
         if set.len() < 2 {
             return;
         }
-        // Earlier parts of a pattern have the greater numbers, and mostly cover the later ones.
+        // Earlier parts of a pattern have greater numbers, and mostly cover the later ones.
         let mut compared: SmallVec<[(u8, u32); 16]> = SmallVec::new();
         let mut counts = [0u8; 256];
         let first_of =
@@ -193,15 +193,16 @@ fn reads(nfa: &Nfa, state: u32) -> Option<&[Transition]> {
     }
 }
 
-/// By state: its number in a spanning forest of the ways that read nothing, and the largest number below it.
+/// By state: its number in a spanning forest of the edges that read nothing, and the largest number among its
+/// descendants.
 fn forest(nfa: &Nfa) -> Vec<(u32, u32)> {
-    /// Was not come to.
+    /// A state that was not visited.
     const NEW: u32 = u32::MAX;
     let mut forest = vec![(NEW, NEW); nfa.len()];
     let mut number = 0;
-    // A state, and how many of its alternatives were followed.
+    // A state, and the number of its alternatives that were followed.
     let mut open: Vec<(u32, u32)> = vec![];
-    // What begins a pattern has the greatest numbers.
+    // The beginning of a pattern has the greatest numbers.
     for root in (0..nfa.len() as u32).rev() {
         if forest[root as usize].0 != NEW {
             continue;

@@ -1,23 +1,24 @@
-//! The constraint of a pattern whose DFA is too large to be made: sets of NFA states, followed as far as tokens go.
+//! The constraint of a pattern whose DFA is too large to build: it follows sets of NFA states along tokens.
 //!
-//! The state of a sequence is the set of NFA states that read its next byte. The NFA is trimmed first: whatever it can
-//! still read, it can complete. So a set that is not empty has no dead end, and a mask needs no look ahead.
+//! The state of a sequence is the set of NFA states that read its next byte. The NFA is trimmed first, so that each
+//! of its transitions can reach acceptance. So a non-empty set is never a dead end, and a mask needs no look-ahead.
 //!
-//! Members that others include are left out of sets (`inclusion`, `closures`): so a chain of optional parts has sets of a
-//! few members, however long it is, and a bounded repetition is in one of its copies.
+//! Sets leave out members whose language another member includes (`inclusion`, `closures`): the sets of a chain of
+//! optional parts have a few members for any length of the chain, and a bounded repetition is in one of its copies.
 //!
-//! **Masks** are walks over the vocabulary through a DFA whose transitions are made when they are first asked for. That
-//! DFA is not the pattern's. For a mask it does not matter whether a text may end, so a member of a set is left out
-//! where another member reads all that it can read: where some member is the loop of a `.*`, the thousand words that
-//! might begin at any place do not count. `(a|b)*a(a|b){20}` has a million states, and masks see one. Which member
-//! reads all of another is found by simulation with a bounded number of steps; a pair that is not settled within them
-//! counts as not comparable, which costs time and changes no mask.
+//! **Masks** are walks over the vocabulary through a lazily built DFA. This DFA is not the pattern's. A mask does not
+//! depend on whether a text may end, so a set also leaves out a member if another member reads all texts that it can
+//! read: if some member is the loop of a `.*`, the thousand words that might begin at any place do not count.
+//! `(a|b)*a(a|b){20}` has a million states, and masks see one. A simulation with a bounded number of steps decides
+//! whether one member reads all that another reads; a pair that it does not decide within the bound counts as
+//! incomparable, which costs time and changes no mask.
 //!
-//! All that is made on the way lies in the [`LazyScratch`], in bounded memory and in two halves: where the younger one is
-//! full the older one is forgotten, and what of it is asked for meanwhile is young again. A mask that does not fit even
-//! then is a walk that keeps nothing but the sets along one token.
+//! The [`LazyScratch`] owns the cache, in bounded memory and in two halves. When the younger half is full, the older
+//! half is dropped, and the younger becomes the older; entries of the older half that are used move to the younger
+//! one. A mask that does not fit even then is a walk that keeps only the sets along one token.
 //!
-//! Tried instead: the same with whole sets. The first mask of `.*(w1|…|w2000).*` then makes 3,000 sets of 2,000 members.
+//! Tried instead: the same with whole sets. The first mask of `.*(w1|…|w2000).*` then builds 3,000 sets of 2,000
+//! members.
 
 mod closures;
 mod inclusion;
@@ -42,8 +43,9 @@ use crate::{
     regex::syntax,
 };
 
-/// Token sequences whose text matches a pattern, with states that are made when they are reached: for the patterns
-/// whose DFA passes the [`Limits`]. For all others [`RegexConstraint`](crate::RegexConstraint) is faster; [`regex`](crate::regex()) chooses.
+/// Token sequences whose text matches a pattern, with states that are built when they are reached: for the patterns
+/// whose DFA exceeds the [`Limits`]. For all others [`RegexConstraint`](crate::RegexConstraint) is faster;
+/// [`regex`](crate::regex()) chooses.
 ///
 /// # Example
 ///
@@ -82,13 +84,14 @@ pub struct LazyRegexConstraint {
     cache_bytes: usize,
 }
 
-/// The state of a sequence under a [`LazyRegexConstraint`]. Cloning it copies a pointer. Two are equal only if they
-/// allow the same sequences; the converse does not hold.
+/// The state of a sequence under a [`LazyRegexConstraint`]. Cloning it copies a pointer. Equal states allow the same
+/// sequences; states that allow the same sequences may differ.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct LazyState(Arc<[u32]>);
 
 impl LazyState {
-    /// How many states of the NFA may read the next byte, without those that others include: what a step costs.
+    /// The number of NFA states that may read the next byte, without those that others include. The cost of a step
+    /// grows with it.
     pub fn members(&self) -> usize {
         self.0.strip_suffix(&[ACCEPTING]).unwrap_or(&self.0).len()
     }
@@ -99,12 +102,12 @@ impl LazyState {
 pub struct LazyScratch {
     work: Work,
     cache: Cache,
-    /// The older half: a DFA with state numbers of its own.
+    /// The older half of the cache: a DFA with state numbers of its own.
     old: Cache,
 }
 
 impl LazyScratch {
-    /// The memory of what was made so far, in bytes.
+    /// The memory of the buffers and the cache, in bytes.
     pub fn memory_usage(&self) -> usize {
         self.cache.memory_usage() + self.old.memory_usage() + self.work.memory_usage()
     }
@@ -120,7 +123,7 @@ impl LazyRegexConstraint {
     ///
     /// [`RegexError`]: syntax, an unsupported construct, a limit on the NFA, or a pattern that matches nothing;
     /// and [`RegexError::SpellingTooCostly`] if a byte that the pattern uses is not a
-    /// token: then every state would have to be known in order to find out which ones tokens can complete.
+    /// token: to find the states that tokens can complete, every state would have to be built.
     pub fn new(pattern: &str, trie: Arc<TokenTrie>, limits: &Limits) -> Result<Self, RegexError> {
         let nfa = Nfa::new(&syntax::parse(pattern, limits)?, limits.nfa_size)?;
         Self::from_nfa(nfa, trie, limits)
@@ -158,12 +161,12 @@ impl LazyRegexConstraint {
         Ok(Self { nfa, classes, start, closures, trie, cache_bytes: limits.lazy_bytes })
     }
 
-    /// The memory of the NFA, in bytes; scratches, and the vocabulary and its trie, which are shared, are not counted.
+    /// The memory of the NFA, in bytes. Scratches and the shared vocabulary and trie are not counted.
     pub fn memory_usage(&self) -> usize {
         self.nfa.memory_usage() + self.closures.memory_usage()
     }
 
-    /// Puts into `work.set` the set after `text`, read from `set`. False if nothing goes on like this.
+    /// Computes into `work.set` the set after `text`, from `set`. Returns false if that set is empty.
     fn run(&self, work: &mut Work, set: &[u32], text: &[u8]) -> bool {
         for (index, byte) in text.iter().enumerate() {
             let mut targets = std::mem::take(&mut work.targets);
@@ -179,7 +182,7 @@ impl LazyRegexConstraint {
         true
     }
 
-    /// Puts into `targets` where `byte` leads from the members of `set`: sorted, each once.
+    /// Computes into `targets` the targets of `byte` from the members of `set`: sorted, without duplicates.
     fn targets(&self, set: &[u32], byte: u8, targets: &mut Vec<NfaId>) {
         targets.clear();
         for member in set.iter().filter(|member| **member != ACCEPTING) {
@@ -196,12 +199,12 @@ impl LazyRegexConstraint {
         targets.dedup();
     }
 
-    /// The text of a token that may be read.
+    /// The text of `token`. `None` if it is empty or the token has no text.
     fn text(&self, token: TokenId) -> Option<&[u8]> {
         self.trie.vocabulary().text(token).filter(|text| !text.is_empty())
     }
 
-    /// The mask of `set` by a walk that keeps only the sets along one token.
+    /// The mask of `set`, by a walk that keeps only the sets along one token.
     fn fill_uncached(&self, work: &mut Work, set: &[u32], mask: &mut MaskMut<'_>) {
         let mut sets: Vec<Vec<u32>> = vec![set.to_vec()];
         self.trie.walk(
@@ -283,7 +286,7 @@ impl Constraint for LazyRegexConstraint {
             self.trie.fill(&mut walk, id, mask.reborrow());
         }
         if walk.overflow {
-            // One mask takes more than the younger half, so there is no older one any more.
+            // A single mask takes more than the younger half, so the older half is empty already.
             *walk.cache = Cache::default();
             mask.clear();
             self.fill_uncached(walk.work, &state.0, &mut mask);
@@ -299,7 +302,7 @@ impl Constraint for LazyRegexConstraint {
         self.text(token).is_some_and(|text| self.run(&mut scratch.work, &state.0, text))
     }
 
-    /// From the state's mask, which is kept: O(v) for v ids, without an allocation where it was asked for before.
+    /// Reads the state's mask, which is kept: O(v) for v ids, without an allocation if the mask was computed before.
     fn forced(&self, scratch: &mut LazyScratch, state: &LazyState) -> Option<TokenId> {
         if self.is_accepting(state) {
             return None;
@@ -317,7 +320,7 @@ impl Constraint for LazyRegexConstraint {
     }
 }
 
-/// The only bit that is set.
+/// The only bit that is set, if there is exactly one.
 fn only(words: &[u32]) -> Option<TokenId> {
     let mut found = words.iter().enumerate().filter(|(_, word)| **word != 0);
     let (index, word) = found.next()?;

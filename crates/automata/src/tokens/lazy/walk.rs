@@ -1,4 +1,4 @@
-//! The DFA of masks, made as a mask is walked: its states, its memory, and the members of sets that others cover.
+//! The DFA of masks, which is built along the walk of a mask: its states, its memory, and the reduction of its sets.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,22 +13,23 @@ use crate::dfa::{
     nfa::{NfaId, NfaState},
 };
 
-/// A transition that was not asked for yet.
+/// A transition that is not computed yet.
 const UNKNOWN: u32 = u32::MAX - 1;
 
-/// How many members of a set are compared with the others: those that read the most different bytes.
+/// How many members of a set are compared with all others: the members that read the most different bytes.
 const WIDEST: usize = 4;
 
-/// How many pairs of NFA states are compared before a cache is thrown away, and members looked at for them.
+/// The budget of a cache for simulations: one step for each compared pair of NFA states, and one for 16 members of a
+/// closure.
 const SIMULATION_STEPS: u32 = 1 << 18;
 
-/// How many of these a single simulation may take.
+/// The part of the budget that a single simulation may use.
 const SIMULATION: u32 = 1 << 12;
 
-/// The bytes that an entry of a map takes beside its contents.
+/// The memory of an entry of a map beside its contents, in bytes.
 const OVERHEAD: usize = 96;
 
-/// Buffers without a meaning between calls.
+/// Buffers that hold no data between calls.
 #[derive(Default)]
 pub(super) struct Work {
     pub(super) walk: closures::Walk,
@@ -43,26 +44,26 @@ impl Work {
     }
 }
 
-/// The DFA of masks as far as it was made.
+/// The part of the DFA of masks that was built so far.
 #[derive(Default)]
 pub(super) struct Cache {
-    /// By state: members that read all that the members of a whole set read.
+    /// By state: members that together read all texts that the whole set reads.
     pub(super) sets: Vec<Arc<[u32]>>,
     pub(super) ids: HashMap<Arc<[u32]>, u32>,
     /// `next[state * classes + class]`.
     pub(super) next: Vec<u32>,
-    /// By whole set: the state that reads the same.
+    /// By whole set: the state that reads the same texts.
     pub(super) of_whole: HashMap<Arc<[u32]>, u32>,
-    /// By NFA state that a byte leads to: its closure without the mark of an end, and the widest member.
+    /// By NFA state that is the target of a transition: its closure without [`ACCEPTING`], and the widest member.
     pub(super) closures: HashMap<u32, (Arc<[u32]>, Option<u32>)>,
-    /// By NFA state that a byte leads to: members of its closure that read as much.
+    /// By NFA state that is the target of a transition: the reduced closure, which reads the same texts.
     pub(super) reduced: HashMap<u32, Arc<[u32]>>,
-    /// By pair: whether the second reads all that the first reads.
+    /// By pair: whether the second reads all texts that the first reads.
     pub(super) covered: HashMap<(u32, u32), bool>,
     pub(super) simulation_steps: u32,
     /// By state.
     pub(super) masks: HashMap<u32, Box<[u32]>>,
-    /// The memory of all of these, as far as the limit goes.
+    /// The memory that counts towards the limit.
     pub(super) bytes: usize,
     /// The memory of the sets and masks alone.
     pub(super) owned: usize,
@@ -81,14 +82,14 @@ impl Cache {
             + table(&self.masks)
     }
 
-    /// Counts a set that is kept, and the entries with it.
+    /// Counts the memory of a kept set and of its entries in the maps.
     pub(super) fn count(&mut self, set: &[u32]) {
         self.bytes += OVERHEAD + size_of_val(set);
         self.owned += 2 * size_of::<usize>() + size_of_val(set);
     }
 }
 
-/// The memory of a table: one in eight slots of a power of two is free, and each has a byte more.
+/// The memory of a table: seven eighths of its slots, a power of two, are usable, and each slot has a control byte.
 fn table<K, V>(map: &HashMap<K, V>) -> usize {
     match map.capacity() {
         0 => 0,
@@ -102,7 +103,7 @@ pub(super) struct Walk<'a> {
     pub(super) work: &'a mut Work,
     pub(super) cache: &'a mut Cache,
     pub(super) old: &'a mut Cache,
-    /// Whether memory ran out, so that what was walked is of no use.
+    /// Whether memory ran out, so that the result of the walk is useless.
     pub(super) overflow: bool,
 }
 
@@ -126,7 +127,7 @@ impl ByteAutomaton for Walk<'_> {
 }
 
 impl Walk<'_> {
-    /// Makes the transition of `state` over `byte`, which is at `at` in the table.
+    /// Computes the transition of `state` over `byte`, at index `at` of the table.
     #[cold]
     fn make(&mut self, state: u32, byte: u8, at: usize) -> u32 {
         let limit = self.constraint.cache_bytes;
@@ -166,7 +167,7 @@ impl Walk<'_> {
         next
     }
 
-    /// Where `byte` leads from the state of `set`, if the older half knows.
+    /// The target of `byte` from the state of `set`, if the older half of the cache has it.
     fn made_before(&mut self, set: &Arc<[u32]>, byte: u8) -> Option<u32> {
         let classes = &self.constraint.classes;
         let state = *self.old.ids.get(set)? as usize;
@@ -196,7 +197,7 @@ impl Walk<'_> {
         id
     }
 
-    /// The state for the masks of a whole set.
+    /// The state with the same masks as a whole set.
     pub(super) fn state_of_whole(&mut self, whole: &Arc<[u32]>) -> u32 {
         if let Some(id) = self.cache.of_whole.get(whole) {
             return *id;
@@ -215,7 +216,7 @@ impl Walk<'_> {
         id
     }
 
-    /// The closure of `target`, without the mark of an end, and its widest member.
+    /// The closure of `target` without [`ACCEPTING`], and its widest member.
     fn closure(&mut self, target: u32) -> (Arc<[u32]>, Option<u32>) {
         if let Some(known) = self.cache.closures.get(&target) {
             return known.clone();
@@ -230,7 +231,7 @@ impl Walk<'_> {
         (whole, widest)
     }
 
-    /// Members of the closure of `target` that read as much as all of them.
+    /// Members of the closure of `target` that together read the same texts as all of them.
     fn reduced(&mut self, target: u32) -> Arc<[u32]> {
         if let Some(known) = self.cache.reduced.get(&target) {
             return Arc::clone(known);
@@ -248,12 +249,12 @@ impl Walk<'_> {
         set
     }
 
-    /// Leaves out members that others cover.
+    /// Removes members that others cover.
     fn reduce(&mut self, set: &mut Vec<u32>) {
         if set.len() < 2 {
             return;
         }
-        // Earlier parts of a pattern have the greater numbers.
+        // Earlier parts of a pattern have greater numbers.
         let widths = self.constraint.closures.widths();
         let mut widest: Vec<u32> = Vec::with_capacity(WIDEST + 1);
         for member in set.iter().rev() {
@@ -273,7 +274,7 @@ impl Walk<'_> {
         set.retain(|member| kept.contains(member) || !kept.iter().any(|other| self.covers(*other, *member)));
     }
 
-    /// Whether `wide` is known to read all that `narrow` reads.
+    /// Whether `wide` is known to read all texts that `narrow` reads.
     fn covers(&mut self, wide: u32, narrow: u32) -> bool {
         let widths = self.constraint.closures.widths();
         if widths[wide as usize] < widths[narrow as usize] {
@@ -289,8 +290,9 @@ impl Walk<'_> {
         covered
     }
 
-    /// Whether each step of `narrow` is one of `wide` too, and so on from there: what is assumed about pairs along the
-    /// way holds if no step contradicts it.
+    /// Whether `wide` simulates `narrow`: each step of `narrow` is also a step of `wide`, and the pairs after it are
+    /// in the relation too. The pairs that are assumed on the way are in the relation if no step contradicts any of
+    /// them.
     fn simulate(&mut self, narrow: u32, wide: u32) -> bool {
         let constraint = self.constraint;
         let mut assumed = vec![(narrow, wide)];
@@ -305,7 +307,7 @@ impl Walk<'_> {
             self.cache.simulation_steps += 1;
             let wide_reads = reads(&constraint.nfa, wide);
             for step in reads(&constraint.nfa, narrow) {
-                // The transitions of `wide` that read these bytes must read all of them.
+                // The transitions of `wide` over these bytes must cover all of them.
                 let begin = wide_reads.partition_point(|other| other.last < step.first);
                 let mut byte = step.first;
                 for other in &wide_reads[begin..] {
@@ -329,7 +331,8 @@ impl Walk<'_> {
         true
     }
 
-    /// Adds the pairs of states after `narrow` and `wide` of which the second must cover the first. False if one cannot.
+    /// Adds the pairs of states after `narrow` and `wide` of which the second must cover the first. Returns false if
+    /// a pair is known to fail.
     fn assume(
         &mut self,
         narrow: u32,

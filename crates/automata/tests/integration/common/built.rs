@@ -1,4 +1,4 @@
-//! Small tokenizers of every kind: real steps of the pre-tokenizers in use, around small models with random merges.
+//! Small tokenizers of every kind: real steps of published pre-tokenizers, around small models with random merges.
 //!
 //! The merges are drawn from texts that are not split, so that many tokens cross the places where the steps split.
 
@@ -9,14 +9,14 @@ use unskew_core::Vocabulary;
 
 use super::{Random, texts};
 
-/// A tokenizer and, where it puts a space in front of a text, the same without.
+/// A tokenizer. If it prepends a space to a text, `judge` is the same tokenizer without the prepended space.
 pub(crate) struct Built {
     pub(crate) name: String,
     pub(crate) file: Value,
     pub(crate) judge: Option<Value>,
 }
 
-/// GPT-2's alphabet: printable Latin-1 stays, the rest is numbered from U+0100.
+/// GPT-2's alphabet: printable Latin-1 is unchanged, the other bytes are numbered from U+0100.
 fn alphabet() -> Vec<char> {
     let stays =
         |byte: u32| (33..=126).contains(&byte) || (161..=172).contains(&byte) || (174..=255).contains(&byte);
@@ -26,7 +26,7 @@ fn alphabet() -> Vec<char> {
         .collect()
 }
 
-/// Random merges of neighbours in random texts, after `symbols`. The tokens and the merges.
+/// Random merges of adjacent symbols in random texts. Returns the tokens, `symbols` first, and the merges.
 fn random_merges(
     random: &mut Random,
     symbols: Vec<String>,
@@ -37,7 +37,7 @@ fn random_merges(
     let known: std::collections::HashSet<String> = symbols.iter().cloned().collect();
     let mut lines: Vec<Vec<String>> = Vec::new();
     for _ in 0..count {
-        // Few short texts: what occurs in them is merged deeply.
+        // Few short texts, so that frequent pairs are merged deeply.
         let line = spell(&texts::text(random, &nothing));
         lines.push(line.into_iter().filter(|symbol| known.contains(symbol)).take(60).collect());
     }
@@ -56,7 +56,7 @@ fn random_merges(
         let at = random.below(lines[line].len() - 1);
         let (left, right) = (lines[line][at].clone(), lines[line][at + 1].clone());
         let whole = format!("{left}{right}");
-        // `<0x0A>` and `<s>` are not made of characters.
+        // `<0x0A>` and `<s>` are no concatenations of characters.
         if whole.chars().count() > 12
             || known.contains(&whole)
             || !pairs.insert((left.clone(), right.clone()))
@@ -94,7 +94,7 @@ fn added(id: usize, content: &str, special: bool, normalized: bool) -> Value {
     })
 }
 
-/// A byte-level file around random merges; without a step that splits.
+/// A byte-level tokenizer with random merges, without a step that splits.
 fn random_bytes(random: &mut Random, count: usize) -> Value {
     let alphabet = alphabet();
     let symbols = alphabet.iter().map(char::to_string).collect();
@@ -127,7 +127,7 @@ fn sequence(steps: &[Value]) -> Value {
     json!({"type": "Sequence", "pretokenizers": steps})
 }
 
-/// The steps that split, of models in use and of every behaviour.
+/// The steps that split, of published models and of every behaviour.
 fn splitters() -> Vec<(&'static str, Value)> {
     let bytes = byte_level(false, false);
     let isolated = |patterns: &[&str]| {
@@ -180,8 +180,8 @@ fn splitters() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A SentencePiece style model over characters, with random merges. Without `letters`, and without the fallback tokens
-/// of the bytes that are not in `fallback`.
+/// A SentencePiece style model over characters, with random merges. It has no tokens for `letters`, and fallback
+/// tokens only for the bytes for which `fallback` holds.
 fn random_characters(
     random: &mut Random,
     count: usize,
@@ -210,7 +210,7 @@ fn random_characters(
     })
 }
 
-/// Around a SentencePiece style model: the mark for a space written by the normaliser.
+/// The SentencePiece style model `file`, with a normaliser that writes the mark for a space.
 fn by_normalizer(mut file: Value) -> Value {
     file["normalizer"] = json!({"type": "Sequence", "normalizers": [
         {"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]});
@@ -220,7 +220,7 @@ fn by_normalizer(mut file: Value) -> Value {
     file
 }
 
-/// Or by a metaspace step.
+/// The SentencePiece style model `file`, with a metaspace step that writes the mark.
 fn by_metaspace(mut file: Value, scheme: &str, split: bool) -> Value {
     let step = json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": split});
     file["pre_tokenizer"] = step.clone();
@@ -228,7 +228,7 @@ fn by_metaspace(mut file: Value, scheme: &str, split: bool) -> Value {
     file
 }
 
-/// All of them. `seed` draws the merges.
+/// All tokenizers. `seed` draws the merges.
 pub(crate) fn all(seed: u64) -> Vec<Built> {
     let mut random = Random::new(seed);
     let mut built = Vec::new();
@@ -247,7 +247,7 @@ pub(crate) fn all(seed: u64) -> Vec<Built> {
             }
             file["model"]["ignore_merges"] = json!(true);
             push(&format!("{name}, whole pieces"), file.clone(), None);
-            // Tokens that no merge makes any more, and merges whose parts nothing makes.
+            // Some tokens have no merge any more, and some merges have parts that no merge produces.
             let merges = file["model"]["merges"].as_array_mut().unwrap();
             let mut left = Vec::new();
             std::mem::swap(merges, &mut left);
@@ -272,7 +272,7 @@ pub(crate) fn all(seed: u64) -> Vec<Built> {
     composed["pre_tokenizer"] = splitters()[8].1.clone();
     push("NFC, Llama 3, whole pieces", composed, None);
 
-    // Added tokens that are text: one of its own, and two that the model has as well.
+    // Added tokens that are text: one with a text of its own, and one that the model has as well.
     for whole in [false, true] {
         let mut file = random_bytes(&mut random, 400);
         let vocab = file["model"]["vocab"].as_object().unwrap();
@@ -337,13 +337,13 @@ pub(crate) fn all(seed: u64) -> Vec<Built> {
     let mut model = by_metaspace(random_characters(&mut random, 300, "", all, true), "never", true);
     model["model"]["ignore_merges"] = json!(true);
     push("characters, whole pieces", model.clone(), None);
-    // A control token that is not matched on the text, but looked up.
+    // The control token is not matched in the text, but looked up by the model.
     model["added_tokens"].as_array_mut().unwrap().remove(0);
     push("characters, whole pieces, unknown token not added", model.clone(), None);
     model["model"]["merges"].as_array_mut().unwrap().retain(|_| random.below(3) > 0);
     push("characters, whole pieces without merges", model, None);
 
-    // Falcon: patterns behind the byte-level step, which may split inside of a character.
+    // Falcon has patterns after the byte-level step, which may split inside of a character.
     let mut falcon = random_bytes(&mut random, 500);
     falcon["pre_tokenizer"] = sequence(&[
         json!({"type": "Punctuation", "behavior": "Contiguous"}),
@@ -370,7 +370,7 @@ pub(crate) fn all(seed: u64) -> Vec<Built> {
         push(form, file, None);
     }
 
-    // Gemma: a pattern for a space behind the normaliser that has replaced all of them.
+    // Gemma has a pattern for a space after the normaliser that has replaced all spaces.
     let mut gemma = by_normalizer(random_characters(&mut random, 300, "", all, true));
     gemma["normalizer"] = json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
     gemma["pre_tokenizer"] = literal(" ", "MergedWithPrevious");
@@ -378,7 +378,7 @@ pub(crate) fn all(seed: u64) -> Vec<Built> {
     built
 }
 
-/// Tokenizers that cannot be followed exactly, with what is said about them.
+/// Tokenizers that cannot be followed exactly, each with a part of the error message.
 pub(crate) fn refused() -> Vec<(Value, &'static str)> {
     let mut random = Random::new(1);
     let file = random_bytes(&mut random, 50);

@@ -1,10 +1,10 @@
-//! The tokenizers of well-known models, where they are at hand.
+//! The tokenizers of well-known models, if their files are present.
 
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 use std::path::PathBuf;
 
-/// The names and files under `$UNSKEW_DATA/tokenizers`, by name. None where there are none; the reason is printed.
+/// The names and files under `$UNSKEW_DATA/tokenizers`, sorted by name. If there are none, the reason is printed.
 pub(crate) fn tokenizer_files() -> Vec<(String, PathBuf)> {
     let Some(data) = std::env::var_os("UNSKEW_DATA") else {
         println!("skipped: set UNSKEW_DATA to a folder with tokenizers/*/tokenizer.json");

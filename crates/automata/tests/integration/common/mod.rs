@@ -1,4 +1,4 @@
-//! What the tests against the tokenizers library share: tokenizers, texts that break them, and the judge.
+//! Shared parts of the tests against the tokenizers library: tokenizers, texts that break them, and the judge.
 
 #![allow(clippy::print_stdout, reason = "a skipped or counted test says so")]
 
@@ -19,7 +19,7 @@ use unskew_vocab::Tokenizer;
 
 pub(crate) use random::Random;
 
-/// The number that an environment variable gives.
+/// The number in the environment variable `variable`.
 pub(crate) fn number(variable: &str, otherwise: usize) -> usize {
     match std::env::var(variable) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}: a number is expected")),
@@ -29,25 +29,25 @@ pub(crate) fn number(variable: &str, otherwise: usize) -> usize {
 
 type IsNasty<'a> = &'a dyn Fn(&[u8]) -> bool;
 
-/// A tokenizer, its automaton, and who says what is right.
+/// A tokenizer, its automaton, and the judge of its sequences.
 pub(crate) struct Subject {
     pub(crate) name: String,
-    /// Encodes as the tokenizer does behind a prompt.
+    /// Encodes a text as `tokenizer` does after a prompt.
     judge: Tokenizer,
     pub(crate) vocabulary: Arc<Vocabulary>,
     index: Arc<CanonicalIndex>,
-    /// Without a constraint on the text.
+    /// The constraint that allows every text.
     pub(crate) any: CanonicalConstraint,
     by_bytes: HashMap<Vec<u8>, Vec<TokenId>>,
     longest: usize,
     /// The tokens of a single byte.
     single: Vec<TokenId>,
-    /// Sets of tokens that make trouble, one bit each.
+    /// Sets of tokens that often reveal faults, as bit sets.
     nasty: Vec<Vec<u32>>,
 }
 
 impl Subject {
-    /// `judge` encodes a text as `tokenizer` does behind a prompt, where that does not do so itself.
+    /// `judge` encodes a text as `tokenizer` does after a prompt; `None` if `tokenizer` does so itself.
     pub(crate) fn new(
         name: &str,
         tokenizer: Tokenizer,
@@ -102,7 +102,7 @@ impl Subject {
         self.limited(pattern, &Limits::default())
     }
 
-    /// The same, within `limits`.
+    /// The same constraint, within `limits`.
     pub(crate) fn limited(
         &self,
         pattern: &str,
@@ -111,7 +111,7 @@ impl Subject {
         CanonicalConstraint::new(pattern, &self.index, limits)
     }
 
-    /// The same constraint, its product built and completed whole, as it is with a library.
+    /// The same constraint with its product built and completed whole, as with a library.
     pub(crate) fn whole(&self, pattern: &str) -> Result<CanonicalConstraint, CanonicalError> {
         let library = VegasLibrary::new(&self.index, VegasLibrary::DEFAULT_BYTES);
         let limits = Limits::default();
@@ -129,7 +129,7 @@ impl Subject {
             .unwrap_or_else(|error| panic!("{}: {text:?}: {error}", self.name))
     }
 
-    /// Whether `ids` are what the tokenizer writes for what they spell.
+    /// Whether the tokenizer writes `ids` for the text that they spell.
     pub(crate) fn is_canonical(&self, ids: &[TokenId]) -> bool {
         let bytes = self.vocabulary.decode(ids);
         std::str::from_utf8(&bytes).is_ok_and(|text| self.encode(text) == ids)
@@ -142,7 +142,7 @@ impl Subject {
             && self.any.is_accepting(&state)
     }
 
-    /// For messages: the ids with what they spell.
+    /// The ids with their texts, for messages.
     pub(crate) fn show(&self, ids: &[TokenId]) -> String {
         let spelled = |id: &TokenId| {
             let text = self.vocabulary.text(*id).unwrap_or(b"(no text)");
@@ -162,7 +162,7 @@ impl Subject {
             if found.is_empty() {
                 return None;
             }
-            // Long ones half of the time.
+            // Half of the time one of the longest tokens.
             let least = if random.below(2) == 0 { found.len().saturating_sub(2) } else { 0 };
             let tokens = found[least + random.below(found.len() - least)];
             let token = tokens[random.below(tokens.len())];
@@ -178,7 +178,7 @@ impl Subject {
         single.filter(|TokenId(id)| mask[*id as usize / 32] >> (id % 32) & 1 != 0).collect()
     }
 
-    /// One of the tokens of a mask: any with the same probability, or one that makes trouble.
+    /// A token of a mask: uniformly, or from one of the sets that often reveal faults.
     pub(crate) fn choose(&self, random: &mut Random, mask: &[u32]) -> Option<TokenId> {
         if let Some(kind) = self.nasty.get(random.below(2 * self.nasty.len())) {
             let nasty = mask.iter().zip(kind).map(|(word, kind)| word & kind);

@@ -1,4 +1,4 @@
-//! Texts of every awkward kind, generated.
+//! Random texts of every kind that is awkward for a tokenizer.
 
 use unskew_core::Vocabulary;
 
@@ -130,7 +130,7 @@ const PUNCTUATION: [&str; 20] = [
     "、",
 ];
 
-/// Part of a text.
+/// Appends a random part of a text.
 fn fragment(random: &mut Random, vocabulary: &Vocabulary, text: &mut String) {
     let some = |random: &mut Random, items: &[&'static str], most: usize, text: &mut String| {
         (0..1 + random.below(most)).for_each(|_| text.push_str(random.pick(items)));
@@ -180,7 +180,7 @@ fn fragment(random: &mut Random, vocabulary: &Vocabulary, text: &mut String) {
         }
         12 => some(random, &ODD, 1, text),
         13 => some(random, &PUNCTUATION, 5, text),
-        // What the tokenizer has tokens for.
+        // Texts of tokens of the vocabulary.
         _ => {
             for _ in 0..1 + random.below(4) {
                 let token = unskew_core::TokenId::from_index(random.below(vocabulary.len()));

@@ -1,4 +1,4 @@
-//! Random tokenizers over a few characters, the merges done by hand, and random regexes.
+//! Random tokenizers over a few characters, with merges implemented independently, and random regexes.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -33,7 +33,7 @@ impl Toy {
         }
         let listing = random.below(3);
         if listing > 0 {
-            // All splits of all tokens.
+            // All splits of all tokens are merges.
             list.clear();
             for (id, text) in texts.iter().enumerate() {
                 for cut in (1..text.len()).filter(|cut| text.is_char_boundary(*cut)) {
@@ -73,7 +73,7 @@ impl Toy {
         Self { texts, vocabulary, tokenization, index: Arc::new(index), order }
     }
 
-    /// What merges make of a text.
+    /// The result of the merges on a text.
     pub(crate) fn merged(&self, text: &str) -> Vec<TokenId> {
         let merges = &self.tokenization.merges;
         let symbol = |letter: char| self.texts.iter().position(|text| *text == letter.to_string()).unwrap();

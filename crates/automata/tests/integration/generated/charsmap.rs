@@ -1,5 +1,5 @@
-//! Small compiled character maps, as SentencePiece writes them (`Precompiled`): a trie in one array of units, and the
-//! replacements, each with a zero byte behind it.
+//! Small compiled character maps in SentencePiece's format (`Precompiled`): a trie in one array of units, and the
+//! replacements, each followed by a zero byte.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::common::Random;
 
-/// What the maps of published models do: compatibility forms, white space, control characters.
+/// Replacements of published maps: compatibility forms, white space, control characters.
 const RULES: [(&str, &str); 12] = [
     ("ﬁ", "fi"),
     ("\u{a0}", " "),
@@ -32,7 +32,7 @@ pub(crate) fn random(random: &mut Random) -> Value {
     step(&rules)
 }
 
-/// The rules of the published maps that matter most.
+/// The most important rules of the published maps.
 pub(crate) fn common() -> Value {
     step(&RULES[..8].iter().copied().collect())
 }
@@ -41,7 +41,7 @@ fn step(rules: &BTreeMap<&str, &str>) -> Value {
     json!({"type": "Precompiled", "precompiled_charsmap": base64(&compiled(rules))})
 }
 
-/// A node of the trie: its children by byte, and the place of its replacement.
+/// A node of the trie: its children by byte, and the offset of its replacement.
 #[derive(Default)]
 struct Node {
     children: BTreeMap<u8, Node>,
@@ -68,12 +68,12 @@ fn compiled(rules: &BTreeMap<&str, &str>) -> Vec<u8> {
     bytes
 }
 
-/// Puts `node` behind all others; the unit at `unit` leads there. Each node has 256 units of its own, so that nothing
-/// collides.
+/// Places `node` after all others, as the target of the unit at `unit`. Each node has 256 units of its own, so that
+/// nodes cannot collide.
 fn place(node: &Node, array: &mut Vec<u32>, unit: usize) {
     let block = array.len();
     array.resize(block + 256, 0);
-    // From a unit to its node by exclusive or, in multiples of 256.
+    // The offset is the exclusive or of a unit and its node, in multiples of 256.
     let offset = u32::try_from((unit & !0xff) ^ block).unwrap() >> 8;
     array[unit] |= u32::from(node.value.is_some()) << 8 | 1 << 9 | offset << 10;
     let target = block | unit & 0xff;

@@ -1,4 +1,4 @@
-//! One tokenizer: the engine's answers beside the library's.
+//! One tokenizer: the engine's answers against the library's.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,20 +11,20 @@ use super::{
 };
 use crate::common::Random;
 
-/// How much is compared.
+/// The amount of comparison.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
-    /// Texts that are encoded, each with its changes.
+    /// The number of texts that are encoded, each with its changes.
     pub(crate) texts: usize,
-    /// The most sequences that are enumerated.
+    /// The bound on enumerated sequences.
     pub(crate) sequences: usize,
-    /// Walks by the masks, under each constraint.
+    /// The number of walks by the masks, under each constraint.
     pub(crate) walks: usize,
-    /// Constraints on the text.
+    /// The number of constraints on the text.
     pub(crate) patterns: usize,
 }
 
-/// What a constraint on texts is drawn from. Those at the end have many states and take long without optimisation.
+/// The constraints on texts. The last ones have many states and take long without optimisation.
 const PATTERNS: [&str; 12] = [
     r"(a|b|ab| ){0,6}",
     r"[ab]{1,4}",
@@ -41,25 +41,25 @@ const PATTERNS: [&str; 12] = [
 ];
 const QUICK: usize = if cfg!(debug_assertions) { 8 } else { PATTERNS.len() };
 
-/// A sequence that the engine and the library see differently.
+/// A sequence on which the engine and the library differ.
 #[derive(Clone, Debug)]
 pub(crate) struct Difference {
-    /// What is wrong.
+    /// The fault.
     pub(crate) kind: &'static str,
     pub(crate) pattern: Option<&'static str>,
     pub(crate) ids: Vec<u32>,
-    /// The ids of the same text, as the library writes them.
+    /// The ids that the library writes for the same text.
     pub(crate) expected: Option<Vec<u32>>,
     pub(crate) text: Option<String>,
 }
 
-/// What became of a tokenizer.
+/// The outcome of a tokenizer.
 pub(crate) enum Outcome {
     /// The library does not read it.
     LibraryFailed(String),
-    /// The engine does not take it.
+    /// The engine refuses it.
     Refused(String),
-    /// It was compared.
+    /// The engine and the library were compared.
     Compared(Report),
 }
 
@@ -68,19 +68,19 @@ pub(crate) struct Report {
     pub(crate) sequences: usize,
     pub(crate) canonical: usize,
     pub(crate) walks: usize,
-    /// Texts on which the library panics.
+    /// The number of texts on which the library panics.
     pub(crate) library_panics: usize,
-    /// There is no exact judge, and yet the engine takes it.
+    /// There is no exact judge, although the engine accepts the tokenizer.
     pub(crate) no_judge: bool,
     pub(crate) differences: Vec<Difference>,
-    /// Other things that differ, by kind, with an example.
+    /// Other observed differences, by kind, with a count and an example.
     pub(crate) notes: BTreeMap<&'static str, (usize, String)>,
 }
 
 /// A kind of difference: the library writes the text in another way.
 const ACCEPTED: &str = "another sequence is accepted";
 
-/// At most so many differences of a tokenizer are kept.
+/// The bound on kept differences of a tokenizer.
 const KEPT: usize = 200;
 
 pub(crate) fn compare(plan: &Plan, effort: Effort, seed: u64) -> Outcome {
@@ -142,7 +142,7 @@ impl Comparison<'_> {
             };
             self.whole(&text);
             self.changes(&ids, &previous, &mut sequences);
-            // The text that the tokens spell, once more: what is written there is most often canonical.
+            // The decoded text, encoded again, most often gives a canonical sequence.
             if let Some(spelled) = self.engine.text(&ids)
                 && spelled != text
                 && let Some(again) = self.judge.encode(&spelled)
@@ -163,7 +163,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// A text that this tokenizer may treat in a way of its own.
+    /// A text that this tokenizer may treat specially.
     fn text(&mut self) -> String {
         const ODD: [&str; 24] = [
             " ", " ", "  ", "   ", "\n", "\n\n", " \n", "\t", "\u{a0}", "▁", "▁▁", "e\u{301}", "é",
@@ -200,8 +200,8 @@ impl Comparison<'_> {
         text
     }
 
-    /// The encoder of the crate beside the library's, the decoder of the library beside the vocabulary, and the judge
-    /// beside itself.
+    /// Compares the encoder of `unskew-vocab` with the library's, the decoder of the library with the vocabulary, and
+    /// the judge with itself.
     fn whole(&mut self, text: &str) {
         assert!(self.judge.parts_are_the_whole(text), "the judge does not put the parts together: {text:?}");
         let Some(whole) = self.judge.encode_whole(text) else { return };
@@ -235,7 +235,7 @@ impl Comparison<'_> {
         self.report.notes.entry(kind).or_insert_with(|| (0, example())).0 += 1;
     }
 
-    /// Other tokens for `ids`, and pieces of them.
+    /// Other tokens for parts of `ids`, and pieces of `ids`.
     fn changes(&mut self, ids: &[u32], previous: &[u32], sequences: &mut Vec<Vec<u32>>) {
         let random = &mut self.random;
         let vocabulary = &self.engine.vocabulary;
@@ -266,10 +266,10 @@ impl Comparison<'_> {
         sequences.push(vec![any(random), any(random), any(random)]);
     }
 
-    /// All sequences of one, two and three tokens, as far as there are not too many.
+    /// All sequences of one, two and three tokens, up to `most`.
     fn enumerate(&mut self, most: usize, sequences: &mut Vec<Vec<u32>>) {
         let ids: Vec<u32> = (0..u32::try_from(self.engine.vocabulary.len()).unwrap()).collect();
-        // Bytes of no character are of no interest by themselves.
+        // Only tokens with text are combined.
         let spells =
             |id: &&u32| self.engine.vocabulary.text(TokenId(**id)).is_some_and(|text| !text.is_empty());
         let texts: Vec<u32> = ids.iter().filter(spells).copied().collect();
@@ -287,14 +287,14 @@ impl Comparison<'_> {
         }
     }
 
-    /// Whether `ids` are what the library writes for what they spell, and what it writes; `None` where it fails.
+    /// Whether the library writes `ids` for the text that they spell, and the ids that it writes; `None` if it fails.
     fn is_canonical(&mut self, ids: &[u32]) -> Option<(bool, Option<Vec<u32>>)> {
         let Some(text) = self.engine.text(ids) else { return Some((false, None)) };
         let Some(expected) = self.judge.encode(&text) else {
             self.report.library_panics += 1;
             return None;
         };
-        // No constraint writes control tokens, which the library may for what has no token.
+        // No constraint writes control tokens; the library may write one for a character without a token.
         let is_text = |id: &u32| self.engine.vocabulary.kind(TokenId(*id)) == TokenKind::Text;
         Some((expected == ids && ids.iter().all(is_text), Some(expected)))
     }
@@ -312,7 +312,8 @@ impl Comparison<'_> {
         }
     }
 
-    /// Each sequence is accepted if and only if the library writes it. Answers those that it writes.
+    /// Asserts that a sequence is accepted if and only if the library writes it. Returns the sequences that it
+    /// writes.
     fn acceptance(&mut self, sequences: &[Vec<u32>]) -> Vec<Vec<u32>> {
         let mut scratch = self.engine.any.scratch();
         let mut canonical = Vec::new();
@@ -331,7 +332,7 @@ impl Comparison<'_> {
         canonical
     }
 
-    /// The same with a constraint on the text.
+    /// The same comparison under a constraint on the text.
     fn under(&mut self, pattern: &'static str, canonical: &[Vec<u32>], sequences: &[Vec<u32>], walks: usize) {
         let regex = regex::Regex::new(&format!("^(?:{pattern})$")).unwrap();
         let fits = |engine: &Engine, ids: &[u32]| engine.text(ids).is_some_and(|text| regex.is_match(&text));
@@ -374,7 +375,8 @@ impl Comparison<'_> {
         self.walks(Some((pattern, &constraint)), walks);
     }
 
-    /// Random tokens of the masks until the output is accepted: never a dead end, and what is written is canonical.
+    /// Draws random tokens of the masks until the output is accepted: there is no dead end, and the output is
+    /// canonical.
     fn walks(&mut self, under: Option<(&'static str, &unskew_automata::CanonicalConstraint)>, count: usize) {
         let any = std::sync::Arc::clone(&self.engine.any);
         let (pattern, constraint) = match under {
@@ -409,7 +411,7 @@ impl Comparison<'_> {
                     }
                     break is_accepting;
                 }
-                // Long walks end where they can.
+                // A long walk ends as soon as it can.
                 if ids.len() > 60 {
                     break is_accepting;
                 }

@@ -1,4 +1,5 @@
-//! Random tokenizers: half of them published pipelines, as they are or with a change, half any steps in any order.
+//! Random tokenizers: half of them are published pipelines, unchanged or with a change, half are any steps in any
+//! order.
 
 use super::{
     model::{self, Size},
@@ -70,7 +71,7 @@ fn push_added(random: &mut Random, plan: &mut Plan) {
     }
 }
 
-/// Most often none, at most three.
+/// A small count: most often none, at most three.
 fn few(random: &mut Random) -> usize {
     [0, 0, 0, 0, 1, 1, 1, 2, 2, 3][random.below(10)]
 }

@@ -1,4 +1,4 @@
-//! The engine that is tested: loaded from the same file, with its refusals in words.
+//! The engine under test: loaded from the same file, with its refusals as text.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub(crate) struct Engine {
     pub(crate) tokenizer: Tokenizer,
     pub(crate) vocabulary: Arc<Vocabulary>,
     index: Arc<CanonicalIndex>,
-    /// Without a constraint on the text.
+    /// The constraint that allows every text.
     pub(crate) any: Arc<CanonicalConstraint>,
 }
 
@@ -43,7 +43,7 @@ impl Engine {
         CanonicalConstraint::new(pattern, &self.index, &Limits::default())
     }
 
-    /// What `ids` spell, where that is text.
+    /// The text that `ids` spell, if it is UTF-8.
     pub(crate) fn text(&self, ids: &[u32]) -> Option<String> {
         let ids: Vec<TokenId> = ids.iter().copied().map(TokenId).collect();
         String::from_utf8(self.vocabulary.decode(&ids)).ok()
@@ -64,7 +64,7 @@ pub(crate) fn mask(constraint: &CanonicalConstraint, scratch: &mut Scratch, stat
     mask
 }
 
-/// A message without what differs from file to file: numbers, and what is quoted unless it is the name of a step.
+/// A message without the parts that differ from file to file: numbers and quoted texts. Names of steps stay.
 fn general(stage: &str, message: &str) -> String {
     let mut general = format!("{stage}: ");
     let mut rest = message;
@@ -91,7 +91,7 @@ fn general(stage: &str, message: &str) -> String {
     general
 }
 
-/// Where the quote that is open at the start of `text` is closed.
+/// The position of the quote that closes the quote before `text`.
 fn closing(text: &str) -> Option<usize> {
     let mut escaped = false;
     text.char_indices().find_map(|(at, character)| {

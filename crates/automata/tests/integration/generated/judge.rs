@@ -1,14 +1,14 @@
 //! The tokenizers library as the judge.
 //!
-//! A continuation of a text that a tokenizer prepends something to has not got that in front. Its ids are those of the
-//! file without the prepending steps, but only up to the first added token: what stands behind an added token is a section
-//! of its own, and the library prepends to each section. So the judge puts the library's parts together as the library
-//! does, with one difference: the section at the beginning of the text goes through the steps of the file without the
-//! prepending ones, and every other section through all. Where nothing is prepended, `Tokenizer::encode` is the judge,
-//! and it is asserted that the parts give the same.
+//! Some tokenizers prepend to a text. A continuation of a text has no such prefix. Its ids are those of the file
+//! without the prepending steps, but only up to the first added token: the text after an added token is a section of
+//! its own, and the library prepends to each section. So the judge combines the library's parts as the library does,
+//! with one difference: the section at the beginning of the text runs through the steps of the file without the
+//! prepending ones, and every other section through all steps. If the file prepends nothing, `Tokenizer::encode` is
+//! the judge, and the combination is asserted to give the same ids.
 //!
-//! Tried instead: text behind a head (a line break) whose ids are taken off. It is not exact where text and head are split
-//! or merged together (`\n` and `\n`), and each tokenizer would need another head.
+//! Tried instead: to encode the text after a head (a line break) and to remove the ids of the head. This is not exact
+//! if text and head are split or merged together (`\n` and `\n`), and each tokenizer would need another head.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -22,7 +22,7 @@ use super::plan::Plan;
 /// The library's tokenizer of a file.
 pub(crate) struct Judge {
     full: Tokenizer,
-    /// The same file without the steps that prepend, where there are such.
+    /// The same file without the steps that prepend, if it has any.
     without: Option<Tokenizer>,
 }
 
@@ -41,7 +41,7 @@ impl Normalizer for Continued<'_> {
 }
 
 impl Judge {
-    /// What the library says of a file that it does not read, in words.
+    /// The judge of a plan. If the library does not read the file, its reason.
     pub(crate) fn load(plan: &Plan) -> Result<Self, String> {
         let load = |plan: &Plan| {
             let bytes = plan.file().to_string();
@@ -56,7 +56,7 @@ impl Judge {
         Ok(Self { full: load(plan)?, without })
     }
 
-    /// The ids of `text` as a model writes it behind a prompt; `None` where the library fails.
+    /// The ids of `text` as a model writes it after a prompt; `None` if the library fails.
     pub(crate) fn encode(&self, text: &str) -> Option<Vec<u32>> {
         match &self.without {
             None => self.encode_whole(text),
@@ -70,7 +70,7 @@ impl Judge {
         encoding.ok().map(|encoding| encoding.get_ids().to_vec())
     }
 
-    /// Whether the parts put together are the whole, where nothing is prepended.
+    /// Whether the combined parts give the ids of the whole text; true if the file prepends.
     pub(crate) fn parts_are_the_whole(&self, text: &str) -> bool {
         self.without.is_some()
             || quietly(|| self.continued(&self.full, text)).flatten() == self.encode_whole(text)
@@ -83,7 +83,7 @@ impl Judge {
     fn continued(&self, without: &Tokenizer, text: &str) -> Option<Vec<u32>> {
         let steps = Continued { full: self.full.get_normalizer(), without: without.get_normalizer() };
         let sections = self.full.get_added_vocabulary().extract_and_normalize(Some(&steps), text);
-        // What stands in front of the first added token in one way, and the rest in the other.
+        // The text before the first added token is read without the prefix, and the rest with it.
         let mut ids = Vec::new();
         for (tokenizer, is_first) in [(without, true), (&self.full, false)] {
             let mut pieces = sections.clone();
@@ -112,7 +112,7 @@ thread_local! {
     static QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// What `call` answers, or `None` where it panics, which is not printed.
+/// The result of `call`, or `None` if it panics. The panic is not printed.
 pub(crate) fn quietly<T>(call: impl FnOnce() -> T) -> Option<T> {
     static HOOK: std::sync::Once = std::sync::Once::new();
     HOOK.call_once(|| {
@@ -129,7 +129,7 @@ pub(crate) fn quietly<T>(call: impl FnOnce() -> T) -> Option<T> {
     answer.ok()
 }
 
-/// The first section of a continuation has nothing in front, and those behind an added token have.
+/// The first section of a continuation gets no prefix, and the sections after an added token get one.
 #[test]
 fn only_later_sections_are_prepended_to() {
     use super::{
@@ -151,7 +151,7 @@ fn only_later_sections_are_prepended_to() {
     assert_eq!(judge.encode("b<x>b"), Some(vec![1, 4, 3]));
     assert_eq!(judge.encode(" b"), Some(vec![3]));
     assert_eq!(judge.encode("<x>b b"), Some(vec![4, 3, 3]));
-    // `first` means the text, and a continuation is none.
+    // `first` is the beginning of the text, which a continuation does not have.
     by_splitter.splits = vec![steps::metaspace("first", true)];
     let judge = Judge::load(&by_splitter).unwrap();
     assert_eq!(judge.encode_whole("b<x>b"), Some(vec![3, 4, 1]));

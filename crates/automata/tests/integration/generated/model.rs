@@ -1,4 +1,4 @@
-//! Small models: symbols, random merges of neighbours in random texts, and tokens that no merge makes.
+//! Small models: symbols, random merges of adjacent symbols in random texts, and tokens that no merge produces.
 
 use std::collections::HashSet;
 
@@ -7,17 +7,18 @@ use serde_json::json;
 use super::plan::{Plan, Spelling, byte_character};
 use crate::common::Random;
 
-/// What a model has.
+/// The size of a model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
-    /// How many characters its texts are made of.
+    /// The number of distinct characters of its texts.
     pub(crate) characters: usize,
     pub(crate) merges: usize,
-    /// Whether every byte has a symbol, where symbols are bytes.
+    /// Whether every byte has a symbol, if symbols are bytes.
     pub(crate) all_bytes: bool,
 }
 
-/// Letters that are merged, digits, white space, punctuation, and what normalisers and patterns treat otherwise.
+/// Letters that are merged, digits, white space, punctuation, and characters that normalisers and patterns treat
+/// specially.
 const COMMON: [char; 12] = ['a', 'b', 'c', '1', '2', '.', '\n', 's', 'A', 'B', '\'', '-'];
 const RARE: [char; 34] = [
     'é', '\u{301}', 'e', 'ﬁ', '😀', '日', 'か', 'ガ', 'ー', '한', '\u{200d}', '▁', 'Ġ', '²', '٣', 'ａ', 'ß',
@@ -25,7 +26,7 @@ const RARE: [char; 34] = [
     '\u{308}',
 ];
 
-/// Characters, always with a space.
+/// Random distinct characters, always with a space.
 pub(crate) fn characters(random: &mut Random, count: usize) -> Vec<char> {
     let mut characters = vec![' '];
     for at in 0..count {
@@ -41,7 +42,7 @@ pub(crate) fn characters(random: &mut Random, count: usize) -> Vec<char> {
     characters
 }
 
-/// A short text over `characters`: few words, often again.
+/// A short text over `characters`, with few and repeated words.
 fn text(random: &mut Random, characters: &[char], words: &[String]) -> String {
     let mut text = String::new();
     for _ in 0..2 + random.below(6) {
@@ -59,7 +60,7 @@ fn text(random: &mut Random, characters: &[char], words: &[String]) -> String {
     text
 }
 
-/// The symbols that the model is given for `text`.
+/// The spelling of `text` in symbols of the model.
 fn spell(text: &str, spelling: Spelling) -> Vec<String> {
     match spelling {
         Spelling::Bytes => text.bytes().map(|byte| byte_character(byte).to_string()).collect(),
@@ -70,7 +71,7 @@ fn spell(text: &str, spelling: Spelling) -> Vec<String> {
     }
 }
 
-/// Gives `plan` tokens and merges over `characters`, behind `first`.
+/// Gives `plan` tokens and merges over `characters`, after the tokens `first`.
 pub(crate) fn fill(random: &mut Random, plan: &mut Plan, characters: &[char], size: Size, first: &[&str]) {
     let words: Vec<String> = (0..5)
         .map(|_| (0..1 + random.below(4)).map(|_| characters[random.below(characters.len())]).collect())
@@ -81,7 +82,7 @@ pub(crate) fn fill(random: &mut Random, plan: &mut Plan, characters: &[char], si
         tokens.extend((0..=255).map(|byte| byte_character(byte).to_string()));
     }
     for character in characters {
-        // Now and then one is missing.
+        // Now and then a character has no token.
         if random.below(25) > 0 {
             tokens.extend(spell(&character.to_string(), plan.spelling));
         }
@@ -108,7 +109,7 @@ pub(crate) fn fill(random: &mut Random, plan: &mut Plan, characters: &[char], si
         }
         let line = random.below(lines.len());
         let (left, right) = if random.below(8) == 0 && tokens.len() > fixed {
-            // Any two, which no text need hold.
+            // Any two tokens, which need not occur together in a text.
             let any = |random: &mut Random| tokens[fixed + random.below(tokens.len() - fixed)].clone();
             (any(random), any(random))
         } else if lines[line].len() > 1 {
@@ -134,13 +135,13 @@ pub(crate) fn fill(random: &mut Random, plan: &mut Plan, characters: &[char], si
         }
         plan.merges.push((left, right));
     }
-    // Tokens that no merge makes.
+    // Tokens that no merge produces.
     for _ in 0..random.below(4) {
         let text = text(random, characters, &words);
         let token: String = text.chars().take(1 + random.below(4)).collect();
         tokens.push(spell(&token, plan.spelling).concat());
     }
-    // Tokens that the steps in front of the model never write.
+    // Tokens that the steps before the model never write.
     if matches!(plan.spelling, Spelling::Mark(_)) && random.below(4) == 0 {
         tokens.push(" a".to_owned());
         tokens.push("a ".to_owned());
@@ -148,7 +149,7 @@ pub(crate) fn fill(random: &mut Random, plan: &mut Plan, characters: &[char], si
     if plan.spelling == Spelling::Bytes && random.below(12) == 0 {
         tokens.push(random.pick(&["\u{200d}", "日", "a\u{200d}", "a b"]).to_owned());
     }
-    // Merges that are not there though their tokens are.
+    // Some merges are missing although their tokens exist.
     if random.below(4) == 0 {
         plan.merges.retain(|_| random.below(3) > 0);
     }
@@ -209,8 +210,8 @@ pub(crate) fn options(random: &mut Random, plan: &mut Plan, unknown: Option<&str
     }
 }
 
-/// Gives each token a second spelling, behind the first of a word or at its end, and each merge the two forms that
-/// `forms` makes of it.
+/// Gives each token a second spelling, after the first token of a word or at its end, and each merge the two forms of
+/// `forms`.
 fn spell_twice(
     plan: &mut Plan,
     spelled: impl Fn(&str) -> String,

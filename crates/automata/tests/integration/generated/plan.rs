@@ -1,19 +1,20 @@
-//! A tokenizer as a list of independent parts, of which each can be left out: what is drawn, written as JSON and shrunk.
+//! A tokenizer as a list of independent parts, each of which can be left out: plans are drawn, written as JSON and
+//! shrunk.
 
 use serde_json::{Map, Value, json};
 
-/// How the file spells text in its tokens.
+/// The spelling of text in the tokens of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Spelling {
     /// GPT-2's alphabet of bytes.
     Bytes,
-    /// Characters, with a mark for a space.
+    /// Characters, with a mark in place of a space.
     Mark(char),
-    /// Characters as they are.
+    /// Characters unchanged.
     Plain,
 }
 
-/// An added token. Its id follows from its content and its place.
+/// An added token. Its id follows from its content and its position.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Added {
     pub(crate) content: String,
@@ -59,7 +60,7 @@ pub(crate) struct Plan {
     pub(crate) options: Map<String, Value>,
     /// A model of another kind, in full.
     pub(crate) model: Option<Value>,
-    /// What texts are made of.
+    /// The words of random texts.
     pub(crate) words: Vec<String>,
 }
 
@@ -125,7 +126,7 @@ impl Plan {
         })
     }
 
-    /// The same without the steps that put something in front of a text, and whether that is the same tokenizer.
+    /// The plan without the steps that prepend to a text, and whether it is the same tokenizer.
     pub(crate) fn without_prefix(&self) -> (Self, bool) {
         let mut plan = self.clone();
         plan.normalizers.retain(|step| step["type"] != "Prepend");
@@ -143,8 +144,8 @@ impl Plan {
         (plan, same)
     }
 
-    /// Whether a step puts something in front of every piece that another step has made of a text. What a continuation
-    /// then begins with depends on the piece in front of it, so that there is no sequence of its own.
+    /// Whether a step prepends to every piece that another step has split off. The beginning of a continuation then
+    /// depends on the piece before it, so that a continuation has no sequence of its own.
     pub(crate) fn prefixes_pieces(&self) -> bool {
         let splits = |step: &Value| match step["type"].as_str() {
             Some("ByteLevel") => step["use_regex"] != json!(false),
@@ -158,7 +159,7 @@ impl Plan {
             .any(|step| prefixes(step) && step["prepend_scheme"] != json!("first"))
     }
 
-    /// Whether a step in front of the model spells text as the tokens are spelled.
+    /// Whether a step before the model spells text as the tokens are spelled.
     pub(crate) fn is_spelled(&self) -> bool {
         let has = |steps: &[Value], kind: &str| steps.iter().any(|step| step["type"] == kind);
         match self.spelling {
@@ -218,12 +219,12 @@ impl Plan {
                 push(&|plan| _ = plan.added[at].content.pop());
             }
         }
-        // What spells the tokens stays: without it, there is another difference to find.
+        // The steps that spell text for the tokens stay: without them, another difference would be found.
         smaller.retain(|plan| plan.is_spelled() || !self.is_spelled());
         smaller
     }
 
-    /// Without merges of tokens that there are not.
+    /// Removes merges of tokens that do not exist.
     pub(crate) fn drop_loose_merges(&mut self) {
         let known: std::collections::HashSet<&String> = self.tokens.iter().collect();
         let prefix =
@@ -236,7 +237,7 @@ impl Plan {
         });
     }
 
-    /// The kinds of its steps and options: what a kind of difference is told by.
+    /// The kinds of its steps and options, which identify a kind of difference.
     pub(crate) fn signature(&self) -> String {
         let kinds = |steps: &[Value]| {
             let kinds: Vec<String> = steps
@@ -288,7 +289,7 @@ impl Plan {
     }
 }
 
-/// Whether `step` puts something in front of a text.
+/// Whether `step` prepends to a text.
 fn prefixes(step: &Value) -> bool {
     match step["type"].as_str() {
         Some("ByteLevel") => step["add_prefix_space"] == json!(true),
@@ -300,7 +301,7 @@ fn prefixes(step: &Value) -> bool {
     }
 }
 
-/// Null, the step, or a sequence of them.
+/// Null, the step, or a sequence of the steps.
 fn sequence(steps: &[Value], field: &str) -> Value {
     match steps {
         [] => Value::Null,
@@ -309,7 +310,7 @@ fn sequence(steps: &[Value], field: &str) -> Value {
     }
 }
 
-/// GPT-2's character for a byte: printable Latin-1 stays, the rest is numbered from U+0100.
+/// GPT-2's character for a byte: printable Latin-1 is unchanged, the other bytes are numbered from U+0100.
 pub(crate) fn byte_character(byte: u8) -> char {
     let stays =
         |byte: u32| (33..=126).contains(&byte) || (161..=172).contains(&byte) || (174..=255).contains(&byte);

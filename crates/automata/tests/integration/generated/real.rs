@@ -1,4 +1,5 @@
-//! Published tokenizers: their steps, options and added tokens, from their public configurations, around small models.
+//! Published tokenizers: their steps, options and added tokens, from their public configurations, around small
+//! models.
 
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use crate::common::Random;
 
 pub(crate) type Builder = fn(&mut Random) -> Plan;
 
-/// By name.
+/// The pipelines by name.
 pub(crate) const ALL: [(&str, Builder); 17] = [
     ("gemma", gemma),
     ("phi3", phi3),
@@ -37,7 +38,7 @@ fn size(random: &mut Random, all_bytes: bool) -> Size {
     Size { characters: 4 + random.below(10), merges: random.below(50), all_bytes }
 }
 
-/// A byte-level model behind `splits`. Most published ones have all bytes; small ones show more.
+/// A byte-level model after `splits`. Most published models have all bytes; models with fewer bytes reveal more.
 fn bytes(random: &mut Random, normalizers: Vec<Value>, splits: Vec<Value>, added: Vec<Added>) -> Plan {
     let mut plan = Plan::new(Spelling::Bytes);
     let all_bytes = random.below(3) == 0;
@@ -183,7 +184,7 @@ fn deepseek(random: &mut Random) -> Plan {
     splits.extend([digits(true), byte_level(false, false)]);
     let mut added = ["<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"].map(Added::special).to_vec();
     added.iter_mut().for_each(|token| token.normalized = true);
-    // The characters of bytes that no text has: they are no tokens of the model.
+    // The characters of bytes that occur in no UTF-8 text: the model has no token for them.
     let bytes_of_no_text = ["ø", "ö", "ú"];
     added.extend(bytes_of_no_text.map(|content| Added::text(content, true)));
     let mut plan = bytes(random, vec![], splits, added);

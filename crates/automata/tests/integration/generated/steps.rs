@@ -47,7 +47,7 @@ const PATTERNS: [&str; 14] = [
     "[0-9][0-9][0-9]",
 ];
 
-/// Small ones, some with what the published ones lack.
+/// Small patterns, some with features that the published ones lack.
 const SMALL: [&str; 30] = [
     " ",
     r"\s",
@@ -121,7 +121,7 @@ pub(crate) fn only(kind: &str) -> Value {
     json!({"type": kind})
 }
 
-/// What writes a mark back as a space. With `strip`, one is taken off the front of a text.
+/// Decoder steps that write a mark back as a space. With `strip`, the first space of a text is removed.
 pub(crate) fn mark_decoders(strip: bool) -> Vec<Value> {
     let mut steps = vec![replace("▁", " "), only("ByteFallback"), only("Fuse")];
     if strip {
@@ -130,7 +130,7 @@ pub(crate) fn mark_decoders(strip: bool) -> Vec<Value> {
     steps
 }
 
-/// A normaliser step.
+/// A random normaliser step.
 pub(crate) fn normalizer(random: &mut Random) -> Value {
     let flag = |random: &mut Random| random.below(2) == 0;
     match random.below(22) {
@@ -164,7 +164,7 @@ pub(crate) fn normalizer(random: &mut Random) -> Value {
     }
 }
 
-/// A pre-tokenizer step, without those that spell bytes.
+/// A random pre-tokenizer step, none of which spells bytes.
 pub(crate) fn splitter(random: &mut Random) -> Value {
     let flag = |random: &mut Random| random.below(2) == 0;
     match random.below(24) {
@@ -236,7 +236,7 @@ const CONTENTS: [&str; 44] = [
     "'s",
 ];
 
-/// An added token with any flags.
+/// An added token with random flags.
 pub(crate) fn added(random: &mut Random, tokens: &[String]) -> Added {
     let content = if !tokens.is_empty() && random.below(6) == 0 {
         tokens[random.below(tokens.len())].clone()

@@ -1,5 +1,5 @@
-//! Constraints that are completed by need against the same ones completed whole: the two share the automata and nothing of
-//! what decides where a dead end is, and must allow the same tokens in every position.
+//! Constraints that are completed lazily against the same constraints completed whole. The two share the automata but
+//! not the code that finds dead ends, and they must allow the same tokens in every position.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -12,8 +12,8 @@ use crate::{
     tokenizers::{DEBUG, KNOWN},
 };
 
-/// Bounded repetitions of wide classes, texts that cannot do without characters that some tokenizers rewrite or spell byte
-/// by byte, what ends an added token, runs of blanks of fixed length, and words with nothing between them.
+/// Bounded repetitions of wide classes, texts with characters that some tokenizers rewrite or spell byte by byte, the
+/// end of an added token, runs of blanks of fixed length, and words without separators.
 const PATTERNS: [&str; 25] = [
     r"(?s:.){0,5}",
     r".{2,4}>",
@@ -42,7 +42,7 @@ const PATTERNS: [&str; 25] = [
     r"(?i:straße|ﬁne|\x{212a}m|ſs)+",
 ];
 
-/// Compares two constraints in up to `limit` positions, of which some are reached by few of the tokens.
+/// Compares two constraints in up to `limit` positions. Some of them are reachable by few tokens only.
 fn compare(
     subject: &Subject,
     [left, right]: [&CanonicalConstraint; 2],
@@ -81,7 +81,7 @@ fn compare(
     done
 }
 
-/// Compares the constraints of `patterns`. Answers how many were completed by need, and how many there were.
+/// Compares the constraints of `patterns`. Returns how many were completed lazily, and how many there were.
 fn compare_all<'a>(
     subject: &Subject,
     patterns: impl Iterator<Item = &'a str>,
@@ -92,7 +92,7 @@ fn compare_all<'a>(
     let (mut counts, mut positions) = ([0; 2], 0);
     for pattern in patterns {
         let context = format!("{}, {pattern}", subject.name);
-        // A scratch that forgets everything at once allows the same.
+        // A scratch without memory allows the same tokens.
         let forgetful = Limits { lazy_bytes: 0, mask_cache_bytes: 0, ..Limits::default() };
         let limits = if random.below(4) == 0 { &forgetful } else { &Limits::default() };
         match (subject.limited(pattern, limits), subject.whole(pattern)) {
@@ -137,7 +137,7 @@ fn masks_of_well_known_tokenizers_are_those_of_the_whole_product() {
     }
 }
 
-/// Where every way is long and no piece ends, a search must not look at all ways.
+/// If every path is long and no piece ends, a search must not visit all paths.
 #[test]
 fn long_words_of_few_letters_are_completed_at_once() {
     for subject in KNOWN.iter() {

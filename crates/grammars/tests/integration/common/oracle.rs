@@ -12,7 +12,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use unskew_automata::{Dfa, DfaBuilder, Limits, StateId};
+use unskew_automata::{Dfa, DfaAlgebra, Limits, StateId};
 use unskew_core::{TokenId, TokenKind, Vocabulary};
 use unskew_grammars::{Expr, ExprId, Grammar, RuleId, Terminal};
 
@@ -179,7 +179,7 @@ impl Oracle {
 
 /// A difference or a bounded repetition as an automaton; other terminals unchanged.
 pub(crate) fn plain(terminal: &Terminal) -> Terminal {
-    let mut builder = DfaBuilder::new(&Limits::default());
+    let mut builder = DfaAlgebra::new(&Limits::default());
     if let Terminal::Counted(counted) = terminal {
         let ((open, close), (min, max)) = (counted.marks(), counted.bounds());
         let units = match max {

@@ -8,7 +8,7 @@
 //! A label with hyphens in its third and fourth place is none that is written from draft 7 on: RFC 5891, section 4.2.3.1, reserves
 //! it, and whether an A-label (`xn--`) is one is decided by Punycode and by tables of Unicode. Older drafts have RFC 1034 alone.
 
-use unskew_automata::{Dfa, DfaEdges, Limits, RegexError};
+use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError};
 
 /// Characters that a block counts, the dot behind a label among them.
 const BLOCK: u32 = 32;
@@ -46,7 +46,7 @@ impl Place {
 
 /// The names that are written; whether hyphens may stand in the third and fourth place, as RFC 1123 lets them.
 pub(crate) fn names(reserved: bool, limits: &Limits) -> Result<Dfa, RegexError> {
-    let mut edges = DfaEdges::new(limits);
+    let mut edges = DfaBuilder::new(limits);
     // The states in front of a label come first, by the blocks taken; then those inside.
     for _ in 0..=BLOCKS {
         edges.state(false)?;

@@ -10,7 +10,7 @@
 //! - from right to left: Hebrew with geresh and gershayim behind the first letter (A.5, A.6), and Arabic with Arabic-Indic digits
 //!   (A.8) and the non-joiner between letters that would join (A.1). Beside such labels those of ASCII begin with a letter.
 
-use unskew_automata::{Dfa, DfaBuilder, RegexError};
+use unskew_automata::{Dfa, DfaAlgebra, RegexError};
 
 /// Characters of a label with any beyond ASCII. Punycode takes at most seven digits for each, so its A-label has at most
 /// 4 + 8 * 7 characters and a hyphen, and four such labels with their dots fewer than 253.
@@ -31,7 +31,7 @@ const JOINS_RIGHT: &str = r"\x{627}\x{629}\x{62f}-\x{632}\x{648}";
 
 /// The names that are written: up to four labels of these or of 31 letters and digits of ASCII with hyphens between them, and
 /// `dots` between labels; or one of 63 characters.
-pub(crate) fn names(builder: &mut DfaBuilder, dots: &str) -> Result<Dfa, RegexError> {
+pub(crate) fn names(builder: &mut DfaAlgebra, dots: &str) -> Result<Dfa, RegexError> {
     let short = builder.pattern(&format!("(?s:.{{1,{LABEL}}})"))?;
     let unit = format!(
         r"[{PLAIN}]|l(\x{{b7}}l)*|\x{{375}}[\x{{3ac}}-\x{{3ce}}]|[\x{{915}}-\x{{939}}](\x{{94d}}[\x{{200c}}\x{{200d}}]?)?"
@@ -64,7 +64,7 @@ pub(crate) fn names(builder: &mut DfaBuilder, dots: &str) -> Result<Dfa, RegexEr
 }
 
 /// Up to four labels.
-fn several(builder: &mut DfaBuilder, label: &Dfa, dots: &str) -> Result<Dfa, RegexError> {
+fn several(builder: &mut DfaAlgebra, label: &Dfa, dots: &str) -> Result<Dfa, RegexError> {
     let (dot, none) = (builder.pattern(dots)?, builder.pattern("")?);
     let next = builder.concatenation([&dot, label])?;
     let next = builder.union([&none, &next])?;
@@ -169,7 +169,7 @@ mod tests {
             thread_local! {
                 static MADE: [Dfa; 2] = {
                     let limits = SchemaLimits::default().automata;
-                    [DOTS, r"\."].map(|dots| names(&mut DfaBuilder::new(&limits), dots).unwrap())
+                    [DOTS, r"\."].map(|dots| names(&mut DfaAlgebra::new(&limits), dots).unwrap())
                 };
             }
             // Names of ASCII alone are those of another automaton too, which has its own test.
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn letters_are_kept_apart_more_than_once() {
         let limits = SchemaLimits::default().automata;
-        let made = names(&mut DfaBuilder::new(&limits), DOTS).unwrap();
+        let made = names(&mut DfaAlgebra::new(&limits), DOTS).unwrap();
         for (text, accepted) in [
             ("ي\u{200c}بي\u{200c}بي", true),
             ("ب\u{200c}ب\u{200c}ب\u{200c}ا", true),
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn long_labels_of_ascii_are_written() {
         let limits = SchemaLimits::default().automata;
-        let made = names(&mut DfaBuilder::new(&limits), DOTS).unwrap();
+        let made = names(&mut DfaAlgebra::new(&limits), DOTS).unwrap();
         for (text, accepted) in [
             ("a".repeat(63), true),
             ("a".repeat(64), false),

@@ -1,26 +1,26 @@
-//! An automaton given edge by edge, for languages that have a rule and no pattern: numbers that are multiples of seven, or
-//! the spellings of a text with escapes.
+//! An automaton given edge by edge, for languages that have a rule and no pattern: numbers that are multiples of
+//! seven, or the spellings of a text with escapes.
 //!
-//! The states are those that the caller numbers; what comes out is minimal and in canonical form, as every [`Dfa`] is.
+//! The caller numbers the states; the result is minimal and in canonical form, as every [`Dfa`] is.
 
 use std::ops::RangeInclusive;
 
 use super::table::{DEAD, Table};
 use crate::{ByteClasses, Dfa, Limits, RegexError, StateId};
 
-/// What a state or an edge costs while it is collected, in bytes.
+/// The memory of a state or an edge while it is collected, in bytes.
 const EDGE_BYTES: usize = 12;
 
-/// States and edges of a [`Dfa`] that is to be. The first state is the start.
+/// The states and edges of a future [`Dfa`]. The first state is the start.
 ///
 /// # Example
 ///
 /// Binary numbers that are multiples of three: the state is the remainder.
 ///
 /// ```
-/// use unskew_automata::{DfaEdges, Limits};
+/// use unskew_automata::{DfaBuilder, Limits};
 ///
-/// let mut edges = DfaEdges::new(&Limits::default());
+/// let mut edges = DfaBuilder::new(&Limits::default());
 /// for remainder in 0..3 {
 ///     edges.state(remainder == 0)?;
 /// }
@@ -33,20 +33,20 @@ const EDGE_BYTES: usize = 12;
 /// # Ok::<(), unskew_automata::RegexError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct DfaEdges {
+pub struct DfaBuilder {
     limits: Limits,
     accepting: Vec<bool>,
     edges: Vec<(u32, RangeInclusive<u8>, u32)>,
 }
 
-impl DfaEdges {
-    /// Without any states. Of the limits it needs [`dfa_states`](Limits::dfa_states), [`dfa_bytes`](Limits::dfa_bytes) and
-    /// [`cancel`](Limits::cancel).
+impl DfaBuilder {
+    /// A builder without states. It applies the limits [`dfa_states`](Limits::dfa_states),
+    /// [`dfa_bytes`](Limits::dfa_bytes) and [`cancel`](Limits::cancel).
     pub fn new(limits: &Limits) -> Self {
         Self { limits: limits.clone(), accepting: vec![], edges: vec![] }
     }
 
-    /// Adds a state and answers with its number: they are numbered from zero.
+    /// Adds a state and returns its number. The numbers ascend from zero.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl DfaEdges {
         self.accepting.len()
     }
 
-    /// Leads from one state to another over any of `bytes`. A later edge over the same byte replaces an earlier one.
+    /// Adds an edge over each of `bytes`. A later edge over the same byte replaces an earlier one.
     pub fn edge(&mut self, from: u32, bytes: RangeInclusive<u8>, to: u32) {
         self.edges.push((from, bytes, to));
     }
@@ -82,26 +82,27 @@ impl DfaEdges {
     ///
     /// # Errors
     ///
-    /// [`RegexError`]: [`MatchesNothing`](RegexError::MatchesNothing) where no accepting state can be reached, or a limit.
+    /// [`RegexError`]: [`MatchesNothing`](RegexError::MatchesNothing) if no accepting state is reachable, or a limit.
     ///
     /// # Panics
     ///
     /// If an edge names a state that was not added.
     pub fn build(self) -> Result<Dfa, RegexError> {
-        // The canonical form leaves out what cannot be reached, as the rest of the crate expects.
+        // The canonical form drops unreachable states; `from_table` requires that.
         Dfa::from_table(self.table()?.canonical()).ok_or(RegexError::MatchesNothing)
     }
 
-    /// As [`build`](Self::build), where no two states that can be reached have the same language, which is half of the work to find
-    /// out. If some have, the automaton accepts the right texts, but may not equal others that do.
+    /// As [`build`](Self::build), for reachable states with pairwise different languages: it skips the minimisation,
+    /// which is half of the work. If two states have the same language, the automaton accepts the right texts, but it
+    /// may differ (`!=`) from other automata of the same language.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`build`](Self::build).
     ///
     /// # Panics
     ///
-    /// As there; and in debug builds if two states have the same language.
+    /// As [`build`](Self::build); and in debug builds if two states have the same language.
     pub fn build_distinct(self) -> Result<Dfa, RegexError> {
         Dfa::from_distinct(self.table()?.canonical()).ok_or(RegexError::MatchesNothing)
     }
@@ -143,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_automaton_is_that_of_a_pattern() {
-        let mut edges = DfaEdges::new(&Limits::default());
+        let mut edges = DfaBuilder::new(&Limits::default());
         for accepting in [false, true, false, true] {
             edges.state(accepting).unwrap();
         }
@@ -160,8 +161,8 @@ mod tests {
 
     #[test]
     fn nothing_and_limits_are_errors() {
-        assert_eq!(DfaEdges::new(&Limits::default()).build(), Err(RegexError::MatchesNothing));
-        let mut edges = DfaEdges::new(&Limits { dfa_states: 1, ..Limits::default() });
+        assert_eq!(DfaBuilder::new(&Limits::default()).build(), Err(RegexError::MatchesNothing));
+        let mut edges = DfaBuilder::new(&Limits { dfa_states: 1, ..Limits::default() });
         edges.state(false).unwrap();
         assert_eq!(edges.state(true), Err(RegexError::TooManyDfaStates { limit: 1 }));
         assert_eq!(edges.build(), Err(RegexError::MatchesNothing));
