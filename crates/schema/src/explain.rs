@@ -7,21 +7,22 @@ use crate::{
     normalize::expand::Expander,
 };
 
-/// A keyword and what becomes of it.
+/// A keyword and its fate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct KeywordFate {
-    /// The schema that it stands in, as a JSON pointer such as `#/properties/a`.
+    /// The JSON pointer of the schema that contains the keyword, such as `#/properties/a`.
     pub pointer: String,
-    /// The keyword; empty where the schema as a whole is meant.
+    /// The keyword; empty if the entry is about the schema as a whole.
     pub keyword: String,
-    /// What becomes of it.
+    /// The fate of the keyword.
     pub fate: Fate,
-    /// Why, in words.
+    /// The reason, in words.
     pub why: String,
 }
 
-/// The fate of every keyword of the schema `text`, in the order of the text. Where reading stops, the last one says why.
+/// Lists the fate of every keyword of the schema `text`, in the order of the text. If reading fails, the only entry
+/// holds the error.
 ///
 /// # Example
 ///

@@ -1,13 +1,15 @@
-//! What a dynamic reference means where it depends on who refers: the outermost resource on the way there that has the anchor.
+//! The targets of dynamic references. A dynamic reference leads to the outermost resource with the anchor on the
+//! path of references to it.
 //!
-//! A grammar has a rule for a schema and not for every way to it. So the ways are followed once for each anchor, as data flow:
-//! a schema is reached with no such resource so far, with one, or with several. Where it is one or none, the reference means
-//! one schema. What another dynamic reference on the way means is not known meanwhile, so that all schemas that it may mean
-//! are reached.
+//! A grammar has one rule for a schema, and not one for each path to it. So the paths are followed once for each
+//! anchor, as data flow: each schema is reached with no resource that has the anchor, with exactly one, or with
+//! several. With none or one, the reference has a single target. Dynamic references to other anchors on the paths
+//! are not resolved during this search; all their possible targets are reached.
 //!
-//! Where ways differ the whole document is copied, once for each resource that has the anchor. Who enters such a resource goes on in
-//! its copy, and so do all references from there, so that a schema of a copy has one outermost resource ([`Copies`]). One
-//! anchor is treated so: with several, copies would multiply, and the other ones are refused where ways to them differ.
+//! If the paths to a reference differ, the whole document is copied, once for each resource that has the anchor. A
+//! path that enters such a resource continues in the copy of the resource, and so do all references from there. So
+//! every schema of a copy has one outermost resource ([`Copies`]). Only one anchor is resolved by copies, because
+//! the copies of several anchors would multiply; references to other anchors with differing paths are refused.
 
 use std::collections::BTreeSet;
 
@@ -19,20 +21,20 @@ use super::{
     schemas::Schemas,
 };
 
-/// The outermost resource on the ways to a schema that has the anchor.
+/// The outermost resource that has the anchor, over all paths to a schema.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outermost {
-    /// None has it.
+    /// No resource on any path has it.
     None,
     One(NodeId),
-    /// Ways differ.
+    /// The paths differ.
     Several,
 }
 
-/// An anchor that resources share.
+/// An anchor that several resources may have.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Anchor {
-    /// `$dynamicAnchor`, with `#` in front.
+    /// A `$dynamicAnchor`, with `#` before its name.
     Dynamic(String),
     /// `$recursiveAnchor`.
     Recursive,
@@ -41,12 +43,12 @@ pub(crate) enum Anchor {
 /// Copies of the whole document, one for each resource that may be the outermost one with an anchor.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Copies {
-    /// Nodes of the original; those of the copies follow.
+    /// The number of nodes of the original; the nodes of the copies follow.
     nodes: u32,
     pub(crate) anchor: Option<Anchor>,
-    /// In the order of the copies.
+    /// The resource of each copy.
     pub(crate) resources: Vec<NodeId>,
-    /// The copy of each.
+    /// The number of the copy of each resource, from 1 on.
     places: HashMap<NodeId, usize>,
 }
 
@@ -56,7 +58,7 @@ impl Copies {
         Self { nodes, anchor: Some(anchor), resources, places }
     }
 
-    /// Where a node stands in the original, and in which copy it is, from one on; zero for the original.
+    /// The node of the original, and the number of the copy that contains `node`: 0 for the original itself.
     pub(crate) fn original(&self, node: NodeId) -> (NodeId, usize) {
         let (Some(_), Ok(nodes)) = (&self.anchor, usize::try_from(self.nodes)) else { return (node, 0) };
         let copy = node.index() / nodes;
@@ -64,19 +66,19 @@ impl Copies {
         (node.unshifted(before), copy)
     }
 
-    /// The place of a node of the original in a copy.
+    /// The node of a copy that corresponds to a node of the original.
     pub(crate) fn image(&self, node: NodeId, copy: usize) -> NodeId {
         u32::try_from(copy).map_or(node, |copy| node.shifted(copy * self.nodes))
     }
 
-    /// The copy of whoever is in `copy` and enters `resource`.
+    /// The copy after a path in `copy` enters `resource`.
     pub(crate) fn entered(&self, copy: usize, resource: NodeId) -> usize {
         if copy == 0 { self.places.get(&resource).copied().unwrap_or(0) } else { copy }
     }
 }
 
-/// For each schema that a value may meet, the outermost resource with the anchor; `None` if that takes more than the
-/// `steps` that are left.
+/// The outermost resource with the anchor for each schema that a value may reach; `None` if the search takes more
+/// than the remaining `steps`.
 pub(crate) fn outermost(
     schemas: &Schemas,
     anchor: &Anchor,
@@ -106,7 +108,7 @@ pub(crate) fn outermost(
     Some(found)
 }
 
-/// What the references of the schema `node` may mean.
+/// The possible targets of the references of the schema `node`.
 fn targets(schemas: &Schemas, node: NodeId, anchor: &Anchor, outermost: Outermost) -> BTreeSet<NodeId> {
     let mut targets = BTreeSet::new();
     let text = |keyword| schemas.document.member(node, keyword).and_then(|text| schemas.document.text(text));

@@ -1,8 +1,8 @@
-//! JSON text as a flat document: the order of members is kept, numbers are exact, and a key may stand once only.
+//! JSON text as a flat document. The order of members is kept, numbers are exact, and a duplicate key is an error.
 //!
-//! Tried instead: `serde_json`. Its maps forget the order or ask every crate of a build to keep it, the last of two equal
-//! keys wins without a word, and `0.1` becomes the nearest binary fraction. Nothing here recurses, so depth costs memory
-//! alone.
+//! Tried instead: `serde_json`. Its maps lose the order of members, or need a feature that changes them for every
+//! crate of a build; of two equal keys the last one wins silently; and `0.1` becomes the nearest binary fraction.
+//! Nothing here recurses, so depth costs memory alone.
 
 use hashbrown::{HashMap, HashSet};
 
@@ -17,12 +17,12 @@ impl NodeId {
         self.0 as usize
     }
 
-    /// The same place in a copy so many nodes behind.
+    /// The same position in a copy that begins `by` nodes later.
     pub(crate) fn shifted(self, by: u32) -> Self {
         Self(self.0 + by)
     }
 
-    /// The same place so many nodes before.
+    /// The same position in a copy that begins `by` nodes earlier.
     pub(crate) fn unshifted(self, by: u32) -> Self {
         Self(self.0 - by)
     }
@@ -38,17 +38,17 @@ pub(crate) enum Value {
     Object(Vec<(Box<str>, NodeId)>),
 }
 
-/// Whole texts, the outermost value of each first.
+/// One or more texts as values in one list. The outermost value of each text comes first.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
     values: Vec<Value>,
-    /// The value that each one is a part of, and its place there.
+    /// The parent of each value, and its position among the parts of the parent.
     parents: Vec<Option<(NodeId, u32)>>,
-    /// Numbers that are written with a point or an exponent, of the texts and not of copies.
+    /// Numbers that are written with a point or an exponent; only of the texts and not of their copies.
     pointed: HashSet<NodeId>,
-    /// The length of all texts.
+    /// The length of all texts and copies.
     bytes: usize,
-    /// The members of each large object by name: their places, sorted.
+    /// The members of each large object, as positions sorted by name.
     sorted: HashMap<NodeId, Vec<u32>>,
 }
 
@@ -70,7 +70,7 @@ impl Document {
         self.parents[node.index()].map(|(parent, _)| parent)
     }
 
-    /// The key or index of `node` in its parent, if that is an object or an array.
+    /// The key of `node` in its parent, if the parent is an object.
     pub(crate) fn key(&self, node: NodeId) -> Option<&str> {
         let (parent, place) = self.parents[node.index()]?;
         match self.value(parent) {
@@ -110,7 +110,7 @@ impl Document {
         }
     }
 
-    /// Whether the value is a number that is written with a point or an exponent; not known of copies.
+    /// Whether the value is a number that is written with a point or an exponent; always false in a copy.
     pub(crate) fn is_pointed(&self, node: NodeId) -> bool {
         self.pointed.contains(&node)
     }
@@ -145,12 +145,12 @@ impl Document {
         })
     }
 
-    /// Adds so many copies of all texts, each of which counts as the texts do. Answers with the number of nodes of one; `None`,
-    /// and adds nothing, where they would be too long.
+    /// Adds `count` copies of all texts; each copy counts as much as the texts. Returns the number of nodes of one
+    /// copy. If the copies would exceed the limit, returns `None` and adds nothing.
     pub(crate) fn copy(&mut self, count: usize, limits: &SchemaLimits) -> Option<u32> {
         let bytes = self.bytes.checked_mul(count + 1).filter(|bytes| *bytes <= limits.schema_bytes)?;
         let nodes = u32::try_from(self.values.len()).ok()?;
-        // Each node is a byte of the text at least, so they are as few as the bytes.
+        // Each node is at least one byte of the text, so there are at most as many nodes as bytes.
         u32::try_from(self.values.len().checked_mul(count + 1)?).ok()?;
         self.bytes = bytes;
         let (values, parents, sorted) = (self.values.clone(), self.parents.clone(), self.sorted.clone());
@@ -187,7 +187,7 @@ impl Document {
         Ok(document)
     }
 
-    /// Reads another text behind the others, and answers with its value.
+    /// Reads another text after the others, and returns its outermost value.
     pub(crate) fn append(&mut self, text: &str, limits: &SchemaLimits) -> Result<NodeId, SchemaError> {
         self.bytes = self.bytes.saturating_add(text.len());
         if self.bytes > limits.schema_bytes {
@@ -217,7 +217,7 @@ struct Reader<'t, 'd> {
 /// An array or object that is being read.
 struct Open {
     node: NodeId,
-    /// The keys so far, of an object.
+    /// The keys so far, if the value is an object.
     keys: HashSet<Box<str>>,
     object: bool,
 }
@@ -225,7 +225,7 @@ struct Open {
 impl Reader<'_, '_> {
     fn read(&mut self) -> Result<(), SchemaError> {
         let mut open: Vec<Open> = vec![];
-        // What stands next is a value, a part of the innermost of `open`.
+        // The next token begins a value: a part of the innermost value of `open`.
         let mut key = None;
         loop {
             self.space();
@@ -251,7 +251,7 @@ impl Reader<'_, '_> {
                 self.at += 1;
                 open.pop();
             }
-            // Behind a value.
+            // The previous token ended a value.
             loop {
                 self.space();
                 let Some(last) = open.last_mut() else {
@@ -274,7 +274,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The key in front of the next value, in an object.
+    /// Reads the key before the next value, if the innermost value is an object.
     fn key(&mut self, open: Option<&mut Open>) -> Result<Option<Box<str>>, SchemaError> {
         let Some(open) = open.filter(|open| open.object) else { return Ok(None) };
         self.space();
@@ -295,7 +295,7 @@ impl Reader<'_, '_> {
         Ok(Some(key))
     }
 
-    /// A value; of an array or object the beginning.
+    /// Reads a value, or the opening bracket of an array or object.
     fn value(&mut self) -> Result<Value, SchemaError> {
         let words = [("null", Value::Null), ("true", Value::Bool(true)), ("false", Value::Bool(false))];
         match self.peek() {

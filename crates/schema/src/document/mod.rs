@@ -1,14 +1,14 @@
-//! A schema as a document: what stands where, in which draft, and what its references mean.
+//! A schema as a document: the values of its text, its draft, and the targets of its references.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `json` | JSON text as a flat document, with exact numbers |
 //! | `dialect` | the keywords of a draft, or of a metaschema |
 //! | `metaschema` | the values that each keyword may have |
-//! | `places` | where in a text schemas stand |
+//! | `places` | the positions of a text at which schemas are |
 //! | `registry` | schemas that others may refer to, by their URI |
 //! | `schemas` | a document as schemas, with its references |
-//! | `dynamic` | dynamic references, which depend on who refers |
+//! | `dynamic` | dynamic references, which depend on the referring schema |
 
 pub(crate) mod dialect;
 pub(crate) mod dynamic;

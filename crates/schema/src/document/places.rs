@@ -1,7 +1,8 @@
-//! Where in a text schemas stand, by the keywords of its draft that lead there from the outermost one.
+//! The positions of a text at which schemas are, found by following the keywords of its draft from the outermost
+//! schema.
 //!
-//! What stands elsewhere is a value (of `enum`, say) or belongs to a keyword that nobody knows; what looks like a name
-//! there names nothing that has this name elsewhere.
+//! A value at any other position is data (of `enum`, say) or belongs to an unknown keyword. An `$id` or `$anchor`
+//! in such a value names nothing if a schema has the same name.
 
 use super::{
     json::{Document, NodeId},
@@ -9,7 +10,7 @@ use super::{
 };
 use crate::draft::Draft;
 
-/// What stands in a place.
+/// The role of a value in a schema document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     Schema,
@@ -18,12 +19,12 @@ pub(crate) enum Place {
     Other,
 }
 
-/// The place of `node`, if those of what stands before it are known; the outermost of a text is a schema.
+/// The role of `node`, given the roles of all nodes before it. The outermost value of a text is a schema.
 pub(crate) fn place(document: &Document, places: &[Place], node: NodeId, draft: Draft) -> Place {
     let Some(parent) = document.parent(node) else { return Place::Schema };
     let is_list = document.items(node).is_some();
     match (places[parent.index()], document.key(node)) {
-        // A list of names, of `dependencies`.
+        // An entry of `dependencies` may be a list of names.
         (Place::Schemas, Some(_)) if is_list && document.key(parent) == Some("dependencies") => Place::Other,
         (Place::Schemas, _) => Place::Schema,
         (Place::Schema, Some(key)) => match metaschema::kind(key, draft) {
@@ -36,7 +37,7 @@ pub(crate) fn place(document: &Document, places: &[Place], node: NodeId, draft: 
     }
 }
 
-/// The schemas that a value, or a part of it, meets from the schema `node` on, without references.
+/// The subschemas of `node` that apply to the same value or to a part of it, without references.
 pub(crate) fn parts(document: &Document, node: NodeId, draft: Draft) -> Vec<NodeId> {
     let mut parts = vec![];
     for (key, value) in document.members(node).unwrap_or_default() {

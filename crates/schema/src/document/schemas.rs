@@ -1,8 +1,9 @@
-//! A document as schemas: which draft it is written in, and what its references mean.
+//! A document as schemas: its drafts, and the targets of its references.
 //!
-//! References are resolved as RFC 3986 says, against the `$id` of the resource that a schema stands in. Inside the document
-//! pointers, anchors and names are followed, and outside of it names of the documents of a [`Registry`], which are read behind
-//! the first one once something refers to them. Nothing is ever fetched; a reference to anywhere else is an error.
+//! References are resolved by RFC 3986 against the `$id` of the resource that contains the schema. Pointers,
+//! anchors and names are followed inside the document; other names are looked up in a [`Registry`], and their
+//! documents are appended to the first at the first reference. Nothing is ever fetched; a reference to any other
+//! document is an error.
 
 use std::{collections::BTreeMap, hash::Hash};
 
@@ -18,12 +19,12 @@ use super::{
 };
 use crate::{Registry, SchemaError, SchemaLimits};
 
-/// A schema that a value satisfies, or one that it does not.
+/// A schema or its negation, as a condition on a value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Literal {
     pub(crate) node: NodeId,
     pub(crate) positive: bool,
-    /// Whether the node is no schema and stands for itself: the value equals it.
+    /// Whether the node is a value and no schema: the condition is equality with it.
     pub(crate) constant: bool,
 }
 
@@ -32,7 +33,7 @@ impl Literal {
         Self { node, positive: true, constant: false }
     }
 
-    /// The value equals the one at `node`.
+    /// The condition that a value equals the value at `node`.
     pub(crate) fn constant(node: NodeId) -> Self {
         Self { node, positive: true, constant: true }
     }
@@ -45,26 +46,27 @@ impl Literal {
 #[derive(Clone, Debug)]
 pub(crate) struct Schemas {
     pub(crate) document: Document,
-    /// The outermost value of each text, with its dialect and the URI that it was found by.
+    /// The outermost value of each text, with its dialect and the URI under which it was found.
     texts: Vec<(NodeId, Dialect, String)>,
-    /// By node.
+    /// Indexed by node.
     places: Vec<Place>,
-    /// By node: the outermost value of the resource that it stands in.
+    /// Indexed by node: the outermost value of the resource that contains it.
     resource: Vec<NodeId>,
-    /// The URI of each resource that has one of its own.
+    /// The URI of each resource that has its own.
     uris: HashMap<NodeId, String>,
-    /// By URI.
+    /// The outermost value of each resource, by URI.
     resources: HashMap<String, NodeId>,
-    /// By resource and name.
+    /// The schema of each anchor, by resource and name.
     anchors: HashMap<(NodeId, String), NodeId>,
-    /// Resource and name of each `$dynamicAnchor`, with the schema.
+    /// The schema of each `$dynamicAnchor`, by resource and name.
     dynamic: HashMap<(NodeId, String), NodeId>,
-    /// The schemas with a dynamic anchor, by anchor.
+    /// All schemas with a dynamic anchor, by anchor.
     anchored: HashMap<Anchor, Vec<NodeId>>,
-    /// By anchor: what [`dynamic::outermost`] finds, where a reference asked for it.
+    /// The result of [`dynamic::outermost`] for each anchor of a dynamic reference.
     outermost: HashMap<Anchor, HashMap<NodeId, Outermost>>,
     copies: Copies,
-    /// Names that stand for two different schemas, and URIs that do, with the outermost value.
+    /// Names of two different schemas, by resource; URIs of two different schemas have the resource
+    /// [`Document::ROOT`].
     ambiguous: Vec<(NodeId, String)>,
 }
 
@@ -87,7 +89,7 @@ impl Schemas {
         };
         let newest = Dialect::of_draft(Draft::Draft202012);
         schemas.add(Document::ROOT, newest, Registry::BASE.to_owned(), registry, limits)?;
-        // By where their text lies, because one may have several names.
+        // Keyed by the address of the text, because a text may have several names.
         let mut added: HashMap<*const u8, NodeId> = HashMap::new();
         let mut scanned = 0;
         loop {
@@ -115,7 +117,7 @@ impl Schemas {
         }
     }
 
-    /// The URI of the resource that the schema `node` refers to, if it refers to another one.
+    /// The URI of the resource that the schema `node` refers to, if it is another resource.
     fn leads_to(&self, node: NodeId) -> Option<String> {
         let reference =
             ["$ref", "$dynamicRef"].into_iter().find_map(|key| self.document.member(node, key))?;
@@ -127,7 +129,7 @@ impl Schemas {
         Some(self.uri(self.resource[node.index()], base))
     }
 
-    /// Adds the last text of the document. If it does not name its dialect, that is `dialect`.
+    /// Adds the schemas of the last text of the document. `dialect` applies if the text has no `$schema`.
     fn add(
         &mut self,
         root: NodeId,
@@ -157,8 +159,9 @@ impl Schemas {
         nodes.try_for_each(|node| self.check(node))
     }
 
-    /// That the value at `node` is a schema, and that each of its keywords has a value that it may have. Its parts are left aside.
-    /// Where no keyword leads to it, it is one because something refers to it, and keywords that ask nothing may be others' names.
+    /// Checks that the value at `node` is a schema and that each of its keywords has an allowed value. Subschemas
+    /// are not checked. If no keyword leads to `node`, it is a schema only because a reference leads to it; then
+    /// keywords without constraints are not checked, since they may be names of another format.
     pub(crate) fn check(&self, node: NodeId) -> Result<(), SchemaError> {
         let dialect = self.dialect_of(node);
         if !metaschema::is_schema(&self.document, node, dialect.draft) {
@@ -188,10 +191,10 @@ impl Schemas {
         Ok(())
     }
 
-    /// The text that a value stands in.
+    /// The index of the text that contains a value.
     fn text_of(&self, node: NodeId) -> usize {
         let node = self.original(node);
-        // At least the first begins there.
+        // The first text begins at the first node, so the index is at least one.
         self.texts.partition_point(|(root, ..)| *root <= node) - 1
     }
 
@@ -208,17 +211,17 @@ impl Schemas {
         self.document.member(node, keyword).filter(|_| self.dialect_of(node).has(keyword))
     }
 
-    /// Whether a schema stands there, by the keywords that lead there.
+    /// Whether the keywords that lead to `node` make it a schema.
     pub(crate) fn is_schema(&self, node: NodeId) -> bool {
         self.places[node.index()] == Place::Schema
     }
 
-    /// Whether `node` is in a copy, which is not what was read.
+    /// Whether `node` is in a copy and not in the texts themselves.
     pub(crate) fn is_copy(&self, node: NodeId) -> bool {
         self.original(node) != node
     }
 
-    /// The JSON pointer of `node`, behind the URI of its text unless that is the first.
+    /// The JSON pointer of `node`, after the URI of its text if the text is not the first.
     pub(crate) fn pointer(&self, node: NodeId) -> String {
         let pointer = self.document.pointer(node);
         match self.text_of(node) {
@@ -227,22 +230,22 @@ impl Schemas {
         }
     }
 
-    /// The URI that `reference`, which has no fragment, is in a resource.
+    /// The URI of `reference`, which has no fragment, in a resource.
     fn uri(&self, resource: NodeId, reference: &str) -> String {
         let base = self.uris.get(&resource).map_or(Registry::BASE, String::as_str);
         Registry::resolve(base, reference)
     }
 
-    /// Finds resources and anchors in the text from `root` on. Names where no schema stands by the keywords that lead there
-    /// count as well, since references may lead there, if there are no others.
+    /// Finds resources and anchors in the text that begins at `root`. A name in a value that is no schema counts
+    /// only if no schema has the same name, because references may lead to such values.
     fn name(&mut self, root: NodeId) {
         let draft = self.draft_of(root);
         let id_keyword = if draft == Draft::Draft4 { "id" } else { "$id" };
         let nodes = self.document.nodes().skip(root.index());
-        // By whether a schema stands there: URIs, and anchors with their resources.
+        // The first entry is for schemas, the second for other values: URIs, and anchors with their resources.
         let (mut uris, mut anchors) = ([vec![], vec![]], [vec![], vec![]]);
         for node in nodes {
-            // Parents come before their parts.
+            // A parent comes before its parts.
             let outer = self.document.parent(node).map_or(root, |parent| self.resource[parent.index()]);
             self.resource.push(outer);
             let place = places::place(&self.document, &self.places, node, draft);
@@ -287,7 +290,7 @@ impl Schemas {
         self.ambiguous.extend(enter(&mut self.anchors, anchors));
     }
 
-    /// Whether the value is one of `enum`, `const` or the like and no schema.
+    /// Whether the value is data of `enum`, `const` or a similar keyword, and no schema.
     fn is_data(&self, node: NodeId) -> bool {
         if self.is_schema(node) {
             return false;
@@ -298,18 +301,18 @@ impl Schemas {
         data(node) || self.document.parent(node).is_some_and(data)
     }
 
-    /// What the `$ref` of the schema `node` means.
+    /// The target of the `$ref` of the schema `node`.
     pub(crate) fn target(&self, node: NodeId, reference: &str) -> Result<NodeId, SchemaError> {
         Ok(self.in_copy_of(node, self.original_target(node, reference)?))
     }
 
-    /// Where `target`, a schema of the original, is found from the schema `node`, which may be in a copy.
+    /// The node to follow from the schema `node`, which may be in a copy, to `target`, a schema of the original.
     fn in_copy_of(&self, node: NodeId, target: NodeId) -> NodeId {
         let (_, copy) = self.copies.original(self.entered(node));
         self.copies.image(target, self.copies.entered(copy, self.resource[target.index()]))
     }
 
-    /// The same, of the original.
+    /// The target of a reference, as a schema of the original.
     pub(crate) fn original_target(&self, node: NodeId, reference: &str) -> Result<NodeId, SchemaError> {
         let error = |reason: &str, way_out| SchemaError::Unsupported {
             pointer: self.pointer(node),
@@ -348,8 +351,8 @@ impl Schemas {
         self.anchors.get(&name).copied().ok_or_else(missing)
     }
 
-    /// Where a dynamic reference of the schema `node` begins, which is what a `$ref` would mean, and the anchor that others may
-    /// have as well, if it leads to one.
+    /// The first target of a dynamic reference of the schema `node`, which is the target of a `$ref` with the same
+    /// text, and the anchor that other resources may have too, if the reference leads to one.
     pub(crate) fn dynamic_start(
         &self,
         node: NodeId,
@@ -368,10 +371,12 @@ impl Schemas {
         Ok((target, is_dynamic.then_some(Anchor::Dynamic(name))))
     }
 
-    /// What a `$dynamicRef` or `$recursiveRef` of the schema `node` means; `None` if that depends on who refers to the schema.
+    /// The target of a `$dynamicRef` or `$recursiveRef` of the schema `node`; `None` if it depends on the path to
+    /// the schema.
     ///
-    /// It means what a `$ref` would, but for an anchor that other resources have as well: then the outermost of those that
-    /// led there decides. Outermost of all is the whole document, so where that has the anchor, nothing else matters.
+    /// The target is the target of a `$ref` with the same text, unless it is an anchor that other resources may
+    /// have too. Then the outermost resource with the anchor on the path decides. The whole document is the
+    /// outermost resource of all, so if it has the anchor, no other resource matters.
     pub(crate) fn dynamic_target(
         &self,
         node: NodeId,
@@ -399,7 +404,7 @@ impl Schemas {
         Ok(target.map(|target| self.in_copy_of(node, target)))
     }
 
-    /// Follows the ways to all dynamic references that depend on them, in at most `limit` steps.
+    /// Follows the paths to all dynamic references that depend on them, within the limit on steps.
     fn follow_dynamic(&mut self, limits: &SchemaLimits) -> Result<(), SchemaError> {
         let limit = limits.carried;
         let mut steps = limit;
@@ -427,24 +432,25 @@ impl Schemas {
         Ok(())
     }
 
-    /// Copies the document for each resource with the anchor, if that is within the limits.
+    /// Copies the document for each resource that has the anchor, if the limits allow it.
     fn copy(&mut self, anchor: &Anchor, limits: &SchemaLimits) {
         let schemas = self.all_anchored(anchor);
         let resources: Vec<NodeId> = schemas.iter().map(|schema| self.resource[schema.index()]).collect();
         if let Some(nodes) = self.document.copy(resources.len(), limits) {
-            // Of a copy, they are those of the original.
+            // In a copy, these entries are nodes of the original.
             self.resource = self.resource.repeat(resources.len() + 1);
             self.places = self.places.repeat(resources.len() + 1);
             self.copies = Copies::new(nodes, anchor.clone(), resources);
         }
     }
 
-    /// The schema that `node` is, or is a copy of.
+    /// The schema of the original that `node` is a copy of, or `node` itself.
     pub(crate) fn original(&self, node: NodeId) -> NodeId {
         self.copies.original(node).0
     }
 
-    /// The same schema in the copy that it is read in: where a resource of its own is entered, in that one's.
+    /// The same schema in the copy that applies to it: a schema of a resource with a copy of its own is read in
+    /// that copy.
     fn entered(&self, node: NodeId) -> NodeId {
         let (original, copy) = self.copies.original(node);
         self.copies.image(original, self.copies.entered(copy, self.resource[node.index()]))
@@ -470,10 +476,10 @@ impl Schemas {
         self.anchored.get(anchor).map_or(&[], |schemas| schemas)
     }
 
-    /// The schema at `node`, or the one that it does nothing but refer to.
+    /// The literal of `node`. A schema with nothing but a `$ref` is replaced by its target.
     pub(crate) fn literal(&self, node: NodeId) -> Result<Literal, SchemaError> {
         let mut node = self.entered(node);
-        // A reference that leads to itself is left to whoever reads it.
+        // A reference to itself is kept; the expander reports it.
         for _ in 0..16 {
             match self.document.members(node) {
                 Some([(key, value)]) if &**key == "$ref" => match self.document.text(*value) {
@@ -486,13 +492,13 @@ impl Schemas {
         Ok(Literal::new(node))
     }
 
-    /// Whether everything satisfies the literal at a glance; whether nothing does.
+    /// Whether every value satisfies the literal, or no value does, if that is obvious.
     pub(crate) fn obvious(&self, literal: Literal) -> Option<bool> {
         let all = if literal.constant { None } else { self.trivial(literal.node) };
         all.map(|all| all == literal.positive)
     }
 
-    /// Whether everything satisfies the schema at a glance; whether nothing does.
+    /// Whether every value satisfies the schema, or no value does, if that is obvious.
     pub(crate) fn trivial(&self, node: NodeId) -> Option<bool> {
         match self.document.value(node) {
             Value::Bool(all) => Some(*all),
@@ -502,7 +508,8 @@ impl Schemas {
     }
 }
 
-/// Enters names, the doubtful ones where there are no others, and answers with those that stand for two schemas.
+/// Adds names to the known ones, doubtful ones only if no certain one has the same name. Returns the names of two
+/// different schemas.
 fn enter<K: Clone + Eq + Hash>(
     known: &mut HashMap<K, NodeId>,
     [sure, mut doubtful]: [Vec<(K, NodeId)>; 2],
