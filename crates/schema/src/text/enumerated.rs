@@ -1,34 +1,35 @@
-//! The texts of an automaton, where they are finitely many and plain: those of `enum`, mostly.
+//! The texts of an automaton that has finitely many, if they are printable ASCII: most often the texts of an
+//! `enum`.
 //!
-//! A list of literals is read along the order of the vocabulary, and a mask of it takes a few microseconds. As an automaton it
-//! would have subterminal trees of its own, a walk over the vocabulary for each state. That is the better way where few states
-//! have many texts: the 17,576 of `[A-Z]{3}` are four states, which a library keeps for every schema that has them, and a list
-//! of them takes milliseconds in each.
+//! A list of literals is matched along the order of the vocabulary, and its mask takes a few microseconds. An
+//! automaton would need its own subterminal trees, a walk over the vocabulary for each state. The automaton is
+//! better if few states have many texts: the 17,576 texts of `[A-Z]{3}` are four states, whose trees a library
+//! shares between all schemas, while a list of these texts costs milliseconds in each schema.
 
 use unskew_automata::Dfa;
 
 use super::languages::in_order;
 
-/// The most texts, and the most bytes of them together.
+/// The largest number of texts, and the largest sum of their lengths in bytes.
 const MOST: u64 = 1 << 17;
 const BYTES: usize = 4 << 20;
 
-/// A list has at most so many texts, or so many for each state of their automaton. Words that share no more than beginnings and
-/// endings have fewer texts than states.
+/// A list has at most `LISTED.0` texts, or `LISTED.1` texts for each state of their automaton. Words that share
+/// only beginnings and endings have fewer texts than states.
 const LISTED: (u64, u64) = (64, 4);
 
-/// Finitely many texts of printable characters of ASCII, which are mostly written in one way.
+/// Finitely many texts of printable ASCII characters. Most such texts have one spelling.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Plain {
-    /// In ascending order.
+    /// The texts, in ascending order.
     Listed(Vec<String>),
-    /// So many that their automaton is the smaller one.
+    /// There are so many texts that their automaton is smaller.
     Dense,
 }
 
-/// The texts of `dfa`, if they are finitely many, not too many, and plain.
+/// The texts of `dfa`, if they are finitely many, not too many, and printable ASCII.
 ///
-/// Cost: O(m) for m edges, and the texts.
+/// Cost: O(m) for m edges, plus the texts.
 pub(crate) fn plain_texts(dfa: &Dfa) -> Option<Plain> {
     if !dfa.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         return None;
@@ -40,16 +41,16 @@ pub(crate) fn plain_texts(dfa: &Dfa) -> Option<Plain> {
     few_texts(dfa, MOST).map(Plain::Listed)
 }
 
-/// How many texts `dfa` has; `None` if they are 2^32 or more, which nothing uses up.
+/// The number of texts of `dfa`; `None` for 2^32 - 1 or more, which no object or array uses up.
 ///
 /// Cost: O(m) for m edges.
 pub(crate) fn texts(dfa: &Dfa) -> Option<u32> {
     u32::try_from(counted(dfa, u64::from(u32::MAX) - 1)?).ok()
 }
 
-/// How many texts `dfa` has, if they are not more than so many.
+/// The number of texts of `dfa`, if it is at most `most`.
 fn counted(dfa: &Dfa, most: u64) -> Option<u64> {
-    // By state: how many texts lead there.
+    // Indexed by state: the number of texts that lead there.
     let mut ways = vec![0u64; dfa.len()];
     ways[dfa.start().index()] = 1;
     let mut texts = 0u64;
@@ -67,9 +68,9 @@ fn counted(dfa: &Dfa, most: u64) -> Option<u64> {
     Some(texts)
 }
 
-/// The texts of `dfa`, in ascending order, if they are not more than so many.
+/// The texts of `dfa` in ascending order, if they are at most `most`.
 ///
-/// Cost: O(m) for m edges, and the texts.
+/// Cost: O(m) for m edges, plus the texts.
 pub(crate) fn few_texts(dfa: &Dfa, most: u64) -> Option<Vec<String>> {
     counted(dfa, most)?;
     let (mut found, mut bytes) = (vec![], 0);

@@ -1,18 +1,19 @@
 //! Formats of strings, each as the automaton of its grammar.
 //!
-//! A format is two languages: texts that have it, which are written, and texts among which are all that have it, for
-//! what must not have it. They are the same where the format's grammar is regular and small. They differ here:
+//! A format is two languages: the texts that are written for it, all of which have the format, and the possible
+//! texts, which include every text that has the format and are used for its negation. The two are equal if the
+//! grammar of the format is regular and small. They differ here:
 //!
-//! | format | of its texts, these are written |
+//! | format | texts that are written |
 //! |---|---|
-//! | `time`, `date-time` | leap seconds at offsets of whole quarters of an hour, as all in use are: all 2,879 offsets make 66,000 states and take 100 ms |
-//! | `hostname`, `email` | names as `host` says; quoted local parts of 20 characters, without ` <` and escaped blanks, which some readers stumble over |
-//! | `idn-hostname`, `idn-email` | those names, and four labels as `wide` says; local parts of 64 ASCII characters or 16 of any kind |
-//! | `contentEncoding` `base64`, in draft 7 | on one line, without bits that say nothing |
-//! | `regex` | groups nested at most three deep, look-around in none of them and with groups in it one deep; no names and no back-references |
+//! | `time`, `date-time` | leap seconds only at offsets of whole quarters of an hour, as all offsets in use are: all 2,879 offsets make 66,000 states and take 100 ms |
+//! | `hostname`, `email` | names as `host` describes; quoted local parts of 20 characters, without ` <` and escaped blanks, which some readers reject |
+//! | `idn-hostname`, `idn-email` | names as for `hostname`, and four labels as `wide` describes; local parts of 64 ASCII characters or 16 of any kind |
+//! | `contentEncoding` `base64`, in draft 7 | one line, with unused bits zero |
+//! | `regex` | groups nested at most three deep, no look-around in a group, groups in look-around one deep; no names and no back-references |
 //!
-//! A name that no draft knows, such as `int32`, asks nothing: the specification has it as an annotation. A format that is newer
-//! than the schema's draft is written all the same, and its opposite is not decided.
+//! A name that no draft defines, such as `int32`, is an annotation, as the specification requires. A format that is
+//! newer than the draft of the schema is still written, and its negation is not decided.
 
 mod host;
 mod wide;
@@ -49,12 +50,12 @@ const FORMATS: [(&str, Draft); 19] = [
     ("regex", Draft::Draft7),
 ];
 
-/// Whether a draft up to `draft` knows the format; `None` if none does.
+/// Whether `draft` defines the format; `None` if no draft does.
 pub(crate) fn known(name: &str, draft: Draft) -> Option<bool> {
     FORMATS.iter().find(|(known, _)| *known == name).map(|(_, since)| *since <= draft)
 }
 
-/// Which texts of a format are written, where they are not all.
+/// The restriction on the written texts of a format, in words.
 pub(crate) fn written(name: &str) -> &'static str {
     match name {
         "time" | "date-time" => "leap seconds are written at offsets of whole quarters of an hour alone",
@@ -83,22 +84,22 @@ pub(crate) fn written(name: &str) -> &'static str {
     }
 }
 
-/// The name that [`format()`] has for what a draft means by `name`.
+/// The name in [`format()`] of the format that a draft calls `name`.
 pub(crate) fn of_draft(name: &str, draft: Draft) -> &str {
     if name == "hostname" && draft <= Draft::Draft6 { HOST_1123 } else { name }
 }
 
-/// `hostname` of drafts that know of no A-labels: names as RFC 1123 has them, with hyphens anywhere inside.
+/// `hostname` of drafts without A-labels: names of RFC 1123, with hyphens at any inner position.
 const HOST_1123: &str = "hostname of RFC 1123";
 
 /// A format as two languages.
 #[derive(Clone, Debug)]
 pub(crate) struct Format {
-    /// Texts that have the format.
+    /// The texts that are written; all of them have the format.
     pub(crate) written: Arc<Dfa>,
-    /// Texts among which are all that have it; `None` if it is not known which have not.
+    /// A superset of all texts that have the format; `None` if the texts without the format are not known.
     pub(crate) possible: Option<Arc<Dfa>>,
-    /// The spellings of those that are written, with raw characters beyond ASCII and without, once they were needed.
+    /// The JSON spellings of `written`, raw and in ASCII, built at their first use.
     pub(crate) spelled: Arc<[OnceLock<Arc<Dfa>>; 2]>,
 }
 
@@ -110,11 +111,11 @@ impl Format {
 
 /// The format `name`, one of those that are [`known`].
 ///
-/// Made once in a process under the default limits, because some of them take milliseconds.
+/// Under the default limits each format is built once in a process, because some of them take milliseconds.
 ///
 /// # Errors
 ///
-/// [`RegexError`]: a limit.
+/// [`RegexError`] for a limit.
 pub(crate) fn format(name: &str, limits: &Limits) -> Result<Format, RegexError> {
     static MADE: LazyLock<(Limits, Mutex<HashMap<String, Format>>)> =
         LazyLock::new(|| (SchemaLimits::default().automata, Mutex::default()));
@@ -122,7 +123,7 @@ pub(crate) fn format(name: &str, limits: &Limits) -> Result<Format, RegexError> 
     if limits != default {
         return make(name, limits);
     }
-    // What another thread left behind when it panicked is whole: only finished formats are put in.
+    // A poisoned map is still consistent, because only finished formats are inserted.
     if let Some(known) = made.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
         return Ok(known.clone());
     }
@@ -150,7 +151,7 @@ fn make(name: &str, limits: &Limits) -> Result<Format, RegexError> {
             )
         }
         "idn-email" => {
-            // RFC 6531, section 3.3, has no dots but that of ASCII.
+            // In RFC 6531, section 3.3, the only dot is the ASCII one.
             let domain = wide::names(builder, r"\.")?;
             let short = builder.pattern(r"[\x00-\x7f]{1,64}|(?s:.{1,16})")?;
             (mailbox(builder, r"\x{80}-\x{10ffff}", &short, &domain)?, None)
@@ -165,7 +166,7 @@ fn make(name: &str, limits: &Limits) -> Result<Format, RegexError> {
             (written, Some(builder.pattern(&format!("({date})[Tt]({any})"))?))
         }
         "regex" => (builder.pattern(&ecma())?, None),
-        // RFC 2045, section 6.8, has readers skip whatever is no digit, so that any text may be meant.
+        // In RFC 2045, section 6.8, readers skip all other characters, so any text may have the format.
         BASE64 => (builder.pattern(DIGITS_OF_64)?, None),
         _ => {
             let exact = builder.pattern(&pattern(name))?;
@@ -175,7 +176,7 @@ fn make(name: &str, limits: &Limits) -> Result<Format, RegexError> {
     Ok(Format::new(written, possible))
 }
 
-/// The pattern of a format that one pattern says exactly.
+/// The exact pattern of a format that has one.
 fn pattern(name: &str) -> String {
     match name {
         "date" => date(),
@@ -190,33 +191,34 @@ fn pattern(name: &str) -> String {
         "iri-reference" => Identifier::IRI.reference(),
         "uri-template" => template(),
         "json-pointer" => POINTER.to_owned(),
-        // draft-bhutton-relative-json-pointer-00, section 3, without a change of the index, which older drafts do not have.
+        // draft-bhutton-relative-json-pointer-00, section 3, without the index change, which older drafts do not
+        // have.
         "relative-json-pointer" => format!("(0|[1-9][0-9]*)(#|{POINTER})"),
         _ => unreachable!("{name:?} is no format of the list"),
     }
 }
 
-/// What `contentEncoding` names, which is no value of `format`.
+/// The name of the format of `contentEncoding`, which is no value of `format`.
 pub(crate) const BASE64: &str = "base64";
 
-/// RFC 4648, section 4, without bits that say nothing (3.5), on one line.
+/// RFC 4648, section 4, on one line, with unused bits zero (section 3.5).
 const DIGITS_OF_64: &str = "([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?";
 
 /// RFC 6901, section 3.
 const POINTER: &str = "(?s:/([^/~]|~[01])*)*";
 
-/// RFC 5321, section 4.1.2: `Local-part`; RFC 6531, section 3.3, adds `more` characters.
+/// RFC 5321, section 4.1.2: `Local-part`; `more` holds the additional characters of RFC 6531, section 3.3.
 fn local_part(more: &str, escaped: &str) -> String {
     let atom = format!("[A-Za-z0-9!#$%&'*+/=?^_`{{|}}~{more}-]+");
     format!(r#"{atom}(\.{atom})*|"([ !#-\[\]-~{more}]|\\[{escaped}])*""#)
 }
 
-/// RFC 5321, section 4.1.3: `address-literal`. The only tag that is registered is `IPv6`.
+/// RFC 5321, section 4.1.3: `address-literal`. The only registered tag is `IPv6`.
 fn literal() -> String {
     format!(r"\[({}|[Ii][Pp][Vv]6:({}))\]", ipv4(), ipv6())
 }
 
-/// RFC 5321, section 4.1.2: `Mailbox`, with local parts among `short` and names of hosts among `domain`.
+/// RFC 5321, section 4.1.2: `Mailbox`, with local parts restricted to `short` and host names to `domain`.
 fn mailbox(builder: &mut DfaBuilder, more: &str, short: &Dfa, domain: &Dfa) -> Result<Dfa, RegexError> {
     let local = builder.pattern(&local_part(more, "!-~"))?;
     let local = builder.intersection(&local, short)?;
@@ -227,7 +229,7 @@ fn mailbox(builder: &mut DfaBuilder, more: &str, short: &Dfa, domain: &Dfa) -> R
     builder.concatenation([&local, &at, &domain])
 }
 
-/// RFC 3339, section 5.6: `full-date`, with the days that a month has (5.7).
+/// RFC 3339, section 5.6: `full-date`, with the right number of days for each month (section 5.7).
 fn date() -> String {
     let leap = "[0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00";
     format!(
@@ -236,11 +238,12 @@ fn date() -> String {
     )
 }
 
-/// RFC 3339, section 5.6: `full-time`, with a leap second wherever the grammar has one.
+/// RFC 3339, section 5.6: `full-time`, with a leap second at every time that the grammar allows.
 const TIME: &str =
     r"([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]+)?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])";
 
-/// RFC 3339, section 5.6: `full-time`. A leap second is the last one of a day in UTC (5.7), so at each offset it has its minute.
+/// RFC 3339, section 5.6: `full-time`. A leap second is the last second of a day in UTC (section 5.7), so each
+/// offset has one minute with a leap second.
 fn time() -> String {
     const DAY: usize = 24 * 60;
     const QUARTER: usize = 15;
@@ -271,13 +274,13 @@ fn ipv4() -> String {
     format!(r"({octet}\.){{3}}{octet}")
 }
 
-/// RFC 4291, section 2.2, as the grammar of RFC 3986 has it.
+/// RFC 4291, section 2.2, in the grammar of RFC 3986.
 fn ipv6() -> String {
     let group = "[0-9a-fA-F]{1,4}";
     let last = format!("({group}:{group}|{})", ipv4());
     let mut ways = vec![format!("({group}:){{6}}{last}")];
     for after in (0..=5).rev() {
-        // `::` stands for at least one group.
+        // `::` replaces at least one group.
         let before = 5 - after;
         let front =
             if before == 0 { String::new() } else { format!("(({group}:){{0,{}}}{group})?", before - 1) };
@@ -288,11 +291,11 @@ fn ipv6() -> String {
     ways.join("|")
 }
 
-/// RFC 3986, appendix A, and RFC 3987, section 2.2, which is the same with more characters.
+/// RFC 3986, appendix A, and RFC 3987, section 2.2, which has the same grammar with more characters.
 struct Identifier {
-    /// Beside the unreserved characters.
+    /// Characters in addition to the unreserved ones.
     more: &'static str,
-    /// Beside those, in a query.
+    /// Characters of a query in addition to `more`.
     private: &'static str,
 }
 
@@ -311,7 +314,7 @@ impl Identifier {
     const URI: Self = Self { more: "", private: "" };
     const IRI: Self = Self { more: UCS, private: PRIVATE };
 
-    /// Unreserved characters, `sub-delims`, escapes and `others`.
+    /// One of the unreserved characters, `sub-delims`, escapes and `others`.
     fn chars(&self, others: &str) -> String {
         format!("([A-Za-z0-9._~!$&'()*+,;={}{others}-]|%[0-9A-Fa-f]{{2}})", self.more)
     }
@@ -342,7 +345,7 @@ impl Identifier {
     }
 }
 
-/// RFC 6570, section 2: `URI-Template`, with `'` among the literals, as erratum 6937 has it.
+/// RFC 6570, section 2: `URI-Template`, with `'` as a literal by erratum 6937.
 fn template() -> String {
     let literal = format!(r"[!#$&-;=?-\[\]_a-z~{UCS}{PRIVATE}]|%[0-9A-Fa-f]{{2}}");
     let char = "([A-Za-z0-9_]|%[0-9A-Fa-f]{2})";
@@ -350,10 +353,11 @@ fn template() -> String {
     format!(r"({literal}|\{{[+#./;?&=,!@|]?{variable}(,{variable})*\}})*")
 }
 
-/// ECMA-262, section 22.2.1: `Pattern` with the flag `u`, a part of it. Its groups nest, so all of it is not regular.
+/// ECMA-262, section 22.2.1: a subset of `Pattern` with the flag `u`. Groups nest, so the full language is not
+/// regular.
 fn ecma() -> String {
     let common = r"[dDwWsStnvfr^$\\.*+?()\[\]{}|/]|c[A-Za-z]|x[0-9A-Fa-f]{2}|u([0-9A-CE-Fa-ce-f][0-9A-Fa-f]{3}|[Dd][0-7][0-9A-Fa-f]{2})";
-    // Both ends of a range are of one kind, and the second is not before the first.
+    // Both ends of a range are of the same kind, and the second is not less than the first.
     let mut ranges = vec![];
     for last in [b'9', b'Z', b'z'] {
         let first = match last {
@@ -368,7 +372,7 @@ fn ecma() -> String {
     }
     let ranges = ranges.join("|");
     let class = format!(r"\[\^?-?([^\\\[\]^-]|{ranges}|\\({common}|-|b))*-?\]");
-    // Bounds in their order, seen from the number of digits or from a first digit.
+    // Bounds in ascending order, by the number of digits or by the first digit.
     let mut bounds = vec![r"[0-9]+,?".to_owned(), "[0-9],[1-9][0-9]+".to_owned()];
     bounds.extend(('0'..='9').map(|from| format!("{from},[{from}-9]")));
     let repeat = format!(r"([*+?]|\{{({})\}})\??", bounds.join("|"));
@@ -377,7 +381,7 @@ fn ecma() -> String {
     let group = |inner: &str| format!(r"|\((\?:)?{inner}\)");
     let one = terms("", &group(&terms("", "")));
     let two = terms("", &group(&one));
-    // With the flag, nothing that looks around is repeated.
+    // Under the flag `u`, look-around is not repeated.
     terms(&format!(r"|\(\?<?[=!]{one}\)"), &group(&two))
 }
 
@@ -385,7 +389,7 @@ fn ecma() -> String {
 mod tests {
     use crate::SchemaLimits;
 
-    /// Texts of each format and others, right and wrong by its grammar, are judged as by `jsonschema`.
+    /// Texts of each format, valid and invalid by its grammar, have the same verdict as in `jsonschema`.
     #[test]
     fn formats_are_those_of_the_judge() {
         let cases: &[(&str, &[&str])] = &[
@@ -646,29 +650,30 @@ mod tests {
         }
     }
 
-    /// Where we, the judge and the RFC differ: what is written has the format for all three, and what is not possible for none.
+    /// Cases where the tables, the judge and the RFC differ: a written text has the format for all three, and an
+    /// impossible text for none.
     #[test]
     fn where_the_judge_differs() {
-        // Written, possible, judged.
+        // Written, possible, valid for the judge.
         let cases: &[(&str, &str, [bool; 3])] = &[
-            // RFC 3339 has leap seconds at any offset.
+            // RFC 3339 allows leap seconds at any offset.
             ("time", "00:00:60+00:01", [false, true, true]),
             ("time", "05:44:60+05:45", [true, true, true]),
             ("time", "05:45:60+05:45", [false, true, false]),
             ("date-time", "2016-12-31T18:59:60.5-05:00", [true, true, true]),
-            // RFC 5891 reserves these hyphens, RFC 1123 does not.
+            // RFC 5891 reserves these hyphens; RFC 1123 does not.
             ("hostname", "ab--c", [false, true, false]),
             ("hostname", "xn--bcher-kva.de", [false, true, true]),
             ("email", "a@ab--c", [false, true, false]),
-            // What `email_address` does not read in quotes: an escaped blank, and what looks like a display name.
+            // `email_address` rejects an escaped blank in quotes, and texts that look like a display name.
             ("email", "\"a\\ b\"@x.org", [false, true, false]),
             ("email", "\"a <b\"@x.org", [false, true, false]),
-            // Errata of RFC 6570.
+            // An erratum of RFC 6570 allows it.
             ("uri-template", "it's", [true, true, true]),
-            // Control characters of the second block are no literals, and the judge takes them.
+            // Control characters of the second block are no literals, but the judge accepts them.
             ("uri-template", "\u{85}", [false, false, true]),
             ("regex", "((((a))))", [false, true, true]),
-            // Names must differ, and names and numbers refer to groups that there are.
+            // Names must be unique, and back-references must refer to existing groups.
             ("regex", "(?<n>a)\\k<n>", [false, true, true]),
             ("regex", "(a)\\1", [false, true, true]),
             ("regex", "((?=a)b)", [false, true, true]),
@@ -687,7 +692,8 @@ mod tests {
         }
     }
 
-    /// The judge has these formats behind features that we do not build: the tables are by the RFCs.
+    /// The judge has these formats only in features that are not enabled here, so the expected values follow the
+    /// RFCs.
     #[test]
     fn international_names() {
         for (format, text, written) in [
@@ -715,7 +721,7 @@ mod tests {
         }
     }
 
-    /// Texts drawn from the automata themselves: the judge takes all that are written, and none that are not possible.
+    /// Random texts of the automata: the judge accepts every written text, and rejects every impossible one.
     #[test]
     fn drawn_texts_have_the_format() {
         let mut seed = 1u64;
@@ -747,7 +753,7 @@ mod tests {
                 }
                 let text = String::from_utf8(text).unwrap();
                 assert!(judge.is_valid(&serde_json::json!(text)), "{format} {text:?}");
-                // One character more or less, or another one: still a text, and rarely one of the format.
+                // A text with one character added or removed rarely still has the format.
                 let mut chars: Vec<char> = text.chars().collect();
                 let place = next(chars.len() + 1);
                 match next(2) {

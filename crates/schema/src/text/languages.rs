@@ -1,6 +1,6 @@
-//! Automata of the parts of a schema, made once each and counted together.
+//! The automata of one schema, built once each and counted against one limit.
 //!
-//! A language is `Some` automaton or `None` where it is empty: an automaton always accepts something.
+//! A language is `Some` automaton, or `None` if it is empty, because every automaton accepts at least one text.
 
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -30,14 +30,14 @@ pub(crate) struct Languages {
     searches: HashMap<String, Result<Language, Refused>>,
     spelled: HashMap<Arc<Dfa>, Arc<Dfa>>,
     written: HashMap<Arc<Dfa>, Language>,
-    /// By the pattern of a class.
+    /// Keyed by the pattern of a class.
     characters: HashMap<String, Arc<Dfa>>,
     formats: HashMap<String, Format>,
-    /// Without raw characters beyond ASCII.
+    /// Whether characters beyond ASCII are escaped.
     ascii: bool,
     /// The largest exponent of a number under a condition.
     exponents: u32,
-    /// By operation and addresses: branches of a schema ask for the same again and again.
+    /// Keyed by operation and addresses, because branches of a schema ask for the same combination many times.
     combined: HashMap<(Operation, *const Dfa, *const Dfa), Combined>,
     single: HashMap<Box<str>, Language>,
 }
@@ -49,7 +49,7 @@ enum Operation {
     Or,
 }
 
-/// The operands, which are kept so that their addresses stay theirs, and what came out.
+/// The result of an operation, with its operands, which are kept so that their addresses are not reused.
 #[derive(Debug)]
 struct Combined {
     _operands: (Arc<Dfa>, Arc<Dfa>),
@@ -77,7 +77,7 @@ impl Languages {
         }
     }
 
-    /// What `pattern` matches as a whole.
+    /// The texts that `pattern` matches as a whole.
     pub(crate) fn pattern(&mut self, pattern: &str) -> Result<Language, RegexError> {
         if let Some(known) = self.patterns.get(pattern) {
             return Ok(known.clone());
@@ -87,7 +87,7 @@ impl Languages {
         }
         let made = self.builder.pattern(pattern);
         let mut made = self.kept(made)?;
-        // Any text is known by its address.
+        // Other code recognizes the language of any text by its address.
         if let (Some(dfa), Some(all)) = (&made, standard::pattern(TEXT))
             && **dfa == *all.clone()?
         {
@@ -97,7 +97,7 @@ impl Languages {
         Ok(made)
     }
 
-    /// The format `name`, one of those that are known.
+    /// The format `name`, which must be a known format.
     pub(crate) fn format(&mut self, name: &str) -> Result<Format, RegexError> {
         if let Some(known) = self.formats.get(name) {
             return Ok(known.clone());
@@ -108,7 +108,7 @@ impl Languages {
         Ok(made)
     }
 
-    /// The texts in which `pattern`, one of ECMA-262, finds something; or what of it is not supported.
+    /// The texts in which `pattern`, a pattern of ECMA-262, has a match; or the construct that is not supported.
     pub(crate) fn search(&mut self, pattern: &str) -> Result<Result<Language, Refused>, RegexError> {
         if let Some(known) = self.searches.get(pattern) {
             return Ok(known.clone());
@@ -126,7 +126,7 @@ impl Languages {
         Ok(made)
     }
 
-    /// Exactly these texts.
+    /// The language of exactly these texts.
     pub(crate) fn texts(&mut self, texts: &[&str]) -> Result<Language, RegexError> {
         let filled: Vec<&str> = texts.iter().copied().filter(|text| !text.is_empty()).collect();
         let made = if filled.is_empty() { None } else { self.kept_some(|builder| builder.literals(filled))? };
@@ -137,7 +137,7 @@ impl Languages {
         Ok(made)
     }
 
-    /// Exactly this text.
+    /// The language of exactly this text.
     pub(crate) fn text(&mut self, text: &str) -> Result<Language, RegexError> {
         if let Some(known) = self.single.get(text) {
             return Ok(known.clone());
@@ -158,7 +158,7 @@ impl Languages {
         }
     }
 
-    /// A text of the first and then one of the second.
+    /// The concatenation of two languages.
     pub(crate) fn join(&mut self, left: &Language, right: &Language) -> Result<Language, RegexError> {
         match (left, right) {
             (Some(left), Some(right)) => self.kept_some(|builder| builder.concatenation([&**left, &**right])),
@@ -166,7 +166,7 @@ impl Languages {
         }
     }
 
-    /// What any of these accept.
+    /// The union of several languages.
     pub(crate) fn any(&mut self, parts: &[Arc<Dfa>]) -> Result<Language, RegexError> {
         match parts {
             [] => Ok(None),
@@ -211,7 +211,7 @@ impl Languages {
         Ok(made)
     }
 
-    /// As [`number::ordered`]; the outer `None` if the bound is too long.
+    /// As [`number::ordered`]; the outer `None` if the bound has too many digits.
     pub(crate) fn ordered(
         &mut self,
         bound: &Decimal,
@@ -235,7 +235,7 @@ impl Languages {
         Ok(Some(all))
     }
 
-    /// The spellings of a number; the outer `None` if it is too long.
+    /// The spellings of a number; the outer `None` if it has too many digits.
     pub(crate) fn equal(&mut self, number: &Decimal) -> Result<Option<Language>, RegexError> {
         let of = |(places, exponent): (i64, String)| {
             Some(format!("({}){exponent}", number::equal(&number.shifted(places), self.limits.digits)?))
@@ -245,10 +245,10 @@ impl Languages {
         ways.map(|ways| self.pattern(&ways.join("|"))).transpose()
     }
 
-    /// The spellings of whole numbers.
+    /// The spellings of integers.
     pub(crate) fn whole(&mut self) -> Result<Language, RegexError> {
         let of = |(places, exponent): (i64, String)| match exponent.is_empty() {
-            // As it is kept for all schemas.
+            // This pattern is kept for all schemas.
             true => number::whole(places),
             false => format!("({}){exponent}", number::whole(places)),
         };
@@ -256,7 +256,7 @@ impl Languages {
         self.pattern(&ways.join("|"))
     }
 
-    /// The spellings that a number under a condition may have: in these, complements are formed.
+    /// All spellings of numbers under a condition; complements are relative to this language.
     pub(crate) fn numbers(&mut self) -> Result<Language, RegexError> {
         if self.exponents == 0 {
             return self.pattern(number::PLAIN);
@@ -265,7 +265,7 @@ impl Languages {
         self.pattern(&format!("{}({})", number::PLAIN, ways.join("|")))
     }
 
-    /// The exponents of numbers under a condition, each with the ways to write it.
+    /// The exponents of numbers under a condition, each with a pattern of its spellings.
     fn exponents(&self) -> Vec<(i64, String)> {
         let most = i64::from(self.exponents);
         (-most..=most).map(|places| (places, number::exponent(places, self.exponents))).collect()
@@ -280,15 +280,15 @@ impl Languages {
         self.join(&mantissa, &exponent)
     }
 
-    /// As [`number::multiple`]; the outer `None` if the factor is too long.
+    /// As [`number::multiple`]; the outer `None` if the factor has too many digits.
     pub(crate) fn multiple(&mut self, factor: &Decimal) -> Result<Option<Language>, RegexError> {
         let made = number::multiple(factor, &self.limits.automata)?;
         made.map(|dfa| self.kept(Ok(dfa))).transpose()
     }
 
-    /// The strings of JSON that spell a text of `dfa`.
+    /// The JSON strings that spell a text of `dfa`.
     pub(crate) fn spelled(&mut self, dfa: &Arc<Dfa>) -> Result<Arc<Dfa>, RegexError> {
-        // Those of any text and of a format are kept for the whole process.
+        // The strings of any text and of a format are kept for the whole process.
         if let Some(known) = standard::strings(dfa, self.ascii) {
             return known;
         }
@@ -309,7 +309,7 @@ impl Languages {
         Ok(made)
     }
 
-    /// The spellings inside of a string of one character of the class `pattern`.
+    /// The spellings of one character of the class `pattern` inside a string.
     pub(crate) fn character(&mut self, pattern: &str) -> Result<Arc<Dfa>, RegexError> {
         if let Some(known) = self.characters.get(pattern) {
             return Ok(Arc::clone(known));
@@ -321,7 +321,7 @@ impl Languages {
         Ok(made)
     }
 
-    /// As [`spelled`](Self::spelled), each text in one way.
+    /// As [`spelled`](Self::spelled), with one spelling for each text.
     pub(crate) fn written(&mut self, dfa: &Arc<Dfa>) -> Result<Language, RegexError> {
         let (all, written) = (standard::pattern(TEXT), standard::written(self.ascii)?);
         if all.and_then(Result::ok).is_some_and(|all| Arc::ptr_eq(&all, dfa)) {
@@ -365,11 +365,11 @@ impl Languages {
     }
 }
 
-/// Whether all texts of `dfa` have at least `min` code points and at most `max`.
+/// Whether every text of `dfa` has at least `min` and at most `max` code points.
 ///
-/// Cost: O(m) for m edges; nothing is found out about automata that loop, where there is a `max`.
+/// Cost: O(m) for m edges. Always false for an automaton with a loop.
 pub(crate) fn within(dfa: &Dfa, min: u32, max: Option<u32>) -> bool {
-    // Bytes of a character that are not its first.
+    // The bytes of a character after its first.
     let inner = |bytes: &RangeInclusive<u8>| (0x80..0xc0).contains(bytes.start());
     let Some(order) = in_order(dfa) else { return false };
     let (mut shortest, mut longest) = (vec![u32::MAX; dfa.len()], vec![0u32; dfa.len()]);
@@ -387,13 +387,13 @@ pub(crate) fn within(dfa: &Dfa, min: u32, max: Option<u32>) -> bool {
         .all(|state| shortest[state.index()] >= min && max.is_none_or(|max| longest[state.index()] <= max))
 }
 
-/// The states of `dfa`, each behind all that lead to it; `None` if it loops.
+/// The states of `dfa` in topological order; `None` if it has a loop.
 pub(crate) fn in_order(dfa: &Dfa) -> Option<Vec<StateId>> {
     let mut entering = vec![0u32; dfa.len()];
     for edge in dfa.states().flat_map(|state| dfa.edges(state)) {
         entering[edge.target.index()] += 1;
     }
-    // A state comes when all edges into it were walked.
+    // A state is added after all edges into it.
     let mut order: Vec<StateId> = [dfa.start()].into();
     order.retain(|start| entering[start.index()] == 0);
     let mut at = 0;

@@ -1,13 +1,13 @@
-//! Patterns that look ahead, and at the borders of words, as automata.
+//! Patterns with look-ahead and word boundaries, as automata.
 //!
-//! What a pattern finds from a place on is a language of the texts behind that place. A look-ahead narrows it (an
-//! intersection, or a difference), and what comes in front is joined to it. So a pattern is walked from its end to its
-//! beginning, and each part turns the language of what may follow into that of what may follow in front of it. What `^` and
-//! `\b` ask of the text in front is one of three things: there is none, or its last character is one of a word, or another one.
-//! Languages are kept for each of the three.
+//! The matches of a pattern from a position on are a language over the remaining text. A look-ahead narrows this
+//! language by an intersection or a difference, and the part before it is concatenated to it. So a pattern is
+//! processed from its end to its beginning, and each part maps the language of its continuations to the language of
+//! the continuations before the part. `^` and `\b` depend on the preceding text in three ways: it is empty, it ends
+//! in a word character, or it ends in another character. One language is kept for each of the three.
 //!
-//! A look-ahead or `\b` inside of a repetition is written out for few rounds and refused for more. Look-behind and
-//! back-references are refused where patterns are read.
+//! Repetitions that contain a look-ahead or a `\b` are unrolled up to a few rounds and refused beyond them.
+//! Look-behind and back-references are refused where patterns are read.
 
 use unskew_automata::RegexError;
 
@@ -16,13 +16,14 @@ use super::{
     pattern::{Node, Parsed, Refused, Ways},
 };
 
-/// Rounds of a repetition that are written out.
+/// The largest repetition that is unrolled.
 const ROUNDS: u32 = 8;
 
-/// What may follow, by what is in front: nothing, a character of a word, another one.
+/// The texts that may follow, by the preceding text: empty, ending in a word character, ending in another
+/// character.
 type Behind = [Language; 3];
 
-/// The three things that may be in front.
+/// The indices of the three kinds of preceding text.
 const START: usize = 0;
 const WORD: usize = 1;
 const OTHER: usize = 2;
@@ -31,7 +32,7 @@ const ENDS_IN_WORD: &str = "(?s:.*)[A-Za-z0-9_]";
 const ENDS_IN_OTHER: &str = "(?s:.*)[^A-Za-z0-9_]";
 const BEGINS_WITH_WORD: &str = "[A-Za-z0-9_](?s:.*)";
 
-/// Why there is no automaton.
+/// The reason why there is no automaton.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Refused(Refused),
@@ -44,7 +45,7 @@ impl From<RegexError> for Failure {
     }
 }
 
-/// The texts in which `pattern` finds something.
+/// The texts in which `pattern` has a match.
 pub(crate) fn search(languages: &mut Languages, pattern: &Parsed) -> Result<Language, Failure> {
     let all = languages.pattern(TEXT)?;
     let found = ways(languages, &pattern.ways, &[all.clone(), all.clone(), all])?;
@@ -57,12 +58,12 @@ pub(crate) fn search(languages: &mut Languages, pattern: &Parsed) -> Result<Lang
     Ok(union)
 }
 
-/// What may follow in front of the alternatives. As deep as groups nest, which is limited.
+/// The continuations before the alternatives. Recursion is as deep as groups nest, which is limited.
 fn ways(languages: &mut Languages, ways: &Ways, behind: &Behind) -> Result<Behind, Failure> {
     let mut all: Behind = [None, None, None];
     for way in ways {
         let mut found = behind.clone();
-        // Neighbours that are text are one text.
+        // Adjacent parts without look-around are one part.
         let mut text: Vec<&str> = vec![];
         for node in way.iter().rev() {
             if let Node::Text(own) = node {
@@ -86,7 +87,7 @@ fn either(languages: &mut Languages, left: &Behind, right: &Behind) -> Result<Be
     Ok(both)
 }
 
-/// The parts of a text, the last one first, in front of what may follow.
+/// The continuations before a run of plain parts, which are listed from the last to the first.
 fn in_front(languages: &mut Languages, text: &mut Vec<&str>, behind: &Behind) -> Result<Behind, Failure> {
     if text.is_empty() {
         return Ok(behind.clone());
@@ -114,7 +115,7 @@ fn in_front(languages: &mut Languages, text: &mut Vec<&str>, behind: &Behind) ->
     if own.is_some_and(|own| own.accepts(b"")) { either(languages, &filled, behind) } else { Ok(filled) }
 }
 
-/// What may follow in front of `node`.
+/// The continuations before `node`.
 fn part(languages: &mut Languages, node: &Node, behind: &Behind) -> Result<Behind, Failure> {
     let mut found = behind.clone();
     match node {
@@ -202,7 +203,7 @@ mod tests {
 
     fn compare(pattern: &str) {
         let Some(language) = found(pattern) else { return };
-        // Words of ASCII, as ECMA-262 has them.
+        // Word characters are ASCII, as in ECMA-262.
         let judge = pattern
             .replace("\\b", "(?:(?<=[a-z])(?![a-z])|(?<![a-z])(?=[a-z]))")
             .replace("\\B", "(?:(?<=[a-z])(?=[a-z])|(?<![a-z])(?![a-z]))");

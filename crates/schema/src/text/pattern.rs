@@ -1,14 +1,15 @@
-//! Patterns of ECMA-262, as `pattern` and `patternProperties` have them.
+//! Patterns of ECMA-262, the syntax of `pattern` and `patternProperties`.
 //!
-//! Without look-ahead and word boundaries a pattern becomes one of the `regex` crate. The two look alike and differ in corners:
-//! `\d` is ten digits in one and all of Unicode's in the other, `.` stops at four line ends or at one, `[[a]&&b]` is a set
-//! operation in one only, `\/` and `\cJ` are escapes in one only. So a pattern is read character by character and written anew;
-//! what is not known here is an error, never passed on. Characters are whole code points (the flag `u`), and single braces mean
-//! themselves, as browsers have it.
+//! A pattern without look-ahead and word boundaries becomes a pattern of the `regex` crate. The two syntaxes look
+//! alike and differ in details: `\d` is ten digits in one and all Unicode digits in the other, `.` excludes four
+//! line ends or one, `[[a]&&b]` is a set operation in the `regex` crate only, and `\/` and `\cJ` are escapes in
+//! ECMA-262 only. So a pattern is read character by character and written anew; an unknown construct is an error
+//! and is never passed on. Characters are whole code points (the flag `u`), and single braces are literals, as in
+//! browsers.
 //!
-//! What looks around is read into a tree, which [`look`](crate::text::look) turns into automata.
+//! A pattern with look-around is read into a tree, which [`look`](crate::text::look) turns into an automaton.
 
-/// A construct that is not supported, with what to do.
+/// A construct that is not supported, with a way out.
 pub(crate) type Refused = (String, &'static str);
 
 const DIGIT: &str = "0-9";
@@ -17,7 +18,7 @@ const SPACE: &str =
     r"\t\n\x0b\x0c\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}";
 const ANY: &str = r"[^\n\r\x{2028}\x{2029}]";
 
-/// What no pattern of ECMA-262 has.
+/// Constructs that are errors in ECMA-262 too.
 const BROKEN: [&str; 7] =
     [UNOPENED_GROUP, UNCLOSED_GROUP, UNCLOSED_CLASS, REPEATED_NOTHING, BOUNDS, RANGE, BACKSLASH];
 const UNOPENED_GROUP: &str = "a `)` without `(`";
@@ -28,32 +29,32 @@ const UNCLOSED_CLASS: &str = "a `[` without `]`";
 const RANGE: &str = "a range from a higher to a lower character";
 const BACKSLASH: &str = "a backslash at the end";
 
-/// How deep groups nest at most: what is read is walked recursively.
+/// The largest nesting of groups, because the tree is walked recursively.
 const NEST: usize = 200;
 
-/// A pattern that was read.
+/// A pattern after reading.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) ways: Ways,
-    /// Whether it looks around, so that it is no pattern of the `regex` crate.
+    /// Whether it contains look-around and therefore has no counterpart in the `regex` crate.
     pub(crate) looks: bool,
 }
 
 /// Alternatives, each a sequence.
 pub(crate) type Ways = Vec<Vec<Node>>;
 
-/// A part of a pattern. What holds nothing but text is text.
+/// A part of a pattern. A part without anchors and look-around is `Text`.
 #[derive(Debug)]
 pub(crate) enum Node {
-    /// In the syntax of the `regex` crate, complete in itself.
+    /// A self-contained pattern of the `regex` crate.
     Text(String),
     /// `^`.
     Start,
     /// `$`.
     End,
-    /// `\b`, or else `\B`.
+    /// `\b` if true, `\B` if false.
     Boundary(bool),
-    /// `(?=…)`, or else `(?!…)`.
+    /// `(?=…)` if true, `(?!…)` if false.
     Ahead(bool, Ways),
     Group(Ways),
     Repeat {
@@ -63,7 +64,7 @@ pub(crate) enum Node {
     },
 }
 
-/// Why `pattern` is none of ECMA-262 at all, if that is so.
+/// The reason why `pattern` is no pattern of ECMA-262, if it is none.
 pub(crate) fn broken(pattern: &str) -> Option<Refused> {
     read(pattern).err().filter(|(construct, _)| BROKEN.contains(&construct.as_str()))
 }
@@ -76,8 +77,8 @@ pub(crate) fn read(pattern: &str) -> Result<Parsed, Refused> {
 }
 
 impl Parsed {
-    /// The pattern of the `regex` crate that matches the same whole texts as the unanchored search of the original finds
-    /// something in, if it does not look around.
+    /// The pattern of the `regex` crate that matches exactly the texts in which an unanchored search of the
+    /// original has a match. The original must not contain look-around.
     pub(crate) fn searched(&self) -> String {
         format!("(?s:.*)(?:{})(?s:.*)", text_of(&self.ways))
     }
@@ -104,7 +105,7 @@ fn text_of_node(node: &Node) -> String {
 
 /// A group that is open.
 struct Open {
-    /// Of a look-ahead, whether it must match.
+    /// For a look-ahead, whether it is positive; `None` for a plain group.
     ahead: Option<bool>,
     ways: Ways,
 }
@@ -115,10 +116,10 @@ struct Translator {
     looks: bool,
 }
 
-/// What an escape stands for.
+/// The meaning of an escape.
 enum Escape {
     Char(char),
-    /// The inside of a class, and whether it is meant or all else.
+    /// The inside of a class, and whether the class is that set (true) or its complement (false).
     Class(String, bool),
 }
 
@@ -126,7 +127,7 @@ fn refused(construct: impl Into<String>, way_out: &'static str) -> Refused {
     (construct.into(), way_out)
 }
 
-/// `char` so that it means itself inside and outside of classes.
+/// `char` as a literal inside and outside of classes.
 fn literal(char: char) -> String {
     format!("\\x{{{:x}}}", u32::from(char))
 }
@@ -135,7 +136,7 @@ impl Translator {
     fn read(&mut self) -> Result<Ways, Refused> {
         let mut open: Vec<Open> = vec![];
         let mut ways: Ways = vec![vec![]];
-        // Whether something stands before that may be repeated.
+        // Whether the previous part may be repeated.
         let mut repeatable = false;
         while let Some(char) = self.next() {
             let mut may_repeat = true;
@@ -201,7 +202,7 @@ impl Translator {
         if open.is_empty() { Ok(ways) } else { Err(refused(UNCLOSED_GROUP, "balance the groups")) }
     }
 
-    /// What stands last, repeated so often. A lazy repetition finds the same texts.
+    /// Repeats the last part. A lazy repetition matches the same texts.
     fn repeat(
         &mut self,
         ways: &mut Ways,
@@ -236,7 +237,7 @@ impl Translator {
         found
     }
 
-    /// Behind `(`: of a look-ahead, whether it must match.
+    /// Reads the rest of a group's opening after `(`. For a look-ahead, returns whether it is positive.
     fn group(&mut self) -> Result<Option<bool>, Refused> {
         if self.peek() != Some('?') || self.eat("?:") {
             return Ok(None);
@@ -262,7 +263,7 @@ impl Translator {
         Err(refused("a group with flags or with a name that is none", "use a plain group"))
     }
 
-    /// Behind `{`: bounds, if they are.
+    /// Reads bounds after `{`, if there are any.
     fn braces(&mut self) -> Result<Option<(u32, Option<u32>)>, Refused> {
         let Some(length) = self.chars[self.at..].iter().position(|char| *char == '}') else {
             return Ok(None);
@@ -283,7 +284,7 @@ impl Translator {
         Ok(Some((number(min)?, max.map(number).transpose()?)))
     }
 
-    /// Behind `[`.
+    /// Reads a class after `[`.
     fn class(&mut self) -> Result<String, Refused> {
         let negated = self.eat("^");
         let mut inside = String::new();
@@ -340,7 +341,7 @@ impl Translator {
         })
     }
 
-    /// Behind a backslash.
+    /// Reads an escape after its backslash.
     fn escape(&mut self, in_class: bool) -> Result<Escape, Refused> {
         let class = |inside: &str, meant| Ok(Escape::Class(inside.to_owned(), meant));
         let char = self.next().ok_or_else(|| refused(BACKSLASH, "escape it"))?;
@@ -409,7 +410,7 @@ impl Translator {
         char::from_u32(unit).ok_or_else(wrong)
     }
 
-    /// Behind `\p`.
+    /// Reads a property after `\p`.
     fn property(&mut self) -> Result<String, Refused> {
         const CATEGORIES: [&str; 37] = [
             "L", "Lu", "Ll", "Lt", "LC", "Lm", "Lo", "M", "Mn", "Mc", "Me", "N", "Nd", "Nl", "No", "P", "Pc",

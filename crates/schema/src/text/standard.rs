@@ -1,7 +1,8 @@
-//! The automata that nearly every schema needs, made once in a process: any text, any number, and how strings are spelled.
+//! The automata that nearly every schema needs, built once in a process: any text, any number, and the spellings of
+//! strings.
 //!
-//! Besides the time that saves, one automaton in all schemas has one set of subterminal trees. Others are not kept: they belong to
-//! their schema.
+//! That saves time, and schemas that share an automaton share its subterminal trees. Other automata belong to their
+//! schema and are not kept here.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +14,7 @@ use crate::{SchemaLimits, Whitespace};
 /// One character.
 const CHARACTER: &str = "(?s:.)";
 
-/// An automaton that is kept.
+/// An automaton that is built at its first use and kept.
 #[derive(Debug)]
 struct Kept(OnceLock<Arc<Dfa>>);
 
@@ -34,11 +35,12 @@ impl Kept {
 }
 
 fn builder() -> DfaBuilder {
-    // The limits are those of the crate and not those of a caller, which these automata, of some twenty states, never reach.
+    // The limits are the defaults and not those of a caller. These automata have some twenty states and never reach
+    // a limit.
     DfaBuilder::new(&SchemaLimits::default().automata)
 }
 
-/// What `pattern` matches, if it is one of those that are kept.
+/// The language of `pattern`, if it is one of the kept patterns.
 pub(crate) fn pattern(pattern: &str) -> Option<Result<Arc<Dfa>, RegexError>> {
     const PATTERNS: [&str; 7] =
         [TEXT, CHARACTER, "", number::ANY, number::PLAIN, number::WHOLE, number::WHOLE_WITHOUT_POINT];
@@ -47,13 +49,14 @@ pub(crate) fn pattern(pattern: &str) -> Option<Result<Arc<Dfa>, RegexError>> {
     Some(KEPT[at].get(|| builder().pattern(pattern)))
 }
 
-/// Whether it is any text, or any number, as [`pattern`] has them. A language is of texts or of numbers.
+/// Whether `dfa` is the automaton of any text, or of any number, from [`pattern`]. A language never mixes texts and
+/// numbers.
 pub(crate) fn is_all(dfa: &Arc<Dfa>) -> bool {
     let is = |all: &str| pattern(all).and_then(Result::ok).is_some_and(|all| Arc::ptr_eq(&all, dfa));
     is(TEXT) || is(number::ANY)
 }
 
-/// White space of at most so many characters, or any number, where it is a usual bound.
+/// White space of at most `most` characters, or without a bound; `None` if the bound is not the default one.
 pub(crate) fn space(most: Option<u32>) -> Option<Result<Arc<Dfa>, RegexError>> {
     static ANY: Kept = Kept::new();
     static BOUNDED: Kept = Kept::new();
@@ -66,7 +69,7 @@ pub(crate) fn space(most: Option<u32>) -> Option<Result<Arc<Dfa>, RegexError>> {
     }
 }
 
-/// The strings of JSON, if `texts` is any text as [`pattern`] has it.
+/// The JSON strings of `texts`, if `texts` is the automaton of any text from [`pattern`].
 pub(crate) fn strings(texts: &Arc<Dfa>, ascii: bool) -> Option<Result<Arc<Dfa>, RegexError>> {
     static KEPT: [Kept; 2] = [const { Kept::new() }; 2];
     let all = pattern(TEXT)?;
@@ -75,11 +78,11 @@ pub(crate) fn strings(texts: &Arc<Dfa>, ascii: bool) -> Option<Result<Arc<Dfa>, 
     is_all.then(|| KEPT[usize::from(ascii)].get(make))
 }
 
-/// The spellings of one character inside of a string.
+/// The spellings of one character inside a string.
 ///
 /// # Errors
 ///
-/// None in fact.
+/// None in practice: no limit is reached.
 pub(crate) fn character(ascii: bool) -> Result<Arc<Dfa>, RegexError> {
     static KEPT: [Kept; 2] = [const { Kept::new() }; 2];
     KEPT[usize::from(ascii)].get(|| {
@@ -88,13 +91,14 @@ pub(crate) fn character(ascii: bool) -> Result<Arc<Dfa>, RegexError> {
     })
 }
 
-/// The strings of JSON as [`string::written`] writes them: every text in one way.
+/// All JSON strings in the spelling of [`string::written`]: each text has exactly one.
 ///
 /// # Errors
 ///
-/// None in fact.
+/// None in practice: no limit is reached.
 pub(crate) fn written(ascii: bool) -> Result<Arc<Dfa>, RegexError> {
-    /// Raw characters of ASCII and what has a short escape; other controls; and what is beyond ASCII, raw or not.
+    /// `PLAIN` is raw ASCII characters, short escapes, and other control characters. `RAW` and `ESCAPED` are the
+    /// characters beyond ASCII.
     const PLAIN: &str = r#"[ !#-\[\]-\x7f]|\\["\\bfnrt]|\\u00(0[0-7be-f]|1[0-9a-f])"#;
     const RAW: &str = r"[^\x00-\x7f]";
     const ESCAPED: &str = r"\\u(00[89a-f][0-9a-f]|0[1-9a-f][0-9a-f]{2}|[1-9a-cef][0-9a-f]{3}|d[0-7][0-9a-f]{2}|d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})";
@@ -119,7 +123,7 @@ mod tests {
             for text in &texts {
                 let one = string::written(text, ascii);
                 assert!(written.accepts(one.as_bytes()), "{one}");
-                // Of all spellings this is the only one.
+                // This spelling is the only one of the text in `written`.
                 let mut builder = builder();
                 let text = builder
                     .literals([text.as_bytes()].into_iter().filter(|text| !text.is_empty()))

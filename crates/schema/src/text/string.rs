@@ -1,12 +1,13 @@
-//! From an automaton over text to an automaton over its spellings as a string of JSON.
+//! Lifts an automaton over text to an automaton over its spellings as a JSON string.
 //!
-//! Lengths, patterns, formats and lists of texts speak of the text, and JSON may spell a character in up to five ways:
-//! itself, `\n`, `\u000a` with hexadecimal digits of either case, and two of these for a character beyond U+FFFF. So the automaton
-//! is read by characters here: where a state leads is a list of ranges of code points, and beside the raw bytes each state
-//! gets a tree of hexadecimal digits over these ranges. A block of digits that lies in one range is one node, and nodes that lead to
-//! the same places are one, so a state costs about a dozen nodes and not four thousand; and what comes out is minimal as it is.
+//! Lengths, patterns, formats and lists of texts constrain the text, and JSON has up to five spellings of a
+//! character: the character itself, `\n`, `\u000a` with hexadecimal digits of either case, and two such escapes for
+//! a character beyond U+FFFF. So the automaton is read by ranges of code points, and each state gets, beside the
+//! raw bytes, a tree of hexadecimal digits over these ranges. A block of digits inside one range is one node, and
+//! nodes with equal targets are one node. A state therefore costs about a dozen nodes and not four thousand, and
+//! the result is minimal without a minimization step.
 //!
-//! Half of a surrogate pair spells no text and is refused, as most readers of JSON do.
+//! One half of a surrogate pair spells no text and is refused, as most JSON readers do.
 
 use std::ops::RangeInclusive;
 
@@ -15,32 +16,33 @@ use unskew_automata::{Dfa, DfaEdges, Limits, RegexError, StateId};
 
 use super::characters::{Characters, Piece};
 
-/// Code points up to here are written with one escape.
+/// The last code point that is written with one `\u` escape.
 const LAST_OF_PLANE: u32 = 0xffff;
 
 /// Escapes of one letter.
 const SHORT: [(u8, u32); 8] =
     [(b'"', 0x22), (b'\\', 0x5c), (b'/', 0x2f), (b'b', 8), (b'f', 0xc), (b'n', 0xa), (b'r', 0xd), (b't', 9)];
 
-/// The strings of JSON whose text `dfa` accepts, with their quotes or without, and with raw characters beyond ASCII or with
-/// escapes in their place.
+/// The JSON strings of the texts that `dfa` accepts. `quoted` adds the quotes; `ascii` replaces raw characters
+/// beyond ASCII by escapes.
 ///
-/// Cost: O(n + r log r) for n states and r ranges of characters between them, and about a dozen states for each.
+/// Cost: O(n + r log r) for n states and r ranges of characters between them, with about a dozen states for each
+/// state of `dfa`.
 ///
 /// # Errors
 ///
-/// [`RegexError`]: a limit, or a language without any valid UTF-8.
+/// [`RegexError`] for a limit, or for a language without valid UTF-8.
 pub(crate) fn spelled(dfa: &Dfa, quoted: bool, ascii: bool, limits: &Limits) -> Result<Dfa, RegexError> {
     lifted(dfa, quoted, ascii, false, limits)
 }
 
-/// The strings of JSON that [`written`] makes of the texts that `dfa` accepts.
+/// The JSON strings that [`written`] returns for the texts that `dfa` accepts.
 ///
 /// Cost: O(n + r) for n states and r ranges of characters between them.
 ///
 /// # Errors
 ///
-/// As of [`spelled`].
+/// As for [`spelled`].
 pub(crate) fn written_once(dfa: &Dfa, ascii: bool, limits: &Limits) -> Result<Dfa, RegexError> {
     lifted(dfa, true, ascii, true, limits)
 }
@@ -86,32 +88,33 @@ fn lifted(dfa: &Dfa, quoted: bool, ascii: bool, once: bool, limits: &Limits) -> 
             }
         }
     }
-    // Texts that are told apart are so in every spelling; and all other states are made once for what they lead to.
+    // States of `dfa` that differ also differ in every spelling, and all other states are built once for each list
+    // of targets.
     lifting.edges.build_distinct()
 }
 
-/// Where the code point leads.
+/// The target of the code point.
 fn at(pieces: &[Piece], point: u32) -> Option<StateId> {
     within(pieces, point, point)
 }
 
-/// Where all these code points lead, if it is one place.
+/// The target of all these code points, if they have a common one.
 fn within(pieces: &[Piece], first: u32, last: u32) -> Option<StateId> {
     let index = pieces.partition_point(|(_, end, _)| *end < first);
     pieces.get(index).filter(|(start, end, _)| *start <= first && last <= *end).map(|(_, _, target)| *target)
 }
 
-/// Whether any of these code points leads anywhere.
+/// Whether any of these code points has a target.
 fn touches(pieces: &[Piece], first: u32, last: u32) -> bool {
     let index = pieces.partition_point(|(_, end, _)| *end < first);
     pieces.get(index).is_some_and(|(start, ..)| *start <= last)
 }
 
-/// The code points that [`written`] escapes, those beyond ASCII last; and of these the ones that have no letter.
+/// The code points that [`written`] escapes, with those beyond ASCII last; and the subset without a short escape.
 const ESCAPED: [(u32, u32); 4] = [(0, 0x1f), (0x22, 0x22), (0x5c, 0x5c), (0x80, 0x10_ffff)];
 const WITHOUT_LETTER: [(u32, u32); 4] = [(0, 7), (0xb, 0xb), (0xe, 0x1f), (0x80, 0x10_ffff)];
 
-/// The parts of `pieces` inside of `ranges`; both ascend.
+/// The parts of `pieces` inside `ranges`; both ascend.
 fn common(pieces: &[Piece], ranges: &[(u32, u32)]) -> Vec<Piece> {
     let parts = ranges.iter().flat_map(|(first, last)| {
         let from = pieces.partition_point(|(_, end, _)| end < first);
@@ -121,28 +124,30 @@ fn common(pieces: &[Piece], ranges: &[(u32, u32)]) -> Vec<Piece> {
     parts.collect()
 }
 
-/// What is made. Behind a text it is named by the state of `dfa`; inside of an escape by what it leads to, so that equal states are one.
+/// The automaton under construction. A state after a character is identified by its state of `dfa`; a state inside
+/// an escape is identified by its targets, so that equal states are one state.
 struct Lifting<'d> {
     dfa: &'d Dfa,
     quoted: bool,
     ascii: bool,
-    /// Whether each text is spelled in one way.
+    /// Whether each text has one spelling.
     once: bool,
     edges: DfaEdges,
-    /// So much text was read; whether characters are whole.
+    /// Keyed by the state of `dfa` and whether it is at the end of a character.
     texts: FxHashMap<(StateId, bool), u32>,
-    /// Those whose edges are not there yet.
+    /// States without edges so far.
     todo: Vec<(StateId, bool, u32)>,
     characters: Characters<'d>,
-    /// Behind a backslash.
+    /// States after a backslash, by the possible characters.
     escapes: FxHashMap<Vec<Piece>, u32>,
-    /// In front of a hexadecimal digit: by the states behind each, or [`NOWHERE`].
+    /// States before a hexadecimal digit, by the target of each digit or [`NOWHERE`].
     digits: FxHashMap<[u32; 16], u32>,
-    /// So many digits are left, and all lead to the text.
+    /// States before the given number of digits, all of which lead to the same state of `dfa`.
     any: FxHashMap<(StateId, u32), u32>,
-    /// As before, of the first half of a pair, all second halves of which lead there too.
+    /// States before the given number of digits of a high surrogate, where all low surrogates lead to the same
+    /// state of `dfa` too.
     any_high: FxHashMap<(StateId, u32), u32>,
-    /// In front of `\uD`, by the state behind it.
+    /// States before `\uD`, by the state after it.
     pairs: FxHashMap<u32, u32>,
 }
 
@@ -182,7 +187,7 @@ impl Lifting<'_> {
         Ok(id)
     }
 
-    /// What stands behind the digits `prefix` of an escape, with so many left; or [`NOWHERE`].
+    /// The state after the digits `prefix` of an escape with `left` digits missing, or [`NOWHERE`].
     fn unit(&mut self, pieces: &[Piece], prefix: u32, left: u32) -> Result<u32, RegexError> {
         let (first, last) = (prefix << (4 * left), ((prefix + 1) << (4 * left)) - 1);
         if (0xd800..=0xdbff).contains(&first) && last <= 0xdbff {
@@ -222,7 +227,8 @@ impl Lifting<'_> {
         self.digits(next)
     }
 
-    /// What stands behind so many bits of a code point beyond the plane, less 0x10000, with so many digits left; or [`NOWHERE`].
+    /// The state after the leading bits `prefix` of a code point minus 0x10000, with `left` digits missing, or
+    /// [`NOWHERE`].
     fn low_half(&mut self, pieces: &[Piece], prefix: u32, left: u32) -> Result<u32, RegexError> {
         let first = 0x10000 + (prefix << (4 * left));
         let last = first + (1 << (4 * left)) - 1;
@@ -242,7 +248,7 @@ impl Lifting<'_> {
         self.digits(next)
     }
 
-    /// What stands behind all digits but the last, which make code points from `first` on.
+    /// The state before the last digit of the code points `first` to `first + 15`.
     fn last_digit(&mut self, pieces: &[Piece], first: u32) -> Result<u32, RegexError> {
         let mut next = [NOWHERE; 16];
         for (start, end, target) in common(pieces, &[(first, first + 15)]) {
@@ -252,7 +258,7 @@ impl Lifting<'_> {
         self.digits(next)
     }
 
-    /// All `left` digits lead to `target`.
+    /// The state from which any `left` digits lead to `target`.
     fn any(&mut self, target: StateId, left: u32) -> Result<u32, RegexError> {
         if left == 0 {
             return self.text(target, true);
@@ -282,7 +288,7 @@ impl Lifting<'_> {
         Ok(id)
     }
 
-    /// In front of `\uD`, behind which stands `low`: the last three digits of a second half.
+    /// The state before `\uD` of a low surrogate; `low` is the state before its last three digits.
     fn pair(&mut self, low: u32) -> Result<u32, RegexError> {
         if let Some(id) = self.pairs.get(&low) {
             return Ok(*id);
@@ -299,7 +305,8 @@ impl Lifting<'_> {
         Ok(begin)
     }
 
-    /// The state that leads to these by each hexadecimal digit, of either case; [`NOWHERE`] if that is nowhere.
+    /// The state with the target `next[d]` for each hexadecimal digit d, of either case; [`NOWHERE`] if no digit
+    /// has a target.
     fn digits(&mut self, next: [u32; 16]) -> Result<u32, RegexError> {
         if next == [NOWHERE; 16] {
             return Ok(NOWHERE);
@@ -335,13 +342,13 @@ impl Lifting<'_> {
         Ok(())
     }
 
-    /// The bytes that stand for themselves.
+    /// Adds the edges of raw bytes.
     fn raw(&mut self, state: StateId, whole: bool, id: u32) -> Result<(), RegexError> {
         let dfa = self.dfa;
         for edge in dfa.edges(state) {
             let (first, last) = (*edge.bytes.start(), *edge.bytes.end());
             if !whole {
-                // More bytes of the character may follow; a state is inside of one or not, never both.
+                // More bytes of the character may follow. A state is always inside a character or never.
                 let done = !self.inside(edge.target);
                 self.go(id, first..=last, edge.target, done)?;
                 continue;
@@ -359,14 +366,14 @@ impl Lifting<'_> {
         Ok(())
     }
 
-    /// Whether `state` is inside of a character: what follows is one of the other bytes of it.
+    /// Whether `state` is inside a character: only continuation bytes may follow.
     fn inside(&self, state: StateId) -> bool {
         !self.dfa.is_accepting(state)
             && self.dfa.edges(state).next().is_some_and(|edge| (0x80..0xc0).contains(edge.bytes.start()))
     }
 }
 
-/// `text` as a string of JSON with the escapes that it needs and no others; in ASCII alone if asked for.
+/// `text` as a JSON string with only the escapes that it needs; `ascii` also escapes all characters beyond ASCII.
 pub(crate) fn written(text: &str, ascii: bool) -> String {
     let mut written = String::with_capacity(text.len() + 2);
     written.push('"');
