@@ -1,13 +1,15 @@
 //! Arrays as rules.
 //!
-//! Where items have to be counted by what they satisfy (`contains`) or must differ (`uniqueItems`), the rules are those of an
-//! automaton: its state is how many items there were, how many of each kind, and which values of a finite set were used.
-//! An item is written by the rule of all that it must satisfy, so a state has a way for each combination. What is
-//! counted towards a minimum satisfies the schema for certain, what is not counted towards a maximum breaks it for certain;
-//! in between an item may be either, and an array that can be read in two ways is none the worse for it.
+//! If items are counted by the schemas that they satisfy (`contains`), or must differ (`uniqueItems`), the rules
+//! form an automaton. Its state is the number of items, the number of each counted kind, and the used values of a
+//! finite set. An item is written by the rule of all schemas that it must satisfy, so a state has one way for each
+//! combination. An item that is counted towards a minimum satisfies the schema for certain, and an item that is not
+//! counted towards a maximum violates it for certain. Other items may be read either way; the ambiguity does not
+//! change the language.
 //!
-//! Of items that have to differ and may have any of many values, those without parts are remembered: each is written in one
-//! way, and the engine sees to it that no text comes twice. Arrays and objects have no such way, and are refused there.
+//! If items must differ and may have many values, items that are neither arrays nor objects are remembered: each
+//! has one spelling, and the engine allows no text twice. Arrays and objects have no single spelling, so
+//! `uniqueItems` is refused for them.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -26,39 +28,39 @@ use crate::{
     text::{enumerated::texts, languages::Language, number},
 };
 
-/// What an array has so far.
+/// The state of an array.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct Progress {
-    /// Items; no further than they matter.
+    /// The number of items, up to the largest number that matters.
     place: u32,
-    /// Of each kind that is counted; no further than they matter.
+    /// The number of items of each counted kind, up to the largest number that matters.
     counts: Vec<u32>,
-    /// The values that were used, as bits.
+    /// The used values, as bits.
     used: u64,
-    /// Whether some value was used twice.
+    /// Whether some value occurred twice.
     repeated: bool,
 }
 
-/// What is asked of an array whose items are counted or compared.
+/// The conditions on an array with counted or compared items.
 struct Product {
     items: Items,
     counts: Vec<Count>,
     min: u32,
     max: Option<u32>,
-    /// From this place on it does not matter how many items there were.
+    /// From this number of items on, their number does not matter.
     last: u32,
     compared: Compared,
 }
 
-/// Whether equal items matter.
+/// The treatment of equal items.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Compared {
     No,
-    /// There must be none.
+    /// Equal items are forbidden.
     Different,
-    /// There must be some.
+    /// Equal items are required.
     Repeating,
-    /// There must be none, which the engine sees to.
+    /// Equal items are forbidden, and the engine remembers the items.
     Remembered,
 }
 
@@ -67,13 +69,14 @@ impl Emitter {
         let items = self.ex.items(shape);
         let counts: Vec<Count> = shape.counts.iter().filter(|count| count.max != Some(0)).cloned().collect();
         let (compared, most) = self.compared(shape, &items, &counts)?;
-        // An array does not run out of items that differ.
+        // The bound keeps the array from running out of different items.
         let max = shape.max_items.into_iter().chain(most).min();
         if max.is_some_and(|max| max < shape.min_items) {
             return Ok(None);
         }
         let array = if counts.is_empty() && matches!(compared, Compared::No | Compared::Remembered) {
-            // Larger bounds are errors where the schema has them, and counted where items are read where they run out.
+            // A larger bound of the schema itself is an error. A larger bound on different items is counted by the
+            // parser.
             let written_out = if max == shape.max_items { u32::MAX } else { self.ex.limits.count };
             self.plain_array(&Shape { max_items: max, ..shape.clone() }, &items, compared, written_out)?
         } else {
@@ -105,7 +108,7 @@ impl Emitter {
         })
     }
 
-    /// An item that satisfies `set`; where items are remembered, one that the array does not have.
+    /// An item that satisfies `set`; if items are remembered, an item that the array does not have.
     fn item(&mut self, set: &[Literal], compared: Compared) -> Result<Option<ExprId>, SchemaError> {
         if compared == Compared::Remembered {
             return Ok(self.new_item(set)?.flatten().map(|item| item.once.expr));
@@ -114,7 +117,8 @@ impl Emitter {
         Ok(rule.map(|rule| self.builder.call(rule)))
     }
 
-    /// An item that satisfies `set` and that the array does not have, if there are any. `None` if it may be an array or an object.
+    /// A new item that satisfies `set`, or `Some(None)` if there is none. `None` if it may be an array or an
+    /// object.
     #[allow(clippy::option_option, reason = "no answer, or that there are none")]
     fn new_item(&mut self, set: &[Literal]) -> Result<Option<Option<NewItem>>, SchemaError> {
         let key: Rc<[Literal]> = set.into();
@@ -164,7 +168,7 @@ impl Emitter {
         Ok(Some(made))
     }
 
-    /// An array whose items matter by their place alone, or are remembered.
+    /// An array with conditions on items by index alone, or with remembered items.
     fn plain_array(
         &mut self,
         shape: &Shape,
@@ -176,7 +180,7 @@ impl Emitter {
         let min = shape.min_items;
         let mut max = shape.max_items;
         let mut items = vec![];
-        // The last is that of all others.
+        // The last entry is the item at all further indices.
         for place in 0..=first {
             match self.item_ways(shape, asked, place, compared)? {
                 Some(item) => items.push(item),
@@ -192,7 +196,7 @@ impl Emitter {
         let others = if items.len() > first as usize { items.pop() } else { None };
         let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
         let more = |so_far: u32| max.is_none_or(|max| so_far < max);
-        // What follows when so many items were written, from the last on.
+        // The continuations after this number of items, computed from the last number on.
         let mut rest = match others.filter(|_| more(count)) {
             Some(item) if count == 0 => {
                 let next = self.more(item, min.saturating_sub(1), max.map(|max| max - 1), written_out)?;
@@ -217,8 +221,8 @@ impl Emitter {
         Ok(self.enclosed("[", "]", None, min == 0))
     }
 
-    /// Whether items have to be compared: not where they differ in any case, or cannot be two. And how many items the array may
-    /// have so that it does not run out of such that differ.
+    /// Whether items must be compared, and the largest number of items before different ones run out. Items are not
+    /// compared if they always differ, or if there is at most one.
     fn compared(
         &mut self,
         shape: &Shape,
@@ -279,8 +283,8 @@ impl Emitter {
         Ok((Compared::No, None))
     }
 
-    /// How many items an array may have whose items are remembered, so that it does not run out of them; `None` for any number. By
-    /// place, `slots` are the sets of which an item satisfies one; the last of them is that of all others.
+    /// The largest number of remembered items before they run out; `None` for any number. `slots` has the
+    /// alternatives of each index; the last entry is for all further indices.
     fn most_new_items(
         &mut self,
         node: NodeId,
@@ -289,7 +293,7 @@ impl Emitter {
         counts: &[Count],
     ) -> Result<Option<u32>, SchemaError> {
         let (mut most, mut is_exact) = match counts {
-            // What is counted from below may be anything else, too: it need only be enough.
+            // Items that are counted from below may also be anything else, so there only need to be enough of them.
             counts if counts.iter().all(|count| count.max.is_none()) => {
                 for count in counts {
                     let last = slots.last().map_or(&[][..], |sets| sets);
@@ -308,7 +312,8 @@ impl Emitter {
                                 "ask for fewer, or allow more values",
                             );
                         }
-                        // Items of a place in front are then needed, which those before it may have used.
+                        // Then items at an earlier index are needed, and the items before them may have used their
+                        // values.
                         enough if enough == Some(0) || shape.max_items.is_some() => {
                             for (place, sets) in (0u32..).zip(slots).skip(1) {
                                 let left = self.number_of(node, sets, Some(count.literal))?;
@@ -327,7 +332,7 @@ impl Emitter {
                 }
                 self.most_by_place(node, slots)?
             }
-            // So many that are counted, and all others.
+            // Counted items up to their number, plus all others.
             [count] if count.from == 0 && slots.len() == 1 => {
                 let counted = self.number_of(node, &slots[0], Some(count.literal))?;
                 if counted.is_some_and(|counted| counted < count.min) {
@@ -337,7 +342,7 @@ impl Emitter {
                 let counted = counted.into_iter().chain(count.max).min().unwrap_or(u32::MAX);
                 (others.map(|others| others.saturating_add(counted)), true)
             }
-            // Of each kind of items one is left.
+            // At least one value of each kind of items must be left.
             counts => {
                 let mut most = None;
                 for (place, set) in
@@ -354,7 +359,7 @@ impl Emitter {
             }
         };
         if !counts.is_empty() {
-            // Each place is a state for each count.
+            // Each number of items has one state for each count.
             let states = counts.iter().map(|count| count.max.unwrap_or(count.min) as usize + 1);
             let states = states.fold(1usize, usize::saturating_mul);
             let room =
@@ -377,7 +382,7 @@ impl Emitter {
         Ok(most)
     }
 
-    /// The same where nothing is counted, and whether an array of more items does not exist.
+    /// The same bound without counts, and whether no array with more items exists.
     fn most_by_place(
         &mut self,
         node: NodeId,
@@ -388,7 +393,7 @@ impl Emitter {
             let all = self.new_texts(node, sets)?;
             let count = all.as_deref().map_or(Some(0), texts);
             let is_last = slots.len() == place as usize + 1;
-            // Places in front that may have taken one of these, and whether they have.
+            // The earlier indices that may have taken one of these texts, and whether they certainly have.
             let (mut taken, mut surely) = (0, true);
             for texts in before.iter().filter(|_| count.is_some_and(|count| is_last || count <= place)) {
                 let both = self.ex.languages.and(texts, &all);
@@ -407,7 +412,8 @@ impl Emitter {
         Ok((None, true))
     }
 
-    /// How many new items satisfy one of the sets, and the literal, if there is one; `None` where nothing uses them up.
+    /// The number of new items that satisfy one of the sets and, if there is one, the literal; `None` if nothing
+    /// uses them up.
     fn number_of(
         &mut self,
         node: NodeId,
@@ -464,7 +470,7 @@ impl Emitter {
                 let item = self.comma(item);
                 ways.push(self.builder.sequence([item, rest]));
             }
-            // One without a way out is dropped by the engine, with all that leads to it.
+            // The engine drops a rule without a way out, and everything that leads to it.
             let body = if ways.is_empty() { self.builder.call(rule) } else { self.builder.choice(ways) };
             self.builder.define(rule, body);
         }
@@ -487,7 +493,7 @@ impl Emitter {
         rule
     }
 
-    /// The items that may come next, with what the array has then.
+    /// The items that may come next, each with the state after it.
     fn ways(
         &mut self,
         shape: &Shape,
@@ -499,7 +505,7 @@ impl Emitter {
         if product.max.is_some_and(|max| place >= max) {
             return Ok(vec![]);
         }
-        // What more each item must satisfy, with the counts behind it.
+        // The additional conditions on the item, each with the counts after it.
         let mut combinations: Vec<(Vec<Literal>, Vec<u32>)> = vec![(vec![], vec![])];
         for (count, so_far) in product.counts.iter().zip(&progress.counts) {
             let options = options(count, place, *so_far);
@@ -540,7 +546,7 @@ impl Emitter {
         Ok(ways)
     }
 
-    /// The values that may come next, each by itself.
+    /// Adds the values that may come next, each as a way of its own.
     fn compared_ways(
         &mut self,
         set: &[Literal],
@@ -567,15 +573,16 @@ impl Emitter {
     }
 }
 
-/// As many items are compared by pairs.
+/// The largest number of slots that are compared pairwise.
 const COMPARED: usize = 32;
 
-/// Sets of at most `most` of so many values, or very many.
+/// The number of sets of at most `most` values, exact up to about a million.
 fn subsets(values: usize, most: Option<u32>) -> usize {
     let most = most.map_or(values, |most| values.min(most as usize));
     let (mut sets, mut all) = (1usize, 1usize);
     for size in 1..=most {
-        // Exact: the product of any `size` numbers in a row is divisible.
+        // This is exact, because the product of any `size` consecutive numbers is divisible by the factorial of
+        // `size`.
         sets = sets.saturating_mul(values + 1 - size) / size;
         all = all.saturating_add(sets);
         if all > 1 << 20 {
@@ -585,7 +592,7 @@ fn subsets(values: usize, most: Option<u32>) -> usize {
     all
 }
 
-/// What an item may be to all counts together.
+/// The combinations of conditions on an item with respect to all counts.
 fn combined(counts: &[Count], place: u32, limit: usize) -> Result<Vec<Vec<Literal>>, SchemaError> {
     let mut all = vec![vec![]];
     for count in counts.iter().filter(|count| count.from <= place) {
@@ -605,14 +612,14 @@ fn ends(product: &Product, progress: &Progress) -> bool {
     counted && compared && progress.place >= product.min
 }
 
-/// What an item may be to a count: what it must satisfy for that, and the count behind it.
+/// The ways to read an item with respect to one count: the additional condition, and the count after it.
 fn options(count: &Count, place: u32, so_far: u32) -> Vec<(Option<Literal>, u32)> {
     if place < count.from {
         return vec![(None, so_far)];
     }
     let mut options = vec![];
     match count.max {
-        // Not counted: it does not satisfy the schema where that would be too much, and may where it would not.
+        // Not counted: with a maximum the item violates the schema; without one it may satisfy it or not.
         Some(_) => options.push((Some(count.literal.not()), so_far)),
         None => options.push((None, so_far)),
     }

@@ -1,10 +1,10 @@
-//! From shapes to rules of a grammar.
+//! Emits shapes as rules of a grammar.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `rules` | a rule for each shape |
-//! | `objects`, `arrays` | those of objects and arrays |
-//! | `values` | those of single values |
+//! | `rules` | a rule for each set of schemas |
+//! | `objects`, `arrays` | the rules of objects and arrays |
+//! | `values` | the rules of single values |
 
 pub(crate) mod arrays;
 pub(crate) mod objects;

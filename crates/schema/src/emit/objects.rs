@@ -1,9 +1,10 @@
 //! Objects as rules.
 //!
-//! Members come in the order of the schema, then those that it only requires, then all others; so an object of n properties is
-//! a chain of 2n rules and not n! orders. Where members are counted, or some member must be found that a negation asks
-//! for (a [`Witness`](crate::normalize::shape::Witness)), there is a chain for each count and each set of those found so far. A member that
-//! could be the one asked for may be written as one that is or as any: both ways end where they are all found.
+//! Members come in the order of the schema, then members that are only required, then all others. So an object of n
+//! properties is a chain of 2n rules and not n! orders. If members are counted, or a negation requires some member
+//! (a [`Witness`](crate::normalize::shape::Witness)), there is one chain for each count and each set of witnesses
+//! found so far. A member that could serve as a witness may also be read as an ordinary member; both readings end
+//! only when all witnesses are found.
 
 use std::sync::Arc;
 
@@ -25,11 +26,11 @@ use crate::{
     },
 };
 
-/// A member of an object that has a name of its own.
+/// A member with a given name.
 struct Member {
-    /// Its values, one rule for each way.
+    /// The rules of its values, one for each way.
     rules: Vec<RuleId>,
-    /// The ways to write it, with the witnesses that it is then, as bits.
+    /// The ways to write it, each with the witnesses that it then serves as, as bits.
     ways: Vec<(usize, ExprId)>,
     required: bool,
 }
@@ -37,13 +38,13 @@ struct Member {
 /// Members with names that the schema does not list.
 #[derive(Default)]
 struct Others {
-    /// The ways to write one, with the witnesses that it is then.
+    /// The ways to write one, each with the witnesses that it then serves as.
     ways: Vec<(usize, ExprId)>,
-    /// How many there may be, so that they do not run out of names; `None` where nothing uses these up.
+    /// The largest number of these members before names run out; `None` if nothing uses the names up.
     most: Option<u32>,
 }
 
-/// The witnesses that members are, with their numbers, and those that some of the others are.
+/// Which named members, and how many unnamed ones, serve as which witnesses.
 type Cast = (Vec<(usize, usize)>, Vec<usize>);
 
 impl Emitter {
@@ -83,9 +84,10 @@ impl Emitter {
         names.extend(shape.forbidden.iter().cloned());
         let others = self.others(set, shape, &names, &mut members)?;
         let object = match others.most.filter(|_| witnesses > 0) {
-            // Of each kind of names one is left, for a member that has to be found: so few are written that this is known.
+            // Every class of names keeps one name for a required witness. Few enough members are written to
+            // guarantee it.
             Some(most) => {
-                // They are counted, for each set of those that were found.
+                // The members are counted for each set of found witnesses.
                 let room = (limit >> witnesses).saturating_sub(2);
                 let most = most.min(u32::try_from(room).unwrap_or(u32::MAX));
                 let required = u32::try_from(shape.required.len() + witnesses).unwrap_or(u32::MAX);
@@ -106,11 +108,11 @@ impl Emitter {
             }
             None => self.members(set, shape, &members, &others)?,
         };
-        // No name comes twice: those that have a member each have one turn, and others are remembered.
+        // No name occurs twice: each listed name has one position, and the engine remembers the others.
         Ok(object.map(|object| if others.ways.is_empty() { object } else { self.scope("object", object) }))
     }
 
-    /// The member `name`, the value of which satisfies `set`.
+    /// The member `name` with a value that satisfies `set`.
     fn named_member(
         &mut self,
         shape: &Shape,
@@ -118,7 +120,7 @@ impl Emitter {
         set: &[Literal],
         required: bool,
     ) -> Result<Member, SchemaError> {
-        // By its name alone it may be some of the witnesses, and by its value some more.
+        // Its name alone makes it some of the witnesses, and its value may make it more.
         let (mut by_name, mut by_value) = (0, vec![]);
         for (index, witness) in shape.witnesses.iter().enumerate() {
             if self.ex.is_in(name, &witness.names)? {
@@ -144,7 +146,7 @@ impl Emitter {
         Ok(Member { rules, ways, required })
     }
 
-    /// Members with names that are none of these. Where a pattern has few names, each becomes one of the `members`.
+    /// Members with names that are not in `names`. If a pattern has few names, each becomes one of `members`.
     fn others(
         &mut self,
         set: &[Literal],
@@ -182,7 +184,7 @@ impl Emitter {
             && shape.witnesses.is_empty()
             && groups.iter().all(|(kinds, _)| kinds.is_empty())
         {
-            // No pattern tells names apart.
+            // No pattern distinguishes names.
             let name = self.other_name(names)?;
             let schemas = groups.iter().filter_map(|(_, additional)| *additional);
             let all = schemas.map(|schema| self.ex.schemas.literal(schema)).collect::<Result<_, _>>()?;
@@ -193,7 +195,7 @@ impl Emitter {
             let other = self.shared("other members", vec![other]).map(|other| (0, other));
             return Ok(Others { ways: other.into_iter().collect(), most: None });
         }
-        // Names that some witness has are kinds of their own too.
+        // The names of each witness are a class too.
         for witness in &shape.witnesses {
             groups.push((vec![(self.ex.name_set(&witness.names)?, None)], None));
         }
@@ -206,7 +208,7 @@ impl Emitter {
         let declared = self.ex.languages.texts(&texts);
         let all = all.and_then(|all| self.ex.languages.minus(&all, &declared?));
         let all = self.ex.located(node, all)?;
-        // Names by the patterns that they match: of each kind the schemas, and which groups have matched.
+        // Classes of names by the patterns that they match: the names, the schemas, and the groups with a match.
         let mut kinds: Vec<(Language, Vec<NodeId>, Vec<bool>)> =
             vec![(all, vec![], vec![false; groups.len()])];
         for (index, (patterns, _)) in groups.iter().enumerate() {
@@ -256,7 +258,7 @@ impl Emitter {
             named.push((language, set));
         }
         let mut ways = vec![];
-        // Of each kind of names the witnesses that it may be, how many there are, and the rule of the values.
+        // For each class and set of witnesses: the witnesses, the number of names, and the rule of the values.
         let mut counts: Vec<(usize, Option<u32>, RuleId)> = vec![];
         for found in 0..1usize << shape.witnesses.len() {
             let witnesses = shape.witnesses.iter().enumerate().filter(|(index, _)| found >> index & 1 == 1);
@@ -285,7 +287,7 @@ impl Emitter {
         if are_few && counts.len() > 1 {
             self.count_on(counts.iter().map(|(.., rule)| *rule));
         }
-        // A member has a name of any kind that has one left, and so has one that has to be found of its kinds.
+        // A member may take a name of any class that has one left, and a witness takes a name of its own classes.
         let all = |of: usize| {
             let mut kinds = counts.iter().filter(|(found, ..)| found & of == of).peekable();
             kinds.peek()?;
@@ -295,7 +297,8 @@ impl Emitter {
         Ok(Others { ways, most })
     }
 
-    /// Any name but these and those that the object has. Names are written in one way, so how they are written tells them apart.
+    /// Any name that is not in `names` and that the object does not have. Each name has one spelling, so equal
+    /// names have equal texts.
     fn other_name(&mut self, names: &[Box<str>]) -> Result<ExprId, SchemaError> {
         let made = standard::written(self.ascii);
         let name = self.ex.located(None, made)?;
@@ -303,7 +306,7 @@ impl Emitter {
         Ok(self.builder.distinct("name", &name, written, None)?)
     }
 
-    /// A name out of these that the object does not have; they are more than a few.
+    /// One of `names` that the object does not have. `names` has more than a few names.
     fn new_name(&mut self, node: Option<NodeId>, names: &Arc<Dfa>) -> Result<Once, SchemaError> {
         if let Some(known) = self.distinct.get(&Arc::as_ptr(names)) {
             return Ok(*known);
@@ -317,7 +320,7 @@ impl Emitter {
         Ok(made)
     }
 
-    /// An object of these members in this order, and others behind them.
+    /// An object with `members` in this order and `others` after them.
     fn members(
         &mut self,
         set: &[Literal],
@@ -334,7 +337,8 @@ impl Emitter {
         if self.order == MemberOrder::Any {
             let empty = required == 0 && min == 0;
             if let Some(most) = most {
-                // The others run out of names when so many are written, and then there are the members that have names of their own.
+                // The other members run out of names at `most`; together with the named members that bounds the
+                // object.
                 let written: Vec<RuleId> =
                     members.iter().flat_map(|member| member.rules.iter().copied()).collect();
                 let named = members.iter().filter(|member| !member.ways.is_empty()).count();
@@ -348,7 +352,7 @@ impl Emitter {
             return self.any_order(set, shape, members, others, (min, max, empty));
         }
         let chain = Chain {
-            // Counted only where it matters, and then no further.
+            // Members are counted only if a bound applies, and only up to the bound.
             most: max.unwrap_or(min),
             min,
             max,
@@ -361,7 +365,7 @@ impl Emitter {
             let what = "the members of an object that are counted or found";
             return Err(SchemaError::limit(&pointer, what, limit, "products"));
         }
-        // What follows the last of the members that have names, and what must be written next if something is.
+        // The continuations after the last named member, and the continuations that begin with a first member.
         let (mut rest, mut from) = self.tail(&chain, total, others)?;
         let mut all_optional = true;
         for (place, member) in (0..total).zip(members).rev() {
@@ -389,8 +393,8 @@ impl Emitter {
         Ok(self.enclosed("{", "}", from.first().copied().flatten(), empty))
     }
 
-    /// An object of these members in any order. Each witness is one of the members or one of the others, which is then a
-    /// member like the rest.
+    /// An object with `members` in any order. Each witness is one of the named members or of the others, and that
+    /// member is required.
     fn any_order(
         &mut self,
         set: &[Literal],
@@ -463,8 +467,8 @@ impl Emitter {
         Ok(self.enclosed("{", "}", inner, empty && wanted.is_empty()))
     }
 
-    /// By the state of the chain: what may follow when all members that have names are done, with a comma in front, and
-    /// the same where nothing was written, without.
+    /// By state of the chain: the continuations after all named members, beginning with a comma, and the
+    /// continuations without any member so far, beginning without one.
     #[allow(clippy::type_complexity, reason = "two lists of the same kind")]
     fn tail(
         &mut self,
@@ -472,7 +476,7 @@ impl Emitter {
         total: u32,
         others: &[(usize, ExprId)],
     ) -> Result<(Vec<Option<ExprId>>, Vec<Option<ExprId>>), SchemaError> {
-        // Others are counted out one by one only where they may be what is looked for.
+        // Other members are counted one by one only if they may serve as witnesses.
         let last = if others.is_empty() || chain.sets == 1 { chain.most.min(total) } else { chain.most };
         let mut rest = vec![None; chain.states(last)];
         let any = others.iter().find(|(found, _)| *found == 0).map(|(_, expr)| *expr);
@@ -515,8 +519,8 @@ impl Emitter {
         Ok((rest, from))
     }
 
-    /// What may follow so many members, so many of which are others, when nothing has to be found: as many others as the bounds
-    /// allow, and as there are names for.
+    /// The continuations after `count` members, of which `others` are unlisted, if all witnesses are found: as many
+    /// other members as the bounds and the names allow.
     fn repeated_others(
         &mut self,
         chain: &Chain,
@@ -535,15 +539,15 @@ impl Emitter {
     }
 }
 
-/// The states of an object: how many members it has, and which witnesses were found.
+/// The states of an object: the number of its members, and the witnesses found.
 struct Chain {
-    /// Counts beyond are as good as this one, or too many.
+    /// The largest count that is distinguished. Larger counts are equivalent to it, or exceed the maximum.
     most: u32,
     min: u32,
     max: Option<u32>,
-    /// Sets of witnesses.
+    /// The number of sets of witnesses.
     sets: usize,
-    /// How many members there may be with names that the schema does not list, where these run out.
+    /// The largest number of members with names that the schema does not list, if these names run out.
     others: Option<u32>,
 }
 
@@ -552,7 +556,7 @@ impl Chain {
         count as usize * self.sets + found
     }
 
-    /// All states with so many members at most, in the order of their numbers.
+    /// All states with at most `most` members, in the order of their indices.
     fn all(&self, most: u32) -> Vec<(u32, usize)> {
         let counts = 0..=self.most.min(most);
         counts.flat_map(|count| (0..self.sets).map(move |found| (count, found))).collect()
@@ -562,7 +566,7 @@ impl Chain {
         (most as usize + 1).saturating_mul(self.sets)
     }
 
-    /// Where the ways lead from a state, none of them twice for less.
+    /// The successors of a state by `ways`, each with its first way.
     fn next<'w>(
         &self,
         count: u32,
@@ -573,7 +577,7 @@ impl Chain {
         let (next, sets) = ((count + 1).min(self.most), self.sets);
         let mut seen = vec![];
         ways.iter().filter(move |_| !full).filter_map(move |(of, expr)| {
-            // Those that ask for least come first.
+            // The ways with the fewest conditions come first.
             let found = found | of;
             if seen.contains(&found) {
                 return None;

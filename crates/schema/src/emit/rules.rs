@@ -1,7 +1,7 @@
-//! From shapes to rules of a grammar.
+//! Emits shapes as rules of a grammar.
 //!
-//! A set of schemas that a value must satisfy is a rule. Sets repeat, so recursion ends: there are finitely many. Arrays
-//! and objects have files of their own.
+//! Each set of schemas that a value must satisfy is a rule. There are finitely many sets, so recursive schemas end.
+//! Arrays and objects have files of their own.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -30,54 +30,54 @@ use crate::{
 pub(crate) struct Emitter {
     pub(crate) ex: Expander,
     pub(crate) builder: GrammarBuilder,
-    /// By set, and by level where output is indented.
+    /// Keyed by set, and by level if output is indented.
     rules: HashMap<(Rc<[Literal]>, u32), RuleId>,
     todo: Vec<(RuleId, Rc<[Literal]>, u32)>,
-    /// Sets, with their levels, that no value satisfies, as far as a grammar that was made before has shown.
+    /// Sets and levels that no value satisfies, as the analysis of an earlier grammar has shown.
     empty: HashSet<(Rc<[Literal]>, u32)>,
-    /// Rules that have a text, or else there are fewer names than were counted.
+    /// Rules that must have a text; without one, there are fewer names than were counted.
     counted_on: Vec<RuleId>,
-    /// Sets that have rules, where output is indented.
+    /// Sets that have rules, if output is indented.
     indented: HashSet<Rc<[Literal]>>,
-    /// Whether there are values that nest too deep to be written.
+    /// Whether some values nest too deep to be written.
     is_cut: bool,
     whitespace: Whitespace,
-    /// What may stand between the parts of a value; `None` for nothing.
+    /// White space between the parts of a value; `None` if there is none.
     space: Option<ExprId>,
-    /// Blanks for each level, where output is indented.
+    /// Blanks for each level, if output is indented.
     indent: Option<u32>,
-    /// The level of the value in work, in indented output; else zero.
+    /// The level of the current value, if output is indented; otherwise zero.
     pub(crate) level: u32,
-    /// Without raw characters beyond ASCII.
+    /// Whether characters beyond ASCII are escaped.
     pub(crate) ascii: bool,
     pub(crate) order: MemberOrder,
-    /// The expression of each automaton, by its address: those of the languages live as long.
+    /// The expression of each automaton, keyed by its address. `kept` keeps the automata alive.
     terminals: HashMap<*const Dfa, ExprId>,
-    /// The strings of the texts of each automaton, by its address.
+    /// The string expression of each automaton over text, keyed by its address.
     strings: HashMap<*const Dfa, ExprId>,
-    /// The same, none of which may come twice, and how many of them an object may have.
+    /// The expression of unique names of each automaton over text, keyed by its address.
     pub(crate) distinct: HashMap<*const Dfa, Once>,
-    /// By set of schemas: items that satisfy it, none of which may come twice.
+    /// The expression of unique items that satisfy a set of schemas; `None` if there are none.
     pub(crate) new_items: HashMap<Rc<[Literal]>, Option<NewItem>>,
     kept: Vec<Arc<Dfa>>,
 }
 
-/// A terminal none of whose texts comes twice in an object or array.
+/// A terminal without repeated texts in one object or array.
 #[derive(Clone, Copy)]
 pub(crate) struct Once {
     pub(crate) expr: ExprId,
-    /// How many texts there are; `None` where nothing uses them up.
+    /// The number of texts; `None` if there are so many that nothing uses them up.
     pub(crate) most: Option<u32>,
 }
 
-/// An item that the array does not have, and all that it may be.
+/// A unique item, and the language of its texts.
 #[derive(Clone)]
 pub(crate) struct NewItem {
     pub(crate) once: Once,
     pub(crate) texts: Arc<Dfa>,
 }
 
-/// How many times something may be repeated in rules of its own; from there on it is counted where it is read.
+/// The largest repetition that is written as rules; larger ones are counted by the parser.
 pub(crate) const WRITTEN_OUT: u32 = 64;
 
 impl Emitter {
@@ -117,7 +117,7 @@ impl Emitter {
         Ok(emitter)
     }
 
-    /// Makes what stands between the parts of a value.
+    /// Builds the expression of white space between the parts of a value.
     fn begin(&mut self) -> Result<(), SchemaError> {
         let most = match self.whitespace {
             Whitespace::Compact | Whitespace::Bounded(0) | Whitespace::Spaced | Whitespace::Indent(_) => {
@@ -137,14 +137,14 @@ impl Emitter {
         Ok(())
     }
 
-    /// The grammar of the values that satisfy the whole document, or the first thing that is not enforced.
+    /// The grammar of the values that satisfy the whole document, or the first keyword that is not enforced.
     pub(crate) fn grammar(&mut self) -> Result<Grammar, SchemaError> {
         loop {
             let (grammar, start) = self.attempt()?;
             if self.counted_on.is_empty() && !self.is_cut {
                 return Ok(grammar);
             }
-            // Which sets have values is only known of the whole, and how many names there are depends on it.
+            // Whether a set has values is only known from the whole grammar, and the number of names depends on it.
             let analysis = grammar.analysis();
             let has_text = |rule: &RuleId| analysis.rule(*rule).productive;
             let empty: HashSet<RuleId> =
@@ -162,7 +162,7 @@ impl Emitter {
         }
     }
 
-    /// Begins anew, with what is known of the schema and of sets without values.
+    /// Starts over, keeping the facts about the schema and about sets without values.
     fn forget(&mut self) -> Result<(), SchemaError> {
         self.builder = Grammar::builder(&self.ex.limits.grammar);
         self.rules.clear();
@@ -191,7 +191,7 @@ impl Emitter {
             if body.is_none() && rule == start && self.ex.refused.is_empty() {
                 return Err(if self.is_cut { self.too_deep() } else { SchemaError::Unsatisfiable });
             }
-            // A rule that only calls itself has no text, and the engine drops what leads to it.
+            // A rule that only calls itself has no text, and the engine drops everything that leads to it.
             let body = body.unwrap_or_else(|| self.builder.call(rule));
             self.builder.define(rule, body);
             self.check()?;
@@ -210,7 +210,7 @@ impl Emitter {
         Ok((std::mem::replace(&mut self.builder, empty).build(start)?, start))
     }
 
-    /// Stops before the grammar takes more memory than it may, and where the end was asked for.
+    /// An error if the grammar exceeds its limit or the compilation was cancelled.
     pub(crate) fn check(&self) -> Result<(), SchemaError> {
         self.ex.cancelled()?;
         let limit = self.ex.limits.grammar.nodes;
@@ -220,14 +220,15 @@ impl Emitter {
         Ok(())
     }
 
-    /// The rule of the values that satisfy `set` as parts of the value in work; `None` if there are none, or none that is written.
+    /// The rule of the values that satisfy `set` as parts of the current value; `None` if there are none, or none
+    /// that is written.
     pub(crate) fn rule(&mut self, set: &[Literal]) -> Result<Option<RuleId>, SchemaError> {
         let level = if self.indent.is_some() { self.level + 1 } else { 0 };
         let key: (Rc<[Literal]>, u32) = (set.into(), level);
         if self.empty.contains(&key) {
             return Ok(None);
         }
-        // Deeper than that those only that are not met again and again.
+        // Beyond the limit on levels, only sets that do not repeat get rules.
         if level > self.ex.limits.levels && !self.rules.contains_key(&key) && self.indented.contains(set) {
             self.is_cut = true;
             return Ok(None);
@@ -235,7 +236,7 @@ impl Emitter {
         self.rule_at(set, level).map(Some)
     }
 
-    /// Takes it that `rules` have texts: if one has not, the grammar is made again without it.
+    /// Assumes that `rules` have texts; if one has none, the grammar is built again without it.
     pub(crate) fn count_on(&mut self, rules: impl IntoIterator<Item = RuleId>) {
         self.counted_on.extend(rules);
     }
@@ -333,12 +334,12 @@ impl Emitter {
         expr
     }
 
-    /// Keeps `dfa`, whose address is a key.
+    /// Keeps `dfa` alive, because its address is a key.
     pub(crate) fn keep(&mut self, dfa: &Arc<Dfa>) {
         self.kept.push(Arc::clone(dfa));
     }
 
-    /// `inner` as a scope of texts that may not come twice.
+    /// `inner` as a scope of unique texts.
     pub(crate) fn scope(&mut self, name: &str, inner: ExprId) -> ExprId {
         let rule = self.builder.rule(name);
         self.builder.define(rule, inner);
@@ -346,12 +347,12 @@ impl Emitter {
         self.builder.call(rule)
     }
 
-    /// How a name or a value that stands in the schema is written.
+    /// The JSON spelling of a name or a string of the schema.
     pub(crate) fn written(&self, text: &str) -> String {
         string::written(text, self.ascii)
     }
 
-    /// A string of JSON with one of these texts.
+    /// A JSON string with one of these texts.
     pub(crate) fn string(&mut self, node: Option<NodeId>, texts: &Arc<Dfa>) -> Result<ExprId, SchemaError> {
         if let Some(known) = self.strings.get(&Arc::as_ptr(texts)) {
             return Ok(*known);
@@ -383,14 +384,14 @@ impl Emitter {
         Ok(made)
     }
 
-    /// A string of JSON that is bounded in its length alone.
+    /// A JSON string that is bounded in its length alone.
     fn bounded_string(&mut self, node: Option<NodeId>, shape: &Shape) -> Result<ExprId, SchemaError> {
         let character = standard::character(self.ascii);
         let character = self.ex.located(node, character)?;
         self.counted(node, &character, shape.min_length, shape.max_length)
     }
 
-    /// A string of JSON of characters of one class. `None` if the class is too large to be counted.
+    /// A JSON string of characters of one class; `None` if the class is too large to be counted.
     fn run(&mut self, node: Option<NodeId>, run: &Run) -> Result<Option<ExprId>, SchemaError> {
         let character = self.ex.languages.character(&run.pattern());
         let character = self.ex.located(node, character)?;
@@ -427,13 +428,13 @@ impl Emitter {
         self.builder.sequence(all)
     }
 
-    /// A line break and the blanks of a level, in indented output.
+    /// A line break and the blanks of a level, if output is indented.
     fn line(&mut self, level: u32) -> Option<ExprId> {
         let blanks = self.indent? as usize * level as usize;
         Some(self.builder.literal(format!("\n{}", " ".repeat(blanks))))
     }
 
-    /// A comma and what stands around it.
+    /// A comma with the white space around it.
     fn separator(&mut self) -> ExprId {
         let comma = if self.whitespace == Whitespace::Spaced { ", " } else { "," };
         let (comma, line) = (self.builder.literal(comma), self.line(self.level + 1));
@@ -441,13 +442,13 @@ impl Emitter {
         self.builder.sequence(parts)
     }
 
-    /// A separator and `next`.
+    /// A separator, then `next`.
     pub(crate) fn comma(&mut self, next: ExprId) -> ExprId {
         let separator = self.separator();
         self.builder.sequence([separator, next])
     }
 
-    /// `inner`, or nothing, in brackets, with white space around it. `None` if neither may be.
+    /// `inner`, or nothing if `empty`, in brackets with white space. `None` if neither is possible.
     pub(crate) fn enclosed(
         &mut self,
         open: &str,
@@ -471,7 +472,7 @@ impl Emitter {
         Some(self.builder.sequence(parts))
     }
 
-    /// These with commas between them, in any order, and `others` among them.
+    /// `members` in any order, separated by commas, with `others` among them.
     pub(crate) fn in_any_order(
         &mut self,
         members: Vec<(ExprId, bool)>,
@@ -483,7 +484,7 @@ impl Emitter {
         self.builder.unordered(members, others, Some(separator), min, max)
     }
 
-    /// Any of `ways` as a rule, so that it can be used often; `None` of none.
+    /// One of `ways` as a rule, so that it can be used many times; `None` without any.
     pub(crate) fn shared(&mut self, name: &str, ways: Vec<ExprId>) -> Option<ExprId> {
         if ways.is_empty() {
             return None;
@@ -494,8 +495,8 @@ impl Emitter {
         Some(self.builder.call(rule))
     }
 
-    /// From `min` on and, where there is a `max`, at most so many of `item`, each behind a separator: in rules of their own up to
-    /// `written_out`, and counted where they are read beyond.
+    /// At least `min` and, with a `max`, at most `max` repetitions of `item`, each after a separator. Up to
+    /// `written_out` they are rules; beyond it the parser counts them.
     pub(crate) fn more(
         &mut self,
         item: ExprId,
@@ -513,7 +514,7 @@ impl Emitter {
             let item = self.comma(item);
             return self.repeated(item, min, max).map(Some);
         }
-        // As members in any order.
+        // The parser counts them as members in any order.
         let items = self.in_any_order(vec![], Some(item), min.max(1), max);
         let items = self.comma(items);
         Ok(Some(if min == 0 { self.builder.optional(items) } else { items }))
@@ -532,9 +533,9 @@ impl Emitter {
         Ok(self.builder.repeat(item, min, max))
     }
 
-    /// Exactly the value at `node`: its members in their order, numbers and texts in every spelling.
+    /// Exactly the value at `node`: members in their order, numbers and texts in every spelling.
     pub(crate) fn constant(&mut self, node: NodeId) -> Result<ExprId, SchemaError> {
-        // As deep as the limit on nesting.
+        // Recursion is as deep as the limit on nesting.
         let value = self.ex.schemas.document.value(node).clone();
         Ok(match value {
             Value::Null => self.builder.literal("null"),
@@ -600,7 +601,7 @@ impl Emitter {
         self.named(name, value)
     }
 
-    /// Between a name and its value.
+    /// The text between a name and its value.
     fn colon(&self) -> &'static str {
         match self.whitespace {
             Whitespace::Spaced | Whitespace::Indent(_) => ": ",
@@ -614,10 +615,10 @@ impl Emitter {
     }
 }
 
-/// From how many characters on runs are counted: the automata of shorter ones are small, and nothing is saved.
+/// The shortest run that is counted. The automata of shorter runs are small, and counting saves nothing.
 const LONG_RUN: u32 = 16;
 
-/// The texts of a string as a run of one class of characters, if they are one and it is long.
+/// The texts of a string as a run of one class of characters, if they are a long run.
 fn run(shape: &Shape) -> Option<Run> {
     let mut run = Run::of(shape.strings.as_ref()?)?;
     run.min = run.min.max(shape.min_length);

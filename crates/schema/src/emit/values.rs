@@ -1,4 +1,4 @@
-//! One of the values of a set that few values satisfy, as rules.
+//! Rules for the values of a set of schemas that only few values satisfy.
 
 use unskew_grammars::ExprId;
 
@@ -6,7 +6,7 @@ use super::rules::Emitter;
 use crate::{SchemaError, document::json::NodeId, normalize::finite::Finite};
 
 impl Emitter {
-    /// One of the values of a set.
+    /// The rule of one value of a set.
     pub(crate) fn finite(&mut self, node: Option<NodeId>, value: &Finite) -> Result<ExprId, SchemaError> {
         Ok(match value {
             Finite::Word(word) => self.builder.literal(*word),
@@ -19,7 +19,7 @@ impl Emitter {
             }
             Finite::Number(_, spelled) => self.terminal("number", spelled),
             Finite::Node(node) => {
-                // A part of the value in work.
+                // The value is a part of the value at the current level.
                 self.level += 1;
                 let constant = self.constant(*node);
                 self.level -= 1;

@@ -1,14 +1,17 @@
-//! From a set of schemas to its shapes: `allOf` and references join the set, `anyOf`, `oneOf`, `if` and negations branch.
+//! Expands a set of schemas to its shapes: `allOf` and references join the set; `anyOf`, `oneOf`, `if` and
+//! negations branch.
 //!
-//! Negation is driven inwards until it meets a keyword, where it is a condition of the same kind: what is not longer than five
-//! is a string of at least six, what does not require a name forbids it. So `not`, `oneOf` and `if` need no rules of
-//! their own. What is said of all members or items is broken by some of them, which is a condition too.
+//! Negation is driven inwards until it reaches a keyword, and the negation of a keyword is a condition of the same
+//! kind: the negation of `maxLength: 5` is `minLength: 6`, and the negation of `required` forbids the member. So
+//! `not`, `oneOf` and `if` need no rules of their own. A condition on all members or items is broken by some member
+//! or item, which is a condition too.
 //!
-//! Branches multiply. Four things keep them few: a branch without types left is dropped at once, and so is one with a
-//! required member that no value fits; a choice with an alternative that holds as it is need not be made, and one with
-//! a single alternative left is none; a member of `oneOf` is denied only for the types of which it may share values with
-//! another. A limit takes care of the rest. Searches for such contradictions have a smaller one of their own: one that is cut short
-//! has found nothing, and what was made of that is not used outside of searches.
+//! Branches multiply. Four rules keep their number small: a branch without types is dropped at once; a branch with
+//! a required member that has no possible value is dropped; a choice is skipped if one of its alternatives already
+//! holds, and is no choice if only one alternative is possible; an alternative of `oneOf` excludes another one only
+//! for the types whose values they may share. A limit bounds the rest. The searches for these contradictions have a
+//! smaller limit of their own. A search that reaches it has found no contradiction, and results that depend on it
+//! are used only in other searches.
 
 use std::{borrow::Borrow, collections::VecDeque, hash::Hash, rc::Rc, sync::Arc};
 
@@ -34,25 +37,27 @@ use crate::{
     },
 };
 
-/// How deep the search for a contradiction goes into required properties and items.
+/// The depth of the search for a contradiction, in required members and items.
 const DEPTH: u32 = 3;
 
-/// How many searches for a contradiction are open at a time, at most: an expansion may ask for one, which may expand.
+/// The largest number of nested searches for a contradiction; an expansion may start a search, and a search may
+/// expand.
 const OPEN: u32 = 4;
 
-/// Alternatives that one search for a contradiction looks at, at most, and as many times those of the limit that all do.
+/// The largest number of alternatives in one search for a contradiction, and in all searches, as a multiple of the
+/// limit.
 const GUESS: usize = 1_000;
 const GUESSES: usize = 4;
 
-/// Comparisons that are counted as an alternative.
+/// The number of comparisons that count as one alternative.
 const GLANCES: usize = 256;
 
-/// What a schema asks for: all of the conditions, and one alternative of each choice.
+/// The conditions of a schema: all `atoms`, and one alternative of each choice.
 #[derive(Debug, Default)]
 pub(crate) struct Conditions {
     pub(crate) atoms: Vec<Atom>,
     pub(crate) choices: Vec<Rc<Choice>>,
-    /// Choices that decide others, and are therefore made before them.
+    /// Choices that decide others and are therefore made first.
     pub(crate) first: Vec<Rc<Choice>>,
 }
 
@@ -62,32 +67,34 @@ pub(crate) struct Expander {
     pub(crate) languages: Languages,
     pub(crate) limits: SchemaLimits,
     cancel: Cancel,
-    /// By schema and keyword.
+    /// Keyed by schema and keyword.
     pub(crate) fates: HashMap<(NodeId, String), (Fate, String)>,
     pub(crate) refused: Vec<SchemaError>,
-    /// What leaves out values that the schema allows: the schema, the keyword, or nothing where the schema as a whole is meant, and why.
+    /// The keywords that exclude values which the schema allows: the schema, the keyword (empty for the schema as a
+    /// whole), and the reason.
     pub(crate) narrowed: Vec<(NodeId, String, String)>,
     shapes: Kept<Vec<Literal>, Rc<Vec<Shape>>>,
     conditions: Kept<Literal, Rc<Conditions>>,
     overlaps: Kept<(Literal, Literal), Types>,
-    /// Sets whose shapes are being looked for.
+    /// Sets whose shapes are being computed.
     pending: HashSet<Vec<Literal>>,
     pub(crate) name_sets: HashMap<Names, Language>,
     pub(crate) finite: HashMap<Vec<Literal>, Option<Rc<Vec<Finite>>>>,
     alternatives: usize,
-    /// What was copied from alternative to alternative.
+    /// The number of conditions that were copied from alternative to alternative.
     carried: usize,
-    /// Searches for a contradiction that are open. In one nothing is refused.
+    /// The number of open searches for a contradiction. During a search nothing is refused.
     open: u32,
-    /// Alternatives that searches have looked at, and where the one that is open has to stop.
+    /// The number of alternatives in all searches so far, and the number at which the open search stops.
     guessed: usize,
     guess_end: usize,
     glances: usize,
-    /// Searches that were cut short. What was found meanwhile is right, and maybe not the best.
+    /// The number of searches that reached a limit. Results that were computed meanwhile are correct, but possibly
+    /// weaker.
     cuts: usize,
 }
 
-/// Results, and those that are only good enough for a search.
+/// Memoized results, and weaker results that are only used during a search.
 #[derive(Debug)]
 struct Kept<K, V> {
     best: HashMap<K, V>,
@@ -119,7 +126,7 @@ impl<K: Eq + Hash, V> Kept<K, V> {
     }
 }
 
-/// What it costs to compare two schemas, in parts of what alternatives carry: `oneOf` compares each with each.
+/// The cost of comparing two schemas, in units of `SchemaLimits::carried`; `oneOf` compares each pair.
 const PAIR: usize = 16;
 
 #[derive(Clone, Default)]
@@ -129,12 +136,12 @@ struct Branch {
     choices: Vec<Rc<Choice>>,
     first: Vec<Rc<Choice>>,
     seen: Vec<Literal>,
-    /// How much the shape said of members when they were last looked at.
+    /// The number of conditions on members at the last search for a contradiction.
     looked: usize,
 }
 
 impl Branch {
-    /// How much a copy of it takes, in parts.
+    /// The cost of a copy, in units of `SchemaLimits::carried`.
     fn size(&self) -> usize {
         let shape = &self.shape;
         let members =
@@ -169,7 +176,7 @@ impl Expander {
         }
     }
 
-    /// The shapes of the values that satisfy all of `set`, which is sorted.
+    /// The shapes of the values that satisfy all schemas of `set`, which is sorted.
     pub(crate) fn shapes(&mut self, set: &[Literal]) -> Result<Rc<Vec<Shape>>, SchemaError> {
         if let Some(known) = self.shapes.get(set, self.open > 0) {
             return Ok(Rc::clone(known));
@@ -183,12 +190,13 @@ impl Expander {
         Ok(done)
     }
 
-    /// Whether a search was cut short since there were so many cuts, so that another may find more.
+    /// Whether a search has reached a limit since the number of cuts was `cuts`, so that another search may find
+    /// more.
     fn is_rough(&self, cuts: usize) -> bool {
         self.open > 0 && self.cuts != cuts
     }
 
-    /// An error if the end was asked for.
+    /// An error if the compilation was cancelled.
     pub(crate) fn cancelled(&self) -> Result<(), SchemaError> {
         if self.cancel.is_cancelled() { Err(SchemaError::Cancelled) } else { Ok(()) }
     }
@@ -209,7 +217,7 @@ impl Expander {
         Err(SchemaError::limit(&pointer, "the alternatives", limit, "alternatives"))
     }
 
-    /// Counts how long it takes to see which alternatives are left: so many comparisons are as good as an alternative.
+    /// Counts the comparisons that select the possible alternatives of a choice.
     fn glance(&mut self, branch: &Branch, choice: &Choice) -> Result<(), SchemaError> {
         self.cancelled()?;
         let shape = &branch.shape;
@@ -229,7 +237,7 @@ impl Expander {
         Err(SchemaError::limit("", "the alternatives", self.limits.alternatives, "alternatives"))
     }
 
-    /// Looks for a contradiction: what `find` finds, or `false` where that takes too long.
+    /// Runs a search for a contradiction: the result of `find`, or `false` if the search takes too long.
     fn search(
         &mut self,
         find: impl FnOnce(&mut Self) -> Result<bool, SchemaError>,
@@ -270,7 +278,7 @@ impl Expander {
                     break None;
                 }
                 match self.choose(&mut branch)? {
-                    // What is left to do without a choice.
+                    // A single alternative is no choice.
                     Some(ways) if ways.len() == 1 => branch.todo.extend(ways.into_iter().flatten()),
                     ways => break ways,
                 }
@@ -296,7 +304,7 @@ impl Expander {
         Ok(done)
     }
 
-    /// Counts work that is in proportion to what is known of a value. Searches have bounds of their own.
+    /// Counts work in proportion to the conditions on a value. Searches have limits of their own.
     pub(crate) fn carry(&mut self, parts: usize) -> Result<(), SchemaError> {
         self.cancelled()?;
         if self.open > 0 {
@@ -310,8 +318,8 @@ impl Expander {
         Ok(())
     }
 
-    /// Drops objects from a shape with a required member that no value fits: what is chosen by a member (`kind`, say) is
-    /// thereby chosen once, and not in every combination.
+    /// Removes objects from a shape with a required member that has no possible value. A choice that a member
+    /// decides (`kind`, say) is thereby made once, and not in every combination.
     fn look(&mut self, branch: &mut Branch) -> Result<(), SchemaError> {
         let shape = &branch.shape;
         let known = shape.properties.len() + shape.property.len() + shape.names.len();
@@ -327,7 +335,8 @@ impl Expander {
         Ok(())
     }
 
-    /// Whether the alternative has something to say, and leaves a type to the value, as far as that is seen at a glance.
+    /// Whether the alternative is possible, as far as a cheap check can tell: `None` if it already holds,
+    /// `Some(false)` if it leaves no type.
     fn open(&mut self, branch: &Branch, alternative: &[Atom]) -> Result<Option<bool>, SchemaError> {
         let shape = &branch.shape;
         let (mut types, mut new) = (shape.types, false);
@@ -363,13 +372,13 @@ impl Expander {
         Ok(if types == 0 { Some(false) } else { new.then_some(true) })
     }
 
-    /// Whether the literal is about values that are listed, which are soon compared.
+    /// Whether the literal is about a list of values, which are cheap to compare.
     pub(crate) fn lists(&self, literal: Literal) -> bool {
         let member = |keyword| self.schemas.document.member(literal.node, keyword).is_some();
         literal.constant || member("const") || member("enum")
     }
 
-    /// What is known of the member `name` by lists of values.
+    /// The conditions on the member `name` that are lists of values.
     fn listed(&self, shape: &Shape, name: &str) -> Result<Vec<Literal>, SchemaError> {
         let mut found = vec![];
         found.extend(shape.property.iter().filter(|(of, _)| &**of == name).map(|(_, literal)| *literal));
@@ -382,8 +391,8 @@ impl Expander {
         Ok(found)
     }
 
-    /// The alternatives of the next choice: of one that is decided already, or else of the last; none if nothing is left to
-    /// choose. `None` if some choice has no alternative left.
+    /// The alternatives of the next choice: of a choice that is already decided, or else of the last one; an empty
+    /// list if no choice is left. `None` if some choice has no possible alternative.
     fn choose(&mut self, branch: &mut Branch) -> Result<Option<Choice>, SchemaError> {
         let mut index = branch.choices.len();
         while let Some(before) = index.checked_sub(1) {
@@ -400,7 +409,7 @@ impl Expander {
                 }
             }
             if holds {
-                // One of them holds as it is.
+                // One alternative already holds.
                 branch.choices.remove(index);
             } else if open.is_empty() {
                 return Ok(None);
@@ -524,7 +533,7 @@ impl Expander {
         Ok(())
     }
 
-    /// Narrows the strings of a shape to `lower`, and what would do to `upper`.
+    /// Narrows the strings of a shape to `lower`, and its possible strings to `upper`.
     fn narrow(
         &mut self,
         shape: &mut Shape,
@@ -545,11 +554,11 @@ impl Expander {
             shape.possible = self.located(node, upper)?.map(|possible| (possible, refusal));
         }
         match (lower, &shape.possible) {
-            // Any text is no condition: a length alone is counted.
+            // Any text is no condition, and then a bound on the length alone can be counted.
             (Some(lower), None) if standard::is_all(&lower) => shape.strings = None,
             (Some(lower), _) => shape.strings = Some(lower),
             (None, None) => shape.types &= !STRING,
-            // Not narrowed: what is left is refused as a whole.
+            // `strings` stays as it is, because the shape is refused as a whole.
             (None, Some((_, refusal))) => shape.refusals.push(refusal.clone()),
         }
         Ok(())
@@ -573,7 +582,7 @@ impl Expander {
                         made
                     }
                 };
-                // In front, so that members keep the order in which they stand in the text.
+                // Conditions go to the front, so that members keep the order of the text.
                 for atom in conditions.atoms.iter().rev() {
                     branch.todo.push_front(atom.clone());
                 }
@@ -589,12 +598,12 @@ impl Expander {
         }
     }
 
-    /// Whether no value satisfies both, as far as that is easily seen.
+    /// Whether no value satisfies both, as far as a cheap search can tell.
     pub(crate) fn disjoint(&mut self, left: Literal, right: Literal) -> Result<bool, SchemaError> {
         Ok(left == right.not() || self.overlap(left, right)? == 0)
     }
 
-    /// The types of which values may satisfy both, as far as that is easily seen.
+    /// The types whose values may satisfy both, as far as a cheap search can tell.
     pub(crate) fn overlap(&mut self, left: Literal, right: Literal) -> Result<Types, SchemaError> {
         let pair = (left.min(right), left.max(right));
         if let Some(known) = self.overlaps.get(&pair, self.open > 0) {
@@ -602,7 +611,7 @@ impl Expander {
         }
         self.carry(PAIR)?;
         let cuts = self.cuts;
-        // Until it is known, which it may be asked for on the way.
+        // A provisional result, because the search may ask for the same pair.
         self.overlaps.insert(pair, ALL, true);
         let mut types = ALL;
         let set = [pair.0, pair.1];
@@ -612,19 +621,19 @@ impl Expander {
             Ok(true)
         })?;
         if !known {
-            // Few pairs are ever asked for again, and there may be very many.
+            // Few pairs are asked for again, and there may be very many.
             self.shapes.remove(&set[..]);
         }
         self.overlaps.insert(pair, types, self.is_rough(cuts));
         Ok(types)
     }
 
-    /// Whether no value satisfies all of the set, as far as that is seen within `depth` levels.
+    /// Whether no value satisfies all of the set, as far as a search of `depth` levels can tell.
     fn is_empty(&mut self, set: &[Literal], depth: u32) -> Result<bool, SchemaError> {
         Ok(self.types_of(set, depth)? == 0)
     }
 
-    /// The types of the values that satisfy all of the set, as far as that is seen within `depth` levels.
+    /// The types of the values that satisfy all of the set, as far as a search of `depth` levels can tell.
     fn types_of(&mut self, set: &[Literal], depth: u32) -> Result<Types, SchemaError> {
         if self.pending.contains(set) {
             self.cuts += 1;
@@ -654,7 +663,7 @@ impl Expander {
         Ok(all)
     }
 
-    /// Whether an object of the shape must have a member that it cannot have, as far as that is seen.
+    /// Whether an object of the shape needs a member that has no possible value, as far as the search can tell.
     fn lacks_member(&mut self, shape: &Shape, depth: u32) -> Result<bool, SchemaError> {
         for name in &shape.required {
             let Some(parts) = self.property(shape, name)? else { return Ok(true) };
@@ -687,7 +696,7 @@ impl Expander {
         Ok(false)
     }
 
-    /// Whether an array of the shape must have an item that it cannot have, as far as that is seen.
+    /// Whether an array of the shape needs an item that has no possible value, as far as the search can tell.
     fn lacks_item(&mut self, shape: &Shape, depth: u32) -> Result<bool, SchemaError> {
         let fewest = shape.min_items.max(shape.counts.iter().map(|count| count.min).max().unwrap_or(0));
         if fewest == 0 {
@@ -706,7 +715,7 @@ impl Expander {
         Ok(false)
     }
 
-    /// All names that members of the shape may have at most, if a schema lists them.
+    /// A superset of the member names of the shape, if a schema lists them.
     fn all_names(&self, shape: &Shape) -> Option<Vec<Box<str>>> {
         let document = &self.schemas.document;
         let closed = shape.properties.iter().find(|group| {
@@ -718,7 +727,7 @@ impl Expander {
         Some(declared.unwrap_or_default().iter().map(|(name, _)| name.clone()).collect())
     }
 
-    /// Keeps what a shape does not enforce, of values of these types.
+    /// Records the refusals of a shape for values of these types.
     pub(crate) fn refuse(&mut self, shape: &Shape, types: Types) {
         if self.open > 0 {
             return;
@@ -728,7 +737,7 @@ impl Expander {
         }
     }
 
-    /// Keeps that a keyword is not enforced.
+    /// Records that a keyword is not enforced.
     pub(crate) fn reject(&mut self, node: NodeId, keyword: &str, reason: &str, way_out: &'static str) {
         let error = SchemaError::Unsupported {
             pointer: self.schemas.pointer(node),
@@ -743,7 +752,7 @@ impl Expander {
         }
     }
 
-    /// Keeps that some values that a keyword allows are no outputs.
+    /// Records that some values that a keyword allows are no outputs.
     pub(crate) fn narrow_down(&mut self, node: NodeId, keyword: &str, why: String) {
         let narrowed = (self.schemas.original(node), keyword.to_owned(), why);
         if !self.narrowed.contains(&narrowed) {
@@ -751,7 +760,8 @@ impl Expander {
         }
     }
 
-    /// The set in its normal form, sorted and without what always holds; `None` if nothing satisfies it at a glance.
+    /// The set in normal form, sorted and without literals that always hold; `None` if it is obvious that no value
+    /// satisfies it.
     pub(crate) fn normal(&self, mut set: Vec<Literal>) -> Option<Vec<Literal>> {
         set.sort_unstable();
         set.dedup();

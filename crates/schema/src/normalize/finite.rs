@@ -1,4 +1,4 @@
-//! Sets of schemas that few values satisfy, one by one.
+//! Sets of schemas that only few values satisfy, as lists of these values.
 
 use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
@@ -16,29 +16,29 @@ use crate::{
     text::languages::Language,
 };
 
-/// Values of one type that are listed, at most.
+/// The largest number of values of a set.
 const MOST: usize = 24;
 
-/// Steps in search of texts, at most.
+/// The largest number of steps in the search for texts.
 const STEPS: usize = 20_000;
 
-/// A number, and how it may be written.
+/// A number and its spellings.
 type Spelled = (Decimal, Arc<Dfa>);
 
-/// A value, as the shapes allow it to be written.
+/// A value with its allowed spellings.
 #[derive(Clone, Debug)]
 pub(crate) enum Finite {
     /// `null`, `true` or `false`.
     Word(&'static str),
     /// The text of a string.
     Text(Arc<str>),
-    /// A number, and its spellings.
+    /// A number and its spellings.
     Number(Decimal, Arc<Dfa>),
-    /// An array or object that stands in the schema.
+    /// An array or object of the schema's text.
     Node(NodeId),
 }
 
-/// Values that were met, each with a bit of its own.
+/// Values found so far, each with a bit of its own.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
     met: Vec<Finite>,
@@ -49,7 +49,7 @@ impl Values {
         self.met.len()
     }
 
-    /// The bit of the value; `None` if there were too many others.
+    /// The bit of the value; `None` if there are too many values.
     pub(crate) fn bit(&mut self, value: &Finite, ex: &Expander) -> Option<u64> {
         let same = |other: &Finite| match (other, value) {
             (Finite::Word(left), Finite::Word(right)) => left == right,
@@ -85,7 +85,7 @@ impl Expander {
         for shape in shapes.iter() {
             types |= shape.types;
             if shape.types & STRING != 0 {
-                // A bound on the length alone leaves too many.
+                // A bound on the length alone allows too many texts.
                 let Some(strings) = shape.strings.as_ref().filter(|_| shape.possible.is_none()) else {
                     return Ok(None);
                 };
@@ -135,7 +135,7 @@ impl Expander {
         node: Option<NodeId>,
         language: Arc<Dfa>,
     ) -> Result<Option<Vec<Spelled>>, SchemaError> {
-        // Most conditions leave many whole numbers, which is soon seen.
+        // Most conditions allow many integers; this check finds out quickly.
         let near = (-50..=50).filter(|number: &i32| language.accepts(number.to_string().as_bytes()));
         let far = (2..60).filter(|zeros| {
             let far = format!("1{}", "0".repeat(*zeros));
@@ -164,7 +164,7 @@ impl Expander {
         Ok(Some(found))
     }
 
-    /// Whether no value satisfies both sets, as far as that is easily seen.
+    /// Whether no value satisfies both sets, as far as a cheap check can tell.
     pub(crate) fn all_disjoint(&mut self, left: &[Literal], right: &[Literal]) -> Result<bool, SchemaError> {
         for (left, right) in left.iter().flat_map(|left| right.iter().map(move |right| (left, right))) {
             if *left == right.not() || self.disjoint(*left, *right)? {

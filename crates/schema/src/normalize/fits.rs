@@ -1,4 +1,4 @@
-//! Whether a value that stands in the schema itself, in `enum` or `const`, satisfies other schemas.
+//! Decides whether a value in the schema's text, in `enum` or `const`, satisfies other schemas.
 
 use super::{
     expand::Expander,
@@ -13,11 +13,11 @@ use crate::{
     },
 };
 
-/// What to do where a number has too many digits.
+/// The way out if a number has too many digits.
 pub(crate) const FEWER_DIGITS: &str = "raise `SchemaLimits::digits`, or use numbers of fewer digits";
 
 impl Expander {
-    /// Whether the value at `node` satisfies all of the set.
+    /// Whether the value at `node` satisfies all schemas of the set.
     fn satisfies(&mut self, node: NodeId, set: &[Literal]) -> Result<bool, SchemaError> {
         let shapes = self.shapes(set)?;
         for shape in shapes.iter() {
@@ -28,7 +28,8 @@ impl Expander {
         Ok(false)
     }
 
-    /// Whether the value at `node` has the shape. As deep as the value, the nesting of which is limited.
+    /// Whether the value at `node` has the shape. Recursion is as deep as the value, and the nesting of values is
+    /// limited.
     pub(crate) fn fits(&mut self, node: NodeId, shape: &Shape) -> Result<bool, SchemaError> {
         let value = self.schemas.document.value(node).clone();
         let types = match &value {
@@ -126,7 +127,7 @@ impl Expander {
         }
     }
 
-    /// That a number of `enum` or `const` has too many digits.
+    /// The error for a number of `enum` or `const` with too many digits.
     pub(crate) fn too_long(&self, node: NodeId, number: &Decimal) -> SchemaError {
         SchemaError::Unsupported {
             pointer: self.schemas.pointer(node),
@@ -136,15 +137,15 @@ impl Expander {
         }
     }
 
-    /// How many digits a number has, and how many it may have.
+    /// The number of digits of a number and the limit, in words.
     pub(crate) fn digits(&self, number: &Decimal) -> String {
         format!("a number has {} digits, and the limit is {}", number.length(), self.limits.digits)
     }
 
-    /// Whether two values are equal, as JSON Schema has it.
+    /// Whether two values are equal in JSON Schema.
     pub(crate) fn same(&self, left: NodeId, right: NodeId) -> bool {
         let document = &self.schemas.document;
-        // The nesting of a document is limited; a list in place of the stack all the same.
+        // A list replaces recursion, although the nesting of a document is limited.
         let mut pairs = vec![(left, right)];
         while let Some((left, right)) = pairs.pop() {
             let equal = match (document.value(left), document.value(right)) {

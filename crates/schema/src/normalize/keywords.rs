@@ -1,7 +1,7 @@
-//! What each keyword asks for, and what breaks it.
+//! The conditions of each keyword, and the conditions that break it.
 //!
-//! A keyword that holds is a list of conditions and choices. A schema is broken if any one of its keywords is, so a keyword that
-//! does not hold is a list of alternatives.
+//! A keyword that must hold is a list of conditions and choices. A schema is broken if any of its keywords is, so a
+//! schema that must not hold is a list of alternatives, the ways to break a keyword.
 
 use std::rc::Rc;
 
@@ -45,7 +45,7 @@ pub(crate) fn conditions(ex: &mut Expander, literal: Literal) -> Result<Conditio
         reader.values("const", vec![literal.node])?;
         return Ok(reader.done());
     }
-    // Those to which keywords lead were looked at when they were read.
+    // Schemas to which keywords lead were checked when the document was read.
     if !reader.ex.schemas.is_schema(literal.node) {
         reader.ex.schemas.check(literal.node)?;
     }
@@ -62,9 +62,9 @@ pub(crate) fn conditions(ex: &mut Expander, literal: Literal) -> Result<Conditio
     Ok(reader.done())
 }
 
-/// Puts a required member that tells schemas apart by a list of values (`kind`, say) in front of all other ways to break a
-/// schema: they need only break it where the member does not. In a negation of several schemas each is then broken by
-/// its member, or that of all others is settled.
+/// Moves the required member that distinguishes schemas by a list of values (`kind`, say) before all other ways to
+/// break a schema. The other ways then apply only if the member has a listed value. So in a negation of several
+/// schemas each one is broken by its member, or the members of all others are decided.
 fn told_apart(ex: &Expander, broken: &mut Choice) {
     let found = broken.iter().find_map(|way| match &way[..] {
         [Atom::Types(OBJECT), Atom::Require(name), Atom::Property(_, breaks)] if ex.lists(*breaks) => {
@@ -86,12 +86,12 @@ fn told_apart(ex: &Expander, broken: &mut Choice) {
     }
 }
 
-/// Whether this is that an object lacks the member.
+/// Whether the alternative is that an object lacks the member.
 fn forbids(way: &[Atom], name: &str) -> bool {
     matches!(way, [Atom::Types(OBJECT), Atom::Forbid(of)] if **of == *name)
 }
 
-/// The patterns of `patternProperties` in `group`, each as the names that it finds something in, with the schema.
+/// The patterns of `patternProperties` in `group`: the names in which each has a match, and its schema.
 pub(crate) fn patterns(ex: &mut Expander, group: NodeId) -> Result<Vec<(Language, NodeId)>, SchemaError> {
     let Some(list) = ex.schemas.document.member(group, "patternProperties") else { return Ok(vec![]) };
     let members = ex.schemas.document.members(list).unwrap_or_default().to_vec();
@@ -105,7 +105,7 @@ pub(crate) fn patterns(ex: &mut Expander, group: NodeId) -> Result<Vec<(Language
     Ok(found)
 }
 
-/// The schemas of the first items in `group`, and that of the others.
+/// The schemas of the first items in `group`, and the schema of the other items.
 pub(crate) fn items(ex: &Expander, group: NodeId) -> (Vec<NodeId>, Option<NodeId>) {
     let document = &ex.schemas.document;
     let member = |keyword| ex.schemas.keyword(group, keyword);
@@ -122,13 +122,13 @@ pub(crate) fn items(ex: &Expander, group: NodeId) -> (Vec<NodeId>, Option<NodeId
     }
 }
 
-/// A schema that is being read.
+/// Collects the conditions of one schema, keyword by keyword.
 pub(crate) struct Reader<'e> {
     pub(crate) ex: &'e mut Expander,
     pub(crate) node: NodeId,
     pub(crate) positive: bool,
     pub(crate) found: Conditions,
-    /// Where it must not hold: the ways to break it.
+    /// The ways to break the schema, if it must not hold.
     pub(crate) broken: Choice,
 }
 
@@ -170,7 +170,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A condition on values of `types`, or its opposite.
+    /// Adds a condition on values of `types`, or its negation.
     pub(crate) fn condition(&mut self, types: Types, holds: Atom, broken: Option<Atom>) {
         if self.positive {
             self.found.atoms.push(holds);
@@ -308,7 +308,7 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// All of these hold, or one does not.
+    /// Requires all of these, or the negation of any.
     fn every(&mut self, schemas: Vec<Literal>) {
         if self.positive {
             self.found.atoms.extend(schemas.into_iter().map(Atom::Schema));
@@ -356,7 +356,8 @@ impl Reader<'_> {
         if self.positive {
             self.found.atoms.extend([Atom::Types(types | NUMBER), Atom::Numbers(language)]);
         } else {
-            // Whether `1.0` is whole was decided differently: it is said to be neither.
+            // Drafts disagree on whether `1.0` is an integer. Under a negation it counts as one in every draft, so
+            // in draft 4 it is neither an integer nor something else.
             let wide = self.ex.languages.whole();
             let wide = self.located(wide)?;
             let rest = self.other_numbers(&wide)?;
@@ -373,7 +374,7 @@ impl Reader<'_> {
         self.located(rest)
     }
 
-    /// The plain numbers that are none of these, which are plain.
+    /// The complement of a language of numbers without an exponent.
     fn other_plain_numbers(&mut self, language: &Language) -> Result<Language, SchemaError> {
         let all = self.ex.languages.pattern(number::PLAIN);
         let all = self.located(all)?;
@@ -398,7 +399,8 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// What was made of the `count` values of `key`. What a regex should do about its size does not help a list.
+    /// The language of the `count` values of `key`. The way out of a regex that is too large does not apply to a
+    /// list.
     fn listed(
         &self,
         key: &str,
@@ -415,11 +417,11 @@ impl Reader<'_> {
         Err(SchemaError::Values { pointer, keyword, count, limit, unit, field })
     }
 
-    /// The value is one of these.
+    /// Requires the value to be one of these.
     fn values(&mut self, key: &str, values: Vec<NodeId>) -> Result<(), SchemaError> {
         let count = values.len();
         let (mut types, mut texts, mut numbers, mut others) = (0, vec![], vec![], vec![]);
-        // A number that is refused is a number all the same.
+        // A refused number is still a number.
         let mut all_numbers = true;
         for value in values {
             types |= match self.ex.schemas.document.value(value).clone() {
@@ -479,7 +481,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The ways in which a value is not the one at `node`, which is an array or object.
+    /// The ways to differ from the value at `node`, which is an array or object.
     fn differences(&self, node: NodeId) -> Choice {
         let document = &self.ex.schemas.document;
         if let Some(items) = document.items(node) {
@@ -628,8 +630,9 @@ impl Reader<'_> {
         self.texts_of(language)
     }
 
-    /// What a text encodes. Draft 7, section 8, has both keywords as assertions that need not be made, later drafts as
-    /// annotations, and earlier ones do not have them. Made is the one that an automaton says.
+    /// Reads `contentEncoding` or `contentMediaType`. In draft 7, section 8, both are optional assertions; in later
+    /// drafts they are annotations, and earlier drafts lack them. Only `base64`, which an automaton can check, is
+    /// enforced.
     fn content(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
         let draft = self.ex.schemas.draft_of(self.node);
         let why = match draft {
@@ -648,7 +651,7 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// Texts of a format, or texts that have it not. A draft that does not know the format does not say which those are.
+    /// Requires a format, or its negation. A draft that does not define the format leaves open which texts lack it.
     fn format(&mut self, key: &str, name: &str, of_draft: bool) -> Result<(), SchemaError> {
         let draft = self.ex.schemas.draft_of(self.node);
         let format = self.ex.languages.format(format::of_draft(name, draft));

@@ -1,14 +1,14 @@
-//! From schemas to shapes: values of one type, with what each must satisfy.
+//! Normalizes schemas to shapes: values of one type with their conditions.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `shape` | the normal form |
-//! | `expand` | `allOf` and references join, `anyOf`, `oneOf`, `if` and negations branch |
-//! | `keywords`, `part_keywords` | what each keyword asks for, and what breaks it |
+//! | `expand` | `allOf` and references join a set of schemas; `anyOf`, `oneOf`, `if` and negations branch |
+//! | `keywords`, `part_keywords` | the conditions of each keyword, and the conditions that break it |
 //! | `parts` | the conditions on members and items |
-//! | `unevaluated` | what branches know of members and items |
-//! | `fits` | whether a value that stands in a schema satisfies others |
-//! | `finite` | sets of schemas that few values satisfy |
+//! | `unevaluated` | the members and items that each branch evaluates |
+//! | `fits` | whether a value of the schema's text satisfies other schemas |
+//! | `finite` | sets of schemas that only few values satisfy |
 
 pub(crate) mod expand;
 pub(crate) mod finite;

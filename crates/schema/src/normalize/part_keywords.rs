@@ -1,4 +1,4 @@
-//! The keywords of objects and arrays, which are about their parts.
+//! The keywords of objects and arrays, which constrain their parts.
 
 use std::rc::Rc;
 
@@ -96,7 +96,7 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// Where there is `name`, what `needed` says holds too.
+    /// If an object has the member `name`, the requirement `needed` holds too.
     fn dependency(&mut self, key: &str, name: &str, needed: NodeId) -> Result<(), SchemaError> {
         let list = self.ex.schemas.document.items(needed).is_some();
         if list != (key == "dependentRequired") && key != "dependencies" {
@@ -128,7 +128,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// One way of breaking the schema: some member with one of these names has a value like that.
+    /// Adds one way to break the schema: some member with one of these names has a value that satisfies `value`.
     fn witness(&mut self, names: Names, value: Option<Literal>) {
         let obvious = value.map(|value| self.ex.schemas.obvious(value));
         if obvious == Some(Some(false)) {
@@ -138,7 +138,7 @@ impl Reader<'_> {
         self.broken.push(vec![Atom::Types(OBJECT), Atom::Witness(Witness { names, value })]);
     }
 
-    /// One way of breaking the schema: some item from a place on is like that.
+    /// Adds one way to break the schema: some item from an index on satisfies `literal`.
     fn some_item(&mut self, mut way: Vec<Atom>, from: u32, literal: Literal) {
         way.push(Atom::Types(ARRAY));
         match self.ex.schemas.obvious(literal) {
@@ -149,7 +149,8 @@ impl Reader<'_> {
         self.broken.push(way);
     }
 
-    /// What no other keyword knows of satisfies a schema. Each branch of the schema knows of its own.
+    /// The parts that no other keyword evaluates satisfy a schema. Each branch of the schema evaluates its own
+    /// parts.
     fn unevaluated(&mut self, key: &str, value: NodeId) -> Result<(), SchemaError> {
         let schema = self.literal(value)?;
         if self.ex.schemas.obvious(schema) == Some(true) {

@@ -1,4 +1,4 @@
-//! What the parts of a value must satisfy: members by their names, items by their places, and which names there may be.
+//! The conditions on the parts of a value: on members by name, on items by index, and on the set of names.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -18,19 +18,19 @@ use crate::{
     text::languages::{self, Language, TEXT},
 };
 
-/// What items have to satisfy.
+/// The conditions on the items of an array.
 #[derive(Debug)]
 pub(crate) struct Items {
-    /// The schemas of the first ones, and that of the others.
+    /// For each schema: the schemas of the first items, and the schema of the other items.
     groups: Vec<(Vec<NodeId>, Option<NodeId>)>,
-    /// From where on items satisfy one of these.
+    /// The alternatives for the items from an index on.
     unevaluated: Vec<(u32, Vec<Literal>)>,
-    /// From this place on all are asked for the same.
+    /// From this index on, all items have the same conditions.
     pub(crate) alike: u32,
 }
 
 impl Expander {
-    /// What the value at `name` must satisfy; `None` if there must be none.
+    /// The schemas that the value of the member `name` must satisfy; `None` if the member is forbidden.
     pub(crate) fn property(
         &mut self,
         shape: &Shape,
@@ -75,7 +75,7 @@ impl Expander {
         Ok(self.normal(set))
     }
 
-    /// What the items of the shape have to satisfy, to be asked by place.
+    /// The conditions on the items of the shape, for [`item_sets`](Self::item_sets).
     pub(crate) fn items(&self, shape: &Shape) -> Items {
         let groups: Vec<_> = shape.items.iter().map(|group| keywords::items(self, *group)).collect();
         let unevaluated = shape.unevaluated_items.iter().filter_map(|unevaluated| {
@@ -96,7 +96,7 @@ impl Expander {
         Items { groups, unevaluated, alike }
     }
 
-    /// What the item at `place` must satisfy: all of any of these sets.
+    /// The alternatives for the item at an index; the item must satisfy all schemas of one alternative.
     pub(crate) fn item_sets(
         &self,
         shape: &Shape,
@@ -125,7 +125,7 @@ impl Expander {
         Ok(sets)
     }
 
-    /// Refuses a text that is not written and that a format of the shape, which is known in part, may allow.
+    /// Refuses a text that is not written although a partly known format of the shape may allow it.
     pub(crate) fn refuse_possible(&mut self, shape: &Shape, text: &str) {
         if let Some((possible, refusal)) = &shape.possible
             && possible.accepts(text.as_bytes())
@@ -135,7 +135,7 @@ impl Expander {
         }
     }
 
-    /// The texts of strings that satisfy the set: names.
+    /// The texts of the strings that satisfy the set.
     pub(crate) fn names(&mut self, set: &[Literal]) -> Result<Language, SchemaError> {
         let shapes = self.shapes(set)?;
         let mut union = None;
@@ -159,7 +159,7 @@ impl Expander {
         if shape.min_length == 0 && shape.max_length.is_none() {
             return Ok(language);
         }
-        // Where all texts are short enough as they are, counting would only multiply states.
+        // If all texts satisfy the bounds already, an intersection would only add states.
         if let Some(language) = shape.strings.as_ref()
             && languages::within(language, shape.min_length, shape.max_length)
         {
@@ -170,7 +170,7 @@ impl Expander {
         if shape.strings.is_none() { Ok(length) } else { self.languages.and(&language, &length) }
     }
 
-    /// Whether one of the names is `name`.
+    /// Whether `name` is in the set of names.
     pub(crate) fn is_in(&mut self, name: &str, names: &Names) -> Result<bool, SchemaError> {
         let declared = |ex: &Self, node: NodeId| {
             let declared = ex.schemas.document.member(node, "properties");
@@ -198,7 +198,7 @@ impl Expander {
         })
     }
 
-    /// The names as an automaton over their texts.
+    /// The set of names as an automaton over their texts.
     pub(crate) fn name_set(&mut self, names: &Names) -> Result<Language, SchemaError> {
         if let Some(known) = self.name_sets.get(names) {
             return Ok(known.clone());
@@ -208,7 +208,7 @@ impl Expander {
             members.iter().map(|(name, _)| name.clone()).collect()
         };
         let language = match names {
-            // Not kept: what is refused on the way is to be said each time.
+            // Not memoized, because each call must report its refusals.
             Names::Schema(literal) => return self.names(&[*literal]),
             Names::Pattern(node, text) => {
                 let list = self.schemas.document.member(*node, "patternProperties");

@@ -1,9 +1,10 @@
-//! What the branches of a schema know of members and items, for `unevaluatedProperties` and `unevaluatedItems`.
+//! The members and items that the branches of a schema evaluate, for `unevaluatedProperties` and
+//! `unevaluatedItems`.
 //!
-//! A keyword of the same schema, or of one that applies to the same value within it, knows the members that it is about, if
-//! its own schema holds. So what is known depends on which branches hold, all of them: of `anyOf`, each branch that
-//! matters is said to hold or not to, in all combinations. Each combination is a [`Scenario`]; what does not matter
-//! here is left to the ordinary reading of the keyword.
+//! A keyword evaluates its members or items if the schema that contains it holds; it may belong to the same schema
+//! or to a schema that applies to the same value. So the evaluated parts depend on which branches hold, all of
+//! them: each branch of `anyOf` that evaluates parts is assumed to hold or not to hold, in all combinations. Each
+//! combination is a [`Scenario`]. Branches that evaluate nothing are left to the ordinary reading of their keyword.
 
 use super::{
     expand::Expander,
@@ -15,32 +16,32 @@ use crate::{
     draft::Draft,
 };
 
-/// Combinations of branches, at most.
+/// The largest number of combinations of branches.
 const SCENARIOS: usize = 256;
 
-/// How deep schemas that apply to the same value may lie in each other.
+/// The largest nesting of schemas that apply to the same value.
 const DEPTH: usize = 64;
 
-/// Schemas that are looked at, at most: they may be referred to again and again.
+/// The largest number of visits to schemas; references may lead to the same schema many times.
 const VISITS: usize = 10_000;
 
-/// Where the search is: inside of which schemas, and how many it has looked at.
+/// The state of the search: the enclosing schemas, and the number of visits.
 #[derive(Default)]
 struct Walk {
     within: Vec<NodeId>,
     visits: usize,
 }
 
-/// Which branches hold, and what they know.
+/// A combination of branches, and the parts that it evaluates.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scenario {
-    /// Which hold, and which do not.
+    /// The branches that hold, and the branches that do not.
     pub(crate) atoms: Vec<Atom>,
-    /// Schemas whose `properties`, `items` and the like count.
+    /// Schemas whose `properties`, `items` and related keywords evaluate parts.
     pub(crate) groups: Vec<NodeId>,
-    /// Schemas of `contains`: items that satisfy one are known.
+    /// Schemas of `contains`: items that satisfy one of them are evaluated.
     pub(crate) contains: Vec<Literal>,
-    /// Whether all members are known.
+    /// Whether all members are evaluated.
     pub(crate) all_properties: bool,
     pub(crate) all_items: bool,
 }
@@ -65,15 +66,16 @@ impl Scenario {
     }
 }
 
-/// All scenarios, or why they are not told.
+/// All scenarios, or the reason why they are not computed.
 pub(crate) type Scenarios = Result<Vec<Scenario>, &'static str>;
 
-/// The scenarios of the schema at `node`, of those that hold. Its own `unevaluatedProperties` and the like are left aside.
+/// The scenarios in which the schema at `node` holds. Its own `unevaluatedProperties` and `unevaluatedItems` are
+/// left out.
 pub(crate) fn scenarios(ex: &Expander, node: NodeId) -> Result<Scenarios, SchemaError> {
     of(ex, node, &mut Walk::default())
 }
 
-/// As deep as [`DEPTH`].
+/// Recursion is at most [`DEPTH`] deep.
 fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaError> {
     walk.visits += 1;
     if walk.visits > VISITS {
@@ -117,7 +119,7 @@ fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaE
             "$ref" => ex.schemas.target(node, text).ok(),
             _ => ex.schemas.dynamic_target(node, keyword, text).ok().flatten(),
         };
-        // One that is not resolved is refused where it is read.
+        // An unresolved reference is refused where it is read.
         if let Some(target) = target {
             factors.push(of(ex, target, walk)?);
         }
@@ -160,9 +162,9 @@ fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaE
     Ok(Ok(all))
 }
 
-/// Those of `anyOf` or `oneOf`.
+/// The scenarios of `anyOf` or `oneOf`.
 fn branches(ex: &Expander, schemas: &[NodeId], any: bool, walk: &mut Walk) -> Result<Scenarios, SchemaError> {
-    // Those that know something, and whether there are others.
+    // The branches that evaluate parts, and whether there are other branches.
     let (mut knowing, mut others) = (vec![], schemas.is_empty());
     for schema in schemas {
         match of(ex, *schema, walk)? {
@@ -176,7 +178,7 @@ fn branches(ex: &Expander, schemas: &[NodeId], any: bool, walk: &mut Walk) -> Re
     let none = knowing.iter().map(|(literal, _)| Atom::Schema(literal.not())).collect();
     let mut all = vec![Scenario::with(none)];
     if any {
-        // Each holds or does not.
+        // Each branch holds or does not hold.
         all = vec![Scenario::default()];
         for (literal, inner) in &knowing {
             let breaks = Scenario::with(vec![Atom::Schema(literal.not())]);
@@ -188,7 +190,7 @@ fn branches(ex: &Expander, schemas: &[NodeId], any: bool, walk: &mut Walk) -> Re
             }
         }
         if !others {
-            // That none holds came last.
+            // The last combination is that no branch holds.
             all.pop();
         }
     } else {
@@ -203,7 +205,7 @@ fn branches(ex: &Expander, schemas: &[NodeId], any: bool, walk: &mut Walk) -> Re
     Ok(Ok(all))
 }
 
-/// Those of `if`, `then` and `else`.
+/// The scenarios of `if`, `then` and `else`.
 fn conditional(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaError> {
     let member = |keyword| ex.schemas.keyword(node, keyword);
     let Some(condition) = member("if") else { return Ok(Ok(vec![Scenario::default()])) };
