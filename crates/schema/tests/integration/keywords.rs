@@ -1,11 +1,11 @@
-//! Each keyword in each place: what is accepted is what `jsonschema` finds valid, and what is not enforced is refused by
-//! name.
+//! Each keyword at each position: outputs agree with `jsonschema`, and keywords that are not enforced are refused
+//! by name.
 
 use crate::common::{Bytes, judged};
 use unskew_grammars::Fate;
 use unskew_schema::{MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
 
-/// Values of all kinds, spelled as JSON without white space.
+/// Values of all kinds, as JSON without white space.
 const INSTANCES: &[&str] = &[
     "null",
     "true",
@@ -78,7 +78,7 @@ const INSTANCES: &[&str] = &[
     r#"{"kind":"c"}"#,
 ];
 
-/// Schemas that are enforced, of members whose order in the instances is that of the schema.
+/// Schemas that are enforced. The members of the instances have the order of the schema.
 const ENFORCED: &[&str] = &[
     "true",
     "false",
@@ -264,7 +264,7 @@ const ENFORCED: &[&str] = &[
     r#"{"not":{"const":{"a":1}}}"#,
     r#"{"not":{"enum":[{"a":{"a":1}},[1,2],[],{},1]}}"#,
     r#"{"not":{"const":[[1],[2]]},"type":"array"}"#,
-    // What the branches know.
+    // Evaluated members and items of branches.
     r#"{"properties":{"a":{}},"unevaluatedProperties":false}"#,
     r#"{"allOf":[{"properties":{"a":{}}}],"properties":{"b":{}},"unevaluatedProperties":false}"#,
     r#"{"anyOf":[{"properties":{"a":{"type":"integer"}},"required":["a"]},{"properties":{"b":{}},"required":["b"]},{"maxProperties":1}],"unevaluatedProperties":false}"#,
@@ -288,7 +288,7 @@ const ENFORCED: &[&str] = &[
     r#"{"not":{"prefixItems":[{"type":"integer"}],"unevaluatedItems":false}}"#,
     r#"{"not":{"contains":{"const":1},"minContains":0,"unevaluatedItems":false}}"#,
     r#"{"$schema":"https://json-schema.org/draft/2019-09/schema","items":[{"type":"integer"}],"unevaluatedItems":{"type":"string"}}"#,
-    // References that are the same for whoever refers.
+    // References with the same target on every path.
     r##"{"$id":"http://example.org/tree","$dynamicAnchor":"t","type":["integer","array"],"items":{"$dynamicRef":"#t"}}"##,
     r##"{"$defs":{"x":{"$dynamicAnchor":"n","type":"null"}},"items":{"$dynamicRef":"#n"}}"##,
     r##"{"$defs":{"x":{"$anchor":"n","type":"null"}},"items":{"$dynamicRef":"#n"}}"##,
@@ -298,7 +298,7 @@ const ENFORCED: &[&str] = &[
     r##"{"$schema":"https://json-schema.org/draft/2019-09/schema","type":["integer","array"],"items":{"$recursiveRef":"#"}}"##,
 ];
 
-/// Instances that are valid and that spell a number or order their members in a way that outputs do not have.
+/// Instances that are valid and that outputs spell or order differently.
 fn other_spelling(instance: &str) -> bool {
     instance == "1e2"
 }
@@ -357,7 +357,7 @@ fn what_is_not_enforced_is_refused_by_name_and_place() {
         (r##"{"$dynamicRef":"#x"}"##, "#", "$dynamicRef"),
         (r#"{"multipleOf":0.000001234567}"#, "#", "multipleOf"),
         (r#"{"$schema":"http://example.org/mine"}"#, "#", "$schema"),
-        // Values that a keyword must not have.
+        // Values that a keyword forbids.
         (r#"{"items":[{}]}"#, "#", "items"),
         (r#"{"type":"int"}"#, "#", "type"),
         (r#"{"type":[]}"#, "#", "type"),
@@ -385,16 +385,16 @@ fn names_and_duplicates() {
     let compiled = bytes.compile(schema, Whitespace::Compact).unwrap();
     for (text, accepted) in [
         (r#"{"a":1,"b":"x"}"#, true),
-        // A declared name again, in another spelling, is no other name.
+        // Another spelling of a declared name is still the declared name.
         (r#"{"a":1,"a":"x"}"#, false),
         (r#"{"\u0061":"x"}"#, false),
         (r#"{"a":1,"\u0061":"x"}"#, false),
-        // Names have one spelling, so that this can be told.
+        // Names have one spelling, so that equal names have equal texts.
         (r#"{"\u0062":"x"}"#, false),
         (r#"{"\u00e9":"x"}"#, false),
         (r#"{"é":"x","\u000b":"y"}"#, true),
         (r#"{"é":"x","\u000B":"y"}"#, false),
-        // No other name comes twice.
+        // No other name occurs twice.
         (r#"{"b":"x","c":"x","bc":"x"}"#, true),
         (r#"{"b":"x","c":"x","b":"y"}"#, false),
         (r#"{"é":"x","é":"x"}"#, false),
@@ -407,7 +407,7 @@ fn names_and_duplicates() {
     }
 }
 
-/// What takes a memory: names that an object has, items that an array has.
+/// Conditions that need memory: the names of an object and the items of an array.
 #[test]
 fn what_comes_once_is_remembered() {
     let bytes = Bytes::new();
@@ -518,14 +518,14 @@ fn white_space_is_that_of_the_policy() {
     }
 }
 
-/// As `serde_json` writes it.
+/// The text that `serde_json` writes.
 fn pretty(instance: &str, blanks: usize) -> String {
     let value: Box<serde_json::value::RawValue> = serde_json::from_str(instance).unwrap();
     let mut bytes = vec![];
     let indent = " ".repeat(blanks);
     let formatter = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
-    // Through the value, whose members may come in another order: the instances here have at most three, in theirs.
+    // The value may reorder members; the instances here have at most three, in sorted order.
     let value: serde_json::Value = serde_json::from_str(value.get()).unwrap();
     serde::Serialize::serialize(&value, &mut serializer).unwrap();
     String::from_utf8(bytes).unwrap()
@@ -540,7 +540,7 @@ fn indented_output_is_what_serde_json_writes() {
             let indented = bytes.compile(schema, Whitespace::Indent(blanks)).unwrap();
             for instance in INSTANCES {
                 let text = pretty(instance, blanks as usize);
-                // As the value is written: `1.0`, `\\u00e9` and the like come back in one spelling.
+                // The value in its written form: `1.0`, `\\u00e9` and similar spellings come back in one spelling.
                 let one_line = serde_json::from_str::<serde_json::Value>(instance).unwrap().to_string();
                 assert_eq!(indented.accepts(&text), compact.accepts(&one_line), "{schema} {text}");
                 if text != one_line {
@@ -580,7 +580,7 @@ fn ascii_alone() {
         (r#"{"ü":"a"}"#, false),
     ] {
         assert_eq!(ascii.accepts(text), in_ascii, "{text}");
-        // Names have one spelling in each case.
+        // Names have one spelling under each option.
         assert_eq!(both.accepts(text), !text.contains(r#"ude00":"#) && !text.contains(r#"fc":"#), "{text}");
     }
 }
@@ -631,7 +631,7 @@ fn hostile_schemas_end_in_an_answer_or_a_limit() {
     ] {
         let begin = std::time::Instant::now();
         let made = grammar(&schema, &SchemaOptions::default(), &SchemaLimits::default());
-        // A second where nothing else runs.
+        // About a second on an idle machine.
         assert!(begin.elapsed().as_secs() < 30, "{}: {:?}", &schema[..60.min(schema.len())], begin.elapsed());
         assert!(
             matches!(
