@@ -120,7 +120,7 @@ impl Decimal {
     }
 
     /// The number as JSON text without an exponent; `None` as for [`plain`](Self::plain).
-    pub(crate) fn written(&self, most: u32) -> Option<String> {
+    pub(crate) fn to_json(&self, most: u32) -> Option<String> {
         let (whole, fraction) = self.plain(most)?;
         let (sign, point) =
             (if self.negative { "-" } else { "" }, if fraction.is_empty() { "" } else { "." });

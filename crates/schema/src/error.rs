@@ -9,6 +9,7 @@ use unskew_grammars::GrammarError;
 pub enum SchemaError {
     /// The text is not JSON, or an object has the same key twice.
     #[error("at byte {offset}: {message}")]
+    #[non_exhaustive]
     Json {
         /// The offset of the fault, in bytes.
         offset: usize,
@@ -17,6 +18,7 @@ pub enum SchemaError {
     },
     /// A keyword has a value that the draft forbids.
     #[error("{pointer}: `{keyword}` {message}")]
+    #[non_exhaustive]
     Invalid {
         /// The JSON pointer of the schema.
         pointer: String,
@@ -27,6 +29,7 @@ pub enum SchemaError {
     },
     /// A keyword is understood and cannot be enforced exactly.
     #[error("{pointer}: `{keyword}` is not enforced: {reason}; {way_out}")]
+    #[non_exhaustive]
     Unsupported {
         /// The JSON pointer of the schema.
         pointer: String,
@@ -39,6 +42,7 @@ pub enum SchemaError {
     },
     /// The automaton of a string or number is too large.
     #[error("{pointer}: {source}")]
+    #[non_exhaustive]
     Automaton {
         /// The JSON pointer of the schema.
         pointer: String,
@@ -50,6 +54,7 @@ pub enum SchemaError {
         "{pointer}: `{keyword}` lists {count} values, and their automaton passes {limit} {unit} (Limits::{field}): list fewer, \
          raise `SchemaLimits::automata`, or make a set of the outputs (`unskew-sets`), which takes millions"
     )]
+    #[non_exhaustive]
     Values {
         /// The JSON pointer of the schema.
         pointer: String,
@@ -66,6 +71,7 @@ pub enum SchemaError {
     },
     /// A part of the work exceeds its limit.
     #[error("{pointer}{what} pass {limit}; raise `SchemaLimits::{field}`, or simplify the schema")]
+    #[non_exhaustive]
     Limit {
         /// The JSON pointer of the schema with `: ` after it, or the empty text.
         pointer: String,

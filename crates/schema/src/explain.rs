@@ -3,8 +3,8 @@
 use unskew_grammars::Fate;
 
 use crate::{
-    SchemaError, SchemaLimits, SchemaOptions, document::schemas::Schemas, emit::rules::Emitter,
-    normalize::expand::Expander,
+    SchemaError, SchemaLimits, SchemaOptions, document::schemas::Schemas, emit::emitter::Emitter,
+    normalize::expander::Expander,
 };
 
 /// A keyword and its fate.
@@ -62,9 +62,9 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
             let found = ex.fates.get(&(node, keyword.to_string())).cloned();
             let (mut fate, mut why) =
                 found.unwrap_or_else(|| (Fate::Annotation, "no value comes to this schema".to_owned()));
-            let narrowed = ex.narrowed.iter().find(|(of, by, _)| *of == node && **by == **keyword);
-            if let Some((_, _, narrowed)) = narrowed.filter(|_| fate == Fate::Enforced) {
-                (fate, why) = (Fate::Narrowed, narrowed.clone());
+            let narrowed = ex.narrowed.iter().find(|one| one.node == node && *one.keyword == **keyword);
+            if let Some(narrowed) = narrowed.filter(|_| fate == Fate::Enforced) {
+                (fate, why) = (Fate::Narrowed, narrowed.why.clone());
             }
             fates.push(KeywordFate {
                 pointer: ex.schemas.pointer(node),
@@ -74,9 +74,9 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
             });
         }
     }
-    for (node, keyword, why) in ex.narrowed.iter().filter(|(_, keyword, _)| keyword.is_empty()) {
-        let (pointer, keyword) = (ex.schemas.pointer(*node), keyword.clone());
-        fates.push(KeywordFate { pointer, keyword, fate: Fate::Narrowed, why: why.clone() });
+    for narrowed in ex.narrowed.iter().filter(|one| one.keyword.is_empty()) {
+        let (pointer, why) = (ex.schemas.pointer(narrowed.node), narrowed.why.clone());
+        fates.push(KeywordFate { pointer, keyword: String::new(), fate: Fate::Narrowed, why });
     }
     for error in ex.refused.iter().chain(made.as_ref().err()) {
         let row = stopped(error);

@@ -70,8 +70,9 @@ use unskew_grammars::Grammar;
 /// [`SchemaError`]. If several keywords cannot be enforced, the error names one of them; [`explain()`] lists all.
 pub fn grammar(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Result<Grammar, SchemaError> {
     let schemas = document::schemas::Schemas::read(text, &options.registry, limits)?;
-    let expander = normalize::expand::Expander::new(schemas, options, limits);
-    let made = emit::rules::Emitter::new(expander, options, limits).and_then(|mut emitter| emitter.grammar());
+    let expander = normalize::expander::Expander::new(schemas, options, limits);
+    let made =
+        emit::emitter::Emitter::new(expander, options, limits).and_then(|mut emitter| emitter.grammar());
     // Each part reports a cancelled automaton as an error of its own.
     made.map_err(|error| if options.cancel.is_cancelled() { SchemaError::Cancelled } else { error })
 }

@@ -3,8 +3,15 @@
 use unskew_automata::Limits;
 use unskew_grammars::GrammarLimits;
 
-/// Limits on reading and compiling a schema.
+/// Limits on reading and compiling a schema. As for [`SchemaOptions`](crate::SchemaOptions), start from the default
+/// and set fields:
+///
+/// ```
+/// let mut limits = unskew_schema::SchemaLimits::default();
+/// limits.schema_bytes = 1 << 20;
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct SchemaLimits {
     /// The length of the schema's text, in bytes, copies and referenced documents included. Default: 8 MiB.
     pub schema_bytes: usize,

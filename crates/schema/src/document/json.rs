@@ -72,9 +72,9 @@ impl Document {
 
     /// The key of `node` in its parent, if the parent is an object.
     pub(crate) fn key(&self, node: NodeId) -> Option<&str> {
-        let (parent, place) = self.parents[node.index()]?;
+        let (parent, position) = self.parents[node.index()]?;
         match self.value(parent) {
-            Value::Object(members) => members.get(place as usize).map(|(key, _)| &**key),
+            Value::Object(members) => members.get(position as usize).map(|(key, _)| &**key),
             _ => None,
         }
     }
@@ -92,7 +92,7 @@ impl Document {
             return members.iter().find(|(name, _)| &**name == key).map(|(_, value)| *value);
         }
         let sorted = self.sorted.get(&node)?;
-        let found = sorted.binary_search_by(|place| (*members[*place as usize].0).cmp(key)).ok()?;
+        let found = sorted.binary_search_by(|position| (*members[*position as usize].0).cmp(key)).ok()?;
         Some(members[sorted[found] as usize].1)
     }
 
@@ -118,10 +118,10 @@ impl Document {
     /// The JSON pointer of `node`, as a fragment: `#/properties/a~1b`.
     pub(crate) fn pointer(&self, mut node: NodeId) -> String {
         let mut parts = vec![];
-        while let Some((parent, place)) = self.parents[node.index()] {
+        while let Some((parent, position)) = self.parents[node.index()] {
             parts.push(match self.key(node) {
                 Some(key) => key.replace('~', "~0").replace('/', "~1"),
-                None => place.to_string(),
+                None => position.to_string(),
             });
             node = parent;
         }
@@ -167,9 +167,9 @@ impl Document {
                 value
             }));
             self.parents.extend(
-                parents.iter().map(|parent| parent.map(|(parent, place)| (parent.shifted(by), place))),
+                parents.iter().map(|parent| parent.map(|(parent, position)| (parent.shifted(by), position))),
             );
-            self.sorted.extend(sorted.iter().map(|(node, places)| (node.shifted(by), places.clone())));
+            self.sorted.extend(sorted.iter().map(|(node, positions)| (node.shifted(by), positions.clone())));
         }
         Some(nodes)
     }
@@ -194,20 +194,20 @@ impl Document {
             return Err(SchemaError::limit("", "the schema's bytes", limits.schema_bytes, "schema_bytes"));
         }
         let root = NodeId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
-        Reader { text, at: 0, document: self, limits }.read()?;
+        JsonParser { text, at: 0, document: self, limits }.read()?;
         for node in self.nodes().skip(root.index()) {
             let members = self.members(node).unwrap_or_default();
             if members.len() > LARGE {
-                let mut places: Vec<u32> = (0..u32::try_from(members.len()).unwrap_or(u32::MAX)).collect();
-                places.sort_unstable_by_key(|place| &*members[*place as usize].0);
-                self.sorted.insert(node, places);
+                let mut positions: Vec<u32> = (0..u32::try_from(members.len()).unwrap_or(u32::MAX)).collect();
+                positions.sort_unstable_by_key(|position| &*members[*position as usize].0);
+                self.sorted.insert(node, positions);
             }
         }
         Ok(root)
     }
 }
 
-struct Reader<'t, 'd> {
+struct JsonParser<'t, 'd> {
     text: &'t str,
     at: usize,
     document: &'d mut Document,
@@ -215,16 +215,16 @@ struct Reader<'t, 'd> {
 }
 
 /// An array or object that is being read.
-struct Open {
+struct OpenValue {
     node: NodeId,
     /// The keys so far, if the value is an object.
     keys: HashSet<Box<str>>,
     object: bool,
 }
 
-impl Reader<'_, '_> {
+impl JsonParser<'_, '_> {
     fn read(&mut self) -> Result<(), SchemaError> {
-        let mut open: Vec<Open> = vec![];
+        let mut open: Vec<OpenValue> = vec![];
         // The next token begins a value: a part of the innermost value of `open`.
         let mut key = None;
         loop {
@@ -242,7 +242,7 @@ impl Reader<'_, '_> {
                     let limit = self.limits.nest;
                     return Err(SchemaError::limit("", "the nesting of the schema", limit, "nest"));
                 }
-                open.push(Open { node, keys: HashSet::new(), object: begins == Some(b'{') });
+                open.push(OpenValue { node, keys: HashSet::new(), object: begins == Some(b'{') });
                 self.space();
                 if self.peek() != Some(if begins == Some(b'{') { b'}' } else { b']' }) {
                     key = self.key(open.last_mut())?;
@@ -275,7 +275,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads the key before the next value, if the innermost value is an object.
-    fn key(&mut self, open: Option<&mut Open>) -> Result<Option<Box<str>>, SchemaError> {
+    fn key(&mut self, open: Option<&mut OpenValue>) -> Result<Option<Box<str>>, SchemaError> {
         let Some(open) = open.filter(|open| open.object) else { return Ok(None) };
         self.space();
         if self.peek() != Some(b'"') {
@@ -385,7 +385,7 @@ impl Reader<'_, '_> {
 
     fn push(&mut self, parent: Option<NodeId>, key: Option<Box<str>>, value: Value) -> NodeId {
         let node = NodeId(u32::try_from(self.document.values.len()).unwrap_or(u32::MAX));
-        let mut place = None;
+        let mut position = None;
         if let Some(parent) = parent {
             let index = match (&mut self.document.values[parent.index()], key) {
                 (Value::Array(items), _) => {
@@ -398,10 +398,10 @@ impl Reader<'_, '_> {
                 }
                 _ => 0,
             };
-            place = Some((parent, u32::try_from(index).unwrap_or(u32::MAX)));
+            position = Some((parent, u32::try_from(index).unwrap_or(u32::MAX)));
         }
         self.document.values.push(value);
-        self.document.parents.push(place);
+        self.document.parents.push(position);
         node
     }
 

@@ -1,7 +1,7 @@
 //! The keywords of each draft and the values that each may have: the metaschemas as one table.
 //!
 //! A keyword with a forbidden value would be read as if it were absent, so it is an error at every schema, whether
-//! a value reaches the schema or not. The table also lists the keywords that hold schemas, for `places`.
+//! a value reaches the schema or not. The table also lists the keywords that hold schemas, for `roles`.
 //!
 //! Tried instead: each keyword checks its value where it is read. Then no code looks at keywords without effect, at
 //! schemas that no value reaches, and at values of a second kind (`prefixItems` without a list was the same as no
@@ -18,7 +18,7 @@ use super::json::{Document, NodeId, Value};
 use crate::draft::Draft;
 use crate::{
     decimal::Decimal,
-    text::pattern::{self, Refused},
+    text::pattern::{self, UnsupportedConstruct},
 };
 
 /// The kinds of values that a keyword may have.
@@ -42,7 +42,7 @@ pub(crate) enum Kind {
     Id,
     Anchor,
     /// A map of booleans.
-    Marks,
+    Booleans,
     Schema,
     /// A list of schemas.
     Schemas,
@@ -51,7 +51,7 @@ pub(crate) enum Kind {
     /// A map of schemas.
     Map,
     /// A map of schemas that apply only by reference.
-    Kept,
+    Definitions,
     /// A map of [`Names`](Self::Names).
     MapOfNames,
     /// A map of schemas and [`Names`](Self::Names).
@@ -82,7 +82,7 @@ pub(crate) fn kind(keyword: &str, draft: Draft) -> Option<Kind> {
         "items" => (Draft4, Kind::SchemaOrSchemas),
         "allOf" | "anyOf" | "oneOf" => (Draft4, Kind::Schemas),
         "properties" | "patternProperties" => (Draft4, Kind::Map),
-        "definitions" => (Draft4, Kind::Kept),
+        "definitions" => (Draft4, Kind::Definitions),
         "dependencies" => (Draft4, Kind::Dependencies),
         // In draft 4 a `$ref` with a text is a reference, and any other `$ref` is ignored
         // (draft-pbryan-zyp-json-ref-03, section 3).
@@ -99,8 +99,8 @@ pub(crate) fn kind(keyword: &str, draft: Draft) -> Option<Kind> {
         "$anchor" => (Draft201909, Kind::Anchor),
         "$recursiveRef" => (Draft201909, Kind::Text),
         "$recursiveAnchor" | "deprecated" => (Draft201909, Kind::Bool),
-        "$vocabulary" => (Draft201909, Kind::Marks),
-        "$defs" => (Draft201909, Kind::Kept),
+        "$vocabulary" => (Draft201909, Kind::Booleans),
+        "$defs" => (Draft201909, Kind::Definitions),
         "minContains" | "maxContains" => (Draft201909, Kind::Count),
         "unevaluatedItems" | "unevaluatedProperties" | "contentSchema" => (Draft201909, Kind::Schema),
         "dependentSchemas" => (Draft201909, Kind::Map),
@@ -176,7 +176,7 @@ pub(crate) fn wrong(document: &Document, node: NodeId, keyword: &str, draft: Dra
             let fits = document.text(value).is_some_and(|text| is_anchor(text, draft));
             (fits, "must be a text that begins with a letter and has letters, digits and `-_.` alone")
         }
-        Kind::Marks => {
+        Kind::Booleans => {
             let fits = map.is_some_and(|map| map.iter().all(|(_, mark)| is_bool(*mark)));
             (fits, "must be an object of `true` and `false`")
         }
@@ -190,7 +190,7 @@ pub(crate) fn wrong(document: &Document, node: NodeId, keyword: &str, draft: Dra
         Kind::SchemaOrSchemas => {
             (list.is_none_or(|list| !list.is_empty()), "must be a schema or a list of some")
         }
-        Kind::Map | Kind::Kept => (map.is_some(), "must be an object"),
+        Kind::Map | Kind::Definitions => (map.is_some(), "must be an object"),
         Kind::MapOfNames => {
             let fits = map.is_some_and(|map| map.iter().all(|(_, names)| is_names(document, *names, draft)));
             (fits, "must be an object of lists of different names")
@@ -209,7 +209,7 @@ pub(crate) fn broken_pattern<'d>(
     document: &'d Document,
     node: NodeId,
     keyword: &str,
-) -> Option<(&'d str, Refused)> {
+) -> Option<(&'d str, UnsupportedConstruct)> {
     let value = document.member(node, keyword)?;
     let broken = |text: &'d str| Some((text, pattern::broken(text)?));
     match keyword {

@@ -5,15 +5,21 @@
 //! | `json` | JSON text as a flat document, with exact numbers |
 //! | `dialect` | the keywords of a draft, or of a metaschema |
 //! | `metaschema` | the values that each keyword may have |
-//! | `places` | the positions of a text at which schemas are |
+//! | `roles` | the positions of a text at which schemas are |
 //! | `registry` | schemas that others may refer to, by their URI |
+//! | `literal` | a schema or its negation |
+//! | `copies` | copies of a document, for dynamic references |
 //! | `schemas` | a document as schemas, with its references |
 //! | `dynamic` | dynamic references, which depend on the referring schema |
+//! | `loader` | reads a schema and the documents that it refers to |
 
+mod copies;
 pub(crate) mod dialect;
-pub(crate) mod dynamic;
+mod dynamic;
 pub(crate) mod json;
+pub(crate) mod literal;
+mod loader;
 pub(crate) mod metaschema;
-pub(crate) mod places;
 pub(crate) mod registry;
+mod roles;
 pub(crate) mod schemas;

@@ -9,7 +9,10 @@ use std::{rc::Rc, sync::Arc};
 
 use unskew_automata::Dfa;
 
-use crate::document::{json::NodeId, schemas::Literal};
+use crate::{
+    decimal::Decimal,
+    document::{json::NodeId, literal::Literal},
+};
 
 /// Types of values, as bits.
 pub(crate) type Types = u8;
@@ -36,9 +39,18 @@ pub(crate) struct Refusal {
 /// Alternatives, each a list of conditions. A value must satisfy all conditions of at least one alternative.
 pub(crate) type Choice = Vec<Vec<Atom>>;
 
+/// The conditions of a schema: all `atoms`, and one alternative of each choice.
+#[derive(Debug, Default)]
+pub(crate) struct Conditions {
+    pub(crate) atoms: Vec<Atom>,
+    pub(crate) choices: Vec<Rc<Choice>>,
+    /// Choices that decide others and are therefore made first.
+    pub(crate) first: Vec<Rc<Choice>>,
+}
+
 /// A set of member names, as keywords define it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Names {
+pub(crate) enum NameSet {
     /// Names that neither `properties` nor `patternProperties` of any of these schemas covers.
     Unknown(Rc<[NodeId]>),
     /// Names in which a pattern of the schema's `patternProperties` has a match.
@@ -53,7 +65,7 @@ pub(crate) enum Names {
 /// that satisfies it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Witness {
-    pub(crate) names: Names,
+    pub(crate) names: NameSet,
     pub(crate) value: Option<Literal>,
 }
 
@@ -223,4 +235,17 @@ impl Default for Shape {
     fn default() -> Self {
         Self::any()
     }
+}
+
+/// A value with its allowed spellings.
+#[derive(Clone, Debug)]
+pub(crate) enum FiniteValue {
+    /// `null`, `true` or `false`.
+    Word(&'static str),
+    /// The text of a string.
+    Text(Arc<str>),
+    /// A number and its spellings.
+    Number(Decimal, Arc<Dfa>),
+    /// An array or object of the schema's text.
+    Node(NodeId),
 }

@@ -7,12 +7,13 @@
 //! combination is a [`Scenario`]. Branches that evaluate nothing are left to the ordinary reading of their keyword.
 
 use super::{
-    expand::Expander,
+    expander::Expander,
+    parts::item_schemas,
     shape::{Atom, OBJECT},
 };
 use crate::{
     SchemaError,
-    document::{json::NodeId, schemas::Literal},
+    document::{json::NodeId, literal::Literal},
     draft::Draft,
 };
 
@@ -27,7 +28,7 @@ const VISITS: usize = 10_000;
 
 /// The state of the search: the enclosing schemas, and the number of visits.
 #[derive(Default)]
-struct Walk {
+struct Search {
     within: Vec<NodeId>,
     visits: usize,
 }
@@ -72,16 +73,16 @@ pub(crate) type Scenarios = Result<Vec<Scenario>, &'static str>;
 /// The scenarios in which the schema at `node` holds. Its own `unevaluatedProperties` and `unevaluatedItems` are
 /// left out.
 pub(crate) fn scenarios(ex: &Expander, node: NodeId) -> Result<Scenarios, SchemaError> {
-    of(ex, node, &mut Walk::default())
+    of(ex, node, &mut Search::default())
 }
 
 /// Recursion is at most [`DEPTH`] deep.
-fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaError> {
-    walk.visits += 1;
-    if walk.visits > VISITS {
+fn of(ex: &Expander, node: NodeId, search: &mut Search) -> Result<Scenarios, SchemaError> {
+    search.visits += 1;
+    if search.visits > VISITS {
         return Ok(Err("too many schemas decide what was evaluated"));
     }
-    if walk.within.contains(&node) || walk.within.len() > DEPTH {
+    if search.within.contains(&node) || search.within.len() > DEPTH {
         return Ok(Err("schemas refer to each other for the same value"));
     }
     let document = &ex.schemas.document;
@@ -103,13 +104,13 @@ fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaE
     if let Some(contains) = member("contains").filter(|_| ex.schemas.draft_of(node) == Draft::Draft202012) {
         own.contains.push(ex.schemas.literal(contains)?);
     }
-    if !walk.within.is_empty() {
+    if !search.within.is_empty() {
         own.all_properties |= member("unevaluatedProperties").is_some();
         own.all_items |= member("unevaluatedItems").is_some();
     }
-    own.all_items |= crate::normalize::keywords::items(ex, node).1.is_some();
+    own.all_items |= item_schemas(ex, node).others.is_some();
 
-    walk.within.push(node);
+    search.within.push(node);
     let mut all = vec![own];
     let mut factors: Vec<Scenarios> = vec![];
     for (keyword, text) in ["$ref", "$dynamicRef", "$recursiveRef"].map(|keyword| (keyword, member(keyword)))
@@ -121,16 +122,16 @@ fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaE
         };
         // An unresolved reference is refused where it is read.
         if let Some(target) = target {
-            factors.push(of(ex, target, walk)?);
+            factors.push(of(ex, target, search)?);
         }
     }
     for schema in list("allOf") {
-        factors.push(of(ex, schema, walk)?);
+        factors.push(of(ex, schema, search)?);
     }
     for (schemas, any) in [(list("anyOf"), true), (list("oneOf"), false)] {
-        factors.push(branches(ex, &schemas, any, walk)?);
+        factors.push(branches(ex, &schemas, any, search)?);
     }
-    factors.push(conditional(ex, node, walk)?);
+    factors.push(conditional(ex, node, search)?);
     let dependent = member("dependentSchemas").and_then(|list| document.members(list));
     for (name, schema) in dependent.unwrap_or_default() {
         let mut ways = vec![Scenario::with(vec![Atom::Forbid(name.clone())])];
@@ -139,7 +140,7 @@ fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaE
             Atom::Require(name.clone()),
             Atom::Schema(ex.schemas.literal(*schema)?),
         ];
-        match of(ex, *schema, walk)? {
+        match of(ex, *schema, search)? {
             Ok(inner) if inner.iter().any(Scenario::knows) => {
                 ways.extend(inner.iter().map(|inner| Scenario::with(holds.clone()).and(inner)));
                 factors.push(Ok(ways));
@@ -148,7 +149,7 @@ fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaE
             refused => factors.push(refused),
         }
     }
-    walk.within.pop();
+    search.within.pop();
     for factor in factors {
         let factor = match factor {
             Ok(factor) => factor,
@@ -163,11 +164,16 @@ fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaE
 }
 
 /// The scenarios of `anyOf` or `oneOf`.
-fn branches(ex: &Expander, schemas: &[NodeId], any: bool, walk: &mut Walk) -> Result<Scenarios, SchemaError> {
+fn branches(
+    ex: &Expander,
+    schemas: &[NodeId],
+    any: bool,
+    search: &mut Search,
+) -> Result<Scenarios, SchemaError> {
     // The branches that evaluate parts, and whether there are other branches.
     let (mut knowing, mut others) = (vec![], schemas.is_empty());
     for schema in schemas {
-        match of(ex, *schema, walk)? {
+        match of(ex, *schema, search)? {
             Ok(inner) if inner.iter().any(Scenario::knows) => {
                 knowing.push((ex.schemas.literal(*schema)?, inner));
             }
@@ -206,11 +212,11 @@ fn branches(ex: &Expander, schemas: &[NodeId], any: bool, walk: &mut Walk) -> Re
 }
 
 /// The scenarios of `if`, `then` and `else`.
-fn conditional(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaError> {
+fn conditional(ex: &Expander, node: NodeId, search: &mut Search) -> Result<Scenarios, SchemaError> {
     let member = |keyword| ex.schemas.keyword(node, keyword);
     let Some(condition) = member("if") else { return Ok(Ok(vec![Scenario::default()])) };
     let mut inner = |schema: Option<NodeId>| match schema {
-        Some(schema) => of(ex, schema, walk),
+        Some(schema) => of(ex, schema, search),
         None => Ok(Ok(vec![Scenario::default()])),
     };
     let parts = (inner(Some(condition))?, inner(member("then"))?, inner(member("else"))?);

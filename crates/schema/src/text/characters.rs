@@ -8,7 +8,12 @@ use rustc_hash::FxHashMap;
 use unskew_automata::{Dfa, StateId};
 
 /// A range of code points, inclusive, and the state that it leads to.
-pub(crate) type Piece = (u32, u32, StateId);
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Piece {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    pub(crate) target: StateId,
+}
 
 /// An automaton with memoized facts about its states.
 pub(crate) struct Characters<'d> {
@@ -43,13 +48,13 @@ impl Run {
                 _ => {}
             }
             let pieces = characters.pieces(state);
-            let Some((.., next)) = pieces.first().copied() else {
+            let Some(next) = pieces.first().map(|piece| piece.target) else {
                 return Some(Self { class: class?, min: min?, max: Some(read) });
             };
-            if pieces.iter().any(|(.., target)| *target != next) {
+            if pieces.iter().any(|piece| piece.target != next) {
                 return None;
             }
-            let ranges: Vec<(u32, u32)> = pieces.iter().map(|(first, last, _)| (*first, *last)).collect();
+            let ranges: Vec<(u32, u32)> = pieces.iter().map(|piece| (piece.first, piece.last)).collect();
             if *class.get_or_insert_with(|| ranges.clone()) != ranges {
                 return None;
             }
@@ -140,8 +145,8 @@ impl<'d> Characters<'d> {
 /// Appends a range to an ascending list, merging adjacent ranges with the same target.
 fn add(pieces: &mut Vec<Piece>, first: u32, last: u32, target: StateId) {
     match pieces.last_mut() {
-        Some((_, end, of)) if *of == target && *end + 1 == first => *end = last,
-        _ => pieces.push((first, last, target)),
+        Some(piece) if piece.target == target && piece.last + 1 == first => piece.last = last,
+        _ => pieces.push(Piece { first, last, target }),
     }
 }
 

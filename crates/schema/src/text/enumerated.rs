@@ -1,14 +1,15 @@
-//! The texts of an automaton that has finitely many, if they are printable ASCII: most often the texts of an
-//! `enum`.
+//! Finite languages: their number of texts, the lengths of the texts, and the texts themselves.
 //!
+//! The texts of a language are listed if they are printable ASCII, as the texts of most `enum`s are.
 //! A list of literals is matched along the order of the vocabulary, and its mask takes a few microseconds. An
 //! automaton would need its own subterminal trees, a walk over the vocabulary for each state. The automaton is
 //! better if few states have many texts: the 17,576 texts of `[A-Z]{3}` are four states, whose trees a library
 //! shares between all schemas, while a list of these texts costs milliseconds in each schema.
 
-use unskew_automata::Dfa;
+use std::{collections::VecDeque, ops::RangeInclusive};
 
-use super::languages::in_order;
+use hashbrown::HashSet;
+use unskew_automata::{Dfa, StateId};
 
 /// The largest number of texts, and the largest sum of their lengths in bytes.
 const MOST: u64 = 1 << 17;
@@ -95,6 +96,68 @@ pub(crate) fn few_texts(dfa: &Dfa, most: u64) -> Option<Vec<String>> {
     Some(found)
 }
 
+/// Whether every text of `dfa` has at least `min` and at most `max` code points.
+///
+/// Cost: O(m) for m edges. Always false for an automaton with a loop.
+pub(crate) fn lengths_within(dfa: &Dfa, min: u32, max: Option<u32>) -> bool {
+    // The bytes of a character after its first.
+    let inner = |bytes: &RangeInclusive<u8>| (0x80..0xc0).contains(bytes.start());
+    let Some(order) = in_order(dfa) else { return false };
+    let (mut shortest, mut longest) = (vec![u32::MAX; dfa.len()], vec![0u32; dfa.len()]);
+    shortest[dfa.start().index()] = 0;
+    for state in order {
+        let (short, long) = (shortest[state.index()], longest[state.index()]);
+        for edge in dfa.edges(state) {
+            let (to, more) = (edge.target.index(), u32::from(!inner(&edge.bytes)));
+            shortest[to] = shortest[to].min(short.saturating_add(more));
+            longest[to] = longest[to].max(long.saturating_add(more));
+        }
+    }
+    dfa.states()
+        .filter(|state| dfa.is_accepting(*state))
+        .all(|state| shortest[state.index()] >= min && max.is_none_or(|max| longest[state.index()] <= max))
+}
+
+/// The states of `dfa` in topological order; `None` if it has a loop.
+fn in_order(dfa: &Dfa) -> Option<Vec<StateId>> {
+    let mut entering = vec![0u32; dfa.len()];
+    for edge in dfa.states().flat_map(|state| dfa.edges(state)) {
+        entering[edge.target.index()] += 1;
+    }
+    // A state is added after all edges into it.
+    let mut order: Vec<StateId> = [dfa.start()].into();
+    order.retain(|start| entering[start.index()] == 0);
+    let mut at = 0;
+    while let Some(state) = order.get(at).copied() {
+        for edge in dfa.edges(state) {
+            let entering = &mut entering[edge.target.index()];
+            *entering -= 1;
+            if *entering == 0 {
+                order.push(edge.target);
+            }
+        }
+        at += 1;
+    }
+    (at == dfa.len()).then_some(order)
+}
+
+/// A shortest text.
+pub(crate) fn shortest_text(dfa: &Dfa) -> Vec<u8> {
+    let mut seen: HashSet<StateId> = HashSet::from_iter([dfa.start()]);
+    let mut todo = VecDeque::from([(dfa.start(), vec![])]);
+    while let Some((state, text)) = todo.pop_front() {
+        if dfa.is_accepting(state) {
+            return text;
+        }
+        for edge in dfa.edges(state) {
+            if seen.insert(edge.target) {
+                todo.push_back((edge.target, [&*text, &[*edge.bytes.start()]].concat()));
+            }
+        }
+    }
+    vec![]
+}
+
 #[cfg(test)]
 mod tests {
     use unskew_automata::Limits;
@@ -127,5 +190,24 @@ mod tests {
         let words: Vec<String> =
             (0..2_000u32).map(|n| format!("{:x}", n.wrapping_mul(0x9E37_79B1))).collect();
         assert!(matches!(list(&words.join("|")), Some(Plain::Listed(list)) if list.len() == 2_000));
+    }
+
+    #[test]
+    fn lengths_are_those_of_the_texts() {
+        for (pattern, min, max, all) in [
+            ("", 0, Some(0), true),
+            ("a{2,5}", 2, Some(5), true),
+            ("a{2,5}", 3, Some(5), false),
+            ("a{2,5}", 2, Some(4), false),
+            ("é|😀é", 1, Some(2), true),
+            ("é|😀é", 2, Some(2), false),
+            ("[a-é]{3}", 3, Some(3), true),
+            ("ab*", 0, Some(100), false),
+            ("ab*", 0, None, false),
+            ("(a|bc)d", 2, Some(3), true),
+        ] {
+            let dfa = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
+            assert_eq!(lengths_within(&dfa, min, max), all, "{pattern}");
+        }
     }
 }

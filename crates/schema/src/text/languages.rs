@@ -2,22 +2,19 @@
 //!
 //! A language is `Some` automaton, or `None` if it is empty, because every automaton accepts at least one text.
 
-use std::{ops::RangeInclusive, sync::Arc};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
-use unskew_automata::{Dfa, DfaBuilder, RegexError, StateId};
+use unskew_automata::{Dfa, DfaBuilder, RegexError};
 
 use super::{
     format::{self, Format},
-    look::{self, Failure},
     number,
-    pattern::{self, Refused},
-    standard, string,
+    pattern::UnsupportedConstruct,
+    standard::{self, TEXT},
+    string,
 };
 use crate::{SchemaLimits, SchemaOptions, decimal::Decimal};
-
-/// Any text.
-pub(crate) const TEXT: &str = "(?s:.)*";
 
 pub(crate) type Language = Option<Arc<Dfa>>;
 
@@ -27,9 +24,10 @@ pub(crate) struct Languages {
     limits: SchemaLimits,
     bytes: usize,
     patterns: HashMap<String, Language>,
-    searches: HashMap<String, Result<Language, Refused>>,
+    /// By pattern: the results of [`Languages::search`].
+    pub(super) searches: HashMap<String, Result<Language, UnsupportedConstruct>>,
     spelled: HashMap<Arc<Dfa>, Arc<Dfa>>,
-    written: HashMap<Arc<Dfa>, Language>,
+    spelled_once: HashMap<Arc<Dfa>, Language>,
     /// Keyed by the pattern of a class.
     characters: HashMap<String, Arc<Dfa>>,
     formats: HashMap<String, Format>,
@@ -67,7 +65,7 @@ impl Languages {
             patterns: HashMap::new(),
             searches: HashMap::new(),
             spelled: HashMap::new(),
-            written: HashMap::new(),
+            spelled_once: HashMap::new(),
             characters: HashMap::new(),
             formats: HashMap::new(),
             ascii: options.ascii,
@@ -86,7 +84,7 @@ impl Languages {
             return known.map(Some);
         }
         let made = self.builder.pattern(pattern);
-        let mut made = self.kept(made)?;
+        let mut made = self.counted(made)?;
         // Other code recognizes the language of any text by its address.
         if let (Some(dfa), Some(all)) = (&made, standard::pattern(TEXT))
             && **dfa == *all.clone()?
@@ -108,28 +106,11 @@ impl Languages {
         Ok(made)
     }
 
-    /// The texts in which `pattern`, a pattern of ECMA-262, has a match; or the construct that is not supported.
-    pub(crate) fn search(&mut self, pattern: &str) -> Result<Result<Language, Refused>, RegexError> {
-        if let Some(known) = self.searches.get(pattern) {
-            return Ok(known.clone());
-        }
-        let made = match pattern::read(pattern) {
-            Ok(parsed) if !parsed.looks => self.pattern(&parsed.searched()).map(Ok)?,
-            Ok(parsed) => match look::search(self, &parsed) {
-                Ok(language) => Ok(language),
-                Err(Failure::Refused(refused)) => Err(refused),
-                Err(Failure::Regex(error)) => return Err(error),
-            },
-            Err(refused) => Err(refused),
-        };
-        self.searches.insert(pattern.to_owned(), made.clone());
-        Ok(made)
-    }
-
     /// The language of exactly these texts.
     pub(crate) fn texts(&mut self, texts: &[&str]) -> Result<Language, RegexError> {
         let filled: Vec<&str> = texts.iter().copied().filter(|text| !text.is_empty()).collect();
-        let made = if filled.is_empty() { None } else { self.kept_some(|builder| builder.literals(filled))? };
+        let made =
+            if filled.is_empty() { None } else { self.counted_some(|builder| builder.literals(filled))? };
         if texts.iter().any(|text| text.is_empty()) {
             let empty = self.pattern("")?;
             return self.or(&made, &empty);
@@ -161,7 +142,9 @@ impl Languages {
     /// The concatenation of two languages.
     pub(crate) fn join(&mut self, left: &Language, right: &Language) -> Result<Language, RegexError> {
         match (left, right) {
-            (Some(left), Some(right)) => self.kept_some(|builder| builder.concatenation([&**left, &**right])),
+            (Some(left), Some(right)) => {
+                self.counted_some(|builder| builder.concatenation([&**left, &**right]))
+            }
             _ => Ok(None),
         }
     }
@@ -171,7 +154,7 @@ impl Languages {
         match parts {
             [] => Ok(None),
             [one] => Ok(Some(Arc::clone(one))),
-            parts => self.kept_some(|builder| builder.union(parts.iter().map(|part| &**part))),
+            parts => self.counted_some(|builder| builder.union(parts.iter().map(|part| &**part))),
         }
     }
 
@@ -201,7 +184,7 @@ impl Languages {
         if let Some(known) = self.combined.get(&key) {
             return Ok(known.made.clone());
         }
-        let made = self.kept_some(|builder| match operation {
+        let made = self.counted_some(|builder| match operation {
             Operation::And => builder.intersection(left, right),
             Operation::Minus => builder.difference(left, right),
             Operation::Or => builder.union([&**left, &**right]),
@@ -272,7 +255,7 @@ impl Languages {
     }
 
     fn with_exponent(&mut self, mantissa: Dfa, exponent: &str) -> Result<Language, RegexError> {
-        let mantissa = self.kept(Ok(mantissa))?;
+        let mantissa = self.counted(Ok(mantissa))?;
         if exponent.is_empty() {
             return Ok(mantissa);
         }
@@ -283,7 +266,7 @@ impl Languages {
     /// As [`number::multiple`]; the outer `None` if the factor has too many digits.
     pub(crate) fn multiple(&mut self, factor: &Decimal) -> Result<Option<Language>, RegexError> {
         let made = number::multiple(factor, &self.limits.automata)?;
-        made.map(|dfa| self.kept(Ok(dfa))).transpose()
+        made.map(|dfa| self.counted(Ok(dfa))).transpose()
     }
 
     /// The JSON strings that spell a text of `dfa`.
@@ -301,7 +284,7 @@ impl Languages {
             return Ok(Arc::clone(known));
         }
         let made = string::spelled(dfa, true, self.ascii, &self.limits.automata);
-        let made = self.kept(made)?.ok_or(RegexError::MatchesNothing)?;
+        let made = self.counted(made)?.ok_or(RegexError::MatchesNothing)?;
         if let Some(format) = format {
             format.spelled[usize::from(self.ascii)].get_or_init(|| Arc::clone(&made));
         }
@@ -316,35 +299,35 @@ impl Languages {
         }
         let class = self.pattern(pattern)?.ok_or(RegexError::MatchesNothing)?;
         let made = string::spelled(&class, false, self.ascii, &self.limits.automata);
-        let made = self.kept(made)?.ok_or(RegexError::MatchesNothing)?;
+        let made = self.counted(made)?.ok_or(RegexError::MatchesNothing)?;
         self.characters.insert(pattern.to_owned(), Arc::clone(&made));
         Ok(made)
     }
 
     /// As [`spelled`](Self::spelled), with one spelling for each text.
-    pub(crate) fn written(&mut self, dfa: &Arc<Dfa>) -> Result<Language, RegexError> {
-        let (all, written) = (standard::pattern(TEXT), standard::written(self.ascii)?);
+    pub(crate) fn spelled_once(&mut self, dfa: &Arc<Dfa>) -> Result<Language, RegexError> {
+        let (all, written) = (standard::pattern(TEXT), standard::spelled_once(self.ascii)?);
         if all.and_then(Result::ok).is_some_and(|all| Arc::ptr_eq(&all, dfa)) {
             return Ok(Some(written));
         }
-        if let Some(known) = self.written.get(dfa) {
+        if let Some(known) = self.spelled_once.get(dfa) {
             return Ok(known.clone());
         }
-        let made = string::written_once(dfa, self.ascii, &self.limits.automata);
-        let made = self.kept(made)?;
-        self.written.insert(Arc::clone(dfa), made.clone());
+        let made = string::spelled_once(dfa, self.ascii, &self.limits.automata);
+        let made = self.counted(made)?;
+        self.spelled_once.insert(Arc::clone(dfa), made.clone());
         Ok(made)
     }
 
-    fn kept_some(
+    fn counted_some(
         &mut self,
         make: impl FnOnce(&mut DfaBuilder) -> Result<Dfa, RegexError>,
     ) -> Result<Language, RegexError> {
         let made = make(&mut self.builder);
-        self.kept(made)
+        self.counted(made)
     }
 
-    fn kept(&mut self, made: Result<Dfa, RegexError>) -> Result<Language, RegexError> {
+    fn counted(&mut self, made: Result<Dfa, RegexError>) -> Result<Language, RegexError> {
         match made {
             Ok(dfa) => {
                 self.charge(dfa.memory_usage())?;
@@ -362,76 +345,5 @@ impl Languages {
             return Err(RegexError::DfaTooLarge { bytes: self.bytes, limit });
         }
         Ok(())
-    }
-}
-
-/// Whether every text of `dfa` has at least `min` and at most `max` code points.
-///
-/// Cost: O(m) for m edges. Always false for an automaton with a loop.
-pub(crate) fn within(dfa: &Dfa, min: u32, max: Option<u32>) -> bool {
-    // The bytes of a character after its first.
-    let inner = |bytes: &RangeInclusive<u8>| (0x80..0xc0).contains(bytes.start());
-    let Some(order) = in_order(dfa) else { return false };
-    let (mut shortest, mut longest) = (vec![u32::MAX; dfa.len()], vec![0u32; dfa.len()]);
-    shortest[dfa.start().index()] = 0;
-    for state in order {
-        let (short, long) = (shortest[state.index()], longest[state.index()]);
-        for edge in dfa.edges(state) {
-            let (to, more) = (edge.target.index(), u32::from(!inner(&edge.bytes)));
-            shortest[to] = shortest[to].min(short.saturating_add(more));
-            longest[to] = longest[to].max(long.saturating_add(more));
-        }
-    }
-    dfa.states()
-        .filter(|state| dfa.is_accepting(*state))
-        .all(|state| shortest[state.index()] >= min && max.is_none_or(|max| longest[state.index()] <= max))
-}
-
-/// The states of `dfa` in topological order; `None` if it has a loop.
-pub(crate) fn in_order(dfa: &Dfa) -> Option<Vec<StateId>> {
-    let mut entering = vec![0u32; dfa.len()];
-    for edge in dfa.states().flat_map(|state| dfa.edges(state)) {
-        entering[edge.target.index()] += 1;
-    }
-    // A state is added after all edges into it.
-    let mut order: Vec<StateId> = [dfa.start()].into();
-    order.retain(|start| entering[start.index()] == 0);
-    let mut at = 0;
-    while let Some(state) = order.get(at).copied() {
-        for edge in dfa.edges(state) {
-            let entering = &mut entering[edge.target.index()];
-            *entering -= 1;
-            if *entering == 0 {
-                order.push(edge.target);
-            }
-        }
-        at += 1;
-    }
-    (at == dfa.len()).then_some(order)
-}
-
-#[cfg(test)]
-mod tests {
-    use unskew_automata::Limits;
-
-    use super::*;
-
-    #[test]
-    fn lengths_are_those_of_the_texts() {
-        for (pattern, min, max, all) in [
-            ("", 0, Some(0), true),
-            ("a{2,5}", 2, Some(5), true),
-            ("a{2,5}", 3, Some(5), false),
-            ("a{2,5}", 2, Some(4), false),
-            ("é|😀é", 1, Some(2), true),
-            ("é|😀é", 2, Some(2), false),
-            ("[a-é]{3}", 3, Some(3), true),
-            ("ab*", 0, Some(100), false),
-            ("ab*", 0, None, false),
-            ("(a|bc)d", 2, Some(3), true),
-        ] {
-            let dfa = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
-            assert_eq!(within(&dfa, min, max), all, "{pattern}");
-        }
     }
 }

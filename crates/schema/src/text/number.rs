@@ -92,13 +92,13 @@ pub(crate) fn ordered(
 
 /// The comparison of the digits read with a bound.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Compared {
+enum Comparison {
     Less,
     Equal,
     More,
 }
 
-impl Compared {
+impl Comparison {
     const ALL: [Self; 3] = [Self::Less, Self::Equal, Self::More];
 
     fn of<T: Ord>(left: &T, right: &T) -> Self {
@@ -119,9 +119,9 @@ fn compared(
     fraction: &[u8],
     wanted: [bool; 3],
 ) -> Result<(), RegexError> {
-    use Compared::{Equal, Less, More};
+    use Comparison::{Equal, Less, More};
     const DIGITS: std::ops::RangeInclusive<u8> = b'0'..=b'9';
-    let wants = |compared: Compared| wanted[compared as usize];
+    let wants = |compared: Comparison| wanted[compared as usize];
 
     // Decided states after a point: before the first digit of the fraction, and after it.
     let mut decided = [(0, 0); 3];
@@ -138,11 +138,11 @@ fn compared(
     }
     for (read, digit) in fraction.iter().enumerate() {
         for next in DIGITS {
-            let behind = match Compared::of(&next, digit) {
+            let after = match Comparison::of(&next, digit) {
                 Equal => same[read + 1],
                 compared => decided[compared as usize].1,
             };
-            edges.edge(same[read], next..=next, behind);
+            edges.edge(same[read], next..=next, after);
         }
     }
     // Zeros after all digits of the bound change nothing.
@@ -153,43 +153,43 @@ fn compared(
     }
 
     // For each comparison at the end of the whole part: the state after a point, and whether the number may end.
-    let ended = |compared: Compared| match compared {
+    let ended = |compared: Comparison| match compared {
         Equal => (same[0], wants(if fraction.is_empty() { Equal } else { Less })),
         compared => (decided[compared as usize].0, wants(compared)),
     };
-    let mut state = |compared: Compared| {
+    let mut state = |compared: Comparison| {
         let (point, accepting) = ended(compared);
         let state = edges.state(accepting)?;
         edges.edge(state, b'.'..=b'.', point);
         Ok::<u32, RegexError>(state)
     };
-    let zero = state(Compared::of(&b'0', &whole[0]))?;
+    let zero = state(Comparison::of(&b'0', &whole[0]))?;
     let longer = state(More)?;
     // Indexed by the number of digits minus one. A number with fewer digits than the bound is less than it.
     let mut layers: Vec<[u32; 3]> = Vec::new();
     for read in 1..=whole.len() {
         let mut layer = [0; 3];
-        for compared in Compared::ALL {
+        for compared in Comparison::ALL {
             layer[compared as usize] = state(if read < whole.len() { Less } else { compared })?;
         }
         layers.push(layer);
     }
     edges.edge(from, b'0'..=b'0', zero);
     for digit in b'1'..=b'9' {
-        edges.edge(from, digit..=digit, layers[0][Compared::of(&digit, &whole[0]) as usize]);
+        edges.edge(from, digit..=digit, layers[0][Comparison::of(&digit, &whole[0]) as usize]);
     }
     edges.edge(longer, DIGITS, longer);
     for (read, layer) in layers.iter().enumerate() {
-        for compared in Compared::ALL {
+        for compared in Comparison::ALL {
             let from = layer[compared as usize];
             let Some(next) = layers.get(read + 1) else {
                 edges.edge(from, DIGITS, longer);
                 continue;
             };
             for digit in DIGITS {
-                let behind =
-                    if compared == Equal { Compared::of(&digit, &whole[read + 1]) } else { compared };
-                edges.edge(from, digit..=digit, next[behind as usize]);
+                let after =
+                    if compared == Equal { Comparison::of(&digit, &whole[read + 1]) } else { compared };
+                edges.edge(from, digit..=digit, next[after as usize]);
             }
         }
     }
@@ -321,7 +321,7 @@ mod tests {
                 let bound_of = Decimal::parse(bound).unwrap();
                 let dfa = ordered(&bound_of, wanted, 400, &Limits::default()).unwrap().unwrap();
                 for sample in samples() {
-                    let expected = wanted[Compared::of(&scaled(&sample), &scaled(bound)) as usize];
+                    let expected = wanted[Comparison::of(&scaled(&sample), &scaled(bound)) as usize];
                     assert_eq!(dfa.accepts(sample.as_bytes()), expected, "{sample} {bound} {wanted:?}");
                 }
                 for wrong in ["", "-", "00", "01", "-00", "1.", "-1.", ".5", "1e2", "-.0", "--1"] {

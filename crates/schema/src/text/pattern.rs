@@ -7,10 +7,15 @@
 //! and is never passed on. Characters are whole code points (the flag `u`), and single braces are literals, as in
 //! browsers.
 //!
-//! A pattern with look-around is read into a tree, which [`look`](crate::text::look) turns into an automaton.
+//! A pattern with look-around is read into a tree, which [`lookaround`](crate::text::lookaround) turns into an
+//! automaton.
 
 /// A construct that is not supported, with a way out.
-pub(crate) type Refused = (String, &'static str);
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct UnsupportedConstruct {
+    pub(crate) construct: String,
+    pub(crate) way_out: &'static str,
+}
 
 const DIGIT: &str = "0-9";
 const WORD: &str = "A-Za-z0-9_";
@@ -35,17 +40,17 @@ const NEST: usize = 200;
 /// A pattern after reading.
 #[derive(Debug)]
 pub(crate) struct Parsed {
-    pub(crate) ways: Ways,
+    pub(crate) alternatives: Alternatives,
     /// Whether it contains look-around and therefore has no counterpart in the `regex` crate.
-    pub(crate) looks: bool,
+    pub(crate) has_lookaround: bool,
 }
 
 /// Alternatives, each a sequence.
-pub(crate) type Ways = Vec<Vec<Node>>;
+pub(crate) type Alternatives = Vec<Vec<Part>>;
 
 /// A part of a pattern. A part without anchors and look-around is `Text`.
 #[derive(Debug)]
-pub(crate) enum Node {
+pub(crate) enum Part {
     /// A self-contained pattern of the `regex` crate.
     Text(String),
     /// `^`.
@@ -55,65 +60,65 @@ pub(crate) enum Node {
     /// `\b` if true, `\B` if false.
     Boundary(bool),
     /// `(?=…)` if true, `(?!…)` if false.
-    Ahead(bool, Ways),
-    Group(Ways),
+    Ahead(bool, Alternatives),
+    Group(Alternatives),
     Repeat {
-        inner: Box<Node>,
+        inner: Box<Part>,
         min: u32,
         max: Option<u32>,
     },
 }
 
 /// The reason why `pattern` is no pattern of ECMA-262, if it is none.
-pub(crate) fn broken(pattern: &str) -> Option<Refused> {
-    read(pattern).err().filter(|(construct, _)| BROKEN.contains(&construct.as_str()))
+pub(crate) fn broken(pattern: &str) -> Option<UnsupportedConstruct> {
+    read(pattern).err().filter(|found| BROKEN.contains(&found.construct.as_str()))
 }
 
 /// Reads `pattern`.
-pub(crate) fn read(pattern: &str) -> Result<Parsed, Refused> {
-    let mut translator = Translator { chars: pattern.chars().collect(), at: 0, looks: false };
-    let ways = translator.read()?;
-    Ok(Parsed { ways, looks: translator.looks })
+pub(crate) fn read(pattern: &str) -> Result<Parsed, UnsupportedConstruct> {
+    let mut translator = Translator { chars: pattern.chars().collect(), at: 0, has_lookaround: false };
+    let alternatives = translator.read()?;
+    Ok(Parsed { alternatives, has_lookaround: translator.has_lookaround })
 }
 
 impl Parsed {
     /// The pattern of the `regex` crate that matches exactly the texts in which an unanchored search of the
     /// original has a match. The original must not contain look-around.
     pub(crate) fn searched(&self) -> String {
-        format!("(?s:.*)(?:{})(?s:.*)", text_of(&self.ways))
+        format!("(?s:.*)(?:{})(?s:.*)", pattern_text(&self.alternatives))
     }
 }
 
-fn text_of(ways: &Ways) -> String {
-    let one = |way: &Vec<Node>| way.iter().map(text_of_node).collect::<String>();
-    ways.iter().map(one).collect::<Vec<_>>().join("|")
+fn pattern_text(alternatives: &Alternatives) -> String {
+    let one = |sequence: &Vec<Part>| sequence.iter().map(part_text).collect::<String>();
+    alternatives.iter().map(one).collect::<Vec<_>>().join("|")
 }
 
-fn text_of_node(node: &Node) -> String {
+fn part_text(node: &Part) -> String {
     match node {
-        Node::Text(text) => text.clone(),
-        Node::Start => "^".to_owned(),
-        Node::End => "$".to_owned(),
-        Node::Boundary(_) | Node::Ahead(..) => unreachable!("a pattern that looks around is not rendered"),
-        Node::Group(ways) => format!("(?:{})", text_of(ways)),
-        Node::Repeat { inner, min, max } => {
+        Part::Text(text) => text.clone(),
+        Part::Start => "^".to_owned(),
+        Part::End => "$".to_owned(),
+        Part::Boundary(_) | Part::Ahead(..) => unreachable!("a pattern that looks around is not rendered"),
+        Part::Group(ways) => format!("(?:{})", pattern_text(ways)),
+        Part::Repeat { inner, min, max } => {
             let max = max.map_or_else(String::new, |max| max.to_string());
-            format!("{}{{{min},{max}}}", text_of_node(inner))
+            format!("{}{{{min},{max}}}", part_text(inner))
         }
     }
 }
 
 /// A group that is open.
-struct Open {
+struct OpenGroup {
     /// For a look-ahead, whether it is positive; `None` for a plain group.
     ahead: Option<bool>,
-    ways: Ways,
+    ways: Alternatives,
 }
 
 struct Translator {
     chars: Vec<char>,
     at: usize,
-    looks: bool,
+    has_lookaround: bool,
 }
 
 /// The meaning of an escape.
@@ -123,8 +128,8 @@ enum Escape {
     Class(String, bool),
 }
 
-fn refused(construct: impl Into<String>, way_out: &'static str) -> Refused {
-    (construct.into(), way_out)
+pub(super) fn unsupported(construct: impl Into<String>, way_out: &'static str) -> UnsupportedConstruct {
+    UnsupportedConstruct { construct: construct.into(), way_out }
 }
 
 /// `char` as a literal inside and outside of classes.
@@ -133,9 +138,9 @@ fn literal(char: char) -> String {
 }
 
 impl Translator {
-    fn read(&mut self) -> Result<Ways, Refused> {
-        let mut open: Vec<Open> = vec![];
-        let mut ways: Ways = vec![vec![]];
+    fn read(&mut self) -> Result<Alternatives, UnsupportedConstruct> {
+        let mut open: Vec<OpenGroup> = vec![];
+        let mut ways: Alternatives = vec![vec![]];
         // Whether the previous part may be repeated.
         let mut repeatable = false;
         while let Some(char) = self.next() {
@@ -143,7 +148,7 @@ impl Translator {
             let node = match char {
                 '^' | '$' => {
                     may_repeat = false;
-                    if char == '^' { Node::Start } else { Node::End }
+                    if char == '^' { Part::Start } else { Part::End }
                 }
                 '|' => {
                     ways.push(vec![]);
@@ -153,22 +158,26 @@ impl Translator {
                 '(' => {
                     let ahead = self.group()?;
                     if open.len() >= NEST {
-                        return Err(refused(format!("groups nested more than {NEST} deep"), "simplify it"));
+                        return Err(unsupported(
+                            format!("groups nested more than {NEST} deep"),
+                            "simplify it",
+                        ));
                     }
-                    open.push(Open { ahead, ways: std::mem::replace(&mut ways, vec![vec![]]) });
+                    open.push(OpenGroup { ahead, ways: std::mem::replace(&mut ways, vec![vec![]]) });
                     repeatable = false;
                     continue;
                 }
                 ')' => {
-                    let outer = open.pop().ok_or_else(|| refused(UNOPENED_GROUP, "balance the groups"))?;
+                    let outer =
+                        open.pop().ok_or_else(|| unsupported(UNOPENED_GROUP, "balance the groups"))?;
                     let inner = std::mem::replace(&mut ways, outer.ways);
                     may_repeat = outer.ahead.is_none();
                     match outer.ahead {
-                        Some(positive) => Node::Ahead(positive, inner),
-                        None if inner.iter().flatten().all(|node| matches!(node, Node::Text(_))) => {
-                            Node::Text(format!("(?:{})", text_of(&inner)))
+                        Some(positive) => Part::Ahead(positive, inner),
+                        None if inner.iter().flatten().all(|node| matches!(node, Part::Text(_))) => {
+                            Part::Text(format!("(?:{})", pattern_text(&inner)))
                         }
-                        None => Node::Group(inner),
+                        None => Part::Group(inner),
                     }
                 }
                 '*' => self.repeat(&mut ways, repeatable, 0, None)?,
@@ -176,22 +185,22 @@ impl Translator {
                 '?' => self.repeat(&mut ways, repeatable, 0, Some(1))?,
                 '{' => match self.braces()? {
                     Some((min, max)) => self.repeat(&mut ways, repeatable, min, max)?,
-                    None => Node::Text(literal('{')),
+                    None => Part::Text(literal('{')),
                 },
-                '.' => Node::Text(ANY.to_owned()),
-                '[' => Node::Text(self.class()?),
+                '.' => Part::Text(ANY.to_owned()),
+                '[' => Part::Text(self.class()?),
                 '\\' if matches!(self.peek(), Some('b' | 'B')) => {
-                    self.looks = true;
+                    self.has_lookaround = true;
                     may_repeat = false;
-                    Node::Boundary(self.next() == Some('b'))
+                    Part::Boundary(self.next() == Some('b'))
                 }
-                '\\' => Node::Text(match self.escape(false)? {
+                '\\' => Part::Text(match self.escape(false)? {
                     Escape::Char(char) => literal(char),
                     Escape::Class(inside, true) => format!("[{inside}]"),
                     Escape::Class(inside, false) => format!("[^{inside}]"),
                 }),
-                char if char.is_ascii_alphanumeric() => Node::Text(char.into()),
-                char => Node::Text(literal(char)),
+                char if char.is_ascii_alphanumeric() => Part::Text(char.into()),
+                char => Part::Text(literal(char)),
             };
             let repeated = matches!(char, '*' | '+' | '?') || (char == '{' && self.chars[self.at - 1] != '{');
             repeatable = may_repeat && !repeated;
@@ -199,26 +208,26 @@ impl Translator {
                 way.push(node);
             }
         }
-        if open.is_empty() { Ok(ways) } else { Err(refused(UNCLOSED_GROUP, "balance the groups")) }
+        if open.is_empty() { Ok(ways) } else { Err(unsupported(UNCLOSED_GROUP, "balance the groups")) }
     }
 
     /// Repeats the last part. A lazy repetition matches the same texts.
     fn repeat(
         &mut self,
-        ways: &mut Ways,
+        ways: &mut Alternatives,
         repeatable: bool,
         min: u32,
         max: Option<u32>,
-    ) -> Result<Node, Refused> {
+    ) -> Result<Part, UnsupportedConstruct> {
         self.eat("?");
         let last = if repeatable { ways.last_mut().and_then(Vec::pop) } else { None };
-        let inner = last.ok_or_else(|| refused(REPEATED_NOTHING, "put what is repeated in a group"))?;
+        let inner = last.ok_or_else(|| unsupported(REPEATED_NOTHING, "put the repeated part in a group"))?;
         if max.is_some_and(|max| max < min) {
-            return Err(refused(BOUNDS, "swap them"));
+            return Err(unsupported(BOUNDS, "swap them"));
         }
-        let text = matches!(inner, Node::Text(_));
-        let node = Node::Repeat { inner: Box::new(inner), min, max };
-        Ok(if text { Node::Text(text_of_node(&node)) } else { node })
+        let text = matches!(inner, Part::Text(_));
+        let node = Part::Repeat { inner: Box::new(inner), min, max };
+        Ok(if text { Part::Text(part_text(&node)) } else { node })
     }
 
     fn next(&mut self) -> Option<char> {
@@ -238,18 +247,18 @@ impl Translator {
     }
 
     /// Reads the rest of a group's opening after `(`. For a look-ahead, returns whether it is positive.
-    fn group(&mut self) -> Result<Option<bool>, Refused> {
+    fn group(&mut self) -> Result<Option<bool>, UnsupportedConstruct> {
         if self.peek() != Some('?') || self.eat("?:") {
             return Ok(None);
         }
         for look in ["?=", "?!"] {
             if self.eat(look) {
-                self.looks = true;
+                self.has_lookaround = true;
                 return Ok(Some(look == "?="));
             }
         }
         if self.eat("?<=") || self.eat("?<!") {
-            return Err(refused("look-behind", "write what may stand in front as alternatives"));
+            return Err(unsupported("look-behind", "list the texts that may precede as alternatives"));
         }
         if self.eat("?<") {
             while let Some(char) = self.next() {
@@ -260,11 +269,11 @@ impl Translator {
                 }
             }
         }
-        Err(refused("a group with flags or with a name that is none", "use a plain group"))
+        Err(unsupported("a group with flags or with a name that is none", "use a plain group"))
     }
 
     /// Reads bounds after `{`, if there are any.
-    fn braces(&mut self) -> Result<Option<(u32, Option<u32>)>, Refused> {
+    fn braces(&mut self) -> Result<Option<(u32, Option<u32>)>, UnsupportedConstruct> {
         let Some(length) = self.chars[self.at..].iter().position(|char| *char == '}') else {
             return Ok(None);
         };
@@ -279,18 +288,18 @@ impl Translator {
         self.at += length + 1;
         let number = |text: &str| {
             text.parse()
-                .map_err(|_| refused(format!("the bound {text}"), "use a number that can be counted out"))
+                .map_err(|_| unsupported(format!("the bound {text}"), "use a number that can be counted out"))
         };
         Ok(Some((number(min)?, max.map(number).transpose()?)))
     }
 
     /// Reads a class after `[`.
-    fn class(&mut self) -> Result<String, Refused> {
+    fn class(&mut self) -> Result<String, UnsupportedConstruct> {
         let negated = self.eat("^");
         let mut inside = String::new();
         loop {
             let first = match self.next() {
-                None => return Err(refused(UNCLOSED_CLASS, "close the class")),
+                None => return Err(unsupported(UNCLOSED_CLASS, "close the class")),
                 Some(']') => break,
                 Some('\\') => self.escape(true)?,
                 Some(char) => Escape::Char(char),
@@ -316,17 +325,17 @@ impl Translator {
             let last = match self.next() {
                 Some('\\') => self.escape(true)?,
                 Some(char) => Escape::Char(char),
-                None => return Err(refused(UNCLOSED_CLASS, "close the class")),
+                None => return Err(unsupported(UNCLOSED_CLASS, "close the class")),
             };
             match last {
                 Escape::Char(last) if first <= last => {
                     inside.push_str(&format!("{}-{}", literal(first), literal(last)));
                 }
                 Escape::Char(_) => {
-                    return Err(refused(RANGE, "swap them"));
+                    return Err(unsupported(RANGE, "swap them"));
                 }
                 Escape::Class(..) => {
-                    return Err(refused(
+                    return Err(unsupported(
                         "a range that ends in a class",
                         "write the `-` at the end of the class",
                     ));
@@ -335,16 +344,16 @@ impl Translator {
         }
         Ok(match (inside.is_empty(), negated) {
             (true, true) => "(?s:.)".to_owned(),
-            (true, false) => return Err(refused("an empty class", "leave out what can never match")),
+            (true, false) => return Err(unsupported("an empty class", "leave the class out")),
             (false, true) => format!("[^{inside}]"),
             (false, false) => format!("[{inside}]"),
         })
     }
 
     /// Reads an escape after its backslash.
-    fn escape(&mut self, in_class: bool) -> Result<Escape, Refused> {
+    fn escape(&mut self, in_class: bool) -> Result<Escape, UnsupportedConstruct> {
         let class = |inside: &str, meant| Ok(Escape::Class(inside.to_owned(), meant));
-        let char = self.next().ok_or_else(|| refused(BACKSLASH, "escape it"))?;
+        let char = self.next().ok_or_else(|| unsupported(BACKSLASH, "escape it"))?;
         Ok(Escape::Char(match char {
             'd' => return class(DIGIT, true),
             'D' => return class(DIGIT, false),
@@ -362,18 +371,21 @@ impl Translator {
             '0' if !self.peek().is_some_and(|char| char.is_ascii_digit()) => '\0',
             'c' => match self.next() {
                 Some(letter @ ('a'..='z' | 'A'..='Z')) => char::from(letter as u8 & 0x1f),
-                _ => return Err(refused("`\\c` without a letter", "write `\\x` and two digits")),
+                _ => return Err(unsupported("`\\c` without a letter", "write `\\x` and two digits")),
             },
             'x' => self
                 .hex(2)
                 .and_then(char::from_u32)
-                .ok_or_else(|| refused("`\\x` without two digits", "add them"))?,
+                .ok_or_else(|| unsupported("`\\x` without two digits", "add them"))?,
             'u' => self.unicode()?,
             '0'..='9' | 'k' => {
-                return Err(refused("a back-reference", "list the texts that may repeat as alternatives"));
+                return Err(unsupported(
+                    "a back-reference",
+                    "list the texts that may repeat as alternatives",
+                ));
             }
             char if char.is_ascii_alphabetic() => {
-                return Err(refused(format!("the escape `\\{char}`"), "leave out the backslash"));
+                return Err(unsupported(format!("the escape `\\{char}`"), "leave out the backslash"));
             }
             char => char,
         }))
@@ -388,9 +400,12 @@ impl Translator {
         u32::from_str_radix(&text, 16).ok()
     }
 
-    fn unicode(&mut self) -> Result<char, Refused> {
+    fn unicode(&mut self) -> Result<char, UnsupportedConstruct> {
         let wrong = || {
-            refused("`\\u` without a character", "write `\\u` and four digits of a character or of a pair")
+            unsupported(
+                "`\\u` without a character",
+                "write `\\u` and four digits of a character or of a pair",
+            )
         };
         if self.eat("{") {
             let mut text = String::new();
@@ -411,7 +426,7 @@ impl Translator {
     }
 
     /// Reads a property after `\p`.
-    fn property(&mut self) -> Result<String, Refused> {
+    fn property(&mut self) -> Result<String, UnsupportedConstruct> {
         const CATEGORIES: [&str; 37] = [
             "L", "Lu", "Ll", "Lt", "LC", "Lm", "Lo", "M", "Mn", "Mc", "Me", "N", "Nd", "Nl", "No", "P", "Pc",
             "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "S", "Sm", "Sc", "Sk", "So", "Z", "Zs", "Zl", "Zp", "C",
@@ -426,7 +441,7 @@ impl Translator {
         if CATEGORIES.contains(&name.as_str()) {
             return Ok(format!("\\p{{{name}}}"));
         }
-        Err(refused(format!("the property `{name}`"), "use a general category such as `\\p{L}`"))
+        Err(unsupported(format!("the property `{name}`"), "use a general category such as `\\p{L}`"))
     }
 }
 

@@ -8,17 +8,20 @@ use std::sync::{Arc, OnceLock};
 
 use unskew_automata::{Dfa, DfaBuilder, RegexError};
 
-use super::{languages::TEXT, number, string};
+use super::{number, string};
 use crate::{SchemaLimits, Whitespace};
+
+/// Any text.
+pub(crate) const TEXT: &str = "(?s:.)*";
 
 /// One character.
 const CHARACTER: &str = "(?s:.)";
 
 /// An automaton that is built at its first use and kept.
 #[derive(Debug)]
-struct Kept(OnceLock<Arc<Dfa>>);
+struct Shared(OnceLock<Arc<Dfa>>);
 
-impl Kept {
+impl Shared {
     const fn new() -> Self {
         Self(OnceLock::new())
     }
@@ -44,9 +47,9 @@ fn builder() -> DfaBuilder {
 pub(crate) fn pattern(pattern: &str) -> Option<Result<Arc<Dfa>, RegexError>> {
     const PATTERNS: [&str; 7] =
         [TEXT, CHARACTER, "", number::ANY, number::PLAIN, number::WHOLE, number::WHOLE_WITHOUT_POINT];
-    static KEPT: [Kept; 7] = [const { Kept::new() }; 7];
+    static SHARED: [Shared; 7] = [const { Shared::new() }; 7];
     let at = PATTERNS.iter().position(|known| *known == pattern)?;
-    Some(KEPT[at].get(|| builder().pattern(pattern)))
+    Some(SHARED[at].get(|| builder().pattern(pattern)))
 }
 
 /// Whether `dfa` is the automaton of any text, or of any number, from [`pattern`]. A language never mixes texts and
@@ -58,8 +61,8 @@ pub(crate) fn is_all(dfa: &Arc<Dfa>) -> bool {
 
 /// White space of at most `most` characters, or without a bound; `None` if the bound is not the default one.
 pub(crate) fn space(most: Option<u32>) -> Option<Result<Arc<Dfa>, RegexError>> {
-    static ANY: Kept = Kept::new();
-    static BOUNDED: Kept = Kept::new();
+    static ANY: Shared = Shared::new();
+    static BOUNDED: Shared = Shared::new();
     match most {
         None => Some(ANY.get(|| builder().pattern("[ \\t\\n\\r]*"))),
         Some(most) if Whitespace::Bounded(most) == Whitespace::default() => {
@@ -71,11 +74,11 @@ pub(crate) fn space(most: Option<u32>) -> Option<Result<Arc<Dfa>, RegexError>> {
 
 /// The JSON strings of `texts`, if `texts` is the automaton of any text from [`pattern`].
 pub(crate) fn strings(texts: &Arc<Dfa>, ascii: bool) -> Option<Result<Arc<Dfa>, RegexError>> {
-    static KEPT: [Kept; 2] = [const { Kept::new() }; 2];
+    static SHARED: [Shared; 2] = [const { Shared::new() }; 2];
     let all = pattern(TEXT)?;
     let is_all = all.is_ok_and(|all| Arc::ptr_eq(&all, texts));
     let make = || string::spelled(texts, true, ascii, &SchemaLimits::default().automata);
-    is_all.then(|| KEPT[usize::from(ascii)].get(make))
+    is_all.then(|| SHARED[usize::from(ascii)].get(make))
 }
 
 /// The spellings of one character inside a string.
@@ -84,27 +87,27 @@ pub(crate) fn strings(texts: &Arc<Dfa>, ascii: bool) -> Option<Result<Arc<Dfa>, 
 ///
 /// None in practice: no limit is reached.
 pub(crate) fn character(ascii: bool) -> Result<Arc<Dfa>, RegexError> {
-    static KEPT: [Kept; 2] = [const { Kept::new() }; 2];
-    KEPT[usize::from(ascii)].get(|| {
+    static SHARED: [Shared; 2] = [const { Shared::new() }; 2];
+    SHARED[usize::from(ascii)].get(|| {
         let any = builder().pattern(CHARACTER)?;
         string::spelled(&any, false, ascii, &SchemaLimits::default().automata)
     })
 }
 
-/// All JSON strings in the spelling of [`string::written`]: each text has exactly one.
+/// All JSON strings in the spelling of [`string::to_json`]: each text has exactly one.
 ///
 /// # Errors
 ///
 /// None in practice: no limit is reached.
-pub(crate) fn written(ascii: bool) -> Result<Arc<Dfa>, RegexError> {
+pub(crate) fn spelled_once(ascii: bool) -> Result<Arc<Dfa>, RegexError> {
     /// `PLAIN` is raw ASCII characters, short escapes, and other control characters. `RAW` and `ESCAPED` are the
     /// characters beyond ASCII.
     const PLAIN: &str = r#"[ !#-\[\]-\x7f]|\\["\\bfnrt]|\\u00(0[0-7be-f]|1[0-9a-f])"#;
     const RAW: &str = r"[^\x00-\x7f]";
     const ESCAPED: &str = r"\\u(00[89a-f][0-9a-f]|0[1-9a-f][0-9a-f]{2}|[1-9a-cef][0-9a-f]{3}|d[0-7][0-9a-f]{2}|d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})";
-    static KEPT: [Kept; 2] = [const { Kept::new() }; 2];
+    static SHARED: [Shared; 2] = [const { Shared::new() }; 2];
     let beyond = if ascii { ESCAPED } else { RAW };
-    KEPT[usize::from(ascii)].get(|| builder().pattern(&format!("\"({PLAIN}|{beyond})*\"")))
+    SHARED[usize::from(ascii)].get(|| builder().pattern(&format!("\"({PLAIN}|{beyond})*\"")))
 }
 
 #[cfg(test)]
@@ -119,9 +122,9 @@ mod tests {
             .collect();
         texts.extend(["".to_owned(), "a \"b\\/".to_owned(), "é😀\u{7f}\n".to_owned()]);
         for ascii in [false, true] {
-            let written = written(ascii).unwrap();
+            let written = spelled_once(ascii).unwrap();
             for text in &texts {
-                let one = string::written(text, ascii);
+                let one = string::to_json(text, ascii);
                 assert!(written.accepts(one.as_bytes()), "{one}");
                 // This spelling is the only one of the text in `written`.
                 let mut builder = builder();
@@ -134,7 +137,7 @@ mod tests {
                 assert_eq!(common, builder.literals([one.as_bytes()]).unwrap(), "{one}");
             }
         }
-        let names = written(false).unwrap();
+        let names = spelled_once(false).unwrap();
         for (text, accepted) in [
             (r#""""#, true),
             (r#""a b~""#, true),

@@ -36,14 +36,14 @@ pub(crate) fn spelled(dfa: &Dfa, quoted: bool, ascii: bool, limits: &Limits) -> 
     lifted(dfa, quoted, ascii, false, limits)
 }
 
-/// The JSON strings that [`written`] returns for the texts that `dfa` accepts.
+/// The JSON strings that [`to_json`] returns for the texts that `dfa` accepts.
 ///
 /// Cost: O(n + r) for n states and r ranges of characters between them.
 ///
 /// # Errors
 ///
 /// As for [`spelled`].
-pub(crate) fn written_once(dfa: &Dfa, ascii: bool, limits: &Limits) -> Result<Dfa, RegexError> {
+pub(crate) fn spelled_once(dfa: &Dfa, ascii: bool, limits: &Limits) -> Result<Dfa, RegexError> {
     lifted(dfa, true, ascii, true, limits)
 }
 
@@ -100,26 +100,30 @@ fn at(pieces: &[Piece], point: u32) -> Option<StateId> {
 
 /// The target of all these code points, if they have a common one.
 fn within(pieces: &[Piece], first: u32, last: u32) -> Option<StateId> {
-    let index = pieces.partition_point(|(_, end, _)| *end < first);
-    pieces.get(index).filter(|(start, end, _)| *start <= first && last <= *end).map(|(_, _, target)| *target)
+    let index = pieces.partition_point(|piece| piece.last < first);
+    pieces.get(index).filter(|piece| piece.first <= first && last <= piece.last).map(|piece| piece.target)
 }
 
 /// Whether any of these code points has a target.
 fn touches(pieces: &[Piece], first: u32, last: u32) -> bool {
-    let index = pieces.partition_point(|(_, end, _)| *end < first);
-    pieces.get(index).is_some_and(|(start, ..)| *start <= last)
+    let index = pieces.partition_point(|piece| piece.last < first);
+    pieces.get(index).is_some_and(|piece| piece.first <= last)
 }
 
-/// The code points that [`written`] escapes, with those beyond ASCII last; and the subset without a short escape.
+/// The code points that [`to_json`] escapes, with those beyond ASCII last; and the subset without a short escape.
 const ESCAPED: [(u32, u32); 4] = [(0, 0x1f), (0x22, 0x22), (0x5c, 0x5c), (0x80, 0x10_ffff)];
 const WITHOUT_LETTER: [(u32, u32); 4] = [(0, 7), (0xb, 0xb), (0xe, 0x1f), (0x80, 0x10_ffff)];
 
 /// The parts of `pieces` inside `ranges`; both ascend.
 fn common(pieces: &[Piece], ranges: &[(u32, u32)]) -> Vec<Piece> {
     let parts = ranges.iter().flat_map(|(first, last)| {
-        let from = pieces.partition_point(|(_, end, _)| end < first);
-        let touched = pieces[from..].iter().take_while(move |(start, ..)| start <= last);
-        touched.map(|(start, end, target)| (*start.max(first), *end.min(last), *target))
+        let from = pieces.partition_point(|piece| piece.last < *first);
+        let touched = pieces[from..].iter().take_while(move |piece| piece.first <= *last);
+        touched.map(|piece| Piece {
+            first: piece.first.max(*first),
+            last: piece.last.min(*last),
+            target: piece.target,
+        })
     });
     parts.collect()
 }
@@ -140,8 +144,8 @@ struct Lifting<'d> {
     characters: Characters<'d>,
     /// States after a backslash, by the possible characters.
     escapes: FxHashMap<Vec<Piece>, u32>,
-    /// States before a hexadecimal digit, by the target of each digit or [`NOWHERE`].
-    digits: FxHashMap<[u32; 16], u32>,
+    /// States before a hexadecimal digit, by the target of each digit or `None`.
+    digits: FxHashMap<[Option<u32>; 16], u32>,
     /// States before the given number of digits, all of which lead to the same state of `dfa`.
     any: FxHashMap<(StateId, u32), u32>,
     /// States before the given number of digits of a high surrogate, where all low surrogates lead to the same
@@ -150,9 +154,6 @@ struct Lifting<'d> {
     /// States before `\uD`, by the state after it.
     pairs: FxHashMap<u32, u32>,
 }
-
-/// No state.
-const NOWHERE: u32 = u32::MAX;
 
 impl Lifting<'_> {
     fn text(&mut self, state: StateId, whole: bool) -> Result<u32, RegexError> {
@@ -176,51 +177,53 @@ impl Lifting<'_> {
                 self.edges.edge(id, letter..=letter, target);
             }
         }
-        let behind = match self.once {
+        let after = match self.once {
             true => self.unit(&common(&pieces, &WITHOUT_LETTER), 0, 4)?,
             false => self.unit(&pieces, 0, 4)?,
         };
-        if behind != NOWHERE {
-            self.edges.edge(id, b'u'..=b'u', behind);
+        if let Some(after) = after {
+            self.edges.edge(id, b'u'..=b'u', after);
         }
         self.escapes.insert(pieces, id);
         Ok(id)
     }
 
-    /// The state after the digits `prefix` of an escape with `left` digits missing, or [`NOWHERE`].
-    fn unit(&mut self, pieces: &[Piece], prefix: u32, left: u32) -> Result<u32, RegexError> {
+    /// The state after the digits `prefix` of an escape with `left` digits missing, or `None`.
+    fn unit(&mut self, pieces: &[Piece], prefix: u32, left: u32) -> Result<Option<u32>, RegexError> {
         let (first, last) = (prefix << (4 * left), ((prefix + 1) << (4 * left)) - 1);
         if (0xd800..=0xdbff).contains(&first) && last <= 0xdbff {
             let point = |unit: u32| 0x10000 + ((unit - 0xd800) << 10);
             let (low, high) = (point(first), point(last) + 0x3ff);
             if let Some(target) = within(pieces, low, high) {
-                return self.any_high(target, left);
+                return self.any_high(target, left).map(Some);
             }
             if !touches(pieces, low, high) {
-                return Ok(NOWHERE);
+                return Ok(None);
             }
             if left == 0 {
-                let mut next = [NOWHERE; 16];
+                let mut next = [None; 16];
                 for digit in 0xc..16 {
                     let high = first - 0xd800;
                     next[digit as usize] = self.low_half(pieces, high << 2 | (digit - 0xc), 2)?;
                 }
-                let low = self.digits(next)?;
-                return self.pair(low);
+                return match self.digits(next)? {
+                    Some(low) => self.pair(low).map(Some),
+                    None => Ok(None),
+                };
             }
         } else {
             if let Some(target) = within(pieces, first, last) {
-                return self.any(target, left);
+                return self.any(target, left).map(Some);
             }
             let pairs = first <= 0xdbff && last >= 0xd800 && touches(pieces, LAST_OF_PLANE + 1, 0x10_ffff);
             if left == 0 || !pairs && !touches(pieces, first, last) {
-                return Ok(NOWHERE);
+                return Ok(None);
             }
             if left == 1 {
                 return self.last_digit(pieces, first);
             }
         }
-        let mut next = [NOWHERE; 16];
+        let mut next = [None; 16];
         for (digit, next) in (0..).zip(&mut next) {
             *next = self.unit(pieces, prefix << 4 | digit, left - 1)?;
         }
@@ -228,20 +231,20 @@ impl Lifting<'_> {
     }
 
     /// The state after the leading bits `prefix` of a code point minus 0x10000, with `left` digits missing, or
-    /// [`NOWHERE`].
-    fn low_half(&mut self, pieces: &[Piece], prefix: u32, left: u32) -> Result<u32, RegexError> {
+    /// `None`.
+    fn low_half(&mut self, pieces: &[Piece], prefix: u32, left: u32) -> Result<Option<u32>, RegexError> {
         let first = 0x10000 + (prefix << (4 * left));
         let last = first + (1 << (4 * left)) - 1;
         if let Some(target) = within(pieces, first, last) {
-            return self.any(target, left);
+            return self.any(target, left).map(Some);
         }
         if left == 0 || !touches(pieces, first, last) {
-            return Ok(NOWHERE);
+            return Ok(None);
         }
         if left == 1 {
             return self.last_digit(pieces, first);
         }
-        let mut next = [NOWHERE; 16];
+        let mut next = [None; 16];
         for (digit, next) in (0..).zip(&mut next) {
             *next = self.low_half(pieces, prefix << 4 | digit, left - 1)?;
         }
@@ -249,11 +252,11 @@ impl Lifting<'_> {
     }
 
     /// The state before the last digit of the code points `first` to `first + 15`.
-    fn last_digit(&mut self, pieces: &[Piece], first: u32) -> Result<u32, RegexError> {
-        let mut next = [NOWHERE; 16];
-        for (start, end, target) in common(pieces, &[(first, first + 15)]) {
-            let behind = self.text(target, true)?;
-            next[(start - first) as usize..=(end - first) as usize].fill(behind);
+    fn last_digit(&mut self, pieces: &[Piece], first: u32) -> Result<Option<u32>, RegexError> {
+        let mut next = [None; 16];
+        for piece in common(pieces, &[(first, first + 15)]) {
+            let after = self.text(piece.target, true)?;
+            next[(piece.first - first) as usize..=(piece.last - first) as usize].fill(Some(after));
         }
         self.digits(next)
     }
@@ -267,7 +270,7 @@ impl Lifting<'_> {
             return Ok(*id);
         }
         let next = self.any(target, left - 1)?;
-        let id = self.digits([next; 16])?;
+        let id = self.some_digits([Some(next); 16])?;
         self.any.insert((target, left), id);
         Ok(id)
     }
@@ -277,12 +280,12 @@ impl Lifting<'_> {
             return Ok(*id);
         }
         let id = if left == 0 {
-            let behind = self.any(target, 2)?;
-            let low = self.digits(std::array::from_fn(|digit| if digit < 0xc { NOWHERE } else { behind }))?;
+            let after = self.any(target, 2)?;
+            let low = self.some_digits(std::array::from_fn(|digit| (digit >= 0xc).then_some(after)))?;
             self.pair(low)?
         } else {
             let next = self.any_high(target, left - 1)?;
-            self.digits([next; 16])?
+            self.some_digits([Some(next); 16])?
         };
         self.any_high.insert((target, left), id);
         Ok(id)
@@ -305,12 +308,14 @@ impl Lifting<'_> {
         Ok(begin)
     }
 
-    /// The state with the target `next[d]` for each hexadecimal digit d, of either case; [`NOWHERE`] if no digit
-    /// has a target.
-    fn digits(&mut self, next: [u32; 16]) -> Result<u32, RegexError> {
-        if next == [NOWHERE; 16] {
-            return Ok(NOWHERE);
-        }
+    /// The state with the target `next[d]` for each hexadecimal digit d, of either case; `None` if no digit has a
+    /// target.
+    fn digits(&mut self, next: [Option<u32>; 16]) -> Result<Option<u32>, RegexError> {
+        if next == [None; 16] { Ok(None) } else { self.some_digits(next).map(Some) }
+    }
+
+    /// As [`digits`](Self::digits), if some digit has a target.
+    fn some_digits(&mut self, next: [Option<u32>; 16]) -> Result<u32, RegexError> {
         if let Some(id) = self.digits.get(&next) {
             return Ok(*id);
         }
@@ -319,11 +324,11 @@ impl Lifting<'_> {
         for (bytes, next) in &ranges[..if self.once { 2 } else { 3 }] {
             let mut first = *bytes;
             for run in next.chunk_by(|left, right| left == right) {
-                let behind = first + u8::try_from(run.len()).expect("at most ten");
-                if run[0] != NOWHERE {
-                    self.edges.edge(id, first..=behind - 1, run[0]);
+                let after = first + u8::try_from(run.len()).expect("at most ten");
+                if let Some(target) = run[0] {
+                    self.edges.edge(id, first..=after - 1, target);
                 }
-                first = behind;
+                first = after;
             }
         }
         self.digits.insert(next, id);
@@ -374,7 +379,7 @@ impl Lifting<'_> {
 }
 
 /// `text` as a JSON string with only the escapes that it needs; `ascii` also escapes all characters beyond ASCII.
-pub(crate) fn written(text: &str, ascii: bool) -> String {
+pub(crate) fn to_json(text: &str, ascii: bool) -> String {
     let mut written = String::with_capacity(text.len() + 2);
     written.push('"');
     for char in text.chars() {
@@ -456,8 +461,8 @@ mod tests {
                 for second in [None].into_iter().chain(chars.map(Some)) {
                     let whole: String = [Some(first), second].into_iter().flatten().collect();
                     for spelling in spellings(first) {
-                        for behind in second.map_or(vec![String::new()], spellings) {
-                            let source = format!("\"{spelling}{behind}\"");
+                        for after in second.map_or(vec![String::new()], spellings) {
+                            let source = format!("\"{spelling}{after}\"");
                             let expected = text.accepts(whole.as_bytes());
                             assert_eq!(spelled.accepts(source.as_bytes()), expected, "{pattern} {source}");
                         }
@@ -494,10 +499,10 @@ mod tests {
             let text = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
             for ascii in [false, true] {
                 let all = spelled(&text, true, ascii, &Limits::default()).unwrap();
-                let written = crate::text::standard::written(ascii).unwrap();
+                let written = crate::text::standard::spelled_once(ascii).unwrap();
                 let both = DfaBuilder::new(&Limits::default()).intersection(&all, &written).unwrap();
                 assert_eq!(
-                    written_once(&text, ascii, &Limits::default()).unwrap(),
+                    spelled_once(&text, ascii, &Limits::default()).unwrap(),
                     both,
                     "{pattern} {ascii}"
                 );

@@ -348,7 +348,8 @@ proptest! {
         let mut choices = Choices(seed);
         let options = options(if any { MemberOrder::Any } else { MemberOrder::Declared });
         // Classes with few names are not listed, and their names are no members of their own.
-        let limits = SchemaLimits { names: 0, ..SchemaLimits::default() };
+        let mut limits = SchemaLimits::default();
+        limits.names = 0;
         let compiled = match Bytes::new().compile_within(&schema, &options, &limits) {
             Ok(compiled) => compiled,
             Err(SchemaError::Unsupported { .. } | SchemaError::Limit { .. }) => return Ok(()),

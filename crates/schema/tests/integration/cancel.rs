@@ -5,27 +5,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use unskew_automata::Limits;
 use unskew_grammars::Fate;
 use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, explain, grammar};
 
 /// The limits, with no bound on work.
 fn unlimited() -> SchemaLimits {
-    let automata = Limits {
-        dfa_steps: u64::MAX,
-        dfa_states: usize::MAX,
-        dfa_bytes: usize::MAX,
-        ..SchemaLimits::default().automata
-    };
-    SchemaLimits {
-        rules: usize::MAX,
-        alternatives: usize::MAX,
-        carried: usize::MAX,
-        products: usize::MAX,
-        automata,
-        automata_bytes: usize::MAX,
-        ..SchemaLimits::default()
-    }
+    let mut limits = SchemaLimits::default();
+    limits.rules = usize::MAX;
+    limits.alternatives = usize::MAX;
+    limits.carried = usize::MAX;
+    limits.products = usize::MAX;
+    limits.automata_bytes = usize::MAX;
+    limits.automata.dfa_steps = u64::MAX;
+    limits.automata.dfa_states = usize::MAX;
+    limits.automata.dfa_bytes = usize::MAX;
+    limits
 }
 
 fn listed(count: usize, part: impl Fn(usize) -> String) -> String {

@@ -27,7 +27,7 @@ pub(crate) const OUTER: &str =
 
 /// A position inside a label, after at least one of its characters.
 #[derive(Clone, Copy)]
-struct Place {
+struct Position {
     /// Blocks of the preceding labels.
     blocks: u32,
     /// Characters of this label so far.
@@ -35,7 +35,7 @@ struct Place {
     hyphen: bool,
 }
 
-impl Place {
+impl Position {
     fn index(self) -> u32 {
         BLOCKS + 1 + (self.blocks * LABEL + self.length - 1) * 2 + u32::from(self.hyphen)
     }
@@ -53,34 +53,34 @@ pub(crate) fn names(reserved: bool, limits: &Limits) -> Result<Dfa, RegexError> 
     for _ in 0..=BLOCKS {
         edges.state(false)?;
     }
-    let mut places = vec![];
+    let mut positions = vec![];
     for blocks in 0..BLOCKS {
         for length in 1..=LABEL {
             for hyphen in [false, true] {
-                let place = Place { blocks, length, hyphen };
-                edges.state(!hyphen && place.taken() <= BLOCKS)?;
-                places.push(place);
+                let position = Position { blocks, length, hyphen };
+                edges.state(!hyphen && position.taken() <= BLOCKS)?;
+                positions.push(position);
             }
         }
     }
     let alphanumeric = [b'0'..=b'9', b'A'..=b'Z', b'a'..=b'z'];
     for blocks in 0..BLOCKS {
         for bytes in alphanumeric.clone() {
-            edges.edge(blocks, bytes, Place { blocks, length: 1, hyphen: false }.index());
+            edges.edge(blocks, bytes, Position { blocks, length: 1, hyphen: false }.index());
         }
     }
-    for place in places {
-        let longer = Place { length: place.length + 1, ..place };
+    for position in positions {
+        let longer = Position { length: position.length + 1, ..position };
         if longer.length <= LABEL && longer.taken() <= BLOCKS {
             for bytes in alphanumeric.clone() {
-                edges.edge(place.index(), bytes, Place { hyphen: false, ..longer }.index());
+                edges.edge(position.index(), bytes, Position { hyphen: false, ..longer }.index());
             }
-            if reserved || !(place.hyphen && place.length == 3) {
-                edges.edge(place.index(), b'-'..=b'-', Place { hyphen: true, ..longer }.index());
+            if reserved || !(position.hyphen && position.length == 3) {
+                edges.edge(position.index(), b'-'..=b'-', Position { hyphen: true, ..longer }.index());
             }
         }
-        if !place.hyphen && place.taken() < BLOCKS {
-            edges.edge(place.index(), b'.'..=b'.', place.taken());
+        if !position.hyphen && position.taken() < BLOCKS {
+            edges.edge(position.index(), b'.'..=b'.', position.taken());
         }
     }
     edges.build()

@@ -12,7 +12,7 @@ use crate::draft::Draft;
 
 /// The role of a value in a schema document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Role {
     Schema,
     /// A list or a map of schemas.
     Schemas,
@@ -20,25 +20,25 @@ pub(crate) enum Place {
 }
 
 /// The role of `node`, given the roles of all nodes before it. The outermost value of a text is a schema.
-pub(crate) fn place(document: &Document, places: &[Place], node: NodeId, draft: Draft) -> Place {
-    let Some(parent) = document.parent(node) else { return Place::Schema };
+pub(crate) fn role(document: &Document, roles: &[Role], node: NodeId, draft: Draft) -> Role {
+    let Some(parent) = document.parent(node) else { return Role::Schema };
     let is_list = document.items(node).is_some();
-    match (places[parent.index()], document.key(node)) {
+    match (roles[parent.index()], document.key(node)) {
         // An entry of `dependencies` may be a list of names.
-        (Place::Schemas, Some(_)) if is_list && document.key(parent) == Some("dependencies") => Place::Other,
-        (Place::Schemas, _) => Place::Schema,
-        (Place::Schema, Some(key)) => match metaschema::kind(key, draft) {
-            Some(Kind::SchemaOrSchemas) if is_list => Place::Schemas,
-            Some(Kind::Schema | Kind::SchemaOrSchemas) => Place::Schema,
-            Some(Kind::Schemas | Kind::Map | Kind::Kept | Kind::Dependencies) => Place::Schemas,
-            _ => Place::Other,
+        (Role::Schemas, Some(_)) if is_list && document.key(parent) == Some("dependencies") => Role::Other,
+        (Role::Schemas, _) => Role::Schema,
+        (Role::Schema, Some(key)) => match metaschema::kind(key, draft) {
+            Some(Kind::SchemaOrSchemas) if is_list => Role::Schemas,
+            Some(Kind::Schema | Kind::SchemaOrSchemas) => Role::Schema,
+            Some(Kind::Schemas | Kind::Map | Kind::Definitions | Kind::Dependencies) => Role::Schemas,
+            _ => Role::Other,
         },
-        _ => Place::Other,
+        _ => Role::Other,
     }
 }
 
 /// The subschemas of `node` that apply to the same value or to a part of it, without references.
-pub(crate) fn parts(document: &Document, node: NodeId, draft: Draft) -> Vec<NodeId> {
+pub(crate) fn subschemas(document: &Document, node: NodeId, draft: Draft) -> Vec<NodeId> {
     let mut parts = vec![];
     for (key, value) in document.members(node).unwrap_or_default() {
         match metaschema::kind(key, draft) {

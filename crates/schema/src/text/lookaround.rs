@@ -12,8 +12,9 @@
 use unskew_automata::RegexError;
 
 use super::{
-    languages::{Language, Languages, TEXT},
-    pattern::{Node, Parsed, Refused, Ways},
+    languages::{Language, Languages},
+    pattern::{self, Alternatives, Parsed, Part, UnsupportedConstruct},
+    standard::TEXT,
 };
 
 /// The largest repetition that is unrolled.
@@ -21,7 +22,7 @@ const ROUNDS: u32 = 8;
 
 /// The texts that may follow, by the preceding text: empty, ending in a word character, ending in another
 /// character.
-type Behind = [Language; 3];
+type Continuations = [Language; 3];
 
 /// The indices of the three kinds of preceding text.
 const START: usize = 0;
@@ -35,7 +36,7 @@ const BEGINS_WITH_WORD: &str = "[A-Za-z0-9_](?s:.*)";
 /// The reason why there is no automaton.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    Refused(Refused),
+    Unsupported(UnsupportedConstruct),
     Regex(RegexError),
 }
 
@@ -45,42 +46,73 @@ impl From<RegexError> for Failure {
     }
 }
 
+impl Languages {
+    /// The texts in which `pattern`, a pattern of ECMA-262, has a match; or the construct that is not supported.
+    pub(crate) fn search(
+        &mut self,
+        pattern: &str,
+    ) -> Result<Result<Language, UnsupportedConstruct>, RegexError> {
+        if let Some(known) = self.searches.get(pattern) {
+            return Ok(known.clone());
+        }
+        let made = match pattern::read(pattern) {
+            Ok(parsed) if !parsed.has_lookaround => self.pattern(&parsed.searched()).map(Ok)?,
+            Ok(parsed) => match matches(self, &parsed) {
+                Ok(language) => Ok(language),
+                Err(Failure::Unsupported(construct)) => Err(construct),
+                Err(Failure::Regex(error)) => return Err(error),
+            },
+            Err(construct) => Err(construct),
+        };
+        self.searches.insert(pattern.to_owned(), made.clone());
+        Ok(made)
+    }
+}
+
 /// The texts in which `pattern` has a match.
-pub(crate) fn search(languages: &mut Languages, pattern: &Parsed) -> Result<Language, Failure> {
+fn matches(languages: &mut Languages, pattern: &Parsed) -> Result<Language, Failure> {
     let all = languages.pattern(TEXT)?;
-    let found = ways(languages, &pattern.ways, &[all.clone(), all.clone(), all])?;
+    let found = alternatives(languages, &pattern.alternatives, &[all.clone(), all.clone(), all])?;
     let mut union = found[START].clone();
-    for (front, place) in [(ENDS_IN_WORD, WORD), (ENDS_IN_OTHER, OTHER)] {
+    for (front, kind) in [(ENDS_IN_WORD, WORD), (ENDS_IN_OTHER, OTHER)] {
         let front = languages.pattern(front)?;
-        let joined = languages.join(&front, &found[place])?;
+        let joined = languages.join(&front, &found[kind])?;
         union = languages.or(&union, &joined)?;
     }
     Ok(union)
 }
 
 /// The continuations before the alternatives. Recursion is as deep as groups nest, which is limited.
-fn ways(languages: &mut Languages, ways: &Ways, behind: &Behind) -> Result<Behind, Failure> {
-    let mut all: Behind = [None, None, None];
-    for way in ways {
-        let mut found = behind.clone();
+fn alternatives(
+    languages: &mut Languages,
+    list: &Alternatives,
+    after: &Continuations,
+) -> Result<Continuations, Failure> {
+    let mut all: Continuations = [None, None, None];
+    for sequence in list {
+        let mut found = after.clone();
         // Adjacent parts without look-around are one part.
         let mut text: Vec<&str> = vec![];
-        for node in way.iter().rev() {
-            if let Node::Text(own) = node {
+        for part in sequence.iter().rev() {
+            if let Part::Text(own) = part {
                 text.push(own);
                 continue;
             }
-            found = in_front(languages, &mut text, &found)?;
-            found = part(languages, node, &found)?;
+            found = before_text(languages, &mut text, &found)?;
+            found = before(languages, part, &found)?;
         }
-        found = in_front(languages, &mut text, &found)?;
+        found = before_text(languages, &mut text, &found)?;
         all = either(languages, &all, &found)?;
     }
     Ok(all)
 }
 
-fn either(languages: &mut Languages, left: &Behind, right: &Behind) -> Result<Behind, Failure> {
-    let mut both: Behind = [None, None, None];
+fn either(
+    languages: &mut Languages,
+    left: &Continuations,
+    right: &Continuations,
+) -> Result<Continuations, Failure> {
+    let mut both: Continuations = [None, None, None];
     for (both, (left, right)) in both.iter_mut().zip(left.iter().zip(right)) {
         *both = languages.or(left, right)?;
     }
@@ -88,58 +120,62 @@ fn either(languages: &mut Languages, left: &Behind, right: &Behind) -> Result<Be
 }
 
 /// The continuations before a run of plain parts, which are listed from the last to the first.
-fn in_front(languages: &mut Languages, text: &mut Vec<&str>, behind: &Behind) -> Result<Behind, Failure> {
+fn before_text(
+    languages: &mut Languages,
+    text: &mut Vec<&str>,
+    after: &Continuations,
+) -> Result<Continuations, Failure> {
     if text.is_empty() {
-        return Ok(behind.clone());
+        return Ok(after.clone());
     }
     let pattern: String = text.drain(..).rev().collect();
     let own = languages.pattern(&pattern)?;
-    if behind[START] == behind[WORD] && behind[WORD] == behind[OTHER] {
-        let joined = languages.join(&own, &behind[START])?;
+    if after[START] == after[WORD] && after[WORD] == after[OTHER] {
+        let joined = languages.join(&own, &after[START])?;
         return Ok([joined.clone(), joined.clone(), joined]);
     }
     let mut filled = None;
-    if behind[WORD] == behind[OTHER] {
+    if after[WORD] == after[OTHER] {
         let some = languages.pattern("(?s:.)+")?;
         let own = languages.and(&own, &some)?;
-        filled = languages.join(&own, &behind[WORD])?;
+        filled = languages.join(&own, &after[WORD])?;
     } else {
-        for (end, place) in [(ENDS_IN_WORD, WORD), (ENDS_IN_OTHER, OTHER)] {
+        for (end, kind) in [(ENDS_IN_WORD, WORD), (ENDS_IN_OTHER, OTHER)] {
             let end = languages.pattern(end)?;
             let own = languages.and(&own, &end)?;
-            let joined = languages.join(&own, &behind[place])?;
+            let joined = languages.join(&own, &after[kind])?;
             filled = languages.or(&filled, &joined)?;
         }
     }
     let filled = [filled.clone(), filled.clone(), filled];
-    if own.is_some_and(|own| own.accepts(b"")) { either(languages, &filled, behind) } else { Ok(filled) }
+    if own.is_some_and(|own| own.accepts(b"")) { either(languages, &filled, after) } else { Ok(filled) }
 }
 
-/// The continuations before `node`.
-fn part(languages: &mut Languages, node: &Node, behind: &Behind) -> Result<Behind, Failure> {
-    let mut found = behind.clone();
-    match node {
-        Node::Text(text) => return in_front(languages, &mut vec![text], behind),
-        Node::Start => (found[WORD], found[OTHER]) = (None, None),
-        Node::End => {
+/// The continuations before `part`.
+fn before(languages: &mut Languages, part: &Part, after: &Continuations) -> Result<Continuations, Failure> {
+    let mut found = after.clone();
+    match part {
+        Part::Text(text) => return before_text(languages, &mut vec![text], after),
+        Part::Start => (found[WORD], found[OTHER]) = (None, None),
+        Part::End => {
             let nothing = languages.pattern("")?;
             for language in &mut found {
                 *language = languages.and(language, &nothing)?;
             }
         }
-        Node::Boundary(meant) => {
+        Part::Boundary(positive) => {
             let word = languages.pattern(BEGINS_WITH_WORD)?;
-            for (place, language) in found.iter_mut().enumerate() {
-                *language = if (place == WORD) == *meant {
+            for (kind, language) in found.iter_mut().enumerate() {
+                *language = if (kind == WORD) == *positive {
                     languages.minus(language, &word)?
                 } else {
                     languages.and(language, &word)?
                 };
             }
         }
-        Node::Ahead(positive, inner) => {
+        Part::Ahead(positive, inner) => {
             let all = languages.pattern(TEXT)?;
-            let seen = ways(languages, inner, &[all.clone(), all.clone(), all])?;
+            let seen = alternatives(languages, inner, &[all.clone(), all.clone(), all])?;
             for (language, seen) in found.iter_mut().zip(&seen) {
                 *language = if *positive {
                     languages.and(language, seen)?
@@ -148,18 +184,18 @@ fn part(languages: &mut Languages, node: &Node, behind: &Behind) -> Result<Behin
                 };
             }
         }
-        Node::Group(inner) => return ways(languages, inner, behind),
-        Node::Repeat { inner, min, max } => {
+        Part::Group(inner) => return alternatives(languages, inner, after),
+        Part::Repeat { inner, min, max } => {
             let max = max.filter(|max| *max <= ROUNDS).ok_or_else(|| {
-                Failure::Refused((
+                Failure::Unsupported(pattern::unsupported(
                     format!("look-ahead, `^`, `$` or `\\b` in a repetition of more than {ROUNDS} rounds"),
                     "put it in front of the repetition",
                 ))
             })?;
             for round in 0..max {
-                found = part(languages, inner, &found)?;
+                found = before(languages, inner, &found)?;
                 if round < max - min {
-                    found = either(languages, &found, behind)?;
+                    found = either(languages, &found, after)?;
                 }
             }
         }
@@ -177,9 +213,9 @@ mod tests {
     fn found(pattern: &str) -> Option<Language> {
         let parsed = pattern::read(pattern).ok()?;
         let mut languages = Languages::new(&SchemaOptions::default(), &SchemaLimits::default());
-        match search(&mut languages, &parsed) {
+        match matches(&mut languages, &parsed) {
             Ok(language) => Some(language),
-            Err(Failure::Refused(_)) => None,
+            Err(Failure::Unsupported(_)) => None,
             Err(Failure::Regex(error)) => panic!("{pattern}: {error}"),
         }
     }
