@@ -262,7 +262,7 @@ impl KeywordReader<'_> {
                 self.every(vec![literal]);
             }
             Ok(None) => {
-                self.refuse(key, ALL, "its target depends on the path of references to it", "use `$ref`")
+                self.refuse(key, ALL, "its target depends on the path of references to it", "use `$ref`");
             }
             Err(SchemaError::Unsupported { reason, way_out, .. }) => self.refuse(key, ALL, &reason, way_out),
             Err(error) => return Err(error),
