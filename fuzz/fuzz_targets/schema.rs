@@ -160,14 +160,9 @@ fn compiled(text: &str) -> Option<GrammarConstraint> {
         regex: regex.clone(),
         ..GrammarLimits::default()
     };
-    let limits = SchemaLimits {
-        rules: 2_000,
-        alternatives: 2_000,
-        automata: regex,
-        automata_bytes: 4 << 20,
-        grammar: grammars,
-        ..SchemaLimits::default()
-    };
+    let mut limits = SchemaLimits::default();
+    (limits.rules, limits.alternatives) = (2_000, 2_000);
+    (limits.automata, limits.automata_bytes, limits.grammar) = (regex, 4 << 20, grammars);
     let mut options = SchemaOptions::default();
     options.whitespace = Whitespace::Bounded(1);
     assert!(!explain(text, &options, &limits).iter().any(|fate| fate.why.is_empty()));

@@ -67,7 +67,8 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let regex = Limits { nfa_size: 20_000, dfa_states: 5_000, dfa_steps: 2_000_000, ..Limits::default() };
     let grammars = GrammarLimits { nodes: 20_000, regex: regex.clone(), ..GrammarLimits::default() };
-    let limits = SchemaLimits { automata: regex, grammar: grammars, ..SchemaLimits::default() };
+    let mut limits = SchemaLimits::default();
+    (limits.automata, limits.grammar) = (regex, grammars);
     let mut options = SchemaOptions::default();
     options.whitespace = Whitespace::Compact;
     let made = match grammar(&schema, &options, &limits) {

@@ -1,7 +1,7 @@
-//! Numbers of a schema, exactly as they are written: `0.1` is one tenth.
+//! Numbers of a schema as exact decimals: `0.1` is one tenth, and not the nearest binary fraction.
 
-/// A decimal number: `digits` times ten to the power of `exponent`, negative or not. Equal numbers are equal values:
-/// there are no zeros at either end of the digits, and zero has none and no sign.
+/// A decimal number: `digits` times ten to the power of `exponent`, with a sign. Equal numbers are equal values:
+/// `digits` has no zero at either end, and zero has no digits and no sign.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Decimal {
     pub(crate) negative: bool,
@@ -11,7 +11,7 @@ pub(crate) struct Decimal {
 }
 
 impl Decimal {
-    /// A number in the grammar of JSON.
+    /// Parses a number in the grammar of JSON.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (negative, text) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -23,7 +23,7 @@ impl Decimal {
                 if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
                     return None;
                 }
-                // Far beyond what is written out, and far from the end of what is counted here.
+                // This clamp is far beyond any number that is written out, and leaves room for the sums below.
                 let size = digits.parse::<i64>().unwrap_or(i64::MAX).min(1 << 62);
                 (mantissa, if exponent.starts_with('-') { -size } else { size })
             }
@@ -52,7 +52,7 @@ impl Decimal {
         Some(Self { negative, digits: digits.into(), exponent })
     }
 
-    /// With the point moved by so many places to the left.
+    /// Moves the decimal point to the left by `places` digits.
     pub(crate) fn shifted(&self, places: i64) -> Self {
         let exponent = if self.is_zero() { 0 } else { self.exponent.saturating_sub(places) };
         Self { exponent, ..self.clone() }
@@ -62,8 +62,8 @@ impl Decimal {
         self.digits.is_empty()
     }
 
-    /// Its digits in front of the decimal point and behind it, without the sign and needless zeros: `0` and nothing for
-    /// zero. `None` if they are more than `most`.
+    /// The digits before and after the decimal point, without the sign and without needless zeros. Zero is `0` and
+    /// the empty text. `None` if there are more than `most` digits.
     pub(crate) fn plain(&self, most: u32) -> Option<(String, String)> {
         let length = i64::try_from(self.digits.len()).ok()?;
         if self.length() > u64::from(most) {
@@ -86,7 +86,8 @@ impl Decimal {
         Some(("0".to_owned(), zeros + &digits))
     }
 
-    /// As a count, if it is one; one that is too large as the largest.
+    /// The number as a count, or `None` if it is negative or has a fraction. A count beyond `u64` becomes
+    /// `u64::MAX`.
     pub(crate) fn count(&self) -> Option<u64> {
         if self.negative || self.exponent < 0 {
             return None;
@@ -99,18 +100,18 @@ impl Decimal {
         Some(digits.parse().unwrap_or(u64::MAX))
     }
 
-    /// How many digits it has when it is written without an exponent.
+    /// The number of digits without an exponent.
     pub(crate) fn length(&self) -> u64 {
         let digits = self.digits.len() as u64;
         let exponent = self.exponent.unsigned_abs();
         match self.exponent {
             0.. => digits.saturating_add(exponent).max(1),
-            // The zero in front of the point is one of them.
+            // The zero before the point counts as a digit.
             _ => digits.max(exponent.saturating_add(1)),
         }
     }
 
-    /// Its digits as one in front of the point and those behind it, and the exponent that belongs to them. Zero has none.
+    /// The first digit, the remaining digits, and the exponent of scientific notation. `None` for zero.
     pub(crate) fn scientific(&self) -> Option<(char, &str, i64)> {
         let digits = std::str::from_utf8(&self.digits).ok()?;
         let first = digits.chars().next()?;
@@ -118,8 +119,8 @@ impl Decimal {
         Some((first, &digits[1..], exponent))
     }
 
-    /// Without an exponent, as it may be written in JSON; `None` as for [`plain`](Self::plain).
-    pub(crate) fn written(&self, most: u32) -> Option<String> {
+    /// The number as JSON text without an exponent; `None` as for [`plain`](Self::plain).
+    pub(crate) fn to_json(&self, most: u32) -> Option<String> {
         let (whole, fraction) = self.plain(most)?;
         let (sign, point) =
             (if self.negative { "-" } else { "" }, if fraction.is_empty() { "" } else { "." });

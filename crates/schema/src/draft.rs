@@ -24,7 +24,7 @@ impl Draft {
         })
     }
 
-    /// The end of the name of a vocabulary of this draft.
+    /// The last part of the URI of a vocabulary of this draft.
     pub(crate) fn vocabulary(self, uri: &str) -> Option<&str> {
         let year = match self {
             Self::Draft201909 => "2019-09",

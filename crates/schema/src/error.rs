@@ -1,48 +1,52 @@
-//! Why a schema is not a grammar. Every message is one line: what, where, and a way out.
+//! Reasons why a schema does not compile. Every message is one line: the fault, its place, and a way out.
 
 use unskew_automata::RegexError;
 use unskew_grammars::GrammarError;
 
-/// Why a schema is not a grammar.
+/// The reason why a schema does not compile.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// The text is not JSON, or names a key twice.
+    /// The text is not JSON, or an object has the same key twice.
     #[error("at byte {offset}: {message}")]
+    #[non_exhaustive]
     Json {
-        /// Where, in bytes.
+        /// The offset of the fault, in bytes.
         offset: usize,
-        /// What is the matter.
+        /// The fault, in words.
         message: String,
     },
-    /// A keyword has a value that it must not have.
+    /// A keyword has a value that the draft forbids.
     #[error("{pointer}: `{keyword}` {message}")]
+    #[non_exhaustive]
     Invalid {
-        /// The schema, as a JSON pointer.
+        /// The JSON pointer of the schema.
         pointer: String,
         /// The keyword.
         keyword: String,
-        /// What it must be.
+        /// The rule that the value breaks.
         message: String,
     },
     /// A keyword is understood and cannot be enforced exactly.
     #[error("{pointer}: `{keyword}` is not enforced: {reason}; {way_out}")]
+    #[non_exhaustive]
     Unsupported {
-        /// The schema, as a JSON pointer.
+        /// The JSON pointer of the schema.
         pointer: String,
         /// The keyword.
         keyword: String,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// What can be done.
+        /// A change to the schema or the options that helps.
         way_out: &'static str,
     },
     /// The automaton of a string or number is too large.
     #[error("{pointer}: {source}")]
+    #[non_exhaustive]
     Automaton {
-        /// The schema, as a JSON pointer.
+        /// The JSON pointer of the schema.
         pointer: String,
-        /// What is the matter with it.
+        /// The error of the automaton.
         source: RegexError,
     },
     /// The automaton of the texts or numbers that `enum` lists is too large.
@@ -50,33 +54,35 @@ pub enum SchemaError {
         "{pointer}: `{keyword}` lists {count} values, and their automaton passes {limit} {unit} (Limits::{field}): list fewer, \
          raise `SchemaLimits::automata`, or make a set of the outputs (`unskew-sets`), which takes millions"
     )]
+    #[non_exhaustive]
     Values {
-        /// The schema, as a JSON pointer.
+        /// The JSON pointer of the schema.
         pointer: String,
         /// The keyword.
         keyword: String,
-        /// How many values it lists.
+        /// The number of values that the keyword lists.
         count: usize,
         /// The limit.
         limit: u64,
-        /// What is limited.
+        /// The unit of the limit.
         unit: &'static str,
-        /// The field of the limits of automata.
+        /// The field of [`Limits`](unskew_automata::Limits) that holds the limit.
         field: &'static str,
     },
-    /// Something is too large.
+    /// A part of the work exceeds its limit.
     #[error("{pointer}{what} pass {limit}; raise `SchemaLimits::{field}`, or simplify the schema")]
+    #[non_exhaustive]
     Limit {
-        /// The schema, as a JSON pointer with `: ` behind it, or nothing.
+        /// The JSON pointer of the schema with `: ` after it, or the empty text.
         pointer: String,
-        /// What is counted.
+        /// The quantity that is counted.
         what: &'static str,
         /// The limit.
         limit: usize,
-        /// The field of the limits.
+        /// The field of [`SchemaLimits`](crate::SchemaLimits) that holds the limit.
         field: &'static str,
     },
-    /// The [`Cancel`](unskew_core::Cancel) of the options asked for the end.
+    /// The [`Cancel`](unskew_core::Cancel) of the options was set.
     #[error("the compilation was cancelled")]
     Cancelled,
     /// No value satisfies the schema.
@@ -97,7 +103,7 @@ impl SchemaError {
         Self::Invalid { pointer, keyword: keyword.to_owned(), message: message.into() }
     }
 
-    /// The keyword that the error is about, if it is about one.
+    /// The keyword that the error names, if it names one.
     pub fn keyword(&self) -> Option<&str> {
         match self {
             Self::Invalid { keyword, .. }
@@ -107,7 +113,7 @@ impl SchemaError {
         }
     }
 
-    /// The JSON pointer of the schema that the error is about, if it is about one.
+    /// The JSON pointer of the schema that the error names, if it names one.
     pub fn pointer(&self) -> Option<&str> {
         match self {
             Self::Invalid { pointer, .. }

@@ -3,25 +3,26 @@
 use unskew_grammars::Fate;
 
 use crate::{
-    SchemaError, SchemaLimits, SchemaOptions, document::schemas::Schemas, emit::rules::Emitter,
-    normalize::expand::Expander,
+    SchemaError, SchemaLimits, SchemaOptions, document::schemas::Schemas, emit::emitter::Emitter,
+    normalize::expander::Expander,
 };
 
-/// A keyword and what becomes of it.
+/// A keyword and its fate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct KeywordFate {
-    /// The schema that it stands in, as a JSON pointer such as `#/properties/a`.
+    /// The JSON pointer of the schema that contains the keyword, such as `#/properties/a`.
     pub pointer: String,
-    /// The keyword; empty where the schema as a whole is meant.
+    /// The keyword; empty if the entry is about the schema as a whole.
     pub keyword: String,
-    /// What becomes of it.
+    /// The fate of the keyword.
     pub fate: Fate,
-    /// Why, in words.
+    /// The reason, in words.
     pub why: String,
 }
 
-/// The fate of every keyword of the schema `text`, in the order of the text. Where reading stops, the last one says why.
+/// Lists the fate of every keyword of the schema `text`, in the order of the text. If reading fails, the only entry
+/// holds the error.
 ///
 /// # Example
 ///
@@ -61,9 +62,9 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
             let found = ex.fates.get(&(node, keyword.to_string())).cloned();
             let (mut fate, mut why) =
                 found.unwrap_or_else(|| (Fate::Annotation, "no value comes to this schema".to_owned()));
-            let narrowed = ex.narrowed.iter().find(|(of, by, _)| *of == node && **by == **keyword);
-            if let Some((_, _, narrowed)) = narrowed.filter(|_| fate == Fate::Enforced) {
-                (fate, why) = (Fate::Narrowed, narrowed.clone());
+            let narrowed = ex.narrowed.iter().find(|one| one.node == node && *one.keyword == **keyword);
+            if let Some(narrowed) = narrowed.filter(|_| fate == Fate::Enforced) {
+                (fate, why) = (Fate::Narrowed, narrowed.why.clone());
             }
             fates.push(KeywordFate {
                 pointer: ex.schemas.pointer(node),
@@ -73,9 +74,9 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
             });
         }
     }
-    for (node, keyword, why) in ex.narrowed.iter().filter(|(_, keyword, _)| keyword.is_empty()) {
-        let (pointer, keyword) = (ex.schemas.pointer(*node), keyword.clone());
-        fates.push(KeywordFate { pointer, keyword, fate: Fate::Narrowed, why: why.clone() });
+    for narrowed in ex.narrowed.iter().filter(|one| one.keyword.is_empty()) {
+        let (pointer, why) = (ex.schemas.pointer(narrowed.node), narrowed.why.clone());
+        fates.push(KeywordFate { pointer, keyword: String::new(), fate: Fate::Narrowed, why });
     }
     for error in ex.refused.iter().chain(made.as_ref().err()) {
         let row = stopped(error);

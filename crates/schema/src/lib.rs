@@ -8,23 +8,25 @@
 //!
 //! # Exact means
 //!
-//! - Every output is JSON that satisfies the schema, as the specification of its draft says. A keyword that is not enforced
-//!   exactly is a [`SchemaError`] with its JSON pointer, its name, the reason and a way out. Unknown keywords are annotations, as
-//!   the specification says; [`explain()`] lists them.
-//! - Of the texts of a valid value, these are outputs: members in the order of the schema (declared ones, then those that are
-//!   only required, then others) or in any, as [`MemberOrder`] says; names and the strings of an `enum` with the escapes that they
-//!   need and no others, as far as they are printable characters of ASCII; numbers under a condition (`integer`, bounds, `multipleOf`,
-//!   `enum`) without an exponent, or with small ones as [`SchemaOptions::exponents`] says; white space as [`Whitespace`] says.
-//!   Other strings have all spellings, surrogate pairs among them.
-//! - No name comes twice in an object. Names that the schema does not list are written in one way each, without needless escapes, so
-//!   that this can be told; so are strings and numbers that `uniqueItems` compares.
-//! - A keyword whose value its draft does not allow is an error wherever it stands, as the metaschema has it. Keywords that a draft does
-//!   not have are annotations.
-//! - Where some values that a keyword allows are no outputs, [`explain()`] says which:
-//!   [`Fate::Narrowed`](unskew_grammars::Fate::Narrowed). These are formats of which a part is written, indented values that nest deeper than
-//!   [`SchemaLimits::levels`], and few arrays and objects whose items or names run out.
-//! - `format` is always enforced, for all formats of the specification; of the texts of some of them only a part is written, as
-//!   the table in `text/format.rs` says. Other names are annotations.
+//! - Every output is JSON that satisfies the schema under the specification of its draft. A keyword that is not
+//!   enforced exactly is a [`SchemaError`] with its JSON pointer, its name, the reason and a way out. Unknown
+//!   keywords are annotations, as the specification requires; [`explain()`] lists them.
+//! - A valid value has many texts, and the outputs are a subset of them. Members have the order of the schema
+//!   (declared members, then members that are only required, then others) or any order, see [`MemberOrder`]. Member
+//!   names and the strings of an `enum` have only the escapes that they need, for printable characters of ASCII.
+//!   Numbers under a condition (`integer`, bounds, `multipleOf`, `enum`) have no exponent, or a small one, see
+//!   [`SchemaOptions::exponents`]. White space follows [`Whitespace`]. Other strings have all spellings, surrogate
+//!   pairs included.
+//! - No name occurs twice in an object. A name that the schema does not list has one spelling, without needless
+//!   escapes, so that equal names have equal texts. The same holds for strings and numbers that `uniqueItems`
+//!   compares.
+//! - A keyword with a value that the metaschema of its draft forbids is an error at every schema, whether a value
+//!   reaches it or not. Keywords that a draft does not have are annotations.
+//! - [`Fate::Narrowed`](unskew_grammars::Fate::Narrowed) in [`explain()`] marks each keyword that allows values
+//!   which are not outputs: formats with a restricted set of texts, indented values that nest deeper than
+//!   [`SchemaLimits::levels`], and the rare arrays and objects that run out of items or names.
+//! - `format` is always enforced, for all formats of the specification. Some formats are written in a restricted
+//!   form; the table in `text/format/mod.rs` lists them. Other format names are annotations.
 //! - Every stage has a limit ([`SchemaLimits`]).
 //!
 //! # Example
@@ -59,18 +61,19 @@ pub use options::{MemberOrder, SchemaOptions, Whitespace};
 
 use unskew_grammars::Grammar;
 
-/// The grammar of the JSON texts that satisfy the schema `text`.
+/// Compiles the schema `text` to the grammar of the JSON texts that satisfy it.
 ///
-/// Cost: that of reading, and of the automata and rules that come out, bounded by `limits`.
+/// Cost: reading `text`, plus building its automata and rules; `limits` bounds each.
 ///
 /// # Errors
 ///
-/// [`SchemaError`]: of several keywords that are not enforced, one; [`explain()`] lists all.
+/// [`SchemaError`]. If several keywords cannot be enforced, the error names one of them; [`explain()`] lists all.
 pub fn grammar(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Result<Grammar, SchemaError> {
     let schemas = document::schemas::Schemas::read(text, &options.registry, limits)?;
-    let expander = normalize::expand::Expander::new(schemas, options, limits);
-    let made = emit::rules::Emitter::new(expander, options, limits).and_then(|mut emitter| emitter.grammar());
-    // Whatever an automaton was made for.
+    let expander = normalize::expander::Expander::new(schemas, options, limits);
+    let made =
+        emit::emitter::Emitter::new(expander, options, limits).and_then(|mut emitter| emitter.grammar());
+    // Each part reports a cancelled automaton as an error of its own.
     made.map_err(|error| if options.cancel.is_cancelled() { SchemaError::Cancelled } else { error })
 }
 

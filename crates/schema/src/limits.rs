@@ -1,47 +1,55 @@
-//! Every bound on what a schema may cost, in one place.
+//! Every limit on the cost of a schema, in one place.
 
 use unskew_automata::Limits;
 use unskew_grammars::GrammarLimits;
 
-/// What reading and compiling a schema may cost.
+/// Limits on reading and compiling a schema. As for [`SchemaOptions`](crate::SchemaOptions), start from the default
+/// and set fields:
+///
+/// ```
+/// let mut limits = unskew_schema::SchemaLimits::default();
+/// limits.schema_bytes = 1 << 20;
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct SchemaLimits {
-    /// The length of the schema's text, in bytes. Default: 8 MiB.
+    /// The length of the schema's text, in bytes, copies and referenced documents included. Default: 8 MiB.
     pub schema_bytes: usize,
-    /// How deep arrays and objects of the text may nest. Default: 1,000.
+    /// The nesting of arrays and objects in the schema's text. Default: 1,000.
     pub nest: usize,
-    /// Sets of schemas that a value may have to satisfy together: each becomes a rule. Default: 50,000.
+    /// The number of sets of schemas that one value must satisfy together; each set becomes a rule. Default:
+    /// 50,000.
     pub rules: usize,
-    /// Alternatives that `anyOf`, `oneOf`, `if` and negations come to when they are multiplied out, over the whole schema.
-    /// Default: 50,000.
+    /// The number of branches of `anyOf`, `oneOf`, `if` and negations after they are multiplied out, over the whole
+    /// schema. Default: 50,000.
     pub alternatives: usize,
-    /// How deep values nest in [indented](crate::Whitespace::Indent) output: each level has rules of its own. Schemas that do not come
-    /// again on a way from the outermost one go deeper. Default: 20.
+    /// The nesting of values in [indented](crate::Whitespace::Indent) output, where each level has its own rules. A
+    /// path of schemas without repetition may be deeper. Default: 20.
     pub levels: u32,
-    /// What alternatives carry along of conditions and names, summed up: what bounds their memory and time. So many steps may
-    /// the search for the ways to dynamic references take, too. Default: two million.
+    /// The number of conditions and names in all branches together, which bounds memory and time. The search for
+    /// the paths to dynamic references has the same limit, in steps. Default: two million.
     pub carried: usize,
-    /// The largest bound on items or properties that is counted out. Default: 4,096.
+    /// The largest bound on items or properties. Default: 4,096.
     pub count: u32,
     /// The largest bound on the length of a string. Default: 50 million.
     pub characters: u32,
-    /// Digits of a number of the schema, written without an exponent. Default: 4,096.
+    /// The number of digits of a number of the schema, written without an exponent. Default: 4,096.
     pub digits: u32,
-    /// Kinds of names that are told apart in one object, by the patterns that they match. Default: 64.
+    /// The number of classes of names in one object, by the patterns that they match. Default: 64.
     pub name_patterns: usize,
-    /// Names that a pattern of `patternProperties` or `propertyNames` has, where they are finitely many: up to so many become members
-    /// of their own, and of more an object remembers those that it has. Default: 1,000.
+    /// The number of names of a finite pattern of `patternProperties` or `propertyNames` that become members of
+    /// their own. If a pattern has more names, an object remembers the names that it has. Default: 1,000.
     pub names: u32,
-    /// What items that are counted or compared, and members that have to be found, come to in one array or object when they
-    /// are multiplied out. Default: 4,096.
+    /// The number of states of one array or object after its counts, compared items and required members are
+    /// multiplied out. Default: 4,096.
     pub products: usize,
-    /// For the automata of strings and numbers; [`dfa_steps`](Limits::dfa_steps) bounds the work for all together. Who may cancel is
-    /// said in the [options](crate::SchemaOptions::cancel).
-    /// Default: those of [`GrammarLimits::regex`].
+    /// Limits for the automata of strings and numbers; [`dfa_steps`](Limits::dfa_steps) bounds the work of all
+    /// automata together. Its `cancel` is not used: the [options](crate::SchemaOptions::cancel) have one. Default:
+    /// [`GrammarLimits::regex`].
     pub automata: Limits,
-    /// What the tables of all automata take together, in bytes. Default: 64 MiB.
+    /// The memory of the tables of all automata together, in bytes. Default: 64 MiB.
     pub automata_bytes: usize,
-    /// For the grammar that comes out; of these, [`nodes`](GrammarLimits::nodes) is used.
+    /// Limits for the grammar; only [`nodes`](GrammarLimits::nodes) is used.
     pub grammar: GrammarLimits,
 }
 

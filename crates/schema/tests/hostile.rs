@@ -1,7 +1,7 @@
-//! Schemas that are made to hurt: each is compiled, or refused, in little time and memory, and what compiles gives a mask.
+//! Hostile schemas: each is compiled or refused in little time and memory, and every compiled schema gives a mask.
 //!
-//! Memory is asserted always, and time in release builds: that of the processor, where the system tells it, so that other
-//! work on the machine does not count. A debug build takes smaller ones.
+//! Memory is always asserted, and time in release builds. Time is processor time where the system reports it, so
+//! that other work on the machine does not count. A debug build takes smaller schemas.
 
 #![allow(clippy::print_stderr, reason = "what was measured")]
 
@@ -22,34 +22,35 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const MIB: usize = 1 << 20;
 
-/// A second, and half of one more for a machine whose caches are shared with other work.
+/// A second, plus half a second for a machine with caches that other work shares.
 const TIME: Duration = Duration::from_millis(1_500);
 
-/// The peak is that of the process: one test at a time.
+/// The peak belongs to the process, so one test runs at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// What this thread has taken of a processor so far; elsewhere than on Linux the time of day.
+/// The processor time of this thread; the wall time on systems other than Linux.
 fn processor_time(begin: Instant) -> Duration {
     let spent = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanoseconds = spent.and_then(|spent| spent.split(' ').next()?.parse().ok());
     nanoseconds.map_or_else(|| begin.elapsed(), Duration::from_nanos)
 }
 
-/// In a release build `full`, in others a tenth of it: these are twenty times as slow.
+/// `full` in a release build, and a tenth of it in others, which are twenty times as slow.
 const fn size(full: usize) -> usize {
     if cfg!(debug_assertions) { full / 10 } else { full }
 }
 
-/// Compiles the schema and walks `text` with a mask at each byte. Gives the error, or whether the text is accepted.
+/// Compiles the schema and walks `text` with a mask at each byte. Returns the error, or whether the text is
+/// accepted.
 #[track_caller]
 fn answer(name: &str, schema: &str, text: &str) -> Result<bool, String> {
     answer_within(256 * MIB, name, schema, text)
 }
 
-/// In at most so many bytes.
+/// As [`answer`], with a limit on memory in bytes.
 #[track_caller]
 fn answer_within(most: usize, name: &str, schema: &str, text: &str) -> Result<bool, String> {
     let mut builder = Vocabulary::builder();
@@ -98,7 +99,7 @@ fn compile_and_walk(schema: &str, text: &str, trie: Arc<TokenTrie>) -> Result<bo
     Ok(constraint.is_accepting(&state))
 }
 
-/// That the error names a limit and the field to raise.
+/// Asserts that the error names a limit and its field.
 #[track_caller]
 fn limit(outcome: Result<bool, String>, field: &str) {
     let error = outcome.unwrap_err();
@@ -166,7 +167,7 @@ fn references() {
         listed(count, |at| format!(r##""d{at}":{{"items":{{"$ref":"#/$defs/d{}"}}}}"##, (at + 1) % count));
     let schema = format!(r##"{{"$ref":"#/$defs/d0","$defs":{{{lists}}}}}"##);
     let _ = answer("a ring of lists", &schema, "[[[1]]]");
-    // Each refers to two of the next, in one value: 2^n ways to read it, n schemas.
+    // Each schema refers twice to the next one for the same value: 2^n readings, and n schemas.
     let pairs = listed(40, |at| {
         format!(r##""d{at}":{{"allOf":[{{"$ref":"#/$defs/d{0}"}},{{"$ref":"#/$defs/d{0}"}}]}}"##, at + 1)
     });

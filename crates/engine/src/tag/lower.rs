@@ -292,7 +292,8 @@ impl<'a> Lowering<'a> {
         if any_order {
             options.order = MemberOrder::Any;
         }
-        let limits = SchemaLimits { grammar: self.options.limits.clone(), ..SchemaLimits::default() };
+        let mut limits = SchemaLimits::default();
+        limits.grammar = self.options.limits.clone();
         let grammar = unskew_schema::grammar(text, &options, &limits);
         let grammar = grammar.map_err(|error| TagError::of(at, &error))?;
         Ok(self.builder.import(&grammar))

@@ -1,13 +1,14 @@
-//! Which keywords a text may use: those of a draft, or of it those that a metaschema of somebody's own takes over.
+//! The keywords that a text may use: the keywords of a draft, or the subset that a custom metaschema lists.
 //!
-//! Drafts from 2019-09 on have their keywords in vocabularies, and a metaschema lists the ones that its schemas use
-//! (`$vocabulary`; 2020-12 core, section 8.1.2). What is not listed asks nothing. Such a metaschema is looked for in the
-//! [`Registry`] and read for this list alone: a schema is not checked against it.
+//! From draft 2019-09 on, keywords belong to vocabularies, and a metaschema lists the vocabularies of its schemas
+//! (`$vocabulary`; 2020-12 core, section 8.1.2). A keyword of an unlisted vocabulary has no effect. The metaschema
+//! is looked up in the [`Registry`] and read for this list alone; a schema is not validated against it.
 
 use super::json::{Document, Value};
 use crate::{Registry, SchemaLimits, draft::Draft};
 
-/// The vocabularies with keywords that ask something. `format` is of none here: it is always enforced.
+/// The vocabularies with keywords that constrain values. `format` is in no vocabulary here, because it is always
+/// enforced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Vocabulary {
     Applicator,
@@ -47,11 +48,11 @@ fn vocabulary_of(keyword: &str, draft: Draft) -> Option<Vocabulary> {
     })
 }
 
-/// What a text is written in.
+/// The draft and the vocabularies of a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Dialect {
     pub(crate) draft: Draft,
-    /// Applicator, unevaluated, validation.
+    /// Indexed by [`Vocabulary`]: whether the text may use the vocabulary.
     has: [bool; 3],
 }
 
@@ -60,7 +61,8 @@ impl Dialect {
         Self { draft, has: [true; 3] }
     }
 
-    /// The one that `$schema` names: a draft, or a metaschema of the registry. Or why there is none.
+    /// The dialect that `$schema` names: a draft, or a metaschema of the registry. The error is the reason why
+    /// there is no such dialect.
     pub(crate) fn named(name: &str, registry: &Registry, limits: &SchemaLimits) -> Result<Self, String> {
         if let Some(draft) = Draft::of(name) {
             return Ok(Self::of_draft(draft));
@@ -94,12 +96,12 @@ impl Dialect {
         Ok(Self { draft, has })
     }
 
-    /// Whether the keyword is of a vocabulary whose keywords ask something.
+    /// Whether the keyword is in a vocabulary of constraints.
     pub(crate) fn asks(self, keyword: &str) -> bool {
         vocabulary_of(keyword, self.draft).is_some()
     }
 
-    /// Whether the keyword is one of those that the text may use, if it is one of the draft.
+    /// Whether the text may use the keyword, given that the draft has it.
     pub(crate) fn has(self, keyword: &str) -> bool {
         vocabulary_of(keyword, self.draft).is_none_or(|vocabulary| self.has[vocabulary as usize])
     }

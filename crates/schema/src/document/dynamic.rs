@@ -1,82 +1,123 @@
-//! What a dynamic reference means where it depends on who refers: the outermost resource on the way there that has the anchor.
+//! The targets of dynamic references. A dynamic reference leads to the outermost resource with the anchor on the
+//! path of references to it.
 //!
-//! A grammar has a rule for a schema and not for every way to it. So the ways are followed once for each anchor, as data flow:
-//! a schema is reached with no such resource so far, with one, or with several. Where it is one or none, the reference means
-//! one schema. What another dynamic reference on the way means is not known meanwhile, so that all schemas that it may mean
-//! are reached.
+//! A grammar has one rule for a schema, and not one for each path to it. So the paths are followed once for each
+//! anchor, as data flow: each schema is reached with no resource that has the anchor, with exactly one, or with
+//! several. With none or one, the reference has a single target. Dynamic references to other anchors on the paths
+//! are not resolved during this search; all their possible targets are reached.
 //!
-//! Where ways differ the whole document is copied, once for each resource that has the anchor. Who enters such a resource goes on in
-//! its copy, and so do all references from there, so that a schema of a copy has one outermost resource ([`Copies`]). One
-//! anchor is treated so: with several, copies would multiply, and the other ones are refused where ways to them differ.
+//! If the paths to a reference differ, the whole document is copied, once for each resource that has the anchor. A
+//! path that enters such a resource continues in the copy of the resource, and so do all references from there. So
+//! every schema of a copy has one outermost resource ([`Copies`]). Only one anchor is resolved by copies, because
+//! the copies of several anchors would multiply; references to other anchors with differing paths are refused.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 
 use super::{
+    copies::{Anchor, Copies, Outermost},
     json::{Document, NodeId},
-    places,
+    roles,
     schemas::Schemas,
 };
+use crate::{SchemaError, SchemaLimits};
 
-/// The outermost resource on the ways to a schema that has the anchor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Outermost {
-    /// None has it.
-    None,
-    One(NodeId),
-    /// Ways differ.
-    Several,
-}
-
-/// An anchor that resources share.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) enum Anchor {
-    /// `$dynamicAnchor`, with `#` in front.
-    Dynamic(String),
-    /// `$recursiveAnchor`.
-    Recursive,
-}
-
-/// Copies of the whole document, one for each resource that may be the outermost one with an anchor.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Copies {
-    /// Nodes of the original; those of the copies follow.
-    nodes: u32,
-    pub(crate) anchor: Option<Anchor>,
-    /// In the order of the copies.
-    pub(crate) resources: Vec<NodeId>,
-    /// The copy of each.
-    places: HashMap<NodeId, usize>,
-}
-
-impl Copies {
-    pub(crate) fn new(nodes: u32, anchor: Anchor, resources: Vec<NodeId>) -> Self {
-        let places = resources.iter().copied().zip(1..).collect();
-        Self { nodes, anchor: Some(anchor), resources, places }
+impl Schemas {
+    /// The first target of a dynamic reference of the schema `node`, which is the target of a `$ref` with the same
+    /// text, and the anchor that other resources may have too, if the reference leads to one.
+    pub(crate) fn dynamic_start(
+        &self,
+        node: NodeId,
+        keyword: &str,
+        reference: &str,
+    ) -> Result<(NodeId, Option<Anchor>), SchemaError> {
+        if keyword == "$recursiveRef" {
+            let target = self.resource[node.index()];
+            let anchor = self.anchored(target, &Anchor::Recursive).map(|_| Anchor::Recursive);
+            return Ok((target, anchor));
+        }
+        let target = self.original_target(node, reference)?;
+        let name = reference.split_once('#').map_or(String::new(), |(_, name)| format!("#{name}"));
+        let resource = self.resource[target.index()];
+        let is_dynamic = self.dynamic.get(&(resource, name.clone())) == Some(&target);
+        Ok((target, is_dynamic.then_some(Anchor::Dynamic(name))))
     }
 
-    /// Where a node stands in the original, and in which copy it is, from one on; zero for the original.
-    pub(crate) fn original(&self, node: NodeId) -> (NodeId, usize) {
-        let (Some(_), Ok(nodes)) = (&self.anchor, usize::try_from(self.nodes)) else { return (node, 0) };
-        let copy = node.index() / nodes;
-        let before = u32::try_from(copy).map_or(0, |copy| copy * self.nodes);
-        (node.unshifted(before), copy)
+    /// The target of a `$dynamicRef` or `$recursiveRef` of the schema `node`; `None` if it depends on the path to
+    /// the schema.
+    ///
+    /// The target is the target of a `$ref` with the same text, unless it is an anchor that other resources may
+    /// have too. Then the outermost resource with the anchor on the path decides. The whole document is the
+    /// outermost resource of all, so if it has the anchor, no other resource matters.
+    pub(crate) fn dynamic_target(
+        &self,
+        node: NodeId,
+        keyword: &str,
+        reference: &str,
+    ) -> Result<Option<NodeId>, SchemaError> {
+        let (first, anchor) = self.dynamic_start(node, keyword, reference)?;
+        let Some(anchor) = anchor else { return Ok(Some(self.in_copy_of(node, first))) };
+        if let Some(whole) = self.anchored(Document::ROOT, &anchor) {
+            return Ok(Some(self.in_copy_of(node, whole)));
+        }
+        let found = self.outermost.get(&anchor).and_then(|found| found.get(&self.original(node)));
+        let (_, copy) = self.copies.original(self.entered(node));
+        let outermost = match self.copies.anchor() == Some(&anchor) {
+            true => self.copies.outermost(copy),
+            false => found.copied().unwrap_or(Outermost::Several),
+        };
+        let target = match outermost {
+            Outermost::None => Some(first),
+            Outermost::One(resource) => self.anchored(resource, &anchor),
+            Outermost::Several => None,
+        };
+        Ok(target.map(|target| self.in_copy_of(node, target)))
     }
 
-    /// The place of a node of the original in a copy.
-    pub(crate) fn image(&self, node: NodeId, copy: usize) -> NodeId {
-        u32::try_from(copy).map_or(node, |copy| node.shifted(copy * self.nodes))
+    /// Follows the paths to all dynamic references that depend on them, within the limit on steps.
+    pub(super) fn follow_dynamic(&mut self, limits: &SchemaLimits) -> Result<(), SchemaError> {
+        let limit = limits.carried;
+        let mut steps = limit;
+        let mut asked: BTreeMap<Anchor, Vec<NodeId>> = BTreeMap::new();
+        for node in self.document.nodes() {
+            for keyword in ["$dynamicRef", "$recursiveRef"] {
+                let text = self.document.member(node, keyword).and_then(|text| self.document.text(text));
+                let start = text.and_then(|text| self.dynamic_start(node, keyword, text).ok());
+                let anchor = start.and_then(|(_, anchor)| anchor);
+                if let Some(anchor) = anchor.filter(|of| self.anchored(Document::ROOT, of).is_none()) {
+                    asked.entry(anchor).or_default().push(node);
+                }
+            }
+        }
+        for (anchor, nodes) in asked {
+            let found = outermost(self, &anchor, &mut steps);
+            let found = found
+                .ok_or_else(|| SchemaError::limit("", "the ways to dynamic references", limit, "carried"))?;
+            let differ = nodes.iter().any(|node| found.get(node) == Some(&Outermost::Several));
+            if differ && self.copies.anchor().is_none() {
+                self.copy(&anchor, limits);
+            }
+            self.outermost.insert(anchor, found);
+        }
+        Ok(())
     }
 
-    /// The copy of whoever is in `copy` and enters `resource`.
-    pub(crate) fn entered(&self, copy: usize, resource: NodeId) -> usize {
-        if copy == 0 { self.places.get(&resource).copied().unwrap_or(0) } else { copy }
+    /// Copies the document for each resource that has the anchor, if the limits allow it.
+    fn copy(&mut self, anchor: &Anchor, limits: &SchemaLimits) {
+        let schemas = self.all_anchored(anchor);
+        let resources: Vec<NodeId> = schemas.iter().map(|schema| self.resource[schema.index()]).collect();
+        if let Some(nodes) = self.document.copy(resources.len(), limits) {
+            // In a copy, these entries are nodes of the original.
+            self.resource = self.resource.repeat(resources.len() + 1);
+            self.roles = self.roles.repeat(resources.len() + 1);
+            self.copies = Copies::new(nodes, anchor.clone(), resources);
+        }
     }
 }
 
-/// For each schema that a value may meet, the outermost resource with the anchor; `None` if that takes more than the
-/// `steps` that are left.
+/// The outermost resource with the anchor for each schema that a value may reach; `None` if the search takes more
+/// than the remaining `steps`.
 pub(crate) fn outermost(
     schemas: &Schemas,
     anchor: &Anchor,
@@ -98,7 +139,7 @@ pub(crate) fn outermost(
             None => here,
         };
         found.insert(node, merged);
-        let parts = places::parts(&schemas.document, node, schemas.draft_of(node));
+        let parts = roles::subschemas(&schemas.document, node, schemas.draft_of(node));
         let targets = targets(schemas, node, anchor, merged);
         *steps = steps.checked_sub(parts.len() + targets.len())?;
         todo.extend(parts.into_iter().chain(targets).map(|part| (part, merged)));
@@ -106,7 +147,7 @@ pub(crate) fn outermost(
     Some(found)
 }
 
-/// What the references of the schema `node` may mean.
+/// The possible targets of the references of the schema `node`.
 fn targets(schemas: &Schemas, node: NodeId, anchor: &Anchor, outermost: Outermost) -> BTreeSet<NodeId> {
     let mut targets = BTreeSet::new();
     let text = |keyword| schemas.document.member(node, keyword).and_then(|text| schemas.document.text(text));

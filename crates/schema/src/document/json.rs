@@ -1,8 +1,8 @@
-//! JSON text as a flat document: the order of members is kept, numbers are exact, and a key may stand once only.
+//! JSON text as a flat document. The order of members is kept, numbers are exact, and a duplicate key is an error.
 //!
-//! Tried instead: `serde_json`. Its maps forget the order or ask every crate of a build to keep it, the last of two equal
-//! keys wins without a word, and `0.1` becomes the nearest binary fraction. Nothing here recurses, so depth costs memory
-//! alone.
+//! Tried instead: `serde_json`. Its maps lose the order of members, or need a feature that changes them for every
+//! crate of a build; of two equal keys the last one wins silently; and `0.1` becomes the nearest binary fraction.
+//! Nothing here recurses, so depth costs memory alone.
 
 use hashbrown::{HashMap, HashSet};
 
@@ -17,12 +17,12 @@ impl NodeId {
         self.0 as usize
     }
 
-    /// The same place in a copy so many nodes behind.
+    /// The same position in a copy that begins `by` nodes later.
     pub(crate) fn shifted(self, by: u32) -> Self {
         Self(self.0 + by)
     }
 
-    /// The same place so many nodes before.
+    /// The same position in a copy that begins `by` nodes earlier.
     pub(crate) fn unshifted(self, by: u32) -> Self {
         Self(self.0 - by)
     }
@@ -38,17 +38,17 @@ pub(crate) enum Value {
     Object(Vec<(Box<str>, NodeId)>),
 }
 
-/// Whole texts, the outermost value of each first.
+/// One or more texts as values in one list. The outermost value of each text comes first.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
     values: Vec<Value>,
-    /// The value that each one is a part of, and its place there.
+    /// The parent of each value, and its position among the parts of the parent.
     parents: Vec<Option<(NodeId, u32)>>,
-    /// Numbers that are written with a point or an exponent, of the texts and not of copies.
+    /// Numbers that are written with a point or an exponent; only of the texts and not of their copies.
     pointed: HashSet<NodeId>,
-    /// The length of all texts.
+    /// The length of all texts and copies.
     bytes: usize,
-    /// The members of each large object by name: their places, sorted.
+    /// The members of each large object, as positions sorted by name.
     sorted: HashMap<NodeId, Vec<u32>>,
 }
 
@@ -70,11 +70,11 @@ impl Document {
         self.parents[node.index()].map(|(parent, _)| parent)
     }
 
-    /// The key or index of `node` in its parent, if that is an object or an array.
+    /// The key of `node` in its parent, if the parent is an object.
     pub(crate) fn key(&self, node: NodeId) -> Option<&str> {
-        let (parent, place) = self.parents[node.index()]?;
+        let (parent, position) = self.parents[node.index()]?;
         match self.value(parent) {
-            Value::Object(members) => members.get(place as usize).map(|(key, _)| &**key),
+            Value::Object(members) => members.get(position as usize).map(|(key, _)| &**key),
             _ => None,
         }
     }
@@ -92,7 +92,7 @@ impl Document {
             return members.iter().find(|(name, _)| &**name == key).map(|(_, value)| *value);
         }
         let sorted = self.sorted.get(&node)?;
-        let found = sorted.binary_search_by(|place| (*members[*place as usize].0).cmp(key)).ok()?;
+        let found = sorted.binary_search_by(|position| (*members[*position as usize].0).cmp(key)).ok()?;
         Some(members[sorted[found] as usize].1)
     }
 
@@ -110,7 +110,7 @@ impl Document {
         }
     }
 
-    /// Whether the value is a number that is written with a point or an exponent; not known of copies.
+    /// Whether the value is a number that is written with a point or an exponent; always false in a copy.
     pub(crate) fn is_pointed(&self, node: NodeId) -> bool {
         self.pointed.contains(&node)
     }
@@ -118,10 +118,10 @@ impl Document {
     /// The JSON pointer of `node`, as a fragment: `#/properties/a~1b`.
     pub(crate) fn pointer(&self, mut node: NodeId) -> String {
         let mut parts = vec![];
-        while let Some((parent, place)) = self.parents[node.index()] {
+        while let Some((parent, position)) = self.parents[node.index()] {
             parts.push(match self.key(node) {
                 Some(key) => key.replace('~', "~0").replace('/', "~1"),
-                None => place.to_string(),
+                None => position.to_string(),
             });
             node = parent;
         }
@@ -145,12 +145,12 @@ impl Document {
         })
     }
 
-    /// Adds so many copies of all texts, each of which counts as the texts do. Answers with the number of nodes of one; `None`,
-    /// and adds nothing, where they would be too long.
+    /// Adds `count` copies of all texts; each copy counts as much as the texts. Returns the number of nodes of one
+    /// copy. If the copies would exceed the limit, returns `None` and adds nothing.
     pub(crate) fn copy(&mut self, count: usize, limits: &SchemaLimits) -> Option<u32> {
         let bytes = self.bytes.checked_mul(count + 1).filter(|bytes| *bytes <= limits.schema_bytes)?;
         let nodes = u32::try_from(self.values.len()).ok()?;
-        // Each node is a byte of the text at least, so they are as few as the bytes.
+        // Each node is at least one byte of the text, so there are at most as many nodes as bytes.
         u32::try_from(self.values.len().checked_mul(count + 1)?).ok()?;
         self.bytes = bytes;
         let (values, parents, sorted) = (self.values.clone(), self.parents.clone(), self.sorted.clone());
@@ -167,9 +167,9 @@ impl Document {
                 value
             }));
             self.parents.extend(
-                parents.iter().map(|parent| parent.map(|(parent, place)| (parent.shifted(by), place))),
+                parents.iter().map(|parent| parent.map(|(parent, position)| (parent.shifted(by), position))),
             );
-            self.sorted.extend(sorted.iter().map(|(node, places)| (node.shifted(by), places.clone())));
+            self.sorted.extend(sorted.iter().map(|(node, positions)| (node.shifted(by), positions.clone())));
         }
         Some(nodes)
     }
@@ -187,27 +187,27 @@ impl Document {
         Ok(document)
     }
 
-    /// Reads another text behind the others, and answers with its value.
+    /// Reads another text after the others, and returns its outermost value.
     pub(crate) fn append(&mut self, text: &str, limits: &SchemaLimits) -> Result<NodeId, SchemaError> {
         self.bytes = self.bytes.saturating_add(text.len());
         if self.bytes > limits.schema_bytes {
             return Err(SchemaError::limit("", "the schema's bytes", limits.schema_bytes, "schema_bytes"));
         }
         let root = NodeId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
-        Reader { text, at: 0, document: self, limits }.read()?;
+        JsonParser { text, at: 0, document: self, limits }.read()?;
         for node in self.nodes().skip(root.index()) {
             let members = self.members(node).unwrap_or_default();
             if members.len() > LARGE {
-                let mut places: Vec<u32> = (0..u32::try_from(members.len()).unwrap_or(u32::MAX)).collect();
-                places.sort_unstable_by_key(|place| &*members[*place as usize].0);
-                self.sorted.insert(node, places);
+                let mut positions: Vec<u32> = (0..u32::try_from(members.len()).unwrap_or(u32::MAX)).collect();
+                positions.sort_unstable_by_key(|position| &*members[*position as usize].0);
+                self.sorted.insert(node, positions);
             }
         }
         Ok(root)
     }
 }
 
-struct Reader<'t, 'd> {
+struct JsonParser<'t, 'd> {
     text: &'t str,
     at: usize,
     document: &'d mut Document,
@@ -215,17 +215,17 @@ struct Reader<'t, 'd> {
 }
 
 /// An array or object that is being read.
-struct Open {
+struct OpenValue {
     node: NodeId,
-    /// The keys so far, of an object.
+    /// The keys so far, if the value is an object.
     keys: HashSet<Box<str>>,
     object: bool,
 }
 
-impl Reader<'_, '_> {
+impl JsonParser<'_, '_> {
     fn read(&mut self) -> Result<(), SchemaError> {
-        let mut open: Vec<Open> = vec![];
-        // What stands next is a value, a part of the innermost of `open`.
+        let mut open: Vec<OpenValue> = vec![];
+        // The next token begins a value: a part of the innermost value of `open`.
         let mut key = None;
         loop {
             self.space();
@@ -242,7 +242,7 @@ impl Reader<'_, '_> {
                     let limit = self.limits.nest;
                     return Err(SchemaError::limit("", "the nesting of the schema", limit, "nest"));
                 }
-                open.push(Open { node, keys: HashSet::new(), object: begins == Some(b'{') });
+                open.push(OpenValue { node, keys: HashSet::new(), object: begins == Some(b'{') });
                 self.space();
                 if self.peek() != Some(if begins == Some(b'{') { b'}' } else { b']' }) {
                     key = self.key(open.last_mut())?;
@@ -251,7 +251,7 @@ impl Reader<'_, '_> {
                 self.at += 1;
                 open.pop();
             }
-            // Behind a value.
+            // The previous token ended a value.
             loop {
                 self.space();
                 let Some(last) = open.last_mut() else {
@@ -274,8 +274,8 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The key in front of the next value, in an object.
-    fn key(&mut self, open: Option<&mut Open>) -> Result<Option<Box<str>>, SchemaError> {
+    /// Reads the key before the next value, if the innermost value is an object.
+    fn key(&mut self, open: Option<&mut OpenValue>) -> Result<Option<Box<str>>, SchemaError> {
         let Some(open) = open.filter(|open| open.object) else { return Ok(None) };
         self.space();
         if self.peek() != Some(b'"') {
@@ -295,7 +295,7 @@ impl Reader<'_, '_> {
         Ok(Some(key))
     }
 
-    /// A value; of an array or object the beginning.
+    /// Reads a value, or the opening bracket of an array or object.
     fn value(&mut self) -> Result<Value, SchemaError> {
         let words = [("null", Value::Null), ("true", Value::Bool(true)), ("false", Value::Bool(false))];
         match self.peek() {
@@ -385,7 +385,7 @@ impl Reader<'_, '_> {
 
     fn push(&mut self, parent: Option<NodeId>, key: Option<Box<str>>, value: Value) -> NodeId {
         let node = NodeId(u32::try_from(self.document.values.len()).unwrap_or(u32::MAX));
-        let mut place = None;
+        let mut position = None;
         if let Some(parent) = parent {
             let index = match (&mut self.document.values[parent.index()], key) {
                 (Value::Array(items), _) => {
@@ -398,10 +398,10 @@ impl Reader<'_, '_> {
                 }
                 _ => 0,
             };
-            place = Some((parent, u32::try_from(index).unwrap_or(u32::MAX)));
+            position = Some((parent, u32::try_from(index).unwrap_or(u32::MAX)));
         }
         self.document.values.push(value);
-        self.document.parents.push(place);
+        self.document.parents.push(position);
         node
     }
 

@@ -1,14 +1,16 @@
-//! Which keywords a draft has, and the values that each may have: the metaschemas as one table.
+//! The keywords of each draft and the values that each may have: the metaschemas as one table.
 //!
-//! A keyword with another value would be read as if it were not there, so it is an error wherever a schema stands, met by a value or
-//! not. The table is looked up for places, too: which keywords hold schemas.
+//! A keyword with a forbidden value would be read as if it were absent, so it is an error at every schema, whether
+//! a value reaches the schema or not. The table also lists the keywords that hold schemas, for `roles`.
 //!
-//! Tried instead: each keyword checks its value where it is read. Then nobody looks at keywords that ask nothing, at schemas that no
-//! value meets, and at values of a second kind (`prefixItems` without a list was the same as none). The metaschemas themselves, as
-//! schemas with an evaluator, are a second reading of all keywords, and their errors name places in the metaschema.
+//! Tried instead: each keyword checks its value where it is read. Then no code looks at keywords without effect, at
+//! schemas that no value reaches, and at values of a second kind (`prefixItems` without a list was the same as no
+//! `prefixItems`). The published metaschemas with an evaluator would be a second reading of all keywords, and their
+//! errors would name positions in the metaschema.
 //!
-//! As the published ones, without what is a format there (`uri-reference`): references are read where they are used. Of patterns those
-//! are errors everywhere that ECMA-262 does not have. Draft 4 says that the values of `enum` are some and differ; that is not asked for, as later drafts do not.
+//! The table differs from the published metaschemas in three points. Values that are formats there
+//! (`uri-reference`) are not checked; references are checked at their use. A pattern is an error everywhere if it
+//! is no pattern of ECMA-262. In draft 4, `enum` may be empty and may repeat values, as later drafts allow.
 
 use hashbrown::HashSet;
 
@@ -16,47 +18,47 @@ use super::json::{Document, NodeId, Value};
 use crate::draft::Draft;
 use crate::{
     decimal::Decimal,
-    text::pattern::{self, Refused},
+    text::pattern::{self, UnsupportedConstruct},
 };
 
-/// The values that a keyword may have.
+/// The kinds of values that a keyword may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Any,
     Text,
     Bool,
     Number,
-    /// More than zero.
+    /// A number greater than zero.
     Positive,
-    /// A whole number from zero on.
+    /// An integer from zero on.
     Count,
-    /// The name of a type, or some.
+    /// The name of a type, or a list of such names.
     Type,
     /// A list of different texts.
     Names,
-    /// A list of anything.
+    /// A list of any values.
     Values,
-    /// A text without a fragment that says something.
+    /// A URI without a fragment, or with an empty one.
     Id,
     Anchor,
-    /// A map of `true` and `false`.
-    Marks,
+    /// A map of booleans.
+    Booleans,
     Schema,
-    /// Some schemas.
+    /// A list of schemas.
     Schemas,
-    /// A schema or some.
+    /// A schema or a list of schemas.
     SchemaOrSchemas,
     /// A map of schemas.
     Map,
-    /// A map of schemas, and of such as a value meets only where something refers to them.
-    Kept,
+    /// A map of schemas that apply only by reference.
+    Definitions,
     /// A map of [`Names`](Self::Names).
     MapOfNames,
     /// A map of schemas and [`Names`](Self::Names).
     Dependencies,
 }
 
-/// The values that `keyword` may have in a draft; `None` if that has no such keyword.
+/// The values that `keyword` may have in a draft; `None` if the draft has no such keyword.
 pub(crate) fn kind(keyword: &str, draft: Draft) -> Option<Kind> {
     use Draft::{Draft4, Draft6, Draft7, Draft201909, Draft202012};
     let (since, kind) = match keyword {
@@ -80,9 +82,10 @@ pub(crate) fn kind(keyword: &str, draft: Draft) -> Option<Kind> {
         "items" => (Draft4, Kind::SchemaOrSchemas),
         "allOf" | "anyOf" | "oneOf" => (Draft4, Kind::Schemas),
         "properties" | "patternProperties" => (Draft4, Kind::Map),
-        "definitions" => (Draft4, Kind::Kept),
+        "definitions" => (Draft4, Kind::Definitions),
         "dependencies" => (Draft4, Kind::Dependencies),
-        // In draft 4 it is one where it is a text, and nothing elsewhere (draft-pbryan-zyp-json-ref-03, section 3).
+        // In draft 4 a `$ref` with a text is a reference, and any other `$ref` is ignored
+        // (draft-pbryan-zyp-json-ref-03, section 3).
         "$ref" if draft == Draft4 => (Draft4, Kind::Any),
         "$ref" => (Draft4, Kind::Text),
         "$id" if draft <= Draft7 => (Draft6, Kind::Text),
@@ -96,8 +99,8 @@ pub(crate) fn kind(keyword: &str, draft: Draft) -> Option<Kind> {
         "$anchor" => (Draft201909, Kind::Anchor),
         "$recursiveRef" => (Draft201909, Kind::Text),
         "$recursiveAnchor" | "deprecated" => (Draft201909, Kind::Bool),
-        "$vocabulary" => (Draft201909, Kind::Marks),
-        "$defs" => (Draft201909, Kind::Kept),
+        "$vocabulary" => (Draft201909, Kind::Booleans),
+        "$defs" => (Draft201909, Kind::Definitions),
         "minContains" | "maxContains" => (Draft201909, Kind::Count),
         "unevaluatedItems" | "unevaluatedProperties" | "contentSchema" => (Draft201909, Kind::Schema),
         "dependentSchemas" => (Draft201909, Kind::Map),
@@ -110,14 +113,14 @@ pub(crate) fn kind(keyword: &str, draft: Draft) -> Option<Kind> {
     (since <= draft).then_some(kind)
 }
 
-/// Whether some draft has the keyword.
+/// Whether any draft has the keyword.
 pub(crate) fn is_known(keyword: &str) -> bool {
     [Draft::Draft4, Draft::Draft201909, Draft::Draft202012]
         .iter()
         .any(|draft| kind(keyword, *draft).is_some())
 }
 
-/// What `keyword` must be, if the one of the schema `node` is not; its parts that are schemas are left aside.
+/// The rule that the value of `keyword` in the schema `node` breaks, if it breaks one. Subschemas are not checked.
 pub(crate) fn wrong(document: &Document, node: NodeId, keyword: &str, draft: Draft) -> Option<&'static str> {
     let (kind, value) = (kind(keyword, draft)?, document.member(node, keyword)?);
     let list = document.items(value);
@@ -144,7 +147,8 @@ pub(crate) fn wrong(document: &Document, node: NodeId, keyword: &str, draft: Dra
             let positive = number.is_some_and(|number| !number.negative && !number.is_zero());
             (positive, "must be a number of more than zero")
         }
-        // In draft 4 a number with a point or an exponent is not whole. Of very large ones readers do not know how they were written.
+        // In draft 4 an integer has no point and no exponent. Readers do not know how a number beyond `u64` was
+        // written.
         Kind::Count => {
             let count = number.and_then(Decimal::count);
             let is_whole = |count| count == u64::MAX || !(fewer && document.is_pointed(value));
@@ -172,11 +176,11 @@ pub(crate) fn wrong(document: &Document, node: NodeId, keyword: &str, draft: Dra
             let fits = document.text(value).is_some_and(|text| is_anchor(text, draft));
             (fits, "must be a text that begins with a letter and has letters, digits and `-_.` alone")
         }
-        Kind::Marks => {
+        Kind::Booleans => {
             let fits = map.is_some_and(|map| map.iter().all(|(_, mark)| is_bool(*mark)));
             (fits, "must be an object of `true` and `false`")
         }
-        // That the value is one is said of the value.
+        // `Schemas::check` checks the value itself.
         Kind::Schema if keyword == "items" && list.is_some() => (
             false,
             "must be a schema in draft 2020-12: write `prefixItems`, or name an older draft in `$schema`",
@@ -186,7 +190,7 @@ pub(crate) fn wrong(document: &Document, node: NodeId, keyword: &str, draft: Dra
         Kind::SchemaOrSchemas => {
             (list.is_none_or(|list| !list.is_empty()), "must be a schema or a list of some")
         }
-        Kind::Map | Kind::Kept => (map.is_some(), "must be an object"),
+        Kind::Map | Kind::Definitions => (map.is_some(), "must be an object"),
         Kind::MapOfNames => {
             let fits = map.is_some_and(|map| map.iter().all(|(_, names)| is_names(document, *names, draft)));
             (fits, "must be an object of lists of different names")
@@ -200,12 +204,12 @@ pub(crate) fn wrong(document: &Document, node: NodeId, keyword: &str, draft: Dra
     (!fits).then_some(message)
 }
 
-/// A pattern of the keyword that is none, and why.
+/// A text under the keyword that is no pattern of ECMA-262, and the reason.
 pub(crate) fn broken_pattern<'d>(
     document: &'d Document,
     node: NodeId,
     keyword: &str,
-) -> Option<(&'d str, Refused)> {
+) -> Option<(&'d str, UnsupportedConstruct)> {
     let value = document.member(node, keyword)?;
     let broken = |text: &'d str| Some((text, pattern::broken(text)?));
     match keyword {
@@ -215,7 +219,7 @@ pub(crate) fn broken_pattern<'d>(
     }
 }
 
-/// Whether a value is a schema of the draft, under the keyword that it belongs to.
+/// Whether the value is a schema of the draft. In draft 4 that depends on its keyword.
 pub(crate) fn is_schema(document: &Document, node: NodeId, draft: Draft) -> bool {
     match document.value(node) {
         Value::Object(_) => true,
@@ -238,7 +242,7 @@ fn is_names(document: &Document, node: NodeId, draft: Draft) -> bool {
     })
 }
 
-/// Whether texts are different.
+/// Whether all texts of the list are different.
 fn all_differ(document: &Document, items: &[NodeId]) -> bool {
     let mut seen = HashSet::new();
     items.iter().filter_map(|item| document.text(*item)).all(|text| seen.insert(text))

@@ -1,19 +1,25 @@
-//! A schema as a document: what stands where, in which draft, and what its references mean.
+//! A schema as a document: the values of its text, its draft, and the targets of its references.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `json` | JSON text as a flat document, with exact numbers |
 //! | `dialect` | the keywords of a draft, or of a metaschema |
 //! | `metaschema` | the values that each keyword may have |
-//! | `places` | where in a text schemas stand |
+//! | `roles` | the positions of a text at which schemas are |
 //! | `registry` | schemas that others may refer to, by their URI |
+//! | `literal` | a schema or its negation |
+//! | `copies` | copies of a document, for dynamic references |
 //! | `schemas` | a document as schemas, with its references |
-//! | `dynamic` | dynamic references, which depend on who refers |
+//! | `dynamic` | dynamic references, which depend on the referring schema |
+//! | `loader` | reads a schema and the documents that it refers to |
 
+mod copies;
 pub(crate) mod dialect;
-pub(crate) mod dynamic;
+mod dynamic;
 pub(crate) mod json;
+pub(crate) mod literal;
+mod loader;
 pub(crate) mod metaschema;
-pub(crate) mod places;
 pub(crate) mod registry;
+mod roles;
 pub(crate) mod schemas;

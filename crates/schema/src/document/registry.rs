@@ -7,14 +7,15 @@ use fluent_uri::{Uri, UriRef};
 use super::json::{Document, Value};
 use crate::{SchemaError, SchemaLimits};
 
-/// Schemas that others may refer to, each by the name that it was given and by its own `$id`.
+/// Schemas that others may refer to, each by the name given on insertion and by its own `$id`.
 ///
-/// Names that are relative, such as those of files, are relative to a base that a schema without an absolute `$id` has as
-/// well: so `{"$ref": "address.json"}` finds the schema that was put in as `address.json`, and so does that of a schema whose
-/// `$id` is `https://example.org/person.json` if `address.json` has the `$id` `https://example.org/address.json`. A document is
-/// read once something refers to it, in the draft that it names, or in that of the schema that refers to it.
+/// A relative name, such as a file name, is resolved against a base URI that a schema without an absolute `$id` has
+/// too. So `{"$ref": "address.json"}` finds the schema that was inserted as `address.json`. In a schema with the
+/// `$id` `https://example.org/person.json` the same reference finds the schema with the `$id`
+/// `https://example.org/address.json`. A document is read at the first reference to it, in the draft that it names,
+/// or else in the draft of the referring schema.
 ///
-/// The metaschemas of the drafts are not among them unless they are put in.
+/// The registry does not contain the metaschemas of the drafts unless they are inserted.
 ///
 /// # Example
 ///
@@ -37,20 +38,20 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// What names without a base are relative to (RFC 3986, section 5.1.4).
+    /// The base URI of relative names (RFC 3986, section 5.1.4).
     pub(crate) const BASE: &str = "unskew:///";
 
-    /// Without any schema.
+    /// A registry without schemas.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds the schema `text` under `name`, a URI or a path such as `common/size.json`, and under its own `$id` (`id` in
-    /// draft 4), if it has one. What had these names before is replaced.
+    /// Adds the schema `text` under `name`, a URI or a path such as `common/size.json`, and under its own `$id`
+    /// (`id` in draft 4) if it has one. Earlier schemas of these names are replaced.
     ///
     /// # Errors
     ///
-    /// [`SchemaError::Json`] if it is no JSON; [`SchemaError::Limit`] as under the default limits.
+    /// [`SchemaError::Json`] if `text` is not JSON; [`SchemaError::Limit`] if it exceeds the default limits.
     pub fn insert(&mut self, name: &str, text: &str) -> Result<(), SchemaError> {
         let document = Document::read(text, &SchemaLimits::default())?;
         let shared: Arc<str> = text.into();
@@ -72,8 +73,8 @@ impl Registry {
         self.texts.get(uri).map(|text| &**text)
     }
 
-    /// The URI of a reference without a fragment, by RFC 3986, section 5.2, and normalised by 6.2.2. What is no reference
-    /// of a URI stands for itself.
+    /// The URI of a reference without a fragment, resolved by RFC 3986, section 5.2, and normalised by section
+    /// 6.2.2. A text that is no URI reference is returned unchanged.
     pub(crate) fn resolve(base: &str, reference: &str) -> String {
         let resolved = Uri::parse(base).ok().and_then(|base| {
             let reference = UriRef::parse(reference).ok()?;

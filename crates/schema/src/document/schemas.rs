@@ -1,198 +1,63 @@
-//! A document as schemas: which draft it is written in, and what its references mean.
+//! A document as schemas: its drafts, and the targets of its references.
 //!
-//! References are resolved as RFC 3986 says, against the `$id` of the resource that a schema stands in. Inside the document
-//! pointers, anchors and names are followed, and outside of it names of the documents of a [`Registry`], which are read behind
-//! the first one once something refers to them. Nothing is ever fetched; a reference to anywhere else is an error.
+//! References are resolved by RFC 3986 against the `$id` of the resource that contains the schema. Pointers,
+//! anchors and names are followed inside the document; other names are looked up in a [`Registry`], and their
+//! documents are appended to the first at the first reference. Nothing is ever fetched; a reference to any other
+//! document is an error.
 
-use std::{collections::BTreeMap, hash::Hash};
-
-pub(crate) use crate::draft::Draft;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use super::{
+    copies::{Anchor, Copies, Outermost},
     dialect::Dialect,
-    dynamic::{self, Anchor, Copies, Outermost},
     json::{Document, NodeId, Value},
-    metaschema,
-    places::{self, Place},
+    literal::Literal,
+    roles::Role,
 };
-use crate::{Registry, SchemaError, SchemaLimits};
+use crate::{Registry, SchemaError, draft::Draft};
 
-/// A schema that a value satisfies, or one that it does not.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Literal {
-    pub(crate) node: NodeId,
-    pub(crate) positive: bool,
-    /// Whether the node is no schema and stands for itself: the value equals it.
-    pub(crate) constant: bool,
-}
-
-impl Literal {
-    pub(crate) fn new(node: NodeId) -> Self {
-        Self { node, positive: true, constant: false }
-    }
-
-    /// The value equals the one at `node`.
-    pub(crate) fn constant(node: NodeId) -> Self {
-        Self { node, positive: true, constant: true }
-    }
-
-    pub(crate) fn not(self) -> Self {
-        Self { positive: !self.positive, ..self }
-    }
+/// A text of the document.
+#[derive(Clone, Debug)]
+pub(super) struct SourceText {
+    /// The outermost value.
+    pub(super) root: NodeId,
+    pub(super) dialect: Dialect,
+    /// The URI under which the text was found.
+    pub(super) uri: String,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Schemas {
     pub(crate) document: Document,
-    /// The outermost value of each text, with its dialect and the URI that it was found by.
-    texts: Vec<(NodeId, Dialect, String)>,
-    /// By node.
-    places: Vec<Place>,
-    /// By node: the outermost value of the resource that it stands in.
-    resource: Vec<NodeId>,
-    /// The URI of each resource that has one of its own.
-    uris: HashMap<NodeId, String>,
-    /// By URI.
-    resources: HashMap<String, NodeId>,
-    /// By resource and name.
-    anchors: HashMap<(NodeId, String), NodeId>,
-    /// Resource and name of each `$dynamicAnchor`, with the schema.
-    dynamic: HashMap<(NodeId, String), NodeId>,
-    /// The schemas with a dynamic anchor, by anchor.
-    anchored: HashMap<Anchor, Vec<NodeId>>,
-    /// By anchor: what [`dynamic::outermost`] finds, where a reference asked for it.
-    outermost: HashMap<Anchor, HashMap<NodeId, Outermost>>,
-    copies: Copies,
-    /// Names that stand for two different schemas, and URIs that do, with the outermost value.
-    ambiguous: Vec<(NodeId, String)>,
+    pub(super) texts: Vec<SourceText>,
+    /// Indexed by node.
+    pub(super) roles: Vec<Role>,
+    /// Indexed by node: the outermost value of the resource that contains it.
+    pub(super) resource: Vec<NodeId>,
+    /// The URI of each resource that has its own.
+    pub(super) uris: HashMap<NodeId, String>,
+    /// The outermost value of each resource, by URI.
+    pub(super) resources: HashMap<String, NodeId>,
+    /// The schema of each anchor, by resource and name.
+    pub(super) anchors: HashMap<(NodeId, String), NodeId>,
+    /// The schema of each `$dynamicAnchor`, by resource and name.
+    pub(super) dynamic: HashMap<(NodeId, String), NodeId>,
+    /// All schemas with a dynamic anchor, by anchor.
+    pub(super) anchored: HashMap<Anchor, Vec<NodeId>>,
+    /// The result of [`dynamic::outermost`](super::dynamic::outermost) for each anchor of a dynamic reference.
+    pub(super) outermost: HashMap<Anchor, HashMap<NodeId, Outermost>>,
+    pub(super) copies: Copies,
+    /// Names of two different schemas, by resource; URIs of two different schemas have the resource
+    /// [`Document::ROOT`].
+    pub(super) ambiguous: Vec<(NodeId, String)>,
 }
 
 impl Schemas {
-    pub(crate) fn read(text: &str, registry: &Registry, limits: &SchemaLimits) -> Result<Self, SchemaError> {
-        let document = Document::read(text, limits)?;
-        let mut schemas = Self {
-            resource: vec![],
-            document,
-            texts: vec![],
-            places: vec![],
-            uris: HashMap::new(),
-            resources: HashMap::new(),
-            anchors: HashMap::new(),
-            dynamic: HashMap::new(),
-            anchored: HashMap::new(),
-            outermost: HashMap::new(),
-            copies: Copies::default(),
-            ambiguous: vec![],
-        };
-        let newest = Dialect::of_draft(Draft::Draft202012);
-        schemas.add(Document::ROOT, newest, Registry::BASE.to_owned(), registry, limits)?;
-        // By where their text lies, because one may have several names.
-        let mut added: HashMap<*const u8, NodeId> = HashMap::new();
-        let mut scanned = 0;
-        loop {
-            let nodes: Vec<NodeId> = schemas.document.nodes().skip(scanned).collect();
-            if nodes.is_empty() {
-                schemas.follow_dynamic(limits)?;
-                return Ok(schemas);
-            }
-            scanned += nodes.len();
-            for node in nodes {
-                let Some(uri) = schemas.leads_to(node).filter(|uri| !schemas.resources.contains_key(uri))
-                else {
-                    continue;
-                };
-                let Some(text) = registry.get(&uri) else { continue };
-                if let Some(root) = added.get(&text.as_ptr()) {
-                    schemas.resources.insert(uri, *root);
-                    continue;
-                }
-                let dialect = schemas.dialect_of(node);
-                let root = schemas.document.append(text, limits)?;
-                added.insert(text.as_ptr(), root);
-                schemas.add(root, dialect, uri, registry, limits)?;
-            }
-        }
-    }
-
-    /// The URI of the resource that the schema `node` refers to, if it refers to another one.
-    fn leads_to(&self, node: NodeId) -> Option<String> {
-        let reference =
-            ["$ref", "$dynamicRef"].into_iter().find_map(|key| self.document.member(node, key))?;
-        let (base, _) =
-            self.document.text(reference).map(|text| text.split_once('#').unwrap_or((text, "")))?;
-        if base.is_empty() || self.is_data(node) {
-            return None;
-        }
-        Some(self.uri(self.resource[node.index()], base))
-    }
-
-    /// Adds the last text of the document. If it does not name its dialect, that is `dialect`.
-    fn add(
-        &mut self,
-        root: NodeId,
-        mut dialect: Dialect,
-        uri: String,
-        registry: &Registry,
-        limits: &SchemaLimits,
-    ) -> Result<(), SchemaError> {
-        if let Some(node) = self.document.member(root, "$schema") {
-            let pointer = if root == Document::ROOT { "#".to_owned() } else { format!("{uri}#") };
-            let wrong = |reason: String| SchemaError::Unsupported {
-                pointer,
-                keyword: "$schema".to_owned(),
-                reason,
-                way_out: "name draft 4, 6, 7, 2019-09 or 2020-12, or a metaschema of a registry, or leave it out",
-            };
-            dialect = match self.document.text(node) {
-                Some(name) => Dialect::named(name, registry, limits).map_err(wrong)?,
-                None => return Err(wrong("it is no text".to_owned())),
-            };
-        }
-        self.resources.insert(uri.clone(), root);
-        self.uris.insert(root, uri.clone());
-        self.texts.push((root, dialect, uri));
-        self.name(root);
-        let mut nodes = self.document.nodes().skip(root.index()).filter(|node| self.is_schema(*node));
-        nodes.try_for_each(|node| self.check(node))
-    }
-
-    /// That the value at `node` is a schema, and that each of its keywords has a value that it may have. Its parts are left aside.
-    /// Where no keyword leads to it, it is one because something refers to it, and keywords that ask nothing may be others' names.
-    pub(crate) fn check(&self, node: NodeId) -> Result<(), SchemaError> {
-        let dialect = self.dialect_of(node);
-        if !metaschema::is_schema(&self.document, node, dialect.draft) {
-            let key = self.document.key(node).unwrap_or("schema");
-            let message = match dialect.draft {
-                Draft::Draft4 => "must be a schema: an object",
-                _ => "must be a schema: an object, `true` or `false`",
-            };
-            return Err(SchemaError::invalid(self.pointer(node), key, message));
-        }
-        let members = self.document.members(node).unwrap_or_default();
-        let all = self.is_schema(node);
-        for (key, _) in members.iter().filter(|(key, _)| dialect.has(key) && (all || dialect.asks(key))) {
-            if let Some(message) = metaschema::wrong(&self.document, node, key, dialect.draft) {
-                return Err(SchemaError::invalid(self.pointer(node), key, message));
-            }
-            if let Some((text, (construct, way_out))) = metaschema::broken_pattern(&self.document, node, key)
-            {
-                return Err(SchemaError::Unsupported {
-                    pointer: self.pointer(node),
-                    keyword: key.to_string(),
-                    reason: format!("{construct} in {text:?}"),
-                    way_out,
-                });
-            }
-        }
-        Ok(())
-    }
-
-    /// The text that a value stands in.
-    fn text_of(&self, node: NodeId) -> usize {
+    /// The index of the text that contains a value.
+    pub(super) fn text_of(&self, node: NodeId) -> usize {
         let node = self.original(node);
-        // At least the first begins there.
-        self.texts.partition_point(|(root, ..)| *root <= node) - 1
+        // The first text begins at the first node, so the partition point is at least one.
+        self.texts.partition_point(|text| text.root <= node) - 1
     }
 
     pub(crate) fn draft_of(&self, node: NodeId) -> Draft {
@@ -200,7 +65,7 @@ impl Schemas {
     }
 
     pub(crate) fn dialect_of(&self, node: NodeId) -> Dialect {
-        self.texts[self.text_of(node)].1
+        self.texts[self.text_of(node)].dialect
     }
 
     /// The value of a keyword of the schema `node`, if its dialect has the keyword.
@@ -208,87 +73,33 @@ impl Schemas {
         self.document.member(node, keyword).filter(|_| self.dialect_of(node).has(keyword))
     }
 
-    /// Whether a schema stands there, by the keywords that lead there.
+    /// Whether the keywords that lead to `node` make it a schema.
     pub(crate) fn is_schema(&self, node: NodeId) -> bool {
-        self.places[node.index()] == Place::Schema
+        self.roles[node.index()] == Role::Schema
     }
 
-    /// Whether `node` is in a copy, which is not what was read.
+    /// Whether `node` is in a copy and not in the texts themselves.
     pub(crate) fn is_copy(&self, node: NodeId) -> bool {
         self.original(node) != node
     }
 
-    /// The JSON pointer of `node`, behind the URI of its text unless that is the first.
+    /// The JSON pointer of `node`, after the URI of its text if the text is not the first.
     pub(crate) fn pointer(&self, node: NodeId) -> String {
         let pointer = self.document.pointer(node);
         match self.text_of(node) {
             0 => pointer,
-            text => self.texts[text].2.clone() + &pointer,
+            text => self.texts[text].uri.clone() + &pointer,
         }
     }
 
-    /// The URI that `reference`, which has no fragment, is in a resource.
-    fn uri(&self, resource: NodeId, reference: &str) -> String {
+    /// The URI of `reference`, which has no fragment, in a resource.
+    pub(super) fn uri(&self, resource: NodeId, reference: &str) -> String {
         let base = self.uris.get(&resource).map_or(Registry::BASE, String::as_str);
         Registry::resolve(base, reference)
     }
 
-    /// Finds resources and anchors in the text from `root` on. Names where no schema stands by the keywords that lead there
-    /// count as well, since references may lead there, if there are no others.
-    fn name(&mut self, root: NodeId) {
-        let draft = self.draft_of(root);
-        let id_keyword = if draft == Draft::Draft4 { "id" } else { "$id" };
-        let nodes = self.document.nodes().skip(root.index());
-        // By whether a schema stands there: URIs, and anchors with their resources.
-        let (mut uris, mut anchors) = ([vec![], vec![]], [vec![], vec![]]);
-        for node in nodes {
-            // Parents come before their parts.
-            let outer = self.document.parent(node).map_or(root, |parent| self.resource[parent.index()]);
-            self.resource.push(outer);
-            let place = places::place(&self.document, &self.places, node, draft);
-            self.places.push(place);
-            let other = usize::from(place == Place::Other);
-            let text = |keyword| self.document.member(node, keyword).and_then(|id| self.document.text(id));
-            let ignored = draft <= Draft::Draft7 && text("$ref").is_some();
-            if ignored || place == Place::Schemas || self.is_data(node) {
-                continue;
-            }
-            if let Some(id) = text(id_keyword) {
-                match id.strip_prefix('#') {
-                    Some(anchor) if draft <= Draft::Draft7 => {
-                        anchors[other].push(((outer, format!("#{anchor}")), node));
-                    }
-                    _ => {
-                        let uri = self.uri(outer, id.split_once('#').map_or(id, |(id, _)| id));
-                        self.resource[node.index()] = node;
-                        uris[other].push((uri.clone(), node));
-                        self.uris.insert(node, uri);
-                    }
-                }
-            }
-            if draft >= Draft::Draft201909 {
-                let resource = self.resource[node.index()];
-                let text =
-                    |keyword| self.document.member(node, keyword).and_then(|id| self.document.text(id));
-                let named = |keyword| text(keyword).map(|anchor| ((resource, format!("#{anchor}")), node));
-                anchors[other].extend(["$anchor", "$dynamicAnchor"].into_iter().filter_map(named));
-                if let Some(dynamic) = named("$dynamicAnchor").filter(|_| place == Place::Schema) {
-                    let anchor = Anchor::Dynamic(dynamic.0.1.clone());
-                    self.anchored.entry(anchor).or_default().push(node);
-                    self.dynamic.extend([dynamic]);
-                }
-                if resource == node && self.anchored(node, &Anchor::Recursive).is_some() {
-                    self.anchored.entry(Anchor::Recursive).or_default().push(node);
-                }
-            }
-        }
-        let twice = enter(&mut self.resources, uris).into_iter().map(|uri| (Document::ROOT, uri));
-        self.ambiguous.extend(twice);
-        self.ambiguous.extend(enter(&mut self.anchors, anchors));
-    }
-
-    /// Whether the value is one of `enum`, `const` or the like and no schema.
-    fn is_data(&self, node: NodeId) -> bool {
+    /// Whether the value is data of `enum`, `const` or a similar keyword, and no schema.
+    pub(super) fn is_data(&self, node: NodeId) -> bool {
         if self.is_schema(node) {
             return false;
         }
@@ -298,18 +109,18 @@ impl Schemas {
         data(node) || self.document.parent(node).is_some_and(data)
     }
 
-    /// What the `$ref` of the schema `node` means.
+    /// The target of the `$ref` of the schema `node`.
     pub(crate) fn target(&self, node: NodeId, reference: &str) -> Result<NodeId, SchemaError> {
         Ok(self.in_copy_of(node, self.original_target(node, reference)?))
     }
 
-    /// Where `target`, a schema of the original, is found from the schema `node`, which may be in a copy.
-    fn in_copy_of(&self, node: NodeId, target: NodeId) -> NodeId {
+    /// The node to follow from the schema `node`, which may be in a copy, to `target`, a schema of the original.
+    pub(super) fn in_copy_of(&self, node: NodeId, target: NodeId) -> NodeId {
         let (_, copy) = self.copies.original(self.entered(node));
         self.copies.image(target, self.copies.entered(copy, self.resource[target.index()]))
     }
 
-    /// The same, of the original.
+    /// The target of a reference, as a schema of the original.
     pub(crate) fn original_target(&self, node: NodeId, reference: &str) -> Result<NodeId, SchemaError> {
         let error = |reason: &str, way_out| SchemaError::Unsupported {
             pointer: self.pointer(node),
@@ -336,8 +147,8 @@ impl Schemas {
             })?
         };
         let fragment =
-            percent_decoded(fragment).ok_or_else(|| error("its escapes are no text", "correct it"))?;
-        let missing = || error("there is nothing", "correct the reference");
+            percent_decoded(fragment).ok_or_else(|| error("its escapes are not UTF-8", "correct it"))?;
+        let missing = || error("the target does not exist", "correct the reference");
         if fragment.is_empty() || fragment.starts_with('/') {
             return self.document.resolve(root, &fragment).ok_or_else(missing);
         }
@@ -348,104 +159,14 @@ impl Schemas {
         self.anchors.get(&name).copied().ok_or_else(missing)
     }
 
-    /// Where a dynamic reference of the schema `node` begins, which is what a `$ref` would mean, and the anchor that others may
-    /// have as well, if it leads to one.
-    pub(crate) fn dynamic_start(
-        &self,
-        node: NodeId,
-        keyword: &str,
-        reference: &str,
-    ) -> Result<(NodeId, Option<Anchor>), SchemaError> {
-        if keyword == "$recursiveRef" {
-            let target = self.resource[node.index()];
-            let anchor = self.anchored(target, &Anchor::Recursive).map(|_| Anchor::Recursive);
-            return Ok((target, anchor));
-        }
-        let target = self.original_target(node, reference)?;
-        let name = reference.split_once('#').map_or(String::new(), |(_, name)| format!("#{name}"));
-        let resource = self.resource[target.index()];
-        let is_dynamic = self.dynamic.get(&(resource, name.clone())) == Some(&target);
-        Ok((target, is_dynamic.then_some(Anchor::Dynamic(name))))
-    }
-
-    /// What a `$dynamicRef` or `$recursiveRef` of the schema `node` means; `None` if that depends on who refers to the schema.
-    ///
-    /// It means what a `$ref` would, but for an anchor that other resources have as well: then the outermost of those that
-    /// led there decides. Outermost of all is the whole document, so where that has the anchor, nothing else matters.
-    pub(crate) fn dynamic_target(
-        &self,
-        node: NodeId,
-        keyword: &str,
-        reference: &str,
-    ) -> Result<Option<NodeId>, SchemaError> {
-        let (first, anchor) = self.dynamic_start(node, keyword, reference)?;
-        let Some(anchor) = anchor else { return Ok(Some(self.in_copy_of(node, first))) };
-        if let Some(whole) = self.anchored(Document::ROOT, &anchor) {
-            return Ok(Some(self.in_copy_of(node, whole)));
-        }
-        let found = self.outermost.get(&anchor).and_then(|found| found.get(&self.original(node)));
-        let (_, copy) = self.copies.original(self.entered(node));
-        let copied = self.copies.anchor.as_ref() == Some(&anchor);
-        let outermost = match (copied, copy.checked_sub(1)) {
-            (true, None) => Outermost::None,
-            (true, Some(copy)) => Outermost::One(self.copies.resources[copy]),
-            (false, _) => found.copied().unwrap_or(Outermost::Several),
-        };
-        let target = match outermost {
-            Outermost::None => Some(first),
-            Outermost::One(resource) => self.anchored(resource, &anchor),
-            Outermost::Several => None,
-        };
-        Ok(target.map(|target| self.in_copy_of(node, target)))
-    }
-
-    /// Follows the ways to all dynamic references that depend on them, in at most `limit` steps.
-    fn follow_dynamic(&mut self, limits: &SchemaLimits) -> Result<(), SchemaError> {
-        let limit = limits.carried;
-        let mut steps = limit;
-        let mut asked: BTreeMap<Anchor, Vec<NodeId>> = BTreeMap::new();
-        for node in self.document.nodes() {
-            for keyword in ["$dynamicRef", "$recursiveRef"] {
-                let text = self.document.member(node, keyword).and_then(|text| self.document.text(text));
-                let start = text.and_then(|text| self.dynamic_start(node, keyword, text).ok());
-                let anchor = start.and_then(|(_, anchor)| anchor);
-                if let Some(anchor) = anchor.filter(|of| self.anchored(Document::ROOT, of).is_none()) {
-                    asked.entry(anchor).or_default().push(node);
-                }
-            }
-        }
-        for (anchor, nodes) in asked {
-            let found = dynamic::outermost(self, &anchor, &mut steps);
-            let found = found
-                .ok_or_else(|| SchemaError::limit("", "the ways to dynamic references", limit, "carried"))?;
-            let differ = nodes.iter().any(|node| found.get(node) == Some(&Outermost::Several));
-            if differ && self.copies.anchor.is_none() {
-                self.copy(&anchor, limits);
-            }
-            self.outermost.insert(anchor, found);
-        }
-        Ok(())
-    }
-
-    /// Copies the document for each resource with the anchor, if that is within the limits.
-    fn copy(&mut self, anchor: &Anchor, limits: &SchemaLimits) {
-        let schemas = self.all_anchored(anchor);
-        let resources: Vec<NodeId> = schemas.iter().map(|schema| self.resource[schema.index()]).collect();
-        if let Some(nodes) = self.document.copy(resources.len(), limits) {
-            // Of a copy, they are those of the original.
-            self.resource = self.resource.repeat(resources.len() + 1);
-            self.places = self.places.repeat(resources.len() + 1);
-            self.copies = Copies::new(nodes, anchor.clone(), resources);
-        }
-    }
-
-    /// The schema that `node` is, or is a copy of.
+    /// The schema of the original that `node` is a copy of, or `node` itself.
     pub(crate) fn original(&self, node: NodeId) -> NodeId {
         self.copies.original(node).0
     }
 
-    /// The same schema in the copy that it is read in: where a resource of its own is entered, in that one's.
-    fn entered(&self, node: NodeId) -> NodeId {
+    /// The same schema in the copy that applies to it: a schema of a resource with a copy of its own is read in
+    /// that copy.
+    pub(super) fn entered(&self, node: NodeId) -> NodeId {
         let (original, copy) = self.copies.original(node);
         self.copies.image(original, self.copies.entered(copy, self.resource[node.index()]))
     }
@@ -470,10 +191,10 @@ impl Schemas {
         self.anchored.get(anchor).map_or(&[], |schemas| schemas)
     }
 
-    /// The schema at `node`, or the one that it does nothing but refer to.
+    /// The literal of `node`. A schema with nothing but a `$ref` is replaced by its target.
     pub(crate) fn literal(&self, node: NodeId) -> Result<Literal, SchemaError> {
         let mut node = self.entered(node);
-        // A reference that leads to itself is left to whoever reads it.
+        // A reference to itself is kept; the expander reports it.
         for _ in 0..16 {
             match self.document.members(node) {
                 Some([(key, value)]) if &**key == "$ref" => match self.document.text(*value) {
@@ -486,13 +207,13 @@ impl Schemas {
         Ok(Literal::new(node))
     }
 
-    /// Whether everything satisfies the literal at a glance; whether nothing does.
+    /// Whether every value satisfies the literal, or no value does, if that is obvious.
     pub(crate) fn obvious(&self, literal: Literal) -> Option<bool> {
         let all = if literal.constant { None } else { self.trivial(literal.node) };
         all.map(|all| all == literal.positive)
     }
 
-    /// Whether everything satisfies the schema at a glance; whether nothing does.
+    /// Whether every value satisfies the schema, or no value does, if that is obvious.
     pub(crate) fn trivial(&self, node: NodeId) -> Option<bool> {
         match self.document.value(node) {
             Value::Bool(all) => Some(*all),
@@ -500,22 +221,6 @@ impl Schemas {
             _ => None,
         }
     }
-}
-
-/// Enters names, the doubtful ones where there are no others, and answers with those that stand for two schemas.
-fn enter<K: Clone + Eq + Hash>(
-    known: &mut HashMap<K, NodeId>,
-    [sure, mut doubtful]: [Vec<(K, NodeId)>; 2],
-) -> Vec<K> {
-    let mut twice = vec![];
-    let names: HashSet<K> = sure.iter().map(|(name, _)| name.clone()).collect();
-    doubtful.retain(|(name, _)| !names.contains(name) && !known.contains_key(name));
-    for (name, node) in sure.into_iter().chain(doubtful) {
-        if known.insert(name.clone(), node).is_some_and(|before| before != node) {
-            twice.push(name);
-        }
-    }
-    twice
 }
 
 fn percent_decoded(text: &str) -> Option<String> {

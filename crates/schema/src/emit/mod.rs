@@ -1,12 +1,26 @@
-//! From shapes to rules of a grammar.
+//! Emits shapes as rules of a grammar.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `rules` | a rule for each shape |
-//! | `objects`, `arrays` | those of objects and arrays |
-//! | `values` | those of single values |
+//! | `emitter` | the state of a grammar under construction: a rule for each set of schemas |
+//! | `layout` | white space, separators and brackets |
+//! | `values` | the rules of values by type: strings, numbers, constants |
+//! | `objects` | the rules of objects |
+//! | `names` | members with names that the schema does not list |
+//! | `members` | the ways to write a member, and the witnesses that it then serves as |
+//! | `chain` | the states of an object with counted members or witnesses |
+//! | `arrays` | the rules of arrays |
+//! | `distinct_items` | `uniqueItems` |
+//!
+//! The rule of a value needs the rules of its parts. [`Emitter::rule`](emitter::Emitter::rule) only puts them on a
+//! work list, so nothing recurses.
 
-pub(crate) mod arrays;
-pub(crate) mod objects;
-pub(crate) mod rules;
+mod arrays;
+mod chain;
+mod distinct_items;
+pub(crate) mod emitter;
+mod layout;
+mod members;
+mod names;
+mod objects;
 mod values;

@@ -1,50 +1,32 @@
 //! Objects as rules.
 //!
-//! Members come in the order of the schema, then those that it only requires, then all others; so an object of n properties is
-//! a chain of 2n rules and not n! orders. Where members are counted, or some member must be found that a negation asks
-//! for (a [`Witness`](crate::normalize::shape::Witness)), there is a chain for each count and each set of those found so far. A member that
-//! could be the one asked for may be written as one that is or as any: both ways end where they are all found.
+//! Members come in the order of the schema, then members that are only required, then all others. So an object of n
+//! properties is a chain of 2n rules and not n! orders. If members are counted, or a negation requires some member
+//! (a [`Witness`](crate::normalize::shape::Witness)), there is one chain for each count and each set of witnesses
+//! found so far. A member that could serve as a witness may also be read as an ordinary member; both readings end
+//! only when all witnesses are found.
 
-use std::sync::Arc;
-
-use unskew_automata::Dfa;
 use unskew_grammars::{ExprId, RuleId};
 
-use super::rules::{Emitter, Once, WRITTEN_OUT};
+use super::{
+    chain::Chain,
+    emitter::{Emitter, WRITTEN_OUT},
+    members::{MemberWay, NamedMember, OtherMembers, WitnessSet},
+};
 use crate::{
     MemberOrder, SchemaError,
-    document::{
-        json::{Document, NodeId},
-        schemas::Literal,
-    },
-    normalize::{keywords, shape::Shape},
-    text::{
-        enumerated::{few_texts, texts},
-        languages::{Language, TEXT},
-        standard,
-    },
+    document::{json::Document, literal::Literal},
+    normalize::shape::Shape,
 };
 
-/// A member of an object that has a name of its own.
-struct Member {
-    /// Its values, one rule for each way.
-    rules: Vec<RuleId>,
-    /// The ways to write it, with the witnesses that it is then, as bits.
-    ways: Vec<(usize, ExprId)>,
-    required: bool,
+/// Which named members, and how many unnamed ones, serve as which witnesses.
+#[derive(Clone, Default)]
+struct Cast {
+    /// Indices of named members.
+    named: Vec<(usize, WitnessSet)>,
+    /// One set for each unnamed member.
+    unnamed: Vec<WitnessSet>,
 }
-
-/// Members with names that the schema does not list.
-#[derive(Default)]
-struct Others {
-    /// The ways to write one, with the witnesses that it is then.
-    ways: Vec<(usize, ExprId)>,
-    /// How many there may be, so that they do not run out of names; `None` where nothing uses these up.
-    most: Option<u32>,
-}
-
-/// The witnesses that members are, with their numbers, and those that some of the others are.
-type Cast = (Vec<(usize, usize)>, Vec<usize>);
 
 impl Emitter {
     pub(crate) fn object(&mut self, set: &[Literal], shape: &Shape) -> Result<Option<ExprId>, SchemaError> {
@@ -68,7 +50,7 @@ impl Emitter {
         let mut members = vec![];
         for name in &names {
             let required = shape.required.contains(name);
-            match self.ex.property(shape, name)? {
+            match self.ex.member_conditions(shape, name)? {
                 Some(set) => {
                     let member = self.named_member(shape, name, &set, required)?;
                     if required && member.ways.is_empty() {
@@ -83,9 +65,10 @@ impl Emitter {
         names.extend(shape.forbidden.iter().cloned());
         let others = self.others(set, shape, &names, &mut members)?;
         let object = match others.most.filter(|_| witnesses > 0) {
-            // Of each kind of names one is left, for a member that has to be found: so few are written that this is known.
+            // Every class of names keeps one name for a required witness. Few enough members are written to
+            // guarantee it.
             Some(most) => {
-                // They are counted, for each set of those that were found.
+                // The members are counted for each set of found witnesses.
                 let room = (limit >> witnesses).saturating_sub(2);
                 let most = most.min(u32::try_from(room).unwrap_or(u32::MAX));
                 let required = u32::try_from(shape.required.len() + witnesses).unwrap_or(u32::MAX);
@@ -101,229 +84,56 @@ impl Emitter {
                 if max_properties != shape.max_properties {
                     self.ex.narrow_down(node, "", why);
                 }
-                let others = Others { most: None, ways: others.ways.clone() };
+                let others = OtherMembers { most: None, ways: others.ways.clone() };
                 self.members(set, &Shape { max_properties, ..shape.clone() }, &members, &others)?
             }
             None => self.members(set, shape, &members, &others)?,
         };
-        // No name comes twice: those that have a member each have one turn, and others are remembered.
+        // No name occurs twice: each listed name has one position, and the engine remembers the others.
         Ok(object.map(|object| if others.ways.is_empty() { object } else { self.scope("object", object) }))
     }
 
-    /// The member `name`, the value of which satisfies `set`.
-    fn named_member(
+    /// The member `name` with a value that satisfies `set`.
+    pub(super) fn named_member(
         &mut self,
         shape: &Shape,
         name: &str,
         set: &[Literal],
         required: bool,
-    ) -> Result<Member, SchemaError> {
-        // By its name alone it may be some of the witnesses, and by its value some more.
-        let (mut by_name, mut by_value) = (0, vec![]);
+    ) -> Result<NamedMember, SchemaError> {
+        // Its name alone makes it some of the witnesses, and its value may make it more.
+        let (mut by_name, mut by_value) = (WitnessSet::EMPTY, vec![]);
         for (index, witness) in shape.witnesses.iter().enumerate() {
             if self.ex.is_in(name, &witness.names)? {
                 match witness.value {
-                    Some(value) => by_value.push((1 << index, value)),
-                    None => by_name |= 1 << index,
+                    Some(value) => by_value.push((WitnessSet::one(index), value)),
+                    None => by_name = by_name.union(WitnessSet::one(index)),
                 }
             }
         }
         let (mut ways, mut rules) = (vec![], vec![]);
         for choice in 0..1usize << by_value.len() {
             let chosen = by_value.iter().enumerate().filter(|(bit, _)| choice >> bit & 1 == 1);
-            let found = chosen.clone().fold(by_name, |found, (_, (bit, _))| found | bit);
+            let found = chosen.clone().fold(by_name, |found, (_, (one, _))| found.union(*one));
             let whole = set.iter().copied().chain(chosen.map(|(_, (_, value))| *value)).collect();
             if let Some(whole) = self.ex.normal(whole)
                 && let Some(rule) = self.rule(&whole)?
             {
                 let value = self.builder.call(rule);
-                ways.push((found, self.member(name, value)));
+                ways.push(MemberWay { found, expr: self.member(name, value) });
                 rules.push(rule);
             }
         }
-        Ok(Member { rules, ways, required })
+        Ok(NamedMember { rules, ways, required })
     }
 
-    /// Members with names that are none of these. Where a pattern has few names, each becomes one of the `members`.
-    fn others(
-        &mut self,
-        set: &[Literal],
-        shape: &Shape,
-        names: &[Box<str>],
-        members: &mut Vec<Member>,
-    ) -> Result<Others, SchemaError> {
-        let node = set.first().map(|literal| literal.node);
-        let mut groups = vec![];
-        for group in &shape.properties {
-            let additional = self.ex.schemas.document.member(*group, "additionalProperties");
-            let patterns = keywords::patterns(&mut self.ex, *group)?;
-            let patterns: Vec<_> =
-                patterns.into_iter().map(|(names, schema)| (names, Some(schema))).collect();
-            groups.push((patterns, additional));
-        }
-        for unevaluated in &shape.unevaluated_properties {
-            let mut patterns = vec![];
-            for group in unevaluated.groups.iter() {
-                patterns.extend(
-                    keywords::patterns(&mut self.ex, *group)?.into_iter().map(|(names, _)| (names, None)),
-                );
-            }
-            groups.push((patterns, Some(unevaluated.schema.node)));
-        }
-        let closed = groups.iter().any(|(patterns, additional)| {
-            let closed =
-                additional.is_some_and(|additional| self.ex.schemas.trivial(additional) == Some(false));
-            closed && patterns.is_empty()
-        });
-        if closed {
-            return Ok(Others::default());
-        }
-        if shape.names.is_empty()
-            && shape.witnesses.is_empty()
-            && groups.iter().all(|(kinds, _)| kinds.is_empty())
-        {
-            // No pattern tells names apart.
-            let name = self.other_name(names)?;
-            let schemas = groups.iter().filter_map(|(_, additional)| *additional);
-            let all = schemas.map(|schema| self.ex.schemas.literal(schema)).collect::<Result<_, _>>()?;
-            let Some(all) = self.ex.normal(all) else { return Ok(Others::default()) };
-            let Some(rule) = self.rule(&all)? else { return Ok(Others::default()) };
-            let value = self.builder.call(rule);
-            let other = self.named(name, value);
-            let other = self.shared("other members", vec![other]).map(|other| (0, other));
-            return Ok(Others { ways: other.into_iter().collect(), most: None });
-        }
-        // Names that some witness has are kinds of their own too.
-        for witness in &shape.witnesses {
-            groups.push((vec![(self.ex.name_set(&witness.names)?, None)], None));
-        }
-        let mut all = self.ex.languages.pattern(TEXT);
-        for literal in &shape.names {
-            let allowed = self.ex.names(&[*literal])?;
-            all = all.and_then(|all| self.ex.languages.and(&all, &allowed));
-        }
-        let texts: Vec<&str> = names.iter().map(|name| &**name).collect();
-        let declared = self.ex.languages.texts(&texts);
-        let all = all.and_then(|all| self.ex.languages.minus(&all, &declared?));
-        let all = self.ex.located(node, all)?;
-        // Names by the patterns that they match: of each kind the schemas, and which groups have matched.
-        let mut kinds: Vec<(Language, Vec<NodeId>, Vec<bool>)> =
-            vec![(all, vec![], vec![false; groups.len()])];
-        for (index, (patterns, _)) in groups.iter().enumerate() {
-            for (pattern, schema) in patterns {
-                let mut split = vec![];
-                for (language, schemas, matched) in kinds {
-                    let within = self.ex.languages.and(&language, pattern);
-                    let within = self.ex.located(node, within)?;
-                    let without = self.ex.languages.minus(&language, pattern);
-                    let without = self.ex.located(node, without)?;
-                    if within.is_some() {
-                        let (mut schemas, mut matched) = (schemas.clone(), matched.clone());
-                        schemas.extend(*schema);
-                        matched[index] = true;
-                        split.push((within, schemas, matched));
-                    }
-                    if without.is_some() {
-                        split.push((without, schemas, matched));
-                    }
-                }
-                kinds = split;
-                let limit = self.ex.limits.name_patterns;
-                if kinds.len() > limit {
-                    let pointer = node.map_or_else(String::new, |node| self.ex.schemas.pointer(node));
-                    return Err(SchemaError::limit(&pointer, "the kinds of names", limit, "name_patterns"));
-                }
-            }
-        }
-        let mut named = vec![];
-        for (language, mut schemas, matched) in kinds {
-            let few = language.as_deref().and_then(|names| few_texts(names, u64::from(self.ex.limits.names)));
-            if let Some(few) = few {
-                for name in few {
-                    if let Some(set) = self.ex.property(shape, &name)? {
-                        let member = self.named_member(shape, &name, &set, false)?;
-                        members.push(member);
-                    }
-                }
-                continue;
-            }
-            let additional = groups.iter().zip(matched).filter(|(_, matched)| !matched);
-            schemas.extend(additional.filter_map(|((_, additional), _)| *additional));
-            let set: Vec<Literal> = schemas
-                .into_iter()
-                .map(|schema| self.ex.schemas.literal(schema))
-                .collect::<Result<_, _>>()?;
-            named.push((language, set));
-        }
-        let mut ways = vec![];
-        // Of each kind of names the witnesses that it may be, how many there are, and the rule of the values.
-        let mut counts: Vec<(usize, Option<u32>, RuleId)> = vec![];
-        for found in 0..1usize << shape.witnesses.len() {
-            let witnesses = shape.witnesses.iter().enumerate().filter(|(index, _)| found >> index & 1 == 1);
-            let witnesses: Vec<_> = witnesses.map(|(_, witness)| witness).collect();
-            let mut all = vec![];
-            for (language, set) in &named {
-                let mut language = language.clone();
-                for witness in &witnesses {
-                    let names = self.ex.name_set(&witness.names)?;
-                    let both = self.ex.languages.and(&language, &names);
-                    language = self.ex.located(node, both)?;
-                }
-                let set = set.iter().copied().chain(witnesses.iter().filter_map(|witness| witness.value));
-                if let (Some(language), Some(set)) = (language, self.ex.normal(set.collect()))
-                    && let Some(rule) = self.rule(&set)?
-                {
-                    let name = self.new_name(node, &language)?;
-                    counts.push((found, name.most, rule));
-                    let value = self.builder.call(rule);
-                    all.push(self.named(name.expr, value));
-                }
-            }
-            ways.extend(self.shared("other members", all).map(|other| (found, other)));
-        }
-        let are_few = counts.iter().any(|(_, count, _)| count.is_some());
-        if are_few && counts.len() > 1 {
-            self.count_on(counts.iter().map(|(.., rule)| *rule));
-        }
-        // A member has a name of any kind that has one left, and so has one that has to be found of its kinds.
-        let all = |of: usize| {
-            let mut kinds = counts.iter().filter(|(found, ..)| found & of == of).peekable();
-            kinds.peek()?;
-            kinds.try_fold(0u32, |all, (_, count, _)| Some(all.saturating_add((*count)?)))
-        };
-        let most = (0..shape.witnesses.len()).map(|index| 1 << index).chain([0]).filter_map(all).min();
-        Ok(Others { ways, most })
-    }
-
-    /// Any name but these and those that the object has. Names are written in one way, so how they are written tells them apart.
-    fn other_name(&mut self, names: &[Box<str>]) -> Result<ExprId, SchemaError> {
-        let made = standard::written(self.ascii);
-        let name = self.ex.located(None, made)?;
-        let written: Vec<String> = names.iter().map(|name| self.written(name)).collect();
-        Ok(self.builder.distinct("name", &name, written, None)?)
-    }
-
-    /// A name out of these that the object does not have; they are more than a few.
-    fn new_name(&mut self, node: Option<NodeId>, names: &Arc<Dfa>) -> Result<Once, SchemaError> {
-        if let Some(known) = self.distinct.get(&Arc::as_ptr(names)) {
-            return Ok(*known);
-        }
-        let written = self.ex.languages.written(names);
-        let written = self.ex.located(node, written)?.ok_or(SchemaError::Unsatisfiable)?;
-        let most = texts(&written);
-        let made = Once { expr: self.builder.distinct("name", &written, [""; 0], most)?, most };
-        self.keep(names);
-        self.distinct.insert(Arc::as_ptr(names), made);
-        Ok(made)
-    }
-
-    /// An object of these members in this order, and others behind them.
+    /// An object with `members` in this order and `others` after them.
     fn members(
         &mut self,
         set: &[Literal],
         shape: &Shape,
-        members: &[Member],
-        others: &Others,
+        members: &[NamedMember],
+        others: &OtherMembers,
     ) -> Result<Option<ExprId>, SchemaError> {
         let (others, most) = (&others.ways, others.most);
         let required =
@@ -334,7 +144,8 @@ impl Emitter {
         if self.order == MemberOrder::Any {
             let empty = required == 0 && min == 0;
             if let Some(most) = most {
-                // The others run out of names when so many are written, and then there are the members that have names of their own.
+                // The other members run out of names at `most`; together with the named members that bounds the
+                // object.
                 let written: Vec<RuleId> =
                     members.iter().flat_map(|member| member.rules.iter().copied()).collect();
                 let named = members.iter().filter(|member| !member.ways.is_empty()).count();
@@ -348,89 +159,90 @@ impl Emitter {
             return self.any_order(set, shape, members, others, (min, max, empty));
         }
         let chain = Chain {
-            // Counted only where it matters, and then no further.
+            // Members are counted only if a bound applies, and only up to the bound.
             most: max.unwrap_or(min),
             min,
             max,
-            sets: 1 << shape.witnesses.len(),
+            witnesses: shape.witnesses.len(),
             others: most,
         };
         let limit = self.ex.limits.products;
-        if !others.is_empty() && chain.sets > 1 && chain.states(chain.most) > limit {
+        if !others.is_empty() && chain.witnesses > 0 && chain.states(chain.most) > limit {
             let pointer = set.first().map_or_else(String::new, |one| self.ex.schemas.pointer(one.node));
             let what = "the members of an object that are counted or found";
             return Err(SchemaError::limit(&pointer, what, limit, "products"));
         }
-        // What follows the last of the members that have names, and what must be written next if something is.
+        // The continuations after the last named member, and the continuations that begin with a first member.
         let (mut rest, mut from) = self.tail(&chain, total, others)?;
         let mut all_optional = true;
-        for (place, member) in (0..total).zip(members).rev() {
+        for (before, member) in (0..total).zip(members).rev() {
             self.check()?;
             let (mut rest_here, mut from_here) = (vec![], vec![]);
             all_optional &= !member.required;
-            for (count, found) in chain.all(place) {
+            for state in chain.all(before) {
                 let mut ways = vec![];
-                for (next, expr) in chain.next(count, found, &member.ways) {
-                    let behind = rest.get(next).copied().flatten();
-                    ways.extend(behind.map(|behind| self.builder.sequence([expr, behind])));
+                for (next, expr) in chain.next(state, &member.ways) {
+                    let after = rest.get(chain.index(next)).copied().flatten();
+                    ways.extend(after.map(|after| self.builder.sequence([expr, after])));
                 }
-                let skipped = from.get(chain.index(count, found)).copied().flatten();
+                let skipped = from.get(chain.index(state)).copied().flatten();
                 ways.extend(skipped.filter(|_| !member.required));
                 let next = self.shared("members", ways);
                 from_here.push(next);
                 let mut ways = vec![];
                 ways.extend(next.map(|next| self.comma(next)));
-                ways.extend((all_optional && chain.ends(count, found)).then(|| self.builder.empty()));
+                ways.extend((all_optional && chain.ends(state)).then(|| self.builder.empty()));
                 rest_here.push(self.shared("more members", ways));
             }
             (rest, from) = (rest_here, from_here);
         }
-        let empty = all_optional && chain.ends(0, 0);
+        let empty = all_optional && chain.ends(Chain::START);
         Ok(self.enclosed("{", "}", from.first().copied().flatten(), empty))
     }
 
-    /// An object of these members in any order. Each witness is one of the members or one of the others, which is then a
-    /// member like the rest.
+    /// An object with `members` in any order. Each witness is one of the named members or of the others, and that
+    /// member is required.
     fn any_order(
         &mut self,
         set: &[Literal],
         shape: &Shape,
-        members: &[Member],
-        others: &[(usize, ExprId)],
+        members: &[NamedMember],
+        others: &[MemberWay],
         (min, max, empty): (u32, Option<u32>, bool),
     ) -> Result<Option<ExprId>, SchemaError> {
-        let way = |ways: &[(usize, ExprId)], found: usize| {
-            ways.iter().find(|(of, _)| of & found == found).map(|(_, expr)| *expr)
+        let way = |ways: &[MemberWay], found: WitnessSet| {
+            ways.iter().find(|way| way.found.includes(found)).map(|way| way.expr)
         };
         let given = members.iter().filter(|member| member.required);
-        let given = given.map(|member| member.ways.iter().fold(usize::MAX, |all, (found, _)| all & found));
-        let given = given.fold(0, |all, found| all | found);
-        let mut casts: Vec<Cast> = vec![(vec![], vec![])];
-        let wanted = (0..shape.witnesses.len()).map(|index| 1usize << index).filter(|bit| given & bit == 0);
-        let wanted: Vec<usize> = wanted.collect();
-        for bit in &wanted {
+        let given = given
+            .filter_map(|member| member.ways.iter().map(|way| way.found).reduce(WitnessSet::intersection));
+        let given = given.fold(WitnessSet::EMPTY, WitnessSet::union);
+        let mut casts: Vec<Cast> = vec![Cast::default()];
+        let wanted = (0..shape.witnesses.len()).filter(|index| !given.has(*index)).map(WitnessSet::one);
+        let wanted: Vec<WitnessSet> = wanted.collect();
+        for one in &wanted {
             let mut longer = vec![];
-            for (named, unnamed) in casts {
+            for cast in casts {
                 for (index, member) in members.iter().enumerate() {
-                    let cast = named.iter().position(|(of, _)| *of == index);
-                    let found = cast.map_or(0, |cast| named[cast].1) | bit;
+                    let role = cast.named.iter().position(|(of, _)| *of == index);
+                    let found = role.map_or(WitnessSet::EMPTY, |role| cast.named[role].1).union(*one);
                     if way(&member.ways, found).is_some() {
-                        let mut named = named.clone();
-                        match cast {
-                            Some(cast) => named[cast].1 = found,
-                            None => named.push((index, found)),
+                        let mut cast = cast.clone();
+                        match role {
+                            Some(role) => cast.named[role].1 = found,
+                            None => cast.named.push((index, found)),
                         }
-                        longer.push((named, unnamed.clone()));
+                        longer.push(cast);
                     }
                 }
-                for index in 0..=unnamed.len() {
-                    let mut unnamed = unnamed.clone();
-                    match unnamed.get_mut(index) {
-                        Some(found) => *found |= bit,
-                        None => unnamed.push(*bit),
+                for index in 0..=cast.unnamed.len() {
+                    let mut cast = cast.clone();
+                    match cast.unnamed.get_mut(index) {
+                        Some(found) => *found = found.union(*one),
+                        None => cast.unnamed.push(*one),
                     }
-                    if others.iter().any(|(found, _)| *found == unnamed[index]) {
-                        longer.push((named.clone(), unnamed));
+                    if others.iter().any(|way| way.found == cast.unnamed[index]) {
+                        longer.push(cast);
                     }
                 }
             }
@@ -442,17 +254,17 @@ impl Emitter {
                 return Err(SchemaError::limit(&pointer, what, limit, "products"));
             }
         }
-        let any = way(others, 0);
+        let any = way(others, WitnessSet::EMPTY);
         let mut ways = vec![];
-        for (named, unnamed) in casts {
+        for cast in casts {
             self.check()?;
             let mut parts = vec![];
             for (index, member) in members.iter().enumerate() {
-                let cast = named.iter().find(|(of, _)| *of == index);
-                let expr = way(&member.ways, cast.map_or(0, |(_, found)| *found));
-                parts.extend(expr.map(|expr| (expr, member.required || cast.is_some())));
+                let role = cast.named.iter().find(|(of, _)| *of == index);
+                let expr = way(&member.ways, role.map_or(WitnessSet::EMPTY, |(_, found)| *found));
+                parts.extend(expr.map(|expr| (expr, member.required || role.is_some())));
             }
-            for found in unnamed {
+            for found in cast.unnamed {
                 parts.extend(way(others, found).map(|expr| (expr, true)));
             }
             if (!parts.is_empty() || any.is_some()) && max != Some(0) {
@@ -463,33 +275,34 @@ impl Emitter {
         Ok(self.enclosed("{", "}", inner, empty && wanted.is_empty()))
     }
 
-    /// By the state of the chain: what may follow when all members that have names are done, with a comma in front, and
-    /// the same where nothing was written, without.
+    /// By state of the chain: the continuations after all named members, beginning with a comma, and the
+    /// continuations without any member so far, beginning without one.
     #[allow(clippy::type_complexity, reason = "two lists of the same kind")]
     fn tail(
         &mut self,
         chain: &Chain,
         total: u32,
-        others: &[(usize, ExprId)],
+        others: &[MemberWay],
     ) -> Result<(Vec<Option<ExprId>>, Vec<Option<ExprId>>), SchemaError> {
-        // Others are counted out one by one only where they may be what is looked for.
-        let last = if others.is_empty() || chain.sets == 1 { chain.most.min(total) } else { chain.most };
+        // Other members are counted one by one only if they may serve as witnesses.
+        let last = if others.is_empty() || chain.witnesses == 0 { chain.most.min(total) } else { chain.most };
         let mut rest = vec![None; chain.states(last)];
-        let any = others.iter().find(|(found, _)| *found == 0).map(|(_, expr)| *expr);
-        for (count, found) in chain.all(last).into_iter().rev() {
+        let any = others.iter().find(|way| way.found == WitnessSet::EMPTY).map(|way| way.expr);
+        for state in chain.all(last).into_iter().rev() {
             self.check()?;
-            let index = chain.index(count, found);
-            if found + 1 == chain.sets {
-                rest[index] = self.repeated_others(chain, count, any, 0)?;
+            let index = chain.index(state);
+            if chain.is_complete(state.found) {
+                rest[index] = self.repeated_others(chain, state.count, any, 0)?;
                 continue;
             }
             let rule = self.builder.rule("other members");
             let mut ways = vec![];
-            for (next, expr) in chain.next(count, found, others) {
-                let behind = if next == index { Some(self.builder.call(rule)) } else { rest[next] };
-                let Some(behind) = behind else { continue };
+            for (next, expr) in chain.next(state, others) {
+                let after =
+                    if next == state { Some(self.builder.call(rule)) } else { rest[chain.index(next)] };
+                let Some(after) = after else { continue };
                 let item = self.comma(expr);
-                ways.push(self.builder.sequence([item, behind]));
+                ways.push(self.builder.sequence([item, after]));
             }
             if !ways.is_empty() {
                 let body = self.builder.choice(ways);
@@ -501,22 +314,22 @@ impl Emitter {
             }
         }
         let mut from = vec![];
-        for (count, found) in chain.all(last) {
+        for state in chain.all(last) {
             let mut ways = vec![];
-            for (next, expr) in chain.next(count, found, others) {
-                let behind = match rest.get(next).filter(|_| chain.others.is_none()) {
-                    Some(behind) => *behind,
-                    None => self.repeated_others(chain, count + 1, any, 1)?,
+            for (next, expr) in chain.next(state, others) {
+                let after = match rest.get(chain.index(next)).filter(|_| chain.others.is_none()) {
+                    Some(after) => *after,
+                    None => self.repeated_others(chain, state.count + 1, any, 1)?,
                 };
-                ways.extend(behind.map(|behind| self.builder.sequence([expr, behind])));
+                ways.extend(after.map(|after| self.builder.sequence([expr, after])));
             }
             from.push(self.shared("other members", ways));
         }
         Ok((rest, from))
     }
 
-    /// What may follow so many members, so many of which are others, when nothing has to be found: as many others as the bounds
-    /// allow, and as there are names for.
+    /// The continuations after `count` members, of which `others` are unlisted, if all witnesses are found: as many
+    /// other members as the bounds and the names allow.
     fn repeated_others(
         &mut self,
         chain: &Chain,
@@ -532,58 +345,5 @@ impl Emitter {
             }
             None => Ok((count >= chain.min).then(|| self.builder.empty())),
         }
-    }
-}
-
-/// The states of an object: how many members it has, and which witnesses were found.
-struct Chain {
-    /// Counts beyond are as good as this one, or too many.
-    most: u32,
-    min: u32,
-    max: Option<u32>,
-    /// Sets of witnesses.
-    sets: usize,
-    /// How many members there may be with names that the schema does not list, where these run out.
-    others: Option<u32>,
-}
-
-impl Chain {
-    fn index(&self, count: u32, found: usize) -> usize {
-        count as usize * self.sets + found
-    }
-
-    /// All states with so many members at most, in the order of their numbers.
-    fn all(&self, most: u32) -> Vec<(u32, usize)> {
-        let counts = 0..=self.most.min(most);
-        counts.flat_map(|count| (0..self.sets).map(move |found| (count, found))).collect()
-    }
-
-    fn states(&self, most: u32) -> usize {
-        (most as usize + 1).saturating_mul(self.sets)
-    }
-
-    /// Where the ways lead from a state, none of them twice for less.
-    fn next<'w>(
-        &self,
-        count: u32,
-        found: usize,
-        ways: &'w [(usize, ExprId)],
-    ) -> impl Iterator<Item = (usize, ExprId)> + use<'w> {
-        let full = self.max.is_some_and(|max| count >= max);
-        let (next, sets) = ((count + 1).min(self.most), self.sets);
-        let mut seen = vec![];
-        ways.iter().filter(move |_| !full).filter_map(move |(of, expr)| {
-            // Those that ask for least come first.
-            let found = found | of;
-            if seen.contains(&found) {
-                return None;
-            }
-            seen.push(found);
-            Some((next as usize * sets + found, *expr))
-        })
-    }
-
-    fn ends(&self, count: u32, found: usize) -> bool {
-        count >= self.min && found + 1 == self.sets
     }
 }

@@ -1,25 +1,240 @@
-//! One of the values of a set that few values satisfy, as rules.
+//! Rules for values: the types of a set of schemas, strings, numbers, and constants.
 
-use unskew_grammars::ExprId;
+use std::sync::Arc;
 
-use super::rules::Emitter;
-use crate::{SchemaError, document::json::NodeId, normalize::finite::Finite};
+use unskew_automata::Dfa;
+use unskew_grammars::{ExprId, GrammarError};
+
+use super::emitter::Emitter;
+use crate::{
+    MemberOrder, SchemaError,
+    document::{
+        json::{NodeId, Value},
+        literal::Literal,
+    },
+    normalize::shape::{ARRAY, FALSE, FiniteValue, NULL, NUMBER, OBJECT, STRING, Shape, TRUE},
+    text::{
+        characters::Run,
+        enumerated::{Plain, plain_texts},
+        languages::Language,
+        number, standard, string,
+    },
+};
+
+/// The shortest run that is counted. The automata of shorter runs are small, and counting saves nothing.
+const LONG_RUN: u32 = 16;
 
 impl Emitter {
-    /// One of the values of a set.
-    pub(crate) fn finite(&mut self, node: Option<NodeId>, value: &Finite) -> Result<ExprId, SchemaError> {
+    pub(super) fn value(&mut self, set: &[Literal]) -> Result<Option<ExprId>, SchemaError> {
+        let node = set.first().map(|literal| literal.node);
+        let shapes = self.ex.shapes(set)?;
+        let mut ways = vec![];
+        for (types, word) in [(NULL, "null"), (FALSE, "false"), (TRUE, "true")] {
+            if shapes.iter().any(|shape| shape.types & types != 0) {
+                ways.push(self.builder.literal(word));
+            }
+        }
+        let (mut texts, mut numbers): (Language, Language) = (None, None);
+        let strings = shapes.iter().filter(|shape| shape.types & STRING != 0).count();
+        for shape in shapes.iter() {
+            self.ex.refuse(shape, shape.types);
+            if shape.types & STRING != 0 {
+                let is_bounded = shape.min_length > 0 || shape.max_length.is_some();
+                if shape.strings.is_none() && is_bounded {
+                    ways.push(self.bounded_string(node, shape)?);
+                } else if let Some(run) = run(shape).filter(|_| strings == 1)
+                    && let Some(string) = self.run(node, &run)?
+                {
+                    ways.push(string);
+                } else {
+                    let own = self.ex.texts(shape);
+                    let both = own.and_then(|own| self.ex.languages.or(&texts, &own));
+                    texts = self.ex.located(node, both)?;
+                }
+            }
+            if shape.types & NUMBER != 0 {
+                let own = match &shape.numbers {
+                    Some(own) => Ok(Some(Arc::clone(own))),
+                    None => self.ex.languages.pattern(number::ANY),
+                };
+                let both = own.and_then(|own| self.ex.languages.or(&numbers, &own));
+                numbers = self.ex.located(node, both)?;
+            }
+        }
+        if let Some(texts) = texts {
+            ways.push(self.string(node, &texts)?);
+        }
+        if let Some(numbers) = numbers {
+            ways.push(self.terminal("number", &numbers));
+        }
+        for shape in shapes.iter().filter(|shape| shape.types & (ARRAY | OBJECT) != 0) {
+            if let Some(values) = &shape.one_of {
+                for value in values {
+                    if self.ex.constant_has_shape(*value, shape)? {
+                        ways.push(self.constant(*value)?);
+                    }
+                }
+                continue;
+            }
+            if shape.types & ARRAY != 0 {
+                ways.extend(self.array(set, shape)?);
+            }
+            if shape.types & OBJECT != 0 {
+                ways.extend(self.object(set, shape)?);
+            }
+        }
+        Ok(if ways.is_empty() { None } else { Some(self.builder.choice(ways)) })
+    }
+
+    pub(crate) fn terminal(&mut self, name: &str, dfa: &Arc<Dfa>) -> ExprId {
+        if let Some(known) = self.terminals.get(&Arc::as_ptr(dfa)) {
+            return *known;
+        }
+        let expr = self.builder.automaton(name, Arc::clone(dfa));
+        self.kept.push(Arc::clone(dfa));
+        self.terminals.insert(Arc::as_ptr(dfa), expr);
+        expr
+    }
+
+    /// Keeps `dfa` alive, because its address is a key.
+    pub(crate) fn keep(&mut self, dfa: &Arc<Dfa>) {
+        self.kept.push(Arc::clone(dfa));
+    }
+
+    /// The JSON spelling of a name or a string of the schema.
+    pub(crate) fn json_string(&self, text: &str) -> String {
+        string::to_json(text, self.ascii)
+    }
+
+    /// A JSON string with one of these texts.
+    pub(crate) fn string(&mut self, node: Option<NodeId>, texts: &Arc<Dfa>) -> Result<ExprId, SchemaError> {
+        if let Some(known) = self.strings.get(&Arc::as_ptr(texts)) {
+            return Ok(*known);
+        }
+        let made = match plain_texts(texts) {
+            Some(Plain::Listed(list)) => {
+                let list: Vec<ExprId> = list
+                    .into_iter()
+                    .map(|text| {
+                        let written = self.json_string(&text);
+                        self.builder.literal(written)
+                    })
+                    .collect();
+                self.shared("strings", list).ok_or(SchemaError::Unsatisfiable)?
+            }
+            Some(Plain::Dense) => {
+                let written = self.ex.languages.spelled_once(texts);
+                let written = self.ex.located(node, written)?.ok_or(SchemaError::Unsatisfiable)?;
+                self.terminal("string", &written)
+            }
+            None => {
+                let spelled = self.ex.languages.spelled(texts);
+                let spelled = self.ex.located(node, spelled)?;
+                self.terminal("string", &spelled)
+            }
+        };
+        self.kept.push(Arc::clone(texts));
+        self.strings.insert(Arc::as_ptr(texts), made);
+        Ok(made)
+    }
+
+    /// A JSON string that is bounded in its length alone.
+    fn bounded_string(&mut self, node: Option<NodeId>, shape: &Shape) -> Result<ExprId, SchemaError> {
+        let character = standard::character(self.ascii);
+        let character = self.ex.located(node, character)?;
+        self.counted(node, &character, shape.min_length, shape.max_length)
+    }
+
+    /// A JSON string of characters of one class; `None` if the class is too large to be counted.
+    fn run(&mut self, node: Option<NodeId>, run: &Run) -> Result<Option<ExprId>, SchemaError> {
+        let character = self.ex.languages.character(&run.pattern());
+        let character = self.ex.located(node, character)?;
+        match self.counted(node, &character, run.min, run.max) {
+            Err(SchemaError::Grammar(GrammarError::Uncountable { .. })) => Ok(None),
+            made => made.map(Some),
+        }
+    }
+
+    fn counted(
+        &mut self,
+        node: Option<NodeId>,
+        character: &Arc<Dfa>,
+        min: u32,
+        max: Option<u32>,
+    ) -> Result<ExprId, SchemaError> {
+        let limit = self.ex.limits.characters;
+        if max.unwrap_or(min) > limit {
+            let pointer = node.map_or_else(String::new, |node| self.ex.schemas.pointer(node));
+            return Err(SchemaError::limit(&pointer, "the characters", limit as usize, "characters"));
+        }
+        Ok(self.builder.counted("string", "\"", character, "\"", min, max)?)
+    }
+
+    /// Exactly the value at `node`: members in their order, numbers and texts in every spelling.
+    pub(crate) fn constant(&mut self, node: NodeId) -> Result<ExprId, SchemaError> {
+        // Recursion is as deep as the limit on nesting.
+        let value = self.ex.schemas.document.value(node).clone();
         Ok(match value {
-            Finite::Word(word) => self.builder.literal(*word),
-            Finite::Text(text) => {
+            Value::Null => self.builder.literal("null"),
+            Value::Bool(value) => self.builder.literal(if value { "true" } else { "false" }),
+            Value::Number(value) => {
+                let made = self.ex.languages.equal(&value);
+                match self.ex.located(Some(node), made)? {
+                    Some(Some(dfa)) => self.terminal("number", &dfa),
+                    Some(None) => return Err(SchemaError::Unsatisfiable),
+                    None => return Err(self.ex.too_long(node, &value)),
+                }
+            }
+            Value::String(text) => {
+                let texts = self.ex.languages.text(&text);
+                match self.ex.located(Some(node), texts)? {
+                    Some(texts) => self.string(Some(node), &texts)?,
+                    None => return Err(SchemaError::Unsatisfiable),
+                }
+            }
+            Value::Array(items) => {
+                self.level += 1;
+                let items =
+                    items.into_iter().map(|item| self.constant(item)).collect::<Result<Vec<_>, _>>()?;
+                self.level -= 1;
+                self.bracketed("[", "]", items)
+            }
+            Value::Object(members) => {
+                let mut parts = vec![];
+                self.level += 1;
+                for (name, value) in members {
+                    let value = self.constant(value)?;
+                    parts.push(self.member(&name, value));
+                }
+                self.level -= 1;
+                if self.order == MemberOrder::Any && parts.len() > 1 {
+                    let parts: Vec<_> = parts.into_iter().map(|part| (part, true)).collect();
+                    let inner = self.in_any_order(parts, None, 0, None);
+                    return Ok(self.enclosed("{", "}", Some(inner), false).expect("it has something in it"));
+                }
+                self.bracketed("{", "}", parts)
+            }
+        })
+    }
+
+    /// The rule of one value of a set.
+    pub(crate) fn finite(
+        &mut self,
+        node: Option<NodeId>,
+        value: &FiniteValue,
+    ) -> Result<ExprId, SchemaError> {
+        Ok(match value {
+            FiniteValue::Word(word) => self.builder.literal(*word),
+            FiniteValue::Text(text) => {
                 let texts = self.ex.languages.text(text);
                 match self.ex.located(node, texts)? {
                     Some(texts) => self.string(node, &texts)?,
                     None => return Err(SchemaError::Unsatisfiable),
                 }
             }
-            Finite::Number(_, spelled) => self.terminal("number", spelled),
-            Finite::Node(node) => {
-                // A part of the value in work.
+            FiniteValue::Number(_, spelled) => self.terminal("number", spelled),
+            FiniteValue::Node(node) => {
+                // The value is a part of the value at the current level.
                 self.level += 1;
                 let constant = self.constant(*node);
                 self.level -= 1;
@@ -27,4 +242,16 @@ impl Emitter {
             }
         })
     }
+}
+
+/// The texts of a string as a run of one class of characters, if they are a long run.
+fn run(shape: &Shape) -> Option<Run> {
+    let mut run = Run::of(shape.strings.as_ref()?)?;
+    run.min = run.min.max(shape.min_length);
+    run.max = match (run.max, shape.max_length) {
+        (Some(left), Some(right)) => Some(left.min(right)),
+        (left, right) => left.or(right),
+    };
+    let is_empty = run.max.is_some_and(|max| max < run.min);
+    (!is_empty && run.max.unwrap_or(run.min) >= LONG_RUN).then_some(run)
 }

@@ -1,74 +1,80 @@
-//! Sets of schemas that few values satisfy, one by one.
+//! Sets of schemas that only few values satisfy, as lists of these values.
 
-use std::{collections::VecDeque, rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc};
 
-use hashbrown::HashSet;
-use unskew_automata::{Dfa, StateId};
+use unskew_automata::Dfa;
 
 use super::{
-    expand::Expander,
-    shape::{ARRAY, FALSE, NULL, NUMBER, OBJECT, STRING, TRUE, Types},
+    expander::Expander,
+    shape::{ARRAY, FALSE, FiniteValue, NULL, NUMBER, OBJECT, STRING, TRUE, Types},
 };
 use crate::{
     SchemaError,
     decimal::Decimal,
-    document::{json::NodeId, schemas::Literal},
-    text::languages::Language,
+    document::{json::NodeId, literal::Literal},
+    text::{
+        enumerated::{few_texts, shortest_text},
+        languages::Language,
+    },
 };
 
-/// Values of one type that are listed, at most.
+/// The largest number of values of a set.
 const MOST: usize = 24;
 
-/// Steps in search of texts, at most.
-const STEPS: usize = 20_000;
-
-/// A number, and how it may be written.
+/// A number and its spellings.
 type Spelled = (Decimal, Arc<Dfa>);
 
-/// A value, as the shapes allow it to be written.
-#[derive(Clone, Debug)]
-pub(crate) enum Finite {
-    /// `null`, `true` or `false`.
-    Word(&'static str),
-    /// The text of a string.
-    Text(Arc<str>),
-    /// A number, and its spellings.
-    Number(Decimal, Arc<Dfa>),
-    /// An array or object that stands in the schema.
-    Node(NodeId),
-}
+/// A set of [`KnownValues`], as bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct ValueSet(u64);
 
-/// Values that were met, each with a bit of its own.
-#[derive(Debug, Default)]
-pub(crate) struct Values {
-    met: Vec<Finite>,
-}
-
-impl Values {
-    pub(crate) fn len(&self) -> usize {
-        self.met.len()
+impl ValueSet {
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        self.0 & other.0 != 0
     }
 
-    /// The bit of the value; `None` if there were too many others.
-    pub(crate) fn bit(&mut self, value: &Finite, ex: &Expander) -> Option<u64> {
-        let same = |other: &Finite| match (other, value) {
-            (Finite::Word(left), Finite::Word(right)) => left == right,
-            (Finite::Text(left), Finite::Text(right)) => left == right,
-            (Finite::Number(left, _), Finite::Number(right, _)) => left == right,
-            (Finite::Node(left), Finite::Node(right)) => ex.same(*left, *right),
+    pub(crate) fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// The values found so far, each with a bit of its own.
+#[derive(Debug, Default)]
+pub(crate) struct KnownValues {
+    found: Vec<FiniteValue>,
+}
+
+impl KnownValues {
+    /// The largest number of values with a bit.
+    pub(crate) const MOST: usize = 64;
+
+    pub(crate) fn len(&self) -> usize {
+        self.found.len()
+    }
+
+    /// The set of the value alone; `None` if there are too many values.
+    pub(crate) fn one(&mut self, value: &FiniteValue, ex: &Expander) -> Option<ValueSet> {
+        let same = |other: &FiniteValue| match (other, value) {
+            (FiniteValue::Word(left), FiniteValue::Word(right)) => left == right,
+            (FiniteValue::Text(left), FiniteValue::Text(right)) => left == right,
+            (FiniteValue::Number(left, _), FiniteValue::Number(right, _)) => left == right,
+            (FiniteValue::Node(left), FiniteValue::Node(right)) => ex.equal_values(*left, *right),
             _ => false,
         };
-        let index = self.met.iter().position(same).unwrap_or_else(|| {
-            self.met.push(value.clone());
-            self.met.len() - 1
+        let index = self.found.iter().position(same).unwrap_or_else(|| {
+            self.found.push(value.clone());
+            self.found.len() - 1
         });
-        1u64.checked_shl(u32::try_from(index).ok()?)
+        1u64.checked_shl(u32::try_from(index).ok()?).map(ValueSet)
     }
 }
 
 impl Expander {
     /// The values that satisfy the set, if they are few.
-    pub(crate) fn values(&mut self, set: &[Literal]) -> Result<Option<Rc<Vec<Finite>>>, SchemaError> {
+    pub(crate) fn finite_values(
+        &mut self,
+        set: &[Literal],
+    ) -> Result<Option<Rc<Vec<FiniteValue>>>, SchemaError> {
         if let Some(known) = self.finite.get(set) {
             return Ok(known.clone());
         }
@@ -77,7 +83,7 @@ impl Expander {
         Ok(found)
     }
 
-    fn listed_values(&mut self, set: &[Literal]) -> Result<Option<Vec<Finite>>, SchemaError> {
+    fn listed_values(&mut self, set: &[Literal]) -> Result<Option<Vec<FiniteValue>>, SchemaError> {
         let node = set.first().map(|literal| literal.node);
         let shapes = self.shapes(set)?;
         let mut found = vec![];
@@ -85,7 +91,7 @@ impl Expander {
         for shape in shapes.iter() {
             types |= shape.types;
             if shape.types & STRING != 0 {
-                // A bound on the length alone leaves too many.
+                // A bound on the length alone allows too many texts.
                 let Some(strings) = shape.strings.as_ref().filter(|_| shape.possible.is_none()) else {
                     return Ok(None);
                 };
@@ -105,10 +111,11 @@ impl Expander {
             if shape.types & (ARRAY | OBJECT) != 0 {
                 let Some(values) = &shape.one_of else { return Ok(None) };
                 for value in values {
-                    let new =
-                        !found.iter().any(|one| matches!(one, Finite::Node(old) if self.same(*old, *value)));
-                    if new && self.fits(*value, shape)? {
-                        found.push(Finite::Node(*value));
+                    let new = !found
+                        .iter()
+                        .any(|one| matches!(one, FiniteValue::Node(old) if self.equal_values(*old, *value)));
+                    if new && self.constant_has_shape(*value, shape)? {
+                        found.push(FiniteValue::Node(*value));
                     }
                 }
             }
@@ -116,16 +123,17 @@ impl Expander {
         }
         for (of, word) in [(NULL, "null"), (FALSE, "false"), (TRUE, "true")] {
             if types & of != 0 {
-                found.push(Finite::Word(word));
+                found.push(FiniteValue::Word(word));
             }
         }
         if let Some(texts) = texts {
-            let Some(texts) = listed_texts(&texts) else { return Ok(None) };
-            found.extend(texts.into_iter().map(|text| Finite::Text(text.into())));
+            let Some(mut texts) = few_texts(&texts, MOST as u64) else { return Ok(None) };
+            texts.sort_by_key(String::len);
+            found.extend(texts.into_iter().map(|text| FiniteValue::Text(text.into())));
         }
         if let Some(numbers) = numbers {
             let Some(numbers) = self.listed_numbers(node, numbers)? else { return Ok(None) };
-            found.extend(numbers.into_iter().map(|(number, spelled)| Finite::Number(number, spelled)));
+            found.extend(numbers.into_iter().map(|(number, spelled)| FiniteValue::Number(number, spelled)));
         }
         Ok((found.len() <= MOST).then_some(found))
     }
@@ -135,7 +143,7 @@ impl Expander {
         node: Option<NodeId>,
         language: Arc<Dfa>,
     ) -> Result<Option<Vec<Spelled>>, SchemaError> {
-        // Most conditions leave many whole numbers, which is soon seen.
+        // Most conditions allow many integers; this check finds out quickly.
         let near = (-50..=50).filter(|number: &i32| language.accepts(number.to_string().as_bytes()));
         let far = (2..60).filter(|zeros| {
             let far = format!("1{}", "0".repeat(*zeros));
@@ -146,7 +154,7 @@ impl Expander {
         }
         let (mut rest, mut found) = (Some(language), vec![]);
         while let Some(left) = rest {
-            let first = first_text(&left);
+            let first = shortest_text(&left);
             let number = String::from_utf8(first).ok().and_then(|text| Decimal::parse(&text));
             let Some(number) = number else { return Ok(None) };
             if found.len() == MOST {
@@ -164,7 +172,7 @@ impl Expander {
         Ok(Some(found))
     }
 
-    /// Whether no value satisfies both sets, as far as that is easily seen.
+    /// Whether no value satisfies both sets, as far as a cheap check can tell.
     pub(crate) fn all_disjoint(&mut self, left: &[Literal], right: &[Literal]) -> Result<bool, SchemaError> {
         for (left, right) in left.iter().flat_map(|left| right.iter().map(move |right| (left, right))) {
             if *left == right.not() || self.disjoint(*left, *right)? {
@@ -173,43 +181,4 @@ impl Expander {
         }
         Ok(false)
     }
-}
-
-/// All texts, if they are few.
-fn listed_texts(dfa: &Dfa) -> Option<Vec<String>> {
-    let mut found = vec![];
-    let mut todo = VecDeque::from([(dfa.start(), vec![])]);
-    let mut steps = 0;
-    while let Some((state, text)) = todo.pop_front() {
-        if dfa.is_accepting(state) {
-            found.push(String::from_utf8(text.clone()).ok()?);
-        }
-        for edge in dfa.edges(state) {
-            for byte in edge.bytes {
-                steps += text.len() + 1;
-                if steps > STEPS || found.len() + todo.len() > MOST {
-                    return None;
-                }
-                todo.push_back((edge.target, [&*text, &[byte]].concat()));
-            }
-        }
-    }
-    Some(found)
-}
-
-/// A shortest text.
-fn first_text(dfa: &Dfa) -> Vec<u8> {
-    let mut seen: HashSet<StateId> = HashSet::from_iter([dfa.start()]);
-    let mut todo = VecDeque::from([(dfa.start(), vec![])]);
-    while let Some((state, text)) = todo.pop_front() {
-        if dfa.is_accepting(state) {
-            return text;
-        }
-        for edge in dfa.edges(state) {
-            if seen.insert(edge.target) {
-                todo.push_back((edge.target, [&*text, &[*edge.bytes.start()]].concat()));
-            }
-        }
-    }
-    vec![]
 }

@@ -1,7 +1,7 @@
-//! What each keyword asks for, and what breaks it.
+//! The conditions of each keyword, and the conditions that break it.
 //!
-//! A keyword that holds is a list of conditions and choices. A schema is broken if any one of its keywords is, so a keyword that
-//! does not hold is a list of alternatives.
+//! A keyword that must hold is a list of conditions and choices. A schema is broken if any of its keywords is, so a
+//! schema that must not hold is a list of alternatives, the ways to break a keyword.
 
 use std::rc::Rc;
 
@@ -9,32 +9,23 @@ use unskew_automata::RegexError;
 use unskew_grammars::Fate;
 
 use super::{
-    expand::{Conditions, Expander},
-    fits::FEWER_DIGITS,
-    shape::{
-        ALL, ARRAY, Atom, Choice, FALSE, NULL, NUMBER, Names, OBJECT, Refusal, STRING, TRUE, Types, Witness,
-    },
+    expander::Expander,
+    shape::{ALL, Atom, Choice, Conditions, OBJECT, Refusal, Types},
 };
 use crate::{
     SchemaError,
-    decimal::Decimal,
     document::{
         json::{NodeId, Value},
+        literal::Literal,
         metaschema,
-        schemas::Literal,
     },
     draft::Draft,
-    text::{
-        format,
-        languages::{Language, TEXT},
-        number,
-    },
 };
 
 /// The conditions of `literal`, which is a constant or has a schema that is an object.
 pub(crate) fn conditions(ex: &mut Expander, literal: Literal) -> Result<Conditions, SchemaError> {
     let members = ex.schemas.document.members(literal.node).unwrap_or_default().to_vec();
-    let mut reader = Reader {
+    let mut reader = KeywordReader {
         ex,
         node: literal.node,
         positive: literal.positive,
@@ -45,7 +36,7 @@ pub(crate) fn conditions(ex: &mut Expander, literal: Literal) -> Result<Conditio
         reader.values("const", vec![literal.node])?;
         return Ok(reader.done());
     }
-    // Those to which keywords lead were looked at when they were read.
+    // Schemas to which keywords lead were checked when the document was read.
     if !reader.ex.schemas.is_schema(literal.node) {
         reader.ex.schemas.check(literal.node)?;
     }
@@ -54,7 +45,7 @@ pub(crate) fn conditions(ex: &mut Expander, literal: Literal) -> Result<Conditio
     let alone = reference.is_some() && reader.ex.schemas.draft_of(literal.node) <= Draft::Draft7;
     for (key, value) in &members {
         if alone && &**key != "$ref" {
-            reader.fate(key, Fate::Annotation, "this draft ignores what stands beside `$ref`");
+            reader.fate(key, Fate::Annotation, "this draft ignores all keywords beside `$ref`");
         } else {
             reader.keyword(key, *value)?;
         }
@@ -62,12 +53,12 @@ pub(crate) fn conditions(ex: &mut Expander, literal: Literal) -> Result<Conditio
     Ok(reader.done())
 }
 
-/// Puts a required member that tells schemas apart by a list of values (`kind`, say) in front of all other ways to break a
-/// schema: they need only break it where the member does not. In a negation of several schemas each is then broken by
-/// its member, or that of all others is settled.
-fn told_apart(ex: &Expander, broken: &mut Choice) {
+/// Moves the required member that distinguishes schemas by a list of values (`kind`, say) before all other ways to
+/// break a schema. The other ways then apply only if the member has a listed value. So in a negation of several
+/// schemas each one is broken by its member, or the members of all others are decided.
+fn discriminator_first(ex: &Expander, broken: &mut Choice) {
     let found = broken.iter().find_map(|way| match &way[..] {
-        [Atom::Types(OBJECT), Atom::Require(name), Atom::Property(_, breaks)] if ex.lists(*breaks) => {
+        [Atom::Types(OBJECT), Atom::Require(name), Atom::Property(_, breaks)] if ex.is_listed(*breaks) => {
             let required = broken.iter().any(|way| forbids(way, name));
             required.then(|| (name.clone(), *breaks))
         }
@@ -86,57 +77,26 @@ fn told_apart(ex: &Expander, broken: &mut Choice) {
     }
 }
 
-/// Whether this is that an object lacks the member.
+/// Whether the alternative is that an object lacks the member.
 fn forbids(way: &[Atom], name: &str) -> bool {
     matches!(way, [Atom::Types(OBJECT), Atom::Forbid(of)] if **of == *name)
 }
 
-/// The patterns of `patternProperties` in `group`, each as the names that it finds something in, with the schema.
-pub(crate) fn patterns(ex: &mut Expander, group: NodeId) -> Result<Vec<(Language, NodeId)>, SchemaError> {
-    let Some(list) = ex.schemas.document.member(group, "patternProperties") else { return Ok(vec![]) };
-    let members = ex.schemas.document.members(list).unwrap_or_default().to_vec();
-    let mut found = vec![];
-    for (text, schema) in members {
-        let made = ex.languages.search(&text);
-        if let Ok(language) = ex.located(Some(group), made)? {
-            found.push((language, schema));
-        }
-    }
-    Ok(found)
-}
-
-/// The schemas of the first items in `group`, and that of the others.
-pub(crate) fn items(ex: &Expander, group: NodeId) -> (Vec<NodeId>, Option<NodeId>) {
-    let document = &ex.schemas.document;
-    let member = |keyword| ex.schemas.keyword(group, keyword);
-    if ex.schemas.draft_of(group) == Draft::Draft202012 {
-        let first = member("prefixItems").and_then(|list| document.items(list)).unwrap_or_default();
-        return (first.to_vec(), member("items"));
-    }
-    match member("items") {
-        Some(items) => match document.items(items) {
-            Some(first) => (first.to_vec(), member("additionalItems")),
-            None => (vec![], Some(items)),
-        },
-        None => (vec![], None),
-    }
-}
-
-/// A schema that is being read.
-pub(crate) struct Reader<'e> {
+/// Collects the conditions of one schema, keyword by keyword.
+pub(crate) struct KeywordReader<'e> {
     pub(crate) ex: &'e mut Expander,
     pub(crate) node: NodeId,
     pub(crate) positive: bool,
     pub(crate) found: Conditions,
-    /// Where it must not hold: the ways to break it.
+    /// The ways to break the schema, if it must not hold.
     pub(crate) broken: Choice,
 }
 
-impl Reader<'_> {
+impl KeywordReader<'_> {
     fn done(self) -> Conditions {
         let Self { ex, mut found, mut broken, positive, .. } = self;
         if !positive {
-            told_apart(ex, &mut broken);
+            discriminator_first(ex, &mut broken);
             match broken.len() {
                 0 => found.atoms.push(Atom::Types(0)),
                 _ => found.choices.push(Rc::new(broken)),
@@ -170,7 +130,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A condition on values of `types`, or its opposite.
+    /// Adds a condition on values of `types`, or its negation.
     pub(crate) fn condition(&mut self, types: Types, holds: Atom, broken: Option<Atom>) {
         if self.positive {
             self.found.atoms.push(holds);
@@ -258,7 +218,7 @@ impl Reader<'_> {
             }
             "contentEncoding" | "contentMediaType" => self.content(key, value)?,
             _ => {
-                self.fate(key, Fate::Annotation, "it asks nothing of a value");
+                self.fate(key, Fate::Annotation, "it does not constrain values");
                 false
             }
         };
@@ -301,209 +261,22 @@ impl Reader<'_> {
                 let literal = self.literal(target)?;
                 self.every(vec![literal]);
             }
-            Ok(None) => self.refuse(key, ALL, "what it means depends on who refers", "use `$ref`"),
+            Ok(None) => {
+                self.refuse(key, ALL, "its target depends on the path of references to it", "use `$ref`");
+            }
             Err(SchemaError::Unsupported { reason, way_out, .. }) => self.refuse(key, ALL, &reason, way_out),
             Err(error) => return Err(error),
         }
         Ok(true)
     }
 
-    /// All of these hold, or one does not.
+    /// Requires all of these, or the negation of any.
     fn every(&mut self, schemas: Vec<Literal>) {
         if self.positive {
             self.found.atoms.extend(schemas.into_iter().map(Atom::Schema));
         } else {
             self.broken.extend(schemas.into_iter().map(|schema| vec![Atom::Schema(schema.not())]));
         }
-    }
-
-    fn types(&mut self, value: NodeId) -> Result<bool, SchemaError> {
-        let document = &self.ex.schemas.document;
-        let names: Vec<&str> = match document.value(value) {
-            Value::String(name) => vec![name],
-            Value::Array(items) => items.iter().filter_map(|item| document.text(*item)).collect(),
-            _ => vec![],
-        };
-        let listed = document.items(value).map_or(1, <[NodeId]>::len);
-        let (mut types, mut whole) = (0, false);
-        for name in &names {
-            types |= match *name {
-                "null" => NULL,
-                "boolean" => FALSE | TRUE,
-                "number" => NUMBER,
-                "string" => STRING,
-                "array" => ARRAY,
-                "object" => OBJECT,
-                "integer" => {
-                    whole = true;
-                    0
-                }
-                _ => return Err(self.invalid("type", "names a type that there is not")),
-            };
-        }
-        if names.len() != listed || names.is_empty() {
-            return Err(self.invalid("type", "must be the name of a type or a list of them"));
-        }
-        if !whole || types & NUMBER != 0 {
-            self.condition(ALL & !types, Atom::Types(types), Some(Atom::Types(ALL & !types)));
-            return Ok(true);
-        }
-        let language = match self.ex.schemas.draft_of(self.node) {
-            Draft::Draft4 => self.ex.languages.pattern(number::WHOLE_WITHOUT_POINT),
-            _ => self.ex.languages.whole(),
-        };
-        let language = self.located(language)?;
-        if self.positive {
-            self.found.atoms.extend([Atom::Types(types | NUMBER), Atom::Numbers(language)]);
-        } else {
-            // Whether `1.0` is whole was decided differently: it is said to be neither.
-            let wide = self.ex.languages.whole();
-            let wide = self.located(wide)?;
-            let rest = self.other_numbers(&wide)?;
-            self.broken.push(vec![Atom::Types(ALL & !types & !NUMBER)]);
-            self.broken.push(vec![Atom::Types(NUMBER), Atom::Numbers(rest)]);
-        }
-        Ok(true)
-    }
-
-    fn other_numbers(&mut self, language: &Language) -> Result<Language, SchemaError> {
-        let all = self.ex.languages.numbers();
-        let all = self.located(all)?;
-        let rest = self.ex.languages.minus(&all, language);
-        self.located(rest)
-    }
-
-    /// The plain numbers that are none of these, which are plain.
-    fn other_plain_numbers(&mut self, language: &Language) -> Result<Language, SchemaError> {
-        let all = self.ex.languages.pattern(number::PLAIN);
-        let all = self.located(all)?;
-        let rest = self.ex.languages.minus(&all, language);
-        self.located(rest)
-    }
-
-    fn other_texts(&mut self, language: &Language) -> Result<Language, SchemaError> {
-        let all = self.ex.languages.pattern(TEXT);
-        let all = self.located(all)?;
-        let rest = self.ex.languages.minus(&all, language);
-        self.located(rest)
-    }
-
-    fn one_of(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
-        let values = match (key, self.ex.schemas.document.items(value)) {
-            ("const", _) => vec![value],
-            (_, Some(items)) => items.to_vec(),
-            _ => return Err(self.invalid(key, "must be a list of values")),
-        };
-        self.values(key, values)?;
-        Ok(true)
-    }
-
-    /// What was made of the `count` values of `key`. What a regex should do about its size does not help a list.
-    fn listed(
-        &self,
-        key: &str,
-        count: usize,
-        made: Result<Language, RegexError>,
-    ) -> Result<Language, SchemaError> {
-        let (limit, unit, field) = match &made {
-            Err(RegexError::TooManyDfaStates { limit }) => (*limit as u64, "states", "dfa_states"),
-            Err(RegexError::DfaTooLarge { limit, .. }) => (*limit as u64, "bytes", "dfa_bytes"),
-            Err(RegexError::DfaTooCostly { limit, .. }) => (*limit, "steps", "dfa_steps"),
-            _ => return self.located(made),
-        };
-        let (pointer, keyword) = (self.ex.schemas.pointer(self.node), key.to_owned());
-        Err(SchemaError::Values { pointer, keyword, count, limit, unit, field })
-    }
-
-    /// The value is one of these.
-    fn values(&mut self, key: &str, values: Vec<NodeId>) -> Result<(), SchemaError> {
-        let count = values.len();
-        let (mut types, mut texts, mut numbers, mut others) = (0, vec![], vec![], vec![]);
-        // A number that is refused is a number all the same.
-        let mut all_numbers = true;
-        for value in values {
-            types |= match self.ex.schemas.document.value(value).clone() {
-                Value::Null => NULL,
-                Value::Bool(false) => FALSE,
-                Value::Bool(true) => TRUE,
-                Value::Number(number) => {
-                    let made = self.ex.languages.equal(&number);
-                    match self.located(made)? {
-                        Some(Some(dfa)) => numbers.push(dfa),
-                        Some(None) => {}
-                        None => {
-                            let reason = self.ex.digits(&number);
-                            self.refuse(key, NUMBER, &reason, FEWER_DIGITS);
-                            all_numbers = false;
-                        }
-                    }
-                    NUMBER
-                }
-                Value::String(text) => {
-                    texts.push(text);
-                    STRING
-                }
-                Value::Array(_) => {
-                    others.push(value);
-                    ARRAY
-                }
-                Value::Object(_) => {
-                    others.push(value);
-                    OBJECT
-                }
-            };
-        }
-        let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
-        let texts = self.ex.languages.texts(&texts);
-        let texts = self.listed(key, count, texts)?;
-        let numbers = self.ex.languages.any(&numbers);
-        let numbers = self.listed(key, count, numbers)?;
-        if self.positive {
-            self.found.atoms.push(Atom::Types(types));
-            self.found.atoms.extend((types & STRING != 0).then_some(Atom::Strings(texts)));
-            self.found.atoms.extend((types & NUMBER != 0 && all_numbers).then_some(Atom::Numbers(numbers)));
-            self.found.atoms.extend((!others.is_empty()).then_some(Atom::OneOf(others)));
-            return Ok(());
-        }
-        let mut rest = vec![Atom::Types(ALL & !(types & (NULL | FALSE | TRUE)))];
-        if types & STRING != 0 {
-            rest.push(Atom::Strings(self.other_texts(&texts)?));
-        }
-        if types & NUMBER != 0 {
-            rest.push(Atom::Numbers(self.other_numbers(&numbers)?));
-        }
-        for value in others {
-            rest.push(Atom::Any(Rc::new(self.differences(value))));
-        }
-        self.broken.push(rest);
-        Ok(())
-    }
-
-    /// The ways in which a value is not the one at `node`, which is an array or object.
-    fn differences(&self, node: NodeId) -> Choice {
-        let document = &self.ex.schemas.document;
-        if let Some(items) = document.items(node) {
-            let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
-            let mut ways = vec![vec![Atom::Types(ALL & !ARRAY)]];
-            if let Some(less) = count.checked_sub(1) {
-                ways.push(vec![Atom::Types(ARRAY), Atom::MaxItems(less)]);
-            }
-            ways.push(vec![Atom::Types(ARRAY), Atom::MinItems(count.saturating_add(1))]);
-            for (place, item) in (0..).zip(items) {
-                let other = Atom::Item(place, Literal::constant(*item).not());
-                ways.push(vec![Atom::Types(ARRAY), Atom::MinItems(place + 1), other]);
-            }
-            return ways;
-        }
-        let mut ways = vec![vec![Atom::Types(ALL & !OBJECT)]];
-        for (name, value) in document.members(node).unwrap_or_default() {
-            ways.push(vec![Atom::Types(OBJECT), Atom::Forbid(name.clone())]);
-            let other = Atom::Property(name.clone(), Literal::constant(*value).not());
-            ways.push(vec![Atom::Types(OBJECT), Atom::Require(name.clone()), other]);
-        }
-        let unknown = Witness { names: Names::Except(node), value: None };
-        ways.push(vec![Atom::Types(OBJECT), Atom::Witness(unknown)]);
-        ways
     }
 
     fn combine(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
@@ -586,160 +359,5 @@ impl Reader<'_> {
             }
         }
         Ok(true)
-    }
-
-    fn string(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
-        let text = self.ex.schemas.document.text(value).map(str::to_owned);
-        let language = match (key, text) {
-            ("minLength", _) => {
-                let count = self.count(key, value)?;
-                self.condition(STRING, Atom::MinLength(count), count.checked_sub(1).map(Atom::MaxLength));
-                return Ok(true);
-            }
-            ("maxLength", _) => {
-                let count = self.count(key, value)?;
-                self.condition(
-                    STRING,
-                    Atom::MaxLength(count),
-                    Some(Atom::MinLength(count.saturating_add(1))),
-                );
-                return Ok(true);
-            }
-            ("pattern", Some(text)) => {
-                let made = self.ex.languages.search(&text);
-                match self.located(made)? {
-                    Ok(language) => language,
-                    Err((construct, way_out)) => {
-                        self.refuse(key, STRING, &format!("{construct} in {text:?}"), way_out);
-                        return Ok(true);
-                    }
-                }
-            }
-            ("format", Some(name)) => {
-                let Some(of_draft) = format::known(&name, self.ex.schemas.draft_of(self.node)) else {
-                    self.fate(key, Fate::Annotation, "no format of the specification, so it asks nothing");
-                    return Ok(false);
-                };
-                self.format(key, &name, of_draft)?;
-                return Ok(true);
-            }
-            _ => return Err(self.invalid(key, "must be a text")),
-        };
-        self.texts_of(language)
-    }
-
-    /// What a text encodes. Draft 7, section 8, has both keywords as assertions that need not be made, later drafts as
-    /// annotations, and earlier ones do not have them. Made is the one that an automaton says.
-    fn content(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
-        let draft = self.ex.schemas.draft_of(self.node);
-        let why = match draft {
-            Draft::Draft4 | Draft::Draft6 => "no keyword of this draft",
-            Draft::Draft7 => "draft 7 leaves open whether it is asserted",
-            Draft::Draft201909 | Draft::Draft202012 => "it asks nothing of a value",
-        };
-        let text = self.ex.schemas.document.text(value);
-        let is_base64 =
-            key == "contentEncoding" && text.is_some_and(|text| text.eq_ignore_ascii_case("base64"));
-        if draft != Draft::Draft7 || !is_base64 {
-            self.fate(key, Fate::Annotation, why);
-            return Ok(false);
-        }
-        self.format(key, format::BASE64, true)?;
-        Ok(true)
-    }
-
-    /// Texts of a format, or texts that have it not. A draft that does not know the format does not say which those are.
-    fn format(&mut self, key: &str, name: &str, of_draft: bool) -> Result<(), SchemaError> {
-        let draft = self.ex.schemas.draft_of(self.node);
-        let format = self.ex.languages.format(format::of_draft(name, draft));
-        let format = self.located(format)?;
-        let all = self.ex.languages.pattern(TEXT);
-        let all = self.located(all)?;
-        let mut lower = Some(format.written);
-        let mut upper = if of_draft { format.possible } else { None }.or_else(|| all.clone());
-        if !self.positive {
-            (lower, upper) = (self.other_texts(&upper)?, self.other_texts(&lower)?);
-        }
-        if lower != upper {
-            let known = if of_draft { format::of_draft(name, draft) } else { "" };
-            self.ex.narrow_down(self.node, key, format::written(known).to_owned());
-        }
-        let refusal = Refusal {
-            types: STRING,
-            node: self.node,
-            keyword: key.to_owned(),
-            reason: format!(
-                "of the format {name:?} some texts are written, and what else is asked leaves none of them"
-            ),
-            way_out: "write a `pattern`",
-        };
-        let texts = Atom::SomeStrings { lower, upper, refusal };
-        if self.positive {
-            self.found.atoms.push(texts);
-        } else {
-            self.broken.push(vec![Atom::Types(STRING), texts]);
-        }
-        Ok(())
-    }
-
-    fn texts_of(&mut self, language: Language) -> Result<bool, SchemaError> {
-        let broken = if self.positive { None } else { Some(Atom::Strings(self.other_texts(&language)?)) };
-        self.condition(STRING, Atom::Strings(language), broken);
-        Ok(true)
-    }
-
-    fn number(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
-        let draft4 = self.ex.schemas.draft_of(self.node) == Draft::Draft4;
-        let number = match self.ex.schemas.document.value(value) {
-            Value::Number(number) => number.clone(),
-            Value::Bool(_) if draft4 && key.starts_with("exclusive") => return Ok(true),
-            _ => return Err(self.invalid(key, "must be a number")),
-        };
-        if draft4 && key.starts_with("exclusive") {
-            return Err(self.invalid(key, "must be `true` or `false` in draft 4"));
-        }
-        let strict = |reader: &Self, keyword| {
-            let exclusive = reader.ex.schemas.document.member(reader.node, keyword);
-            draft4
-                && exclusive
-                    .is_some_and(|node| matches!(reader.ex.schemas.document.value(node), Value::Bool(true)))
-        };
-        let made = match key {
-            "minimum" => self.ordered(&number, [false, !strict(self, "exclusiveMinimum"), true])?,
-            "exclusiveMinimum" => self.ordered(&number, [false, false, true])?,
-            "maximum" => self.ordered(&number, [true, !strict(self, "exclusiveMaximum"), false])?,
-            "exclusiveMaximum" => self.ordered(&number, [true, false, false])?,
-            _ => {
-                if number.negative || number.is_zero() {
-                    return Err(self.invalid(key, "must be more than zero"));
-                }
-                let made = self.ex.languages.multiple(&number);
-                self.located(made)?
-            }
-        };
-        let Some(language) = made else {
-            let (reason, way_out) = match key {
-                "multipleOf" => (
-                    "the number has too many digits for an automaton".to_owned(),
-                    "use a number of fewer digits",
-                ),
-                _ => (self.ex.digits(&number), FEWER_DIGITS),
-            };
-            self.refuse(key, NUMBER, &reason, way_out);
-            return Ok(true);
-        };
-        let broken = match (self.positive, key) {
-            (true, _) => None,
-            (false, "multipleOf") => Some(Atom::Numbers(self.other_plain_numbers(&language)?)),
-            (false, _) => Some(Atom::Numbers(self.other_numbers(&language)?)),
-        };
-        self.condition(NUMBER, Atom::Numbers(language), broken);
-        Ok(true)
-    }
-
-    /// See [`Languages::ordered`](crate::text::languages::Languages::ordered).
-    fn ordered(&mut self, bound: &Decimal, wanted: [bool; 3]) -> Result<Option<Language>, SchemaError> {
-        let made = self.ex.languages.ordered(bound, wanted);
-        self.located(made)
     }
 }

@@ -1,24 +1,26 @@
-//! The keywords of objects and arrays, which are about their parts.
+//! The keywords of objects and arrays, which constrain their parts.
 
 use std::rc::Rc;
 
 use unskew_grammars::Fate;
 
 use super::{
-    keywords::{Reader, items},
-    shape::{ARRAY, Atom, Count, Names, OBJECT, Unevaluated, Witness},
+    keywords::KeywordReader,
+    parts::item_schemas,
+    shape::{ARRAY, Atom, Count, NameSet, OBJECT, Unevaluated, Witness},
     unevaluated::{self, Scenario},
 };
 use crate::{
     SchemaError,
     document::{
         json::{NodeId, Value},
-        schemas::Literal,
+        literal::Literal,
     },
     draft::Draft,
+    text::pattern::UnsupportedConstruct,
 };
 
-impl Reader<'_> {
+impl KeywordReader<'_> {
     pub(crate) fn object(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
         let members = self.ex.schemas.document.members(value).map(<[_]>::to_vec);
         let must_be_object = |reader: &Self| reader.invalid(key, "must be an object");
@@ -38,7 +40,7 @@ impl Reader<'_> {
                 let members = members.ok_or_else(|| must_be_object(self))?;
                 for (text, _) in &members {
                     let made = self.ex.languages.search(text);
-                    if let Err((construct, way_out)) = self.located(made)? {
+                    if let Err(UnsupportedConstruct { construct, way_out }) = self.located(made)? {
                         self.refuse(key, OBJECT, &format!("{construct} in {text:?}"), way_out);
                         return Ok(true);
                     }
@@ -48,7 +50,7 @@ impl Reader<'_> {
                 } else {
                     for (text, schema) in members {
                         let schema = self.literal(schema)?;
-                        self.witness(Names::Pattern(self.node, text), Some(schema.not()));
+                        self.witness(NameSet::Pattern(self.node, text), Some(schema.not()));
                     }
                 }
             }
@@ -57,7 +59,7 @@ impl Reader<'_> {
                     self.found.atoms.push(Atom::Properties(self.node));
                 } else {
                     let schema = self.literal(value)?;
-                    self.witness(Names::Unknown(Rc::new([self.node])), Some(schema.not()));
+                    self.witness(NameSet::Unknown(Rc::new([self.node])), Some(schema.not()));
                 }
             }
             "propertyNames" => {
@@ -65,7 +67,7 @@ impl Reader<'_> {
                 if self.positive {
                     self.found.atoms.push(Atom::Names(schema));
                 } else {
-                    self.witness(Names::Schema(schema.not()), None);
+                    self.witness(NameSet::Schema(schema.not()), None);
                 }
             }
             "required" => {
@@ -96,7 +98,7 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// Where there is `name`, what `needed` says holds too.
+    /// If an object has the member `name`, the requirement `needed` holds too.
     fn dependency(&mut self, key: &str, name: &str, needed: NodeId) -> Result<(), SchemaError> {
         let list = self.ex.schemas.document.items(needed).is_some();
         if list != (key == "dependentRequired") && key != "dependencies" {
@@ -128,8 +130,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// One way of breaking the schema: some member with one of these names has a value like that.
-    fn witness(&mut self, names: Names, value: Option<Literal>) {
+    /// Adds one way to break the schema: some member with one of these names has a value that satisfies `value`.
+    fn witness(&mut self, names: NameSet, value: Option<Literal>) {
         let obvious = value.map(|value| self.ex.schemas.obvious(value));
         if obvious == Some(Some(false)) {
             return;
@@ -138,7 +140,7 @@ impl Reader<'_> {
         self.broken.push(vec![Atom::Types(OBJECT), Atom::Witness(Witness { names, value })]);
     }
 
-    /// One way of breaking the schema: some item from a place on is like that.
+    /// Adds one way to break the schema: some item from an index on satisfies `literal`.
     fn some_item(&mut self, mut way: Vec<Atom>, from: u32, literal: Literal) {
         way.push(Atom::Types(ARRAY));
         match self.ex.schemas.obvious(literal) {
@@ -149,7 +151,8 @@ impl Reader<'_> {
         self.broken.push(way);
     }
 
-    /// What no other keyword knows of satisfies a schema. Each branch of the schema knows of its own.
+    /// The parts that no other keyword evaluates satisfy a schema. Each branch of the schema evaluates its own
+    /// parts.
     fn unevaluated(&mut self, key: &str, value: NodeId) -> Result<(), SchemaError> {
         let schema = self.literal(value)?;
         if self.ex.schemas.obvious(schema) == Some(true) {
@@ -180,17 +183,23 @@ impl Reader<'_> {
                 ways.push(atoms);
             } else if properties {
                 let before = self.broken.len();
-                self.witness(Names::Unknown(groups), Some(schema.not()));
+                self.witness(NameSet::Unknown(groups), Some(schema.not()));
                 self.broken[before..].iter_mut().for_each(|way| way.extend(atoms.iter().cloned()));
             } else {
-                let first = groups.iter().map(|group| items(self.ex, *group).0.len()).max().unwrap_or(0);
+                let first =
+                    groups.iter().map(|group| item_schemas(self.ex, *group).first.len()).max().unwrap_or(0);
                 let first = u32::try_from(first).unwrap_or(u32::MAX);
                 match (&*contains, self.ex.schemas.obvious(schema)) {
                     ([], _) => self.some_item(atoms, first, schema.not()),
                     ([known], Some(false)) => self.some_item(atoms, first, known.not()),
                     _ => {
-                        let reason = "under a negation beside `contains` it asks for an item that breaks several schemas";
-                        self.refuse(key, types, reason, "say what must hold in place of what must not");
+                        let reason = "under a negation and beside `contains` it requires an item that violates several schemas";
+                        self.refuse(
+                            key,
+                            types,
+                            reason,
+                            "state the positive condition in place of the negated one",
+                        );
                     }
                 }
             }
@@ -275,14 +284,14 @@ impl Reader<'_> {
         }
         let first = self.ex.schemas.document.items(value).map(<[NodeId]>::to_vec);
         let Some(first) = first else {
-            let from = u32::try_from(items(self.ex, self.node).0.len()).unwrap_or(u32::MAX);
+            let from = u32::try_from(item_schemas(self.ex, self.node).first.len()).unwrap_or(u32::MAX);
             let schema = self.literal(value)?;
             self.some_item(vec![], from, schema.not());
             return Ok(());
         };
-        for (place, schema) in (0..).zip(first) {
+        for (index, schema) in (0..).zip(first) {
             let breaks = self.literal(schema)?.not();
-            let way = vec![Atom::Types(ARRAY), Atom::MinItems(place + 1), Atom::Item(place, breaks)];
+            let way = vec![Atom::Types(ARRAY), Atom::MinItems(index + 1), Atom::Item(index, breaks)];
             self.broken.push(way);
         }
         Ok(())

@@ -1,37 +1,77 @@
-//! What the parts of a value must satisfy: members by their names, items by their places, and which names there may be.
+//! The conditions on the parts of a value: on members by name, on items by index, and on the set of names.
 
 use std::{rc::Rc, sync::Arc};
 
 use unskew_automata::RegexError;
 
 use super::{
-    expand::Expander,
-    keywords,
-    shape::{Names, STRING, Shape},
+    expander::Expander,
+    shape::{NameSet, STRING, Shape},
 };
 use crate::{
     SchemaError,
     document::{
         json::{Document, NodeId},
-        schemas::Literal,
+        literal::Literal,
     },
-    text::languages::{self, Language, TEXT},
+    draft::Draft,
+    text::{enumerated, languages::Language, standard::TEXT},
 };
 
-/// What items have to satisfy.
+/// The schemas of the items of an array by one schema: one for each of the first items, and one for all others.
+#[derive(Debug, Default)]
+pub(crate) struct ItemSchemas {
+    pub(crate) first: Vec<NodeId>,
+    pub(crate) others: Option<NodeId>,
+}
+
+/// The conditions on the items of an array.
 #[derive(Debug)]
-pub(crate) struct Items {
-    /// The schemas of the first ones, and that of the others.
-    groups: Vec<(Vec<NodeId>, Option<NodeId>)>,
-    /// From where on items satisfy one of these.
+pub(crate) struct ItemConditions {
+    groups: Vec<ItemSchemas>,
+    /// The alternatives for the items from an index on.
     unevaluated: Vec<(u32, Vec<Literal>)>,
-    /// From this place on all are asked for the same.
+    /// From this index on, all items have the same conditions.
     pub(crate) alike: u32,
 }
 
+/// The patterns of `patternProperties` in `group`: the names in which each has a match, and its schema.
+pub(crate) fn name_patterns(
+    ex: &mut Expander,
+    group: NodeId,
+) -> Result<Vec<(Language, NodeId)>, SchemaError> {
+    let Some(list) = ex.schemas.document.member(group, "patternProperties") else { return Ok(vec![]) };
+    let members = ex.schemas.document.members(list).unwrap_or_default().to_vec();
+    let mut found = vec![];
+    for (text, schema) in members {
+        let made = ex.languages.search(&text);
+        if let Ok(language) = ex.located(Some(group), made)? {
+            found.push((language, schema));
+        }
+    }
+    Ok(found)
+}
+
+/// The schemas of the items in `group`.
+pub(crate) fn item_schemas(ex: &Expander, group: NodeId) -> ItemSchemas {
+    let document = &ex.schemas.document;
+    let member = |keyword| ex.schemas.keyword(group, keyword);
+    if ex.schemas.draft_of(group) == Draft::Draft202012 {
+        let first = member("prefixItems").and_then(|list| document.items(list)).unwrap_or_default();
+        return ItemSchemas { first: first.to_vec(), others: member("items") };
+    }
+    match member("items") {
+        Some(items) => match document.items(items) {
+            Some(first) => ItemSchemas { first: first.to_vec(), others: member("additionalItems") },
+            None => ItemSchemas { first: vec![], others: Some(items) },
+        },
+        None => ItemSchemas::default(),
+    }
+}
+
 impl Expander {
-    /// What the value at `name` must satisfy; `None` if there must be none.
-    pub(crate) fn property(
+    /// The schemas that the value of the member `name` must satisfy; `None` if the member is forbidden.
+    pub(crate) fn member_conditions(
         &mut self,
         shape: &Shape,
         name: &str,
@@ -56,7 +96,7 @@ impl Expander {
             let own = declared.and_then(|declared| self.schemas.document.member(declared, name));
             let mut matched = own.is_some();
             set.extend(own.map(|own| self.schemas.literal(own)).transpose()?);
-            for (pattern, schema) in keywords::patterns(self, *group)? {
+            for (pattern, schema) in name_patterns(self, *group)? {
                 if pattern.is_some_and(|pattern| pattern.accepts(name.as_bytes())) {
                     set.push(self.schemas.literal(schema)?);
                     matched = true;
@@ -68,51 +108,50 @@ impl Expander {
             }
         }
         for unevaluated in &shape.unevaluated_properties {
-            if self.is_in(name, &Names::Unknown(Rc::clone(&unevaluated.groups)))? {
+            if self.is_in(name, &NameSet::Unknown(Rc::clone(&unevaluated.groups)))? {
                 set.push(unevaluated.schema);
             }
         }
         Ok(self.normal(set))
     }
 
-    /// What the items of the shape have to satisfy, to be asked by place.
-    pub(crate) fn items(&self, shape: &Shape) -> Items {
-        let groups: Vec<_> = shape.items.iter().map(|group| keywords::items(self, *group)).collect();
+    /// The conditions on the items of the shape, for [`item_sets`](Self::item_sets).
+    pub(crate) fn item_conditions(&self, shape: &Shape) -> ItemConditions {
+        let groups: Vec<_> = shape.items.iter().map(|group| item_schemas(self, *group)).collect();
         let unevaluated = shape.unevaluated_items.iter().filter_map(|unevaluated| {
-            let known: Vec<_> =
-                unevaluated.groups.iter().map(|group| keywords::items(self, *group)).collect();
-            if known.iter().any(|(_, others)| others.is_some()) {
+            let known: Vec<_> = unevaluated.groups.iter().map(|group| item_schemas(self, *group)).collect();
+            if known.iter().any(|group| group.others.is_some()) {
                 return None;
             }
-            let first = known.iter().map(|(first, _)| first.len()).max().unwrap_or(0);
+            let first = known.iter().map(|group| group.first.len()).max().unwrap_or(0);
             let ways = unevaluated.contains.iter().copied().chain([unevaluated.schema]).collect();
             Some((u32::try_from(first).unwrap_or(u32::MAX), ways))
         });
         let unevaluated: Vec<(u32, Vec<Literal>)> = unevaluated.collect();
-        let alike = groups.iter().map(|(first, _)| u32::try_from(first.len()).unwrap_or(u32::MAX));
-        let alike = alike.chain(shape.item.iter().map(|(place, _)| place.saturating_add(1)));
+        let alike = groups.iter().map(|group| u32::try_from(group.first.len()).unwrap_or(u32::MAX));
+        let alike = alike.chain(shape.item.iter().map(|(index, _)| index.saturating_add(1)));
         let alike = alike.chain(shape.counts.iter().map(|count| count.from));
         let alike = alike.chain(unevaluated.iter().map(|(first, _)| *first)).max().unwrap_or(0);
-        Items { groups, unevaluated, alike }
+        ItemConditions { groups, unevaluated, alike }
     }
 
-    /// What the item at `place` must satisfy: all of any of these sets.
+    /// The alternatives for the item at an index; the item must satisfy all schemas of one alternative.
     pub(crate) fn item_sets(
         &self,
         shape: &Shape,
-        items: &Items,
-        place: u32,
+        items: &ItemConditions,
+        index: u32,
     ) -> Result<Vec<Vec<Literal>>, SchemaError> {
         let mut set = vec![];
-        for (first, others) in &items.groups {
-            let schema = first.get(place as usize).copied().or(*others);
+        for group in &items.groups {
+            let schema = group.first.get(index as usize).copied().or(group.others);
             set.extend(schema.map(|schema| self.schemas.literal(schema)).transpose()?);
         }
-        set.extend(shape.item.iter().filter(|(of, _)| *of == place).map(|(_, literal)| *literal));
-        let none = shape.counts.iter().filter(|count| count.max == Some(0) && count.from <= place);
+        set.extend(shape.item.iter().filter(|(of, _)| *of == index).map(|(_, literal)| *literal));
+        let none = shape.counts.iter().filter(|count| count.max == Some(0) && count.from <= index);
         set.extend(none.map(|count| count.literal.not()));
         let mut sets = vec![set];
-        for (_, ways) in items.unevaluated.iter().filter(|(first, _)| *first <= place) {
+        for (_, ways) in items.unevaluated.iter().filter(|(first, _)| *first <= index) {
             let each = |set: &Vec<Literal>| {
                 let set = set.clone();
                 ways.iter().map(move |way| set.iter().copied().chain([*way]).collect()).collect::<Vec<_>>()
@@ -125,7 +164,7 @@ impl Expander {
         Ok(sets)
     }
 
-    /// Refuses a text that is not written and that a format of the shape, which is known in part, may allow.
+    /// Refuses a text that is not written although a partly known format of the shape may allow it.
     pub(crate) fn refuse_possible(&mut self, shape: &Shape, text: &str) {
         if let Some((possible, refusal)) = &shape.possible
             && possible.accepts(text.as_bytes())
@@ -135,7 +174,7 @@ impl Expander {
         }
     }
 
-    /// The texts of strings that satisfy the set: names.
+    /// The texts of the strings that satisfy the set.
     pub(crate) fn names(&mut self, set: &[Literal]) -> Result<Language, SchemaError> {
         let shapes = self.shapes(set)?;
         let mut union = None;
@@ -159,9 +198,9 @@ impl Expander {
         if shape.min_length == 0 && shape.max_length.is_none() {
             return Ok(language);
         }
-        // Where all texts are short enough as they are, counting would only multiply states.
+        // If all texts satisfy the bounds already, an intersection would only add states.
         if let Some(language) = shape.strings.as_ref()
-            && languages::within(language, shape.min_length, shape.max_length)
+            && enumerated::lengths_within(language, shape.min_length, shape.max_length)
         {
             return Ok(Some(Arc::clone(language)));
         }
@@ -170,20 +209,20 @@ impl Expander {
         if shape.strings.is_none() { Ok(length) } else { self.languages.and(&language, &length) }
     }
 
-    /// Whether one of the names is `name`.
-    pub(crate) fn is_in(&mut self, name: &str, names: &Names) -> Result<bool, SchemaError> {
+    /// Whether `name` is in the set of names.
+    pub(crate) fn is_in(&mut self, name: &str, names: &NameSet) -> Result<bool, SchemaError> {
         let declared = |ex: &Self, node: NodeId| {
             let declared = ex.schemas.document.member(node, "properties");
             declared.is_some_and(|declared| ex.schemas.document.member(declared, name).is_some())
         };
         Ok(match names {
-            Names::Except(node) => self.schemas.document.member(*node, name).is_none(),
-            Names::Unknown(groups) => {
+            NameSet::Except(node) => self.schemas.document.member(*node, name).is_none(),
+            NameSet::Unknown(groups) => {
                 for group in groups.iter() {
                     if declared(self, *group) {
                         return Ok(false);
                     }
-                    for (pattern, _) in keywords::patterns(self, *group)? {
+                    for (pattern, _) in name_patterns(self, *group)? {
                         if pattern.is_some_and(|pattern| pattern.accepts(name.as_bytes())) {
                             return Ok(false);
                         }
@@ -191,16 +230,16 @@ impl Expander {
                 }
                 true
             }
-            Names::Pattern(..) | Names::Schema(_) => {
-                let language = self.name_set(names)?;
+            NameSet::Pattern(..) | NameSet::Schema(_) => {
+                let language = self.name_language(names)?;
                 language.is_some_and(|language| language.accepts(name.as_bytes()))
             }
         })
     }
 
-    /// The names as an automaton over their texts.
-    pub(crate) fn name_set(&mut self, names: &Names) -> Result<Language, SchemaError> {
-        if let Some(known) = self.name_sets.get(names) {
+    /// The set of names as an automaton over their texts.
+    pub(crate) fn name_language(&mut self, names: &NameSet) -> Result<Language, SchemaError> {
+        if let Some(known) = self.name_languages.get(names) {
             return Ok(known.clone());
         }
         let keys = |ex: &Self, node: Option<NodeId>| -> Vec<Box<str>> {
@@ -208,30 +247,29 @@ impl Expander {
             members.iter().map(|(name, _)| name.clone()).collect()
         };
         let language = match names {
-            // Not kept: what is refused on the way is to be said each time.
-            Names::Schema(literal) => return self.names(&[*literal]),
-            Names::Pattern(node, text) => {
+            // Not memoized, because each call must report its refusals.
+            NameSet::Schema(literal) => return self.names(&[*literal]),
+            NameSet::Pattern(node, text) => {
                 let list = self.schemas.document.member(*node, "patternProperties");
                 let schema = list.and_then(|list| self.schemas.document.member(list, text));
-                let all = keywords::patterns(self, *node)?;
+                let all = name_patterns(self, *node)?;
                 all.into_iter().find(|(_, of)| Some(*of) == schema).and_then(|(language, _)| language)
             }
-            Names::Except(node) => {
+            NameSet::Except(node) => {
                 let keys = keys(self, Some(*node));
                 self.all_but(*node, &keys, vec![])?
             }
-            Names::Unknown(groups) => {
+            NameSet::Unknown(groups) => {
                 let (mut declared, mut patterns) = (vec![], vec![]);
                 for group in groups.iter() {
                     declared.extend(keys(self, self.schemas.document.member(*group, "properties")));
-                    patterns
-                        .extend(keywords::patterns(self, *group)?.into_iter().map(|(pattern, _)| pattern));
+                    patterns.extend(name_patterns(self, *group)?.into_iter().map(|(pattern, _)| pattern));
                 }
                 let node = groups.first().copied().unwrap_or(Document::ROOT);
                 self.all_but(node, &declared, patterns)?
             }
         };
-        self.name_sets.insert(names.clone(), language.clone());
+        self.name_languages.insert(names.clone(), language.clone());
         Ok(language)
     }
 

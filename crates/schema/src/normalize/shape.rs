@@ -1,14 +1,18 @@
-//! The normal form: a value of some type, with what it must satisfy as a value of that type.
+//! The normal form: a value of some types, with its conditions for each type.
 //!
-//! A schema says nothing of values of other types than a keyword is about. So every keyword becomes an [`Atom`], which
-//! narrows one type, and a set of schemas becomes a list of shapes, any of which will do. Conditions on strings and numbers
-//! are automata by then; those on objects and arrays are kept as sets of schemas for their parts, which become rules of their own.
+//! A keyword constrains values of one type and no others. So every keyword becomes an [`Atom`], which narrows one
+//! type, and a set of schemas becomes a list of shapes, one of which a value must have. Conditions on strings and
+//! numbers are automata in this form; conditions on objects and arrays are sets of schemas for their parts, which
+//! become rules of their own.
 
 use std::{rc::Rc, sync::Arc};
 
 use unskew_automata::Dfa;
 
-use crate::document::{json::NodeId, schemas::Literal};
+use crate::{
+    decimal::Decimal,
+    document::{json::NodeId, literal::Literal},
+};
 
 /// Types of values, as bits.
 pub(crate) type Types = u8;
@@ -22,7 +26,7 @@ pub(crate) const ARRAY: Types = 32;
 pub(crate) const OBJECT: Types = 64;
 pub(crate) const ALL: Types = 127;
 
-/// A keyword that is not enforced for values of some types.
+/// A keyword that cannot be enforced for values of some types.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Refusal {
     pub(crate) types: Types,
@@ -32,30 +36,40 @@ pub(crate) struct Refusal {
     pub(crate) way_out: &'static str,
 }
 
-/// Alternatives, any of which will do: each is a list of conditions.
+/// Alternatives, each a list of conditions. A value must satisfy all conditions of at least one alternative.
 pub(crate) type Choice = Vec<Vec<Atom>>;
 
-/// Names of members, as keywords tell them apart.
+/// The conditions of a schema: all `atoms`, and one alternative of each choice.
+#[derive(Debug, Default)]
+pub(crate) struct Conditions {
+    pub(crate) atoms: Vec<Atom>,
+    pub(crate) choices: Vec<Rc<Choice>>,
+    /// Choices that decide others and are therefore made first.
+    pub(crate) first: Vec<Rc<Choice>>,
+}
+
+/// A set of member names, as keywords define it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Names {
-    /// Those that neither `properties` nor `patternProperties` of any of these schemas knows.
+pub(crate) enum NameSet {
+    /// Names that neither `properties` nor `patternProperties` of any of these schemas covers.
     Unknown(Rc<[NodeId]>),
-    /// Those that a pattern of `patternProperties` of the schema finds something in.
+    /// Names in which a pattern of the schema's `patternProperties` has a match.
     Pattern(NodeId, Box<str>),
-    /// Those that satisfy a schema.
+    /// Names that satisfy a schema.
     Schema(Literal),
-    /// All but those of this value, which is an object and no schema.
+    /// All names except the keys of this value, which is an object and no schema.
     Except(NodeId),
 }
 
-/// Some member of an object: its name is one of these, and its value satisfies the schema, if there is one.
+/// The condition that an object has some member with one of these names and, if there is a `value`, with a value
+/// that satisfies it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Witness {
-    pub(crate) names: Names,
+    pub(crate) names: NameSet,
     pub(crate) value: Option<Literal>,
 }
 
-/// How many items of an array, from a place on, satisfy a schema.
+/// The condition on the number of items, from an index on, that satisfy a schema.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Count {
     pub(crate) from: u32,
@@ -64,83 +78,84 @@ pub(crate) struct Count {
     pub(crate) max: Option<u32>,
 }
 
-/// What `unevaluatedProperties` or `unevaluatedItems` asks for in one branch.
+/// The condition of `unevaluatedProperties` or `unevaluatedItems` in one branch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Unevaluated {
-    /// What the members or items must satisfy that none of the following knows.
+    /// The condition on the members or items that the following fields do not evaluate.
     pub(crate) schema: Literal,
-    /// Schemas of the branch, for their `properties`, `items` and the like.
+    /// Schemas of the branch whose `properties`, `items` and related keywords evaluate parts.
     pub(crate) groups: Rc<[NodeId]>,
-    /// Items that satisfy any of these are known too.
+    /// Items that satisfy any of these are evaluated too.
     pub(crate) contains: Vec<Literal>,
 }
 
-/// A condition.
+/// A condition on a value. A condition on one type holds for values of all other types.
 #[derive(Clone, Debug)]
 pub(crate) enum Atom {
-    /// Any of these.
+    /// At least one alternative holds.
     Any(Rc<Choice>),
     /// The value satisfies a schema, or does not.
     Schema(Literal),
-    /// Its type is one of these.
+    /// The value has one of these types.
     Types(Types),
-    /// If it is a string, its text is one of these; `None` for none.
+    /// The text of a string is in the language; `None` is the empty language.
     Strings(Option<Arc<Dfa>>),
-    /// If it is a string, its text is one of `lower`. All texts that would do are among `upper`; where none is left of the
-    /// first and some of the second, that is refused.
+    /// The text of a string is in `lower`. `upper` includes all texts that satisfy the condition. If nothing of
+    /// `lower` is left but something of `upper` is, the schema is refused.
     SomeStrings {
         lower: Option<Arc<Dfa>>,
         upper: Option<Arc<Dfa>>,
         refusal: Refusal,
     },
-    /// If it is a string, it has at least so many code points.
+    /// A string has at least this many code points.
     MinLength(u32),
     MaxLength(u32),
-    /// If it is a number, it is written as one of these.
+    /// The text of a number is in the language.
     Numbers(Option<Arc<Dfa>>),
-    /// If it is an array or object, it equals one of these.
+    /// An array or object equals one of these values.
     OneOf(Vec<NodeId>),
-    /// If it is an object, it satisfies `properties` and the like of this schema.
+    /// An object satisfies `properties`, `patternProperties` and `additionalProperties` of this schema.
     Properties(NodeId),
-    /// If it is an object that has the name, its value there satisfies the schema.
+    /// If an object has the member, its value satisfies the schema.
     Property(Box<str>, Literal),
     Require(Box<str>),
     Forbid(Box<str>),
-    /// If it is an object, its names satisfy the schema.
+    /// All member names of an object satisfy the schema.
     Names(Literal),
-    /// If it is an object, it has such a member.
+    /// An object has a member as described.
     Witness(Witness),
     UnevaluatedProperties(Unevaluated),
     MinProperties(u32),
     MaxProperties(u32),
-    /// If it is an array, it satisfies `items` and the like of this schema.
+    /// An array satisfies `items`, `prefixItems` and `additionalItems` of this schema.
     Items(NodeId),
-    /// If it is an array with an item at the place, that satisfies the schema.
+    /// If an array has an item at the index, the item satisfies the schema.
     Item(u32, Literal),
-    /// If it is an array, its items count so.
+    /// The number of matching items of an array is within bounds.
     Count(Count),
     UnevaluatedItems(Unevaluated),
-    /// If it is an array, its items are all different; the schema that says so.
+    /// All items of an array differ. The node is the schema with the condition.
     Unique(NodeId),
-    /// If it is an array, two of its items are equal.
+    /// Two items of an array are equal.
     Repeating(NodeId),
     MinItems(u32),
     MaxItems(u32),
     Refuse(Refusal),
 }
 
-/// What a value must be, in the normal form.
+/// A conjunction of conditions in normal form.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub(crate) types: Types,
-    /// `None`: any.
+    /// `None`: any text.
     pub(crate) strings: Option<Arc<Dfa>>,
-    /// Where `strings` leaves out some that would do: all that would, and what to say if none is left.
+    /// If `strings` excludes some valid texts: all valid texts, and the refusal for the case that `strings` is
+    /// empty.
     pub(crate) possible: Option<(Arc<Dfa>, Refusal)>,
-    /// Kept apart from `strings`: a long bound is cheaper as a repetition than as an automaton.
+    /// Separate from `strings`, because a large bound is cheaper as a counted repetition than as an automaton.
     pub(crate) min_length: u32,
     pub(crate) max_length: Option<u32>,
-    /// `None`: any.
+    /// `None`: any number.
     pub(crate) numbers: Option<Arc<Dfa>>,
     pub(crate) one_of: Option<Vec<NodeId>>,
     pub(crate) properties: Vec<NodeId>,
@@ -164,7 +179,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// A value of any kind.
+    /// Any value.
     pub(crate) fn any() -> Self {
         Self {
             types: ALL,
@@ -195,7 +210,7 @@ impl Shape {
         }
     }
 
-    /// Drops types that counts have emptied.
+    /// Removes the types that contradictory bounds have emptied.
     pub(crate) fn settle(&mut self) {
         if self.max_length.is_some_and(|max| max < self.min_length) {
             self.types &= !STRING;
@@ -220,4 +235,17 @@ impl Default for Shape {
     fn default() -> Self {
         Self::any()
     }
+}
+
+/// A value with its allowed spellings.
+#[derive(Clone, Debug)]
+pub(crate) enum FiniteValue {
+    /// `null`, `true` or `false`.
+    Word(&'static str),
+    /// The text of a string.
+    Text(Arc<str>),
+    /// A number and its spellings.
+    Number(Decimal, Arc<Dfa>),
+    /// An array or object of the schema's text.
+    Node(NodeId),
 }

@@ -1,46 +1,48 @@
-//! What the branches of a schema know of members and items, for `unevaluatedProperties` and `unevaluatedItems`.
+//! The members and items that the branches of a schema evaluate, for `unevaluatedProperties` and
+//! `unevaluatedItems`.
 //!
-//! A keyword of the same schema, or of one that applies to the same value within it, knows the members that it is about, if
-//! its own schema holds. So what is known depends on which branches hold, all of them: of `anyOf`, each branch that
-//! matters is said to hold or not to, in all combinations. Each combination is a [`Scenario`]; what does not matter
-//! here is left to the ordinary reading of the keyword.
+//! A keyword evaluates its members or items if the schema that contains it holds; it may belong to the same schema
+//! or to a schema that applies to the same value. So the evaluated parts depend on which branches hold, all of
+//! them: each branch of `anyOf` that evaluates parts is assumed to hold or not to hold, in all combinations. Each
+//! combination is a [`Scenario`]. Branches that evaluate nothing are left to the ordinary reading of their keyword.
 
 use super::{
-    expand::Expander,
+    expander::Expander,
+    parts::item_schemas,
     shape::{Atom, OBJECT},
 };
 use crate::{
     SchemaError,
-    document::{json::NodeId, schemas::Literal},
+    document::{json::NodeId, literal::Literal},
     draft::Draft,
 };
 
-/// Combinations of branches, at most.
+/// The largest number of combinations of branches.
 const SCENARIOS: usize = 256;
 
-/// How deep schemas that apply to the same value may lie in each other.
+/// The largest nesting of schemas that apply to the same value.
 const DEPTH: usize = 64;
 
-/// Schemas that are looked at, at most: they may be referred to again and again.
+/// The largest number of visits to schemas; references may lead to the same schema many times.
 const VISITS: usize = 10_000;
 
-/// Where the search is: inside of which schemas, and how many it has looked at.
+/// The state of the search: the enclosing schemas, and the number of visits.
 #[derive(Default)]
-struct Walk {
+struct Search {
     within: Vec<NodeId>,
     visits: usize,
 }
 
-/// Which branches hold, and what they know.
+/// A combination of branches, and the parts that it evaluates.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scenario {
-    /// Which hold, and which do not.
+    /// The branches that hold, and the branches that do not.
     pub(crate) atoms: Vec<Atom>,
-    /// Schemas whose `properties`, `items` and the like count.
+    /// Schemas whose `properties`, `items` and related keywords evaluate parts.
     pub(crate) groups: Vec<NodeId>,
-    /// Schemas of `contains`: items that satisfy one are known.
+    /// Schemas of `contains`: items that satisfy one of them are evaluated.
     pub(crate) contains: Vec<Literal>,
-    /// Whether all members are known.
+    /// Whether all members are evaluated.
     pub(crate) all_properties: bool,
     pub(crate) all_items: bool,
 }
@@ -65,21 +67,22 @@ impl Scenario {
     }
 }
 
-/// All scenarios, or why they are not told.
+/// All scenarios, or the reason why they are not computed.
 pub(crate) type Scenarios = Result<Vec<Scenario>, &'static str>;
 
-/// The scenarios of the schema at `node`, of those that hold. Its own `unevaluatedProperties` and the like are left aside.
+/// The scenarios in which the schema at `node` holds. Its own `unevaluatedProperties` and `unevaluatedItems` are
+/// left out.
 pub(crate) fn scenarios(ex: &Expander, node: NodeId) -> Result<Scenarios, SchemaError> {
-    of(ex, node, &mut Walk::default())
+    of(ex, node, &mut Search::default())
 }
 
-/// As deep as [`DEPTH`].
-fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaError> {
-    walk.visits += 1;
-    if walk.visits > VISITS {
+/// Recursion is at most [`DEPTH`] deep.
+fn of(ex: &Expander, node: NodeId, search: &mut Search) -> Result<Scenarios, SchemaError> {
+    search.visits += 1;
+    if search.visits > VISITS {
         return Ok(Err("too many schemas decide what was evaluated"));
     }
-    if walk.within.contains(&node) || walk.within.len() > DEPTH {
+    if search.within.contains(&node) || search.within.len() > DEPTH {
         return Ok(Err("schemas refer to each other for the same value"));
     }
     let document = &ex.schemas.document;
@@ -101,13 +104,13 @@ fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaE
     if let Some(contains) = member("contains").filter(|_| ex.schemas.draft_of(node) == Draft::Draft202012) {
         own.contains.push(ex.schemas.literal(contains)?);
     }
-    if !walk.within.is_empty() {
+    if !search.within.is_empty() {
         own.all_properties |= member("unevaluatedProperties").is_some();
         own.all_items |= member("unevaluatedItems").is_some();
     }
-    own.all_items |= crate::normalize::keywords::items(ex, node).1.is_some();
+    own.all_items |= item_schemas(ex, node).others.is_some();
 
-    walk.within.push(node);
+    search.within.push(node);
     let mut all = vec![own];
     let mut factors: Vec<Scenarios> = vec![];
     for (keyword, text) in ["$ref", "$dynamicRef", "$recursiveRef"].map(|keyword| (keyword, member(keyword)))
@@ -117,18 +120,18 @@ fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaE
             "$ref" => ex.schemas.target(node, text).ok(),
             _ => ex.schemas.dynamic_target(node, keyword, text).ok().flatten(),
         };
-        // One that is not resolved is refused where it is read.
+        // An unresolved reference is refused where it is read.
         if let Some(target) = target {
-            factors.push(of(ex, target, walk)?);
+            factors.push(of(ex, target, search)?);
         }
     }
     for schema in list("allOf") {
-        factors.push(of(ex, schema, walk)?);
+        factors.push(of(ex, schema, search)?);
     }
     for (schemas, any) in [(list("anyOf"), true), (list("oneOf"), false)] {
-        factors.push(branches(ex, &schemas, any, walk)?);
+        factors.push(branches(ex, &schemas, any, search)?);
     }
-    factors.push(conditional(ex, node, walk)?);
+    factors.push(conditional(ex, node, search)?);
     let dependent = member("dependentSchemas").and_then(|list| document.members(list));
     for (name, schema) in dependent.unwrap_or_default() {
         let mut ways = vec![Scenario::with(vec![Atom::Forbid(name.clone())])];
@@ -137,7 +140,7 @@ fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaE
             Atom::Require(name.clone()),
             Atom::Schema(ex.schemas.literal(*schema)?),
         ];
-        match of(ex, *schema, walk)? {
+        match of(ex, *schema, search)? {
             Ok(inner) if inner.iter().any(Scenario::knows) => {
                 ways.extend(inner.iter().map(|inner| Scenario::with(holds.clone()).and(inner)));
                 factors.push(Ok(ways));
@@ -146,7 +149,7 @@ fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaE
             refused => factors.push(refused),
         }
     }
-    walk.within.pop();
+    search.within.pop();
     for factor in factors {
         let factor = match factor {
             Ok(factor) => factor,
@@ -160,12 +163,17 @@ fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaE
     Ok(Ok(all))
 }
 
-/// Those of `anyOf` or `oneOf`.
-fn branches(ex: &Expander, schemas: &[NodeId], any: bool, walk: &mut Walk) -> Result<Scenarios, SchemaError> {
-    // Those that know something, and whether there are others.
+/// The scenarios of `anyOf` or `oneOf`.
+fn branches(
+    ex: &Expander,
+    schemas: &[NodeId],
+    any: bool,
+    search: &mut Search,
+) -> Result<Scenarios, SchemaError> {
+    // The branches that evaluate parts, and whether there are other branches.
     let (mut knowing, mut others) = (vec![], schemas.is_empty());
     for schema in schemas {
-        match of(ex, *schema, walk)? {
+        match of(ex, *schema, search)? {
             Ok(inner) if inner.iter().any(Scenario::knows) => {
                 knowing.push((ex.schemas.literal(*schema)?, inner));
             }
@@ -176,7 +184,7 @@ fn branches(ex: &Expander, schemas: &[NodeId], any: bool, walk: &mut Walk) -> Re
     let none = knowing.iter().map(|(literal, _)| Atom::Schema(literal.not())).collect();
     let mut all = vec![Scenario::with(none)];
     if any {
-        // Each holds or does not.
+        // Each branch holds or does not hold.
         all = vec![Scenario::default()];
         for (literal, inner) in &knowing {
             let breaks = Scenario::with(vec![Atom::Schema(literal.not())]);
@@ -188,7 +196,7 @@ fn branches(ex: &Expander, schemas: &[NodeId], any: bool, walk: &mut Walk) -> Re
             }
         }
         if !others {
-            // That none holds came last.
+            // The last combination is that no branch holds.
             all.pop();
         }
     } else {
@@ -203,12 +211,12 @@ fn branches(ex: &Expander, schemas: &[NodeId], any: bool, walk: &mut Walk) -> Re
     Ok(Ok(all))
 }
 
-/// Those of `if`, `then` and `else`.
-fn conditional(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaError> {
+/// The scenarios of `if`, `then` and `else`.
+fn conditional(ex: &Expander, node: NodeId, search: &mut Search) -> Result<Scenarios, SchemaError> {
     let member = |keyword| ex.schemas.keyword(node, keyword);
     let Some(condition) = member("if") else { return Ok(Ok(vec![Scenario::default()])) };
     let mut inner = |schema: Option<NodeId>| match schema {
-        Some(schema) => of(ex, schema, walk),
+        Some(schema) => of(ex, schema, search),
         None => Ok(Ok(vec![Scenario::default()])),
     };
     let parts = (inner(Some(condition))?, inner(member("then"))?, inner(member("else"))?);

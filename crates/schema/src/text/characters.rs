@@ -1,22 +1,29 @@
-//! An automaton over text, read by characters: where a state leads is a list of ranges of code points.
+//! The edges of an automaton over text as ranges of code points.
 //!
-//! The spellings of JSON are made from that, and it shows which languages are a number of characters of one class
-//! (`^[0-9a-f]{40}$`, `^\w+$` of at most 255 characters): these are counted and not written out.
+//! JSON spellings are built from these ranges. They also show which languages are a number of characters of one
+//! class (`^[0-9a-f]{40}$`, `^\w+$` of at most 255 characters); such languages become counted repetitions and are
+//! not unrolled.
 
 use rustc_hash::FxHashMap;
 use unskew_automata::{Dfa, StateId};
 
-/// Code points from the first to the second lead to the state.
-pub(crate) type Piece = (u32, u32, StateId);
+/// A range of code points, inclusive, and the state that it leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Piece {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    pub(crate) target: StateId,
+}
 
-/// An automaton and what is known of it.
+/// An automaton with memoized facts about its states.
 pub(crate) struct Characters<'d> {
     dfa: &'d Dfa,
-    /// By state inside a character and bytes left of it: where all of them lead, if it is one place.
+    /// By state inside a character and number of missing bytes: the common target of all completions, if there is
+    /// one.
     uniform: FxHashMap<(StateId, u32), Option<StateId>>,
 }
 
-/// Texts of so many characters of one class.
+/// The language of texts of `min` to `max` characters of one class.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Run {
     /// Ranges of code points, ascending.
@@ -26,14 +33,14 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// The run that `dfa` accepts, if it accepts one; it reads UTF-8.
+    /// The run that `dfa`, an automaton over UTF-8, accepts, if its language is a run.
     ///
-    /// Cost: that of reading the automaton once, and mostly that of its first two states.
+    /// Cost: reading the automaton once; in most cases reading its first two states.
     pub(crate) fn of(dfa: &Dfa) -> Option<Self> {
         let mut characters = Characters::new(dfa);
         let (mut class, mut min): (Option<Vec<(u32, u32)>>, Option<u32>) = (None, None);
         let mut state = dfa.start();
-        // Behind more characters than there are states something came again that is no loop at the end.
+        // After more characters than there are states, some state has repeated, and it is not a loop at the end.
         for read in 0..u32::try_from(dfa.len()).ok()? {
             match (min, dfa.is_accepting(state)) {
                 (None, true) => min = Some(read),
@@ -41,13 +48,13 @@ impl Run {
                 _ => {}
             }
             let pieces = characters.pieces(state);
-            let Some((.., next)) = pieces.first().copied() else {
+            let Some(next) = pieces.first().map(|piece| piece.target) else {
                 return Some(Self { class: class?, min: min?, max: Some(read) });
             };
-            if pieces.iter().any(|(.., target)| *target != next) {
+            if pieces.iter().any(|piece| piece.target != next) {
                 return None;
             }
-            let ranges: Vec<(u32, u32)> = pieces.iter().map(|(first, last, _)| (*first, *last)).collect();
+            let ranges: Vec<(u32, u32)> = pieces.iter().map(|piece| (piece.first, piece.last)).collect();
             if *class.get_or_insert_with(|| ranges.clone()) != ranges {
                 return None;
             }
@@ -71,7 +78,7 @@ impl<'d> Characters<'d> {
         Self { dfa, uniform: FxHashMap::default() }
     }
 
-    /// Where the characters behind `state` lead: ranges of code points, ascending, as long as possible.
+    /// The edges of `state` as ascending, maximal ranges of code points.
     pub(crate) fn pieces(&mut self, state: StateId) -> Vec<Piece> {
         let mut pieces = vec![];
         let dfa = self.dfa;
@@ -98,7 +105,8 @@ impl<'d> Characters<'d> {
         pieces
     }
 
-    /// The characters whose first bits are `first` to `last`, of which `left` bytes are to be read from `state` on.
+    /// Adds the characters with leading bits `first` to `last`, of which `left` bytes remain to be read from
+    /// `state`.
     fn rest(&mut self, pieces: &mut Vec<Piece>, first: u32, last: u32, state: StateId, left: u32) {
         if let Some(target) = self.uniform(state, left) {
             add(pieces, first << (6 * left), ((last + 1) << (6 * left)) - 1, target);
@@ -113,7 +121,7 @@ impl<'d> Characters<'d> {
                 if left == 1 {
                     add(pieces, low, high, edge.target);
                 } else {
-                    // At most three bytes deep.
+                    // The recursion is at most three bytes deep.
                     self.rest(pieces, low, high, edge.target, left - 1);
                 }
             }
@@ -134,11 +142,11 @@ impl<'d> Characters<'d> {
     }
 }
 
-/// Adds a range behind the others.
+/// Appends a range to an ascending list, merging adjacent ranges with the same target.
 fn add(pieces: &mut Vec<Piece>, first: u32, last: u32, target: StateId) {
     match pieces.last_mut() {
-        Some((_, end, of)) if *of == target && *end + 1 == first => *end = last,
-        _ => pieces.push((first, last, target)),
+        Some(piece) if piece.target == target && piece.last + 1 == first => piece.last = last,
+        _ => pieces.push(Piece { first, last, target }),
     }
 }
 

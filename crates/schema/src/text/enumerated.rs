@@ -1,34 +1,36 @@
-//! The texts of an automaton, where they are finitely many and plain: those of `enum`, mostly.
+//! Finite languages: their number of texts, the lengths of the texts, and the texts themselves.
 //!
-//! A list of literals is read along the order of the vocabulary, and a mask of it takes a few microseconds. As an automaton it
-//! would have subterminal trees of its own, a walk over the vocabulary for each state. That is the better way where few states
-//! have many texts: the 17,576 of `[A-Z]{3}` are four states, which a library keeps for every schema that has them, and a list
-//! of them takes milliseconds in each.
+//! The texts of a language are listed if they are printable ASCII, as the texts of most `enum`s are.
+//! A list of literals is matched along the order of the vocabulary, and its mask takes a few microseconds. An
+//! automaton would need its own subterminal trees, a walk over the vocabulary for each state. The automaton is
+//! better if few states have many texts: the 17,576 texts of `[A-Z]{3}` are four states, whose trees a library
+//! shares between all schemas, while a list of these texts costs milliseconds in each schema.
 
-use unskew_automata::Dfa;
+use std::{collections::VecDeque, ops::RangeInclusive};
 
-use super::languages::in_order;
+use hashbrown::HashSet;
+use unskew_automata::{Dfa, StateId};
 
-/// The most texts, and the most bytes of them together.
+/// The largest number of texts, and the largest sum of their lengths in bytes.
 const MOST: u64 = 1 << 17;
 const BYTES: usize = 4 << 20;
 
-/// A list has at most so many texts, or so many for each state of their automaton. Words that share no more than beginnings and
-/// endings have fewer texts than states.
+/// A list has at most `LISTED.0` texts, or `LISTED.1` texts for each state of their automaton. Words that share
+/// only beginnings and endings have fewer texts than states.
 const LISTED: (u64, u64) = (64, 4);
 
-/// Finitely many texts of printable characters of ASCII, which are mostly written in one way.
+/// Finitely many texts of printable ASCII characters. Most such texts have one spelling.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Plain {
-    /// In ascending order.
+    /// The texts, in ascending order.
     Listed(Vec<String>),
-    /// So many that their automaton is the smaller one.
+    /// There are so many texts that their automaton is smaller.
     Dense,
 }
 
-/// The texts of `dfa`, if they are finitely many, not too many, and plain.
+/// The texts of `dfa`, if they are finitely many, not too many, and printable ASCII.
 ///
-/// Cost: O(m) for m edges, and the texts.
+/// Cost: O(m) for m edges, plus the texts.
 pub(crate) fn plain_texts(dfa: &Dfa) -> Option<Plain> {
     if !dfa.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         return None;
@@ -40,16 +42,16 @@ pub(crate) fn plain_texts(dfa: &Dfa) -> Option<Plain> {
     few_texts(dfa, MOST).map(Plain::Listed)
 }
 
-/// How many texts `dfa` has; `None` if they are 2^32 or more, which nothing uses up.
+/// The number of texts of `dfa`; `None` for 2^32 - 1 or more, which no object or array uses up.
 ///
 /// Cost: O(m) for m edges.
 pub(crate) fn texts(dfa: &Dfa) -> Option<u32> {
     u32::try_from(counted(dfa, u64::from(u32::MAX) - 1)?).ok()
 }
 
-/// How many texts `dfa` has, if they are not more than so many.
+/// The number of texts of `dfa`, if it is at most `most`.
 fn counted(dfa: &Dfa, most: u64) -> Option<u64> {
-    // By state: how many texts lead there.
+    // Indexed by state: the number of texts that lead there.
     let mut ways = vec![0u64; dfa.len()];
     ways[dfa.start().index()] = 1;
     let mut texts = 0u64;
@@ -67,9 +69,9 @@ fn counted(dfa: &Dfa, most: u64) -> Option<u64> {
     Some(texts)
 }
 
-/// The texts of `dfa`, in ascending order, if they are not more than so many.
+/// The texts of `dfa` in ascending order, if they are at most `most`.
 ///
-/// Cost: O(m) for m edges, and the texts.
+/// Cost: O(m) for m edges, plus the texts.
 pub(crate) fn few_texts(dfa: &Dfa, most: u64) -> Option<Vec<String>> {
     counted(dfa, most)?;
     let (mut found, mut bytes) = (vec![], 0);
@@ -92,6 +94,68 @@ pub(crate) fn few_texts(dfa: &Dfa, most: u64) -> Option<Vec<String>> {
         }
     }
     Some(found)
+}
+
+/// Whether every text of `dfa` has at least `min` and at most `max` code points.
+///
+/// Cost: O(m) for m edges. Always false for an automaton with a loop.
+pub(crate) fn lengths_within(dfa: &Dfa, min: u32, max: Option<u32>) -> bool {
+    // The bytes of a character after its first.
+    let inner = |bytes: &RangeInclusive<u8>| (0x80..0xc0).contains(bytes.start());
+    let Some(order) = in_order(dfa) else { return false };
+    let (mut shortest, mut longest) = (vec![u32::MAX; dfa.len()], vec![0u32; dfa.len()]);
+    shortest[dfa.start().index()] = 0;
+    for state in order {
+        let (short, long) = (shortest[state.index()], longest[state.index()]);
+        for edge in dfa.edges(state) {
+            let (to, more) = (edge.target.index(), u32::from(!inner(&edge.bytes)));
+            shortest[to] = shortest[to].min(short.saturating_add(more));
+            longest[to] = longest[to].max(long.saturating_add(more));
+        }
+    }
+    dfa.states()
+        .filter(|state| dfa.is_accepting(*state))
+        .all(|state| shortest[state.index()] >= min && max.is_none_or(|max| longest[state.index()] <= max))
+}
+
+/// The states of `dfa` in topological order; `None` if it has a loop.
+fn in_order(dfa: &Dfa) -> Option<Vec<StateId>> {
+    let mut entering = vec![0u32; dfa.len()];
+    for edge in dfa.states().flat_map(|state| dfa.edges(state)) {
+        entering[edge.target.index()] += 1;
+    }
+    // A state is added after all edges into it.
+    let mut order: Vec<StateId> = [dfa.start()].into();
+    order.retain(|start| entering[start.index()] == 0);
+    let mut at = 0;
+    while let Some(state) = order.get(at).copied() {
+        for edge in dfa.edges(state) {
+            let entering = &mut entering[edge.target.index()];
+            *entering -= 1;
+            if *entering == 0 {
+                order.push(edge.target);
+            }
+        }
+        at += 1;
+    }
+    (at == dfa.len()).then_some(order)
+}
+
+/// A shortest text.
+pub(crate) fn shortest_text(dfa: &Dfa) -> Vec<u8> {
+    let mut seen: HashSet<StateId> = HashSet::from_iter([dfa.start()]);
+    let mut todo = VecDeque::from([(dfa.start(), vec![])]);
+    while let Some((state, text)) = todo.pop_front() {
+        if dfa.is_accepting(state) {
+            return text;
+        }
+        for edge in dfa.edges(state) {
+            if seen.insert(edge.target) {
+                todo.push_back((edge.target, [&*text, &[*edge.bytes.start()]].concat()));
+            }
+        }
+    }
+    vec![]
 }
 
 #[cfg(test)]
@@ -126,5 +190,24 @@ mod tests {
         let words: Vec<String> =
             (0..2_000u32).map(|n| format!("{:x}", n.wrapping_mul(0x9E37_79B1))).collect();
         assert!(matches!(list(&words.join("|")), Some(Plain::Listed(list)) if list.len() == 2_000));
+    }
+
+    #[test]
+    fn lengths_are_those_of_the_texts() {
+        for (pattern, min, max, all) in [
+            ("", 0, Some(0), true),
+            ("a{2,5}", 2, Some(5), true),
+            ("a{2,5}", 3, Some(5), false),
+            ("a{2,5}", 2, Some(4), false),
+            ("é|😀é", 1, Some(2), true),
+            ("é|😀é", 2, Some(2), false),
+            ("[a-é]{3}", 3, Some(3), true),
+            ("ab*", 0, Some(100), false),
+            ("ab*", 0, None, false),
+            ("(a|bc)d", 2, Some(3), true),
+        ] {
+            let dfa = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
+            assert_eq!(lengths_within(&dfa, min, max), all, "{pattern}");
+        }
     }
 }

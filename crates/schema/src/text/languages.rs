@@ -1,23 +1,20 @@
-//! Automata of the parts of a schema, made once each and counted together.
+//! The automata of one schema, built once each and counted against one limit.
 //!
-//! A language is `Some` automaton or `None` where it is empty: an automaton always accepts something.
+//! A language is `Some` automaton, or `None` if it is empty, because every automaton accepts at least one text.
 
-use std::{ops::RangeInclusive, sync::Arc};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
-use unskew_automata::{Dfa, DfaAlgebra, RegexError, StateId};
+use unskew_automata::{Dfa, DfaAlgebra, RegexError};
 
 use super::{
     format::{self, Format},
-    look::{self, Failure},
     number,
-    pattern::{self, Refused},
-    standard, string,
+    pattern::UnsupportedConstruct,
+    standard::{self, TEXT},
+    string,
 };
 use crate::{SchemaLimits, SchemaOptions, decimal::Decimal};
-
-/// Any text.
-pub(crate) const TEXT: &str = "(?s:.)*";
 
 pub(crate) type Language = Option<Arc<Dfa>>;
 
@@ -27,17 +24,18 @@ pub(crate) struct Languages {
     limits: SchemaLimits,
     bytes: usize,
     patterns: HashMap<String, Language>,
-    searches: HashMap<String, Result<Language, Refused>>,
+    /// By pattern: the results of [`Languages::search`].
+    pub(super) searches: HashMap<String, Result<Language, UnsupportedConstruct>>,
     spelled: HashMap<Arc<Dfa>, Arc<Dfa>>,
-    written: HashMap<Arc<Dfa>, Language>,
-    /// By the pattern of a class.
+    spelled_once: HashMap<Arc<Dfa>, Language>,
+    /// Keyed by the pattern of a class.
     characters: HashMap<String, Arc<Dfa>>,
     formats: HashMap<String, Format>,
-    /// Without raw characters beyond ASCII.
+    /// Whether characters beyond ASCII are escaped.
     ascii: bool,
     /// The largest exponent of a number under a condition.
     exponents: u32,
-    /// By operation and addresses: branches of a schema ask for the same again and again.
+    /// Keyed by operation and addresses, because branches of a schema ask for the same combination many times.
     combined: HashMap<(Operation, *const Dfa, *const Dfa), Combined>,
     single: HashMap<Box<str>, Language>,
 }
@@ -49,7 +47,7 @@ enum Operation {
     Or,
 }
 
-/// The operands, which are kept so that their addresses stay theirs, and what came out.
+/// The result of an operation, with its operands, which are kept so that their addresses are not reused.
 #[derive(Debug)]
 struct Combined {
     _operands: (Arc<Dfa>, Arc<Dfa>),
@@ -67,7 +65,7 @@ impl Languages {
             patterns: HashMap::new(),
             searches: HashMap::new(),
             spelled: HashMap::new(),
-            written: HashMap::new(),
+            spelled_once: HashMap::new(),
             characters: HashMap::new(),
             formats: HashMap::new(),
             ascii: options.ascii,
@@ -77,7 +75,7 @@ impl Languages {
         }
     }
 
-    /// What `pattern` matches as a whole.
+    /// The texts that `pattern` matches as a whole.
     pub(crate) fn pattern(&mut self, pattern: &str) -> Result<Language, RegexError> {
         if let Some(known) = self.patterns.get(pattern) {
             return Ok(known.clone());
@@ -86,8 +84,8 @@ impl Languages {
             return known.map(Some);
         }
         let made = self.builder.pattern(pattern);
-        let mut made = self.kept(made)?;
-        // Any text is known by its address.
+        let mut made = self.counted(made)?;
+        // Other code recognizes the language of any text by its address.
         if let (Some(dfa), Some(all)) = (&made, standard::pattern(TEXT))
             && **dfa == *all.clone()?
         {
@@ -97,7 +95,7 @@ impl Languages {
         Ok(made)
     }
 
-    /// The format `name`, one of those that are known.
+    /// The format `name`, which must be a known format.
     pub(crate) fn format(&mut self, name: &str) -> Result<Format, RegexError> {
         if let Some(known) = self.formats.get(name) {
             return Ok(known.clone());
@@ -108,28 +106,11 @@ impl Languages {
         Ok(made)
     }
 
-    /// The texts in which `pattern`, one of ECMA-262, finds something; or what of it is not supported.
-    pub(crate) fn search(&mut self, pattern: &str) -> Result<Result<Language, Refused>, RegexError> {
-        if let Some(known) = self.searches.get(pattern) {
-            return Ok(known.clone());
-        }
-        let made = match pattern::read(pattern) {
-            Ok(parsed) if !parsed.looks => self.pattern(&parsed.searched()).map(Ok)?,
-            Ok(parsed) => match look::search(self, &parsed) {
-                Ok(language) => Ok(language),
-                Err(Failure::Refused(refused)) => Err(refused),
-                Err(Failure::Regex(error)) => return Err(error),
-            },
-            Err(refused) => Err(refused),
-        };
-        self.searches.insert(pattern.to_owned(), made.clone());
-        Ok(made)
-    }
-
-    /// Exactly these texts.
+    /// The language of exactly these texts.
     pub(crate) fn texts(&mut self, texts: &[&str]) -> Result<Language, RegexError> {
         let filled: Vec<&str> = texts.iter().copied().filter(|text| !text.is_empty()).collect();
-        let made = if filled.is_empty() { None } else { self.kept_some(|builder| builder.literals(filled))? };
+        let made =
+            if filled.is_empty() { None } else { self.counted_some(|builder| builder.literals(filled))? };
         if texts.iter().any(|text| text.is_empty()) {
             let empty = self.pattern("")?;
             return self.or(&made, &empty);
@@ -137,7 +118,7 @@ impl Languages {
         Ok(made)
     }
 
-    /// Exactly this text.
+    /// The language of exactly this text.
     pub(crate) fn text(&mut self, text: &str) -> Result<Language, RegexError> {
         if let Some(known) = self.single.get(text) {
             return Ok(known.clone());
@@ -158,20 +139,22 @@ impl Languages {
         }
     }
 
-    /// A text of the first and then one of the second.
+    /// The concatenation of two languages.
     pub(crate) fn join(&mut self, left: &Language, right: &Language) -> Result<Language, RegexError> {
         match (left, right) {
-            (Some(left), Some(right)) => self.kept_some(|builder| builder.concatenation([&**left, &**right])),
+            (Some(left), Some(right)) => {
+                self.counted_some(|builder| builder.concatenation([&**left, &**right]))
+            }
             _ => Ok(None),
         }
     }
 
-    /// What any of these accept.
+    /// The union of several languages.
     pub(crate) fn any(&mut self, parts: &[Arc<Dfa>]) -> Result<Language, RegexError> {
         match parts {
             [] => Ok(None),
             [one] => Ok(Some(Arc::clone(one))),
-            parts => self.kept_some(|builder| builder.union(parts.iter().map(|part| &**part))),
+            parts => self.counted_some(|builder| builder.union(parts.iter().map(|part| &**part))),
         }
     }
 
@@ -201,7 +184,7 @@ impl Languages {
         if let Some(known) = self.combined.get(&key) {
             return Ok(known.made.clone());
         }
-        let made = self.kept_some(|builder| match operation {
+        let made = self.counted_some(|builder| match operation {
             Operation::And => builder.intersection(left, right),
             Operation::Minus => builder.difference(left, right),
             Operation::Or => builder.union([&**left, &**right]),
@@ -211,7 +194,7 @@ impl Languages {
         Ok(made)
     }
 
-    /// As [`number::ordered`]; the outer `None` if the bound is too long.
+    /// As [`number::ordered`]; the outer `None` if the bound has too many digits.
     pub(crate) fn ordered(
         &mut self,
         bound: &Decimal,
@@ -235,7 +218,7 @@ impl Languages {
         Ok(Some(all))
     }
 
-    /// The spellings of a number; the outer `None` if it is too long.
+    /// The spellings of a number; the outer `None` if it has too many digits.
     pub(crate) fn equal(&mut self, number: &Decimal) -> Result<Option<Language>, RegexError> {
         let of = |(places, exponent): (i64, String)| {
             Some(format!("({}){exponent}", number::equal(&number.shifted(places), self.limits.digits)?))
@@ -245,10 +228,10 @@ impl Languages {
         ways.map(|ways| self.pattern(&ways.join("|"))).transpose()
     }
 
-    /// The spellings of whole numbers.
+    /// The spellings of integers.
     pub(crate) fn whole(&mut self) -> Result<Language, RegexError> {
         let of = |(places, exponent): (i64, String)| match exponent.is_empty() {
-            // As it is kept for all schemas.
+            // This pattern is kept for all schemas.
             true => number::whole(places),
             false => format!("({}){exponent}", number::whole(places)),
         };
@@ -256,7 +239,7 @@ impl Languages {
         self.pattern(&ways.join("|"))
     }
 
-    /// The spellings that a number under a condition may have: in these, complements are formed.
+    /// All spellings of numbers under a condition; complements are relative to this language.
     pub(crate) fn numbers(&mut self) -> Result<Language, RegexError> {
         if self.exponents == 0 {
             return self.pattern(number::PLAIN);
@@ -265,14 +248,14 @@ impl Languages {
         self.pattern(&format!("{}({})", number::PLAIN, ways.join("|")))
     }
 
-    /// The exponents of numbers under a condition, each with the ways to write it.
+    /// The exponents of numbers under a condition, each with a pattern of its spellings.
     fn exponents(&self) -> Vec<(i64, String)> {
         let most = i64::from(self.exponents);
         (-most..=most).map(|places| (places, number::exponent(places, self.exponents))).collect()
     }
 
     fn with_exponent(&mut self, mantissa: Dfa, exponent: &str) -> Result<Language, RegexError> {
-        let mantissa = self.kept(Ok(mantissa))?;
+        let mantissa = self.counted(Ok(mantissa))?;
         if exponent.is_empty() {
             return Ok(mantissa);
         }
@@ -280,15 +263,15 @@ impl Languages {
         self.join(&mantissa, &exponent)
     }
 
-    /// As [`number::multiple`]; the outer `None` if the factor is too long.
+    /// As [`number::multiple`]; the outer `None` if the factor has too many digits.
     pub(crate) fn multiple(&mut self, factor: &Decimal) -> Result<Option<Language>, RegexError> {
         let made = number::multiple(factor, &self.limits.automata)?;
-        made.map(|dfa| self.kept(Ok(dfa))).transpose()
+        made.map(|dfa| self.counted(Ok(dfa))).transpose()
     }
 
-    /// The strings of JSON that spell a text of `dfa`.
+    /// The JSON strings that spell a text of `dfa`.
     pub(crate) fn spelled(&mut self, dfa: &Arc<Dfa>) -> Result<Arc<Dfa>, RegexError> {
-        // Those of any text and of a format are kept for the whole process.
+        // The strings of any text and of a format are kept for the whole process.
         if let Some(known) = standard::strings(dfa, self.ascii) {
             return known;
         }
@@ -301,7 +284,7 @@ impl Languages {
             return Ok(Arc::clone(known));
         }
         let made = string::spelled(dfa, true, self.ascii, &self.limits.automata);
-        let made = self.kept(made)?.ok_or(RegexError::MatchesNothing)?;
+        let made = self.counted(made)?.ok_or(RegexError::MatchesNothing)?;
         if let Some(format) = format {
             format.spelled[usize::from(self.ascii)].get_or_init(|| Arc::clone(&made));
         }
@@ -309,42 +292,42 @@ impl Languages {
         Ok(made)
     }
 
-    /// The spellings inside of a string of one character of the class `pattern`.
+    /// The spellings of one character of the class `pattern` inside a string.
     pub(crate) fn character(&mut self, pattern: &str) -> Result<Arc<Dfa>, RegexError> {
         if let Some(known) = self.characters.get(pattern) {
             return Ok(Arc::clone(known));
         }
         let class = self.pattern(pattern)?.ok_or(RegexError::MatchesNothing)?;
         let made = string::spelled(&class, false, self.ascii, &self.limits.automata);
-        let made = self.kept(made)?.ok_or(RegexError::MatchesNothing)?;
+        let made = self.counted(made)?.ok_or(RegexError::MatchesNothing)?;
         self.characters.insert(pattern.to_owned(), Arc::clone(&made));
         Ok(made)
     }
 
-    /// As [`spelled`](Self::spelled), each text in one way.
-    pub(crate) fn written(&mut self, dfa: &Arc<Dfa>) -> Result<Language, RegexError> {
-        let (all, written) = (standard::pattern(TEXT), standard::written(self.ascii)?);
+    /// As [`spelled`](Self::spelled), with one spelling for each text.
+    pub(crate) fn spelled_once(&mut self, dfa: &Arc<Dfa>) -> Result<Language, RegexError> {
+        let (all, written) = (standard::pattern(TEXT), standard::spelled_once(self.ascii)?);
         if all.and_then(Result::ok).is_some_and(|all| Arc::ptr_eq(&all, dfa)) {
             return Ok(Some(written));
         }
-        if let Some(known) = self.written.get(dfa) {
+        if let Some(known) = self.spelled_once.get(dfa) {
             return Ok(known.clone());
         }
-        let made = string::written_once(dfa, self.ascii, &self.limits.automata);
-        let made = self.kept(made)?;
-        self.written.insert(Arc::clone(dfa), made.clone());
+        let made = string::spelled_once(dfa, self.ascii, &self.limits.automata);
+        let made = self.counted(made)?;
+        self.spelled_once.insert(Arc::clone(dfa), made.clone());
         Ok(made)
     }
 
-    fn kept_some(
+    fn counted_some(
         &mut self,
         make: impl FnOnce(&mut DfaAlgebra) -> Result<Dfa, RegexError>,
     ) -> Result<Language, RegexError> {
         let made = make(&mut self.builder);
-        self.kept(made)
+        self.counted(made)
     }
 
-    fn kept(&mut self, made: Result<Dfa, RegexError>) -> Result<Language, RegexError> {
+    fn counted(&mut self, made: Result<Dfa, RegexError>) -> Result<Language, RegexError> {
         match made {
             Ok(dfa) => {
                 self.charge(dfa.memory_usage())?;
@@ -362,76 +345,5 @@ impl Languages {
             return Err(RegexError::DfaTooLarge { bytes: self.bytes, limit });
         }
         Ok(())
-    }
-}
-
-/// Whether all texts of `dfa` have at least `min` code points and at most `max`.
-///
-/// Cost: O(m) for m edges; nothing is found out about automata that loop, where there is a `max`.
-pub(crate) fn within(dfa: &Dfa, min: u32, max: Option<u32>) -> bool {
-    // Bytes of a character that are not its first.
-    let inner = |bytes: &RangeInclusive<u8>| (0x80..0xc0).contains(bytes.start());
-    let Some(order) = in_order(dfa) else { return false };
-    let (mut shortest, mut longest) = (vec![u32::MAX; dfa.len()], vec![0u32; dfa.len()]);
-    shortest[dfa.start().index()] = 0;
-    for state in order {
-        let (short, long) = (shortest[state.index()], longest[state.index()]);
-        for edge in dfa.edges(state) {
-            let (to, more) = (edge.target.index(), u32::from(!inner(&edge.bytes)));
-            shortest[to] = shortest[to].min(short.saturating_add(more));
-            longest[to] = longest[to].max(long.saturating_add(more));
-        }
-    }
-    dfa.states()
-        .filter(|state| dfa.is_accepting(*state))
-        .all(|state| shortest[state.index()] >= min && max.is_none_or(|max| longest[state.index()] <= max))
-}
-
-/// The states of `dfa`, each behind all that lead to it; `None` if it loops.
-pub(crate) fn in_order(dfa: &Dfa) -> Option<Vec<StateId>> {
-    let mut entering = vec![0u32; dfa.len()];
-    for edge in dfa.states().flat_map(|state| dfa.edges(state)) {
-        entering[edge.target.index()] += 1;
-    }
-    // A state comes when all edges into it were walked.
-    let mut order: Vec<StateId> = [dfa.start()].into();
-    order.retain(|start| entering[start.index()] == 0);
-    let mut at = 0;
-    while let Some(state) = order.get(at).copied() {
-        for edge in dfa.edges(state) {
-            let entering = &mut entering[edge.target.index()];
-            *entering -= 1;
-            if *entering == 0 {
-                order.push(edge.target);
-            }
-        }
-        at += 1;
-    }
-    (at == dfa.len()).then_some(order)
-}
-
-#[cfg(test)]
-mod tests {
-    use unskew_automata::Limits;
-
-    use super::*;
-
-    #[test]
-    fn lengths_are_those_of_the_texts() {
-        for (pattern, min, max, all) in [
-            ("", 0, Some(0), true),
-            ("a{2,5}", 2, Some(5), true),
-            ("a{2,5}", 3, Some(5), false),
-            ("a{2,5}", 2, Some(4), false),
-            ("é|😀é", 1, Some(2), true),
-            ("é|😀é", 2, Some(2), false),
-            ("[a-é]{3}", 3, Some(3), true),
-            ("ab*", 0, Some(100), false),
-            ("ab*", 0, None, false),
-            ("(a|bc)d", 2, Some(3), true),
-        ] {
-            let dfa = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
-            assert_eq!(within(&dfa, min, max), all, "{pattern}");
-        }
     }
 }

@@ -2,20 +2,20 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `characters` | an automaton over text, read by characters |
-//! | `string` | from an automaton over text to one over its spellings as a string of JSON |
+//! | `characters` | the edges of an automaton over text, as ranges of characters |
+//! | `string` | lifts an automaton over text to its spellings as a JSON string |
 //! | `number` | bounds, multiples and equality over decimal digits |
-//! | `pattern`, `look` | patterns of ECMA-262, and those that look ahead |
+//! | `pattern`, `lookaround` | patterns of ECMA-262, and patterns with look-ahead |
 //! | `format` | formats of strings |
-//! | `standard` | the automata that nearly every schema needs, made once in a process |
-//! | `languages` | the automata of one schema, made once each and counted together |
-//! | `enumerated` | the texts of an automaton that has few |
+//! | `standard` | the automata that nearly every schema needs, built once in a process |
+//! | `languages` | the automata of one schema, built once each and counted together |
+//! | `enumerated` | the number, the lengths and the list of the texts of a finite automaton |
 
 pub(crate) mod characters;
 pub(crate) mod enumerated;
 pub(crate) mod format;
 pub(crate) mod languages;
-pub(crate) mod look;
+pub(crate) mod lookaround;
 pub(crate) mod number;
 pub(crate) mod pattern;
 pub(crate) mod standard;

@@ -1,39 +1,40 @@
-//! Numbers as automata: bounds, multiples and equality over what stands in the text.
+//! Numbers as automata: bounds, multiples and equality over the text of a number.
 //!
-//! A number without a condition is written in any way that JSON has. Under a condition it is written plainly, with digits and a
-//! point, and with exponents up to a size that is chosen: whether `1234.5e1` is a whole number, or `0.001e5` at most 99, depends
-//! on counting digits in front of the exponent, which no automaton does for all exponents. For one exponent it is a question about
-//! the digits in front, with the bound moved by so many places; so a language is a union over the exponents. No value is lost by
-//! the choice, and nothing that breaks the condition gets through. The plain numbers and those with such exponents are the universe
-//! in which complements are formed. Multiples are always written plainly. A number that the schema itself writes and that has very many
-//! digits is written with an exponent, too, where nothing else is asked of it.
+//! A number without a condition may have any JSON spelling. A number under a condition is written with digits and a
+//! point, and with exponents up to a chosen size. The reason is that `1234.5e1` is an integer, and `0.001e5` is at
+//! most 99, only by counting the digits before the exponent, which no automaton does for all exponents. For a
+//! single exponent the condition is one on the digits before it, with the point of the bound moved; so a language
+//! is a union over the exponents. The restriction loses no value and admits no value that breaks the condition.
+//! Complements are relative to the numbers with these exponents. Multiples never have an exponent. A number of the
+//! schema with very many digits may also be written with an exponent, if no other condition applies to it.
 
 use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError};
 
 use crate::decimal::Decimal;
 
-/// Any number of JSON.
+/// Any JSON number.
 pub(crate) const ANY: &str = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?";
 
 /// Any number without an exponent.
 pub(crate) const PLAIN: &str = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?";
 
-/// Every number in one way: without an exponent, and no longer than it must be.
+/// One spelling of each number: without an exponent and as short as possible.
 pub(crate) const SHORTEST: &str = r"0|-?[1-9][0-9]*|-?(0|[1-9][0-9]*)\.[0-9]*[1-9]";
 
-/// Whole numbers; `1.0` is one.
+/// Integers; `1.0` is one.
 pub(crate) const WHOLE: &str = r"-?(0|[1-9][0-9]*)(\.0+)?";
 
-/// Whole numbers as draft 4 has them, where `1.0` is none.
+/// Integers of draft 4, where `1.0` is none.
 pub(crate) const WHOLE_WITHOUT_POINT: &str = r"-?(0|[1-9][0-9]*)";
 
-/// Remainders and places that an automaton of multiples has at most.
+/// The largest number of remainders times layers in an automaton of multiples.
 const MAX_REMAINDERS: u64 = 20_000;
 
-/// From how many digits on a number of the schema is written with an exponent, too. Beyond the range of binary numbers.
+/// A number of the schema with more digits may also be written with an exponent. This length exceeds the range of
+/// binary floating point.
 const LONG: u64 = 400;
 
-/// The plain spellings of `number`; `None` if they have more digits than `most`.
+/// The spellings of `number` without an exponent; `None` if they have more than `most` digits.
 pub(crate) fn equal(number: &Decimal, most: u32) -> Option<String> {
     let (whole, fraction) = number.plain(most)?;
     let sign = match (number.is_zero(), number.negative) {
@@ -48,8 +49,8 @@ pub(crate) fn equal(number: &Decimal, most: u32) -> Option<String> {
     })
 }
 
-/// The spellings of a long number with one digit in front of the point and its exponent: nobody writes a thousand zeros. `None` of
-/// others.
+/// The spellings of a long number with one digit before the point and with its exponent, so that nobody writes a
+/// thousand zeros. `None` for a number of at most [`LONG`] digits.
 pub(crate) fn scientific(number: &Decimal) -> Option<String> {
     let (first, rest, exponent) = number.scientific().filter(|_| number.length() > LONG)?;
     let sign = if number.negative { "-" } else { "" };
@@ -57,11 +58,11 @@ pub(crate) fn scientific(number: &Decimal) -> Option<String> {
     Some(format!("{sign}{first}{fraction}{}", self::exponent(exponent, 1)))
 }
 
-/// The plain numbers that are less than `bound`, equal to it, or more than it, as far as `wanted` says so in this order; `None` if
-/// the bound has more digits than `most`.
+/// The numbers without an exponent that are less than `bound`, equal to it, or greater; `wanted` selects in this
+/// order. `None` if the bound has more than `most` digits.
 ///
-/// The states say how many digits were read and how they compare with those of the bound. A pattern of the same numbers takes twenty times as long to become
-/// an automaton.
+/// A state is the number of digits read and their comparison with the digits of the bound. A pattern of the same
+/// numbers takes twenty times as long to compile.
 pub(crate) fn ordered(
     bound: &Decimal,
     wanted: [bool; 3],
@@ -74,7 +75,8 @@ pub(crate) fn ordered(
     let (start, minus) = (edges.state(false)?, edges.state(false)?);
     edges.edge(start, b'-'..=b'-', minus);
     let [less, equal, more] = wanted;
-    // A number that is not negative is more than one that is; of two negative ones that is more which is nearer to zero.
+    // A number without a minus sign is greater than one with it. Of two negative numbers the one nearer to zero is
+    // greater.
     if bound.negative {
         compared(&mut edges, start, b"0", b"", [more; 3])?;
     } else {
@@ -88,15 +90,15 @@ pub(crate) fn ordered(
     edges.build().map(Some)
 }
 
-/// How what was read compares with a bound.
+/// The comparison of the digits read with a bound.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Compared {
+enum Comparison {
     Less,
     Equal,
     More,
 }
 
-impl Compared {
+impl Comparison {
     const ALL: [Self; 3] = [Self::Less, Self::Equal, Self::More];
 
     fn of<T: Ord>(left: &T, right: &T) -> Self {
@@ -108,8 +110,8 @@ impl Compared {
     }
 }
 
-/// Adds to the state `from` the plain numbers that are not negative and compare with `whole.fraction` as `wanted` says. The bound has no zeros at either
-/// end but for a single one in front of the point.
+/// Adds to the state `from` the unsigned numbers that compare with `whole.fraction` as `wanted` selects. The bound
+/// has no zeros at either end except a single one before the point.
 fn compared(
     edges: &mut DfaBuilder,
     from: u32,
@@ -117,11 +119,11 @@ fn compared(
     fraction: &[u8],
     wanted: [bool; 3],
 ) -> Result<(), RegexError> {
-    use Compared::{Equal, Less, More};
+    use Comparison::{Equal, Less, More};
     const DIGITS: std::ops::RangeInclusive<u8> = b'0'..=b'9';
-    let wants = |compared: Compared| wanted[compared as usize];
+    let wants = |compared: Comparison| wanted[compared as usize];
 
-    // Behind a point, where it is decided: in front of the first digit, and behind it.
+    // Decided states after a point: before the first digit of the fraction, and after it.
     let mut decided = [(0, 0); 3];
     for compared in [Less, More] {
         let (point, digits) = (edges.state(false)?, edges.state(wants(compared))?);
@@ -129,76 +131,77 @@ fn compared(
         edges.edge(digits, DIGITS, digits);
         decided[compared as usize] = (point, digits);
     }
-    // Behind a point and as many digits of the bound as this is in the list.
+    // States after a point and the first digits of the bound's fraction, indexed by the number of digits.
     let mut same = vec![edges.state(false)?];
     for read in 1..=fraction.len() {
         same.push(edges.state(wants(if read == fraction.len() { Equal } else { Less }))?);
     }
     for (read, digit) in fraction.iter().enumerate() {
         for next in DIGITS {
-            let behind = match Compared::of(&next, digit) {
+            let after = match Comparison::of(&next, digit) {
                 Equal => same[read + 1],
                 compared => decided[compared as usize].1,
             };
-            edges.edge(same[read], next..=next, behind);
+            edges.edge(same[read], next..=next, after);
         }
     }
-    // Zeros behind all of them say nothing.
+    // Zeros after all digits of the bound change nothing.
     let zeros = if fraction.is_empty() { edges.state(wants(Equal))? } else { same[fraction.len()] };
     for state in [same[fraction.len()], zeros] {
         edges.edge(state, b'0'..=b'0', zeros);
         edges.edge(state, b'1'..=b'9', decided[More as usize].1);
     }
 
-    // Where the whole part ends and compares like this: the point behind it, and whether the number may end.
-    let ended = |compared: Compared| match compared {
+    // For each comparison at the end of the whole part: the state after a point, and whether the number may end.
+    let ended = |compared: Comparison| match compared {
         Equal => (same[0], wants(if fraction.is_empty() { Equal } else { Less })),
         compared => (decided[compared as usize].0, wants(compared)),
     };
-    let mut state = |compared: Compared| {
+    let mut state = |compared: Comparison| {
         let (point, accepting) = ended(compared);
         let state = edges.state(accepting)?;
         edges.edge(state, b'.'..=b'.', point);
         Ok::<u32, RegexError>(state)
     };
-    let zero = state(Compared::of(&b'0', &whole[0]))?;
+    let zero = state(Comparison::of(&b'0', &whole[0]))?;
     let longer = state(More)?;
-    // By the number of digits, less one: fewer than the bound's are less, whatever they are.
+    // Indexed by the number of digits minus one. A number with fewer digits than the bound is less than it.
     let mut layers: Vec<[u32; 3]> = Vec::new();
     for read in 1..=whole.len() {
         let mut layer = [0; 3];
-        for compared in Compared::ALL {
+        for compared in Comparison::ALL {
             layer[compared as usize] = state(if read < whole.len() { Less } else { compared })?;
         }
         layers.push(layer);
     }
     edges.edge(from, b'0'..=b'0', zero);
     for digit in b'1'..=b'9' {
-        edges.edge(from, digit..=digit, layers[0][Compared::of(&digit, &whole[0]) as usize]);
+        edges.edge(from, digit..=digit, layers[0][Comparison::of(&digit, &whole[0]) as usize]);
     }
     edges.edge(longer, DIGITS, longer);
     for (read, layer) in layers.iter().enumerate() {
-        for compared in Compared::ALL {
+        for compared in Comparison::ALL {
             let from = layer[compared as usize];
             let Some(next) = layers.get(read + 1) else {
                 edges.edge(from, DIGITS, longer);
                 continue;
             };
             for digit in DIGITS {
-                let behind =
-                    if compared == Equal { Compared::of(&digit, &whole[read + 1]) } else { compared };
-                edges.edge(from, digit..=digit, next[behind as usize]);
+                let after =
+                    if compared == Equal { Comparison::of(&digit, &whole[read + 1]) } else { compared };
+                edges.edge(from, digit..=digit, next[after as usize]);
             }
         }
     }
     Ok(())
 }
 
-/// The plain numbers that are multiples of `factor`, which is more than zero; `None` if it has too many digits.
+/// The multiples of `factor`, without an exponent; `None` if `factor` has too many digits. `factor` must be greater
+/// than zero.
 ///
-/// The states are remainders: those of the digits so far by the factor's, and how far behind the point.
+/// A state is the remainder of the digits so far, and the number of digits after the point.
 pub(crate) fn multiple(factor: &Decimal, limits: &Limits) -> Result<Option<Dfa>, RegexError> {
-    // More digits than a number has that is counted here.
+    // More digits than a modulus within [`MAX_REMAINDERS`] can have.
     let Some((whole, fraction)) = factor.plain(40) else { return Ok(None) };
     let places = fraction.len() as u64;
     let Ok(modulus) = [whole, fraction].concat().parse::<u64>() else { return Ok(None) };
@@ -206,7 +209,7 @@ pub(crate) fn multiple(factor: &Decimal, limits: &Limits) -> Result<Option<Dfa>,
         return Ok(None);
     }
     let mut edges = DfaBuilder::new(limits);
-    // From a remainder with so many places still to come to whether nothing more makes a multiple.
+    // Whether the number is a multiple if all remaining places are zeros.
     let divides = |mut remainder: u64, places: u64| {
         for _ in 0..places {
             remainder = remainder * 10 % modulus;
@@ -217,7 +220,8 @@ pub(crate) fn multiple(factor: &Decimal, limits: &Limits) -> Result<Option<Dfa>,
     let minus = edges.state(false)?;
     let zero = edges.state(true)?;
     edges.edge(start, b'-'..=b'-', minus);
-    // By remainder: in front of the point; behind it; behind so many digits after it.
+    // The first state of each layer, indexed within by remainder. The layers are: before the point, directly after
+    // it, and after each number of digits of the fraction.
     let mut layers: Vec<u32> = vec![];
     for layer in 0..places + 3 {
         let first = u32::try_from(edges.states()).unwrap_or(u32::MAX);
@@ -226,7 +230,7 @@ pub(crate) fn multiple(factor: &Decimal, limits: &Limits) -> Result<Option<Dfa>,
             let accepting = match layer {
                 0 => divides(remainder, places),
                 1 => false,
-                // With no places behind the point, what stands there is zero.
+                // If the factor has no fraction, only zeros may follow the point.
                 _ => divides(remainder, (places + 1).saturating_sub(layer)),
             };
             edges.state(accepting)?;
@@ -252,7 +256,7 @@ pub(crate) fn multiple(factor: &Decimal, limits: &Limits) -> Result<Option<Dfa>,
                 edges.edge(state(layer, remainder), digit..=digit, state(layer + 1, next(remainder, digit)));
             }
         }
-        // Behind the places that the factor has, zeros only.
+        // After the decimal places of the factor, only zeros may follow.
         for layer in [last - 1, last] {
             edges.edge(state(layer, remainder), b'0'..=b'0', state(last, remainder));
         }
@@ -260,7 +264,7 @@ pub(crate) fn multiple(factor: &Decimal, limits: &Limits) -> Result<Option<Dfa>,
     edges.build().map(Some)
 }
 
-/// The ways to write an exponent, where such of at most `most` are written. Zero may be left out.
+/// The pattern of an exponent, if exponents up to `most` are allowed. An exponent of zero may be left out.
 pub(crate) fn exponent(exponent: i64, most: u32) -> String {
     match exponent {
         0 if most == 0 => String::new(),
@@ -270,7 +274,7 @@ pub(crate) fn exponent(exponent: i64, most: u32) -> String {
     }
 }
 
-/// The plain numbers that are whole once the point is moved by so many places to the right.
+/// The numbers without an exponent that are integers after the point is moved `places` digits to the right.
 pub(crate) fn whole(places: i64) -> String {
     match places {
         0 => WHOLE.to_owned(),
@@ -283,7 +287,7 @@ pub(crate) fn whole(places: i64) -> String {
 mod tests {
     use super::*;
 
-    /// Compares as the definition says: by cross-multiplied integers.
+    /// The value of a number as an integer, in millionths.
     fn scaled(text: &str) -> i128 {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let digits = format!("{whole}{fraction:0<6}");
@@ -317,14 +321,14 @@ mod tests {
                 let bound_of = Decimal::parse(bound).unwrap();
                 let dfa = ordered(&bound_of, wanted, 400, &Limits::default()).unwrap().unwrap();
                 for sample in samples() {
-                    let expected = wanted[Compared::of(&scaled(&sample), &scaled(bound)) as usize];
+                    let expected = wanted[Comparison::of(&scaled(&sample), &scaled(bound)) as usize];
                     assert_eq!(dfa.accepts(sample.as_bytes()), expected, "{sample} {bound} {wanted:?}");
                 }
                 for wrong in ["", "-", "00", "01", "-00", "1.", "-1.", ".5", "1e2", "-.0", "--1"] {
                     assert!(!dfa.accepts(wrong.as_bytes()), "{wrong} {bound} {wanted:?}");
                 }
             }
-            // What is in one of the three is a plain number, and the other way round.
+            // The union of the three comparisons is exactly the numbers without an exponent.
             let all = ordered(&Decimal::parse(bound).unwrap(), [true; 3], 400, &Limits::default())
                 .unwrap()
                 .unwrap();

@@ -1,15 +1,21 @@
-//! Patterns of ECMA-262, as `pattern` and `patternProperties` have them.
+//! Patterns of ECMA-262, the syntax of `pattern` and `patternProperties`.
 //!
-//! Without look-ahead and word boundaries a pattern becomes one of the `regex` crate. The two look alike and differ in corners:
-//! `\d` is ten digits in one and all of Unicode's in the other, `.` stops at four line ends or at one, `[[a]&&b]` is a set
-//! operation in one only, `\/` and `\cJ` are escapes in one only. So a pattern is read character by character and written anew;
-//! what is not known here is an error, never passed on. Characters are whole code points (the flag `u`), and single braces mean
-//! themselves, as browsers have it.
+//! A pattern without look-ahead and word boundaries becomes a pattern of the `regex` crate. The two syntaxes look
+//! alike and differ in details: `\d` is ten digits in one and all Unicode digits in the other, `.` excludes four
+//! line ends or one, `[[a]&&b]` is a set operation in the `regex` crate only, and `\/` and `\cJ` are escapes in
+//! ECMA-262 only. So a pattern is read character by character and written anew; an unknown construct is an error
+//! and is never passed on. Characters are whole code points (the flag `u`), and single braces are literals, as in
+//! browsers.
 //!
-//! What looks around is read into a tree, which [`look`](crate::text::look) turns into automata.
+//! A pattern with look-around is read into a tree, which [`lookaround`](crate::text::lookaround) turns into an
+//! automaton.
 
-/// A construct that is not supported, with what to do.
-pub(crate) type Refused = (String, &'static str);
+/// A construct that is not supported, with a way out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct UnsupportedConstruct {
+    pub(crate) construct: String,
+    pub(crate) way_out: &'static str,
+}
 
 const DIGIT: &str = "0-9";
 const WORD: &str = "A-Za-z0-9_";
@@ -17,7 +23,7 @@ const SPACE: &str =
     r"\t\n\x0b\x0c\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}";
 const ANY: &str = r"[^\n\r\x{2028}\x{2029}]";
 
-/// What no pattern of ECMA-262 has.
+/// Constructs that are errors in ECMA-262 too.
 const BROKEN: [&str; 7] =
     [UNOPENED_GROUP, UNCLOSED_GROUP, UNCLOSED_CLASS, REPEATED_NOTHING, BOUNDS, RANGE, BACKSLASH];
 const UNOPENED_GROUP: &str = "a `)` without `(`";
@@ -28,121 +34,121 @@ const UNCLOSED_CLASS: &str = "a `[` without `]`";
 const RANGE: &str = "a range from a higher to a lower character";
 const BACKSLASH: &str = "a backslash at the end";
 
-/// How deep groups nest at most: what is read is walked recursively.
+/// The largest nesting of groups, because the tree is walked recursively.
 const NEST: usize = 200;
 
-/// A pattern that was read.
+/// A pattern after reading.
 #[derive(Debug)]
 pub(crate) struct Parsed {
-    pub(crate) ways: Ways,
-    /// Whether it looks around, so that it is no pattern of the `regex` crate.
-    pub(crate) looks: bool,
+    pub(crate) alternatives: Alternatives,
+    /// Whether it contains look-around and therefore has no counterpart in the `regex` crate.
+    pub(crate) has_lookaround: bool,
 }
 
 /// Alternatives, each a sequence.
-pub(crate) type Ways = Vec<Vec<Node>>;
+pub(crate) type Alternatives = Vec<Vec<Part>>;
 
-/// A part of a pattern. What holds nothing but text is text.
+/// A part of a pattern. A part without anchors and look-around is `Text`.
 #[derive(Debug)]
-pub(crate) enum Node {
-    /// In the syntax of the `regex` crate, complete in itself.
+pub(crate) enum Part {
+    /// A self-contained pattern of the `regex` crate.
     Text(String),
     /// `^`.
     Start,
     /// `$`.
     End,
-    /// `\b`, or else `\B`.
+    /// `\b` if true, `\B` if false.
     Boundary(bool),
-    /// `(?=…)`, or else `(?!…)`.
-    Ahead(bool, Ways),
-    Group(Ways),
+    /// `(?=…)` if true, `(?!…)` if false.
+    Ahead(bool, Alternatives),
+    Group(Alternatives),
     Repeat {
-        inner: Box<Node>,
+        inner: Box<Part>,
         min: u32,
         max: Option<u32>,
     },
 }
 
-/// Why `pattern` is none of ECMA-262 at all, if that is so.
-pub(crate) fn broken(pattern: &str) -> Option<Refused> {
-    read(pattern).err().filter(|(construct, _)| BROKEN.contains(&construct.as_str()))
+/// The reason why `pattern` is no pattern of ECMA-262, if it is none.
+pub(crate) fn broken(pattern: &str) -> Option<UnsupportedConstruct> {
+    read(pattern).err().filter(|found| BROKEN.contains(&found.construct.as_str()))
 }
 
 /// Reads `pattern`.
-pub(crate) fn read(pattern: &str) -> Result<Parsed, Refused> {
-    let mut translator = Translator { chars: pattern.chars().collect(), at: 0, looks: false };
-    let ways = translator.read()?;
-    Ok(Parsed { ways, looks: translator.looks })
+pub(crate) fn read(pattern: &str) -> Result<Parsed, UnsupportedConstruct> {
+    let mut translator = Translator { chars: pattern.chars().collect(), at: 0, has_lookaround: false };
+    let alternatives = translator.read()?;
+    Ok(Parsed { alternatives, has_lookaround: translator.has_lookaround })
 }
 
 impl Parsed {
-    /// The pattern of the `regex` crate that matches the same whole texts as the unanchored search of the original finds
-    /// something in, if it does not look around.
+    /// The pattern of the `regex` crate that matches exactly the texts in which an unanchored search of the
+    /// original has a match. The original must not contain look-around.
     pub(crate) fn searched(&self) -> String {
-        format!("(?s:.*)(?:{})(?s:.*)", text_of(&self.ways))
+        format!("(?s:.*)(?:{})(?s:.*)", pattern_text(&self.alternatives))
     }
 }
 
-fn text_of(ways: &Ways) -> String {
-    let one = |way: &Vec<Node>| way.iter().map(text_of_node).collect::<String>();
-    ways.iter().map(one).collect::<Vec<_>>().join("|")
+fn pattern_text(alternatives: &Alternatives) -> String {
+    let one = |sequence: &Vec<Part>| sequence.iter().map(part_text).collect::<String>();
+    alternatives.iter().map(one).collect::<Vec<_>>().join("|")
 }
 
-fn text_of_node(node: &Node) -> String {
+fn part_text(node: &Part) -> String {
     match node {
-        Node::Text(text) => text.clone(),
-        Node::Start => "^".to_owned(),
-        Node::End => "$".to_owned(),
-        Node::Boundary(_) | Node::Ahead(..) => unreachable!("a pattern that looks around is not rendered"),
-        Node::Group(ways) => format!("(?:{})", text_of(ways)),
-        Node::Repeat { inner, min, max } => {
+        Part::Text(text) => text.clone(),
+        Part::Start => "^".to_owned(),
+        Part::End => "$".to_owned(),
+        Part::Boundary(_) | Part::Ahead(..) => unreachable!("a pattern that looks around is not rendered"),
+        Part::Group(ways) => format!("(?:{})", pattern_text(ways)),
+        Part::Repeat { inner, min, max } => {
             let max = max.map_or_else(String::new, |max| max.to_string());
-            format!("{}{{{min},{max}}}", text_of_node(inner))
+            format!("{}{{{min},{max}}}", part_text(inner))
         }
     }
 }
 
 /// A group that is open.
-struct Open {
-    /// Of a look-ahead, whether it must match.
+struct OpenGroup {
+    /// For a look-ahead, whether it is positive; `None` for a plain group.
     ahead: Option<bool>,
-    ways: Ways,
+    ways: Alternatives,
 }
 
 struct Translator {
     chars: Vec<char>,
     at: usize,
-    looks: bool,
+    has_lookaround: bool,
 }
 
-/// What an escape stands for.
+/// The meaning of an escape.
 enum Escape {
     Char(char),
-    /// The inside of a class, and whether it is meant or all else.
+    /// The inside of a class, and whether the class is that set (true) or its complement (false).
     Class(String, bool),
 }
 
-fn refused(construct: impl Into<String>, way_out: &'static str) -> Refused {
-    (construct.into(), way_out)
+pub(super) fn unsupported(construct: impl Into<String>, way_out: &'static str) -> UnsupportedConstruct {
+    UnsupportedConstruct { construct: construct.into(), way_out }
 }
 
-/// `char` so that it means itself inside and outside of classes.
+/// `char` as a literal inside and outside of classes.
 fn literal(char: char) -> String {
     format!("\\x{{{:x}}}", u32::from(char))
 }
 
 impl Translator {
-    fn read(&mut self) -> Result<Ways, Refused> {
-        let mut open: Vec<Open> = vec![];
-        let mut ways: Ways = vec![vec![]];
-        // Whether something stands before that may be repeated.
+    fn read(&mut self) -> Result<Alternatives, UnsupportedConstruct> {
+        let mut open: Vec<OpenGroup> = vec![];
+        let mut ways: Alternatives = vec![vec![]];
+        // Whether the previous part may be repeated.
         let mut repeatable = false;
         while let Some(char) = self.next() {
             let mut may_repeat = true;
             let node = match char {
                 '^' | '$' => {
                     may_repeat = false;
-                    if char == '^' { Node::Start } else { Node::End }
+                    if char == '^' { Part::Start } else { Part::End }
                 }
                 '|' => {
                     ways.push(vec![]);
@@ -152,22 +158,26 @@ impl Translator {
                 '(' => {
                     let ahead = self.group()?;
                     if open.len() >= NEST {
-                        return Err(refused(format!("groups nested more than {NEST} deep"), "simplify it"));
+                        return Err(unsupported(
+                            format!("groups nested more than {NEST} deep"),
+                            "simplify it",
+                        ));
                     }
-                    open.push(Open { ahead, ways: std::mem::replace(&mut ways, vec![vec![]]) });
+                    open.push(OpenGroup { ahead, ways: std::mem::replace(&mut ways, vec![vec![]]) });
                     repeatable = false;
                     continue;
                 }
                 ')' => {
-                    let outer = open.pop().ok_or_else(|| refused(UNOPENED_GROUP, "balance the groups"))?;
+                    let outer =
+                        open.pop().ok_or_else(|| unsupported(UNOPENED_GROUP, "balance the groups"))?;
                     let inner = std::mem::replace(&mut ways, outer.ways);
                     may_repeat = outer.ahead.is_none();
                     match outer.ahead {
-                        Some(positive) => Node::Ahead(positive, inner),
-                        None if inner.iter().flatten().all(|node| matches!(node, Node::Text(_))) => {
-                            Node::Text(format!("(?:{})", text_of(&inner)))
+                        Some(positive) => Part::Ahead(positive, inner),
+                        None if inner.iter().flatten().all(|node| matches!(node, Part::Text(_))) => {
+                            Part::Text(format!("(?:{})", pattern_text(&inner)))
                         }
-                        None => Node::Group(inner),
+                        None => Part::Group(inner),
                     }
                 }
                 '*' => self.repeat(&mut ways, repeatable, 0, None)?,
@@ -175,22 +185,22 @@ impl Translator {
                 '?' => self.repeat(&mut ways, repeatable, 0, Some(1))?,
                 '{' => match self.braces()? {
                     Some((min, max)) => self.repeat(&mut ways, repeatable, min, max)?,
-                    None => Node::Text(literal('{')),
+                    None => Part::Text(literal('{')),
                 },
-                '.' => Node::Text(ANY.to_owned()),
-                '[' => Node::Text(self.class()?),
+                '.' => Part::Text(ANY.to_owned()),
+                '[' => Part::Text(self.class()?),
                 '\\' if matches!(self.peek(), Some('b' | 'B')) => {
-                    self.looks = true;
+                    self.has_lookaround = true;
                     may_repeat = false;
-                    Node::Boundary(self.next() == Some('b'))
+                    Part::Boundary(self.next() == Some('b'))
                 }
-                '\\' => Node::Text(match self.escape(false)? {
+                '\\' => Part::Text(match self.escape(false)? {
                     Escape::Char(char) => literal(char),
                     Escape::Class(inside, true) => format!("[{inside}]"),
                     Escape::Class(inside, false) => format!("[^{inside}]"),
                 }),
-                char if char.is_ascii_alphanumeric() => Node::Text(char.into()),
-                char => Node::Text(literal(char)),
+                char if char.is_ascii_alphanumeric() => Part::Text(char.into()),
+                char => Part::Text(literal(char)),
             };
             let repeated = matches!(char, '*' | '+' | '?') || (char == '{' && self.chars[self.at - 1] != '{');
             repeatable = may_repeat && !repeated;
@@ -198,26 +208,26 @@ impl Translator {
                 way.push(node);
             }
         }
-        if open.is_empty() { Ok(ways) } else { Err(refused(UNCLOSED_GROUP, "balance the groups")) }
+        if open.is_empty() { Ok(ways) } else { Err(unsupported(UNCLOSED_GROUP, "balance the groups")) }
     }
 
-    /// What stands last, repeated so often. A lazy repetition finds the same texts.
+    /// Repeats the last part. A lazy repetition matches the same texts.
     fn repeat(
         &mut self,
-        ways: &mut Ways,
+        ways: &mut Alternatives,
         repeatable: bool,
         min: u32,
         max: Option<u32>,
-    ) -> Result<Node, Refused> {
+    ) -> Result<Part, UnsupportedConstruct> {
         self.eat("?");
         let last = if repeatable { ways.last_mut().and_then(Vec::pop) } else { None };
-        let inner = last.ok_or_else(|| refused(REPEATED_NOTHING, "put what is repeated in a group"))?;
+        let inner = last.ok_or_else(|| unsupported(REPEATED_NOTHING, "put the repeated part in a group"))?;
         if max.is_some_and(|max| max < min) {
-            return Err(refused(BOUNDS, "swap them"));
+            return Err(unsupported(BOUNDS, "swap them"));
         }
-        let text = matches!(inner, Node::Text(_));
-        let node = Node::Repeat { inner: Box::new(inner), min, max };
-        Ok(if text { Node::Text(text_of_node(&node)) } else { node })
+        let text = matches!(inner, Part::Text(_));
+        let node = Part::Repeat { inner: Box::new(inner), min, max };
+        Ok(if text { Part::Text(part_text(&node)) } else { node })
     }
 
     fn next(&mut self) -> Option<char> {
@@ -236,19 +246,19 @@ impl Translator {
         found
     }
 
-    /// Behind `(`: of a look-ahead, whether it must match.
-    fn group(&mut self) -> Result<Option<bool>, Refused> {
+    /// Reads the rest of a group's opening after `(`. For a look-ahead, returns whether it is positive.
+    fn group(&mut self) -> Result<Option<bool>, UnsupportedConstruct> {
         if self.peek() != Some('?') || self.eat("?:") {
             return Ok(None);
         }
         for look in ["?=", "?!"] {
             if self.eat(look) {
-                self.looks = true;
+                self.has_lookaround = true;
                 return Ok(Some(look == "?="));
             }
         }
         if self.eat("?<=") || self.eat("?<!") {
-            return Err(refused("look-behind", "write what may stand in front as alternatives"));
+            return Err(unsupported("look-behind", "list the texts that may precede as alternatives"));
         }
         if self.eat("?<") {
             while let Some(char) = self.next() {
@@ -259,11 +269,11 @@ impl Translator {
                 }
             }
         }
-        Err(refused("a group with flags or with a name that is none", "use a plain group"))
+        Err(unsupported("a group with flags or with a name that is none", "use a plain group"))
     }
 
-    /// Behind `{`: bounds, if they are.
-    fn braces(&mut self) -> Result<Option<(u32, Option<u32>)>, Refused> {
+    /// Reads bounds after `{`, if there are any.
+    fn braces(&mut self) -> Result<Option<(u32, Option<u32>)>, UnsupportedConstruct> {
         let Some(length) = self.chars[self.at..].iter().position(|char| *char == '}') else {
             return Ok(None);
         };
@@ -278,18 +288,18 @@ impl Translator {
         self.at += length + 1;
         let number = |text: &str| {
             text.parse()
-                .map_err(|_| refused(format!("the bound {text}"), "use a number that can be counted out"))
+                .map_err(|_| unsupported(format!("the bound {text}"), "use a number that can be counted out"))
         };
         Ok(Some((number(min)?, max.map(number).transpose()?)))
     }
 
-    /// Behind `[`.
-    fn class(&mut self) -> Result<String, Refused> {
+    /// Reads a class after `[`.
+    fn class(&mut self) -> Result<String, UnsupportedConstruct> {
         let negated = self.eat("^");
         let mut inside = String::new();
         loop {
             let first = match self.next() {
-                None => return Err(refused(UNCLOSED_CLASS, "close the class")),
+                None => return Err(unsupported(UNCLOSED_CLASS, "close the class")),
                 Some(']') => break,
                 Some('\\') => self.escape(true)?,
                 Some(char) => Escape::Char(char),
@@ -315,17 +325,17 @@ impl Translator {
             let last = match self.next() {
                 Some('\\') => self.escape(true)?,
                 Some(char) => Escape::Char(char),
-                None => return Err(refused(UNCLOSED_CLASS, "close the class")),
+                None => return Err(unsupported(UNCLOSED_CLASS, "close the class")),
             };
             match last {
                 Escape::Char(last) if first <= last => {
                     inside.push_str(&format!("{}-{}", literal(first), literal(last)));
                 }
                 Escape::Char(_) => {
-                    return Err(refused(RANGE, "swap them"));
+                    return Err(unsupported(RANGE, "swap them"));
                 }
                 Escape::Class(..) => {
-                    return Err(refused(
+                    return Err(unsupported(
                         "a range that ends in a class",
                         "write the `-` at the end of the class",
                     ));
@@ -334,16 +344,16 @@ impl Translator {
         }
         Ok(match (inside.is_empty(), negated) {
             (true, true) => "(?s:.)".to_owned(),
-            (true, false) => return Err(refused("an empty class", "leave out what can never match")),
+            (true, false) => return Err(unsupported("an empty class", "leave the class out")),
             (false, true) => format!("[^{inside}]"),
             (false, false) => format!("[{inside}]"),
         })
     }
 
-    /// Behind a backslash.
-    fn escape(&mut self, in_class: bool) -> Result<Escape, Refused> {
+    /// Reads an escape after its backslash.
+    fn escape(&mut self, in_class: bool) -> Result<Escape, UnsupportedConstruct> {
         let class = |inside: &str, meant| Ok(Escape::Class(inside.to_owned(), meant));
-        let char = self.next().ok_or_else(|| refused(BACKSLASH, "escape it"))?;
+        let char = self.next().ok_or_else(|| unsupported(BACKSLASH, "escape it"))?;
         Ok(Escape::Char(match char {
             'd' => return class(DIGIT, true),
             'D' => return class(DIGIT, false),
@@ -361,18 +371,21 @@ impl Translator {
             '0' if !self.peek().is_some_and(|char| char.is_ascii_digit()) => '\0',
             'c' => match self.next() {
                 Some(letter @ ('a'..='z' | 'A'..='Z')) => char::from(letter as u8 & 0x1f),
-                _ => return Err(refused("`\\c` without a letter", "write `\\x` and two digits")),
+                _ => return Err(unsupported("`\\c` without a letter", "write `\\x` and two digits")),
             },
             'x' => self
                 .hex(2)
                 .and_then(char::from_u32)
-                .ok_or_else(|| refused("`\\x` without two digits", "add them"))?,
+                .ok_or_else(|| unsupported("`\\x` without two digits", "add them"))?,
             'u' => self.unicode()?,
             '0'..='9' | 'k' => {
-                return Err(refused("a back-reference", "list the texts that may repeat as alternatives"));
+                return Err(unsupported(
+                    "a back-reference",
+                    "list the texts that may repeat as alternatives",
+                ));
             }
             char if char.is_ascii_alphabetic() => {
-                return Err(refused(format!("the escape `\\{char}`"), "leave out the backslash"));
+                return Err(unsupported(format!("the escape `\\{char}`"), "leave out the backslash"));
             }
             char => char,
         }))
@@ -387,9 +400,12 @@ impl Translator {
         u32::from_str_radix(&text, 16).ok()
     }
 
-    fn unicode(&mut self) -> Result<char, Refused> {
+    fn unicode(&mut self) -> Result<char, UnsupportedConstruct> {
         let wrong = || {
-            refused("`\\u` without a character", "write `\\u` and four digits of a character or of a pair")
+            unsupported(
+                "`\\u` without a character",
+                "write `\\u` and four digits of a character or of a pair",
+            )
         };
         if self.eat("{") {
             let mut text = String::new();
@@ -409,8 +425,8 @@ impl Translator {
         char::from_u32(unit).ok_or_else(wrong)
     }
 
-    /// Behind `\p`.
-    fn property(&mut self) -> Result<String, Refused> {
+    /// Reads a property after `\p`.
+    fn property(&mut self) -> Result<String, UnsupportedConstruct> {
         const CATEGORIES: [&str; 37] = [
             "L", "Lu", "Ll", "Lt", "LC", "Lm", "Lo", "M", "Mn", "Mc", "Me", "N", "Nd", "Nl", "No", "P", "Pc",
             "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "S", "Sm", "Sc", "Sk", "So", "Z", "Zs", "Zl", "Zp", "C",
@@ -425,7 +441,7 @@ impl Translator {
         if CATEGORIES.contains(&name.as_str()) {
             return Ok(format!("\\p{{{name}}}"));
         }
-        Err(refused(format!("the property `{name}`"), "use a general category such as `\\p{L}`"))
+        Err(unsupported(format!("the property `{name}`"), "use a general category such as `\\p{L}`"))
     }
 }
 

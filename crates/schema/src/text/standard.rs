@@ -1,23 +1,27 @@
-//! The automata that nearly every schema needs, made once in a process: any text, any number, and how strings are spelled.
+//! The automata that nearly every schema needs, built once in a process: any text, any number, and the spellings of
+//! strings.
 //!
-//! Besides the time that saves, one automaton in all schemas has one set of subterminal trees. Others are not kept: they belong to
-//! their schema.
+//! That saves time, and schemas that share an automaton share its subterminal trees. Other automata belong to their
+//! schema and are not kept here.
 
 use std::sync::{Arc, OnceLock};
 
 use unskew_automata::{Dfa, DfaAlgebra, RegexError};
 
-use super::{languages::TEXT, number, string};
+use super::{number, string};
 use crate::{SchemaLimits, Whitespace};
+
+/// Any text.
+pub(crate) const TEXT: &str = "(?s:.)*";
 
 /// One character.
 const CHARACTER: &str = "(?s:.)";
 
-/// An automaton that is kept.
+/// An automaton that is built at its first use and kept.
 #[derive(Debug)]
-struct Kept(OnceLock<Arc<Dfa>>);
+struct Shared(OnceLock<Arc<Dfa>>);
 
-impl Kept {
+impl Shared {
     const fn new() -> Self {
         Self(OnceLock::new())
     }
@@ -34,29 +38,31 @@ impl Kept {
 }
 
 fn builder() -> DfaAlgebra {
-    // The limits are those of the crate and not those of a caller, which these automata, of some twenty states, never reach.
+    // The limits are the defaults and not those of a caller. These automata have some twenty states and never reach
+    // a limit.
     DfaAlgebra::new(&SchemaLimits::default().automata)
 }
 
-/// What `pattern` matches, if it is one of those that are kept.
+/// The language of `pattern`, if it is one of the kept patterns.
 pub(crate) fn pattern(pattern: &str) -> Option<Result<Arc<Dfa>, RegexError>> {
     const PATTERNS: [&str; 7] =
         [TEXT, CHARACTER, "", number::ANY, number::PLAIN, number::WHOLE, number::WHOLE_WITHOUT_POINT];
-    static KEPT: [Kept; 7] = [const { Kept::new() }; 7];
+    static SHARED: [Shared; 7] = [const { Shared::new() }; 7];
     let at = PATTERNS.iter().position(|known| *known == pattern)?;
-    Some(KEPT[at].get(|| builder().pattern(pattern)))
+    Some(SHARED[at].get(|| builder().pattern(pattern)))
 }
 
-/// Whether it is any text, or any number, as [`pattern`] has them. A language is of texts or of numbers.
+/// Whether `dfa` is the automaton of any text, or of any number, from [`pattern`]. A language never mixes texts and
+/// numbers.
 pub(crate) fn is_all(dfa: &Arc<Dfa>) -> bool {
     let is = |all: &str| pattern(all).and_then(Result::ok).is_some_and(|all| Arc::ptr_eq(&all, dfa));
     is(TEXT) || is(number::ANY)
 }
 
-/// White space of at most so many characters, or any number, where it is a usual bound.
+/// White space of at most `most` characters, or without a bound; `None` if the bound is not the default one.
 pub(crate) fn space(most: Option<u32>) -> Option<Result<Arc<Dfa>, RegexError>> {
-    static ANY: Kept = Kept::new();
-    static BOUNDED: Kept = Kept::new();
+    static ANY: Shared = Shared::new();
+    static BOUNDED: Shared = Shared::new();
     match most {
         None => Some(ANY.get(|| builder().pattern("[ \\t\\n\\r]*"))),
         Some(most) if Whitespace::Bounded(most) == Whitespace::default() => {
@@ -66,41 +72,42 @@ pub(crate) fn space(most: Option<u32>) -> Option<Result<Arc<Dfa>, RegexError>> {
     }
 }
 
-/// The strings of JSON, if `texts` is any text as [`pattern`] has it.
+/// The JSON strings of `texts`, if `texts` is the automaton of any text from [`pattern`].
 pub(crate) fn strings(texts: &Arc<Dfa>, ascii: bool) -> Option<Result<Arc<Dfa>, RegexError>> {
-    static KEPT: [Kept; 2] = [const { Kept::new() }; 2];
+    static SHARED: [Shared; 2] = [const { Shared::new() }; 2];
     let all = pattern(TEXT)?;
     let is_all = all.is_ok_and(|all| Arc::ptr_eq(&all, texts));
     let make = || string::spelled(texts, true, ascii, &SchemaLimits::default().automata);
-    is_all.then(|| KEPT[usize::from(ascii)].get(make))
+    is_all.then(|| SHARED[usize::from(ascii)].get(make))
 }
 
-/// The spellings of one character inside of a string.
+/// The spellings of one character inside a string.
 ///
 /// # Errors
 ///
-/// None in fact.
+/// None in practice: no limit is reached.
 pub(crate) fn character(ascii: bool) -> Result<Arc<Dfa>, RegexError> {
-    static KEPT: [Kept; 2] = [const { Kept::new() }; 2];
-    KEPT[usize::from(ascii)].get(|| {
+    static SHARED: [Shared; 2] = [const { Shared::new() }; 2];
+    SHARED[usize::from(ascii)].get(|| {
         let any = builder().pattern(CHARACTER)?;
         string::spelled(&any, false, ascii, &SchemaLimits::default().automata)
     })
 }
 
-/// The strings of JSON as [`string::written`] writes them: every text in one way.
+/// All JSON strings in the spelling of [`string::to_json`]: each text has exactly one.
 ///
 /// # Errors
 ///
-/// None in fact.
-pub(crate) fn written(ascii: bool) -> Result<Arc<Dfa>, RegexError> {
-    /// Raw characters of ASCII and what has a short escape; other controls; and what is beyond ASCII, raw or not.
+/// None in practice: no limit is reached.
+pub(crate) fn spelled_once(ascii: bool) -> Result<Arc<Dfa>, RegexError> {
+    /// `PLAIN` is raw ASCII characters, short escapes, and other control characters. `RAW` and `ESCAPED` are the
+    /// characters beyond ASCII.
     const PLAIN: &str = r#"[ !#-\[\]-\x7f]|\\["\\bfnrt]|\\u00(0[0-7be-f]|1[0-9a-f])"#;
     const RAW: &str = r"[^\x00-\x7f]";
     const ESCAPED: &str = r"\\u(00[89a-f][0-9a-f]|0[1-9a-f][0-9a-f]{2}|[1-9a-cef][0-9a-f]{3}|d[0-7][0-9a-f]{2}|d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})";
-    static KEPT: [Kept; 2] = [const { Kept::new() }; 2];
+    static SHARED: [Shared; 2] = [const { Shared::new() }; 2];
     let beyond = if ascii { ESCAPED } else { RAW };
-    KEPT[usize::from(ascii)].get(|| builder().pattern(&format!("\"({PLAIN}|{beyond})*\"")))
+    SHARED[usize::from(ascii)].get(|| builder().pattern(&format!("\"({PLAIN}|{beyond})*\"")))
 }
 
 #[cfg(test)]
@@ -115,11 +122,11 @@ mod tests {
             .collect();
         texts.extend(["".to_owned(), "a \"b\\/".to_owned(), "é😀\u{7f}\n".to_owned()]);
         for ascii in [false, true] {
-            let written = written(ascii).unwrap();
+            let written = spelled_once(ascii).unwrap();
             for text in &texts {
-                let one = string::written(text, ascii);
+                let one = string::to_json(text, ascii);
                 assert!(written.accepts(one.as_bytes()), "{one}");
-                // Of all spellings this is the only one.
+                // This spelling is the only one of the text in `written`.
                 let mut builder = builder();
                 let text = builder
                     .literals([text.as_bytes()].into_iter().filter(|text| !text.is_empty()))
@@ -130,7 +137,7 @@ mod tests {
                 assert_eq!(common, builder.literals([one.as_bytes()]).unwrap(), "{one}");
             }
         }
-        let names = written(false).unwrap();
+        let names = spelled_once(false).unwrap();
         for (text, accepted) in [
             (r#""""#, true),
             (r#""a b~""#, true),

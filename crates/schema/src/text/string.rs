@@ -1,12 +1,13 @@
-//! From an automaton over text to an automaton over its spellings as a string of JSON.
+//! Lifts an automaton over text to an automaton over its spellings as a JSON string.
 //!
-//! Lengths, patterns, formats and lists of texts speak of the text, and JSON may spell a character in up to five ways:
-//! itself, `\n`, `\u000a` with hexadecimal digits of either case, and two of these for a character beyond U+FFFF. So the automaton
-//! is read by characters here: where a state leads is a list of ranges of code points, and beside the raw bytes each state
-//! gets a tree of hexadecimal digits over these ranges. A block of digits that lies in one range is one node, and nodes that lead to
-//! the same places are one, so a state costs about a dozen nodes and not four thousand; and what comes out is minimal as it is.
+//! Lengths, patterns, formats and lists of texts constrain the text, and JSON has up to five spellings of a
+//! character: the character itself, `\n`, `\u000a` with hexadecimal digits of either case, and two such escapes for
+//! a character beyond U+FFFF. So the automaton is read by ranges of code points, and each state gets, beside the
+//! raw bytes, a tree of hexadecimal digits over these ranges. A block of digits inside one range is one node, and
+//! nodes with equal targets are one node. A state therefore costs about a dozen nodes and not four thousand, and
+//! the result is minimal without a minimization step.
 //!
-//! Half of a surrogate pair spells no text and is refused, as most readers of JSON do.
+//! One half of a surrogate pair spells no text and is refused, as most JSON readers do.
 
 use std::ops::RangeInclusive;
 
@@ -15,33 +16,34 @@ use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError, StateId};
 
 use super::characters::{Characters, Piece};
 
-/// Code points up to here are written with one escape.
+/// The last code point that is written with one `\u` escape.
 const LAST_OF_PLANE: u32 = 0xffff;
 
 /// Escapes of one letter.
 const SHORT: [(u8, u32); 8] =
     [(b'"', 0x22), (b'\\', 0x5c), (b'/', 0x2f), (b'b', 8), (b'f', 0xc), (b'n', 0xa), (b'r', 0xd), (b't', 9)];
 
-/// The strings of JSON whose text `dfa` accepts, with their quotes or without, and with raw characters beyond ASCII or with
-/// escapes in their place.
+/// The JSON strings of the texts that `dfa` accepts. `quoted` adds the quotes; `ascii` replaces raw characters
+/// beyond ASCII by escapes.
 ///
-/// Cost: O(n + r log r) for n states and r ranges of characters between them, and about a dozen states for each.
+/// Cost: O(n + r log r) for n states and r ranges of characters between them, with about a dozen states for each
+/// state of `dfa`.
 ///
 /// # Errors
 ///
-/// [`RegexError`]: a limit, or a language without any valid UTF-8.
+/// [`RegexError`] for a limit, or for a language without valid UTF-8.
 pub(crate) fn spelled(dfa: &Dfa, quoted: bool, ascii: bool, limits: &Limits) -> Result<Dfa, RegexError> {
     lifted(dfa, quoted, ascii, false, limits)
 }
 
-/// The strings of JSON that [`written`] makes of the texts that `dfa` accepts.
+/// The JSON strings that [`to_json`] returns for the texts that `dfa` accepts.
 ///
 /// Cost: O(n + r) for n states and r ranges of characters between them.
 ///
 /// # Errors
 ///
-/// As of [`spelled`].
-pub(crate) fn written_once(dfa: &Dfa, ascii: bool, limits: &Limits) -> Result<Dfa, RegexError> {
+/// As for [`spelled`].
+pub(crate) fn spelled_once(dfa: &Dfa, ascii: bool, limits: &Limits) -> Result<Dfa, RegexError> {
     lifted(dfa, true, ascii, true, limits)
 }
 
@@ -86,68 +88,72 @@ fn lifted(dfa: &Dfa, quoted: bool, ascii: bool, once: bool, limits: &Limits) -> 
             }
         }
     }
-    // Texts that are told apart are so in every spelling; and all other states are made once for what they lead to.
+    // States of `dfa` that differ also differ in every spelling, and all other states are built once for each list
+    // of targets.
     lifting.edges.build_distinct()
 }
 
-/// Where the code point leads.
+/// The target of the code point.
 fn at(pieces: &[Piece], point: u32) -> Option<StateId> {
     within(pieces, point, point)
 }
 
-/// Where all these code points lead, if it is one place.
+/// The target of all these code points, if they have a common one.
 fn within(pieces: &[Piece], first: u32, last: u32) -> Option<StateId> {
-    let index = pieces.partition_point(|(_, end, _)| *end < first);
-    pieces.get(index).filter(|(start, end, _)| *start <= first && last <= *end).map(|(_, _, target)| *target)
+    let index = pieces.partition_point(|piece| piece.last < first);
+    pieces.get(index).filter(|piece| piece.first <= first && last <= piece.last).map(|piece| piece.target)
 }
 
-/// Whether any of these code points leads anywhere.
+/// Whether any of these code points has a target.
 fn touches(pieces: &[Piece], first: u32, last: u32) -> bool {
-    let index = pieces.partition_point(|(_, end, _)| *end < first);
-    pieces.get(index).is_some_and(|(start, ..)| *start <= last)
+    let index = pieces.partition_point(|piece| piece.last < first);
+    pieces.get(index).is_some_and(|piece| piece.first <= last)
 }
 
-/// The code points that [`written`] escapes, those beyond ASCII last; and of these the ones that have no letter.
+/// The code points that [`to_json`] escapes, with those beyond ASCII last; and the subset without a short escape.
 const ESCAPED: [(u32, u32); 4] = [(0, 0x1f), (0x22, 0x22), (0x5c, 0x5c), (0x80, 0x10_ffff)];
 const WITHOUT_LETTER: [(u32, u32); 4] = [(0, 7), (0xb, 0xb), (0xe, 0x1f), (0x80, 0x10_ffff)];
 
-/// The parts of `pieces` inside of `ranges`; both ascend.
+/// The parts of `pieces` inside `ranges`; both ascend.
 fn common(pieces: &[Piece], ranges: &[(u32, u32)]) -> Vec<Piece> {
     let parts = ranges.iter().flat_map(|(first, last)| {
-        let from = pieces.partition_point(|(_, end, _)| end < first);
-        let touched = pieces[from..].iter().take_while(move |(start, ..)| start <= last);
-        touched.map(|(start, end, target)| (*start.max(first), *end.min(last), *target))
+        let from = pieces.partition_point(|piece| piece.last < *first);
+        let touched = pieces[from..].iter().take_while(move |piece| piece.first <= *last);
+        touched.map(|piece| Piece {
+            first: piece.first.max(*first),
+            last: piece.last.min(*last),
+            target: piece.target,
+        })
     });
     parts.collect()
 }
 
-/// What is made. Behind a text it is named by the state of `dfa`; inside of an escape by what it leads to, so that equal states are one.
+/// The automaton under construction. A state after a character is identified by its state of `dfa`; a state inside
+/// an escape is identified by its targets, so that equal states are one state.
 struct Lifting<'d> {
     dfa: &'d Dfa,
     quoted: bool,
     ascii: bool,
-    /// Whether each text is spelled in one way.
+    /// Whether each text has one spelling.
     once: bool,
     edges: DfaBuilder,
-    /// So much text was read; whether characters are whole.
+    /// Keyed by the state of `dfa` and whether it is at the end of a character.
     texts: FxHashMap<(StateId, bool), u32>,
-    /// Those whose edges are not there yet.
+    /// States without edges so far.
     todo: Vec<(StateId, bool, u32)>,
     characters: Characters<'d>,
-    /// Behind a backslash.
+    /// States after a backslash, by the possible characters.
     escapes: FxHashMap<Vec<Piece>, u32>,
-    /// In front of a hexadecimal digit: by the states behind each, or [`NOWHERE`].
-    digits: FxHashMap<[u32; 16], u32>,
-    /// So many digits are left, and all lead to the text.
+    /// States before a hexadecimal digit, by the target of each digit or `None`.
+    digits: FxHashMap<[Option<u32>; 16], u32>,
+    /// States before the given number of digits, all of which lead to the same state of `dfa`.
     any: FxHashMap<(StateId, u32), u32>,
-    /// As before, of the first half of a pair, all second halves of which lead there too.
+    /// States before the given number of digits of a high surrogate, where all low surrogates lead to the same
+    /// state of `dfa` too.
     any_high: FxHashMap<(StateId, u32), u32>,
-    /// In front of `\uD`, by the state behind it.
+    /// States before `\uD`, by the state after it.
     pairs: FxHashMap<u32, u32>,
 }
-
-/// No state.
-const NOWHERE: u32 = u32::MAX;
 
 impl Lifting<'_> {
     fn text(&mut self, state: StateId, whole: bool) -> Result<u32, RegexError> {
@@ -171,88 +177,91 @@ impl Lifting<'_> {
                 self.edges.edge(id, letter..=letter, target);
             }
         }
-        let behind = match self.once {
+        let after = match self.once {
             true => self.unit(&common(&pieces, &WITHOUT_LETTER), 0, 4)?,
             false => self.unit(&pieces, 0, 4)?,
         };
-        if behind != NOWHERE {
-            self.edges.edge(id, b'u'..=b'u', behind);
+        if let Some(after) = after {
+            self.edges.edge(id, b'u'..=b'u', after);
         }
         self.escapes.insert(pieces, id);
         Ok(id)
     }
 
-    /// What stands behind the digits `prefix` of an escape, with so many left; or [`NOWHERE`].
-    fn unit(&mut self, pieces: &[Piece], prefix: u32, left: u32) -> Result<u32, RegexError> {
+    /// The state after the digits `prefix` of an escape with `left` digits missing, or `None`.
+    fn unit(&mut self, pieces: &[Piece], prefix: u32, left: u32) -> Result<Option<u32>, RegexError> {
         let (first, last) = (prefix << (4 * left), ((prefix + 1) << (4 * left)) - 1);
         if (0xd800..=0xdbff).contains(&first) && last <= 0xdbff {
             let point = |unit: u32| 0x10000 + ((unit - 0xd800) << 10);
             let (low, high) = (point(first), point(last) + 0x3ff);
             if let Some(target) = within(pieces, low, high) {
-                return self.any_high(target, left);
+                return self.any_high(target, left).map(Some);
             }
             if !touches(pieces, low, high) {
-                return Ok(NOWHERE);
+                return Ok(None);
             }
             if left == 0 {
-                let mut next = [NOWHERE; 16];
+                let mut next = [None; 16];
                 for digit in 0xc..16 {
                     let high = first - 0xd800;
                     next[digit as usize] = self.low_half(pieces, high << 2 | (digit - 0xc), 2)?;
                 }
-                let low = self.digits(next)?;
-                return self.pair(low);
+                return match self.digits(next)? {
+                    Some(low) => self.pair(low).map(Some),
+                    None => Ok(None),
+                };
             }
         } else {
             if let Some(target) = within(pieces, first, last) {
-                return self.any(target, left);
+                return self.any(target, left).map(Some);
             }
             let pairs = first <= 0xdbff && last >= 0xd800 && touches(pieces, LAST_OF_PLANE + 1, 0x10_ffff);
             if left == 0 || !pairs && !touches(pieces, first, last) {
-                return Ok(NOWHERE);
+                return Ok(None);
             }
             if left == 1 {
                 return self.last_digit(pieces, first);
             }
         }
-        let mut next = [NOWHERE; 16];
+        let mut next = [None; 16];
         for (digit, next) in (0..).zip(&mut next) {
             *next = self.unit(pieces, prefix << 4 | digit, left - 1)?;
         }
         self.digits(next)
     }
 
-    /// What stands behind so many bits of a code point beyond the plane, less 0x10000, with so many digits left; or [`NOWHERE`].
-    fn low_half(&mut self, pieces: &[Piece], prefix: u32, left: u32) -> Result<u32, RegexError> {
+    /// The state after the leading bits `prefix` of a code point minus 0x10000, with `left` digits missing, or
+    /// `None`.
+    fn low_half(&mut self, pieces: &[Piece], prefix: u32, left: u32) -> Result<Option<u32>, RegexError> {
         let first = 0x10000 + (prefix << (4 * left));
         let last = first + (1 << (4 * left)) - 1;
         if let Some(target) = within(pieces, first, last) {
-            return self.any(target, left);
+            return self.any(target, left).map(Some);
         }
         if left == 0 || !touches(pieces, first, last) {
-            return Ok(NOWHERE);
+            return Ok(None);
         }
         if left == 1 {
             return self.last_digit(pieces, first);
         }
-        let mut next = [NOWHERE; 16];
+        let mut next = [None; 16];
         for (digit, next) in (0..).zip(&mut next) {
             *next = self.low_half(pieces, prefix << 4 | digit, left - 1)?;
         }
         self.digits(next)
     }
 
-    /// What stands behind all digits but the last, which make code points from `first` on.
-    fn last_digit(&mut self, pieces: &[Piece], first: u32) -> Result<u32, RegexError> {
-        let mut next = [NOWHERE; 16];
-        for (start, end, target) in common(pieces, &[(first, first + 15)]) {
-            let behind = self.text(target, true)?;
-            next[(start - first) as usize..=(end - first) as usize].fill(behind);
+    /// The state before the last digit of the code points `first` to `first + 15`.
+    fn last_digit(&mut self, pieces: &[Piece], first: u32) -> Result<Option<u32>, RegexError> {
+        let mut next = [None; 16];
+        for piece in common(pieces, &[(first, first + 15)]) {
+            let after = self.text(piece.target, true)?;
+            next[(piece.first - first) as usize..=(piece.last - first) as usize].fill(Some(after));
         }
         self.digits(next)
     }
 
-    /// All `left` digits lead to `target`.
+    /// The state from which any `left` digits lead to `target`.
     fn any(&mut self, target: StateId, left: u32) -> Result<u32, RegexError> {
         if left == 0 {
             return self.text(target, true);
@@ -261,7 +270,7 @@ impl Lifting<'_> {
             return Ok(*id);
         }
         let next = self.any(target, left - 1)?;
-        let id = self.digits([next; 16])?;
+        let id = self.some_digits([Some(next); 16])?;
         self.any.insert((target, left), id);
         Ok(id)
     }
@@ -271,18 +280,18 @@ impl Lifting<'_> {
             return Ok(*id);
         }
         let id = if left == 0 {
-            let behind = self.any(target, 2)?;
-            let low = self.digits(std::array::from_fn(|digit| if digit < 0xc { NOWHERE } else { behind }))?;
+            let after = self.any(target, 2)?;
+            let low = self.some_digits(std::array::from_fn(|digit| (digit >= 0xc).then_some(after)))?;
             self.pair(low)?
         } else {
             let next = self.any_high(target, left - 1)?;
-            self.digits([next; 16])?
+            self.some_digits([Some(next); 16])?
         };
         self.any_high.insert((target, left), id);
         Ok(id)
     }
 
-    /// In front of `\uD`, behind which stands `low`: the last three digits of a second half.
+    /// The state before `\uD` of a low surrogate; `low` is the state before its last three digits.
     fn pair(&mut self, low: u32) -> Result<u32, RegexError> {
         if let Some(id) = self.pairs.get(&low) {
             return Ok(*id);
@@ -299,11 +308,14 @@ impl Lifting<'_> {
         Ok(begin)
     }
 
-    /// The state that leads to these by each hexadecimal digit, of either case; [`NOWHERE`] if that is nowhere.
-    fn digits(&mut self, next: [u32; 16]) -> Result<u32, RegexError> {
-        if next == [NOWHERE; 16] {
-            return Ok(NOWHERE);
-        }
+    /// The state with the target `next[d]` for each hexadecimal digit d, of either case; `None` if no digit has a
+    /// target.
+    fn digits(&mut self, next: [Option<u32>; 16]) -> Result<Option<u32>, RegexError> {
+        if next == [None; 16] { Ok(None) } else { self.some_digits(next).map(Some) }
+    }
+
+    /// As [`digits`](Self::digits), if some digit has a target.
+    fn some_digits(&mut self, next: [Option<u32>; 16]) -> Result<u32, RegexError> {
         if let Some(id) = self.digits.get(&next) {
             return Ok(*id);
         }
@@ -312,11 +324,11 @@ impl Lifting<'_> {
         for (bytes, next) in &ranges[..if self.once { 2 } else { 3 }] {
             let mut first = *bytes;
             for run in next.chunk_by(|left, right| left == right) {
-                let behind = first + u8::try_from(run.len()).expect("at most ten");
-                if run[0] != NOWHERE {
-                    self.edges.edge(id, first..=behind - 1, run[0]);
+                let after = first + u8::try_from(run.len()).expect("at most ten");
+                if let Some(target) = run[0] {
+                    self.edges.edge(id, first..=after - 1, target);
                 }
-                first = behind;
+                first = after;
             }
         }
         self.digits.insert(next, id);
@@ -335,13 +347,13 @@ impl Lifting<'_> {
         Ok(())
     }
 
-    /// The bytes that stand for themselves.
+    /// Adds the edges of raw bytes.
     fn raw(&mut self, state: StateId, whole: bool, id: u32) -> Result<(), RegexError> {
         let dfa = self.dfa;
         for edge in dfa.edges(state) {
             let (first, last) = (*edge.bytes.start(), *edge.bytes.end());
             if !whole {
-                // More bytes of the character may follow; a state is inside of one or not, never both.
+                // More bytes of the character may follow. A state is always inside a character or never.
                 let done = !self.inside(edge.target);
                 self.go(id, first..=last, edge.target, done)?;
                 continue;
@@ -359,15 +371,15 @@ impl Lifting<'_> {
         Ok(())
     }
 
-    /// Whether `state` is inside of a character: what follows is one of the other bytes of it.
+    /// Whether `state` is inside a character: only continuation bytes may follow.
     fn inside(&self, state: StateId) -> bool {
         !self.dfa.is_accepting(state)
             && self.dfa.edges(state).next().is_some_and(|edge| (0x80..0xc0).contains(edge.bytes.start()))
     }
 }
 
-/// `text` as a string of JSON with the escapes that it needs and no others; in ASCII alone if asked for.
-pub(crate) fn written(text: &str, ascii: bool) -> String {
+/// `text` as a JSON string with only the escapes that it needs; `ascii` also escapes all characters beyond ASCII.
+pub(crate) fn to_json(text: &str, ascii: bool) -> String {
     let mut written = String::with_capacity(text.len() + 2);
     written.push('"');
     for char in text.chars() {
@@ -449,8 +461,8 @@ mod tests {
                 for second in [None].into_iter().chain(chars.map(Some)) {
                     let whole: String = [Some(first), second].into_iter().flatten().collect();
                     for spelling in spellings(first) {
-                        for behind in second.map_or(vec![String::new()], spellings) {
-                            let source = format!("\"{spelling}{behind}\"");
+                        for after in second.map_or(vec![String::new()], spellings) {
+                            let source = format!("\"{spelling}{after}\"");
                             let expected = text.accepts(whole.as_bytes());
                             assert_eq!(spelled.accepts(source.as_bytes()), expected, "{pattern} {source}");
                         }
@@ -487,10 +499,10 @@ mod tests {
             let text = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
             for ascii in [false, true] {
                 let all = spelled(&text, true, ascii, &Limits::default()).unwrap();
-                let written = crate::text::standard::written(ascii).unwrap();
+                let written = crate::text::standard::spelled_once(ascii).unwrap();
                 let both = DfaAlgebra::new(&Limits::default()).intersection(&all, &written).unwrap();
                 assert_eq!(
-                    written_once(&text, ascii, &Limits::default()).unwrap(),
+                    spelled_once(&text, ascii, &Limits::default()).unwrap(),
                     both,
                     "{pattern} {ascii}"
                 );

@@ -1,5 +1,6 @@
-//! What runs out: names of finitely many, items that differ, levels of indented output. What is accepted is what the judge finds valid up
-//! to the last name and item, no text comes to a dead end, and `explain` states each bound that leaves something out.
+//! Exhaustion: of finitely many names, of different items, and of levels of indented output. Outputs agree with the
+//! judge up to the last name and item, no text is a dead end, and `explain` states each bound that excludes
+//! something.
 
 use crate::common::{Bytes, Compiled};
 use proptest::prelude::*;
@@ -16,7 +17,7 @@ fn options(order: MemberOrder) -> SchemaOptions {
     options
 }
 
-/// An array of the numbers up to here, or an object of these names.
+/// An array of these numbers.
 fn array(items: impl Iterator<Item = u32>) -> String {
     format!("[{}]", items.map(|item| item.to_string()).collect::<Vec<_>>().join(","))
 }
@@ -25,7 +26,7 @@ fn object(names: impl Iterator<Item = String>) -> String {
     format!("{{{}}}", names.map(|name| format!("\"{name}\":0")).collect::<Vec<_>>().join(","))
 }
 
-/// All texts of `a` and `b` of these lengths.
+/// All non-empty texts of `a` and `b` up to this length.
 fn names(longest: usize) -> Vec<String> {
     let mut all: Vec<String> = vec![];
     let mut last = vec![String::new()];
@@ -62,12 +63,12 @@ fn arrays_have_all_items_that_differ() {
             vec![array((0..1100).chain([7]))],
         ),
         (
-            // More than bounds of the schema are counted out.
+            // More items than the largest bound that a schema may have.
             r#"{"items":{"type":"integer","minimum":0,"maximum":4099},"uniqueItems":true,"minItems":4098}"#.to_owned(),
             vec![array(0..4100), array(1..4099)],
             vec![array((0..4100).chain([5])), array(0..4097)],
         ),
-        // The first of them is none of the others, or one of them.
+        // The first item is none of the others, or one of them.
         (
             r#"{"prefixItems":[{"const":"a"}],"items":{"type":"integer","minimum":0,"maximum":49},"uniqueItems":true}"#.to_owned(),
             vec![all("\"a\",", 50)],
@@ -106,7 +107,7 @@ fn objects_have_all_names() {
     let bytes = Bytes::new();
     for order in [MemberOrder::Declared, MemberOrder::Any] {
         let options = options(order);
-        // In the first of them texts of 8,190.
+        // A pattern with 8,190 names.
         let schema = r#"{"type":"object","propertyNames":{"pattern":"^[ab]{1,12}$"},"minProperties":2000}"#;
         let compiled = bytes.compile_with(schema, &options).unwrap();
         is_exact(schema, &options);
@@ -128,7 +129,7 @@ fn objects_have_all_names() {
         let twice = names.iter().take(100).cloned().chain(["ab".to_owned()]);
         assert!(dead_end(&compiled, &object(twice)));
 
-        // Declared members come on top, and names of kinds that nothing runs out of.
+        // Declared members add to the names of finite classes, and so do names of infinite classes.
         let schema = r#"{"properties":{"x":{},"y":{}},"patternProperties":{"^[ab]{1,10}$":{}},"additionalProperties":false,"minProperties":2048}"#;
         let compiled = bytes.compile_with(schema, &options).unwrap();
         let all = ["x".to_owned(), "y".to_owned()].into_iter().chain(names.iter().cloned());
@@ -141,7 +142,7 @@ fn objects_have_all_names() {
         let compiled = bytes.compile_with(schema, &options).unwrap();
         let others = names.iter().cloned().chain((0..100).map(|name| format!("c{name}")));
         assert!(compiled.accepts(&object(others)), "{order:?}");
-        // A kind whose values cannot be, which is seen late.
+        // A class of names without possible values, which only the whole grammar shows.
         let schema = r##"{"$defs":{"no":{"type":"object","required":["n"],"properties":{"n":{"$ref":"#/$defs/no"}}}},
             "patternProperties":{"^[ab]{1,10}$":{"type":"integer"},"^[cd]{1,12}$":{"$ref":"#/$defs/no"}},"additionalProperties":false}"##;
         is_exact(schema, &options);
@@ -152,7 +153,7 @@ fn objects_have_all_names() {
     }
 }
 
-/// Whether the text cannot be read, so that nothing ends there.
+/// Whether the text cannot be read, so that no output begins with it.
 fn dead_end(compiled: &Compiled, text: &str) -> bool {
     let Compiled::Constraint(constraint) = compiled else { return true };
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
@@ -163,14 +164,14 @@ fn dead_end(compiled: &Compiled, text: &str) -> bool {
 fn bounds_that_leave_something_out_are_told() {
     let options = options(MemberOrder::Declared);
     for (schema, pointer, keyword, number) in [
-        // Some member has to be found, and names of its kind run out.
+        // Some member is required, and the names of its class run out.
         (
             r#"{"type":"object","patternProperties":{"^[0-9]{4}$":{"type":"integer"}},"not":{"patternProperties":{"^[0-9]{4}$":{"minimum":3}}}}"#,
             "#",
             "",
             "2046",
         ),
-        // The first may be one of the others, or not.
+        // The first item may be one of the others, or not.
         (
             r#"{"prefixItems":[{"type":"string"}],"items":{"type":"string","pattern":"^[ab]{3}$"},"uniqueItems":true}"#,
             "#",
@@ -192,7 +193,7 @@ fn bounds_that_leave_something_out_are_told() {
         assert!(found.len() == 1 && told(&found[0]), "{schema}: {found:?}");
         assert!(grammar(schema, &options, &SchemaLimits::default()).is_ok(), "{schema}");
     }
-    // What would be empty by such a bound is refused.
+    // A schema that this bound would make empty is refused.
     let schema = r#"{"prefixItems":[{"type":"string"}],"items":{"type":"string","pattern":"^[ab]{3}$"},"uniqueItems":true,"minItems":9}"#;
     let error = grammar(schema, &options, &SchemaLimits::default()).unwrap_err();
     assert_eq!(error.keyword(), Some("uniqueItems"), "{error}");
@@ -212,7 +213,7 @@ fn indented_output_says_where_it_ends() {
         "{found:?}"
     );
     assert!(narrowed(r#"{"items":{"type":"integer"},"type":"array"}"#, &options).is_empty());
-    // Schemas that do not repeat are as deep as they are.
+    // A schema without recursion is written to its full depth.
     let deep = |core: &str| {
         format!(r#"{}{core}{}"#, r#"{"type":"array","minItems":1,"items":"#.repeat(30), "}".repeat(30))
     };
@@ -222,7 +223,7 @@ fn indented_output_says_where_it_ends() {
         format!("[{}{inner}{}]", blanks(30 - level), blanks(29 - level))
     });
     assert!(compiled.accepts(&text) && narrowed(&deep(r#"{"type":"integer"}"#), &options).is_empty());
-    // What has no value that is not deeper is no empty schema.
+    // A schema whose values all nest too deep is an error, and not unsatisfiable.
     let error = grammar(
         &deep(r#"{"type":"array","minItems":1,"items":{"type":"array","maxItems":0}}"#),
         &options,
@@ -234,7 +235,8 @@ fn indented_output_says_where_it_ends() {
     assert!(matches!(error, SchemaError::Limit { field: "levels", .. }), "{error}");
 }
 
-/// Names and items of few texts, which nothing lists: the limit is lowered, so that they are remembered.
+/// Names and items with few texts. The lowered limit keeps them from becoming members of their own, so they are
+/// remembered.
 fn few() -> impl Strategy<Value = Value> {
     let pattern = prop::sample::select(vec!["^[ab]$", "^a?b$", "^[a-c]{1,2}$", "^x", "^b", "^(a|bb|c)$"]);
     let value = prop::sample::select(vec![
@@ -303,7 +305,7 @@ fn few() -> impl Strategy<Value = Value> {
     prop_oneof![object, array]
 }
 
-/// Numbers that look drawn: splitmix64.
+/// Pseudo-random numbers: splitmix64.
 struct Choices(u64);
 
 impl Choices {
@@ -315,7 +317,7 @@ impl Choices {
     }
 }
 
-/// After `["b",` nothing is left of the items that `contains` still needs.
+/// After `["b",` no value is left of the items that `contains` still needs.
 #[test]
 fn items_that_contains_needs_are_not_used_before() {
     let refused = |schema: &str| {
@@ -330,7 +332,7 @@ fn items_that_contains_needs_are_not_used_before() {
     refused(&format!(r#"{{{contains},{places},"items":{{"type":"string"}},"maxItems":2}}"#));
 }
 
-/// Steps to the end of a text, or to where it is given up.
+/// The largest number of steps before a text is given up.
 const STEPS: usize = 60;
 
 proptest! {
@@ -345,8 +347,9 @@ proptest! {
         let schema = schema.to_string();
         let mut choices = Choices(seed);
         let options = options(if any { MemberOrder::Any } else { MemberOrder::Declared });
-        // Values of few are not listed, and names are no members of their own.
-        let limits = SchemaLimits { names: 0, ..SchemaLimits::default() };
+        // Classes with few names are not listed, and their names are no members of their own.
+        let mut limits = SchemaLimits::default();
+        limits.names = 0;
         let compiled = match Bytes::new().compile_within(&schema, &options, &limits) {
             Ok(compiled) => compiled,
             Err(SchemaError::Unsupported { .. } | SchemaError::Limit { .. }) => return Ok(()),
@@ -354,7 +357,7 @@ proptest! {
         };
         let judge = jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap();
         let is_narrow = explain(&schema, &options, &limits).iter().any(|one| one.fate == Fate::Narrowed);
-        // Short values of all kinds: what is valid is an output.
+        // Short values of all kinds: every valid one is an output.
         if !is_narrow {
             let texts = ["\"a\"", "\"b\"", "\"ab\"", "\"bb\"", "\"c\"", "true", "false", "0", "1", "2", "3"];
             for _ in 0..12 {
@@ -385,7 +388,7 @@ proptest! {
             for _ in 0..STEPS {
                 constraint.fill_mask(&mut scratch, &state, mask.as_mut());
                 let ids: Vec<TokenId> = mask.ids().filter(|id| (b' '..=b'~').contains(&u8::try_from(id.0).unwrap())).collect();
-                // Only what names are made of, so that they run out.
+                // Only characters of the names, so that names run out.
                 let few: Vec<TokenId> = ids.iter().copied().filter(|id| b"\"[]{}:,abcxz0123truefalsn".contains(&u8::try_from(id.0).unwrap())).collect();
                 let is_accepting = constraint.is_accepting(&state);
                 prop_assert!(!ids.is_empty() || is_accepting, "{}: a dead end behind {}", schema, String::from_utf8_lossy(&text));
@@ -399,7 +402,7 @@ proptest! {
             }
             if constraint.is_accepting(&state) {
                 let text = String::from_utf8(text).unwrap();
-                // Of numbers that it does not hold the judge knows nothing.
+                // The judge cannot read numbers beyond its range.
                 let Ok(value) = serde_json::from_str(&text) else { continue };
                 prop_assert!(judge.is_valid(&value), "{}: {}", schema, text);
             }
@@ -407,7 +410,7 @@ proptest! {
     }
 }
 
-/// An object with these members in each order.
+/// The texts of an object with these members, in each order.
 fn orders(members: &[String]) -> Vec<String> {
     let mut all: Vec<Vec<String>> = vec![vec![]];
     for member in members {

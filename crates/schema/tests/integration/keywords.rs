@@ -1,304 +1,14 @@
-//! Each keyword in each place: what is accepted is what `jsonschema` finds valid, and what is not enforced is refused by
-//! name.
+//! Each keyword at each position: outputs agree with `jsonschema`, and keywords that are not enforced are refused
+//! by name.
+
+mod cases;
 
 use crate::common::{Bytes, judged};
+use cases::{ENFORCED, INSTANCES};
 use unskew_grammars::Fate;
 use unskew_schema::{MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
 
-/// Values of all kinds, spelled as JSON without white space.
-const INSTANCES: &[&str] = &[
-    "null",
-    "true",
-    "false",
-    "0",
-    "-0",
-    "1",
-    "1.0",
-    "-1",
-    "1.5",
-    "2",
-    "3",
-    "4.2",
-    "5",
-    "7",
-    "10",
-    "10.0",
-    "10.5",
-    "100",
-    "-7",
-    "0.1",
-    "0.30",
-    "1e2",
-    r#""""#,
-    r#""a""#,
-    r#""ab""#,
-    r#""abc""#,
-    r#""abcd""#,
-    r#""é""#,
-    r#""\u00e9""#,
-    r#""😀""#,
-    r#""\ud83d\ude00""#,
-    r#""a\nb""#,
-    r#""b\u0061""#,
-    r#""abcdefabcdefabcdefab""#,
-    r#""abcdefabcdefabcdefabcdefabcdefabcdefab""#,
-    r#""éabcdef\u0061bcdefabcdefab""#,
-    r#""2024-02-29""#,
-    r#""2023-02-29""#,
-    r#""1.2.3.4""#,
-    "[]",
-    "[1]",
-    "[1,2]",
-    "[1,1]",
-    "[1,2,3]",
-    r#"["a"]"#,
-    r#"["a",1]"#,
-    r#"[1,"a"]"#,
-    "[[]]",
-    "[[1],[2]]",
-    "[null]",
-    "{}",
-    r#"{"a":1}"#,
-    r#"{"a":"x"}"#,
-    r#"{"b":1}"#,
-    r#"{"a":1,"b":2}"#,
-    r#"{"a":1,"b":"x"}"#,
-    r#"{"a":1,"b":2,"c":3}"#,
-    r#"{"c":3}"#,
-    r#"{"a":{"a":1}}"#,
-    r#"{"a":[1]}"#,
-    r#"{"ab":1}"#,
-    r#"{"a":1,"ab":"x"}"#,
-    r#"{"x":null}"#,
-    r#"{"x":null,"y":1}"#,
-    r#"{"a":null}"#,
-    r#"{"kind":"a","v":1}"#,
-    r#"{"kind":"b","v":"x"}"#,
-    r#"{"kind":"a","v":"x"}"#,
-    r#"{"kind":"c"}"#,
-];
-
-/// Schemas that are enforced, of members whose order in the instances is that of the schema.
-const ENFORCED: &[&str] = &[
-    "true",
-    "false",
-    "{}",
-    r#"{"type":"null"}"#,
-    r#"{"type":"boolean"}"#,
-    r#"{"type":"integer"}"#,
-    r#"{"type":"number"}"#,
-    r#"{"type":["integer","string"]}"#,
-    r#"{"type":["integer","number"]}"#,
-    r#"{"type":"array"}"#,
-    r#"{"type":"object"}"#,
-    r#"{"enum":[1,"a",null,[1,2],{"a":1}]}"#,
-    r#"{"enum":["é","","😀"]}"#,
-    r#"{"const":10}"#,
-    r#"{"const":{"a":[1]}}"#,
-    r#"{"const":false}"#,
-    r#"{"enum":[1,2.0,10.5],"minimum":2}"#,
-    r#"{"minLength":2}"#,
-    r#"{"maxLength":1}"#,
-    r#"{"type":"string","minLength":1,"maxLength":3}"#,
-    r#"{"pattern":"b"}"#,
-    r#"{"pattern":"^a\\w*$"}"#,
-    r#"{"pattern":"^[a-f]{20}$"}"#,
-    r#"{"pattern":"^[a-f]{2,38}$","minLength":21}"#,
-    r#"{"pattern":"^[^g]+$","maxLength":20}"#,
-    r#"{"type":"string","pattern":"^[a-fé]*$","minLength":20,"maxLength":37}"#,
-    r#"{"anyOf":[{"pattern":"^[a-f]{20}$"},{"pattern":"^[a-f]{38}$"}]}"#,
-    r#"{"pattern":"([a-z]+)?","maxLength":20}"#,
-    // A class of many ranges, which is not counted.
-    r#"{"pattern":"^\\p{L}{16}$"}"#,
-    r#"{"pattern":"^(?!a)"}"#,
-    r#"{"pattern":"(?=b).c?$"}"#,
-    r#"{"not":{"pattern":"\\bb"}}"#,
-    r#"{"patternProperties":{"^(?!a$).*$":{"type":"null"}}}"#,
-    r#"{"format":"date"}"#,
-    r#"{"format":"ipv4","type":"string"}"#,
-    r#"{"format":"hostname"}"#,
-    r#"{"format":"int32"}"#,
-    r#"{"not":{"format":"hostname"}}"#,
-    r#"{"not":{"format":"date"}}"#,
-    r#"{"oneOf":[{"format":"hostname"},{"format":"ipv4"}]}"#,
-    r#"{"oneOf":[{"format":"ipv4"},{"type":"string","pattern":"^[a2]"}]}"#,
-    r#"{"anyOf":[{"format":"hostname","maxLength":2},{"format":"date-time"}]}"#,
-    r#"{"format":"hostname","maxLength":255}"#,
-    r#"{"minimum":1}"#,
-    r#"{"maximum":1.5}"#,
-    r#"{"exclusiveMinimum":1}"#,
-    r#"{"exclusiveMaximum":10}"#,
-    r#"{"multipleOf":5}"#,
-    r#"{"type":"integer","minimum":-1,"maximum":7}"#,
-    r#"{"multipleOf":0.5}"#,
-    r#"{"type":"number","multipleOf":0.1}"#,
-    r#"{"properties":{"a":{"type":"integer"}}}"#,
-    r#"{"properties":{"a":true,"b":{"type":"string"}},"required":["a"]}"#,
-    r#"{"required":["a","b"]}"#,
-    r#"{"properties":{"a":{},"b":{}},"additionalProperties":false}"#,
-    r#"{"properties":{"a":{}},"additionalProperties":{"type":"string"}}"#,
-    r#"{"additionalProperties":{"type":"integer"}}"#,
-    r#"{"properties":{"a":false}}"#,
-    r#"{"properties":{"a":false},"required":["a"]}"#,
-    r#"{"patternProperties":{"^a":{"type":"integer"}}}"#,
-    r#"{"patternProperties":{"^a":{"type":"integer"},"b$":{"type":"string"}}}"#,
-    r#"{"patternProperties":{"^a":{}},"additionalProperties":false}"#,
-    r#"{"propertyNames":{"maxLength":1}}"#,
-    r#"{"propertyNames":{"enum":["a","b"]},"properties":{"a":{},"c":{}}}"#,
-    r#"{"propertyNames":false}"#,
-    r#"{"minProperties":1}"#,
-    r#"{"maxProperties":1}"#,
-    r#"{"maxProperties":0}"#,
-    r#"{"properties":{"a":{},"b":{},"c":{}},"additionalProperties":false,"minProperties":2,"maxProperties":2}"#,
-    r#"{"properties":{"a":{}},"maxProperties":1}"#,
-    r#"{"items":{"type":"integer"}}"#,
-    r#"{"prefixItems":[{"type":"integer"},{"type":"string"}]}"#,
-    r#"{"prefixItems":[{"type":"integer"}],"items":false}"#,
-    r#"{"prefixItems":[{"type":"integer"}],"items":{"type":"string"}}"#,
-    r#"{"minItems":1}"#,
-    r#"{"maxItems":1}"#,
-    r#"{"items":{"type":"integer"},"minItems":2,"maxItems":2}"#,
-    r#"{"maxItems":0}"#,
-    r#"{"prefixItems":[{},{},false]}"#,
-    r#"{"prefixItems":[{},{}],"minItems":2}"#,
-    r#"{"uniqueItems":false}"#,
-    r#"{"prefixItems":[{},{},{}],"maxItems":2,"minItems":1}"#,
-    r#"{"allOf":[{"minimum":1},{"maximum":5}]}"#,
-    r#"{"allOf":[{"type":"string"},{"minLength":2},{"pattern":"c"}]}"#,
-    r#"{"allOf":[{"properties":{"a":{"type":"integer"}}},{"required":["b"],"properties":{"b":{"type":"integer"}}}]}"#,
-    r#"{"allOf":[{"properties":{"a":{}},"additionalProperties":false},{"properties":{"a":{},"b":{}}}]}"#,
-    r#"{"anyOf":[{"type":"string"},{"minimum":5}]}"#,
-    r#"{"type":"object","anyOf":[{"required":["a"]},{"required":["b"]}]}"#,
-    r#"{"oneOf":[{"type":"integer"},{"minimum":2}]}"#,
-    r#"{"type":"object","oneOf":[{"required":["a"]},{"required":["b"]}]}"#,
-    r#"{"oneOf":[{"type":"object","properties":{"kind":{"const":"a"},"v":{"type":"integer"}},"required":["kind"]},
-      {"type":"object","properties":{"kind":{"const":"b"},"v":{"type":"string"}},"required":["kind"]}]}"#,
-    r#"{"oneOf":[{"pattern":"^a"},{"pattern":"b"},{"maxLength":1}]}"#,
-    r#"{"not":{"type":"string"}}"#,
-    r#"{"not":{"enum":[1,"a",null]}}"#,
-    r#"{"not":{"required":["a"]}}"#,
-    r#"{"not":{"minLength":2}}"#,
-    r#"{"not":{"type":"integer"},"type":"number"}"#,
-    r#"{"not":{"not":{"type":"array","minItems":2}}}"#,
-    r#"{"not":{}}"#,
-    r#"{"not":{"anyOf":[{"type":"object"},{"maximum":4}]}}"#,
-    r#"{"not":{"oneOf":[{"minimum":2},{"type":"integer"}]}}"#,
-    r#"{"not":{"properties":{"a":{"type":"integer"}}}}"#,
-    r#"{"not":{"maxItems":1}}"#,
-    r#"{"not":{"multipleOf":5}}"#,
-    r#"{"not":{"pattern":"b"}}"#,
-    r#"{"type":"object","not":{"minProperties":2}}"#,
-    r#"{"if":{"type":"integer"},"then":{"minimum":2},"else":{"minLength":2}}"#,
-    r#"{"if":{"type":"string"},"then":{"format":"date"}}"#,
-    r#"{"if":{"required":["a"]},"then":{"required":["b"]}}"#,
-    r#"{"if":true,"else":false}"#,
-    r#"{"then":false}"#,
-    r#"{"not":{"if":{"minimum":2},"then":{"maximum":5}}}"#,
-    r##"{"$ref":"#/$defs/x","minimum":2,"$defs":{"x":{"type":"integer"}}}"##,
-    r##"{"$defs":{"x":{"$anchor":"n","type":"null"}},"items":{"$ref":"#n"}}"##,
-    r##"{"type":["array","integer"],"items":{"$ref":"#"}}"##,
-    r##"{"$defs":{"a/b":{"type":"string"}},"$ref":"#/$defs/a~1b"}"##,
-    r##"{"properties":{"a":{"$ref":"#"}},"additionalProperties":false}"##,
-    r##"{"$defs":{"t":{"$id":"t.json","$defs":{"y":{"const":1}},"$ref":"#/$defs/y"}},"$ref":"#/$defs/t"}"##,
-    r##"{"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"x":{"type":"integer"}},"$ref":"#/definitions/x","minimum":5}"##,
-    r##"{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"integer"}],"additionalItems":{"type":"string"}}"##,
-    r#"{"$schema":"http://json-schema.org/draft-07/schema#","dependencies":{"a":["b"],"x":{"required":["y"]}}}"#,
-    r#"{"$schema":"http://json-schema.org/draft-04/schema#","minimum":2,"exclusiveMinimum":true,"const":1}"#,
-    r#"{"$schema":"http://json-schema.org/draft-04/schema#","maximum":2,"exclusiveMaximum":false}"#,
-    r#"{"dependentRequired":{"a":["b"]}}"#,
-    r#"{"dependentSchemas":{"a":{"maxProperties":1}}}"#,
-    r#"{"not":{"dependentRequired":{"a":["b"]}}}"#,
-    r#"{"enum":[{"a":1},[1,2],[1],{"b":1},1],"required":["a"],"minItems":2}"#,
-    r#"{"const":{"a":{"a":1}},"properties":{"a":{"properties":{"a":{"type":"string"}}}}}"#,
-    r#"{"maxLength":1500,"minLength":2}"#,
-    r#"{"type":"string","minLength":1001}"#,
-    r#"{"format":"email"}"#,
-    r#"{"unknown":1,"title":"t","minContains":3}"#,
-    r#"{"type":"string","uniqueItems":true,"items":false}"#,
-    r#"{"unevaluatedProperties":true}"#,
-    // Items are counted.
-    r#"{"contains":{"type":"string"}}"#,
-    r#"{"contains":{}}"#,
-    r#"{"contains":false}"#,
-    r#"{"contains":{"const":1},"minContains":2}"#,
-    r#"{"contains":{"const":1},"minContains":0}"#,
-    r#"{"contains":{"const":1},"minContains":0,"maxContains":1}"#,
-    r#"{"contains":{"type":"integer"},"minContains":1,"maxContains":2,"items":{"maximum":2}}"#,
-    r#"{"contains":{"type":"integer"},"maxContains":1,"minItems":2}"#,
-    r#"{"contains":{"minimum":2},"maxItems":2,"prefixItems":[{"type":"integer"}]}"#,
-    r#"{"not":{"contains":{"type":"integer"}}}"#,
-    r#"{"not":{"contains":{"type":"integer"},"minContains":2,"maxContains":2}}"#,
-    r#"{"allOf":[{"contains":{"const":1}},{"contains":{"const":2}}]}"#,
-    r#"{"allOf":[{"contains":{"const":1}},{"not":{"contains":{"const":2}}}]}"#,
-    r#"{"$schema":"http://json-schema.org/draft-07/schema#","contains":{"type":"integer"},"minContains":2}"#,
-    // Items are compared.
-    r#"{"uniqueItems":true,"items":{"enum":[1,2,"a"]}}"#,
-    r#"{"uniqueItems":true,"items":{"type":"integer","minimum":1,"maximum":3}}"#,
-    r#"{"uniqueItems":true,"items":{"enum":[1,2,[1],[2]]},"minItems":2}"#,
-    r#"{"uniqueItems":true,"maxItems":1}"#,
-    r#"{"uniqueItems":true,"prefixItems":[{"type":"integer"},{"type":"string"}],"items":false}"#,
-    r#"{"uniqueItems":true,"items":{"type":["boolean","null"]},"contains":{"type":"null"}}"#,
-    r#"{"not":{"uniqueItems":true,"items":{"enum":[1,2,3]}},"items":{"enum":[1,2,3]}}"#,
-    r#"{"uniqueItems":true,"items":{"enum":[1,1.0,2]},"maxItems":2}"#,
-    r#"{"if":{"items":{"type":"null"},"uniqueItems":true},"then":{"type":"null"},"else":{"items":{"enum":[null]},"uniqueItems":true}}"#,
-    // Some member or item breaks a schema.
-    r#"{"not":{"items":{"type":"integer"}}}"#,
-    r#"{"not":{"items":false}}"#,
-    r#"{"not":{"prefixItems":[{"type":"integer"},{"const":1}],"items":{"type":"integer"}}}"#,
-    r#"{"not":{"prefixItems":[{"type":"integer"}]},"maxItems":1}"#,
-    r#"{"not":{"additionalProperties":false}}"#,
-    r#"{"not":{"additionalProperties":{"type":"integer"}}}"#,
-    r#"{"not":{"properties":{"a":{}},"additionalProperties":false}}"#,
-    r#"{"not":{"properties":{"a":{"type":"integer"},"b":true},"additionalProperties":{"type":"integer"}},"properties":{"c":{}}}"#,
-    r#"{"not":{"patternProperties":{"^a":{"type":"integer"}}}}"#,
-    r#"{"not":{"patternProperties":{"^a":{"type":"integer"},"b$":false},"additionalProperties":{"type":"null"}}}"#,
-    r#"{"not":{"propertyNames":{"maxLength":1}}}"#,
-    r#"{"not":{"propertyNames":{"enum":["a","b"]}},"maxProperties":2}"#,
-    r#"{"properties":{"a":{}},"not":{"additionalProperties":false},"maxProperties":1}"#,
-    r#"{"properties":{"a":{}},"required":["a"],"not":{"propertyNames":{"const":"b"}},"additionalProperties":false}"#,
-    r#"{"oneOf":[{"properties":{"a":{}},"additionalProperties":false},{"properties":{"b":{}},"additionalProperties":false}]}"#,
-    r#"{"oneOf":[{"properties":{"a":{"type":"integer"}}},{"additionalProperties":{"type":"string"}}]}"#,
-    r#"{"oneOf":[{"items":{"type":"integer"}},{"items":{"type":"string"}}]}"#,
-    r#"{"if":{"items":{"type":"integer"}},"then":{"maxItems":2},"else":{"maxItems":1}}"#,
-    r#"{"not":{"const":[]}}"#,
-    r#"{"not":{"const":{"a":1}}}"#,
-    r#"{"not":{"enum":[{"a":{"a":1}},[1,2],[],{},1]}}"#,
-    r#"{"not":{"const":[[1],[2]]},"type":"array"}"#,
-    // What the branches know.
-    r#"{"properties":{"a":{}},"unevaluatedProperties":false}"#,
-    r#"{"allOf":[{"properties":{"a":{}}}],"properties":{"b":{}},"unevaluatedProperties":false}"#,
-    r#"{"anyOf":[{"properties":{"a":{"type":"integer"}},"required":["a"]},{"properties":{"b":{}},"required":["b"]},{"maxProperties":1}],"unevaluatedProperties":false}"#,
-    r#"{"oneOf":[{"properties":{"a":{}},"required":["a"]},{"properties":{"b":{}},"required":["b"]}],"unevaluatedProperties":false}"#,
-    r#"{"if":{"properties":{"a":{"const":1}},"required":["a"]},"then":{"properties":{"b":{}}},"else":{"properties":{"c":{}}},"unevaluatedProperties":false}"#,
-    r#"{"dependentSchemas":{"a":{"properties":{"b":{}}}},"properties":{"a":{}},"unevaluatedProperties":false}"#,
-    r##"{"$defs":{"x":{"properties":{"a":{}}}},"$ref":"#/$defs/x","unevaluatedProperties":{"type":"integer"}}"##,
-    r#"{"allOf":[{"unevaluatedProperties":{"type":"integer"}}],"unevaluatedProperties":false}"#,
-    r#"{"allOf":[{"properties":{"a":{}}},{"unevaluatedProperties":false}]}"#,
-    r#"{"not":{"properties":{"a":{}}},"unevaluatedProperties":false}"#,
-    r#"{"patternProperties":{"^a":{}},"unevaluatedProperties":false}"#,
-    r#"{"not":{"properties":{"a":{}},"unevaluatedProperties":{"type":"integer"}}}"#,
-    r#"{"not":{"anyOf":[{"properties":{"a":{"type":"integer"}},"required":["a"]},{}],"unevaluatedProperties":false}}"#,
-    r#"{"unevaluatedItems":false}"#,
-    r#"{"unevaluatedItems":{"type":"null"}}"#,
-    r#"{"prefixItems":[{"type":"integer"}],"unevaluatedItems":false}"#,
-    r#"{"anyOf":[{"prefixItems":[{"const":1}]},{"prefixItems":[true,{"const":2}]}],"unevaluatedItems":false}"#,
-    r#"{"allOf":[{"items":{"type":"integer"}}],"unevaluatedItems":false}"#,
-    r#"{"contains":{"type":"integer"},"unevaluatedItems":{"type":"string"}}"#,
-    r#"{"prefixItems":[{}],"contains":{"const":2},"minContains":0,"unevaluatedItems":false}"#,
-    r#"{"not":{"prefixItems":[{"type":"integer"}],"unevaluatedItems":false}}"#,
-    r#"{"not":{"contains":{"const":1},"minContains":0,"unevaluatedItems":false}}"#,
-    r#"{"$schema":"https://json-schema.org/draft/2019-09/schema","items":[{"type":"integer"}],"unevaluatedItems":{"type":"string"}}"#,
-    // References that are the same for whoever refers.
-    r##"{"$id":"http://example.org/tree","$dynamicAnchor":"t","type":["integer","array"],"items":{"$dynamicRef":"#t"}}"##,
-    r##"{"$defs":{"x":{"$dynamicAnchor":"n","type":"null"}},"items":{"$dynamicRef":"#n"}}"##,
-    r##"{"$defs":{"x":{"$anchor":"n","type":"null"}},"items":{"$dynamicRef":"#n"}}"##,
-    r##"{"$id":"http://example.org/strict","$dynamicAnchor":"node","$ref":"tree","type":["integer","array"],
-      "$defs":{"t":{"$id":"tree","$dynamicAnchor":"node","items":{"$dynamicRef":"#node"}}}}"##,
-    r##"{"$schema":"https://json-schema.org/draft/2019-09/schema","$recursiveAnchor":true,"type":["integer","array"],"items":{"$recursiveRef":"#"}}"##,
-    r##"{"$schema":"https://json-schema.org/draft/2019-09/schema","type":["integer","array"],"items":{"$recursiveRef":"#"}}"##,
-];
-
-/// Instances that are valid and that spell a number or order their members in a way that outputs do not have.
+/// Instances that are valid and that outputs spell or order differently.
 fn other_spelling(instance: &str) -> bool {
     instance == "1e2"
 }
@@ -357,7 +67,7 @@ fn what_is_not_enforced_is_refused_by_name_and_place() {
         (r##"{"$dynamicRef":"#x"}"##, "#", "$dynamicRef"),
         (r#"{"multipleOf":0.000001234567}"#, "#", "multipleOf"),
         (r#"{"$schema":"http://example.org/mine"}"#, "#", "$schema"),
-        // Values that a keyword must not have.
+        // Values that a keyword forbids.
         (r#"{"items":[{}]}"#, "#", "items"),
         (r#"{"type":"int"}"#, "#", "type"),
         (r#"{"type":[]}"#, "#", "type"),
@@ -385,16 +95,16 @@ fn names_and_duplicates() {
     let compiled = bytes.compile(schema, Whitespace::Compact).unwrap();
     for (text, accepted) in [
         (r#"{"a":1,"b":"x"}"#, true),
-        // A declared name again, in another spelling, is no other name.
+        // Another spelling of a declared name is still the declared name.
         (r#"{"a":1,"a":"x"}"#, false),
         (r#"{"\u0061":"x"}"#, false),
         (r#"{"a":1,"\u0061":"x"}"#, false),
-        // Names have one spelling, so that this can be told.
+        // Names have one spelling, so that equal names have equal texts.
         (r#"{"\u0062":"x"}"#, false),
         (r#"{"\u00e9":"x"}"#, false),
         (r#"{"é":"x","\u000b":"y"}"#, true),
         (r#"{"é":"x","\u000B":"y"}"#, false),
-        // No other name comes twice.
+        // No other name occurs twice.
         (r#"{"b":"x","c":"x","bc":"x"}"#, true),
         (r#"{"b":"x","c":"x","b":"y"}"#, false),
         (r#"{"é":"x","é":"x"}"#, false),
@@ -407,7 +117,7 @@ fn names_and_duplicates() {
     }
 }
 
-/// What takes a memory: names that an object has, items that an array has.
+/// Conditions that need memory: the names of an object and the items of an array.
 #[test]
 fn what_comes_once_is_remembered() {
     let bytes = Bytes::new();
@@ -518,14 +228,14 @@ fn white_space_is_that_of_the_policy() {
     }
 }
 
-/// As `serde_json` writes it.
+/// The text that `serde_json` writes.
 fn pretty(instance: &str, blanks: usize) -> String {
     let value: Box<serde_json::value::RawValue> = serde_json::from_str(instance).unwrap();
     let mut bytes = vec![];
     let indent = " ".repeat(blanks);
     let formatter = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
-    // Through the value, whose members may come in another order: the instances here have at most three, in theirs.
+    // The value may reorder members; the instances here have at most three, in sorted order.
     let value: serde_json::Value = serde_json::from_str(value.get()).unwrap();
     serde::Serialize::serialize(&value, &mut serializer).unwrap();
     String::from_utf8(bytes).unwrap()
@@ -540,7 +250,7 @@ fn indented_output_is_what_serde_json_writes() {
             let indented = bytes.compile(schema, Whitespace::Indent(blanks)).unwrap();
             for instance in INSTANCES {
                 let text = pretty(instance, blanks as usize);
-                // As the value is written: `1.0`, `\\u00e9` and the like come back in one spelling.
+                // The value in its written form: `1.0`, `\\u00e9` and similar spellings come back in one spelling.
                 let one_line = serde_json::from_str::<serde_json::Value>(instance).unwrap().to_string();
                 assert_eq!(indented.accepts(&text), compact.accepts(&one_line), "{schema} {text}");
                 if text != one_line {
@@ -580,7 +290,7 @@ fn ascii_alone() {
         (r#"{"ü":"a"}"#, false),
     ] {
         assert_eq!(ascii.accepts(text), in_ascii, "{text}");
-        // Names have one spelling in each case.
+        // Names have one spelling under each option.
         assert_eq!(both.accepts(text), !text.contains(r#"ude00":"#) && !text.contains(r#"fc":"#), "{text}");
     }
 }
@@ -631,7 +341,7 @@ fn hostile_schemas_end_in_an_answer_or_a_limit() {
     ] {
         let begin = std::time::Instant::now();
         let made = grammar(&schema, &SchemaOptions::default(), &SchemaLimits::default());
-        // A second where nothing else runs.
+        // About a second on an idle machine.
         assert!(begin.elapsed().as_secs() < 30, "{}: {:?}", &schema[..60.min(schema.len())], begin.elapsed());
         assert!(
             matches!(

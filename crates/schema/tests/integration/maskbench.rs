@@ -1,7 +1,7 @@
-//! Real schemas with valid and invalid instances: whatever compiles accepts no invalid one.
+//! Real schemas with valid and invalid instances: no compiled schema accepts an invalid instance.
 //!
-//! Needs the folder `maskbench` in `UNSKEW_DATA`; each file holds a schema and its instances. A debug build takes every
-//! fortieth file. Prints what was counted, and by which keyword schemas were refused.
+//! The test needs the folder `maskbench` in `UNSKEW_DATA`; each file holds a schema and its instances. A debug
+//! build takes every fortieth file. The test prints its counts, and the keywords that caused refusals.
 
 #![allow(clippy::print_stdout, reason = "the figures are the point")]
 
@@ -39,7 +39,7 @@ fn no_invalid_instance_is_accepted() {
     let step = std::env::var("UNSKEW_STEP").ok().and_then(|step| step.parse().ok());
     let step = step.unwrap_or(if cfg!(debug_assertions) { 40 } else { 1 });
     let bytes = Bytes::new();
-    // Instances have the order of whoever wrote them.
+    // The authors of the instances chose the order of their members.
     let mut options = SchemaOptions::default();
     options.order = MemberOrder::Any;
     let (mut schemas, mut compiled, mut clean, mut valid) = (0, 0, 0, 0);

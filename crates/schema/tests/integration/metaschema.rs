@@ -1,5 +1,5 @@
-//! Each keyword of each draft with values of all kinds, in several places: a schema that the metaschema of its draft refuses is an
-//! error, and no other has a keyword whose value is of the wrong type.
+//! Each keyword of each draft with values of all kinds, at several positions. A schema that the metaschema of its
+//! draft refuses is an error, and every other schema has only values of the right kind.
 
 use serde_json::{Value, json};
 use unskew_grammars::Fate;
@@ -13,7 +13,7 @@ const DRAFTS: [&str; 5] = [
     "https://json-schema.org/draft/2020-12/schema",
 ];
 
-/// All keywords of all drafts, and one of none.
+/// All keywords of all drafts, and one unknown keyword.
 const KEYWORDS: &[&str] = &[
     "$ref",
     "$id",
@@ -125,7 +125,7 @@ const VALUES: &[&str] = &[
     r#"{"prefixItems":{},"contains":1,"if":[]}"#,
 ];
 
-/// Where the keyword stands, with the pointer.
+/// The positions of the keyword, with their pointers.
 const PLACES: &[(&str, &str)] = &[
     ("KEYWORD", "#"),
     (r#""properties":{"p":{KEYWORD}}"#, "#/properties/p"),
@@ -140,8 +140,8 @@ const PLACES: &[(&str, &str)] = &[
     (r#""enum":[{KEYWORD}]"#, "#/enum/0"),
 ];
 
-/// Whether the metaschema of the schema's draft finds it valid. What it says of numbers that are whole in draft 4 is not asked for those
-/// that a binary number does not hold or holds in another way: they are given to the judge as small ones.
+/// Whether the metaschema of the schema's draft finds it valid. Numbers that binary floating point cannot hold, or
+/// holds in another form, are replaced by small ones for the judge; their treatment in draft 4 is not compared.
 fn judged(schema: &str) -> bool {
     let schema = schema
         .replace("123456789012345678901234567890", "1234567890")
@@ -164,7 +164,7 @@ fn values_are_those_that_the_metaschema_allows() {
                     if serde_json::from_str::<Value>(&schema).is_err() {
                         panic!("{schema}");
                     }
-                    // A keyword twice is no JSON here.
+                    // A duplicate keyword is no valid JSON here.
                     if place.contains(&format!("\"{keyword}\":")) && place.starts_with(r#""type""#) {
                         continue;
                     }
@@ -228,7 +228,7 @@ fn where_no_keyword_leads_what_is_asked_is_looked_at() {
         let error = compile(&schema).unwrap_err();
         assert!(matches!(error, SchemaError::Invalid { .. }), "{schema}: {error}");
         assert!(error.pointer().unwrap().starts_with("#/x/y"), "{schema}: {error}");
-        // Nothing refers to it: it is the value of a keyword that nobody knows.
+        // Without a reference to it, the value of an unknown keyword is no schema.
         assert!(compile(&schema.replace("$ref\":\"#", "$comment\":\"#")).is_ok(), "{schema}");
     }
     let schema = r##"{"$ref":"#/x/y","x":{"y":{"title":{},"$id":{"type":1},"type":"null"}}}"##;

@@ -1,16 +1,17 @@
-//! Numbers in every spelling: what is accepted is what arithmetic says, for all exponents that are written.
+//! Numbers in every spelling: for all exponents that are written, the accepted numbers are the ones that satisfy
+//! the arithmetic condition.
 
 use crate::common::{Bytes, Compiled};
 use unskew_schema::{SchemaOptions, Whitespace};
 
-/// The value of a spelling times ten to the power of eight, by the digits.
+/// The value of a spelling times 10^8, computed from its digits.
 fn scaled(text: &str) -> Option<i128> {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
     let places = exponent.parse::<i32>().ok()? + 8 - i32::try_from(fraction.len()).ok()?;
     let factor = 10i128.pow(places.unsigned_abs());
-    // Nothing here has more digits than fit.
+    // No number here has more digits than fit.
     if places >= 0 { Some(digits * factor) } else { (digits % factor == 0).then(|| digits / factor) }
 }
 
@@ -89,7 +90,7 @@ fn draft_4_has_whole_numbers_without_exponents() {
     assert!(compiled.accepts("100") && !compiled.accepts("1e2") && !compiled.accepts("1.0"));
 }
 
-/// The plain spelling of a number of many digits.
+/// The spelling of a number of many digits without an exponent.
 fn plain(digits: &str, exponent: i32) -> String {
     match usize::try_from(exponent) {
         Ok(zeros) => format!("{digits}{}", "0".repeat(zeros)),
@@ -189,6 +190,6 @@ fn numbers_beyond_the_limit_are_refused_by_name() {
             "{schema}: {error}"
         );
     }
-    // Where no number may stand, it does not matter.
+    // A number is irrelevant where no number is allowed.
     assert!(compile(r#"{"type":"string","not":{"const":1e100000}}"#, 0).accepts("\"\""));
 }

@@ -1,7 +1,7 @@
-//! Random schemas and instances: whatever compiles agrees with `jsonschema`.
+//! Random schemas and instances: every compiled schema agrees with `jsonschema`.
 //!
-//! Members of the instances come in the order of their names, as do those of the schemas, so that order decides nothing but
-//! between declared members and others; an instance that is valid and refused must be one of those that differ in it alone.
+//! Members of instances and of schemas are sorted by name, so order matters only between declared members and
+//! others. A valid instance that is refused must differ from an output in that order alone.
 
 use crate::common::{Bytes, judged};
 use proptest::prelude::*;
@@ -97,7 +97,7 @@ fn keyword() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec!["unevaluatedProperties", "unevaluatedItems"])
 }
 
-/// A value with parts, as `const` and `enum` may have.
+/// An array or object for `const` and `enum`.
 fn part() -> impl Strategy<Value = Value> {
     prop_oneof![
         prop::collection::vec(scalar(), 0..3).prop_map(Value::from),
@@ -180,7 +180,7 @@ proptest! {
         for instance in instances {
             let valid = judged(&schema, &instance.to_string()).unwrap();
             let orders = orders(&instance);
-            // Valid values have an order that is an output; of others none is.
+            // A valid value has at least one order that is an output; an invalid one has none.
             let accepted = orders.iter().filter(|order| compiled.accepts(order)).count();
             prop_assert_eq!(accepted > 0, valid, "{} {} {}", schema, instance, accepted);
             if let Some(any) = &any {

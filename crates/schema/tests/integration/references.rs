@@ -1,4 +1,5 @@
-//! What references mean: dynamic ones as `jsonschema` has them, names only where schemas stand, and metaschemas of one's own.
+//! Targets of references: dynamic references agree with `jsonschema`, names count only at schemas, and custom
+//! metaschemas are read.
 
 use crate::common::{Bytes, Compiled, judged};
 use proptest::prelude::*;
@@ -21,16 +22,17 @@ const INSTANCES: [&str; 12] = [
     "[1,[null]]",
 ];
 
-/// One of three resources: what it asks for, whether it has the anchor, and its reference: the place, the kind and the goal.
+/// One of three resources: whether it has the anchor, whether its reference is inside `items`, the kind of the
+/// reference, and its target.
 type Resource = (bool, bool, u8, usize);
 
-/// `$dynamicRef` among resources, each with a type behind its anchor.
+/// `$dynamicRef` between resources, each with a type beside its anchor.
 fn dynamic(resources: &[Resource], first: usize) -> Value {
     const TYPES: [&str; 3] = ["integer", "string", "null"];
     let mut defs = serde_json::Map::new();
     for (index, (anchored, inside, kind, goal)) in resources.iter().enumerate() {
         let name = format!("r{index}");
-        // In place, references lead on to later resources, so that they end.
+        // A reference for the same value leads to a later resource, so that references end.
         let goal = if *inside { *goal } else { index + 1 + goal % (resources.len() - index) };
         let reference = match (kind, goal < resources.len()) {
             (0, true) => json!({"$ref": format!("r{goal}")}),
@@ -53,7 +55,7 @@ fn dynamic(resources: &[Resource], first: usize) -> Value {
     })
 }
 
-/// `$recursiveRef` among resources, each of which is an array or a type of its own.
+/// `$recursiveRef` between resources, each of which is an array or has a type of its own.
 fn recursive(resources: &[Resource], first: usize) -> Value {
     const TYPES: [&str; 3] = ["integer", "string", "null"];
     let mut defs = serde_json::Map::new();
@@ -77,9 +79,9 @@ fn recursive(resources: &[Resource], first: usize) -> Value {
     })
 }
 
-/// Whether an instance is valid for [`recursive`], as the specification says (core of 2019-09, 8.2.4.2): behind a resource with the
-/// anchor, the reference leads to the outermost one on the way that has it too. The judge of the others stops at the first on the way
-/// back that has none.
+/// Whether an instance is valid for [`recursive`] by the specification (core of 2019-09, 8.2.4.2): from a resource
+/// with the anchor, the reference leads to the outermost resource on the path that has it too. The judge of the
+/// other tests stops at the first resource on the way back without the anchor.
 fn is_valid(resources: &[Resource], way: &[usize], instance: &Value) -> bool {
     let at = way[way.len() - 1];
     let (anchored, _, kind, goal) = resources[at];
@@ -100,7 +102,7 @@ fn is_valid(resources: &[Resource], way: &[usize], instance: &Value) -> bool {
     items.iter().all(|item| is_valid(resources, &way, item))
 }
 
-/// Whether [`recursive`] compiles; if so it accepts what is valid.
+/// Whether [`recursive`] compiles; if so, asserts that it accepts exactly the valid instances.
 fn is_as_specified(resources: &[Resource], first: usize) -> bool {
     let schema = recursive(resources, first).to_string();
     let compiled = match Bytes::new().compile(&schema, Whitespace::Compact) {
@@ -115,7 +117,7 @@ fn is_as_specified(resources: &[Resource], first: usize) -> bool {
     true
 }
 
-/// Whether it compiles; if so it accepts what is valid for the judge.
+/// Whether the schema compiles; if so, asserts that it accepts exactly the instances that are valid for the judge.
 fn is_as_judged(schema: &Value) -> bool {
     let schema = schema.to_string();
     let compiled = match Bytes::new().compile(&schema, Whitespace::Compact) {
@@ -139,23 +141,23 @@ proptest! {
     ) {
         prop_assert!(is_as_specified(&resources, first));
         let schema = dynamic(&resources, first);
-        // Refused is what leads nowhere.
+        // Only references without a target are refused.
         let compiles = is_as_judged(&schema);
         let error = Bytes::new().compile(&schema.to_string(), Whitespace::Compact).err();
-        prop_assert!(compiles || error.unwrap().to_string().contains("there is nothing"));
+        prop_assert!(compiles || error.unwrap().to_string().contains("does not exist"));
     }
 }
 
 #[test]
 fn ways_that_agree_are_followed_and_those_of_one_anchor_that_differ() {
-    // The first resource on the way decides, though it is not the whole document.
+    // The first resource on the path decides, although it is not the whole document.
     assert!(is_as_judged(&dynamic(&[(true, false, 0, 0), (true, true, 2, 0), (false, false, 3, 0)], 0)));
-    // Two ways lead to the second one, from the whole document and by the first.
+    // Two paths lead to the second resource, one from the whole document and one through the first.
     let differ = dynamic(&[(true, false, 0, 0), (true, true, 2, 0), (false, false, 3, 0)], 1);
     assert!(is_as_judged(&differ));
     let all_anchored = [(true, false, 2, 0), (true, false, 0, 0), (true, false, 2, 0)];
     assert!(is_as_specified(&all_anchored, 1) && is_as_judged(&recursive(&all_anchored, 1)));
-    // One without the anchor lies between two that have it.
+    // A resource without the anchor is between two that have it.
     assert!(is_as_specified(&[(true, false, 0, 2), (true, false, 2, 0), (false, false, 0, 1)], 0));
     // The steps are counted.
     let schema = dynamic(&[(true, false, 0, 0), (true, true, 2, 0), (false, false, 3, 0)], 0).to_string();
@@ -171,15 +173,16 @@ fn what_ways_may_cost_is_limited() {
     let depends = |schema: &str, limits: &SchemaLimits| {
         let error = grammar(schema, &SchemaOptions::default(), limits).unwrap_err();
         assert_eq!(error.keyword(), Some("$dynamicRef"));
-        assert!(error.to_string().contains("depends on who refers"), "{error}");
+        assert!(error.to_string().contains("depends on the path"), "{error}");
     };
-    // Copies count as the text does.
+    // A copy counts as much as the text.
     let differ = dynamic(&[(true, false, 0, 0), (true, true, 2, 0), (false, false, 3, 0)], 1).to_string();
-    let mut limits = SchemaLimits { schema_bytes: 3 * differ.len(), ..SchemaLimits::default() };
+    let mut limits = SchemaLimits::default();
+    limits.schema_bytes = 3 * differ.len();
     assert!(grammar(&differ, &SchemaOptions::default(), &limits).is_ok());
     limits.schema_bytes -= 1;
     depends(&differ, &limits);
-    // Two anchors with ways that differ.
+    // Two anchors, each with differing paths.
     let anchors = |kind: &str| json!({"x": {"$dynamicAnchor": "x", "type": kind}, "y": {"$dynamicAnchor": "y", "type": kind}});
     let schema = json!({
         "$id": "https://example.org/two",
@@ -213,7 +216,7 @@ fn what_ways_may_cost_is_limited() {
 fn names_count_where_schemas_stand() {
     let bytes = Bytes::new();
     for (schema, valid, invalid) in [
-        // What a keyword that nobody knows has inside is no schema, nor is what stands deep in a value.
+        // A value under an unknown keyword is no schema, and neither is a part of a `const`.
         (
             r##"{"$defs": {"a": {"x-old": [{"$id": "n", "type": "null"}]}, "b": {"$id": "n", "type": "string"},
                 "c": {"const": {"v": {"w": {"$id": "n", "type": "integer"}}}}}, "$ref": "n"}"##,
@@ -226,14 +229,14 @@ fn names_count_where_schemas_stand() {
             r#""a""#,
             "null",
         ),
-        // A definition may be called as a keyword is.
+        // A definition may have the name of a keyword.
         (r##"{"$defs": {"default": {"$id": "n", "type": "null"}}, "$ref": "n"}"##, "null", "1"),
         (
             r##"{"properties": {"enum": {"$anchor": "n", "type": "null"}}, "not": {"$ref": "#n"}}"##,
             "1",
             "null",
         ),
-        // Where there is no other, what a reference names is found all the same.
+        // If no other schema has the name, a reference finds it in other values too.
         (r##"{"components": {"a": {"$id": "n", "type": "null"}}, "$ref": "n"}"##, "null", "1"),
     ] {
         let compiled =
@@ -287,13 +290,13 @@ fn a_metaschema_lists_the_keywords() {
     for (meta, text, of_parts, of_values) in [
         ("all", "[1]", false, true),
         ("all", "4", true, false),
-        // One item is enough where `minContains` is not known, and its type is not asked for.
+        // This dialect has neither `minContains` nor `type`: one item of any type is enough.
         ("parts", "[1]", true, true),
         ("parts", "[]", false, true),
         ("parts", "4", true, true),
         ("values", "[]", true, true),
         ("values", "4", true, false),
-        // In draft 4 there is no `contains`.
+        // Draft 4 has no `contains`.
         ("old", "[]", true, true),
         ("old", "[1]", false, true),
     ] {
@@ -302,7 +305,7 @@ fn a_metaschema_lists_the_keywords() {
     }
     let fates = explain(&compile("parts", values).1, &options, &SchemaLimits::default());
     assert!(fates.iter().any(|one| one.keyword == "minimum" && one.fate == Fate::Annotation), "{fates:?}");
-    // What was evaluated is told by the keywords that there are.
+    // Evaluation depends on the keywords of the dialect.
     assert!(accepts("parts", r#""allOf": [{"unevaluatedProperties": false}]"#, r#"{"a":1}"#));
     for (meta, message) in [("strange", "x:y"), ("none", "no draft"), ("missing", "is not known")] {
         let error = compile(meta, values).0.err().unwrap();
@@ -322,7 +325,7 @@ fn base64_is_asserted_in_the_draft_that_lets_it_be() {
         "====", "Y Q=",
     ] {
         let digits = |char: char| char.is_ascii_alphanumeric() || matches!(char, '+' | '/');
-        // By the words of RFC 4648: whole groups, and no bits behind the last byte.
+        // The definition of RFC 4648: whole groups, and no bits after the last byte.
         let bare = text.trim_end_matches('=');
         let value = |char: char| {
             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".find(char).unwrap()
@@ -352,7 +355,7 @@ fn base64_is_asserted_in_the_draft_that_lets_it_be() {
         let fates = explain(&schema, &SchemaOptions::default(), &SchemaLimits::default());
         assert!(fates.iter().all(|one| one.fate == Fate::Annotation), "{fates:?}");
     }
-    // What is not base64 for any reader is not known.
+    // The texts that are base64 for no reader are not known.
     let not = of(seven, &format!(r#""type": "string", "not": {{{rest}}}"#));
     let error = bytes.compile(&not, Whitespace::Compact).err().unwrap();
     assert_eq!((error.keyword(), error.pointer()), (Some("contentEncoding"), Some("#/not")));

@@ -1,4 +1,4 @@
-//! References between documents: what is supplied is followed, by RFC 3986, and in the draft of each document.
+//! References between documents follow RFC 3986, and each document has its own draft.
 
 use crate::common::Bytes;
 use unskew_grammars::Fate;
@@ -15,7 +15,7 @@ fn registry() -> Registry {
             "name.json",
             r#"{"$id": "https://example.org/a/name", "type": "string", "maxLength": 1, "$anchor": "top"}"#,
         ),
-        // In this draft, `$ref` stands alone and `items` may be a list.
+        // In this draft a `$ref` hides all other keywords, and `items` may be a list.
         (
             "old.json",
             r##"{"$schema": "http://json-schema.org/draft-04/schema#", "id": "https://example.org/old",
@@ -46,7 +46,7 @@ fn supplied_documents_are_followed() {
         (r##"{"$ref": "list.json#/$defs/x~1y"}"##, &["5"], &["6"]),
         (r#"{"$ref": "https://example.org/a/person"}"#, &[r#"{"n":"a"}"#], &[r#"{"n":"ab"}"#, r#"{"n":1}"#]),
         (r#"{"$ref": "person.json"}"#, &[r#"{"n":"a"}"#], &[r#"{"n":"ab"}"#]),
-        // Both names of a document, one after the other.
+        // Both names of one document.
         (
             r#"{"items": {"anyOf": [{"$ref": "https://example.org/a/name"}, {"allOf": [{"$ref": "name.json"}]}]}}"#,
             &[r#"["a"]"#],
@@ -59,7 +59,7 @@ fn supplied_documents_are_followed() {
             &["[4]", r#"[4,"a"]"#],
             &[r#"["a"]"#, "[]"],
         ),
-        // What stands in the document itself comes first.
+        // A schema inside the document takes precedence.
         (r#"{"$defs": {"s": {"$id": "size.json", "const": 7}}, "$ref": "size.json"}"#, &["7"], &["8"]),
     ] {
         let compiled =
@@ -86,7 +86,7 @@ fn what_is_not_supplied_is_an_error_that_names_it() {
             "https://example.org/nowhere#/x",
         ),
         (r#"{"$ref": "wrong.json"}"#, options(), "unskew:///wrong.json#/items", "type", "type"),
-        (r##"{"$ref": "size.json#/nothing"}"##, options(), "#", "$ref", "there is nothing"),
+        (r##"{"$ref": "size.json#/nothing"}"##, options(), "#", "$ref", "does not exist"),
         (
             r#"{"$ref": "http://json-schema.org/draft-07/schema#"}"#,
             options(),
@@ -112,7 +112,8 @@ fn what_is_not_supplied_is_an_error_that_names_it() {
 fn all_documents_together_have_one_limit() {
     let mut options = SchemaOptions::default();
     options.registry.insert("big.json", &format!(r#"{{"description": "{}"}}"#, "x".repeat(1_000))).unwrap();
-    let limits = SchemaLimits { schema_bytes: 1_000, ..SchemaLimits::default() };
+    let mut limits = SchemaLimits::default();
+    limits.schema_bytes = 1_000;
     let error = grammar(r#"{"$ref": "big.json"}"#, &options, &limits).unwrap_err();
     assert!(matches!(error, SchemaError::Limit { limit: 1_000, .. }), "{error}");
     assert!(grammar(r#"{"$comment": "big.json"}"#, &options, &limits).is_ok());

@@ -1,15 +1,17 @@
-//! The official JSON-Schema-Test-Suite: files of `[{description, schema, tests: [{description, data, valid}]}]`, by keyword and draft.
+//! The official JSON-Schema-Test-Suite: files of `[{description, schema, tests: [{description, data, valid}]}]`, by
+//! keyword and draft.
 //!
-//! A schema may be refused, since a refusal says so; but of all that compiles, nothing invalid may be accepted. Our engine writes
-//! members in one order and numbers in few spellings, and always enforces `format`, so that it refuses texts of valid
-//! data. Other orders and spellings of the same data show whether it refuses the data or only the text; both are counted, apart.
-//! So is invalid data that is accepted because a draft leaves it open whether a keyword asserts anything, where `explain` says
-//! that it does not.
+//! A schema may be refused, because a refusal is visible; a compiled schema must accept no invalid instance. Our
+//! engine writes members in one order and numbers in few spellings, and always enforces `format`, so it refuses
+//! some texts of valid data. Other orders and spellings of the same data show whether it refuses the data or only
+//! the text; both are counted separately. Invalid data may be accepted if a draft leaves open whether a keyword is
+//! an assertion and `explain` lists the keyword as an annotation; this is counted separately too.
 //!
-//! The folder `remotes` of the suite is supplied as a registry, as the suite asks for. The metaschemas of the drafts are not in it.
+//! The folder `remotes` of the suite is the registry, as the suite requires. It does not contain the metaschemas of
+//! the drafts.
 //!
-//! A few files in the suite's format lie here. `cargo xtask conformance --data DIR` runs the suite itself through
-//! [`the_suite_accepts_nothing_invalid`], which environment variables tell where it is.
+//! This folder has a few files in the suite's format. `cargo xtask conformance --data DIR` runs the whole suite
+//! through [`the_suite_accepts_nothing_invalid`], with its location in environment variables.
 
 mod tally;
 
@@ -37,7 +39,7 @@ const FILES: [(&str, &str); 6] = [
     ("draft4/maximum", include_str!("suite/draft4/maximum.json")),
 ];
 
-/// An engine that takes nothing as an annotation.
+/// An engine without annotations.
 struct Strict<F>(F);
 
 impl<F: Fn(&str) -> Result<Accepts, String>> Engine for Strict<F> {
@@ -78,7 +80,8 @@ fn our_engine_accepts_nothing_invalid() {
     assert_eq!((any.accepted_wrongly, any.by_choice, any.right), (0, 1, 33), "{any:?}");
 }
 
-/// A keyword that a draft leaves open is left open in optional tests of that draft, and for an engine that says so.
+/// A keyword counts as left open only in optional tests of its draft, and only if the engine lists it as an
+/// annotation.
 #[test]
 fn only_what_is_left_open_is_counted_as_such() {
     let named = ["contentMediaType".to_owned()];
@@ -108,7 +111,7 @@ fn wrong_engines_are_found_out() {
     assert!(takes_nothing.refused_wrongly > 5 && takes_nothing.accepted_wrongly == 0);
     let refuses = all(&Strict(|_: &str| -> Result<Accepts, String> { Err("no".to_owned()) }));
     assert_eq!((refuses.refused, refuses.right), (refuses.schemas, 0));
-    // One that drops a keyword, as engines do: without it schemas accept more.
+    // An engine that drops a keyword, as some do; schemas then accept more.
     let bytes = ours(MemberOrder::Declared);
     let drops = all(&Strict(|schema: &str| {
         bytes.compile(&schema.replace("exclusiveMaximum", "x").replace("additionalProperties", "y"))
@@ -144,9 +147,9 @@ fn other_texts_are_orders_and_plain_numbers() {
     assert_eq!(orders(9).len(), TRIES);
 }
 
-/// `UNSKEW_SUITE` is the suite's folder, its `tests`, or any folder with files of its format (default: the files here);
-/// `UNSKEW_SUITE_FILTER` words of which a path contains one; `UNSKEW_SUITE_ORDER=any` takes members in any order;
-/// `UNSKEW_SUITE_REPORT` a file for the tables.
+/// `UNSKEW_SUITE` is the suite's folder, its `tests`, or any folder with files of its format (default: the files
+/// here); `UNSKEW_SUITE_FILTER` lists words, one of which a path must contain; `UNSKEW_SUITE_ORDER=any` allows
+/// members in any order; `UNSKEW_SUITE_REPORT` is a file for the tables.
 #[test]
 #[allow(
     clippy::print_stdout,
@@ -170,7 +173,7 @@ fn the_suite_accepts_nothing_invalid() {
         let (tally, notes) = tally(&name, &text, &bytes).unwrap();
         for note in notes {
             eprintln!("{name}: {note}");
-            // Descriptions and data are the suite's.
+            // The report contains reasons only, because descriptions and data belong to the suite.
             if let Some((_, reason)) = note.rsplit_once(REFUSED) {
                 let _ = writeln!(refused, "- {name}: {reason}");
             }

@@ -1,4 +1,4 @@
-//! Files of the suite against an engine: what becomes of each test, other texts of the same data, and tables.
+//! Files of the suite against an engine: the outcome of each test, other texts of the same data, and tables.
 
 use std::{
     collections::BTreeMap,
@@ -15,10 +15,10 @@ use unskew_grammars::{Fate, GrammarConstraint, GrammarError, TreeLibrary};
 use unskew_schema::{Registry, SchemaError, SchemaLimits, SchemaOptions, explain};
 use unskew_trie::TokenTrie;
 
-/// How many orders and spellings of an instance are tried.
+/// The largest number of orders and spellings of an instance that are tried.
 pub(crate) const TRIES: usize = 2_000;
 
-/// The drafts that are read, by the names of their folders.
+/// The supported drafts, by the names of their folders.
 const DRAFTS: [(&str, &str); 5] = [
     ("draft4", "http://json-schema.org/draft-04/schema#"),
     ("draft6", "http://json-schema.org/draft-06/schema#"),
@@ -27,16 +27,17 @@ const DRAFTS: [(&str, &str); 5] = [
     ("draft2020-12", "https://json-schema.org/draft/2020-12/schema"),
 ];
 
-/// Folders of the suite that are left out: drafts that are not known, and folders without tests.
+/// Folders of the suite that are left out: unsupported drafts, and folders without tests.
 const LEFT_OUT: [&str; 6] = ["draft3", "draft-next", "v1", "latest", "remotes", "node_modules"];
 
-/// Where the suite has its folder `remotes`.
+/// The URI of the suite's folder `remotes`.
 const REMOTES: &str = "http://localhost:1234/";
 
-/// Keywords of which a draft says that they may be asserted or not, by the folder of the draft: draft 7, section 8.2.
+/// Keywords that a draft allows to be assertions or annotations, with the folder of the draft: draft 7, section
+/// 8.2.
 const LEFT_OPEN: (&str, [&str; 2]) = ("draft7", ["contentEncoding", "contentMediaType"]);
 
-/// Before the reason, in a line about a schema that is refused.
+/// The separator before the reason, in a line about a refused schema.
 pub(crate) const REFUSED: &str = ": refused: ";
 
 /// The text above a table.
@@ -61,14 +62,14 @@ struct Test {
     valid: bool,
 }
 
-/// Whether a compiled schema takes a text, whole.
+/// Whether a compiled schema accepts a whole text.
 pub(crate) type Accepts = Box<dyn Fn(&str) -> bool>;
 
 /// An engine under test.
 pub(crate) trait Engine {
     fn compile(&self, schema: &str) -> Result<Accepts, String>;
 
-    /// The keywords of the schema that it takes as annotations.
+    /// The keywords of the schema that the engine treats as annotations.
     fn annotations(&self, schema: &str) -> Vec<String>;
 }
 
@@ -78,13 +79,13 @@ pub(crate) struct Tally {
     pub(crate) schemas: usize,
     /// Schemas that do not compile.
     pub(crate) refused: usize,
-    /// Tests of the others that came out as they should.
+    /// Tests of the other schemas with the right outcome.
     pub(crate) right: usize,
-    /// Valid data, another text of which is accepted; or valid only where `format` is a comment.
+    /// Valid data with another text that is accepted, or data that is valid only if `format` is an annotation.
     pub(crate) by_choice: usize,
-    /// Valid data of which no text that was tried is accepted.
+    /// Valid data without an accepted text among those tried.
     pub(crate) refused_wrongly: usize,
-    /// Invalid data that is accepted, where what makes it invalid may be an annotation.
+    /// Invalid data that is accepted and is invalid only by a keyword that may be an annotation.
     pub(crate) left_open: usize,
     /// Invalid data that is accepted.
     pub(crate) accepted_wrongly: usize,
@@ -134,7 +135,7 @@ pub(crate) fn remotes(data: &Path) -> Result<Registry, String> {
 pub(crate) fn files(data: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     let tests = data.join("tests");
     let root = if tests.is_dir() { tests } else { data.to_owned() };
-    // With the last part of the given path, which may itself name a draft.
+    // The name includes the last part of the given path, which may be the draft.
     let outer = root.parent().unwrap_or(&root);
     let named = |path: PathBuf| {
         (path.strip_prefix(outer).unwrap_or(&path).with_extension("").to_string_lossy().into_owned(), path)
@@ -144,7 +145,7 @@ pub(crate) fn files(data: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     Ok(files)
 }
 
-/// All files of JSON in a folder and those inside, but for [`LEFT_OUT`].
+/// All JSON files in a folder and its subfolders, except [`LEFT_OUT`].
 fn json_files(root: &Path) -> Result<Vec<PathBuf>, String> {
     let (mut files, mut folders) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -166,7 +167,7 @@ fn json_files(root: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// The tests of one file, and a line for each schema that is refused and each test that is not right.
+/// The tests of one file, and a line for each refused schema and each test without the right outcome.
 pub(crate) fn tally(name: &str, text: &str, engine: &dyn Engine) -> Result<(Tally, Vec<String>), String> {
     let groups: Vec<Group> = serde_json::from_str(text).map_err(|error| format!("{name}: {error}"))?;
     let (mut tally, mut notes) = (Tally::default(), Vec::new());
@@ -212,7 +213,7 @@ pub(crate) fn tally(name: &str, text: &str, engine: &dyn Engine) -> Result<(Tall
     Ok((tally, notes))
 }
 
-/// Whether the tests of this file may ask for what the draft leaves open, and one of these keywords is left open by it.
+/// Whether the file is an optional test of a draft that leaves one of these keywords open.
 pub(crate) fn is_left_open(name: &str, annotations: &[String]) -> bool {
     let (draft, keywords) = LEFT_OPEN;
     let optional =
@@ -220,7 +221,7 @@ pub(crate) fn is_left_open(name: &str, annotations: &[String]) -> bool {
     optional && annotations.iter().any(|annotation| keywords.contains(&annotation.as_str()))
 }
 
-/// Whether the tests of this file take `format` as a comment: those in `optional` take it as a condition.
+/// Whether the tests of this file treat `format` as an annotation; those in `optional` treat it as an assertion.
 fn only_a_comment(name: &str) -> bool {
     name.rsplit('/').next() == Some("format") && !name.contains("optional")
 }
@@ -243,7 +244,7 @@ pub(crate) fn texts(data: &str) -> Vec<String> {
     serde_json::from_str(data).map_or_else(|_| Vec::new(), |value| texts_of(&value))
 }
 
-/// As deep as serde_json reads.
+/// Recursion is as deep as serde_json reads.
 fn texts_of(value: &Value) -> Vec<String> {
     match value {
         Value::Number(number) => {
@@ -267,7 +268,7 @@ fn texts_of(value: &Value) -> Vec<String> {
     }
 }
 
-/// Every choice of a text for each part, in each order, up to the limit.
+/// Every choice of a text for each part, in each order, up to [`TRIES`].
 fn joined(open: &str, close: &str, orders: &[Vec<usize>], parts: &[Vec<String>]) -> Vec<String> {
     let mut all = Vec::new();
     for order in orders {
@@ -289,7 +290,7 @@ fn joined(open: &str, close: &str, orders: &[Vec<usize>], parts: &[Vec<String>])
     all
 }
 
-/// The orders of so many things, up to the limit.
+/// The permutations of `count` things, up to [`TRIES`].
 pub(crate) fn orders(count: usize) -> Vec<Vec<usize>> {
     let mut orders = vec![Vec::new()];
     for thing in 0..count {
@@ -332,7 +333,7 @@ fn table<'t>(what: &str, tallies: impl Iterator<Item = (&'t str, &'t Tally)>) ->
     out
 }
 
-/// Our engine over single bytes: the tests ask for languages, not for tokens.
+/// Our engine over single bytes, because the tests are about languages and not about tokens.
 pub(crate) struct Bytes {
     library: Arc<TreeLibrary>,
     options: SchemaOptions,
@@ -359,7 +360,7 @@ impl Engine for Bytes {
         fates.map(|one| one.keyword).collect()
     }
 
-    /// A schema that nothing satisfies is one that accepts nothing.
+    /// An unsatisfiable schema accepts nothing.
     fn compile(&self, schema: &str) -> Result<Accepts, String> {
         let limits = SchemaLimits::default();
         let grammar = match unskew_schema::grammar(schema, &self.options, &limits) {

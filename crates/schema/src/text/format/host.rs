@@ -1,39 +1,41 @@
-//! Names of hosts, as an automaton by rule: lengths of labels and of the whole are counted at once.
+//! Host names as an automaton that counts the lengths of labels and of the whole name at once.
 //!
-//! RFC 1123, section 2.1, has labels of letters, digits and inner hyphens, of at most 63 characters, and 253 in all. Counted
-//! to the character, the place in the label and in the whole make 28,000 states, half a second of work. So the whole is
-//! counted in blocks: a label with its dot takes one block of 32 or two, and there are seven. Every name of up to seven labels of
-//! 31 characters is written, or of three of 63 and one of 31; longer ones are names too and are not.
+//! In RFC 1123, section 2.1, a label has letters, digits and inner hyphens and at most 63 characters, and a name
+//! has at most 253. An exact count of both lengths takes 28,000 states and half a second. So the whole is counted
+//! in blocks: a label with its dot takes one or two blocks of 32 characters, and a name has at most seven blocks.
+//! Every name of up to seven labels of 31 characters, or of three of 63 and one of 31, is written; some longer
+//! names are valid and are not written.
 //!
-//! A label with hyphens in its third and fourth place is none that is written from draft 7 on: RFC 5891, section 4.2.3.1, reserves
-//! it, and whether an A-label (`xn--`) is one is decided by Punycode and by tables of Unicode. Older drafts have RFC 1034 alone.
+//! From draft 7 on, a label with hyphens at its third and fourth position is not written: RFC 5891, section
+//! 4.2.3.1, reserves these labels, and the validity of an A-label (`xn--`) depends on Punycode and on tables of
+//! Unicode. Older drafts refer to RFC 1034 alone.
 
 use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError};
 
-/// Characters that a block counts, the dot behind a label among them.
+/// Characters in a block, including the dot after a label.
 const BLOCK: u32 = 32;
 
-/// Blocks in a name: 7 * 32 - 1 characters at most.
+/// The largest number of blocks of a name: 7 * 32 - 1 characters.
 const BLOCKS: u32 = 7;
 
-/// Characters of a label.
+/// The largest number of characters of a label.
 const LABEL: u32 = 63;
 
-/// Texts of names of which none is missing: labels of the right length, any number of them.
+/// A superset of all valid names: any number of labels of the right length.
 pub(crate) const OUTER: &str =
     r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*";
 
-/// A place inside a label, behind at least one character of it.
+/// A position inside a label, after at least one of its characters.
 #[derive(Clone, Copy)]
-struct Place {
-    /// Blocks that the labels in front have taken.
+struct Position {
+    /// Blocks of the preceding labels.
     blocks: u32,
     /// Characters of this label so far.
     length: u32,
     hyphen: bool,
 }
 
-impl Place {
+impl Position {
     fn index(self) -> u32 {
         BLOCKS + 1 + (self.blocks * LABEL + self.length - 1) * 2 + u32::from(self.hyphen)
     }
@@ -44,41 +46,41 @@ impl Place {
     }
 }
 
-/// The names that are written; whether hyphens may stand in the third and fourth place, as RFC 1123 lets them.
+/// The names that are written. `reserved` allows hyphens at the third and fourth position, as RFC 1123 does.
 pub(crate) fn names(reserved: bool, limits: &Limits) -> Result<Dfa, RegexError> {
     let mut edges = DfaBuilder::new(limits);
-    // The states in front of a label come first, by the blocks taken; then those inside.
+    // The states before a label come first, ordered by the blocks taken; the states inside labels follow.
     for _ in 0..=BLOCKS {
         edges.state(false)?;
     }
-    let mut places = vec![];
+    let mut positions = vec![];
     for blocks in 0..BLOCKS {
         for length in 1..=LABEL {
             for hyphen in [false, true] {
-                let place = Place { blocks, length, hyphen };
-                edges.state(!hyphen && place.taken() <= BLOCKS)?;
-                places.push(place);
+                let position = Position { blocks, length, hyphen };
+                edges.state(!hyphen && position.taken() <= BLOCKS)?;
+                positions.push(position);
             }
         }
     }
     let alphanumeric = [b'0'..=b'9', b'A'..=b'Z', b'a'..=b'z'];
     for blocks in 0..BLOCKS {
         for bytes in alphanumeric.clone() {
-            edges.edge(blocks, bytes, Place { blocks, length: 1, hyphen: false }.index());
+            edges.edge(blocks, bytes, Position { blocks, length: 1, hyphen: false }.index());
         }
     }
-    for place in places {
-        let longer = Place { length: place.length + 1, ..place };
+    for position in positions {
+        let longer = Position { length: position.length + 1, ..position };
         if longer.length <= LABEL && longer.taken() <= BLOCKS {
             for bytes in alphanumeric.clone() {
-                edges.edge(place.index(), bytes, Place { hyphen: false, ..longer }.index());
+                edges.edge(position.index(), bytes, Position { hyphen: false, ..longer }.index());
             }
-            if reserved || !(place.hyphen && place.length == 3) {
-                edges.edge(place.index(), b'-'..=b'-', Place { hyphen: true, ..longer }.index());
+            if reserved || !(position.hyphen && position.length == 3) {
+                edges.edge(position.index(), b'-'..=b'-', Position { hyphen: true, ..longer }.index());
             }
         }
-        if !place.hyphen && place.taken() < BLOCKS {
-            edges.edge(place.index(), b'.'..=b'.', place.taken());
+        if !position.hyphen && position.taken() < BLOCKS {
+            edges.edge(position.index(), b'.'..=b'.', position.taken());
         }
     }
     edges.build()
@@ -88,7 +90,7 @@ pub(crate) fn names(reserved: bool, limits: &Limits) -> Result<Dfa, RegexError> 
 mod tests {
     use super::*;
 
-    /// By the words of the RFCs, and the blocks counted out.
+    /// The definition of the RFCs, with the blocks counted directly.
     fn is_name(text: &str, reserved: bool) -> bool {
         let label = |label: &str| {
             let bytes = label.as_bytes();

@@ -1,4 +1,4 @@
-//! A schema as a constraint over single bytes, and the judge beside it.
+//! Compiles a schema as a constraint over single bytes, and asks the judge about instances.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use unskew_grammars::{GrammarConstraint, GrammarError, GrammarLimits};
 use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, Whitespace, grammar};
 use unskew_trie::TokenTrie;
 
-/// What a schema becomes.
+/// A compiled schema.
 #[allow(clippy::large_enum_variant, reason = "one at a time")]
 pub(crate) enum Compiled {
     Constraint(GrammarConstraint),
-    /// No value satisfies it.
+    /// No value satisfies the schema.
     Nothing,
 }
 

@@ -1,28 +1,30 @@
-//! Patterns that look ahead, and at the borders of words, as automata.
+//! Patterns with look-ahead and word boundaries, as automata.
 //!
-//! What a pattern finds from a place on is a language of the texts behind that place. A look-ahead narrows it (an
-//! intersection, or a difference), and what comes in front is joined to it. So a pattern is walked from its end to its
-//! beginning, and each part turns the language of what may follow into that of what may follow in front of it. What `^` and
-//! `\b` ask of the text in front is one of three things: there is none, or its last character is one of a word, or another one.
-//! Languages are kept for each of the three.
+//! The matches of a pattern from a position on are a language over the remaining text. A look-ahead narrows this
+//! language by an intersection or a difference, and the part before it is concatenated to it. So a pattern is
+//! processed from its end to its beginning, and each part maps the language of its continuations to the language of
+//! the continuations before the part. `^` and `\b` depend on the preceding text in three ways: it is empty, it ends
+//! in a word character, or it ends in another character. One language is kept for each of the three.
 //!
-//! A look-ahead or `\b` inside of a repetition is written out for few rounds and refused for more. Look-behind and
-//! back-references are refused where patterns are read.
+//! Repetitions that contain a look-ahead or a `\b` are unrolled up to a few rounds and refused beyond them.
+//! Look-behind and back-references are refused where patterns are read.
 
 use unskew_automata::RegexError;
 
 use super::{
-    languages::{Language, Languages, TEXT},
-    pattern::{Node, Parsed, Refused, Ways},
+    languages::{Language, Languages},
+    pattern::{self, Alternatives, Parsed, Part, UnsupportedConstruct},
+    standard::TEXT,
 };
 
-/// Rounds of a repetition that are written out.
+/// The largest repetition that is unrolled.
 const ROUNDS: u32 = 8;
 
-/// What may follow, by what is in front: nothing, a character of a word, another one.
-type Behind = [Language; 3];
+/// The texts that may follow, by the preceding text: empty, ending in a word character, ending in another
+/// character.
+type Continuations = [Language; 3];
 
-/// The three things that may be in front.
+/// The indices of the three kinds of preceding text.
 const START: usize = 0;
 const WORD: usize = 1;
 const OTHER: usize = 2;
@@ -31,10 +33,10 @@ const ENDS_IN_WORD: &str = "(?s:.*)[A-Za-z0-9_]";
 const ENDS_IN_OTHER: &str = "(?s:.*)[^A-Za-z0-9_]";
 const BEGINS_WITH_WORD: &str = "[A-Za-z0-9_](?s:.*)";
 
-/// Why there is no automaton.
+/// The reason why there is no automaton.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    Refused(Refused),
+    Unsupported(UnsupportedConstruct),
     Regex(RegexError),
 }
 
@@ -44,101 +46,136 @@ impl From<RegexError> for Failure {
     }
 }
 
-/// The texts in which `pattern` finds something.
-pub(crate) fn search(languages: &mut Languages, pattern: &Parsed) -> Result<Language, Failure> {
+impl Languages {
+    /// The texts in which `pattern`, a pattern of ECMA-262, has a match; or the construct that is not supported.
+    pub(crate) fn search(
+        &mut self,
+        pattern: &str,
+    ) -> Result<Result<Language, UnsupportedConstruct>, RegexError> {
+        if let Some(known) = self.searches.get(pattern) {
+            return Ok(known.clone());
+        }
+        let made = match pattern::read(pattern) {
+            Ok(parsed) if !parsed.has_lookaround => self.pattern(&parsed.searched()).map(Ok)?,
+            Ok(parsed) => match matches(self, &parsed) {
+                Ok(language) => Ok(language),
+                Err(Failure::Unsupported(construct)) => Err(construct),
+                Err(Failure::Regex(error)) => return Err(error),
+            },
+            Err(construct) => Err(construct),
+        };
+        self.searches.insert(pattern.to_owned(), made.clone());
+        Ok(made)
+    }
+}
+
+/// The texts in which `pattern` has a match.
+fn matches(languages: &mut Languages, pattern: &Parsed) -> Result<Language, Failure> {
     let all = languages.pattern(TEXT)?;
-    let found = ways(languages, &pattern.ways, &[all.clone(), all.clone(), all])?;
+    let found = alternatives(languages, &pattern.alternatives, &[all.clone(), all.clone(), all])?;
     let mut union = found[START].clone();
-    for (front, place) in [(ENDS_IN_WORD, WORD), (ENDS_IN_OTHER, OTHER)] {
+    for (front, kind) in [(ENDS_IN_WORD, WORD), (ENDS_IN_OTHER, OTHER)] {
         let front = languages.pattern(front)?;
-        let joined = languages.join(&front, &found[place])?;
+        let joined = languages.join(&front, &found[kind])?;
         union = languages.or(&union, &joined)?;
     }
     Ok(union)
 }
 
-/// What may follow in front of the alternatives. As deep as groups nest, which is limited.
-fn ways(languages: &mut Languages, ways: &Ways, behind: &Behind) -> Result<Behind, Failure> {
-    let mut all: Behind = [None, None, None];
-    for way in ways {
-        let mut found = behind.clone();
-        // Neighbours that are text are one text.
+/// The continuations before the alternatives. Recursion is as deep as groups nest, which is limited.
+fn alternatives(
+    languages: &mut Languages,
+    list: &Alternatives,
+    after: &Continuations,
+) -> Result<Continuations, Failure> {
+    let mut all: Continuations = [None, None, None];
+    for sequence in list {
+        let mut found = after.clone();
+        // Adjacent parts without look-around are one part.
         let mut text: Vec<&str> = vec![];
-        for node in way.iter().rev() {
-            if let Node::Text(own) = node {
+        for part in sequence.iter().rev() {
+            if let Part::Text(own) = part {
                 text.push(own);
                 continue;
             }
-            found = in_front(languages, &mut text, &found)?;
-            found = part(languages, node, &found)?;
+            found = before_text(languages, &mut text, &found)?;
+            found = before(languages, part, &found)?;
         }
-        found = in_front(languages, &mut text, &found)?;
+        found = before_text(languages, &mut text, &found)?;
         all = either(languages, &all, &found)?;
     }
     Ok(all)
 }
 
-fn either(languages: &mut Languages, left: &Behind, right: &Behind) -> Result<Behind, Failure> {
-    let mut both: Behind = [None, None, None];
+fn either(
+    languages: &mut Languages,
+    left: &Continuations,
+    right: &Continuations,
+) -> Result<Continuations, Failure> {
+    let mut both: Continuations = [None, None, None];
     for (both, (left, right)) in both.iter_mut().zip(left.iter().zip(right)) {
         *both = languages.or(left, right)?;
     }
     Ok(both)
 }
 
-/// The parts of a text, the last one first, in front of what may follow.
-fn in_front(languages: &mut Languages, text: &mut Vec<&str>, behind: &Behind) -> Result<Behind, Failure> {
+/// The continuations before a run of plain parts, which are listed from the last to the first.
+fn before_text(
+    languages: &mut Languages,
+    text: &mut Vec<&str>,
+    after: &Continuations,
+) -> Result<Continuations, Failure> {
     if text.is_empty() {
-        return Ok(behind.clone());
+        return Ok(after.clone());
     }
     let pattern: String = text.drain(..).rev().collect();
     let own = languages.pattern(&pattern)?;
-    if behind[START] == behind[WORD] && behind[WORD] == behind[OTHER] {
-        let joined = languages.join(&own, &behind[START])?;
+    if after[START] == after[WORD] && after[WORD] == after[OTHER] {
+        let joined = languages.join(&own, &after[START])?;
         return Ok([joined.clone(), joined.clone(), joined]);
     }
     let mut filled = None;
-    if behind[WORD] == behind[OTHER] {
+    if after[WORD] == after[OTHER] {
         let some = languages.pattern("(?s:.)+")?;
         let own = languages.and(&own, &some)?;
-        filled = languages.join(&own, &behind[WORD])?;
+        filled = languages.join(&own, &after[WORD])?;
     } else {
-        for (end, place) in [(ENDS_IN_WORD, WORD), (ENDS_IN_OTHER, OTHER)] {
+        for (end, kind) in [(ENDS_IN_WORD, WORD), (ENDS_IN_OTHER, OTHER)] {
             let end = languages.pattern(end)?;
             let own = languages.and(&own, &end)?;
-            let joined = languages.join(&own, &behind[place])?;
+            let joined = languages.join(&own, &after[kind])?;
             filled = languages.or(&filled, &joined)?;
         }
     }
     let filled = [filled.clone(), filled.clone(), filled];
-    if own.is_some_and(|own| own.accepts(b"")) { either(languages, &filled, behind) } else { Ok(filled) }
+    if own.is_some_and(|own| own.accepts(b"")) { either(languages, &filled, after) } else { Ok(filled) }
 }
 
-/// What may follow in front of `node`.
-fn part(languages: &mut Languages, node: &Node, behind: &Behind) -> Result<Behind, Failure> {
-    let mut found = behind.clone();
-    match node {
-        Node::Text(text) => return in_front(languages, &mut vec![text], behind),
-        Node::Start => (found[WORD], found[OTHER]) = (None, None),
-        Node::End => {
+/// The continuations before `part`.
+fn before(languages: &mut Languages, part: &Part, after: &Continuations) -> Result<Continuations, Failure> {
+    let mut found = after.clone();
+    match part {
+        Part::Text(text) => return before_text(languages, &mut vec![text], after),
+        Part::Start => (found[WORD], found[OTHER]) = (None, None),
+        Part::End => {
             let nothing = languages.pattern("")?;
             for language in &mut found {
                 *language = languages.and(language, &nothing)?;
             }
         }
-        Node::Boundary(meant) => {
+        Part::Boundary(positive) => {
             let word = languages.pattern(BEGINS_WITH_WORD)?;
-            for (place, language) in found.iter_mut().enumerate() {
-                *language = if (place == WORD) == *meant {
+            for (kind, language) in found.iter_mut().enumerate() {
+                *language = if (kind == WORD) == *positive {
                     languages.minus(language, &word)?
                 } else {
                     languages.and(language, &word)?
                 };
             }
         }
-        Node::Ahead(positive, inner) => {
+        Part::Ahead(positive, inner) => {
             let all = languages.pattern(TEXT)?;
-            let seen = ways(languages, inner, &[all.clone(), all.clone(), all])?;
+            let seen = alternatives(languages, inner, &[all.clone(), all.clone(), all])?;
             for (language, seen) in found.iter_mut().zip(&seen) {
                 *language = if *positive {
                     languages.and(language, seen)?
@@ -147,18 +184,18 @@ fn part(languages: &mut Languages, node: &Node, behind: &Behind) -> Result<Behin
                 };
             }
         }
-        Node::Group(inner) => return ways(languages, inner, behind),
-        Node::Repeat { inner, min, max } => {
+        Part::Group(inner) => return alternatives(languages, inner, after),
+        Part::Repeat { inner, min, max } => {
             let max = max.filter(|max| *max <= ROUNDS).ok_or_else(|| {
-                Failure::Refused((
+                Failure::Unsupported(pattern::unsupported(
                     format!("look-ahead, `^`, `$` or `\\b` in a repetition of more than {ROUNDS} rounds"),
                     "put it in front of the repetition",
                 ))
             })?;
             for round in 0..max {
-                found = part(languages, inner, &found)?;
+                found = before(languages, inner, &found)?;
                 if round < max - min {
-                    found = either(languages, &found, behind)?;
+                    found = either(languages, &found, after)?;
                 }
             }
         }
@@ -176,9 +213,9 @@ mod tests {
     fn found(pattern: &str) -> Option<Language> {
         let parsed = pattern::read(pattern).ok()?;
         let mut languages = Languages::new(&SchemaOptions::default(), &SchemaLimits::default());
-        match search(&mut languages, &parsed) {
+        match matches(&mut languages, &parsed) {
             Ok(language) => Some(language),
-            Err(Failure::Refused(_)) => None,
+            Err(Failure::Unsupported(_)) => None,
             Err(Failure::Regex(error)) => panic!("{pattern}: {error}"),
         }
     }
@@ -202,7 +239,7 @@ mod tests {
 
     fn compare(pattern: &str) {
         let Some(language) = found(pattern) else { return };
-        // Words of ASCII, as ECMA-262 has them.
+        // Word characters are ASCII, as in ECMA-262.
         let judge = pattern
             .replace("\\b", "(?:(?<=[a-z])(?![a-z])|(?<![a-z])(?=[a-z]))")
             .replace("\\B", "(?:(?<=[a-z])(?=[a-z])|(?<![a-z])(?![a-z]))");

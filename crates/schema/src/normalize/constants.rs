@@ -1,7 +1,7 @@
-//! Whether a value that stands in the schema itself, in `enum` or `const`, satisfies other schemas.
+//! Decides whether a value in the schema's text, in `enum` or `const`, satisfies other schemas.
 
 use super::{
-    expand::Expander,
+    expander::Expander,
     shape::{ARRAY, FALSE, NULL, NUMBER, OBJECT, STRING, Shape, TRUE},
 };
 use crate::{
@@ -9,27 +9,28 @@ use crate::{
     decimal::Decimal,
     document::{
         json::{NodeId, Value},
-        schemas::Literal,
+        literal::Literal,
     },
 };
 
-/// What to do where a number has too many digits.
+/// The way out if a number has too many digits.
 pub(crate) const FEWER_DIGITS: &str = "raise `SchemaLimits::digits`, or use numbers of fewer digits";
 
 impl Expander {
-    /// Whether the value at `node` satisfies all of the set.
-    fn satisfies(&mut self, node: NodeId, set: &[Literal]) -> Result<bool, SchemaError> {
+    /// Whether the value at `node` satisfies all schemas of the set.
+    fn constant_satisfies(&mut self, node: NodeId, set: &[Literal]) -> Result<bool, SchemaError> {
         let shapes = self.shapes(set)?;
         for shape in shapes.iter() {
-            if self.fits(node, shape)? {
+            if self.constant_has_shape(node, shape)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Whether the value at `node` has the shape. As deep as the value, the nesting of which is limited.
-    pub(crate) fn fits(&mut self, node: NodeId, shape: &Shape) -> Result<bool, SchemaError> {
+    /// Whether the value at `node` has the shape. Recursion is as deep as the value, and the nesting of values is
+    /// limited.
+    pub(crate) fn constant_has_shape(&mut self, node: NodeId, shape: &Shape) -> Result<bool, SchemaError> {
         let value = self.schemas.document.value(node).clone();
         let types = match &value {
             Value::Null => NULL,
@@ -49,7 +50,7 @@ impl Expander {
         };
         if let Some(values) = &shape.one_of
             && types & (ARRAY | OBJECT) != 0
-            && !values.iter().any(|value| self.same(*value, node))
+            && !values.iter().any(|value| self.equal_values(*value, node))
         {
             return Ok(false);
         }
@@ -58,7 +59,7 @@ impl Expander {
             Value::Number(number) => {
                 let Some(numbers) = &shape.numbers else { return Ok(true) };
                 let digits = self.limits.digits;
-                let written = number.written(digits).ok_or_else(|| self.too_long(node, &number))?;
+                let written = number.to_json(digits).ok_or_else(|| self.too_long(node, &number))?;
                 Ok(numbers.accepts(written.as_bytes()))
             }
             Value::String(text) => {
@@ -72,11 +73,11 @@ impl Expander {
                 if !within(items.len(), shape.min_items, shape.max_items) {
                     return Ok(false);
                 }
-                let asked = self.items(shape);
-                for (place, item) in (0..).zip(&items) {
+                let asked = self.item_conditions(shape);
+                for (index, item) in (0..).zip(&items) {
                     let mut found = false;
-                    for set in self.item_sets(shape, &asked, place)? {
-                        found = found || self.satisfies(*item, &set)?;
+                    for set in self.item_sets(shape, &asked, index)? {
+                        found = found || self.constant_satisfies(*item, &set)?;
                     }
                     if !found {
                         return Ok(false);
@@ -85,7 +86,7 @@ impl Expander {
                 for count in &shape.counts {
                     let mut counted = 0;
                     for item in items.iter().skip(count.from as usize) {
-                        counted += usize::from(self.satisfies(*item, &[count.literal])?);
+                        counted += usize::from(self.constant_satisfies(*item, &[count.literal])?);
                     }
                     if !within(counted, count.min, count.max) {
                         return Ok(false);
@@ -95,7 +96,7 @@ impl Expander {
                     return Ok(true);
                 }
                 let mut pairs = (0..items.len()).flat_map(|right| (0..right).map(move |left| (left, right)));
-                let equal = pairs.any(|(left, right)| self.same(items[left], items[right]));
+                let equal = pairs.any(|(left, right)| self.equal_values(items[left], items[right]));
                 Ok(if equal { shape.unique.is_none() } else { shape.repeating.is_none() })
             }
             Value::Object(members) => {
@@ -106,8 +107,8 @@ impl Expander {
                     return Ok(false);
                 }
                 for (name, value) in &members {
-                    match self.property(shape, name)? {
-                        Some(set) if self.satisfies(*value, &set)? => {}
+                    match self.member_conditions(shape, name)? {
+                        Some(set) if self.constant_satisfies(*value, &set)? => {}
                         _ => return Ok(false),
                     }
                 }
@@ -115,7 +116,8 @@ impl Expander {
                     let mut found = false;
                     for (name, value) in &members {
                         let set: Vec<Literal> = witness.value.into_iter().collect();
-                        found = found || self.is_in(name, &witness.names)? && self.satisfies(*value, &set)?;
+                        found = found
+                            || self.is_in(name, &witness.names)? && self.constant_satisfies(*value, &set)?;
                     }
                     if !found {
                         return Ok(false);
@@ -126,7 +128,7 @@ impl Expander {
         }
     }
 
-    /// That a number of `enum` or `const` has too many digits.
+    /// The error for a number of `enum` or `const` with too many digits.
     pub(crate) fn too_long(&self, node: NodeId, number: &Decimal) -> SchemaError {
         SchemaError::Unsupported {
             pointer: self.schemas.pointer(node),
@@ -136,15 +138,15 @@ impl Expander {
         }
     }
 
-    /// How many digits a number has, and how many it may have.
+    /// The number of digits of a number and the limit, in words.
     pub(crate) fn digits(&self, number: &Decimal) -> String {
         format!("a number has {} digits, and the limit is {}", number.length(), self.limits.digits)
     }
 
-    /// Whether two values are equal, as JSON Schema has it.
-    pub(crate) fn same(&self, left: NodeId, right: NodeId) -> bool {
+    /// Whether two values are equal in JSON Schema.
+    pub(crate) fn equal_values(&self, left: NodeId, right: NodeId) -> bool {
         let document = &self.schemas.document;
-        // The nesting of a document is limited; a list in place of the stack all the same.
+        // A list replaces recursion, although the nesting of a document is limited.
         let mut pairs = vec![(left, right)];
         while let Some((left, right)) = pairs.pop() {
             let equal = match (document.value(left), document.value(right)) {

@@ -1,36 +1,39 @@
-//! Names of hosts with characters beyond ASCII, as an automaton: labels of some scripts, with the rules for their neighbours.
+//! Host names with characters beyond ASCII, as an automaton: labels of some scripts, with the rules for adjacent
+//! characters.
 //!
-//! What a label may hold is decided by tables of Unicode (RFC 5892), rules of context (its appendix A), normalisation, the
-//! direction of its letters (RFC 5893), and the length of its Punycode. Written are letters that no normalisation changes, of
-//! scripts for which the rules are soon said, in labels so short that their Punycode fits:
+//! The validity of a label depends on tables of Unicode (RFC 5892), contextual rules (its appendix A),
+//! normalisation, the direction of its letters (RFC 5893), and the length of its Punycode. The automaton accepts
+//! letters that no normalisation changes, of scripts with short rules, in labels so short that their Punycode fits:
 //!
-//! - from left to right: Latin-1, Greek, Cyrillic, Hiragana, Katakana, Han, Hangul, consonants of Devanagari with a virama and
-//!   joiners behind it (A.1, A.2), `·` between two `l` (A.3), the keraia before Greek (A.4), `・` beside Hiragana, Katakana
-//!   or Han (A.7), and extended Arabic-Indic digits (A.9);
-//! - from right to left: Hebrew with geresh and gershayim behind the first letter (A.5, A.6), and Arabic with Arabic-Indic digits
-//!   (A.8) and the non-joiner between letters that would join (A.1). Beside such labels those of ASCII begin with a letter.
+//! - from left to right: Latin-1, Greek, Cyrillic, Hiragana, Katakana, Han, Hangul, consonants of Devanagari
+//!   followed by a virama and joiners (A.1, A.2), `·` between two `l` (A.3), the keraia before Greek (A.4), `・` in
+//!   a label with Hiragana, Katakana or Han (A.7), and extended Arabic-Indic digits (A.9);
+//! - from right to left: Hebrew with geresh and gershayim after the first letter (A.5, A.6), and Arabic with
+//!   Arabic-Indic digits (A.8) and the non-joiner between letters that would join (A.1). In a name with such
+//!   labels, every ASCII label begins with a letter.
 
 use unskew_automata::{Dfa, DfaAlgebra, RegexError};
 
-/// Characters of a label with any beyond ASCII. Punycode takes at most seven digits for each, so its A-label has at most
-/// 4 + 8 * 7 characters and a hyphen, and four such labels with their dots fewer than 253.
+/// The largest number of characters of a label with characters beyond ASCII. Punycode takes at most seven digits
+/// for each, so the A-label has at most 4 + 8 * 7 characters and a hyphen, and four such labels with their dots
+/// have fewer than 253.
 const LABEL: u32 = 8;
 
-/// What stands between labels: RFC 3490, section 3.1.
+/// Separators of labels: RFC 3490, section 3.1.
 pub(crate) const DOTS: &str = r"[.\x{3002}\x{ff0e}\x{ff61}]";
 
-/// PVALID without conditions, and extended Arabic-Indic digits, which nothing here must not stand beside.
+/// PVALID characters without conditions, and extended Arabic-Indic digits, which conflict with no character here.
 const PLAIN: &str = r"a-km-z0-9\x{df}-\x{f6}\x{f8}-\x{ff}\x{3ac}-\x{3ce}\x{430}-\x{45f}\x{6f0}-\x{6f9}\x{f0b}\x{3007}\x{3041}-\x{3096}\x{30a1}-\x{30fa}\x{4e00}-\x{9fa5}\x{ac00}-\x{d7a3}";
 
-/// Letters of which one has to stand beside `・`.
+/// Characters of which a label with `・` needs at least one.
 const KANA_OR_HAN: &str = r"\x{3007}\x{3041}-\x{3096}\x{30a1}-\x{30fa}\x{4e00}-\x{9fa5}";
 
-/// Arabic letters that join on both sides, and that join to what stands in front of them.
+/// Arabic letters that join on both sides, and letters that join only to the preceding letter.
 const JOINS_BOTH: &str = r"\x{626}\x{628}\x{62a}-\x{62e}\x{633}-\x{63a}\x{641}-\x{647}\x{64a}";
 const JOINS_RIGHT: &str = r"\x{627}\x{629}\x{62f}-\x{632}\x{648}";
 
-/// The names that are written: up to four labels of these or of 31 letters and digits of ASCII with hyphens between them, and
-/// `dots` between labels; or one of 63 characters.
+/// The names that are written: up to four labels, each as above or of 31 ASCII letters and digits with single inner
+/// hyphens, separated by `dots`; or one ASCII label of 63 characters.
 pub(crate) fn names(builder: &mut DfaAlgebra, dots: &str) -> Result<Dfa, RegexError> {
     let short = builder.pattern(&format!("(?s:.{{1,{LABEL}}})"))?;
     let unit = format!(
@@ -47,7 +50,7 @@ pub(crate) fn names(builder: &mut DfaAlgebra, dots: &str) -> Result<Dfa, RegexEr
     let ahead = several(builder, &ahead, dots)?;
 
     let letters = format!(r"{JOINS_BOTH}{JOINS_RIGHT}\x{{6fd}}\x{{6fe}}");
-    // Letters with non-joiners between them are taken together, so that no non-joiner stands anywhere else.
+    // Letters with non-joiners between them are one unit, so that a non-joiner occurs nowhere else.
     let apart = format!(r"[{JOINS_BOTH}](\x{{200c}}[{JOINS_BOTH}])*\x{{200c}}[{JOINS_BOTH}{JOINS_RIGHT}]");
     let back = builder.pattern(&format!(
         r"[\x{{5d0}}-\x{{5ea}}][\x{{5d0}}-\x{{5ea}}\x{{5f3}}\x{{5f4}}]*|([{letters}]|{apart})([{letters}\x{{660}}-\x{{669}}]|{apart})*"
@@ -57,7 +60,7 @@ pub(crate) fn names(builder: &mut DfaAlgebra, dots: &str) -> Result<Dfa, RegexEr
     let any = builder.union([&back, &latin])?;
     let (any, latin) = (several(builder, &any, dots)?, several(builder, &latin, dots)?);
     let back = builder.difference(&any, &latin)?;
-    // Alone, a label may be as long as any.
+    // A single ASCII label may have the full length.
     let (alone, long) = (builder.pattern("[A-Za-z0-9](-?[A-Za-z0-9])*")?, builder.pattern("(?s:.{1,63})")?);
     let alone = builder.intersection(&alone, &long)?;
     builder.union([&alone, &ahead, &back])
@@ -89,7 +92,7 @@ mod tests {
         joins(char) != (false, false) || matches!(char, '\u{6fd}' | '\u{6fe}')
     }
 
-    /// Whether an Arabic letter joins to what is behind it, and to what is in front.
+    /// Whether an Arabic letter joins to the following letter, and to the preceding one.
     fn joins(char: char) -> (bool, bool) {
         match u32::from(char) {
             0x626 | 0x628 | 0x62a..=0x62e | 0x633..=0x63a | 0x641..=0x647 | 0x64a => (true, true),
@@ -109,7 +112,7 @@ mod tests {
         }
     }
 
-    /// By the words of RFC 5892, appendix A, and RFC 5893, section 2, of the characters that are tried.
+    /// The definition of RFC 5892, appendix A, and RFC 5893, section 2, for the characters of the test.
     fn is_label(label: &[char], beside_right: bool) -> bool {
         let wide = label.iter().any(|char| !char.is_ascii());
         let is_right = label.iter().any(|char| side(*char) == Side::Right);
@@ -172,7 +175,7 @@ mod tests {
                     [DOTS, r"\."].map(|dots| names(&mut DfaAlgebra::new(&limits), dots).unwrap())
                 };
             }
-            // Names of ASCII alone are those of another automaton too, which has its own test.
+            // ASCII names belong to another automaton, which has its own test.
             if text.is_ascii() {
                 return Ok(());
             }

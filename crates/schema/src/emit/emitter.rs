@@ -1,0 +1,238 @@
+//! The state of a grammar under construction, and the loop that builds one rule for each set of schemas.
+//!
+//! Each set of schemas that a value must satisfy is a rule. There are finitely many sets, so recursive schemas end.
+//! Arrays and objects have files of their own.
+
+use std::{rc::Rc, sync::Arc};
+
+use hashbrown::{HashMap, HashSet};
+use unskew_automata::Dfa;
+use unskew_grammars::{ExprId, Grammar, GrammarBuilder, RuleId};
+
+use crate::{
+    MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace,
+    document::{json::Document, literal::Literal},
+    normalize::expander::Expander,
+};
+
+/// A rule: a set of schemas and, if output is indented, a level.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct RuleKey {
+    set: Rc<[Literal]>,
+    level: u32,
+}
+
+pub(crate) struct Emitter {
+    pub(crate) ex: Expander,
+    pub(crate) builder: GrammarBuilder,
+    rules: HashMap<RuleKey, RuleId>,
+    todo: Vec<(RuleId, RuleKey)>,
+    /// Sets and levels that no value satisfies, as the analysis of an earlier grammar has shown.
+    empty: HashSet<RuleKey>,
+    /// Rules that must have a text; without one, there are fewer names than were counted.
+    counted_on: Vec<RuleId>,
+    /// Sets that have rules, if output is indented.
+    indented: HashSet<Rc<[Literal]>>,
+    /// Whether some values nest too deep to be written.
+    is_cut: bool,
+    pub(super) whitespace: Whitespace,
+    /// White space between the parts of a value; `None` if there is none.
+    pub(super) space: Option<ExprId>,
+    /// Blanks for each level, if output is indented.
+    pub(super) indent: Option<u32>,
+    /// The level of the current value, if output is indented; otherwise zero.
+    pub(crate) level: u32,
+    /// Whether characters beyond ASCII are escaped.
+    pub(crate) ascii: bool,
+    pub(crate) order: MemberOrder,
+    /// The expression of each automaton, keyed by its address. `kept` keeps the automata alive.
+    pub(super) terminals: HashMap<*const Dfa, ExprId>,
+    /// The string expression of each automaton over text, keyed by its address.
+    pub(super) strings: HashMap<*const Dfa, ExprId>,
+    /// The expression of unique names of each automaton over text, keyed by its address.
+    pub(crate) distinct_names: HashMap<*const Dfa, Distinct>,
+    /// The expression of unique items that satisfy a set of schemas; `None` if there are none.
+    pub(crate) distinct_items: HashMap<Rc<[Literal]>, Option<DistinctItem>>,
+    pub(super) kept: Vec<Arc<Dfa>>,
+}
+
+/// A terminal without repeated texts in one object or array.
+#[derive(Clone, Copy)]
+pub(crate) struct Distinct {
+    pub(crate) expr: ExprId,
+    /// The number of texts; `None` if there are so many that nothing uses them up.
+    pub(crate) most: Option<u32>,
+}
+
+/// A unique item, and the language of its texts.
+#[derive(Clone)]
+pub(crate) struct DistinctItem {
+    pub(crate) distinct: Distinct,
+    pub(crate) texts: Arc<Dfa>,
+}
+
+/// The largest repetition that is written as rules; larger ones are counted by the parser.
+pub(crate) const WRITTEN_OUT: u32 = 64;
+
+impl Emitter {
+    pub(crate) fn new(
+        ex: Expander,
+        options: &SchemaOptions,
+        limits: &SchemaLimits,
+    ) -> Result<Self, SchemaError> {
+        let builder = Grammar::builder(&limits.grammar);
+        let indent = match options.whitespace {
+            Whitespace::Indent(blanks) => Some(blanks),
+            _ => None,
+        };
+        let (rules, todo) = (HashMap::new(), vec![]);
+        let mut emitter = Self {
+            ex,
+            builder,
+            rules,
+            todo,
+            empty: HashSet::new(),
+            counted_on: vec![],
+            indented: HashSet::new(),
+            is_cut: false,
+            whitespace: options.whitespace,
+            space: None,
+            indent,
+            level: 0,
+            ascii: options.ascii,
+            order: options.order,
+            terminals: HashMap::new(),
+            strings: HashMap::new(),
+            distinct_names: HashMap::new(),
+            distinct_items: HashMap::new(),
+            kept: vec![],
+        };
+        emitter.begin()?;
+        Ok(emitter)
+    }
+
+    /// The grammar of the values that satisfy the whole document, or the first keyword that is not enforced.
+    pub(crate) fn grammar(&mut self) -> Result<Grammar, SchemaError> {
+        loop {
+            let (grammar, start) = self.attempt()?;
+            if self.counted_on.is_empty() && !self.is_cut {
+                return Ok(grammar);
+            }
+            // Whether a set has values is only known from the whole grammar, and the number of names depends on it.
+            let analysis = grammar.analysis();
+            let has_text = |rule: &RuleId| analysis.rule(*rule).productive;
+            let empty: HashSet<RuleId> =
+                self.counted_on.iter().copied().filter(|rule| !has_text(rule)).collect();
+            if empty.is_empty() {
+                if self.is_cut && !has_text(&start) {
+                    return Err(self.too_deep());
+                }
+                return Ok(grammar);
+            }
+            let found =
+                self.rules.iter().filter(|(_, rule)| empty.contains(*rule)).map(|(key, _)| key.clone());
+            self.empty.extend(found.collect::<Vec<_>>());
+            self.forget()?;
+        }
+    }
+
+    /// Starts over, keeping the facts about the schema and about sets without values.
+    fn forget(&mut self) -> Result<(), SchemaError> {
+        self.builder = Grammar::builder(&self.ex.limits.grammar);
+        self.rules.clear();
+        self.counted_on.clear();
+        self.indented.clear();
+        self.terminals.clear();
+        self.strings.clear();
+        self.distinct_names.clear();
+        self.distinct_items.clear();
+        self.ex.narrowed.retain(|one| one.keyword == "format" || one.keyword == "contentEncoding");
+        self.is_cut = false;
+        self.begin()
+    }
+
+    fn too_deep(&self) -> SchemaError {
+        let limit = self.ex.limits.levels as usize;
+        SchemaError::limit("#", "the levels of indented values", limit, "levels")
+    }
+
+    fn attempt(&mut self) -> Result<(Grammar, RuleId), SchemaError> {
+        let root = self.ex.schemas.literal(Document::ROOT)?;
+        let start = self.rule_at(RuleKey { set: [root].into(), level: 0 })?;
+        while let Some((rule, key)) = self.todo.pop() {
+            self.level = key.level;
+            let body = self.value(&key.set)?;
+            if body.is_none() && rule == start && self.ex.refused.is_empty() {
+                return Err(if self.is_cut { self.too_deep() } else { SchemaError::Unsatisfiable });
+            }
+            // A rule that only calls itself has no text, and the engine drops everything that leads to it.
+            let body = body.unwrap_or_else(|| self.builder.call(rule));
+            self.builder.define(rule, body);
+            self.check()?;
+        }
+        if let Some(error) = self.ex.refused.first() {
+            return Err(error.clone());
+        }
+        if self.is_cut {
+            let levels = self.ex.limits.levels;
+            let why = format!(
+                "indented values nest at most {levels} levels deep (`SchemaLimits::levels`) where schemas repeat"
+            );
+            self.ex.narrow_down(Document::ROOT, "", why);
+        }
+        let empty = Grammar::builder(&self.ex.limits.grammar);
+        Ok((std::mem::replace(&mut self.builder, empty).build(start)?, start))
+    }
+
+    /// An error if the grammar exceeds its limit or the compilation was cancelled.
+    pub(crate) fn check(&self) -> Result<(), SchemaError> {
+        self.ex.cancelled()?;
+        let limit = self.ex.limits.grammar.nodes;
+        if self.builder.size() > limit {
+            return Err(SchemaError::limit("", "the nodes of the grammar", limit, "grammar.nodes"));
+        }
+        Ok(())
+    }
+
+    /// The rule of the values that satisfy `set` as parts of the current value; `None` if there are none, or none
+    /// that is written.
+    pub(crate) fn rule(&mut self, set: &[Literal]) -> Result<Option<RuleId>, SchemaError> {
+        let level = if self.indent.is_some() { self.level + 1 } else { 0 };
+        let key = RuleKey { set: set.into(), level };
+        if self.empty.contains(&key) {
+            return Ok(None);
+        }
+        // Beyond the limit on levels, only sets that do not repeat get rules.
+        if level > self.ex.limits.levels && !self.rules.contains_key(&key) && self.indented.contains(set) {
+            self.is_cut = true;
+            return Ok(None);
+        }
+        self.rule_at(key).map(Some)
+    }
+
+    /// Assumes that `rules` have texts; if one has none, the grammar is built again without it.
+    pub(crate) fn count_on(&mut self, rules: impl IntoIterator<Item = RuleId>) {
+        self.counted_on.extend(rules);
+    }
+
+    fn rule_at(&mut self, key: RuleKey) -> Result<RuleId, SchemaError> {
+        if let Some(rule) = self.rules.get(&key) {
+            return Ok(*rule);
+        }
+        let name = match key.set.first() {
+            Some(literal) => self.ex.schemas.pointer(literal.node),
+            None => "value".to_owned(),
+        };
+        let limit = self.ex.limits.rules;
+        if self.rules.len() >= limit {
+            return Err(SchemaError::limit(&name, "the sets of schemas", limit, "rules"));
+        }
+        let rule = self.builder.rule(&name);
+        self.rules.insert(key.clone(), rule);
+        if self.indent.is_some() {
+            self.indented.insert(Rc::clone(&key.set));
+        }
+        self.todo.push((rule, key));
+        Ok(rule)
+    }
+}

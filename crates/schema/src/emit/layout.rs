@@ -1,0 +1,187 @@
+//! White space, separators and brackets: how the parts of a value are put together.
+
+use unskew_grammars::ExprId;
+
+use super::emitter::Emitter;
+use crate::{SchemaError, Whitespace, text::standard};
+
+impl Emitter {
+    /// Builds the expression of white space between the parts of a value.
+    pub(super) fn begin(&mut self) -> Result<(), SchemaError> {
+        let most = match self.whitespace {
+            Whitespace::Compact | Whitespace::Bounded(0) | Whitespace::Spaced | Whitespace::Indent(_) => {
+                Some(0)
+            }
+            Whitespace::Bounded(most) => Some(most),
+            Whitespace::Flexible => None,
+        };
+        self.space = match (most, standard::space(most)) {
+            (Some(0), _) => None,
+            (_, Some(space)) => Some(self.builder.automaton("space", self.ex.located(None, space)?)),
+            (most, None) => {
+                let most = most.unwrap_or_default();
+                Some(self.builder.regex("space", &format!("[ \\t\\n\\r]{{0,{most}}}"))?)
+            }
+        };
+        Ok(())
+    }
+
+    /// `parts` with white space between them.
+    pub(crate) fn spaced(&mut self, parts: &[ExprId]) -> ExprId {
+        let mut all = vec![];
+        for part in parts {
+            if !all.is_empty() {
+                all.extend(self.space);
+            }
+            all.push(*part);
+        }
+        self.builder.sequence(all)
+    }
+
+    /// A line break and the blanks of a level, if output is indented.
+    fn line(&mut self, level: u32) -> Option<ExprId> {
+        let blanks = self.indent? as usize * level as usize;
+        Some(self.builder.literal(format!("\n{}", " ".repeat(blanks))))
+    }
+
+    /// A comma with the white space around it.
+    fn separator(&mut self) -> ExprId {
+        let comma = if self.whitespace == Whitespace::Spaced { ", " } else { "," };
+        let (comma, line) = (self.builder.literal(comma), self.line(self.level + 1));
+        let parts: Vec<ExprId> = [self.space, Some(comma), self.space, line].into_iter().flatten().collect();
+        self.builder.sequence(parts)
+    }
+
+    /// A separator, then `next`.
+    pub(crate) fn comma(&mut self, next: ExprId) -> ExprId {
+        let separator = self.separator();
+        self.builder.sequence([separator, next])
+    }
+
+    /// `inner`, or nothing if `empty`, in brackets with white space. `None` if neither is possible.
+    pub(crate) fn enclosed(
+        &mut self,
+        open: &str,
+        close: &str,
+        inner: Option<ExprId>,
+        empty: bool,
+    ) -> Option<ExprId> {
+        let inner = match (inner, empty) {
+            (None, false) => return None,
+            (None, true) => None,
+            (Some(inner), empty) => {
+                let (before, after) = (self.line(self.level + 1), self.line(self.level));
+                let parts: Vec<ExprId> =
+                    [before, Some(inner), self.space, after].into_iter().flatten().collect();
+                let inner = self.builder.sequence(parts);
+                Some(if empty { self.builder.optional(inner) } else { inner })
+            }
+        };
+        let (open, close) = (self.builder.literal(open), self.builder.literal(close));
+        let parts: Vec<ExprId> = [Some(open), self.space, inner, Some(close)].into_iter().flatten().collect();
+        Some(self.builder.sequence(parts))
+    }
+
+    /// `members` in any order, separated by commas, with `others` among them.
+    pub(crate) fn in_any_order(
+        &mut self,
+        members: Vec<(ExprId, bool)>,
+        others: Option<ExprId>,
+        min: u32,
+        max: Option<u32>,
+    ) -> ExprId {
+        let separator = self.separator();
+        self.builder.unordered(members, others, Some(separator), min, max)
+    }
+
+    /// One of `ways` as a rule, so that it can be used many times; `None` without any.
+    pub(crate) fn shared(&mut self, name: &str, ways: Vec<ExprId>) -> Option<ExprId> {
+        if ways.is_empty() {
+            return None;
+        }
+        let rule = self.builder.rule(name);
+        let body = self.builder.choice(ways);
+        self.builder.define(rule, body);
+        Some(self.builder.call(rule))
+    }
+
+    /// At least `min` and, with a `max`, at most `max` repetitions of `item`, each after a separator. Up to
+    /// `written_out` they are rules; beyond it the parser counts them.
+    pub(crate) fn more(
+        &mut self,
+        item: ExprId,
+        min: u32,
+        max: Option<u32>,
+        written_out: u32,
+    ) -> Result<Option<ExprId>, SchemaError> {
+        if max.is_some_and(|max| max < min) {
+            return Ok(None);
+        }
+        if max == Some(0) {
+            return Ok(Some(self.builder.empty()));
+        }
+        if max.unwrap_or(min) <= written_out {
+            let item = self.comma(item);
+            return self.repeated(item, min, max).map(Some);
+        }
+        // The parser counts them as members in any order.
+        let items = self.in_any_order(vec![], Some(item), min.max(1), max);
+        let items = self.comma(items);
+        Ok(Some(if min == 0 { self.builder.optional(items) } else { items }))
+    }
+
+    pub(super) fn bracketed(&mut self, open: &str, close: &str, parts: Vec<ExprId>) -> ExprId {
+        let mut all = vec![];
+        for part in parts {
+            all.push(if all.is_empty() { part } else { self.comma(part) });
+        }
+        let inner = (!all.is_empty()).then(|| self.builder.sequence(all));
+        let empty = inner.is_none();
+        let brackets = self.enclosed(open, close, inner, empty);
+        brackets.unwrap_or_else(|| self.builder.empty())
+    }
+
+    pub(crate) fn member(&mut self, name: &str, value: ExprId) -> ExprId {
+        let name = self.json_string(name);
+        if self.space.is_none() {
+            let name = self.builder.literal(name + self.colon());
+            return self.builder.sequence([name, value]);
+        }
+        let name = self.builder.literal(name);
+        self.named(name, value)
+    }
+
+    /// The text between a name and its value.
+    fn colon(&self) -> &'static str {
+        match self.whitespace {
+            Whitespace::Spaced | Whitespace::Indent(_) => ": ",
+            _ => ":",
+        }
+    }
+
+    pub(crate) fn named(&mut self, name: ExprId, value: ExprId) -> ExprId {
+        let colon = self.builder.literal(self.colon());
+        self.spaced(&[name, colon, value])
+    }
+
+    /// `inner` as a scope of unique texts.
+    pub(crate) fn scope(&mut self, name: &str, inner: ExprId) -> ExprId {
+        let rule = self.builder.rule(name);
+        self.builder.define(rule, inner);
+        self.builder.scope(rule);
+        self.builder.call(rule)
+    }
+
+    pub(crate) fn repeated(
+        &mut self,
+        item: ExprId,
+        min: u32,
+        max: Option<u32>,
+    ) -> Result<ExprId, SchemaError> {
+        let limit = self.ex.limits.count;
+        if min > limit || max.is_some_and(|max| max > limit) {
+            return Err(SchemaError::limit("", "the items that are counted out", limit as usize, "count"));
+        }
+        Ok(self.builder.repeat(item, min, max))
+    }
+}
