@@ -67,10 +67,12 @@ use unskew_grammars::Grammar;
 ///
 /// [`SchemaError`]: of several keywords that are not enforced, one; [`explain()`] lists all.
 pub fn grammar(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Result<Grammar, SchemaError> {
-    let schemas = document::schemas::Schemas::read(text, &options.registry, limits)?;
-    let expander = normalize::expand::Expander::new(schemas, options, limits);
-    let made = emit::rules::Emitter::new(expander, options, limits).and_then(|mut emitter| emitter.grammar());
-    // Whatever an automaton was made for.
+    let schemas = document::schemas::Schemas::read(text, &options.registry, limits, &options.cancel);
+    let made = schemas.and_then(|schemas| {
+        let expander = normalize::expand::Expander::new(schemas, options, limits);
+        emit::rules::Emitter::new(expander, options, limits)?.grammar()
+    });
+    // Whatever the work was for when it ended.
     made.map_err(|error| if options.cancel.is_cancelled() { SchemaError::Cancelled } else { error })
 }
 

@@ -26,8 +26,8 @@ pub struct SchemaOptions {
     /// The order of the members of an object.
     pub order: MemberOrder,
     /// Ends the compilation from another thread: it then answers [`SchemaError::Cancelled`](crate::SchemaError::Cancelled).
-    /// It is looked at wherever work is counted, inside automata too; the text is read to the end first. Clones of the options share
-    /// it.
+    /// It is looked at wherever work is counted, inside automata too, and after every thousand values of the text. Clones of the options
+    /// share it.
     pub cancel: Cancel,
 }
 

@@ -6,6 +6,8 @@
 
 use hashbrown::{HashMap, HashSet};
 
+use unskew_core::Cancel;
+
 use crate::{SchemaError, SchemaLimits, decimal::Decimal};
 
 /// A value of a document.
@@ -50,6 +52,18 @@ pub(crate) struct Document {
     bytes: usize,
     /// The members of each large object by name: their places, sorted.
     sorted: HashMap<NodeId, Vec<u32>>,
+}
+
+/// After how many values work looks whether it has to end.
+const LOOK: usize = 1 << 10;
+
+/// An error if the end was asked for, which is looked up for few of the values.
+pub(crate) fn look(cancel: &Cancel, node: NodeId) -> Result<(), SchemaError> {
+    if node.index().is_multiple_of(LOOK) && cancel.is_cancelled() {
+        Err(SchemaError::Cancelled)
+    } else {
+        Ok(())
+    }
 }
 
 /// Objects with more members than this are searched by name in a sorted list.
@@ -174,8 +188,8 @@ impl Document {
         Some(nodes)
     }
 
-    /// Reads `text`, which is one JSON value.
-    pub(crate) fn read(text: &str, limits: &SchemaLimits) -> Result<Self, SchemaError> {
+    /// Reads `text`, which is one JSON value. `cancel` is looked at after every few values.
+    pub(crate) fn read(text: &str, limits: &SchemaLimits, cancel: &Cancel) -> Result<Self, SchemaError> {
         let mut document = Self {
             values: vec![],
             parents: vec![],
@@ -183,19 +197,25 @@ impl Document {
             bytes: 0,
             sorted: HashMap::new(),
         };
-        document.append(text, limits)?;
+        document.append(text, limits, cancel)?;
         Ok(document)
     }
 
     /// Reads another text behind the others, and answers with its value.
-    pub(crate) fn append(&mut self, text: &str, limits: &SchemaLimits) -> Result<NodeId, SchemaError> {
+    pub(crate) fn append(
+        &mut self,
+        text: &str,
+        limits: &SchemaLimits,
+        cancel: &Cancel,
+    ) -> Result<NodeId, SchemaError> {
         self.bytes = self.bytes.saturating_add(text.len());
         if self.bytes > limits.schema_bytes {
             return Err(SchemaError::limit("", "the schema's bytes", limits.schema_bytes, "schema_bytes"));
         }
         let root = NodeId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
-        Reader { text, at: 0, document: self, limits }.read()?;
+        Reader { text, at: 0, document: self, limits, cancel }.read()?;
         for node in self.nodes().skip(root.index()) {
+            look(cancel, node)?;
             let members = self.members(node).unwrap_or_default();
             if members.len() > LARGE {
                 let mut places: Vec<u32> = (0..u32::try_from(members.len()).unwrap_or(u32::MAX)).collect();
@@ -212,6 +232,7 @@ struct Reader<'t, 'd> {
     at: usize,
     document: &'d mut Document,
     limits: &'d SchemaLimits,
+    cancel: &'d Cancel,
 }
 
 /// An array or object that is being read.
@@ -234,6 +255,7 @@ impl Reader<'_, '_> {
             let is_pointed =
                 matches!(value, Value::Number(_)) && self.text[from..self.at].contains(['.', 'e', 'E']);
             let node = self.push(open.last().map(|open| open.node), key.take(), value);
+            look(self.cancel, node)?;
             if is_pointed {
                 self.document.pointed.insert(node);
             }
@@ -424,7 +446,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Document, SchemaError> {
-        Document::read(text, &SchemaLimits::default())
+        Document::read(text, &SchemaLimits::default(), &Cancel::default())
     }
 
     #[test]

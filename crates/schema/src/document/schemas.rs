@@ -8,11 +8,12 @@ use std::{collections::BTreeMap, hash::Hash};
 
 pub(crate) use crate::draft::Draft;
 use hashbrown::{HashMap, HashSet};
+use unskew_core::Cancel;
 
 use super::{
     dialect::Dialect,
     dynamic::{self, Anchor, Copies, Outermost},
-    json::{Document, NodeId, Value},
+    json::{Document, NodeId, Value, look},
     metaschema,
     places::{self, Place},
 };
@@ -69,8 +70,14 @@ pub(crate) struct Schemas {
 }
 
 impl Schemas {
-    pub(crate) fn read(text: &str, registry: &Registry, limits: &SchemaLimits) -> Result<Self, SchemaError> {
-        let document = Document::read(text, limits)?;
+    /// Reads `text` and the documents that it refers to. `cancel` is looked at after every few values.
+    pub(crate) fn read(
+        text: &str,
+        registry: &Registry,
+        limits: &SchemaLimits,
+        cancel: &Cancel,
+    ) -> Result<Self, SchemaError> {
+        let document = Document::read(text, limits, cancel)?;
         let mut schemas = Self {
             resource: vec![],
             document,
@@ -86,7 +93,7 @@ impl Schemas {
             ambiguous: vec![],
         };
         let newest = Dialect::of_draft(Draft::Draft202012);
-        schemas.add(Document::ROOT, newest, Registry::BASE.to_owned(), registry, limits)?;
+        schemas.add(Document::ROOT, newest, Registry::BASE.to_owned(), (registry, limits, cancel))?;
         // By where their text lies, because one may have several names.
         let mut added: HashMap<*const u8, NodeId> = HashMap::new();
         let mut scanned = 0;
@@ -98,6 +105,7 @@ impl Schemas {
             }
             scanned += nodes.len();
             for node in nodes {
+                look(cancel, node)?;
                 let Some(uri) = schemas.leads_to(node).filter(|uri| !schemas.resources.contains_key(uri))
                 else {
                     continue;
@@ -108,9 +116,9 @@ impl Schemas {
                     continue;
                 }
                 let dialect = schemas.dialect_of(node);
-                let root = schemas.document.append(text, limits)?;
+                let root = schemas.document.append(text, limits, cancel)?;
                 added.insert(text.as_ptr(), root);
-                schemas.add(root, dialect, uri, registry, limits)?;
+                schemas.add(root, dialect, uri, (registry, limits, cancel))?;
             }
         }
     }
@@ -133,8 +141,7 @@ impl Schemas {
         root: NodeId,
         mut dialect: Dialect,
         uri: String,
-        registry: &Registry,
-        limits: &SchemaLimits,
+        (registry, limits, cancel): (&Registry, &SchemaLimits, &Cancel),
     ) -> Result<(), SchemaError> {
         if let Some(node) = self.document.member(root, "$schema") {
             let pointer = if root == Document::ROOT { "#".to_owned() } else { format!("{uri}#") };
@@ -145,16 +152,21 @@ impl Schemas {
                 way_out: "name draft 4, 6, 7, 2019-09 or 2020-12, or a metaschema of a registry, or leave it out",
             };
             dialect = match self.document.text(node) {
-                Some(name) => Dialect::named(name, registry, limits).map_err(wrong)?,
+                Some(name) => Dialect::named(name, registry, limits, cancel).map_err(wrong)?,
                 None => return Err(wrong("it is no text".to_owned())),
             };
         }
         self.resources.insert(uri.clone(), root);
         self.uris.insert(root, uri.clone());
         self.texts.push((root, dialect, uri));
-        self.name(root);
-        let mut nodes = self.document.nodes().skip(root.index()).filter(|node| self.is_schema(*node));
-        nodes.try_for_each(|node| self.check(node))
+        self.name(root, cancel)?;
+        for node in self.document.nodes().skip(root.index()) {
+            look(cancel, node)?;
+            if self.is_schema(node) {
+                self.check(node)?;
+            }
+        }
+        Ok(())
     }
 
     /// That the value at `node` is a schema, and that each of its keywords has a value that it may have. Its parts are left aside.
@@ -235,13 +247,14 @@ impl Schemas {
 
     /// Finds resources and anchors in the text from `root` on. Names where no schema stands by the keywords that lead there
     /// count as well, since references may lead there, if there are no others.
-    fn name(&mut self, root: NodeId) {
+    fn name(&mut self, root: NodeId, cancel: &Cancel) -> Result<(), SchemaError> {
         let draft = self.draft_of(root);
         let id_keyword = if draft == Draft::Draft4 { "id" } else { "$id" };
         let nodes = self.document.nodes().skip(root.index());
         // By whether a schema stands there: URIs, and anchors with their resources.
         let (mut uris, mut anchors) = ([vec![], vec![]], [vec![], vec![]]);
         for node in nodes {
+            look(cancel, node)?;
             // Parents come before their parts.
             let outer = self.document.parent(node).map_or(root, |parent| self.resource[parent.index()]);
             self.resource.push(outer);
@@ -285,6 +298,7 @@ impl Schemas {
         let twice = enter(&mut self.resources, uris).into_iter().map(|uri| (Document::ROOT, uri));
         self.ambiguous.extend(twice);
         self.ambiguous.extend(enter(&mut self.anchors, anchors));
+        Ok(())
     }
 
     /// Whether the value is one of `enum`, `const` or the like and no schema.
