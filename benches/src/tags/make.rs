@@ -469,16 +469,11 @@ fn element(style: &str, name: Option<&str>, value: &Value, into: &mut String) {
 pub(super) fn reason(format: &Value, here: bool) -> Option<&'static str> {
     const TOKENS: &[&str] =
         &["token", "exclude_token", "any_tokens", "token_triggered_tags", "token_dispatch"];
-    if !has(format, TOKENS) {
-        return None;
+    if here && has(format, TOKENS) {
+        return Some("a token that is text and itself at once goes on in one of the two ways there");
     }
-    match here {
-        true => Some("a token that is text and itself at once goes on in one of the two ways there"),
-        false if has(format, &["dispatch", "triggered_tags"]) => {
-            Some("a trigger inside of a token, with a format of tokens after it: the token goes on there")
-        }
-        false => None,
-    }
+    let fires = !here && has(format, &["dispatch", "triggered_tags"]);
+    fires.then_some("a trigger fires inside of an excluded text that is not complete, and there it does not")
 }
 
 /// Whether a format of one of these types is in it.
