@@ -307,7 +307,7 @@ fn errors() {
         let grammar = builder.build(start).unwrap();
         assert!(matches!(grammar.check_maximal_munch(&limits), Err(GrammarError::NoMunch { .. })));
         assert!(matches!(grammar.regular(&limits.regex), Err(GrammarError::NotRegular { .. })));
-        let (vocabulary, trie) = (Arc::clone(&trie));
+        let trie = Arc::clone(&trie);
         match munch {
             true => GrammarConstraint::with_maximal_munch(&grammar, trie, &limits),
             false => GrammarConstraint::new(&grammar, trie, &limits),
