@@ -31,6 +31,8 @@ mod side_by_side;
 mod soak;
 mod speculation;
 pub mod suite;
+mod tags;
+mod trees;
 mod worker;
 pub mod workloads;
 
@@ -82,6 +84,10 @@ enum Command {
     Speculation(speculation::Options),
     /// Structures that hold millions of titles
     Sets(sets::Options),
+    /// Structural tags beside XGrammar's Python package: whether both accept the same texts
+    Tags(tags::Options),
+    /// Walking and shared trees by the size of the vocabulary
+    Trees(trees::Options),
     /// Passes of transformers on the CPU, beside burn and beside the memory
     #[cfg(feature = "burn")]
     Runner(runner::Options),
@@ -102,6 +108,8 @@ pub fn run(program: &Program) -> ExitCode {
         Command::Samplers(options) => samplers::run(&options),
         Command::Speculation(options) => speculation::run(&options),
         Command::Sets(options) => sets::run(&options),
+        Command::Tags(options) => tags::run(&options),
+        Command::Trees(options) => trees::run(&options),
         #[cfg(feature = "burn")]
         Command::Runner(options) => runner::run(&options),
         #[cfg(feature = "wgpu")]

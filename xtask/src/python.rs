@@ -117,6 +117,22 @@ pub(crate) fn environment(
     packages: &[&str],
     wheel: &Path,
 ) -> Result<PathBuf> {
+    let python = installed(root, tools, name, packages)?;
+    let mut command = uv(tools);
+    command
+        .args(["pip", "install", "--quiet", "--reinstall", "--no-deps", "--python"])
+        .arg(&python)
+        .arg(wheel);
+    run(command)?;
+    Ok(python)
+}
+
+/// The interpreter of an environment with the packages of another project.
+pub(crate) fn peer(root: &Path, name: &str, packages: &[&str]) -> Result<PathBuf> {
+    installed(root, &tools(root)?, name, packages)
+}
+
+fn installed(root: &Path, tools: &Path, name: &str, packages: &[&str]) -> Result<PathBuf> {
     let python = interpreter(root, name);
     if !python.is_file() {
         let mut command = uv(tools);
@@ -125,12 +141,6 @@ pub(crate) fn environment(
     }
     let mut command = uv(tools);
     command.args(["pip", "install", "--quiet", "--python"]).arg(&python).args(packages).current_dir(root);
-    run(command)?;
-    let mut command = uv(tools);
-    command
-        .args(["pip", "install", "--quiet", "--reinstall", "--no-deps", "--python"])
-        .arg(&python)
-        .arg(wheel);
     run(command)?;
     Ok(python)
 }

@@ -282,8 +282,7 @@ impl GrammarSpec {
 
 impl SchemaSpec {
     fn grammar(&self, cancel: &Cancel) -> Result<(Option<&Path>, Grammar)> {
-        let mut options = self.options()?;
-        options.cancel = cancel.clone();
+        let options = self.options(cancel)?;
         let (path, text) = self.source.read()?;
         let limits = SchemaLimits::default();
         let grammar = unskew_schema::grammar(&text, &options, &limits);
@@ -300,12 +299,13 @@ impl SchemaSpec {
         Ok((path, builder.build(start).map_err(|error| of_file(path, error))?))
     }
 
-    pub(crate) fn options(&self) -> Result<SchemaOptions> {
+    pub(crate) fn options(&self, cancel: &Cancel) -> Result<SchemaOptions> {
         let mut options = SchemaOptions::default();
+        options.cancel = cancel.clone();
         options.whitespace = self.whitespace.unwrap_or_default();
         options.ascii = self.ascii;
         options.exponents = self.exponents.unwrap_or(0);
-        options.registry = registry(self.registry.as_ref())?;
+        options.registry = registry(self.registry.as_ref(), cancel)?;
         if self.any_order {
             options.order = MemberOrder::Any;
         }
@@ -314,12 +314,15 @@ impl SchemaSpec {
 }
 
 /// Schemas that others refer to.
-fn registry(source: Option<&RegistrySource>) -> Result<Registry> {
+fn registry(source: Option<&RegistrySource>, cancel: &Cancel) -> Result<Registry> {
     let mut registry = Registry::new();
+    // Each text is within a limit.
+    let look = || if cancel.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) };
     match source {
         None => {}
         Some(RegistrySource::Schemas(schemas)) => {
             for (name, text) in schemas {
+                look()?;
                 registry.insert(name, text).map_err(|error| {
                     Error::combination(format!("`schema_registry`: {name}: {}", chain(&error)))
                 })?;
@@ -327,6 +330,7 @@ fn registry(source: Option<&RegistrySource>) -> Result<Registry> {
         }
         Some(RegistrySource::Folder(folder)) => {
             each_schema(folder, |path, name, text| {
+                look()?;
                 registry.insert(name, &text).map_err(|error| Error::file(path, error))
             })?;
         }

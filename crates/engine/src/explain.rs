@@ -114,7 +114,7 @@ fn of_grammar(spec: &GrammarSpec) -> Result<Vec<Explained>> {
 
 fn of_schema(spec: &SchemaSpec) -> Result<Vec<Explained>> {
     let (path, text) = spec.source.read()?;
-    let options = spec.options()?;
+    let options = spec.options(&unskew_core::Cancel::default())?;
     let limits = SchemaLimits::default();
     let fates = explain_schema(&text, &options, &limits);
     // Reading has stopped: at a construct, or because the text is no JSON.

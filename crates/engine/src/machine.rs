@@ -26,7 +26,7 @@ const MAX_SLOTS: usize = 64;
 /// A constraint that tells its memory, and the dependence of its states.
 pub(crate) trait Measured: Constraint + 'static {
     /// Whether a state depends on the text alone, and not on the tokens that spell it.
-    const IS_OF_TEXT: bool;
+    fn is_of_text(&self) -> bool;
 
     /// The memory of the constraint, in bytes.
     fn bytes(&self) -> usize;
@@ -39,7 +39,9 @@ pub(crate) trait Measured: Constraint + 'static {
 }
 
 impl Measured for GrammarConstraint {
-    const IS_OF_TEXT: bool = true;
+    fn is_of_text(&self) -> bool {
+        GrammarConstraint::is_of_text(self)
+    }
 
     fn bytes(&self) -> usize {
         self.memory_usage()
@@ -54,7 +56,9 @@ impl Measured for GrammarConstraint {
 }
 
 impl Measured for RegexConstraint {
-    const IS_OF_TEXT: bool = true;
+    fn is_of_text(&self) -> bool {
+        true
+    }
 
     fn bytes(&self) -> usize {
         self.memory_usage()
@@ -62,7 +66,9 @@ impl Measured for RegexConstraint {
 }
 
 impl Measured for LazyRegexConstraint {
-    const IS_OF_TEXT: bool = true;
+    fn is_of_text(&self) -> bool {
+        true
+    }
 
     fn bytes(&self) -> usize {
         self.memory_usage()
@@ -74,7 +80,9 @@ impl Measured for LazyRegexConstraint {
 }
 
 impl Measured for CanonicalConstraint {
-    const IS_OF_TEXT: bool = false;
+    fn is_of_text(&self) -> bool {
+        false
+    }
 
     fn bytes(&self) -> usize {
         size_of::<Self>() + self.memory_usage()
@@ -87,7 +95,9 @@ impl Measured for CanonicalConstraint {
 }
 
 impl Measured for SetConstraint {
-    const IS_OF_TEXT: bool = false;
+    fn is_of_text(&self) -> bool {
+        false
+    }
 
     fn bytes(&self) -> usize {
         self.memory_usage()
@@ -95,7 +105,9 @@ impl Measured for SetConstraint {
 }
 
 impl Measured for ExclusionConstraint {
-    const IS_OF_TEXT: bool = true;
+    fn is_of_text(&self) -> bool {
+        true
+    }
 
     fn bytes(&self) -> usize {
         self.memory_usage()
@@ -103,7 +115,9 @@ impl Measured for ExclusionConstraint {
 }
 
 impl<C: Measured> Measured for Arc<C> {
-    const IS_OF_TEXT: bool = C::IS_OF_TEXT;
+    fn is_of_text(&self) -> bool {
+        (**self).is_of_text()
+    }
 
     fn bytes(&self) -> usize {
         (**self).bytes()
@@ -115,7 +129,9 @@ impl<C: Measured> Measured for Arc<C> {
 }
 
 impl Measured for Unconstrained {
-    const IS_OF_TEXT: bool = true;
+    fn is_of_text(&self) -> bool {
+        true
+    }
 
     fn bytes(&self) -> usize {
         size_of::<Self>() + words_for(self.vocab_len()) * size_of::<u32>()
@@ -251,7 +267,7 @@ impl<C: Measured<State: Sync>> Machine for Pool<C> {
     }
 
     fn is_of_text(&self) -> bool {
-        C::IS_OF_TEXT
+        self.constraint.is_of_text()
     }
 
     fn bytes(&self) -> usize {

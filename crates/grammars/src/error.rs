@@ -182,6 +182,28 @@ pub enum GrammarError {
         /// The name of the token.
         name: String,
     },
+    /// The grammar has a set of tokens of another vocabulary.
+    #[error(
+        "the grammar has a set of tokens of a vocabulary of {tokens}, and this one has {vocabulary}: make the grammar for this \
+         vocabulary"
+    )]
+    #[non_exhaustive]
+    OtherVocabulary {
+        /// The length of the set.
+        tokens: usize,
+        /// The length of the vocabulary.
+        vocabulary: usize,
+    },
+    /// Of texts that may not come twice some were taken away, and few are left.
+    #[error(
+        "terminal `{name}`: its texts may not come twice, and so few are left within the language that they run out: allow more of \
+         them, or take the terminal out"
+    )]
+    #[non_exhaustive]
+    TooFewLeft {
+        /// The terminal.
+        name: String,
+    },
     /// A terminal may follow a control token that ends the sequence.
     #[error(
         "{}rule `{rule}`: {next} may follow `{name}`, which ends the sequence in this vocabulary, and nothing may follow the end \

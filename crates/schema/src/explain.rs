@@ -45,7 +45,7 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
         fate: Fate::Rejected,
         why: error.to_string(),
     };
-    let schemas = match Schemas::read(text, &options.registry, limits) {
+    let schemas = match Schemas::read(text, &options.registry, limits, &options.cancel) {
         Ok(schemas) => schemas,
         Err(error) => return vec![stopped(&error)],
     };

@@ -69,10 +69,11 @@ use unskew_grammars::Grammar;
 ///
 /// [`SchemaError`]. If several keywords cannot be enforced, the error names one of them; [`explain()`] lists all.
 pub fn grammar(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Result<Grammar, SchemaError> {
-    let schemas = document::schemas::Schemas::read(text, &options.registry, limits)?;
-    let expander = normalize::expander::Expander::new(schemas, options, limits);
-    let made =
-        emit::emitter::Emitter::new(expander, options, limits).and_then(|mut emitter| emitter.grammar());
+    let schemas = document::schemas::Schemas::read(text, &options.registry, limits, &options.cancel);
+    let made = schemas.and_then(|schemas| {
+        let expander = normalize::expander::Expander::new(schemas, options, limits);
+        emit::emitter::Emitter::new(expander, options, limits)?.grammar()
+    });
     // Each part reports a cancelled automaton as an error of its own.
     made.map_err(|error| if options.cancel.is_cancelled() { SchemaError::Cancelled } else { error })
 }

@@ -34,8 +34,8 @@ pub struct SchemaOptions {
     /// The order of the members of an object.
     pub order: MemberOrder,
     /// Stops the compilation from another thread with [`SchemaError::Cancelled`](crate::SchemaError::Cancelled). It
-    /// is checked wherever work is counted, inside automata too; the text of the schema is always read to its end.
-    /// Clones of the options share it.
+    /// is checked wherever work is counted, inside automata too, and once in a thousand values of the text. Clones of
+    /// the options share it.
     pub cancel: Cancel,
 }
 

@@ -5,6 +5,11 @@ use std::{borrow::Cow, fmt::Write, fs, path::PathBuf, sync::Arc, time::UNIX_EPOC
 use super::{GrammarSpec, Language, RegistrySource, SchemaSpec, Source, Spec, TagSpec};
 use crate::{Error, Result, compile, items::ItemFile};
 
+/// The longest text that a constraint is kept by, in bytes. Schemas and tags that are longer are refused at once
+/// ([`SchemaLimits::schema_bytes`](unskew_schema::SchemaLimits::schema_bytes)), in less time than a key of them takes: no deadline waits
+/// for that.
+const MAX_KEPT_BYTES: usize = 8 << 20;
+
 /// A spec that names no file but of items.
 pub(crate) struct Resolved<'a> {
     spec: Cow<'a, Spec>,
@@ -108,11 +113,31 @@ impl Resolved<'_> {
     /// The key of the same constraint; `None` where it is not to be kept.
     pub(crate) fn key(&self) -> Option<String> {
         let items = self.items.as_ref()?;
+        if self.text_bytes() > MAX_KEPT_BYTES {
+            return None;
+        }
         let mut key = self.spec.to_json();
         if !items.is_empty() {
             write!(key, "\n{items}").expect("a string takes all");
         }
         Some(key)
+    }
+
+    /// The length of the text.
+    fn text_bytes(&self) -> usize {
+        let source = match &self.spec.language {
+            Language::Regex(source) => source,
+            Language::Grammar(grammar) => &grammar.source,
+            Language::JsonSchema(schema) => &schema.source,
+            Language::StructuralTag(tag) => &tag.source,
+            Language::Anything | Language::Choices(_) | Language::Set(_) | Language::ExcludeSet(_) => {
+                return 0;
+            }
+        };
+        match source {
+            Source::Text(text) => text.len(),
+            Source::File(_) => 0,
+        }
     }
 
     /// The error with the name of the file that the text is from.

@@ -30,6 +30,9 @@ pub(super) struct Free {
 /// All texts, which are in UTF-8.
 const ANY: &str = "(?s:.*)";
 
+/// The inside of a string of JSON.
+const INSIDE: &str = r#"(?s:[^"\\]|\\.)*"#;
+
 impl Free {
     pub(super) fn new(limits: &Limits) -> Self {
         Self { dfas: DfaAlgebra::new(limits), any: None, without: HashMap::new(), first: HashMap::new() }
@@ -67,6 +70,19 @@ impl Free {
         let without = Arc::new(self.dfas.difference(&any, &contains)?);
         self.without.insert(excluded, Arc::clone(&without));
         Ok(without)
+    }
+
+    /// JSON, or a part of it that cuts through no string, of which no string has one of `excluded` between its quotes, as it is written.
+    pub(super) fn strings_without(&mut self, excluded: &[String]) -> Result<Dfa, RegexError> {
+        let any = self.any()?;
+        let inside = self.dfas.pattern(INSIDE)?;
+        let texts = self.dfas.literals(excluded)?;
+        let contains = self.dfas.concatenation([&*any, &texts, &any])?;
+        let inside = self.dfas.difference(&inside, &contains)?;
+        let (quote, outside) = (self.dfas.literals(["\""])?, self.dfas.pattern("[^\"]*")?);
+        let unit = self.dfas.concatenation([&quote, &inside, &quote, &outside])?;
+        let units = self.dfas.repetition(&unit, 0, None)?;
+        self.dfas.concatenation([&outside, &units])
     }
 
     /// Texts whose first trigger is `triggers[which]`, at the end, and that contain none of `excluded`; `None` if there is none.

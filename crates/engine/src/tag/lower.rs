@@ -6,14 +6,19 @@ use unskew_core::Vocabulary;
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder};
 use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions, Whitespace};
 
-use super::{TagError, TagOptions, free::Free};
+use super::{
+    TagError, TagOptions,
+    free::Free,
+    style::Style,
+    tokens::{Named, Sets},
+};
 use crate::{Explained, fields::Fields};
 
 /// How deep objects may nest: each is read once more for each object around it.
 const MAX_NEST: usize = 60;
 
-/// The largest number of a `repeat` and of `max_chars`.
-const MAX_COUNT: u32 = 100_000;
+/// The largest number of a `repeat`, of `max_chars` and of `max_tokens`.
+pub(super) const MAX_COUNT: u32 = 100_000;
 
 pub(super) type Made<T = ExprId> = Result<T, TagError>;
 
@@ -22,8 +27,8 @@ pub(super) type Made<T = ExprId> = Result<T, TagError>;
 pub(super) struct Around<'a> {
     /// Texts that free text may not contain: the ends of the tag that it is in.
     pub(super) ends: &'a [String],
-    /// The control token that ends the tag.
-    pub(super) end_token: Option<&'a str>,
+    /// The token that ends the tag.
+    pub(super) end_token: Option<&'a Named>,
     pub(super) nest: usize,
 }
 
@@ -33,6 +38,21 @@ pub(super) struct Around<'a> {
 enum Ends {
     One(String),
     Several(Vec<String>),
+}
+
+/// How JSON is written.
+#[derive(Clone, Copy)]
+pub(super) struct Json<'a> {
+    pub(super) whitespace: Whitespace,
+    pub(super) any_order: bool,
+    /// Texts that no string and no name has, as they are written between their quotes.
+    pub(super) excludes: &'a [String],
+}
+
+impl Json<'_> {
+    fn plain(whitespace: Whitespace) -> Self {
+        Self { whitespace, any_order: false, excludes: &[] }
+    }
 }
 
 /// A tag whose beginning is known.
@@ -45,7 +65,7 @@ pub(super) struct Tag {
 
 pub(super) enum Begin {
     Text(String),
-    Token(String),
+    Token(Named),
 }
 
 pub(super) struct Lowering<'a> {
@@ -53,13 +73,15 @@ pub(super) struct Lowering<'a> {
     pub(super) free: Free,
     pub(super) options: &'a TagOptions,
     pub(super) vocabulary: Option<&'a Vocabulary>,
+    pub(super) sets: Sets,
     read: Vec<Explained>,
 }
 
 impl<'a> Lowering<'a> {
     pub(super) fn new(vocabulary: Option<&'a Vocabulary>, options: &'a TagOptions) -> Self {
         let free = Free::new(&options.limits.regex);
-        Self { builder: Grammar::builder(&options.limits), free, options, vocabulary, read: Vec::new() }
+        let builder = Grammar::builder(&options.limits);
+        Self { builder, free, options, vocabulary, sets: Sets::default(), read: Vec::new() }
     }
 
     pub(super) fn finish(mut self, whole: Made) -> (Result<Grammar, TagError>, Vec<Explained>) {
@@ -100,7 +122,7 @@ impl<'a> Lowering<'a> {
             fields.finish()?;
             // A string holds the text of a schema.
             let text = serde_json::from_str(schema.get()).unwrap_or_else(|_| schema.get().to_owned());
-            let content = self.schema(&text, &place, self.options.whitespace, false)?;
+            let content = self.schema(&text, &place, Json::plain(self.options.whitespace))?;
             let end = self.builder.literal(&end);
             let rest = self.builder.sequence([content, end]);
             tags.push(Tag { at, begin: Begin::Text(begin), rest });
@@ -171,8 +193,8 @@ impl<'a> Lowering<'a> {
             }
             "optional" | "plus" | "star" | "repeat" => self.repeated(kind, fields, around),
             "tag" => {
-                let Tag { begin, rest, .. } = self.tag_of(fields, around)?;
-                Ok(self.begun(begin, rest))
+                let tag = self.tag_of(fields, around)?;
+                self.begun(tag)
             }
             "triggered_tags" => {
                 let triggers: Vec<String> = fields.required("triggers")?;
@@ -188,8 +210,7 @@ impl<'a> Lowering<'a> {
                 let tags = self.tags(fields, around)?;
                 let separator: String = fields.required("separator")?;
                 let (at_least_one, stop_after_first) = once(fields)?;
-                let tags: Vec<ExprId> =
-                    tags.into_iter().map(|Tag { begin, rest, .. }| self.begun(begin, rest)).collect();
+                let tags: Vec<ExprId> = tags.into_iter().map(|tag| self.begun(tag)).collect::<Made<_>>()?;
                 let any = self.builder.choice(tags);
                 let mut all = any;
                 if !stop_after_first {
@@ -201,21 +222,22 @@ impl<'a> Lowering<'a> {
                 Ok(if at_least_one { all } else { self.builder.optional(all) })
             }
             "token" => {
-                let name = self.token(fields, "token")?;
-                Ok(self.builder.token(&name))
+                let token = self.token(fields, "token")?;
+                self.named(&fields.at, &token)
             }
-            "exclude_token" => Err(fields.error(
-                "one token of any text is no text, so it cannot be told from two; use `any_tokens`, `any_text` or `token`",
-            )),
-            "any_tokens" => {
-                if fields.get::<u64>("max_tokens")?.is_some() {
-                    return Err(TagError::new(
-                        &fields.place("max_tokens"),
-                        "tokens of a text are not counted; use `any_text` with `max_chars`",
-                    ));
-                }
+            "exclude_token" => {
                 let excluded = self.token_names(fields, "exclude_tokens")?;
-                self.free_tokens(&fields.at, &excluded, around)
+                let one = self.one_but(&fields.at, &excluded, around)?;
+                one.ok_or_else(|| fields.error("every token is excluded; leave one out of `exclude_tokens`"))
+            }
+            "any_tokens" => {
+                let excluded = self.token_names(fields, "exclude_tokens")?;
+                let most: Option<u32> = fields.get("max_tokens")?;
+                if let Some(most) = most.filter(|most| *most > MAX_COUNT) {
+                    let at = fields.place("max_tokens");
+                    return Err(TagError::new(&at, format!("{most} is more than {MAX_COUNT}; leave it out")));
+                }
+                self.free_tokens(&fields.at, &excluded, most, around)
             }
             "token_triggered_tags" => {
                 let triggers = self.token_names(fields, "trigger_tokens")?;
@@ -225,7 +247,9 @@ impl<'a> Lowering<'a> {
                 self.token_triggered(fields, &triggers, &excluded, tags, once, around)
             }
             "token_dispatch" => self.token_dispatch(fields, around),
-            other => Err(fields.error(format!("`type` is {other:?}, which is no format of a structural tag"))),
+            other => {
+                Err(fields.error(format!("`type` is {other:?}, which is no format of a structural tag")))
+            }
         }
     }
 
@@ -268,34 +292,35 @@ impl<'a> Lowering<'a> {
         let any_order = fields.get("any_order")?.unwrap_or(false);
         let most: Option<u32> = fields.get("max_whitespace_cnt")?;
         let whitespace = most.map_or(self.options.whitespace, Whitespace::Bounded);
-        if !fields.get::<Vec<String>>("excludes")?.unwrap_or_default().is_empty() {
-            return Err(TagError::new(
-                &fields.place("excludes"),
-                "texts inside of JSON strings are not excluded; use a `pattern` in the schema",
-            ));
+        let excludes = self.excludes(fields)?;
+        let json = Json { whitespace, any_order, excludes: &excludes };
+        if style == "json" {
+            return self.schema(schema.get(), &at, json);
         }
-        match style {
-            "json" => self.schema(schema.get(), &at, whitespace, any_order),
-            style => {
-                let named = super::xml::Style::named(style);
-                let style = named.map_err(|why| TagError::new(&fields.place("style"), why))?;
-                self.parameters(&schema, &at, style, whitespace, any_order)
-            }
-        }
+        let style = Style::named(style)
+            .ok_or_else(|| TagError::new(&fields.place("style"), format!("{style:?} is no style")))?;
+        self.parameters(&schema, &at, style, json)
     }
 
     /// JSON that satisfies a schema.
-    pub(super) fn schema(&mut self, text: &str, at: &str, whitespace: Whitespace, any_order: bool) -> Made {
+    pub(super) fn schema(&mut self, text: &str, at: &str, json: Json<'_>) -> Made {
         let mut options = SchemaOptions::default();
-        options.whitespace = whitespace;
+        options.whitespace = json.whitespace;
         options.cancel = self.options.cancel.clone();
-        if any_order {
+        if json.any_order {
             options.order = MemberOrder::Any;
         }
         let mut limits = SchemaLimits::default();
         limits.grammar = self.options.limits.clone();
         let grammar = unskew_schema::grammar(text, &options, &limits);
-        let grammar = grammar.map_err(|error| TagError::of(at, &error))?;
+        let mut grammar = grammar.map_err(|error| TagError::of(at, &error))?;
+        if !json.excludes.is_empty() {
+            // A string and a name are one terminal each.
+            let strings =
+                self.free.strings_without(json.excludes).map_err(|error| TagError::of(at, &error))?;
+            let within = grammar.within(&strings, &self.options.limits);
+            grammar = within.map_err(|error| TagError::of(at, &error))?;
+        }
         Ok(self.builder.import(&grammar))
     }
 
@@ -303,7 +328,7 @@ impl<'a> Lowering<'a> {
         if fields.get::<u64>("max_tokens")?.is_some() {
             return Err(TagError::new(
                 &fields.place("max_tokens"),
-                "tokens of a text are not counted; use `max_chars`",
+                "a token may lie across an end of a text, so a text is no number of tokens; use `max_chars`, or `any_tokens`",
             ));
         }
         let mut excludes = self.excludes(fields)?;
@@ -373,10 +398,10 @@ impl<'a> Lowering<'a> {
         }
         let (content, at) = fields.required_raw("content")?;
         let excluded: Vec<String> = ends.iter().filter(|end| !end.is_empty()).cloned().collect();
-        let inside = Around { ends: &excluded, end_token: end_token.as_deref(), nest: around.nest + 1 };
+        let inside = Around { ends: &excluded, end_token: end_token.as_ref(), nest: around.nest + 1 };
         let content = self.format(&content, &at, inside)?;
         let end = match &end_token {
-            Some(name) => self.builder.token(name),
+            Some(token) => self.named(&fields.at, token)?,
             None => {
                 let ends: Vec<ExprId> = ends.iter().map(|end| self.builder.literal(end)).collect();
                 self.builder.choice(ends)
@@ -386,12 +411,12 @@ impl<'a> Lowering<'a> {
     }
 
     /// A tag from its beginning on.
-    fn begun(&mut self, begin: Begin, rest: ExprId) -> ExprId {
+    fn begun(&mut self, Tag { at, begin, rest }: Tag) -> Made {
         let begin = match begin {
             Begin::Text(text) => self.builder.literal(text),
-            Begin::Token(name) => self.builder.token(&name),
+            Begin::Token(token) => self.named(&at, &token)?,
         };
-        self.builder.sequence([begin, rest])
+        Ok(self.builder.sequence([begin, rest]))
     }
 
     /// Free text with tags. `once`: whether it begins with a tag, and whether it ends with the first.

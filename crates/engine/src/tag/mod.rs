@@ -8,7 +8,7 @@
 //! | `type` | texts |
 //! |---|---|
 //! | `const_string` | `value` |
-//! | `json_schema` | JSON that satisfies `json_schema`; with a `style`, the parameters of a call as that model writes them (`xml`) |
+//! | `json_schema` | JSON that satisfies `json_schema`, without `excludes` in its strings; with a `style`, the parameters of a call as that model writes them (`xml`, `nested`) |
 //! | `any_text` | free text without `excludes`, of at most `max_chars` characters |
 //! | `grammar`, `regex` | the words of a grammar in EBNF; the texts that `pattern` matches as a whole |
 //! | `sequence`, `or`, `optional`, `plus`, `star`, `repeat` | as in a regular expression |
@@ -16,14 +16,18 @@
 //! | `triggered_tags` | free text in which a trigger begins a tag: the rest of a tag that begins with it follows |
 //! | `tags_with_separator` | tags with `separator` between them |
 //! | `dispatch` | free text in which a pattern of `rules` is followed by its format |
-//! | `token` | a control token, by its number or its name |
-//! | `any_tokens` | text and control tokens but `exclude_tokens` |
-//! | `token_triggered_tags`, `token_dispatch` | the same with control tokens as triggers |
+//! | `token` | one token, by its number, its name or its text |
+//! | `exclude_token` | one token but `exclude_tokens` |
+//! | `any_tokens` | tokens but `exclude_tokens`, at most `max_tokens` |
+//! | `token_triggered_tags`, `token_dispatch` | free tokens, with tokens as triggers |
 //! | `qwen_xml_parameter` | `json_schema` in the style `qwen_xml` |
 //!
 //! - Free text is valid UTF-8. The first trigger counts, wherever tokens divide it; of two that end together, the longer one (`free`).
 //! - Free text inside of a tag contains none of the ends of this tag, also where it is a part of its content; that of a tag inside has ends
 //!   of its own, and that of `dispatch` only its `excludes`, but for the contents of its rules.
+//! - A token counts as itself: another spelling of its text is no such token, and beside it the same token may be text. Free tokens are of any
+//!   bytes, also of half a character, and a text that ends the tag may be a part of them; a token that ends it may not (`tokens`).
+//! - `excludes` of `json_schema` are texts that no string and no name has between its quotes, as it is written: an escape may have one in it.
 //! - With `at_least_one`, the first tag stands at the beginning, and text may follow it. With `stop_after_first`, nothing follows the first
 //!   tag.
 //! - White space in JSON is that of the [`Spec`](crate::Spec), by default bounded, or at most `max_whitespace_cnt`.
@@ -39,13 +43,18 @@
 //! | `any_order`: each member once at most, required ones once | members may repeat and be missing |
 //! | white space is bounded where `max_whitespace_cnt` says nothing | any number |
 //! | a trigger that cannot fire, or that no tag begins with, is an error | it is accepted, or an internal error |
-//! | text tokens by number, `exclude_token` and `max_tokens` are errors | enforced |
-//! | `excludes` of `json_schema`, and the styles `cohere_xml` and `minimax_m3_xml` are errors | enforced |
+//! | a token that may be text and itself at once goes on in both ways | a token of several bytes goes on as text |
+//! | `max_tokens` of `any_tokens` holds for tokens that are accepted too | it holds for masks alone |
+//! | names of any value in the style `cohere_xml` come once each | they may repeat |
+//! | `max_tokens` of `any_text` is an error: a token may lie across an end of the text, and belongs to it in part | a budget, which is exceeded where the text cannot end |
+//! | `excludes` go together with `pattern`, `format`, `minLength` and `maxLength` | strings with the first two are not looked at, the others are dropped |
 //!
 //! Tried instead: Lark with lazy terminals. It has no texts that free text may not contain, and a schema is no part of it.
 
 mod free;
 mod lower;
+mod nested;
+mod style;
 mod tokens;
 mod xml;
 
@@ -56,6 +65,9 @@ use unskew_schema::Whitespace;
 
 use self::lower::Lowering;
 use crate::{Explained, chain};
+
+/// The longest tag, in bytes: as long as the longest schema.
+const MAX_BYTES: usize = 8 << 20;
 
 /// An object of a structural tag that cannot be enforced, or is none.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -119,6 +131,11 @@ fn lowered(
     options: &TagOptions,
 ) -> (Result<Grammar, TagError>, Vec<Explained>) {
     let mut lowering = Lowering::new(vocabulary, options);
+    if text.len() > MAX_BYTES {
+        let len = text.len();
+        let why = format!("a tag of {len} bytes is longer than {MAX_BYTES}; divide it, or leave schemas out");
+        return lowering.finish(Err(TagError::new("", why)));
+    }
     let whole = serde_json::from_str::<&RawValue>(text)
         .map_err(|error| TagError::new("", format!("no JSON: {error}")))
         .and_then(|value| lowering.whole(value));

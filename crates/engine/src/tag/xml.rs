@@ -5,136 +5,51 @@
 //! of each member that is no string goes to `unskew-schema`. Other keywords, conditions on the whole object and formats of
 //! strings above all, are errors at their places.
 //!
+//! Two styles write values inside of values as elements too (`nested`).
+//!
 //! Parameters are those that are declared: with `additionalProperties` a model could name others, and these styles say nothing of how their
 //! values are read.
 
+use std::{cell::RefCell, collections::HashMap};
+
 use serde_json::value::RawValue;
-use unskew_grammars::ExprId;
+use unskew_grammars::{ExprId, RuleId};
 use unskew_schema::Whitespace;
 
 use super::{
     TagError,
-    lower::{Lowering, Made},
+    lower::{Json, Lowering, Made},
+    style::{Style, Type},
 };
 use crate::fields::{Fields, Members};
 
-/// How a model writes parameters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Style {
-    Qwen,
-    Minimax,
-    Deepseek,
-    DeepseekSpaced,
-    Glm,
-    Kimi,
-}
-
-/// The JSON type that an element names.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Type {
-    String,
-    Number,
-    Boolean,
-    Null,
-    Array,
-    Object,
-    /// One that is known only once it is written.
-    Any,
-}
-
 /// How many references and alternatives may lead to a value.
-const MAX_STEPS: u32 = 32;
+pub(super) const MAX_STEPS: u32 = 32;
 
 /// Keywords that say nothing of a value.
-const ANNOTATIONS: &[&str] =
+pub(super) const ANNOTATIONS: &[&str] =
     &["title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment"];
 
 /// Keywords of the schema of all parameters that are read elsewhere or say nothing.
 const OF_ROOT: &[&str] = &["$schema", "$id", "$defs", "definitions", "strict"];
 
-impl Style {
-    pub(super) fn named(name: &str) -> Result<Self, String> {
-        match name {
-            "qwen_xml" => Ok(Self::Qwen),
-            "minimax_xml" => Ok(Self::Minimax),
-            "deepseek_xml" => Ok(Self::Deepseek),
-            "deepseek_v4_1_xml" => Ok(Self::DeepseekSpaced),
-            "glm_xml" => Ok(Self::Glm),
-            "kimi_k3_xml" => Ok(Self::Kimi),
-            "cohere_xml" | "minimax_m3_xml" => Err(format!(
-                "{name:?} writes values inside of values as elements too, which is not supported; use \"json\" or another style"
-            )),
-            _ => Err(format!("{name:?} is no style")),
-        }
-    }
-
-    /// The texts in front of a value, with white space between them.
-    fn open(self, name: &str, of: Type) -> Vec<String> {
-        let is_string = if of == Type::String { "true" } else { "false" };
-        match self {
-            Self::Qwen => vec![format!("<parameter={name}>")],
-            Self::Minimax => vec![format!("<parameter name=\"{name}\">")],
-            Self::Deepseek => {
-                vec![format!("<\u{ff5c}DSML\u{ff5c}parameter name=\"{name}\" string=\"{is_string}\">")]
-            }
-            Self::DeepseekSpaced => {
-                vec![format!("<\u{ff5c}DSML\u{ff5c} parameter name=\"{name}\" string=\"{is_string}\">")]
-            }
-            Self::Glm => vec![format!("<arg_key>{name}</arg_key>"), "<arg_value>".to_owned()],
-            Self::Kimi => {
-                let of = match of {
-                    Type::String => "string",
-                    Type::Number => "number",
-                    Type::Boolean => "boolean",
-                    Type::Null => "null",
-                    Type::Array => "array",
-                    Type::Object | Type::Any => "object",
-                };
-                vec![format!("<|open|>argument key=\"{name}\" type=\"{of}\"<|sep|>")]
-            }
-        }
-    }
-
-    /// The text after a value.
-    fn close(self) -> &'static str {
-        match self {
-            Self::Qwen | Self::Minimax => "</parameter>",
-            Self::Deepseek => "</\u{ff5c}DSML\u{ff5c}parameter>",
-            Self::DeepseekSpaced => "</\u{ff5c}DSML\u{ff5c} parameter>",
-            Self::Glm => "</arg_value>",
-            Self::Kimi => "<|close|>argument<|sep|>",
-        }
-    }
-
-    /// Whether an element names the type of its value.
-    fn names_types(self) -> bool {
-        self == Self::Kimi
-    }
-}
-
 /// The common facts of all members.
-struct Frame<'s> {
-    style: Style,
-    whitespace: Whitespace,
-    any_order: bool,
+pub(super) struct Frame<'s> {
+    pub(super) style: Style,
+    pub(super) json: Json<'s>,
     /// White space between elements.
-    space: ExprId,
+    pub(super) space: ExprId,
     /// The definitions of the root, as members of an object.
     definitions: &'s str,
     /// The same by the references that lead to them.
     by_reference: &'s [(String, Box<RawValue>)],
+    /// The rules of nested values that references lead to, by reference.
+    pub(super) rules: RefCell<HashMap<String, RuleId>>,
 }
 
 impl Lowering<'_> {
     /// The parameters of a schema.
-    pub(super) fn parameters(
-        &mut self,
-        schema: &RawValue,
-        at: &str,
-        style: Style,
-        whitespace: Whitespace,
-        any_order: bool,
-    ) -> Made {
+    pub(super) fn parameters(&mut self, schema: &RawValue, at: &str, style: Style, json: Json<'_>) -> Made {
         if schema.get() == "true" {
             return Err(TagError::new(
                 at,
@@ -145,6 +60,35 @@ impl Lowering<'_> {
         let of: Option<String> = fields.get("type")?;
         if of.is_some_and(|of| of != "object") {
             return Err(TagError::new(&fields.place("type"), "parameters are an \"object\""));
+        }
+        let (mut definitions, mut by_reference) = (String::new(), Vec::new());
+        for name in ["$defs", "definitions"] {
+            let Some((value, at)) = fields.raw(name) else { continue };
+            definitions.push_str(&format!(",{name:?}:{}", value.get()));
+            let members: Members =
+                serde_json::from_str(value.get()).map_err(|error| TagError::new(&at, error.to_string()))?;
+            by_reference
+                .extend(members.0.into_iter().map(|(member, value)| (format!("#/{name}/{member}"), value)));
+        }
+        for name in OF_ROOT {
+            fields.raw(name);
+        }
+        let space = self.space(at, json.whitespace)?;
+        let (definitions, by_reference) = (&*definitions, &*by_reference);
+        let rules = RefCell::default();
+        self.members(fields, &Frame { style, json, space, definitions, by_reference, rules })
+    }
+
+    /// The declared members of an object, each as an element.
+    pub(super) fn members(&mut self, mut fields: Fields, frame: &Frame<'_>) -> Made {
+        if self.options.cancel.is_cancelled() {
+            return Err(fields.error("cancelled"));
+        }
+        if self.builder.size() > self.options.limits.nodes {
+            let limit = self.options.limits.nodes;
+            return Err(
+                fields.error(format!("the grammar has more than {limit} nodes; make the schema smaller"))
+            );
         }
         if let Some((more, at)) = fields.raw("additionalProperties")
             && more.get() != "false"
@@ -163,19 +107,10 @@ impl Lowering<'_> {
             }
             None => Vec::new(),
         };
-        let (mut definitions, mut by_reference) = (String::new(), Vec::new());
-        for name in ["$defs", "definitions"] {
-            let Some((value, at)) = fields.raw(name) else { continue };
-            definitions.push_str(&format!(",{name:?}:{}", value.get()));
-            let members: Members =
-                serde_json::from_str(value.get()).map_err(|error| TagError::new(&at, error.to_string()))?;
-            by_reference
-                .extend(members.0.into_iter().map(|(member, value)| (format!("#/{name}/{member}"), value)));
-        }
-        for name in ANNOTATIONS.iter().chain(OF_ROOT) {
+        for name in ANNOTATIONS {
             fields.raw(name);
         }
-        let place = fields.place("properties");
+        let (at, place) = (fields.at.clone(), fields.place("properties"));
         fields.finish().map_err(|error| {
             TagError::new(
                 &error.pointer,
@@ -183,17 +118,17 @@ impl Lowering<'_> {
             )
         })?;
         if let Some(name) = required.iter().find(|name| !properties.iter().any(|(other, _)| other == *name)) {
-            return Err(TagError::new(at, format!("the required {name:?} is not in `properties`")));
+            return Err(TagError::new(&at, format!("the required {name:?} is not in `properties`")));
         }
-        let space = self.space(at, whitespace)?;
-        let (definitions, by_reference) = (&*definitions, &*by_reference);
-        let frame = Frame { style, whitespace, any_order, space, definitions, by_reference };
         let mut members = Vec::new();
         for (name, schema) in &properties {
             let at = format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"));
-            members.push((self.parameter(name, schema, &at, &frame)?, required.contains(name)));
+            members.push((self.parameter(name, schema, &at, frame)?, required.contains(name)));
         }
-        let all = match any_order {
+        if frame.style == Style::MinimaxNested {
+            return Ok(self.some_members(members, frame));
+        }
+        let all = match frame.json.any_order {
             true if !members.is_empty() => self.builder.unordered(members, None, None, 0, None),
             _ => {
                 let in_order = members.into_iter().map(|(member, required)| match required {
@@ -204,7 +139,7 @@ impl Lowering<'_> {
                 self.builder.sequence(in_order)
             }
         };
-        Ok(self.builder.sequence([all, space]))
+        Ok(self.builder.sequence([all, frame.space]))
     }
 
     fn space(&mut self, at: &str, whitespace: Whitespace) -> Made {
@@ -225,20 +160,33 @@ impl Lowering<'_> {
 
     /// An element, with the white space in front of it.
     fn parameter(&mut self, name: &str, schema: &RawValue, at: &str, frame: &Frame<'_>) -> Made {
-        let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '$');
-        if name.is_empty() || !name.chars().all(is_plain) {
-            return Err(TagError::new(
+        let written = frame.style.written(name).ok_or_else(|| {
+            TagError::new(
                 at,
                 format!(
                     "the name {name:?} cannot stand in an element; use letters, digits, `_`, `-`, `.` and `$`"
                 ),
-            ));
+            )
+        })?;
+        if let Some(excluded) = frame.json.excludes.iter().find(|excluded| written.contains(*excluded)) {
+            return Err(TagError::new(at, format!("the name {name:?} has the excluded {excluded:?} in it")));
         }
         let mut values = Vec::new();
         self.values(schema.get(), at, frame, MAX_STEPS, &mut values)?;
+        let element = self.element(Some(&written), values, frame);
+        Ok(self.builder.sequence([frame.space, element]))
+    }
+
+    /// One of the values with the marks around it.
+    pub(super) fn element(
+        &mut self,
+        name: Option<&str>,
+        values: Vec<(Type, ExprId)>,
+        frame: &Frame<'_>,
+    ) -> ExprId {
         let mut elements = Vec::new();
         for (of, value) in values {
-            let mut parts = vec![frame.space];
+            let mut parts = Vec::new();
             for (index, text) in frame.style.open(name, of).iter().enumerate() {
                 if index > 0 {
                     parts.push(frame.space);
@@ -247,16 +195,17 @@ impl Lowering<'_> {
             }
             match of {
                 Type::String => parts.push(value),
+                _ if !frame.style.is_spaced() => parts.push(value),
                 _ => parts.extend([frame.space, value, frame.space]),
             }
-            parts.push(self.builder.literal(frame.style.close()));
+            parts.push(self.builder.literal(frame.style.close(name)));
             elements.push(self.builder.sequence(parts));
         }
-        Ok(self.builder.choice(elements))
+        self.builder.choice(elements)
     }
 
     /// The values of a schema, by how they are written.
-    fn values(
+    pub(super) fn values(
         &mut self,
         schema: &str,
         at: &str,
@@ -271,7 +220,7 @@ impl Lowering<'_> {
             ));
         };
         if schema == "true" {
-            return self.any_value(schema, at, frame, values);
+            return self.any_value(at, frame, values);
         }
         let value: &RawValue =
             serde_json::from_str(schema).map_err(|error| TagError::new(at, error.to_string()))?;
@@ -281,7 +230,7 @@ impl Lowering<'_> {
         }
         let names = fields.names();
         if names.is_empty() {
-            return self.any_value("true", at, frame, values);
+            return self.any_value(at, frame, values);
         }
         if names == ["anyOf"] {
             for (part, at) in fields.items("anyOf")? {
@@ -298,6 +247,13 @@ impl Lowering<'_> {
                     format!("the reference {reference:?} is to none of `$defs`; put what it means there"),
                 )
             })?;
+            if frame.style.nests()
+                && let Some(of) = nested_type(found)
+            {
+                let rule = self.nested_rule(&reference, found, at, of, frame)?;
+                values.push((of, self.builder.call(rule)));
+                return Ok(());
+            }
             return self.values(found.get(), at, frame, steps, values);
         }
         let listed = if fields.has("const") {
@@ -327,7 +283,7 @@ impl Lowering<'_> {
         for of in types {
             match of.as_str() {
                 "string" => {
-                    let text = self.raw_string(Fields::read(value, at)?, frame.style.close())?;
+                    let text = self.raw_string(Fields::read(value, at)?, frame)?;
                     values.push((Type::String, text));
                 }
                 other => {
@@ -341,15 +297,25 @@ impl Lowering<'_> {
     }
 
     /// A value of any type: a string as it is, or JSON.
-    fn any_value(
+    pub(super) fn any_value(
         &mut self,
-        schema: &str,
         at: &str,
         frame: &Frame<'_>,
         values: &mut Vec<(Type, ExprId)>,
     ) -> Made<()> {
-        let text = self.text(at, &[frame.style.close().to_owned()])?;
+        if frame.style == Style::MinimaxNested {
+            let why = "this style writes each type in a way of its own; say by `type` which of these it is";
+            return Err(TagError::new(at, why));
+        }
+        let text = self.text(at, &frame.not_in_strings())?;
         values.push((Type::String, text));
+        if frame.style == Style::Cohere {
+            let scalar = r#"{"type":["number","boolean","null"]}"#;
+            self.no_string(scalar, at, Type::Number, frame, values)?;
+            let (list, dict) = self.any_nested(at, frame)?;
+            values.extend([(Type::Array, list), (Type::Object, dict)]);
+            return Ok(());
+        }
         if frame.style.names_types() {
             for of in ["number", "boolean", "null", "array", "object"] {
                 let schema = format!("{{\"type\":{of:?}}}");
@@ -359,7 +325,6 @@ impl Lowering<'_> {
         }
         // Everything else is a string too, but for where an element says which of the two it is.
         if matches!(frame.style, Style::Deepseek | Style::DeepseekSpaced) {
-            let _ = schema;
             let no_string = r#"{"type":["number","boolean","null","array","object"]}"#;
             self.no_string(no_string, at, Type::Any, frame, values)?;
         }
@@ -367,7 +332,7 @@ impl Lowering<'_> {
     }
 
     /// JSON.
-    fn no_string(
+    pub(super) fn no_string(
         &mut self,
         schema: &str,
         at: &str,
@@ -375,6 +340,12 @@ impl Lowering<'_> {
         frame: &Frame<'_>,
         values: &mut Vec<(Type, ExprId)>,
     ) -> Made<()> {
+        if frame.style.nests() && matches!(of, Type::Array | Type::Object) {
+            let value: &RawValue =
+                serde_json::from_str(schema).map_err(|error| TagError::new(at, error.to_string()))?;
+            values.push((of, self.nested(value, at, of, frame)?));
+            return Ok(());
+        }
         check_references(schema, frame.definitions).map_err(|reference| {
             TagError::new(
                 at,
@@ -390,7 +361,7 @@ impl Lowering<'_> {
             }
             _ => schema.to_owned(),
         };
-        let value = self.schema(&whole, at, frame.whitespace, frame.any_order)?;
+        let value = self.schema(&whole, at, frame.json)?;
         values.push((of, value));
         Ok(())
     }
@@ -428,33 +399,40 @@ impl Lowering<'_> {
                 ));
             }
             match serde_json::from_str::<String>(text) {
-                Ok(raw) if raw.contains(frame.style.close()) => {
+                Ok(raw) if raw.contains(frame.style.end()) => {
                     return Err(TagError::new(
                         at,
                         format!(
                             "a string with {:?} in it cannot be written in this style",
-                            frame.style.close()
+                            frame.style.end()
                         ),
                     ));
                 }
+                Ok(raw) if frame.json.excludes.iter().any(|excluded| raw.contains(excluded.as_str())) => {}
                 Ok(raw) => {
                     let literal = self.builder.literal(raw);
                     values.push((Type::String, literal));
                 }
+                Err(_) if frame.style == Style::MinimaxNested && matches!(of_value, "array" | "object") => {
+                    let constant = self.constant(value, at, frame)?;
+                    values.push((type_named(of_value), constant));
+                }
                 Err(_) => {
-                    let schema = format!("{{\"const\":{text}}}");
-                    self.no_string(&schema, at, type_named(of_value), frame, values)?;
+                    // A listed value is JSON also where a nested one would not be.
+                    let of = if frame.style.nests() { Type::Any } else { type_named(of_value) };
+                    self.no_string(&format!("{{\"const\":{text}}}"), at, of, frame, values)?;
                 }
             }
         }
         if values.is_empty() {
-            return Err(TagError::new("", "no value is listed"));
+            let at = listed.first().map_or("", |(_, at)| at);
+            return Err(TagError::new(at, "no listed value is left"));
         }
         Ok(())
     }
 
     /// A string as it is, of so many characters.
-    fn raw_string(&mut self, mut fields: Fields, close: &str) -> Made {
+    fn raw_string(&mut self, mut fields: Fields, frame: &Frame<'_>) -> Made {
         for name in ANNOTATIONS.iter().chain(["type"].iter()) {
             fields.raw(name);
         }
@@ -476,7 +454,7 @@ impl Lowering<'_> {
         fields.finish().map_err(|error| {
             TagError::new(&error.pointer, "this style does not enforce this keyword on a string; take it out, or use the style \"json\"")
         })?;
-        let close = [close.to_owned()];
+        let close = frame.not_in_strings();
         if min.is_none() && max.is_none() {
             return self.text(&at, &close);
         }
@@ -491,6 +469,23 @@ impl Lowering<'_> {
         let both = both.ok_or_else(|| TagError::new(&at, "no string has such a length"))?;
         Ok(self.builder.automaton("string", both))
     }
+}
+
+impl Frame<'_> {
+    /// The texts that a string may not contain.
+    pub(super) fn not_in_strings(&self) -> Vec<String> {
+        let end = self.style.end().to_owned();
+        self.json.excludes.iter().cloned().chain([end]).collect()
+    }
+}
+
+/// Whether a schema is of arrays or of objects alone, which are not listed.
+fn nested_type(schema: &RawValue) -> Option<Type> {
+    let mut fields = Fields::read(schema, "").ok()?;
+    let of: String = fields.get("type").ok()??;
+    let of = type_named(&of);
+    let is_listed = fields.has("const") || fields.has("enum");
+    (!is_listed && matches!(of, Type::Array | Type::Object)).then_some(of)
 }
 
 /// `type`: a name or several.

@@ -6,9 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::common::{bytes, ids, specs};
-use unskew_core::Cancel;
-use unskew_engine::{Compiler, CompilerOptions, Error, Spec, Until};
+use crate::common::{Random, bytes, ids, spec, specs};
+use unskew_core::{Cancel, Vocabulary};
+use unskew_engine::{Compiler, CompilerOptions, Error, Spec, TokenSpace, Until};
+
+/// From so many tokens on a compiler shares trees.
+const LIBRARY_TOKENS: usize = 16_384;
 
 /// A pattern that takes seconds.
 fn costly(n: usize) -> Spec {
@@ -51,6 +54,27 @@ fn errors_are_shared_and_kept() {
     let canonical = Spec::regex("a").canonical();
     assert!(compiler.compile(&canonical).unwrap_err().to_string().contains("canonical"));
     assert_eq!(compiler.stats().entries, 2);
+}
+
+#[test]
+fn a_long_text_is_refused_before_it_is_read() {
+    let compiler = Compiler::new(bytes());
+    // 36 MB.
+    let wide = |item: &str| format!("[{}]", [item].repeat((36 << 20) / (item.len() + 1)).join(","));
+    let schema = format!(r#"{{"enum":{}}}"#, wide("123456789"));
+    let error = compiler.compile(&Spec::json_schema(schema.clone())).unwrap_err().to_string();
+    assert!(error.contains("SchemaLimits::schema_bytes"), "{error}");
+    let tag =
+        format!(r#"{{"type":"structural_tag","format":{{"type":"json_schema","json_schema":{schema}}}}}"#);
+    let error = compiler.compile(&Spec::structural_tag(tag)).unwrap_err().to_string();
+    assert!(error.contains("longer than 8388608"), "{error}");
+    // Nothing of them is kept, not even as a key.
+    let stats = compiler.stats();
+    assert!(stats.entries == 0 && stats.bytes < 1 << 20, "{stats:?}");
+    // Within the limits of length, reading ends at the deadline: the end of this text is no JSON, and nobody gets there.
+    let spec = Spec::json_schema(format!(r#"{{"enum":[{}"#, ["1"].repeat(3 << 20).join(",")));
+    let until = Until { deadline: Some(Instant::now() + Duration::from_millis(30)), ..Until::default() };
+    assert!(matches!(*compiler.compile_until(&spec, &until).unwrap_err(), Error::Deadline));
 }
 
 #[test]
@@ -178,5 +202,70 @@ fn a_compiled_constraint_keeps_the_contract_of_constraints() {
     for spec in specs().iter().filter(|spec| !spec.canonical) {
         let compiled = compiler.compile(spec).unwrap();
         unskew_core::conformance::check_constraint(&compiled, 2).unwrap();
+    }
+}
+
+/// All bytes, words of up to four letters and signs of JSON, and an end.
+fn wide(len: usize) -> Arc<TokenSpace> {
+    let mut builder = Vocabulary::builder();
+    for byte in 0..=255 {
+        builder.text(&[byte]);
+    }
+    let letters: Vec<u8> = b"abcdefgh 123\"{}[]:,\\-.t".to_vec();
+    let mut number = 0;
+    for index in 256..len - 1 {
+        // Every number of two digits or more in that many signs is another word.
+        number = if index == 256 { letters.len() } else { number + 1 };
+        let (mut rest, mut word) = (number, Vec::new());
+        while rest > 0 {
+            word.push(letters[rest % letters.len()]);
+            rest /= letters.len();
+        }
+        // A leading digit is never the first letter, so no word comes twice.
+        builder.text(&word);
+    }
+    let end = builder.control("<end>");
+    builder.end_of_sequence(end);
+    Arc::new(TokenSpace::from_vocabulary(builder.build().unwrap()))
+}
+
+#[test]
+fn walks_and_shared_trees_give_equal_masks() {
+    let mut without = CompilerOptions::default();
+    without.library_bytes = 0;
+    let mut random = Random::new(16);
+    for len in [LIBRARY_TOKENS - 1, LIBRARY_TOKENS, 40_000] {
+        let space = wide(len);
+        let (sharing, walking) =
+            (Compiler::new(Arc::clone(&space)), Compiler::with_options(Arc::clone(&space), without.clone()));
+        let mut specs: Vec<Spec> = specs().into_iter().filter(|spec| !spec.canonical).collect();
+        specs.push(spec(
+            r#"{"type":"triggered_tags","triggers":["ab"],"tags":[{"begin":"ab","content":{"type":"json_schema","json_schema":{"type":"object"}},"end":"e"}]}"#,
+        ));
+        specs.push(spec(
+            r#"{"type":"sequence","elements":[{"type":"any_text"},{"type":"exclude_token","exclude_tokens":[300]},{"type":"any_text"}]}"#,
+        ));
+        for spec in specs {
+            let mut matchers =
+                [&sharing, &walking].map(|compiler| compiler.compile(&spec).unwrap().matcher());
+            for _ in 0..12 {
+                let mut rows = [vec![0; sharing.mask_words()], vec![0; sharing.mask_words()]];
+                for (matcher, row) in matchers.iter_mut().zip(&mut rows) {
+                    matcher.fill(row).unwrap();
+                }
+                assert!(rows[0] == rows[1], "{len} {spec}");
+                let allowed = ids(&rows[0]);
+                let token = *random.pick(&allowed);
+                for matcher in &mut matchers {
+                    assert!(matcher.accept(token).unwrap());
+                }
+                if matchers[0].is_terminated() {
+                    break;
+                }
+            }
+        }
+        // The choice is that of the documentation.
+        assert_eq!(sharing.stats().library_bytes > 0, len >= LIBRARY_TOKENS, "{len}");
+        assert_eq!(walking.stats().library_bytes, 0);
     }
 }

@@ -82,6 +82,209 @@ fn control_tokens() {
 }
 
 #[test]
+fn tokens_of_text() {
+    let space = bytes();
+    let compiler = Compiler::new(Arc::clone(&space));
+    let id =
+        |text: &str| space.vocabulary().text_tokens().find(|(_, other)| *other == text.as_bytes()).unwrap().0;
+    let (a, b, ab, close, end) = (id("a"), id("b"), id("ab"), id(">"), id("</"));
+    let call = space.vocabulary().control_tokens().find(|(_, name)| name == "<|call|>").unwrap().0;
+    let accepts = |tag: &str, tokens: &[TokenId]| {
+        let compiled = compiler.compile(&spec(tag)).unwrap_or_else(|error| panic!("{tag}: {error}"));
+        let mut matcher = compiled.matcher();
+        matcher.accept_all(tokens).unwrap() == tokens.len() && matcher.is_accepting()
+    };
+    // A token and not its text.
+    let token = r#"{"type":"token","token":"ab"}"#;
+    assert!(accepts(token, &[ab]) && !accepts(token, &[a, b]));
+    let by_number = format!(r#"{{"type":"token","token":{}}}"#, ab.0);
+    assert!(accepts(&by_number, &[ab]) && !accepts(&by_number, &[a, b]));
+    // One token of any bytes, a control token too, and no end of the sequence.
+    let other = r#"{"type":"exclude_token","exclude_tokens":["ab",98]}"#;
+    assert!(accepts(other, &[a]) && accepts(other, &[call]) && accepts(other, &[TokenId(0xff)]));
+    assert!(
+        !accepts(other, &[ab]) && !accepts(other, &[b]) && !accepts(other, &[a, a]) && !accepts(other, &[])
+    );
+    let some = r#"{"type":"any_tokens","exclude_tokens":["ab"],"max_tokens":2}"#;
+    assert!(
+        accepts(some, &[]) && accepts(some, &[a, b]) && !accepts(some, &[a, b, a]) && !accepts(some, &[ab])
+    );
+    // The same token as text and by itself: both readings go on.
+    let both = r#"{"type":"or","elements":[{"type":"const_string","value":"abb"},{"type":"sequence","elements":[{"type":"token","token":"ab"},{"type":"const_string","value":"a"}]}]}"#;
+    assert!(accepts(both, &[ab, b]) && accepts(both, &[ab, a]) && accepts(both, &[a, b, b]));
+    assert!(!accepts(both, &[a, b, a]));
+    // Text in front of a token: the token is not cut in two.
+    let last = r#"{"type":"sequence","elements":[{"type":"any_text"},{"type":"token","token":"ab"}]}"#;
+    assert!(accepts(last, &[a, ab, ab]) && !accepts(last, &[ab, a, b]));
+    // A tag that tokens begin and end. Its free text may spell the end, and its free tokens may not be it.
+    let tag = |content: &str| {
+        format!(
+            r#"{{"type":"tag","begin":{{"type":"token","token":"ab"}},"content":{content},"end":{{"type":"token","token":"</"}}}}"#
+        )
+    };
+    let text = tag(r#"{"type":"any_text"}"#);
+    assert!(
+        accepts(&text, &[ab, end, end]) && accepts(&text, &[ab, a, end]) && !accepts(&text, &[a, b, end])
+    );
+    let free = tag(r#"{"type":"any_tokens"}"#);
+    assert!(accepts(&free, &[ab, a, call, end]) && !accepts(&free, &[ab, end, end]));
+    // Triggers that are tokens of text, in a tag that a text ends: the text may be spelled by free tokens.
+    let triggered = r#"{"type":"tag","begin":"<f","end":">","content":{"type":"token_triggered_tags","trigger_tokens":["ab"],"exclude_tokens":["12"],"tags":[{"begin":{"type":"token","token":"ab"},"content":{"type":"const_string","value":"b"},"end":""}]}}"#;
+    let begin = id("<f");
+    assert!(accepts(triggered, &[begin, a, b, ab, b, close, close]));
+    assert!(!accepts(triggered, &[begin, ab, a, close]) && !accepts(triggered, &[begin, id("12"), close]));
+    // Nothing is forced over tokens that begin alike and lead elsewhere.
+    let alike = r#"{"type":"or","elements":[{"type":"sequence","elements":[{"type":"token","token":"ab"},{"type":"const_string","value":"x"}]},{"type":"sequence","elements":[{"type":"token","token":"abc"},{"type":"const_string","value":"y"}]}]}"#;
+    let matcher = compiler.compile(&spec(alike)).unwrap().matcher();
+    assert_eq!(matcher.forced_text(10).unwrap(), b"ab");
+    assert_eq!(matcher.forced_tokens(10).unwrap(), []);
+    // Beside a trigger of text, which fires however tokens divide it.
+    let beside = r#"{"type":"or","elements":[{"type":"token_dispatch","rules":[["ab",{"type":"const_string","value":"b"}]]},{"type":"dispatch","rules":[["ab",{"type":"const_string","value":"c"}]]}]}"#;
+    assert!(
+        accepts(beside, &[ab, b]) && accepts(beside, &[ab, id("c")]) && accepts(beside, &[a, b, id("c")])
+    );
+    // As free tokens, `a` and `b` are no trigger.
+    assert!(accepts(beside, &[a, b, b]) && !accepts(beside, &[ab, a]));
+}
+
+#[test]
+fn strings_without_texts() {
+    let schema = r#"{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string","maxLength":4},"c":{"enum":["x","</a>"]},"n":{"type":"integer"}},"additionalProperties":{"type":"array","items":{"type":"string","pattern":"^[<a]+$"}}}"#;
+    let tag = format!(
+        r#"{{"type":"json_schema","max_whitespace_cnt":1,"json_schema":{schema},"excludes":["</","aa"]}}"#
+    );
+    check_tag(
+        &tag,
+        &[
+            r#"{"a":"a<\/a"}"#,
+            r#"{"a":"<\u002fa", "b":"a<a"}"#,
+            r#"{"b":"abab","c":"x","n":12}"#,
+            r#"{"d":["<a","a<"],"e":[]}"#,
+            "{}",
+        ],
+        &[
+            r#"{"a":"x</a"}"#,
+            r#"{"a":"aa"}"#,
+            r#"{"b":"baab"}"#,
+            r#"{"b":"babab"}"#,
+            r#"{"c":"</a>"}"#,
+            r#"{"d":["aa"]}"#,
+            r#"{"daa":[]}"#,
+            r#"{"</":[]}"#,
+        ],
+    );
+    // As it is written: an escape may have the text in it, and quotes are no part of a string.
+    let written = r#"{"type":"json_schema","json_schema":{"type":"array","items":{"type":"string"}},"max_whitespace_cnt":0,"excludes":["n","\",\""]}"#;
+    check_tag(written, &[r#"["a","b"]"#, r#"["\u000a"]"#], &[r#"["\n"]"#, r#"["an"]"#]);
+    // Raw strings and listed ones in elements.
+    let elements = r#"{"type":"json_schema","style":"qwen_xml","json_schema":{"properties":{"a":{"type":"string"},"b":{"enum":["x","xy"]},"c":{"type":"array","items":{"type":"string"}}}},"excludes":["xy"]}"#;
+    let p = |name: &str, value: &str| format!("<parameter={name}>{value}</parameter>");
+    check_tag(
+        elements,
+        &[&(p("a", "x y") + &p("b", "x") + &p("c", "[\"yx\"]"))],
+        &[&p("a", "xy"), &p("b", "xy"), &p("c", "[\"xy\"]")],
+    );
+}
+
+#[test]
+fn nested_elements() {
+    let schema = r##"{"type":"object","properties":{"s":{"type":"string","maxLength":5},"o":{"type":"object","properties":{"x":{"type":"integer"},"y":{"type":["string","null"]}},"required":["x"]},"l":{"type":"array","items":{"$ref":"#/$defs/t"},"maxItems":2},"k":{"const":{"a":[1,"s"]}}},"required":["o"],"$defs":{"t":{"type":"object","properties":{"v":{"type":"boolean"},"t":{"type":"array","items":{"$ref":"#/$defs/t"}}},"required":["v"]}}}"##;
+    let tag = |style: &str| {
+        format!(r#"{{"type":"json_schema","style":"{style}","max_whitespace_cnt":1,"json_schema":{schema}}}"#)
+    };
+    let c = |name: &str, of: &str, value: &str| {
+        let name = if name.is_empty() { String::new() } else { format!(" name=\"{name}\"") };
+        format!("<cofl:value{name} type=\"{of}\">{value}</cofl:value>")
+    };
+    let tree =
+        c("", "dict", &(c("v", "json", "true") + &c("t", "list", &c("", "dict", &c("v", "json", " false")))));
+    check_tag(
+        &tag("cohere_xml"),
+        &[
+            &c("o", "dict", &c("x", "json", "1")),
+            &(c("s", "raw", "a <b")
+                + "
+" + &c("o", "dict", &(" ".to_owned() + &c("x", "json", " 1 ") + &c("y", "raw", "null")))),
+            &(c("o", "dict", &(c("x", "json", "1") + &c("y", "json", "null")))
+                + &c("l", "list", &tree)
+                + " "),
+            &(c("o", "dict", &c("x", "json", "1")) + &c("k", "json", r#"{"a":[1,"s"]}"#)),
+        ],
+        &[
+            "",
+            &c("o", "dict", ""),
+            &c("o", "json", &c("x", "json", "1")),
+            &c("o", "dict", &c("x", "raw", "1")),
+            &(c("o", "dict", &c("x", "json", "1")) + &c("s", "raw", "a")),
+            &(c("s", "raw", "sixsix") + &c("o", "dict", &c("x", "json", "1"))),
+            &(c("o", "dict", &c("x", "json", "1")) + &c("l", "list", &tree.repeat(3))),
+        ],
+    );
+    let m = |name: &str, value: &str| format!("]<]minimax[>[<{name}>{value}]<]minimax[>[</{name}>");
+    let tree = m(
+        "item",
+        &(m("v", "true")
+            + &m(
+                "t",
+                &(m("item", &m("v", "false"))
+                    + "
+"),
+            )),
+    );
+    check_tag(
+        &tag("minimax_m3_xml"),
+        &[
+            &m("o", &m("x", "1")),
+            &(m("s", "a <b")
+                + "
+" + &m("o", &(" ".to_owned() + &m("x", "1") + &m("y", "null")))),
+            &(m("o", &m("x", "1")) + &m("l", &tree) + " "),
+            &(m("o", &m("x", "1")) + &m("l", "")),
+            &(m("o", &m("x", "1")) + &m("k", &m("a", &(m("item", "1") + &m("item", "s"))))),
+        ],
+        &[
+            "",
+            &m("o", ""),
+            &m("o", &m("x", " 1")),
+            &(m("o", &m("x", "1")) + &m("l", " ")),
+            &(m("o", &m("x", "1")) + &m("s", "a")),
+            &(m("o", &m("x", "1")) + &m("l", &tree.repeat(3))),
+        ],
+    );
+    // Some members or none, places of an array, and any value.
+    let optional = r#"{"type":"json_schema","style":"minimax_m3_xml","max_whitespace_cnt":1,"json_schema":{"properties":{"a":{"type":"null"},"b":{"type":"null"},"p":{"type":"array","prefixItems":[{"type":"integer"},{"type":"boolean"}],"items":false,"minItems":1}}}}"#;
+    check_tag(
+        optional,
+        &[
+            "",
+            &m("a", "null"),
+            &(" ".to_owned() + &m("b", "null") + " "),
+            &m("p", &m("item", "1")),
+            &m("p", &(m("item", "1") + " " + &m("item", "true") + " ")),
+        ],
+        &[" ", &(m("b", "null") + &m("a", "null")), &m("p", ""), &m("p", &m("item", "true"))],
+    );
+    let any = r#"{"type":"json_schema","style":"cohere_xml","max_whitespace_cnt":1,"json_schema":{"properties":{"a<b":{}}}}"#;
+    let of = |of: &str, value: &str| c("a&lt;b", of, value);
+    check_tag(
+        any,
+        &[
+            "",
+            &of("raw", "<x>"),
+            &of("json", " 1"),
+            &of("list", &(c("", "raw", "x") + &c("", "dict", " "))),
+            &of("dict", &(c("x&amp;y", "json", "null") + " " + &c("é", "list", ""))),
+        ],
+        &[
+            &of("json", "\"x\""),
+            &of("dict", &(c("x", "json", "null") + &c("x", "json", "null"))),
+            &of("dict", &c("x<", "json", "null")),
+            &of("list", &c("x", "raw", "")),
+        ],
+    );
+}
+
+#[test]
 fn parameters_as_elements() {
     let schema = r##"{"type":"object","properties":{"s":{"type":"string","maxLength":3},"n":{"type":"integer"},"e":{"enum":["x<y",true]},"r":{"$ref":"#/$defs/r"},"l":{"type":["array","null"],"items":{"$ref":"#/$defs/r"}}},"required":["s","n"],"additionalProperties":false,"$defs":{"r":{"anyOf":[{"type":"boolean"},{"type":"string"}]}}}"##;
     let tag = |style: &str, more: &str| {
@@ -163,18 +366,33 @@ fn errors_name_their_place() {
         ),
         (r#"{"type":"any_text","max_tokens":3}"#, "/format/max_tokens", "use `max_chars`"),
         (r#"{"type":"any_text","excludes":[""]}"#, "/format/excludes", "empty text"),
-        (r#"{"type":"exclude_token","exclude_tokens":[]}"#, "/format", "one token of any text"),
-        (r#"{"type":"token","token":97}"#, "/format/token", "has a text"),
-        (r#"{"type":"token","token":"<|nobody|>"}"#, "/format/token", "no control token"),
+        (r#"{"type":"token","token":"<|nobody|>"}"#, "/format/token", "no token with the name or the text"),
+        (r#"{"type":"any_tokens","max_tokens":100001}"#, "/format/max_tokens", "more than 100000"),
         (r#"{"type":"token","token":100000}"#, "/format/token", "no token 100000"),
         (r#"{"type":"regex","pattern":"("}"#, "/format/pattern", "unclosed"),
         (r#"{"type":"grammar","grammar":"root ::= x"}"#, "/format/grammar", "x"),
         (r#"{"type":"json_schema","json_schema":{"type":"strin"}}"#, "/format/json_schema", "name of a type"),
-        (r#"{"type":"json_schema","json_schema":true,"excludes":["a"]}"#, "/format/excludes", "not excluded"),
+        (r#"{"type":"json_schema","json_schema":true,"excludes":[""]}"#, "/format/excludes", "empty text"),
+        (r#"{"type":"json_schema","json_schema":true,"style":"some_xml"}"#, "/format/style", "is no style"),
         (
-            r#"{"type":"json_schema","json_schema":{"type":"object"},"style":"cohere_xml"}"#,
-            "/format/style",
-            "not supported",
+            r#"{"type":"json_schema","json_schema":{"properties":{"ab":{"type":"null"}}},"style":"qwen_xml","excludes":["b"]}"#,
+            "/format/json_schema/properties/ab",
+            "the excluded",
+        ),
+        (
+            r#"{"type":"json_schema","json_schema":{"properties":{"a":{}}},"style":"minimax_m3_xml"}"#,
+            "/format/json_schema/properties/a",
+            "say by `type`",
+        ),
+        (
+            r#"{"type":"json_schema","json_schema":{"properties":{"a":{"type":"array","items":{"type":"null"},"uniqueItems":true}}},"style":"cohere_xml"}"#,
+            "/format/json_schema/properties/a/uniqueItems",
+            "does not enforce",
+        ),
+        (
+            r#"{"type":"json_schema","json_schema":{"type":"array","items":{"enum":["a","b"]},"uniqueItems":true,"minItems":2},"excludes":["b"]}"#,
+            "",
+            "accepts no text",
         ),
         (
             r#"{"type":"json_schema","json_schema":{"properties":{"a":{"type":"string","format":"date"}}},"style":"qwen_xml"}"#,
@@ -215,7 +433,9 @@ fn errors_name_their_place() {
     ] {
         let error = compiler.compile(&spec(tag)).expect_err(tag).to_string();
         let place = format!("structural tag, {pointer}: ");
-        assert!(error.starts_with(&place) && error.contains(message), "{tag}: {error}");
+        // That no text is left shows when the whole is compiled.
+        let is_placed = pointer.is_empty() || error.starts_with(&place);
+        assert!(is_placed && error.contains(message), "{tag}: {error}");
     }
     // Deep nesting ends in an error, and in time.
     let mut deep = r#"{"type":"any_text"}"#.to_owned();
@@ -231,7 +451,8 @@ fn errors_name_their_place() {
 
 #[test]
 fn explained() {
-    let tag = r#"{"type":"sequence","elements":[{"type":"any_text"},{"type":"exclude_token"}]}"#;
+    let tag =
+        r#"{"type":"sequence","elements":[{"type":"exclude_token"},{"type":"any_text","max_tokens":1}]}"#;
     let fates: Vec<_> = spec(tag)
         .explain()
         .unwrap()
@@ -239,8 +460,8 @@ fn explained() {
         .map(|fate| (fate.pointer.unwrap(), fate.fate, fate.construct))
         .collect();
     let expected = [
-        ("/format/elements/0", "enforced", "any_text"),
-        ("/format/elements/1", "rejected", "structural tag"),
+        ("/format/elements/0", "enforced", "exclude_token"),
+        ("/format/elements/1/max_tokens", "rejected", "structural tag"),
     ];
     assert_eq!(
         fates,

@@ -40,7 +40,7 @@ use crate::{
     network::{
         end_tokens,
         rules::{Position, Rules},
-        terminals::{Terminals, names},
+        terminals::{Scanner, Terminals, names},
     },
     parser::{
         places::{Compiled, DEAD, Place, Places},
@@ -280,6 +280,12 @@ impl GrammarConstraint {
         size_of::<Self>() + self.compiled.rules.memory_usage() + self.compiled.terminals.memory_usage()
     }
 
+    /// Whether a state depends on the text alone, and not on the tokens that spell it: no terminal is
+    /// [one token of a set](crate::GrammarBuilder::one_of).
+    pub fn is_of_text(&self) -> bool {
+        !self.compiled.terminals.has_sets()
+    }
+
     pub(crate) fn context(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Context {
         let At { place, .. } = self.at(scratch, state);
         let Places { parser, .. } = &scratch.places;
@@ -385,9 +391,16 @@ impl GrammarConstraint {
         match self.vocabulary.kind(token) {
             TokenKind::Text => match self.vocabulary.text(token) {
                 Some([]) | None => DEAD,
-                Some(text) => places.run(&self.compiled, place, text),
+                Some(text) => {
+                    let of_text = places.run(&self.compiled, place, text);
+                    if !self.compiled.terminals.has_sets() {
+                        return of_text;
+                    }
+                    let of_token = places.by_id(&self.compiled, place, token);
+                    places.both(&self.compiled, of_text, of_token)
+                }
             },
-            TokenKind::Control => places.control(&self.compiled, place, token),
+            TokenKind::Control => places.by_id(&self.compiled, place, token),
             _ => DEAD,
         }
     }
@@ -397,7 +410,10 @@ impl GrammarConstraint {
         match self.vocabulary.kind(token) {
             TokenKind::Text => {
                 let text = self.vocabulary.text(token).unwrap_or_default();
-                !text.is_empty() && places.reads(&self.compiled, place, text)
+                !text.is_empty()
+                    && (places.reads(&self.compiled, place, text)
+                        || self.compiled.terminals.has_sets()
+                            && places.by_id(&self.compiled, place, token) != DEAD)
             }
             _ => self.behind_in(places, place, token) != DEAD,
         }
@@ -435,6 +451,10 @@ impl GrammarConstraint {
         doubtful.retain(|token| !self.reads_in(&mut tracking.places, place, *token));
         let mut removed = pieces.added_among(&certain, buffer);
         removed.retain(|token| others == DEAD || !self.reads_in(&mut tracking.places, others, *token));
+        if self.compiled.terminals.has_sets() {
+            // A token may count as itself where its text is used.
+            removed.retain(|token| tracking.places.by_id(&self.compiled, place, *token) == DEAD);
+        }
         removed.append(&mut doubtful);
         let removed: Arc<[TokenId]> = removed.into();
         // Of a thousand places each may have a thousand of them.
@@ -456,7 +476,6 @@ impl GrammarConstraint {
         }
         scratch.stats.made += 1;
         let mut pieces = Pieces::new(std::mem::take(&mut scratch.ids));
-        scratch.places.each_control(&self.compiled, place, |token, _| pieces.add_token(token));
         let buffer = scratch.buffer.get_or_insert_with(|| TokenMask::new(self.vocab_len()));
         match &self.trees {
             Some(trees) => Maker {
@@ -494,6 +513,14 @@ impl GrammarConstraint {
                 });
             pieces.doubtful = doubtful;
         }
+        // After the others, which take away tokens whose text is refused.
+        scratch.places.each_of_tokens(&self.compiled, place, |terminal, _| {
+            match self.compiled.terminals.scanner(terminal) {
+                Scanner::Token(token) => pieces.add_token(*token),
+                Scanner::OneOf(tokens) => pieces.add_set(TokenMask::as_ref(tokens)),
+                _ => {}
+            }
+        });
         scratch.ids = pieces.fit();
         scratch.mask_bytes += pieces.memory_usage();
         scratch.masks.insert(place, Made { pieces, is_young });

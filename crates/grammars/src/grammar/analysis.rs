@@ -629,7 +629,7 @@ impl Grammar {
             Terminal::Automaton(dfa) => dfa.len(),
             Terminal::Except(except) | Terminal::Distinct(except) => except.base().len(),
             Terminal::Counted(counted) => counted.unit().len(),
-            Terminal::Literal(_) | Terminal::Token(_) => 0,
+            Terminal::Literal(_) | Terminal::Token(_) | Terminal::OneOf(_) => 0,
         });
         GrammarSize {
             rules: self.rules().len(),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use unskew_automata::Dfa;
+use unskew_core::TokenMask;
 
 use crate::{
     Counted, Except, GrammarError, GrammarLimits, Location,
@@ -127,6 +128,9 @@ pub enum Terminal {
     /// may at the end of the grammar. This end is no token of an output and of no mask, and any end-of-sequence id
     /// may represent it. Nothing may follow the token, which [`GrammarConstraint`](crate::GrammarConstraint) checks.
     Token(Box<str>),
+    /// One token of a set, by its id: a token of text too, and not its text, which other tokens may spell. The set is as long as the
+    /// vocabulary of the constraint.
+    OneOf(Arc<TokenMask>),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -235,6 +239,38 @@ impl Grammar {
         grammar.rules.push(Rule { body, ..self.rules[self.start.index()].clone() });
         grammar.start = RuleId(id(grammar.rules.len() - 1));
         grammar
+    }
+
+    /// The same with another terminal for each, or with none, which has no text.
+    ///
+    /// # Errors
+    ///
+    /// The first of `each`.
+    pub(crate) fn with_terminals<E>(
+        &self,
+        mut each: impl FnMut(TerminalId) -> Result<Option<Terminal>, E>,
+    ) -> Result<Self, E> {
+        let mut grammar = self.clone();
+        // A rule that is itself alone has no text.
+        let nothing = RuleId(id(grammar.rules.len()));
+        let mut is_used = false;
+        for terminal in self.terminals() {
+            match each(terminal)? {
+                Some(made) => grammar.terminals[terminal.index()] = made,
+                None => {
+                    let uses = grammar.nodes.iter_mut();
+                    let uses = uses.filter(|node| matches!(node, Node::Terminal(of) if *of == terminal));
+                    uses.for_each(|node| *node = Node::Rule(nothing));
+                    is_used = true;
+                }
+            }
+        }
+        if is_used {
+            let body = Some(ExprId(id(grammar.nodes.len())));
+            grammar.nodes.push(Node::Rule(nothing));
+            grammar.rules.push(Rule { name: "nothing".into(), body, place: None, is_scope: false });
+        }
+        Ok(grammar)
     }
 
     /// The start rule, which derives whole outputs.
@@ -557,6 +593,48 @@ impl GrammarBuilder {
     /// [`Terminal::Token`].
     pub fn token(&mut self, name: &str) -> ExprId {
         self.terminal(Terminal::Token(name.into()), || name.to_owned())
+    }
+
+    /// One token of `tokens`, by its id. A token of text counts as itself here, and other spellings of its text do not. `name` is shown to
+    /// people.
+    ///
+    /// The constraint takes those of `tokens` that a mask may hold: no end of a sequence, no unused id, no token without a text.
+    ///
+    /// # Panics
+    ///
+    /// If there are none.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use unskew_core::{Constraint, TokenMask, Vocabulary};
+    /// use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits};
+    /// use unskew_trie::TokenTrie;
+    ///
+    /// let mut vocabulary = Vocabulary::builder();
+    /// let [a, b, ab] = ["a", "b", "ab"].map(|text| vocabulary.text(text.as_bytes()));
+    /// let vocabulary = Arc::new(vocabulary.build()?);
+    /// let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary))?);
+    ///
+    /// let limits = GrammarLimits::default();
+    /// let mut builder = Grammar::builder(&limits);
+    /// let mut set = TokenMask::new(vocabulary.len());
+    /// set.as_mut().insert(ab);
+    /// let (token, text, start) = (builder.one_of("the token ab", set), builder.literal("a"), builder.rule("start"));
+    /// let body = builder.choice([token, text]);
+    /// builder.define(start, body);
+    /// let constraint = GrammarConstraint::new(&builder.build(start)?, trie, &limits)?;
+    ///
+    /// let (mut scratch, state) = (constraint.scratch(), constraint.start());
+    /// let mut mask = TokenMask::new(3);
+    /// constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+    /// assert_eq!(mask.ids().collect::<Vec<_>>(), [a, ab]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn one_of(&mut self, name: &str, tokens: TokenMask) -> ExprId {
+        assert!(!tokens.none(), "one token of none");
+        self.terminal(Terminal::OneOf(Arc::new(tokens)), || name.to_owned())
     }
 
     /// The concatenation of the parts; the empty text if there are none.

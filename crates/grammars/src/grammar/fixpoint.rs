@@ -30,7 +30,7 @@ fn has_empty_text(terminal: &Terminal) -> bool {
     match terminal {
         Terminal::Automaton(dfa) => dfa.is_accepting(dfa.start()),
         Terminal::Except(except) | Terminal::Distinct(except) => except.accepts(b""),
-        Terminal::Literal(_) | Terminal::Counted(_) | Terminal::Token(_) => false,
+        Terminal::Literal(_) | Terminal::Counted(_) | Terminal::Token(_) | Terminal::OneOf(_) => false,
     }
 }
 

@@ -10,9 +10,11 @@
 //! | `fixpoint` | least fixpoints: productive and nullable expressions |
 //! | `analysis` | useless rules, left recursion, sizes |
 //! | `regular` | a grammar without recursion as one automaton |
+//! | `within` | a grammar with those texts of its terminals alone that a regular language has |
 
 pub(crate) mod analysis;
 pub(crate) mod data;
 pub(crate) mod fixpoint;
 pub(crate) mod import;
 pub(crate) mod regular;
+pub(crate) mod within;

@@ -116,7 +116,7 @@ impl Trees {
                 Scanner::Automaton(dfa, _) => Some(library.automaton(dfa)),
                 Scanner::Except(except, _) => Some(library.automaton(except.base())),
                 // Of counted units it is that without bounds, made by need.
-                Scanner::Counted(_) | Scanner::Token(_) | Scanner::End => None,
+                Scanner::Counted(_) | Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => None,
             }
         });
         let containing = (0..others).map(|_| OnceLock::new()).collect();
@@ -399,7 +399,7 @@ impl Maker<'_> {
                         }
                     }
                 }
-                Scanner::Token(_) | Scanner::End => unreachable!("it reads no bytes"),
+                Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => unreachable!("it reads no bytes"),
             };
             *bytes += node.memory_in_scratch();
             node
@@ -413,7 +413,7 @@ impl Maker<'_> {
             Scanner::Automaton(dfa, _) => u32::try_from(dfa.start().index()).expect("limited"),
             Scanner::Except(except, _) => except.start(),
             Scanner::Counted(counted) => counted.start(),
-            Scanner::Token(_) | Scanner::End => unreachable!("it reads no bytes"),
+            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => unreachable!("it reads no bytes"),
         }
     }
 }

@@ -305,7 +305,7 @@ impl Maker<'_> {
         let automaton = |terminal: u32| match terminals.scanner(terminal) {
             Scanner::Automaton(dfa, _) => Some((self.trees.number(self.compiled, terminal), dfa)),
             Scanner::Except(except, _) => Some((self.trees.number(self.compiled, terminal), except.base())),
-            Scanner::Counted(_) | Scanner::Token(_) | Scanner::End => None,
+            Scanner::Counted(_) | Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => None,
         };
         // A text that is left out does not end, though the automaton may. Inside tokens those are doubted, but not in front.
         let hides_end = |terminal: u32, state: u32| {
@@ -575,7 +575,7 @@ impl Maker<'_> {
                     let (number, _) = trees.unbounded(compiled, terminal, counted);
                     Reads::Counted(*number, counted, counted.left(0, library.longest().0))
                 }
-                Scanner::Token(_) | Scanner::End => unreachable!("it reads no bytes"),
+                Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => unreachable!("it reads no bytes"),
             };
             let child = library.child(&parent, reads);
             *bytes += child.memory_in_scratch();
@@ -592,7 +592,7 @@ fn automaton_of<'l>(compiled: &'l Compiled, last: &'l Last) -> Option<(&'l Dfa, 
         Last::Terminal(terminal, state) => match compiled.terminals.scanner(*terminal) {
             Scanner::Automaton(dfa, _) => Some((dfa, StateId::from_index(*state as usize))),
             Scanner::Except(except, _) => Some((except.base(), except.state(*state))),
-            Scanner::Counted(_) | Scanner::Token(_) | Scanner::End => None,
+            Scanner::Counted(_) | Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => None,
         },
     }
 }

@@ -50,6 +50,12 @@ impl Pieces {
         }
     }
 
+    /// Adds the tokens of `mask`, those too that were taken away before.
+    pub(crate) fn add_set(&mut self, mask: MaskRef<'_>) {
+        self.removed.retain(|token| !mask.contains(*token));
+        self.add_mask(mask);
+    }
+
     pub(crate) fn add_token(&mut self, token: TokenId) {
         self.ids.push(token);
     }

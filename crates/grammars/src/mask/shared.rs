@@ -121,7 +121,7 @@ fn spelled_grammar(trees: &Trees, compiled: &Compiled) -> Option<Vec<u32>> {
             }
             Scanner::Token(token) => spelled.extend([1, token.0]),
             Scanner::End => spelled.push(2),
-            Scanner::Except(..) | Scanner::Counted(_) => return None,
+            Scanner::Except(..) | Scanner::Counted(_) | Scanner::OneOf(_) => return None,
         }
     }
     rules.spell(&mut spelled);

@@ -291,8 +291,16 @@ impl Grammar {
             vocabulary.text(&[byte]);
         });
         for terminal in self.terminals() {
-            if let Terminal::Token(name) = self.terminal(terminal) {
-                vocabulary.control(name);
+            match self.terminal(terminal) {
+                Terminal::Token(name) => {
+                    vocabulary.control(name);
+                }
+                Terminal::OneOf(_) => {
+                    let what =
+                        format!("terminal `{}`, tokens that are no text", self.terminal_name(terminal));
+                    return Err(GrammarError::NoMunch { what });
+                }
+                _ => {}
             }
         }
         let vocabulary = vocabulary.build().expect("grammars are smaller than vocabularies may be");
@@ -497,6 +505,7 @@ fn refuse_others(grammar: &Grammar, names: &[u32], rules: &Rules, used: &[bool])
             Terminal::Except(_) => "a difference of texts",
             Terminal::Counted(_) => "a bounded repetition",
             Terminal::Distinct(_) => "distinct texts",
+            Terminal::OneOf(_) => "tokens that are no text",
         };
         return no(format!("terminal `{}`, {kind}", grammar.terminal_name(terminal)));
     }

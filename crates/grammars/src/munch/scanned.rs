@@ -68,7 +68,8 @@ impl<'a> Scanned<'a> {
     /// Whether `terminal` is a control token or the end of the output, and no text.
     pub(super) fn is_token(&self, terminal: u32) -> bool {
         let terminals = self.terminals;
-        !terminals.is_literal(terminal) && (terminals.token(terminal).is_some() || terminals.is_end(terminal))
+        !terminals.is_literal(terminal)
+            && matches!(terminals.scanner(terminal), Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End)
     }
 
     /// Whether `terminal` may follow a terminal that exits before the [beginnings](Self::beginnings) in `row`.

@@ -8,7 +8,7 @@ use std::{ops::Range, sync::Arc};
 
 use hashbrown::{HashMap, HashSet};
 use unskew_automata::{Dfa, StateId};
-use unskew_core::TokenId;
+use unskew_core::{TokenId, TokenMask, Vocabulary};
 use unskew_trie::{ByteSet, TokenTrie};
 
 use crate::{
@@ -28,6 +28,8 @@ pub(crate) enum Scanner {
     Except(Arc<Except>, Box<[bool]>),
     Counted(Arc<Counted>),
     Token(TokenId),
+    /// The tokens of a set that a mask may hold.
+    OneOf(Arc<TokenMask>),
     /// A control token that ends a sequence: the end of the output, and no token of it.
     End,
 }
@@ -49,6 +51,8 @@ pub(crate) struct Terminals {
     first_bytes: FirstBytes,
     /// Whether one of them is the end of the output.
     has_end: bool,
+    /// Whether one of them is a set of tokens, so that a token of text may count as itself.
+    has_sets: bool,
     /// The class of each byte.
     classes: Box<[u8; 256]>,
     /// A byte of each class.
@@ -81,6 +85,7 @@ impl Terminals {
             Scanner::Automaton(dfa, ends) => automaton(dfa) + ends.len(),
             Scanner::Except(except, ends) => automaton(except.base()) + except.memory_usage() + ends.len(),
             Scanner::Counted(counted) => automaton(counted.unit()) + counted.memory_usage(),
+            Scanner::OneOf(tokens) => size_of_val(tokens.words()),
             Scanner::Token(_) | Scanner::End => 0,
         });
         let remaining = self.distinct.iter().flatten().map(|remaining| remaining.memory_usage());
@@ -112,6 +117,7 @@ impl Terminals {
         let mut used = [false; 256];
         let (mut literals, mut scanners, mut distinct) = (Vec::new(), Vec::new(), Vec::new());
         let mut first: FirstBytes = Vec::new();
+        let (mut has_sets, mut written) = (false, None);
         let mut begins = [false; 257];
         // By the address of an automaton.
         let mut remaining: HashMap<usize, Arc<Remaining>> = HashMap::new();
@@ -164,7 +170,23 @@ impl Terminals {
                         false => Scanner::Token(*token),
                     });
                 }
+                Terminal::OneOf(tokens) => {
+                    let vocabulary = trie.vocabulary();
+                    if tokens.len() != vocabulary.len() {
+                        let (tokens, vocabulary) = (tokens.len(), vocabulary.len());
+                        return Err(GrammarError::OtherVocabulary { tokens, vocabulary });
+                    }
+                    let written = written.get_or_insert_with(|| written_tokens(vocabulary));
+                    let mut tokens = TokenMask::clone(tokens);
+                    tokens.as_mut().intersect(TokenMask::as_ref(written));
+                    if tokens.none() {
+                        let name = grammar.terminal_name(terminal).to_owned();
+                        return Err(GrammarError::UnknownToken { name });
+                    }
+                    scanners.push(Scanner::OneOf(Arc::new(tokens)));
+                }
             }
+            has_sets |= matches!(scanners.last(), Some(Scanner::OneOf(_)));
             first.resize_with(scanners.len(), || first_bytes(grammar.terminal(terminal)));
             distinct.resize_with(scanners.len(), || match grammar.terminal(terminal) {
                 Terminal::Distinct(except) => {
@@ -192,6 +214,7 @@ impl Terminals {
             distinct,
             first_bytes: first,
             has_end,
+            has_sets,
             classes: Box::new([0; 256]),
             bytes: vec![0],
         };
@@ -290,7 +313,7 @@ impl Terminals {
             Scanner::Automaton(dfa, _) => add_edges(dfa, StateId::from_index(state as usize), &mut bytes),
             Scanner::Except(except, _) => add_edges(except.base(), except.state(state), &mut bytes),
             Scanner::Counted(counted) => counted.next_bytes(state, |byte| bytes.insert(byte)),
-            Scanner::Token(_) | Scanner::End => {}
+            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => {}
         }
         bytes
     }
@@ -359,7 +382,7 @@ impl Terminals {
             Scanner::Automaton(dfa, _) => step(dfa, dfa.start(), self.bytes[usize::from(class)]),
             Scanner::Except(except, _) => except.step(except.start(), self.bytes[usize::from(class)]),
             Scanner::Counted(counted) => counted.step(counted.start(), self.bytes[usize::from(class)]),
-            Scanner::Token(_) | Scanner::End => NONE,
+            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => NONE,
         }
     }
 
@@ -372,7 +395,7 @@ impl Terminals {
             }
             Scanner::Except(except, _) => except.step(state, self.bytes[usize::from(class)]),
             Scanner::Counted(counted) => counted.step(state, self.bytes[usize::from(class)]),
-            Scanner::Token(_) | Scanner::End => NONE,
+            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => NONE,
         }
     }
 
@@ -383,7 +406,7 @@ impl Terminals {
             Scanner::Automaton(dfa, _) => dfa.is_accepting(StateId::from_index(state as usize)),
             Scanner::Except(except, _) => except.is_accepting(state),
             Scanner::Counted(counted) => counted.is_accepting(state),
-            Scanner::Token(_) | Scanner::End => false,
+            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => false,
         }
     }
 
@@ -394,7 +417,7 @@ impl Terminals {
             Scanner::Automaton(_, ends) => ends[state as usize],
             Scanner::Except(except, ends) => except.is_accepting(state) && ends[except.state(state).index()],
             Scanner::Counted(counted) => counted.is_accepting(state),
-            Scanner::Token(_) | Scanner::End => false,
+            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => false,
         }
     }
 
@@ -410,14 +433,32 @@ impl Terminals {
         matches!(self.scanner(terminal), Scanner::End)
     }
 
-    /// The control token that `terminal`, no literal, is.
+    /// Whether any terminal is a set of tokens.
     #[inline]
-    pub(crate) fn token(&self, terminal: u32) -> Option<TokenId> {
+    pub(crate) fn has_sets(&self) -> bool {
+        self.has_sets
+    }
+
+    /// Whether `terminal`, no literal, reads `token` by its id.
+    #[inline]
+    pub(crate) fn reads_token(&self, terminal: u32, token: TokenId) -> bool {
         match self.scanner(terminal) {
-            Scanner::Token(token) => Some(*token),
-            _ => None,
+            Scanner::Token(own) => *own == token,
+            Scanner::OneOf(tokens) => tokens.contains(token),
+            _ => false,
         }
     }
+}
+
+/// The tokens that a mask may hold.
+fn written_tokens(vocabulary: &Vocabulary) -> TokenMask {
+    let mut written = TokenMask::new(vocabulary.len());
+    let texts = vocabulary.text_tokens().filter(|(_, text)| !text.is_empty()).map(|(token, _)| token);
+    let controls = vocabulary.control_tokens().map(|(token, _)| token);
+    texts
+        .chain(controls.filter(|token| !vocabulary.is_end_of_sequence(*token)))
+        .for_each(|token| written.as_mut().insert(token));
+    written
 }
 
 /// The bytes that texts of `terminal` begin with, or more of them where it leaves some out.
@@ -430,7 +471,7 @@ pub(crate) fn first_bytes(terminal: &Terminal) -> ByteSet {
             add_edges(except.base(), except.base().start(), &mut first);
         }
         Terminal::Counted(counted) => counted.next_bytes(counted.start(), |byte| first.insert(byte)),
-        Terminal::Token(_) => {}
+        Terminal::Token(_) | Terminal::OneOf(_) => {}
     }
     first
 }

@@ -21,7 +21,10 @@ use super::engine::{Parser, Pending, Todo};
 use crate::{
     ids::Ids,
     ids::NONE,
-    network::{rules::Rules, terminals::Terminals},
+    network::{
+        rules::Rules,
+        terminals::{Scanner, Terminals},
+    },
     terminal::remaining::MANY,
     unique::{
         distinct::{Begun, Texts, Used},
@@ -398,30 +401,41 @@ impl Places {
         (state, bytes.len())
     }
 
-    /// The place behind the control token `token`, or [`DEAD`].
-    pub(crate) fn control(&mut self, compiled: &Compiled, place: Place, token: TokenId) -> Place {
-        let mut behind: Vec<Reading> = Vec::new();
-        self.each_control(compiled, place, |other, todo| {
-            if other == token {
-                behind.push(Reading { terminal: BOUNDARY, state: 0, ended: 0, todo });
+    /// The place after `token`, read by its id and not by its text; or [`DEAD`].
+    pub(crate) fn by_id(&mut self, compiled: &Compiled, place: Place, token: TokenId) -> Place {
+        let mut after: Vec<Reading> = Vec::new();
+        self.each_of_tokens(compiled, place, |terminal, todo| {
+            if compiled.terminals.reads_token(terminal, token) {
+                after.push(Reading { terminal: BOUNDARY, state: 0, ended: 0, todo });
             }
         });
-        if behind.is_empty() { DEAD } else { self.place(&mut behind, compiled) }
+        if after.is_empty() { DEAD } else { self.place(&mut after, compiled) }
     }
 
-    /// Calls `each` with the control tokens that may follow and what is left to do behind them.
-    pub(crate) fn each_control(
+    /// Calls `each` with the terminals that may follow and are tokens, and the work that is left after them.
+    pub(crate) fn each_of_tokens(
         &mut self,
         compiled: &Compiled,
         place: Place,
-        mut each: impl FnMut(TokenId, Todo),
+        mut each: impl FnMut(u32, Todo),
     ) {
         for todo in self.ended(compiled, place) {
             let followers = self.parser.followers(todo, &compiled.rules);
             for (terminal, todo) in compiled.terminals.others(self.parser.edges(followers)) {
-                if let Some(token) = compiled.terminals.token(*terminal) {
-                    each(token, *todo);
+                if let Scanner::Token(_) | Scanner::OneOf(_) = compiled.terminals.scanner(*terminal) {
+                    each(*terminal, *todo);
                 }
+            }
+        }
+    }
+
+    /// The place of the readings of both, either of which may be [`DEAD`].
+    pub(crate) fn both(&mut self, compiled: &Compiled, first: Place, second: Place) -> Place {
+        match (first, second) {
+            (DEAD, only) | (only, DEAD) => only,
+            _ => {
+                let mut readings = [self.readings(first), self.readings(second)].concat();
+                self.place(&mut readings, compiled)
             }
         }
     }

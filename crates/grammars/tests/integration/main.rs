@@ -14,6 +14,7 @@ mod formats;
 mod lazy;
 mod membership;
 mod munch;
+mod one_of;
 mod oracle_itself;
 mod random;
 mod touching;

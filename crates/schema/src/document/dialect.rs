@@ -4,6 +4,8 @@
 //! (`$vocabulary`; 2020-12 core, section 8.1.2). A keyword of an unlisted vocabulary has no effect. The metaschema
 //! is looked up in the [`Registry`] and read for this list alone; a schema is not validated against it.
 
+use unskew_core::Cancel;
+
 use super::json::{Document, Value};
 use crate::{Registry, SchemaLimits, draft::Draft};
 
@@ -63,13 +65,18 @@ impl Dialect {
 
     /// The dialect that `$schema` names: a draft, or a metaschema of the registry. The error is the reason why
     /// there is no such dialect.
-    pub(crate) fn named(name: &str, registry: &Registry, limits: &SchemaLimits) -> Result<Self, String> {
+    pub(crate) fn named(
+        name: &str,
+        registry: &Registry,
+        limits: &SchemaLimits,
+        cancel: &Cancel,
+    ) -> Result<Self, String> {
         if let Some(draft) = Draft::of(name) {
             return Ok(Self::of_draft(draft));
         }
         let uri = Registry::resolve(Registry::BASE, name.split_once('#').map_or(name, |(name, _)| name));
         let text = registry.get(&uri).ok_or_else(|| format!("{name:?} is not known"))?;
-        let document = Document::read(text, limits).map_err(|error| format!("{name:?}: {error}"))?;
+        let document = Document::read(text, limits, cancel).map_err(|error| format!("{name:?}: {error}"))?;
         let own = document.member(Document::ROOT, "$schema").and_then(|own| document.text(own));
         let draft =
             own.and_then(Draft::of).ok_or_else(|| format!("{name:?} is of no draft that is known"))?;

@@ -5,8 +5,21 @@
 //! Nothing here recurses, so depth costs memory alone.
 
 use hashbrown::{HashMap, HashSet};
+use unskew_core::Cancel;
 
 use crate::{SchemaError, SchemaLimits, decimal::Decimal};
+
+/// The number of values between two checks of the cancellation flag.
+const CHECKED_VALUES: usize = 1 << 10;
+
+/// An error if the work is cancelled. The flag is checked for one value in [`CHECKED_VALUES`].
+pub(crate) fn check_cancelled(cancel: &Cancel, node: NodeId) -> Result<(), SchemaError> {
+    if node.index().is_multiple_of(CHECKED_VALUES) && cancel.is_cancelled() {
+        Err(SchemaError::Cancelled)
+    } else {
+        Ok(())
+    }
+}
 
 /// A value of a document.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -175,7 +188,7 @@ impl Document {
     }
 
     /// Reads `text`, which is one JSON value.
-    pub(crate) fn read(text: &str, limits: &SchemaLimits) -> Result<Self, SchemaError> {
+    pub(crate) fn read(text: &str, limits: &SchemaLimits, cancel: &Cancel) -> Result<Self, SchemaError> {
         let mut document = Self {
             values: vec![],
             parents: vec![],
@@ -183,19 +196,25 @@ impl Document {
             bytes: 0,
             sorted: HashMap::new(),
         };
-        document.append(text, limits)?;
+        document.append(text, limits, cancel)?;
         Ok(document)
     }
 
     /// Reads another text after the others, and returns its outermost value.
-    pub(crate) fn append(&mut self, text: &str, limits: &SchemaLimits) -> Result<NodeId, SchemaError> {
+    pub(crate) fn append(
+        &mut self,
+        text: &str,
+        limits: &SchemaLimits,
+        cancel: &Cancel,
+    ) -> Result<NodeId, SchemaError> {
         self.bytes = self.bytes.saturating_add(text.len());
         if self.bytes > limits.schema_bytes {
             return Err(SchemaError::limit("", "the schema's bytes", limits.schema_bytes, "schema_bytes"));
         }
         let root = NodeId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
-        JsonParser { text, at: 0, document: self, limits }.read()?;
+        JsonParser { text, at: 0, document: self, limits, cancel }.read()?;
         for node in self.nodes().skip(root.index()) {
+            check_cancelled(cancel, node)?;
             let members = self.members(node).unwrap_or_default();
             if members.len() > LARGE {
                 let mut positions: Vec<u32> = (0..u32::try_from(members.len()).unwrap_or(u32::MAX)).collect();
@@ -212,6 +231,7 @@ struct JsonParser<'t, 'd> {
     at: usize,
     document: &'d mut Document,
     limits: &'d SchemaLimits,
+    cancel: &'d Cancel,
 }
 
 /// An array or object that is being read.
@@ -234,6 +254,7 @@ impl JsonParser<'_, '_> {
             let is_pointed =
                 matches!(value, Value::Number(_)) && self.text[from..self.at].contains(['.', 'e', 'E']);
             let node = self.push(open.last().map(|open| open.node), key.take(), value);
+            check_cancelled(self.cancel, node)?;
             if is_pointed {
                 self.document.pointed.insert(node);
             }
@@ -424,7 +445,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Document, SchemaError> {
-        Document::read(text, &SchemaLimits::default())
+        Document::read(text, &SchemaLimits::default(), &Cancel::default())
     }
 
     #[test]

@@ -3,20 +3,36 @@
 use std::hash::Hash;
 
 use hashbrown::{HashMap, HashSet};
+use unskew_core::Cancel;
 
 use super::{
     copies::{Anchor, Copies},
     dialect::Dialect,
-    json::{Document, NodeId},
+    json::{Document, NodeId, check_cancelled},
     metaschema,
     roles::{self, Role},
     schemas::{Schemas, SourceText},
 };
 use crate::{Registry, SchemaError, SchemaLimits, draft::Draft, text::pattern::UnsupportedConstruct};
 
+/// The sources and bounds of one reading.
+#[derive(Clone, Copy)]
+struct Reading<'a> {
+    registry: &'a Registry,
+    limits: &'a SchemaLimits,
+    cancel: &'a Cancel,
+}
+
 impl Schemas {
-    pub(crate) fn read(text: &str, registry: &Registry, limits: &SchemaLimits) -> Result<Self, SchemaError> {
-        let document = Document::read(text, limits)?;
+    /// Reads `text` and the documents that it refers to. `cancel` is checked once in a thousand values.
+    pub(crate) fn read(
+        text: &str,
+        registry: &Registry,
+        limits: &SchemaLimits,
+        cancel: &Cancel,
+    ) -> Result<Self, SchemaError> {
+        let reading = Reading { registry, limits, cancel };
+        let document = Document::read(text, limits, cancel)?;
         let mut schemas = Self {
             resource: vec![],
             document,
@@ -32,7 +48,7 @@ impl Schemas {
             ambiguous: vec![],
         };
         let newest = Dialect::of_draft(Draft::Draft202012);
-        schemas.add(Document::ROOT, newest, Registry::BASE.to_owned(), registry, limits)?;
+        schemas.add(Document::ROOT, newest, Registry::BASE.to_owned(), reading)?;
         // Keyed by the address of the text, because a text may have several names.
         let mut added: HashMap<*const u8, NodeId> = HashMap::new();
         let mut scanned = 0;
@@ -44,6 +60,7 @@ impl Schemas {
             }
             scanned += nodes.len();
             for node in nodes {
+                check_cancelled(cancel, node)?;
                 let Some(uri) = schemas.leads_to(node).filter(|uri| !schemas.resources.contains_key(uri))
                 else {
                     continue;
@@ -54,9 +71,9 @@ impl Schemas {
                     continue;
                 }
                 let dialect = schemas.dialect_of(node);
-                let root = schemas.document.append(text, limits)?;
+                let root = schemas.document.append(text, limits, cancel)?;
                 added.insert(text.as_ptr(), root);
-                schemas.add(root, dialect, uri, registry, limits)?;
+                schemas.add(root, dialect, uri, reading)?;
             }
         }
     }
@@ -79,9 +96,9 @@ impl Schemas {
         root: NodeId,
         mut dialect: Dialect,
         uri: String,
-        registry: &Registry,
-        limits: &SchemaLimits,
+        reading: Reading<'_>,
     ) -> Result<(), SchemaError> {
+        let Reading { registry, limits, cancel } = reading;
         if let Some(node) = self.document.member(root, "$schema") {
             let pointer = if root == Document::ROOT { "#".to_owned() } else { format!("{uri}#") };
             let wrong = |reason: String| SchemaError::Unsupported {
@@ -91,16 +108,21 @@ impl Schemas {
                 way_out: "name draft 4, 6, 7, 2019-09 or 2020-12, or a metaschema of a registry, or leave it out",
             };
             dialect = match self.document.text(node) {
-                Some(name) => Dialect::named(name, registry, limits).map_err(wrong)?,
+                Some(name) => Dialect::named(name, registry, limits, cancel).map_err(wrong)?,
                 None => return Err(wrong("it is no text".to_owned())),
             };
         }
         self.resources.insert(uri.clone(), root);
         self.uris.insert(root, uri.clone());
         self.texts.push(SourceText { root, dialect, uri });
-        self.name(root);
-        let mut nodes = self.document.nodes().skip(root.index()).filter(|node| self.is_schema(*node));
-        nodes.try_for_each(|node| self.check(node))
+        self.name(root, cancel)?;
+        for node in self.document.nodes().skip(root.index()) {
+            check_cancelled(cancel, node)?;
+            if self.is_schema(node) {
+                self.check(node)?;
+            }
+        }
+        Ok(())
     }
 
     /// Checks that the value at `node` is a schema and that each of its keywords has an allowed value. Subschemas
@@ -138,13 +160,14 @@ impl Schemas {
 
     /// Finds resources and anchors in the text that begins at `root`. A name in a value that is no schema counts
     /// only if no schema has the same name, because references may lead to such values.
-    fn name(&mut self, root: NodeId) {
+    fn name(&mut self, root: NodeId, cancel: &Cancel) -> Result<(), SchemaError> {
         let draft = self.draft_of(root);
         let id_keyword = if draft == Draft::Draft4 { "id" } else { "$id" };
         let nodes = self.document.nodes().skip(root.index());
         // The first entry is for schemas, the second for other values: URIs, and anchors with their resources.
         let (mut uris, mut anchors) = ([vec![], vec![]], [vec![], vec![]]);
         for node in nodes {
+            check_cancelled(cancel, node)?;
             // A parent comes before its parts.
             let outer = self.document.parent(node).map_or(root, |parent| self.resource[parent.index()]);
             self.resource.push(outer);
@@ -188,6 +211,7 @@ impl Schemas {
         let twice = enter(&mut self.resources, uris).into_iter().map(|uri| (Document::ROOT, uri));
         self.ambiguous.extend(twice);
         self.ambiguous.extend(enter(&mut self.anchors, anchors));
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use fluent_uri::{Uri, UriRef};
+use unskew_core::Cancel;
 
 use super::json::{Document, Value};
 use crate::{SchemaError, SchemaLimits};
@@ -53,7 +54,7 @@ impl Registry {
     ///
     /// [`SchemaError::Json`] if `text` is not JSON; [`SchemaError::Limit`] if it exceeds the default limits.
     pub fn insert(&mut self, name: &str, text: &str) -> Result<(), SchemaError> {
-        let document = Document::read(text, &SchemaLimits::default())?;
+        let document = Document::read(text, &SchemaLimits::default(), &Cancel::default())?;
         let shared: Arc<str> = text.into();
         let uri = Self::resolve(Self::BASE, without_fragment(name));
         for keyword in ["$id", "id"] {

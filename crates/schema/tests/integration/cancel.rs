@@ -6,7 +6,7 @@ use std::{
 };
 
 use unskew_grammars::Fate;
-use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, explain, grammar};
+use unskew_schema::{Registry, SchemaError, SchemaLimits, SchemaOptions, explain, grammar};
 
 /// The limits, with no bound on work.
 fn unlimited() -> SchemaLimits {
@@ -50,6 +50,25 @@ fn hostile_schemas_are_cancelled() {
         assert!(begin.elapsed() >= Duration::from_millis(200));
         assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
         canceller.join().unwrap();
+    }
+}
+
+#[test]
+fn reading_ends_before_the_end_of_the_text() {
+    // The end of the text is no JSON, and is not read.
+    let open = |mut text: String| {
+        while text.len() < 1 << 20 {
+            text += r#"{"const": 1}, "#;
+        }
+        text
+    };
+    let mut options = SchemaOptions::default();
+    options.registry = Registry::new();
+    options.registry.insert("wide.json", &(open("[".to_owned()) + "1]")).unwrap();
+    options.cancel.cancel();
+    let read = |text: &str| grammar(text, &options, &SchemaLimits::default()).unwrap_err();
+    for text in [open(r#"{"anyOf": ["#.to_owned()), "{".to_owned(), r#"{"$ref": "wide.json"}"#.to_owned()] {
+        assert!(matches!(read(&text), SchemaError::Cancelled));
     }
 }
 
