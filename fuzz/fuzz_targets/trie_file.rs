@@ -41,7 +41,7 @@ fn constraint() -> &'static RegexConstraint {
 fn sampler() -> Cars {
     let mut task = Task::new(model().clone(), constraint(), model().vocabulary(), 6);
     task.max_bytes = 1 << 20;
-    Sampling::new(task, Exact::cars(1_000))
+    Sampling::new(task, Exact::cars(100))
 }
 
 fn draw(sampler: &mut Cars, outputs: usize) {
