@@ -412,7 +412,7 @@ impl Emitter {
             let pointer = node.map_or_else(String::new, |node| self.ex.schemas.pointer(node));
             return Err(SchemaError::limit(&pointer, "the characters", limit as usize, "characters"));
         }
-        Ok(self.builder.counted("string", "\"", character, "\"", min, max)?)
+        Ok(self.builder.bounded_repetition("string", "\"", character, "\"", min, max)?)
     }
 
     /// `parts` with white space between them.
