@@ -106,7 +106,7 @@ fn rules(grammar: &Grammar) -> Vec<Explained> {
     let mut fates = vec![];
     for rule in grammar.rules() {
         // A rule without a location was added by a front end.
-        let Some(location) = grammar.rule_place(rule) else { continue };
+        let Some(location) = grammar.rule_location(rule) else { continue };
         let facts = analysis.rule(rule);
         let (fate, why) = match (facts.productive, facts.reachable) {
             _ if rule == grammar.start() && !facts.productive => {

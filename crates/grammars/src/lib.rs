@@ -81,8 +81,8 @@ pub use limits::GrammarLimits;
 pub use speculation::{CountConfig, CountFileError, CountModel};
 pub use stats::GrammarStats;
 pub use syntax::{GrammarFormat, LarkOptions, Location, SyntaxError, SyntaxErrorKind};
-pub use terminal::{counted::Counted, except::Except};
-pub use trees::{kept::LibraryStats, nodes::TreeLibrary};
+pub use terminal::{bounded::BoundedRepetition, difference::Difference};
+pub use trees::{cache::LibraryStats, library::TreeLibrary};
 
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]

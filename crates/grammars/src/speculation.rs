@@ -160,7 +160,7 @@ impl CountModel {
 /// The context as a number that is the same in every run.
 fn hash(context: &Context) -> u64 {
     let mut hasher = XxHash3_64::default();
-    for (terminal, state, positions) in &context.readings {
+    for (terminal, state, positions) in &context.hypotheses {
         hasher.write(&terminal.to_le_bytes());
         hasher.write(&state.to_le_bytes());
         hasher.write(&u64::try_from(positions.len()).unwrap_or(u64::MAX).to_le_bytes());

@@ -15,7 +15,7 @@ pub struct GrammarStats {
     /// Transitions that had to be computed, in walks and elsewhere.
     pub steps: u64,
     /// Hypotheses that were visited to compute these transitions.
-    pub readings: u64,
+    pub hypotheses: u64,
     /// Parser items that were visited: in parser states, at the ends of rules, and in the states to which
     /// rules return. The number per byte grows with the text only if the grammar is ambiguous and its
     /// readings cannot be merged.

@@ -1,4 +1,4 @@
-//! The tables of a constraint: places, masks and parts of masks, within a limit in bytes.
+//! The tables of a constraint: configurations, masks and their fragments, within a limit in bytes.
 
 use std::{fmt, sync::Arc};
 
@@ -7,33 +7,34 @@ use unskew_core::{TokenId, TokenMask};
 
 use crate::{
     mask::{
-        contexts::Contexts,
-        maker::{Buffers, KnownNodes},
-        pieces::Pieces,
+        builder::{Buffers, ScratchNodes},
+        fragments::Fragments,
+        union::MaskUnion,
     },
     parser::{
-        places::{Place, Places, Work},
-        portable::Exchange,
-        untracked::Untracked,
+        configurations::{Configuration, Configurations, Work},
+        erasure::Erasure,
+        snapshot::SnapshotTable,
     },
     stats::GrammarStats,
 };
 
-/// The tables of a [`GrammarConstraint`](crate::GrammarConstraint): what it has found out on the way. When they pass [`GrammarLimits::scratch_bytes`](crate::GrammarLimits::scratch_bytes), they
-/// are emptied, but for masks that were asked for since they were half full.
+/// The tables of a [`GrammarConstraint`](crate::GrammarConstraint), which grow with its use. When they pass
+/// [`GrammarLimits::scratch_bytes`](crate::GrammarLimits::scratch_bytes), they are emptied, but for masks that were
+/// asked for since the tables were half full.
 pub struct GrammarScratch {
-    /// No two scratches have the same one, nor has one before and after it was emptied.
+    /// Unique among scratches; a scratch gets another stamp when it is emptied.
     pub(super) stamp: u64,
-    pub(super) places: Places,
-    pub(super) exchange: Exchange,
-    pub(super) known: KnownNodes,
+    pub(super) configurations: Configurations,
+    pub(super) snapshots: SnapshotTable,
+    pub(super) known: ScratchNodes,
     pub(super) buffers: Buffers,
-    pub(super) contexts: Contexts,
-    /// For the tokens of a mask in the making.
+    pub(super) fragments: Fragments,
+    /// Buffers for the tokens of a mask under construction.
     pub(super) ids: Vec<TokenId>,
-    pub(super) doubtful: Vec<TokenId>,
-    pub(super) masks: HashMap<Place, Made>,
-    /// An empty mask, once it was needed.
+    pub(super) to_verify: Vec<TokenId>,
+    pub(super) masks: HashMap<Configuration, CachedMask>,
+    /// An empty mask, created when it is first needed.
     pub(super) buffer: Option<TokenMask>,
     pub(super) mask_bytes: usize,
     pub(super) tracking: Option<Tracking>,
@@ -44,80 +45,80 @@ pub struct GrammarScratch {
     pub(super) stats: GrammarStats,
 }
 
-/// A mask that a scratch has made.
-pub(super) struct Made {
-    pub(super) pieces: Pieces,
+/// A mask of a scratch.
+pub(super) struct CachedMask {
+    pub(super) union: MaskUnion,
     /// Whether it was asked for since the tables were half full.
     pub(super) is_young: bool,
 }
 
-/// The tables of the parser that tracks texts.
+/// The tables of the parser that tracks keys.
 pub(super) struct Tracking {
-    pub(super) places: Places,
-    pub(super) exchange: Exchange,
-    pub(super) untracked: Untracked,
-    /// By place: the tokens that the mask has too many.
-    pub(super) removed: HashMap<Place, Arc<[TokenId]>>,
+    pub(super) configurations: Configurations,
+    pub(super) snapshots: SnapshotTable,
+    pub(super) erasure: Erasure,
+    /// By configuration: the tokens that used keys remove from the mask.
+    pub(super) removed: HashMap<Configuration, Arc<[TokenId]>>,
     pub(super) removed_bytes: usize,
-    /// The tokens that hold a text which was used in some place.
-    pub(super) holding_used: HashSet<TokenId>,
+    /// The tokens that contain a key that was used in some configuration.
+    pub(super) containing_used: HashSet<TokenId>,
 }
 
 impl GrammarScratch {
-    /// Forgets the nodes of a library that has dropped a generation since: the scratch looks for them again, so that the library
-    /// knows which are in use, and those that it has dropped are freed.
+    /// Drops the nodes of a library that has dropped a generation since the last call. The scratch looks for them
+    /// again, so that the library sees which nodes are in use, and the dropped nodes are freed.
     pub(super) fn follow(&mut self, turns: u64) {
         if self.turns == turns {
             return;
         }
         self.turns = turns;
-        self.known = KnownNodes::default();
-        self.contexts = Contexts::default();
+        self.known = ScratchNodes::default();
+        self.fragments = Fragments::default();
         self.masks.clear();
         self.mask_bytes = 0;
     }
 
-    /// What it has done so far.
+    /// Counts of the work so far.
     pub fn stats(&self) -> GrammarStats {
-        let Work { reads, mut steps, mut readings } = self.places.work;
-        let mut items = self.places.parser.looked_at();
+        let Work { reads, mut steps, mut hypotheses } = self.configurations.work;
+        let mut items = self.configurations.parser.looked_at();
         let mut used_texts = 0;
         if let Some(tracking) = &self.tracking {
-            used_texts = tracking.places.looks();
-            steps += tracking.places.work.steps;
-            readings += tracking.places.work.readings;
-            items += tracking.places.parser.looked_at();
+            used_texts = tracking.configurations.looks();
+            steps += tracking.configurations.work.steps;
+            hypotheses += tracking.configurations.work.hypotheses;
+            items += tracking.configurations.parser.looked_at();
         }
         let before = &self.stats;
         GrammarStats {
             reads: before.reads + reads,
             steps: before.steps + steps,
-            readings: before.readings + readings,
+            hypotheses: before.hypotheses + hypotheses,
             items: before.items + items,
             used_texts: before.used_texts + used_texts,
             ..*before
         }
     }
 
-    /// The memory that its tables take, in bytes. O(1).
+    /// The memory of the tables, in bytes. O(1).
     pub fn memory_usage(&self) -> usize {
-        self.places.memory_usage()
-            + self.exchange.memory_usage()
+        self.configurations.memory_usage()
+            + self.snapshots.memory_usage()
             + self.known.memory_usage()
-            + self.contexts.memory_usage()
+            + self.fragments.memory_usage()
             + self.mask_bytes
             + self.tracking.as_ref().map_or(0, |tracking| {
-                tracking.places.memory_usage()
-                    + tracking.exchange.memory_usage()
-                    + tracking.untracked.memory_usage()
+                tracking.configurations.memory_usage()
+                    + tracking.snapshots.memory_usage()
+                    + tracking.erasure.memory_usage()
                     + tracking.removed_bytes
             })
     }
 
-    /// The number of places, states of the parser and returns that were made.
+    /// The numbers of configurations, parser states and continuations that were created.
     pub fn sizes(&self) -> (usize, usize, usize) {
-        let (todos, returns) = self.places.parser.made();
-        (self.places.len(), todos, returns)
+        let (parser_states, continuations) = self.configurations.parser.created();
+        (self.configurations.len(), parser_states, continuations)
     }
 }
 

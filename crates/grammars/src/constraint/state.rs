@@ -1,42 +1,45 @@
-//! The position of a sequence: a place that every scratch can look up, and its name in the scratch that made it.
+//! The state of a sequence: a snapshot that every scratch can import, and its configurations in the scratch that
+//! created it.
 
 use std::{fmt, sync::Arc};
 
 use unskew_core::TokenId;
 
 use super::scratch::GrammarScratch;
-use crate::parser::{places::Place, portable::PortablePlace};
+use crate::parser::{configurations::Configuration, snapshot::Snapshot};
 
-/// The position of a sequence in a [`GrammarConstraint`](crate::GrammarConstraint). Cloning it copies some 70 bytes, with one pointer that is counted.
+/// The state of a sequence in a [`GrammarConstraint`](crate::GrammarConstraint). A clone copies about 70 bytes and
+/// counts one reference.
 #[derive(Clone)]
 pub struct GrammarState {
-    /// A place that the sequence came through, spelled out for scratches that do not know the state; where texts may not come twice,
-    /// with those that were used.
-    pub(super) portable: Arc<PortablePlace>,
-    /// What was read behind it.
-    pub(super) since: Since,
+    /// A snapshot of an earlier configuration of the sequence, so that another scratch can rebuild this one. It
+    /// includes the used keys.
+    pub(super) snapshot: Arc<Snapshot>,
+    /// The tokens that were read after the snapshot.
+    pub(super) recent: RecentTokens,
     /// Whether the output may end here.
     pub(super) may_end: bool,
-    /// The scratch that knows it, and how it is called there.
+    /// The stamp of the scratch that knows the state, and the configurations there.
     pub(super) stamp: u64,
-    pub(super) at: At,
+    pub(super) at: ConfigurationPair,
 }
 
-/// A few tokens: it takes less to read them again in another scratch, should that ever be, than to spell out every place.
+/// The tokens since the last snapshot. To read a few tokens again in another scratch, which is rare, takes less than
+/// a snapshot for every token.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Since {
+pub(super) struct RecentTokens {
     pub(super) tokens: [TokenId; Self::MOST],
     pub(super) len: u8,
 }
 
-impl Since {
+impl RecentTokens {
     const MOST: usize = 7;
 
     pub(super) fn tokens(&self) -> &[TokenId] {
         &self.tokens[..usize::from(self.len)]
     }
 
-    /// With one more, if there is room.
+    /// The tokens with one more, if there is room.
     pub(super) fn with(mut self, token: TokenId) -> Option<Self> {
         *self.tokens.get_mut(usize::from(self.len))? = token;
         self.len += 1;
@@ -44,18 +47,18 @@ impl Since {
     }
 }
 
-/// Where a sequence is in a scratch.
+/// The configurations of a sequence in a scratch.
 #[derive(Clone, Copy)]
-pub(super) struct At {
-    /// Without the texts that were used.
-    pub(super) place: Place,
-    /// With them.
-    pub(super) tracked: Option<Place>,
+pub(super) struct ConfigurationPair {
+    /// Without used keys: masks belong to it.
+    pub(super) for_mask: Configuration,
+    /// With used keys, where they are tracked.
+    pub(super) tracked: Option<Configuration>,
 }
 
 impl GrammarState {
-    /// The only name of the state in this scratch: two states are equal there exactly when these are.
-    pub(super) fn known(&self, scratch: &GrammarScratch) -> Option<At> {
+    /// The configurations of the state in this scratch, if it knows them.
+    pub(super) fn known(&self, scratch: &GrammarScratch) -> Option<ConfigurationPair> {
         (self.stamp == scratch.stamp).then_some(self.at)
     }
 }

@@ -190,8 +190,8 @@ impl Grammar {
         let mut rules: Vec<Option<RuleId>> = vec![None; self.rules().len()];
         for rule in self.rules().filter(|rule| used_rules[rule.index()]) {
             let new = builder.rule(self.rule_name(rule));
-            if let Some(place) = self.rule_place(rule) {
-                builder.place(new, place);
+            if let Some(place) = self.rule_location(rule) {
+                builder.locate(new, place);
             }
             if self.is_scope(rule) {
                 builder.scope(new);
@@ -425,7 +425,7 @@ impl<'g> Analyser<'g> {
         for (rule, facts) in grammar.rules().zip(facts) {
             let mut add = |kind| {
                 let name = grammar.rule_name(rule).to_owned();
-                findings.push(Finding { rule, name, location: grammar.rule_place(rule), kind });
+                findings.push(Finding { rule, name, location: grammar.rule_location(rule), kind });
             };
             let (dead, repeated) = counts[rule.index()];
             if !facts.reachable {
@@ -627,8 +627,8 @@ impl Grammar {
         let places = places(self);
         let states = self.terminals().map(|terminal| match self.terminal(terminal) {
             Terminal::Automaton(dfa) => dfa.len(),
-            Terminal::Except(except) | Terminal::Distinct(except) => except.base().len(),
-            Terminal::Counted(counted) => counted.unit().len(),
+            Terminal::Difference(difference) | Terminal::Distinct(difference) => difference.base().len(),
+            Terminal::BoundedRepetition(repetition) => repetition.unit().len(),
             Terminal::Literal(_) | Terminal::Token(_) | Terminal::OneOf(_) => 0,
         });
         GrammarSize {

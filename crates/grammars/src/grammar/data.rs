@@ -14,7 +14,7 @@ use unskew_automata::Dfa;
 use unskew_core::TokenMask;
 
 use crate::{
-    Counted, Except, GrammarError, GrammarLimits, Location,
+    BoundedRepetition, Difference, GrammarError, GrammarLimits, Location,
     terminal::remaining::{Remaining, has_enough},
 };
 
@@ -116,12 +116,12 @@ pub enum Terminal {
     /// Any text that the automaton accepts, including the empty one if the automaton accepts it.
     Automaton(Arc<Dfa>),
     /// A regular language minus finitely many texts.
-    Except(Arc<Except>),
+    Difference(Arc<Difference>),
     /// A bounded repetition of a unit between two marks.
-    Counted(Arc<Counted>),
+    BoundedRepetition(Arc<BoundedRepetition>),
     /// A regular language, possibly minus finitely many texts, of which each text may occur once in a scope;
     /// see [`GrammarBuilder::distinct`].
-    Distinct(Arc<Except>),
+    Distinct(Arc<Difference>),
     /// The control token of this name, such as `<|im_end|>`: the token, and not its text.
     ///
     /// If the token ends a sequence in the vocabulary, it is the end of the output: the output may end there, as it
@@ -150,7 +150,7 @@ enum Node {
 struct Rule {
     name: Box<str>,
     body: Option<ExprId>,
-    place: Option<Location>,
+    location: Option<Location>,
     /// Whether the used texts of distinct terminals inside the rule are independent of those around it.
     is_scope: bool,
 }
@@ -268,7 +268,7 @@ impl Grammar {
         if is_used {
             let body = Some(ExprId(id(grammar.nodes.len())));
             grammar.nodes.push(Node::Rule(nothing));
-            grammar.rules.push(Rule { name: "nothing".into(), body, place: None, is_scope: false });
+            grammar.rules.push(Rule { name: "nothing".into(), body, location: None, is_scope: false });
         }
         Ok(grammar)
     }
@@ -294,8 +294,8 @@ impl Grammar {
     }
 
     /// The location at which the text of the grammar defines `rule`, if the grammar was read from a text.
-    pub fn rule_place(&self, rule: RuleId) -> Option<Location> {
-        self.rules[rule.index()].place
+    pub fn rule_location(&self, rule: RuleId) -> Option<Location> {
+        self.rules[rule.index()].location
     }
 
     /// Whether the rule is a [scope](GrammarBuilder::scope).
@@ -368,7 +368,7 @@ impl GrammarBuilder {
     /// A new rule without a body. Names are for messages, and several rules may have the same name.
     pub fn rule(&mut self, name: &str) -> RuleId {
         let id = RuleId(id(self.rules.len()));
-        self.rules.push(Rule { name: name.into(), body: None, place: None, is_scope: false });
+        self.rules.push(Rule { name: name.into(), body: None, location: None, is_scope: false });
         id
     }
 
@@ -378,8 +378,8 @@ impl GrammarBuilder {
     }
 
     /// Records the location at which the text of a grammar defines `rule`.
-    pub fn place(&mut self, rule: RuleId, place: Location) {
-        self.rules[rule.index()].place = Some(place);
+    pub fn locate(&mut self, rule: RuleId, location: Location) {
+        self.rules[rule.index()].location = Some(location);
     }
 
     /// Makes `rule` a scope: the used texts of [distinct](Self::distinct) terminals inside it are independent
@@ -450,23 +450,23 @@ impl GrammarBuilder {
     ///
     /// let mut builder = Grammar::builder(&GrammarLimits::default());
     /// let name = Arc::new(Dfa::from_pattern("[a-z]+", &Limits::default())?);
-    /// let other = builder.except("other name", &name, ["id", "type"]).expect("there are others");
+    /// let other = builder.difference("other name", &name, ["id", "type"]).expect("there are others");
     /// let start = builder.rule("start");
     /// builder.define(start, other);
     /// assert!(builder.build(start).is_ok());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn except(
+    pub fn difference(
         &mut self,
         name: &str,
         dfa: &Arc<Dfa>,
         texts: impl IntoIterator<Item = impl AsRef<[u8]>>,
     ) -> Option<ExprId> {
-        let except = Except::new(Arc::clone(dfa), texts)?;
-        let is_whole = except.texts().len() == 0;
+        let difference = Difference::new(Arc::clone(dfa), texts)?;
+        let is_whole = difference.texts().len() == 0;
         let terminal = match is_whole {
             true => Terminal::Automaton(Arc::clone(dfa)),
-            false => Terminal::Except(Arc::new(except)),
+            false => Terminal::Difference(Arc::new(difference)),
         };
         Some(self.terminal(terminal, || name.to_owned()))
     }
@@ -519,9 +519,9 @@ impl GrammarBuilder {
             .counted
             .entry(Arc::as_ptr(dfa).addr())
             .or_insert_with(|| (Arc::clone(dfa), Remaining::new(dfa).of(dfa.start())));
-        match Except::new(Arc::clone(dfa), texts) {
-            Some(except) if has_enough(&except, all, most) => {
-                Ok(self.terminal(Terminal::Distinct(Arc::new(except)), || name.to_owned()))
+        match Difference::new(Arc::clone(dfa), texts) {
+            Some(difference) if has_enough(&difference, all, most) => {
+                Ok(self.terminal(Terminal::Distinct(Arc::new(difference)), || name.to_owned()))
             }
             _ => Err(GrammarError::FewTexts { name: name.to_owned() }),
         }
@@ -550,13 +550,13 @@ impl GrammarBuilder {
     ///
     /// let mut builder = Grammar::builder(&GrammarLimits::default());
     /// let character = Arc::new(Dfa::from_pattern(r#"[^"\\]|\\."#, &Limits::default())?);
-    /// let body = builder.counted("string", "\"", &character, "\"", 1, Some(500))?;
+    /// let body = builder.bounded_repetition("string", "\"", &character, "\"", 1, Some(500))?;
     /// let start = builder.rule("start");
     /// builder.define(start, body);
     /// assert!(builder.build(start).is_ok());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn counted(
+    pub fn bounded_repetition(
         &mut self,
         name: &str,
         open: impl AsRef<[u8]>,
@@ -565,9 +565,9 @@ impl GrammarBuilder {
         min: u32,
         max: Option<u32>,
     ) -> Result<ExprId, GrammarError> {
-        let counted = Counted::new(open.as_ref(), unit, close.as_ref(), (min, max))
+        let repetition = BoundedRepetition::new(open.as_ref(), unit, close.as_ref(), (min, max))
             .map_err(|reason| GrammarError::Uncountable { name: name.to_owned(), reason })?;
-        Ok(self.terminal(Terminal::Counted(Arc::new(counted)), || name.to_owned()))
+        Ok(self.terminal(Terminal::BoundedRepetition(Arc::new(repetition)), || name.to_owned()))
     }
 
     /// Any text that `pattern` matches as a whole; [`Dfa::from_pattern`] documents the syntax. `name` is for

@@ -7,7 +7,9 @@
 //! in any order. Repeated passes until nothing changes would be quadratic in the wrong order.
 
 use super::data::{Expr, ExprId, Grammar, Terminal, Unordered};
-use crate::ids::NONE;
+
+/// No rule.
+const NONE: u32 = u32::MAX;
 
 /// By expression: whether some text matches, and whether the empty text matches. A choice may have
 /// unproductive alternatives.
@@ -29,8 +31,10 @@ pub(crate) fn nullable(grammar: &Grammar) -> Vec<bool> {
 fn has_empty_text(terminal: &Terminal) -> bool {
     match terminal {
         Terminal::Automaton(dfa) => dfa.is_accepting(dfa.start()),
-        Terminal::Except(except) | Terminal::Distinct(except) => except.accepts(b""),
-        Terminal::Literal(_) | Terminal::Counted(_) | Terminal::Token(_) | Terminal::OneOf(_) => false,
+        Terminal::Difference(difference) | Terminal::Distinct(difference) => difference.accepts(b""),
+        Terminal::Literal(_) | Terminal::BoundedRepetition(_) | Terminal::Token(_) | Terminal::OneOf(_) => {
+            false
+        }
     }
 }
 

@@ -106,22 +106,22 @@ impl Grammar {
             Expr::Terminal(terminal) => match self.terminal(terminal) {
                 Terminal::Literal(text) => builder.literals([text]),
                 Terminal::Automaton(dfa) => return Ok(Some(Rc::new(Dfa::clone(dfa)))),
-                Terminal::Except(except) => {
-                    let texts: Vec<&[u8]> = except.texts().filter(|text| !text.is_empty()).collect();
-                    let mut left = Dfa::clone(except.base());
+                Terminal::Difference(difference) => {
+                    let texts: Vec<&[u8]> = difference.texts().filter(|text| !text.is_empty()).collect();
+                    let mut left = Dfa::clone(difference.base());
                     if !texts.is_empty() {
                         let texts = builder.literals(texts).map_err(Err)?;
                         left = builder.difference(&left, &texts).map_err(Err)?;
                     }
-                    if except.texts().any(<[u8]>::is_empty) {
+                    if difference.texts().any(<[u8]>::is_empty) {
                         let empty = builder.pattern("").map_err(Err)?;
                         left = builder.difference(&left, &empty).map_err(Err)?;
                     }
                     Ok(left)
                 }
-                Terminal::Counted(counted) => {
-                    let (min, max) = counted.bounds();
-                    counted.made(builder, min, max)
+                Terminal::BoundedRepetition(repetition) => {
+                    let (min, max) = repetition.bounds();
+                    repetition.made(builder, min, max)
                 }
                 Terminal::Distinct(_) => {
                     let name = self.terminal_name(terminal).to_owned();
@@ -200,7 +200,7 @@ mod tests {
         for texts in [&["b", "bb"][..], &["", "b"], &[""]] {
             let mut builder = Grammar::builder(&GrammarLimits::default());
             let all = std::sync::Arc::new(Dfa::from_pattern("b*", &Limits::default()).unwrap());
-            let others = builder.except("others", &all, texts).unwrap();
+            let others = builder.difference("others", &all, texts).unwrap();
             let start = builder.rule("start");
             builder.define(start, others);
             let dfa = builder.build(start).unwrap().regular(&Limits::default()).unwrap();

@@ -11,7 +11,7 @@ use unskew_automata::{Dfa, DfaAlgebra, RegexError};
 
 use super::data::{Grammar, Terminal, TerminalId};
 use crate::{
-    Except, GrammarError, GrammarLimits,
+    Difference, GrammarError, GrammarLimits,
     terminal::remaining::{MANY, Remaining},
 };
 
@@ -67,29 +67,31 @@ impl Within<'_> {
         Ok(match old {
             Terminal::Literal(text) => self.language.accepts(text).then(|| old.clone()),
             Terminal::Automaton(dfa) => self.automaton(dfa).map_err(of)?.map(Terminal::Automaton),
-            Terminal::Except(except) => {
-                let Some(base) = self.automaton(except.base()).map_err(of)? else { return Ok(None) };
-                Except::new(base, except.texts()).map(|except| Terminal::Except(Arc::new(except)))
+            Terminal::Difference(difference) => {
+                let Some(base) = self.automaton(difference.base()).map_err(of)? else { return Ok(None) };
+                Difference::new(base, difference.texts())
+                    .map(|difference| Terminal::Difference(Arc::new(difference)))
             }
-            Terminal::Distinct(except) => {
-                let Some(base) = self.automaton(except.base()).map_err(of)? else { return Ok(None) };
-                if Arc::ptr_eq(&base, except.base()) {
+            Terminal::Distinct(difference) => {
+                let Some(base) = self.automaton(difference.base()).map_err(of)? else { return Ok(None) };
+                if Arc::ptr_eq(&base, difference.base()) {
                     return Ok(Some(old.clone()));
                 }
                 // A grammar counts on a number of texts, which is smaller now.
                 if Remaining::new(&base).of(base.start()) != MANY {
                     return Err(GrammarError::TooFewLeft { name: name() });
                 }
-                Except::new(base, except.texts()).map(|except| Terminal::Distinct(Arc::new(except)))
+                Difference::new(base, difference.texts())
+                    .map(|difference| Terminal::Distinct(Arc::new(difference)))
             }
-            Terminal::Counted(counted) => {
-                let (min, max) = counted.bounds();
+            Terminal::BoundedRepetition(repetition) => {
+                let (min, max) = repetition.bounds();
                 // Where any number of units is within the language, so is this one, and no automaton of it is needed.
-                let any = counted.made(&mut self.dfas, 0, None).map_err(of)?;
+                let any = repetition.made(&mut self.dfas, 0, None).map_err(of)?;
                 if self.dfas.difference(&any, self.language) == Err(RegexError::MatchesNothing) {
                     return Ok(Some(old.clone()));
                 }
-                let all = counted.made(&mut self.dfas, min, max).map_err(of)?;
+                let all = repetition.made(&mut self.dfas, min, max).map_err(of)?;
                 self.automaton(&Arc::new(all)).map_err(of)?.map(Terminal::Automaton)
             }
             Terminal::Token(_) | Terminal::OneOf(_) => Some(old.clone()),
@@ -136,8 +138,8 @@ mod tests {
                 builder.literal("ab"),
                 builder.literal("cb"),
                 builder.automaton("word", dfa("[a-c]{1,2}")),
-                builder.except("but", &dfa("[abc]d"), ["ad"]).unwrap(),
-                builder.counted("counted", "<", &dfa("[ab]"), ">", 2, Some(3)).unwrap(),
+                builder.difference("but", &dfa("[abc]d"), ["ad"]).unwrap(),
+                builder.bounded_repetition("repetition", "<", &dfa("[ab]"), ">", 2, Some(3)).unwrap(),
             ];
             builder.choice(parts)
         });

@@ -648,8 +648,8 @@ fn emit(
         *rules.entry(rule).or_insert_with(|| {
             called.push(rule);
             let made = builder.rule(grammar.rule_name(rule));
-            if let Some(place) = grammar.rule_place(rule) {
-                builder.place(made, place);
+            if let Some(place) = grammar.rule_location(rule) {
+                builder.locate(made, place);
             }
             made
         })

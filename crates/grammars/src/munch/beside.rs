@@ -24,7 +24,7 @@ use hashbrown::{HashMap, HashSet};
 use super::{Budget, ENTRY, scanned::Scanned};
 use crate::{
     GrammarError,
-    ids::NONE,
+    ids::Id,
     network::rules::{END, Position, Rules},
 };
 
@@ -64,6 +64,9 @@ fn called(mode: Mode) -> (bool, bool) {
     }
 }
 
+/// The rule of [`END`].
+const NO_RULE: u32 = u32::MAX;
+
 /// The rules of positions, and the callers of rules.
 #[derive(Debug)]
 pub(super) struct Layout {
@@ -81,17 +84,17 @@ impl Layout {
         let count = nullable.len();
         let mut starts: Vec<(Position, u32)> = (0u32..)
             .take(count)
+            .filter(|rule| rules.is_reached(*rule))
             .map(|rule| (rules.start(rule), rule))
-            .filter(|(start, _)| *start != NONE)
             .collect();
         starts.sort_unstable();
         let mut layout =
-            Self { rule_of: vec![NONE; rules.len()], callers: vec![Vec::new(); count], nullable };
+            Self { rule_of: vec![NO_RULE; rules.len()], callers: vec![Vec::new(); count], nullable };
         for (index, (start, rule)) in starts.iter().enumerate() {
-            let end = starts.get(index + 1).map_or(rules.len(), |(next, _)| *next as usize);
-            layout.rule_of[*start as usize..end].fill(*rule);
+            let end = starts.get(index + 1).map_or(rules.len(), |(next, _)| next.index());
+            layout.rule_of[start.index()..end].fill(*rule);
         }
-        for position in 0..u32::try_from(rules.len()).expect("limited") {
+        for position in (0..rules.len()).map(Position::from_index) {
             for (callee, to) in rules.calls(position) {
                 layout.callers[*callee as usize].push((position, *to));
             }
@@ -138,7 +141,7 @@ impl Beside {
                 if rules.terminals(position).is_empty() {
                     continue;
                 }
-                let set = &mut beside.sets[position as usize * words..][..words];
+                let set = &mut beside.sets[position.index() * words..][..words];
                 terminals.iter().for_each(|(terminal, _)| {
                     set[*terminal as usize / 64] |= 1 << (terminal % 64);
                 });
@@ -149,7 +152,7 @@ impl Beside {
 
     /// The terminals that may begin together with those of `position`, in ascending order.
     pub(super) fn of(&self, position: Position) -> impl Iterator<Item = u32> {
-        let set = &self.sets[position as usize * self.words..][..self.words];
+        let set = &self.sets[position.index() * self.words..][..self.words];
         set.iter().zip(0u32..).flat_map(|(word, at)| {
             let (mut rest, base) = (*word, at * 64);
             std::iter::from_fn(move || {
@@ -221,7 +224,7 @@ impl Pairs<'_> {
         match mode {
             SAME => {
                 self.add(first, second, SAME_HELD, budget)?;
-                let rule = layout.rule_of[first as usize] as usize;
+                let rule = layout.rule_of[first.index()] as usize;
                 if rules.is_accepting(first)
                     && rules.is_accepting(second)
                     && !std::mem::replace(&mut self.ended[rule], true)
@@ -264,14 +267,14 @@ impl Pairs<'_> {
     ) -> Result<(), GrammarError> {
         let (rules, layout) = (self.rules, self.layout);
         if as_first != 0 && rules.is_accepting(first) {
-            let callers = &layout.callers[layout.rule_of[first as usize] as usize];
+            let callers = &layout.callers[layout.rule_of[first.index()] as usize];
             budget.spend(callers.len() as u64)?;
             for (_, back) in callers {
                 self.add(*back, second, as_first, budget)?;
             }
         }
         if as_second != 0 && rules.is_accepting(second) {
-            let callers = &layout.callers[layout.rule_of[second as usize] as usize];
+            let callers = &layout.callers[layout.rule_of[second.index()] as usize];
             budget.spend(callers.len() as u64)?;
             for (_, back) in callers {
                 self.add(first, *back, as_second, budget)?;

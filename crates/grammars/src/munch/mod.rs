@@ -79,10 +79,10 @@ use crate::{
         data::{Expr, Grammar, RuleId, Terminal, TerminalId},
         fixpoint::nullable,
     },
-    ids::NONE,
+    ids::Id,
     network::{
         rules::{Position, Rules},
-        terminals::{Terminals, names},
+        terminals::{Terminals, numbering},
     },
 };
 
@@ -218,7 +218,7 @@ impl Completions<'_> {
         let asked = self.uses.len();
         // Of a thousand literals that lead to one position, most are of one class.
         let mut seen = None;
-        for ((terminal, to), class) in terminals.iter().zip(&classes.of[position as usize]) {
+        for ((terminal, to), class) in terminals.iter().zip(&classes.of[position.index()]) {
             if scanned.allows(row, *terminal) && seen != Some((*to, *class)) {
                 seen = Some((*to, *class));
                 found |= self.ask((*to, *class), Some(of));
@@ -254,11 +254,11 @@ fn returns(
     let mut called: Vec<Vec<(u32, Position)>> = vec![Vec::new(); layout.callers.len()];
     for (callee, callers) in (0u32..).zip(&layout.callers) {
         for (from, back) in callers {
-            called[layout.rule_of[*from as usize] as usize].push((callee, *back));
+            called[layout.rule_of[from.index()] as usize].push((callee, *back));
         }
     }
     let mut returns = vec![ClassSet::MAX; layout.callers.len()];
-    let mut open: Vec<u32> = (0u32..).take(returns.len()).filter(|rule| rules.start(*rule) != NONE).collect();
+    let mut open: Vec<u32> = (0u32..).take(returns.len()).filter(|rule| rules.is_reached(*rule)).collect();
     while let Some(rule) = open.pop() {
         for (callee, back) in &called[rule as usize] {
             budget.spend(1 + classes as u64)?;
@@ -305,11 +305,11 @@ impl Grammar {
         }
         let vocabulary = vocabulary.build().expect("grammars are smaller than vocabularies may be");
         let trie = TokenTrie::new(vocabulary).expect("the texts are bytes");
-        let names = names(self);
-        let rules = Rules::new(self, &names, limits)?;
-        let used = rules.used_terminals(names.len());
-        let terminals = Terminals::new(self, &names, &used, &trie)?;
-        check(self, &names, &rules, &terminals, limits)
+        let numbering = numbering(self);
+        let rules = Rules::new(self, &numbering, limits)?;
+        let used = rules.used_terminals(numbering.len());
+        let terminals = Terminals::new(self, &numbering, &used, &trie)?;
+        check(self, &numbering, &rules, &terminals, limits)
     }
 }
 
@@ -346,7 +346,7 @@ pub(crate) fn check(
     };
     completions.ask((rules.start(start), 0), None);
     for position in positions(rules) {
-        for ((_, to), class) in rules.terminals(position).iter().zip(&classes.of[position as usize]) {
+        for ((_, to), class) in rules.terminals(position).iter().zip(&classes.of[position.index()]) {
             completions.ask((*to, *class), None);
         }
     }
@@ -355,8 +355,8 @@ pub(crate) fn check(
     // Positions with an edge for which no completion was found, each with a flag per terminal: whether one was found.
     let mut lost: Vec<(Position, Vec<bool>)> = Vec::new();
     for position in positions(rules) {
-        let back = returns.get(layout.rule_of[position as usize] as usize).copied().unwrap_or(0);
-        let edges = rules.terminals(position).iter().zip(&classes.of[position as usize]);
+        let back = returns.get(layout.rule_of[position.index()] as usize).copied().unwrap_or(0);
+        let edges = rules.terminals(position).iter().zip(&classes.of[position.index()]);
         let found: Vec<bool> =
             edges.map(|((_, to), class)| completions.ask((*to, *class), None) & back != 0).collect();
         if found.contains(&false) {
@@ -367,13 +367,13 @@ pub(crate) fn check(
     let lost_at: HashMap<Position, Vec<bool>> = lost.iter().cloned().collect();
     for (position, mut found) in lost {
         cover(rules, position, &mut found, &lost_at, &mut scanned, &mut budget)?;
-        let edges = rules.terminals(position).iter().zip(&classes.of[position as usize]);
+        let edges = rules.terminals(position).iter().zip(&classes.of[position.index()]);
         for (((terminal, to), class), _) in edges.zip(found).filter(|(_, found)| !found) {
             let followers = followers(rules, &layout, *to, &mut budget)?;
             let row = &classes.rows[usize::from(*class)];
             // The most informative failure is one where no terminal can follow at all.
             let says_most = !followers.is_empty() && followers.iter().all(|next| !scanned.allows(row, *next));
-            let this = Failed { rule: layout.rule_of[position as usize], terminal: *terminal, followers };
+            let this = Failed { rule: layout.rule_of[position.index()], terminal: *terminal, followers };
             if says_most {
                 return Err(this.into_error(grammar, names));
             }
@@ -473,7 +473,7 @@ fn followers(
     let mut seen: HashSet<(Position, bool)> = open.iter().copied().collect();
     let mut found: HashSet<u32> = HashSet::new();
     while let Some((position, returns)) = open.pop() {
-        let rule = layout.rule_of[position as usize];
+        let rule = layout.rule_of[position.index()];
         budget.spend(1 + (rules.terminals(position).len() + rules.calls(position).len()) as u64)?;
         found.extend(rules.terminals(position).iter().map(|(terminal, _)| *terminal));
         let mut add = |next| {
@@ -502,15 +502,15 @@ fn refuse_others(grammar: &Grammar, names: &[u32], rules: &Rules, used: &[bool])
     for terminal in grammar.terminals().filter(|terminal| used[names[terminal.index()] as usize]) {
         let kind = match grammar.terminal(terminal) {
             Terminal::Literal(_) | Terminal::Automaton(_) | Terminal::Token(_) => continue,
-            Terminal::Except(_) => "a difference of texts",
-            Terminal::Counted(_) => "a bounded repetition",
+            Terminal::Difference(_) => "a difference of texts",
+            Terminal::BoundedRepetition(_) => "a bounded repetition",
             Terminal::Distinct(_) => "distinct texts",
             Terminal::OneOf(_) => "tokens that are no text",
         };
         return no(format!("terminal `{}`, {kind}", grammar.terminal_name(terminal)));
     }
     let is_group = |rule: &RuleId| {
-        rules.start(rule.0) != NONE && matches!(grammar.expr(grammar.body(*rule)), Expr::Unordered(_))
+        rules.is_reached(rule.0) && matches!(grammar.expr(grammar.body(*rule)), Expr::Unordered(_))
     };
     match grammar.rules().find(is_group) {
         Some(rule) => no(format!("rule `{}`, members in any order", grammar.rule_name(rule))),
@@ -519,7 +519,7 @@ fn refuse_others(grammar: &Grammar, names: &[u32], rules: &Rules, used: &[bool])
 }
 
 fn positions(rules: &Rules) -> impl Iterator<Item = Position> + use<> {
-    0..u32::try_from(rules.len()).expect("limited")
+    (0..rules.len()).map(Position::from_index)
 }
 
 /// The classes in a set.

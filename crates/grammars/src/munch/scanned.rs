@@ -10,8 +10,9 @@ use unskew_trie::ByteSet;
 use super::{Budget, ENTRY};
 use crate::{
     GrammarError,
-    ids::NONE,
+    ids::Id,
     network::terminals::{Scanner, Terminals},
+    terminal::ScanState,
 };
 
 /// The result of reading two terminals in parallel.
@@ -54,7 +55,7 @@ impl<'a> Scanned<'a> {
                     beginnings.push(bytes);
                     u32::try_from(beginnings.len() - 1).expect("limited")
                 }),
-                false => NONE,
+                false => u32::MAX,
             });
         }
         Self { terminals, first, products: HashMap::new(), beginnings, beginning }
@@ -256,8 +257,10 @@ impl<'a> Scanned<'a> {
                     None => (self.begin(left, *byte), self.begin(right, *byte)),
                     Some((one, other)) => (self.go_on(left, one, *byte), self.go_on(right, other, *byte)),
                 };
-                if next.0 != NONE && next.1 != NONE && seen.insert(next) {
-                    open.push(next);
+                if let (Some(one), Some(other)) = next
+                    && seen.insert((one, other))
+                {
+                    open.push((one, other));
                 }
             }
             let Some(pair) = open.pop() else { break };
@@ -278,32 +281,29 @@ impl<'a> Scanned<'a> {
         Ok((left, right))
     }
 
-    fn begin(&self, terminal: u32, byte: u8) -> u32 {
+    fn begin(&self, terminal: u32, byte: u8) -> Option<u32> {
         match self.terminals.is_literal(terminal) {
-            true => {
-                if self.terminals.literal(terminal)[0] == byte {
-                    1
-                } else {
-                    NONE
-                }
-            }
-            false => self.terminals.first(terminal, self.terminals.class(byte)),
+            true => (self.terminals.literal(terminal)[0] == byte).then_some(1),
+            false => self.terminals.first(terminal, self.terminals.class(byte)).map(Id::raw),
         }
     }
 
-    fn go_on(&self, terminal: u32, state: u32, byte: u8) -> u32 {
+    fn go_on(&self, terminal: u32, state: u32, byte: u8) -> Option<u32> {
         match self.terminals.is_literal(terminal) {
             true => match self.terminals.literal(terminal).get(state as usize) {
-                Some(next) if *next == byte => state + 1,
-                _ => NONE,
+                Some(next) if *next == byte => Some(state + 1),
+                _ => None,
             },
-            false => self.terminals.step(terminal, state, self.terminals.class(byte)),
+            false => {
+                let class = self.terminals.class(byte);
+                self.terminals.step(terminal, ScanState::of(state), class).map(Id::raw)
+            }
         }
     }
 
     fn next_bytes(&self, terminal: u32, state: u32) -> ByteSet {
         if !self.terminals.is_literal(terminal) {
-            return self.terminals.next_bytes(terminal, state);
+            return self.terminals.next_bytes(terminal, ScanState::of(state));
         }
         let mut bytes = ByteSet::default();
         let next = self.terminals.literal(terminal).get(state as usize);
@@ -314,7 +314,7 @@ impl<'a> Scanned<'a> {
     fn is_accepting(&self, terminal: u32, state: u32) -> bool {
         match self.terminals.is_literal(terminal) {
             true => self.terminals.literal_len(terminal) == state as usize,
-            false => self.terminals.is_accepting(terminal, state),
+            false => self.terminals.is_accepting(terminal, ScanState::of(state)),
         }
     }
 }

@@ -1,37 +1,38 @@
-//! Control tokens that end the sequence: the end of the output, so that nothing may follow them.
+//! Control tokens that end the sequence. They are the end of the output, so nothing may follow them.
 //!
-//! A grammar that names one (`start: answer <|endoftext|>`) says where the output ends, and so does the end of the grammar. Both
-//! are the same: the output may end in front of the token ([`Places::may_end`](crate::parser::places::Places::may_end)). The token is no
-//! part of the output, for the end of a sequence is no token of a mask. Where a vocabulary has several ids that end a sequence, the
-//! grammar does not choose among them.
+//! A grammar that names one (`start: answer <|endoftext|>`) states the end of the output, as the end of the grammar
+//! does. Both are treated alike: the output may end before the token
+//! ([`Configurations::may_end`](crate::parser::configurations::Configurations::may_end)). The token is no part of the
+//! output, because masks do not hold tokens that end a sequence. If a vocabulary has several ids that end a sequence,
+//! the grammar does not choose among them.
 //!
-//! A word with something behind such a token could not be written. A grammar that has one is refused here, by a walk over the
-//! positions behind the token and behind the calls of its rule. Every position that is built can be completed and reached, so it is
-//! right about rules. Of members in any order it takes each to be followed by another one. What is ignored between terminals may
-//! stand behind the token in the grammar: it is not written, and changes nothing.
+//! A word with a text after such a token could not be written. A grammar that has one is refused here, by a walk over
+//! the positions after the token and after the calls of its rule. Every position can be reached and completed, so the
+//! walk is exact for rules. For members in any order it assumes that another member follows each. Ignored terminals
+//! may follow the token in the grammar: they are not written, and change nothing.
 //!
-//! Tried instead: the token as one that masks hold. Samplers then write the end twice, once as a token and once as the end, and the
-//! probability of an output is not the model's own.
+//! Tried instead: a token that masks hold. Samplers then write the end twice, once as a token and once as the end,
+//! and the probability of an output is not the model's own.
 
 use hashbrown::HashSet;
 
 use super::{
-    rules::{Position, Rules},
+    rules::{END, Position, Rules},
     terminals::Terminals,
     unordered::is_of_group,
 };
-use crate::GrammarError;
 use crate::grammar::data::{Grammar, RuleId, TerminalId};
+use crate::{GrammarError, ids::Id};
 
-/// Checks that nothing may follow the tokens of `terminals` that end the sequence. O(n) for n positions and edges, for each rule that
-/// names one.
+/// Checks that nothing may follow the tokens of `terminals` that end the sequence. O(n) for n positions and edges,
+/// for each rule that names one.
 ///
 /// # Errors
 ///
 /// [`GrammarError::EndInside`].
 pub(crate) fn check(
     grammar: &Grammar,
-    names: &[u32],
+    numbering: &[u32],
     rules: &Rules,
     terminals: &Terminals,
 ) -> Result<(), GrammarError> {
@@ -40,17 +41,17 @@ pub(crate) fn check(
     }
     let callers = Callers::new(rules);
     let is_end = |terminal: u32| !terminals.is_literal(terminal) && terminals.is_end(terminal);
-    let walk = Walk { grammar, names, rules, callers: &callers };
+    let walk = FollowWalk { grammar, numbering, rules, callers: &callers };
     for rule in &callers.rules {
         for position in callers.positions(rule) {
-            for (terminal, behind) in
+            for (terminal, after) in
                 rules.terminals(position).iter().filter(|(terminal, _)| is_end(*terminal))
             {
-                let Some(next) = walk.follower(*behind, rule.1) else { continue };
+                let Some(next) = walk.follower(*after, rule.1) else { continue };
                 let named = RuleId(rule.1);
                 return Err(GrammarError::EndInside {
                     rule: grammar.rule_name(named).to_owned(),
-                    location: grammar.rule_place(named),
+                    location: grammar.rule_location(named),
                     name: grammar.terminal_name(walk.terminal(*terminal)).to_owned(),
                     next,
                 });
@@ -60,35 +61,35 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// The rules that are built, and where they are called.
+/// The built rules and their callers.
 struct Callers {
-    /// The first position of each, the rule, and the position behind its last, in ascending order.
+    /// The first position of each rule, the rule, and the position after its last one, in ascending order.
     rules: Vec<(Position, u32, Position)>,
-    /// By rule: the positions behind its calls, and the rules that call it there.
-    behind: Vec<Vec<(Position, u32)>>,
-    /// By rule: whether it is a member in any order, or stands between members.
+    /// By rule: the positions after its calls, and the rules that call it there.
+    after: Vec<Vec<(Position, u32)>>,
+    /// By rule: whether it is a member in any order, or a separator.
     in_group: Vec<bool>,
 }
 
 impl Callers {
     fn new(rules: &Rules) -> Self {
         let mut built: Vec<(Position, u32, Position)> =
-            rules.built().map(|(rule, start)| (start, rule, 0)).collect();
+            rules.built().map(|(rule, start)| (start, rule, END)).collect();
         built.sort_unstable();
         let ends: Vec<Position> = built.iter().skip(1).map(|(start, ..)| *start).collect();
-        let last = u32::try_from(rules.len()).expect("limited");
+        let last = Position::from_index(rules.len());
         for (rule, end) in built.iter_mut().zip(ends.into_iter().chain([last])) {
             rule.2 = end;
         }
         let mut callers = Self {
             rules: Vec::new(),
-            behind: vec![Vec::new(); rules.all()],
+            after: vec![Vec::new(); rules.all()],
             in_group: vec![false; rules.all()],
         };
         for rule in &built {
             for position in callers.positions(rule) {
-                for (callee, behind) in rules.calls(position) {
-                    callers.behind[*callee as usize].push((*behind, rule.1));
+                for (callee, after) in rules.calls(position) {
+                    callers.after[*callee as usize].push((*after, rule.1));
                 }
             }
         }
@@ -103,56 +104,56 @@ impl Callers {
         callers
     }
 
-    fn positions(&self, rule: &(Position, u32, Position)) -> std::ops::Range<Position> {
-        rule.0..rule.2
+    fn positions(&self, rule: &(Position, u32, Position)) -> impl Iterator<Item = Position> + use<> {
+        (rule.0.raw()..rule.2.raw()).map(Position::of)
     }
 }
 
-struct Walk<'a> {
+struct FollowWalk<'a> {
     grammar: &'a Grammar,
-    names: &'a [u32],
+    numbering: &'a [u32],
     rules: &'a Rules,
     callers: &'a Callers,
 }
 
-impl Walk<'_> {
+impl FollowWalk<'_> {
     /// The terminal that has this number in the rules.
     fn terminal(&self, name: u32) -> TerminalId {
-        let found = self.grammar.terminals().find(|terminal| self.names[terminal.index()] == name);
+        let found = self.grammar.terminals().find(|terminal| self.numbering[terminal.index()] == name);
         found.expect("rules read terminals of their grammar")
     }
 
-    /// What may be read from `position` of `rule` on, but for what is ignored; `None` if there is nothing.
+    /// A symbol that may follow `position` of `rule` and is not ignored, if there is one.
     fn follower(&self, position: Position, rule: u32) -> Option<String> {
-        let ignored = self.grammar.ignored().map(|terminal| self.names[terminal.index()]);
+        let ignored = self.grammar.ignored().map(|terminal| self.numbering[terminal.index()]);
         let mut open = vec![(position, rule)];
         let mut seen: HashSet<Position> = open.iter().map(|(position, _)| *position).collect();
         while let Some((position, rule)) = open.pop() {
-            let mut behind: Vec<(Position, u32)> = Vec::new();
+            let mut after: Vec<(Position, u32)> = Vec::new();
             for (terminal, next) in self.rules.terminals(position) {
                 if Some(*terminal) != ignored {
                     return Some(format!("`{}`", self.grammar.terminal_name(self.terminal(*terminal))));
                 }
-                behind.push((*next, rule));
+                after.push((*next, rule));
             }
             for (callee, next) in self.rules.calls(position) {
                 if !self.is_blank(*callee, ignored) {
                     return Some(format!("rule `{}`", self.grammar.rule_name(RuleId(*callee))));
                 }
-                behind.push((*next, rule));
+                after.push((*next, rule));
             }
             if self.rules.is_accepting(position) {
                 if self.callers.in_group[rule as usize] {
                     return Some("another member in any order".to_owned());
                 }
-                behind.extend(&self.callers.behind[rule as usize]);
+                after.extend(&self.callers.after[rule as usize]);
             }
-            open.extend(behind.into_iter().filter(|(position, _)| seen.insert(*position)));
+            open.extend(after.into_iter().filter(|(position, _)| seen.insert(*position)));
         }
         None
     }
 
-    /// Whether `rule` reads nothing but what is ignored.
+    /// Whether `rule` reads nothing but ignored terminals.
     fn is_blank(&self, rule: u32, ignored: Option<u32>) -> bool {
         let mut open = vec![rule];
         let mut seen: HashSet<u32> = [rule].into();

@@ -2,11 +2,13 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `terminals` | terminals as the scanner reads them, and the classes of bytes that none of them tells apart |
-//! | `rules` | the automaton of each rule |
-//! | `unordered` | groups whose members come in any order, with positions that are made when they are reached |
+//! | `terminals` | terminals as the scanner reads them, and the classes of bytes that none of them distinguishes |
+//! | `automaton` | the automaton of a rule |
+//! | `rules` | the automata of all rules, as tables |
+//! | `unordered` | groups with members in any order, whose positions are created when they are reached |
 //! | `end_tokens` | control tokens that end the sequence, which nothing may follow |
 
+mod automaton;
 pub(crate) mod end_tokens;
 pub(crate) mod rules;
 pub(crate) mod terminals;

@@ -1,8 +1,8 @@
-//! Terminals as the scanner reads them: automata over bytes, and the classes of bytes that none of them tells apart.
+//! Terminals as the scanner reads them: automata over bytes, and the classes of bytes that none of them distinguishes.
 //!
-//! Nothing is copied and nothing determinised anew: a terminal's automaton is minimal already and shared, and a literal is
-//! its own bytes. One automaton over all terminals at once, as lexers have it, would be made of sets of terminals that never
-//! follow the same place; the sets that do occur come out of the parser's states.
+//! Nothing is copied and no automaton is determinised again: the automaton of a terminal is minimal and shared, and a
+//! literal is its own bytes. One automaton over all terminals, as lexers have it, would consist of sets of terminals
+//! that never follow the same position; the sets that do occur are those of the parser's states.
 
 use std::{ops::Range, sync::Arc};
 
@@ -12,11 +12,10 @@ use unskew_core::{TokenId, TokenMask, Vocabulary};
 use unskew_trie::{ByteSet, TokenTrie};
 
 use crate::{
-    Counted, Except, GrammarError,
+    BoundedRepetition, Difference, GrammarError,
     grammar::data::{Grammar, Terminal, TerminalId},
-    ids::COUNTS,
-    ids::NONE,
-    terminal::remaining::Remaining,
+    ids::{COUNTS, Id},
+    terminal::{ScanState, remaining::Remaining},
 };
 
 /// A terminal that is no literal.
@@ -24,32 +23,32 @@ use crate::{
 pub(crate) enum Scanner {
     /// The automaton, and by state whether a text must end there.
     Automaton(Arc<Dfa>, Box<[bool]>),
-    /// As of its automaton.
-    Except(Arc<Except>, Box<[bool]>),
-    Counted(Arc<Counted>),
+    /// With the same of its automaton.
+    Difference(Arc<Difference>, Box<[bool]>),
+    BoundedRepetition(Arc<BoundedRepetition>),
     Token(TokenId),
     /// The tokens of a set that a mask may hold.
     OneOf(Arc<TokenMask>),
-    /// A control token that ends a sequence: the end of the output, and no token of it.
+    /// A control token that ends a sequence: it is the end of the output and no token of it.
     End,
 }
 
-/// By terminal that is no literal: the bytes that its texts begin with.
+/// By terminal that is no literal: the first bytes of its texts.
 type FirstBytes = Vec<ByteSet>;
 
-/// The terminals of a grammar over a vocabulary. They have numbers of their own: literals first, in the order of their
-/// texts, so that literals with a common beginning are neighbours, and a sorted list of them is a trie.
+/// The terminals of a grammar over a vocabulary. They have numbers of their own: literals come first, in the order of
+/// their texts, so that literals with a common prefix are neighbours, and a sorted list of them is a trie.
 #[derive(Debug)]
 pub(crate) struct Terminals {
     literals: Vec<Box<[u8]>>,
-    /// By byte: the first literal that begins with it or a higher one; and their number.
+    /// By byte: the first literal that begins with it or a higher byte; and the number of literals.
     beginning: Box<[u32; 257]>,
-    /// The terminals behind the literals.
+    /// The terminals after the literals.
     scanners: Vec<Scanner>,
-    /// The same: of those whose texts may not come twice, how many texts there are.
+    /// By the same index: of a terminal whose texts are keys, how many texts there are.
     distinct: Vec<Option<Arc<Remaining>>>,
     first_bytes: FirstBytes,
-    /// Whether one of them is the end of the output.
+    /// Whether a terminal is the end of the output.
     has_end: bool,
     /// Whether one of them is a set of tokens, so that a token of text may count as itself.
     has_sets: bool,
@@ -60,21 +59,21 @@ pub(crate) struct Terminals {
 }
 
 /// The number of each terminal of `grammar` among [`Terminals`].
-pub(crate) fn names(grammar: &Grammar) -> Vec<u32> {
+pub(crate) fn numbering(grammar: &Grammar) -> Vec<u32> {
     let mut order: Vec<TerminalId> = grammar.terminals().collect();
     order.sort_by_key(|terminal| match grammar.terminal(*terminal) {
         Terminal::Literal(text) => (false, &text[..]),
         _ => (true, [].as_slice()),
     });
-    let mut names = vec![0; order.len()];
+    let mut numbering = vec![0; order.len()];
     for (terminal, name) in order.iter().zip(0u32..) {
-        names[terminal.index()] = name;
+        numbering[terminal.index()] = name;
     }
-    names
+    numbering
 }
 
 impl Terminals {
-    /// What the terminals take with their automata, each counted once, in bytes.
+    /// The bytes of the terminals and their automata, each counted once.
     pub(crate) fn memory_usage(&self) -> usize {
         let mut seen: HashSet<*const Dfa> = HashSet::new();
         let mut automaton = |dfa: &Arc<Dfa>| {
@@ -83,8 +82,12 @@ impl Terminals {
         };
         let scanners = self.scanners.iter().map(|scanner| match scanner {
             Scanner::Automaton(dfa, ends) => automaton(dfa) + ends.len(),
-            Scanner::Except(except, ends) => automaton(except.base()) + except.memory_usage() + ends.len(),
-            Scanner::Counted(counted) => automaton(counted.unit()) + counted.memory_usage(),
+            Scanner::Difference(difference, ends) => {
+                automaton(difference.base()) + difference.memory_usage() + ends.len()
+            }
+            Scanner::BoundedRepetition(repetition) => {
+                automaton(repetition.unit()) + repetition.memory_usage()
+            }
             Scanner::OneOf(tokens) => size_of_val(tokens.words()),
             Scanner::Token(_) | Scanner::End => 0,
         });
@@ -102,14 +105,14 @@ impl Terminals {
             + size_of_val(&*self.classes)
     }
 
-    /// The terminals of `grammar` with these `names`.
+    /// The terminals of `grammar` with these `numbering`.
     ///
     /// # Errors
     ///
     /// [`GrammarError::UnknownToken`] and [`GrammarError::UnspelledByte`].
     pub(crate) fn new(
         grammar: &Grammar,
-        names: &[u32],
+        numbering: &[u32],
         is_used: &[bool],
         trie: &TokenTrie,
     ) -> Result<Self, GrammarError> {
@@ -122,9 +125,9 @@ impl Terminals {
         // By the address of an automaton.
         let mut remaining: HashMap<usize, Arc<Remaining>> = HashMap::new();
         let mut order: Vec<TerminalId> = grammar.terminals().collect();
-        order.sort_unstable_by_key(|terminal| names[terminal.index()]);
+        order.sort_unstable_by_key(|terminal| numbering[terminal.index()]);
         for terminal in order {
-            let is_used = is_used[names[terminal.index()] as usize];
+            let is_used = is_used[numbering[terminal.index()] as usize];
             match grammar.terminal(terminal) {
                 Terminal::Literal(text) => {
                     if is_used {
@@ -139,23 +142,23 @@ impl Terminals {
                     }
                     scanners.push(Scanner::Automaton(Arc::clone(dfa), ends(dfa)));
                 }
-                Terminal::Except(except) | Terminal::Distinct(except) => {
+                Terminal::Difference(difference) | Terminal::Distinct(difference) => {
                     if is_used {
-                        use_automaton(except.base(), &mut used, &mut begins);
-                        except.texts().for_each(|text| begin_at_each(text, &mut begins));
+                        use_automaton(difference.base(), &mut used, &mut begins);
+                        difference.texts().for_each(|text| begin_at_each(text, &mut begins));
                     }
-                    scanners.push(Scanner::Except(Arc::clone(except), ends(except.base())));
+                    scanners.push(Scanner::Difference(Arc::clone(difference), ends(difference.base())));
                 }
-                Terminal::Counted(counted) => {
+                Terminal::BoundedRepetition(repetition) => {
                     if is_used {
-                        use_automaton(counted.unit(), &mut used, &mut begins);
-                        let (open, close) = counted.marks();
+                        use_automaton(repetition.unit(), &mut used, &mut begins);
+                        let (open, close) = repetition.marks();
                         for mark in [open, close] {
                             mark.iter().for_each(|byte| used[usize::from(*byte)] = true);
                             begin_at_each(mark, &mut begins);
                         }
                     }
-                    scanners.push(Scanner::Counted(Arc::clone(counted)));
+                    scanners.push(Scanner::BoundedRepetition(Arc::clone(repetition)));
                 }
                 Terminal::Token(name) => {
                     let controls = controls.get_or_insert_with(|| {
@@ -189,15 +192,15 @@ impl Terminals {
             has_sets |= matches!(scanners.last(), Some(Scanner::OneOf(_)));
             first.resize_with(scanners.len(), || first_bytes(grammar.terminal(terminal)));
             distinct.resize_with(scanners.len(), || match grammar.terminal(terminal) {
-                Terminal::Distinct(except) => {
-                    let base = except.base();
+                Terminal::Distinct(difference) => {
+                    let base = difference.base();
                     let known = remaining.entry(Arc::as_ptr(base).addr());
                     Some(Arc::clone(known.or_insert_with(|| Arc::new(Remaining::new(base)))))
                 }
                 _ => None,
             });
         }
-        // Where every byte is a token by itself, every text is spelled by tokens.
+        // If every byte is a token, tokens can spell every text.
         if let Some(byte) = (0..=255).find(|byte| used[usize::from(*byte)] && !trie.spells(*byte)) {
             return Err(GrammarError::UnspelledByte { byte });
         }
@@ -243,19 +246,19 @@ impl Terminals {
         (terminal as usize) < self.literals.len()
     }
 
-    /// Of `edges`, which ascend, those that read literals.
+    /// The edges that read literals. `edges` ascend.
     #[inline]
     pub(crate) fn literals<'e, T>(&self, edges: &'e [(u32, T)]) -> &'e [(u32, T)] {
         &edges[..edges.partition_point(|(terminal, _)| self.is_literal(*terminal))]
     }
 
-    /// Of `edges`, those that read no literals.
+    /// The edges that read no literals. `edges` ascend.
     #[inline]
     pub(crate) fn others<'e, T>(&self, edges: &'e [(u32, T)]) -> &'e [(u32, T)] {
         &edges[self.literals(edges).len()..]
     }
 
-    /// Where in `edges`, which ascend, those are that read literals which begin with `byte`.
+    /// The range of the edges that read literals which begin with `byte`. `edges` ascend.
     #[inline]
     pub(crate) fn beginning<T>(&self, edges: &[(u32, T)], byte: u8) -> Range<usize> {
         let [begin, end] = [0, 1].map(|more| self.beginning[usize::from(byte) + more]);
@@ -266,7 +269,7 @@ impl Terminals {
         first..first + edges[first..].partition_point(|(terminal, _)| *terminal < end)
     }
 
-    /// Of `literals`, which are edges, those that begin as `terminal`, the first of them, does in its first `depth` bytes.
+    /// The literals that agree with `terminal`, the first of them, in its first `depth` bytes. `literals` are edges.
     pub(crate) fn sharing<'e, T>(
         &self,
         literals: &'e [(u32, T)],
@@ -280,7 +283,8 @@ impl Terminals {
         &literals[first..first + len]
     }
 
-    /// Of `sharing`, which agree in their first `depth` bytes, those that go on with a byte of `class`.
+    /// The literals that continue with a byte of `class`. `sharing` are edges of literals that agree in their first
+    /// `depth` bytes.
     pub(crate) fn going_on<'e, T>(&self, sharing: &'e [(u32, T)], depth: usize, class: u8) -> &'e [(u32, T)] {
         let byte = self.bytes[usize::from(class)];
         let next = |terminal: u32| self.literals[terminal as usize].get(depth).copied();
@@ -289,13 +293,13 @@ impl Terminals {
         &sharing[first..first + len]
     }
 
-    /// The bytes that texts of `terminal`, no literal, begin with, or more of them where it leaves some out.
+    /// The first bytes of texts of `terminal`, no literal; more of them if it is a difference.
     #[inline]
     pub(crate) fn first_bytes(&self, terminal: u32) -> &ByteSet {
         &self.first_bytes[terminal as usize - self.literals.len()]
     }
 
-    /// The bytes that texts of `edges` begin with.
+    /// The first bytes of the terminals of `edges`.
     pub(crate) fn first_bytes_of<T>(&self, edges: &[(u32, T)]) -> ByteSet {
         let mut bytes = ByteSet::default();
         self.add_next_bytes(self.literals(edges), 0, &mut bytes);
@@ -306,19 +310,21 @@ impl Terminals {
         bytes
     }
 
-    /// The bytes with which `terminal`, no literal, goes on in `state`, or more of them where it leaves some out.
-    pub(crate) fn next_bytes(&self, terminal: u32, state: u32) -> ByteSet {
+    /// The bytes that `terminal`, no literal, may read in `state`; more of them if it is a difference.
+    pub(crate) fn next_bytes(&self, terminal: u32, state: ScanState) -> ByteSet {
         let mut bytes = ByteSet::default();
         match self.scanner(terminal) {
-            Scanner::Automaton(dfa, _) => add_edges(dfa, StateId::from_index(state as usize), &mut bytes),
-            Scanner::Except(except, _) => add_edges(except.base(), except.state(state), &mut bytes),
-            Scanner::Counted(counted) => counted.next_bytes(state, |byte| bytes.insert(byte)),
+            Scanner::Automaton(dfa, _) => add_edges(dfa, StateId::from_index(state.index()), &mut bytes),
+            Scanner::Difference(difference, _) => {
+                add_edges(difference.base(), difference.state(state), &mut bytes);
+            }
+            Scanner::BoundedRepetition(repetition) => repetition.next_bytes(state, |byte| bytes.insert(byte)),
             Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => {}
         }
         bytes
     }
 
-    /// Adds the bytes with which `sharing`, literals that agree in their first `depth` bytes, go on.
+    /// Adds the next bytes of `sharing`, literals that agree in their first `depth` bytes.
     pub(crate) fn add_next_bytes<T>(&self, sharing: &[(u32, T)], depth: usize, bytes: &mut ByteSet) {
         let next = |(terminal, _): &(u32, T)| self.literals[*terminal as usize].get(depth).copied();
         let mut at = 0;
@@ -333,32 +339,32 @@ impl Terminals {
         &self.bytes
     }
 
-    /// What `terminal`, no literal, leaves out.
-    pub(crate) fn except(&self, terminal: u32) -> Option<&Arc<Except>> {
+    /// The difference that `terminal`, no literal, is, if it is one.
+    pub(crate) fn difference(&self, terminal: u32) -> Option<&Arc<Difference>> {
         match self.scanner(terminal) {
-            Scanner::Except(except, _) => Some(except),
+            Scanner::Difference(difference, _) => Some(difference),
             _ => None,
         }
     }
 
-    /// Whether texts of `terminal` may not come twice in a scope.
+    /// Whether texts of `terminal` are [keys](crate::unique::keys).
     #[inline]
     pub(crate) fn is_distinct(&self, terminal: u32) -> bool {
         (terminal as usize).checked_sub(self.literals.len()).is_some_and(|at| self.distinct[at].is_some())
     }
 
-    /// Of a terminal whose texts may not come twice: what it is, and how many there are.
-    pub(crate) fn remaining(&self, terminal: u32) -> Option<(&Arc<Except>, &Remaining)> {
+    /// The language of a terminal whose texts are keys, and how many texts there are.
+    pub(crate) fn remaining(&self, terminal: u32) -> Option<(&Arc<Difference>, &Remaining)> {
         let at = (terminal as usize).checked_sub(self.literals.len())?;
-        Some((self.except(terminal)?, self.distinct[at].as_ref()?))
+        Some((self.difference(terminal)?, self.distinct[at].as_ref()?))
     }
 
-    /// What `terminal`, no literal, is read by.
+    /// The scanner of `terminal`, no literal.
     pub(crate) fn scanner(&self, terminal: u32) -> &Scanner {
         &self.scanners[terminal as usize - self.literals.len()]
     }
 
-    /// The number of literals, and of other terminals.
+    /// The numbers of literals and of other terminals.
     pub(crate) fn len(&self) -> (usize, usize) {
         (self.literals.len(), self.scanners.len())
     }
@@ -375,48 +381,54 @@ impl Terminals {
         self.literals[terminal as usize].len()
     }
 
-    /// The state of `terminal`, no literal, behind the first byte of a text, or [`NONE`].
+    /// The state of `terminal`, no literal, after the first byte of a text, if there is one.
     #[inline]
-    pub(crate) fn first(&self, terminal: u32, class: u8) -> u32 {
+    pub(crate) fn first(&self, terminal: u32, class: u8) -> Option<ScanState> {
         match self.scanner(terminal) {
             Scanner::Automaton(dfa, _) => step(dfa, dfa.start(), self.bytes[usize::from(class)]),
-            Scanner::Except(except, _) => except.step(except.start(), self.bytes[usize::from(class)]),
-            Scanner::Counted(counted) => counted.step(counted.start(), self.bytes[usize::from(class)]),
-            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => NONE,
+            Scanner::Difference(difference, _) => {
+                difference.step(difference.start(), self.bytes[usize::from(class)])
+            }
+            Scanner::BoundedRepetition(repetition) => {
+                repetition.step(repetition.start(), self.bytes[usize::from(class)])
+            }
+            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => None,
         }
     }
 
-    /// The state of `terminal`, no literal, behind one more byte, or [`NONE`].
+    /// The state of `terminal`, no literal, after one more byte, if there is one.
     #[inline]
-    pub(crate) fn step(&self, terminal: u32, state: u32, class: u8) -> u32 {
+    pub(crate) fn step(&self, terminal: u32, state: ScanState, class: u8) -> Option<ScanState> {
         match self.scanner(terminal) {
             Scanner::Automaton(dfa, _) => {
-                step(dfa, StateId::from_index(state as usize), self.bytes[usize::from(class)])
+                step(dfa, StateId::from_index(state.index()), self.bytes[usize::from(class)])
             }
-            Scanner::Except(except, _) => except.step(state, self.bytes[usize::from(class)]),
-            Scanner::Counted(counted) => counted.step(state, self.bytes[usize::from(class)]),
-            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => NONE,
+            Scanner::Difference(difference, _) => difference.step(state, self.bytes[usize::from(class)]),
+            Scanner::BoundedRepetition(repetition) => repetition.step(state, self.bytes[usize::from(class)]),
+            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => None,
         }
     }
 
-    /// Whether a text of `terminal`, no literal, may end in `state`, which is behind at least one byte.
+    /// Whether a text of `terminal`, no literal, may end in `state`, after at least one byte.
     #[inline]
-    pub(crate) fn is_accepting(&self, terminal: u32, state: u32) -> bool {
+    pub(crate) fn is_accepting(&self, terminal: u32, state: ScanState) -> bool {
         match self.scanner(terminal) {
-            Scanner::Automaton(dfa, _) => dfa.is_accepting(StateId::from_index(state as usize)),
-            Scanner::Except(except, _) => except.is_accepting(state),
-            Scanner::Counted(counted) => counted.is_accepting(state),
+            Scanner::Automaton(dfa, _) => dfa.is_accepting(StateId::from_index(state.index())),
+            Scanner::Difference(difference, _) => difference.is_accepting(state),
+            Scanner::BoundedRepetition(repetition) => repetition.is_accepting(state),
             Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => false,
         }
     }
 
     /// Whether a text of `terminal`, no literal, must end in `state`.
     #[inline]
-    pub(crate) fn is_final(&self, terminal: u32, state: u32) -> bool {
+    pub(crate) fn is_final(&self, terminal: u32, state: ScanState) -> bool {
         match self.scanner(terminal) {
-            Scanner::Automaton(_, ends) => ends[state as usize],
-            Scanner::Except(except, ends) => except.is_accepting(state) && ends[except.state(state).index()],
-            Scanner::Counted(counted) => counted.is_accepting(state),
+            Scanner::Automaton(_, ends) => ends[state.index()],
+            Scanner::Difference(difference, ends) => {
+                difference.is_accepting(state) && ends[difference.state(state).index()]
+            }
+            Scanner::BoundedRepetition(repetition) => repetition.is_accepting(state),
             Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => false,
         }
     }
@@ -461,16 +473,18 @@ fn written_tokens(vocabulary: &Vocabulary) -> TokenMask {
     written
 }
 
-/// The bytes that texts of `terminal` begin with, or more of them where it leaves some out.
+/// The first bytes of texts of `terminal`; more of them if it is a difference.
 pub(crate) fn first_bytes(terminal: &Terminal) -> ByteSet {
     let mut first = ByteSet::default();
     match terminal {
         Terminal::Literal(text) => first.insert(text[0]),
         Terminal::Automaton(dfa) => add_edges(dfa, dfa.start(), &mut first),
-        Terminal::Except(except) | Terminal::Distinct(except) => {
-            add_edges(except.base(), except.base().start(), &mut first);
+        Terminal::Difference(difference) | Terminal::Distinct(difference) => {
+            add_edges(difference.base(), difference.base().start(), &mut first);
         }
-        Terminal::Counted(counted) => counted.next_bytes(counted.start(), |byte| first.insert(byte)),
+        Terminal::BoundedRepetition(repetition) => {
+            repetition.next_bytes(repetition.start(), |byte| first.insert(byte));
+        }
         Terminal::Token(_) | Terminal::OneOf(_) => {}
     }
     first
@@ -483,7 +497,7 @@ fn add_edges(dfa: &Dfa, state: StateId, bytes: &mut ByteSet) {
     }
 }
 
-/// Tells each byte of `text` apart from its neighbours.
+/// Gives each byte of `text` a class of its own.
 fn begin_at_each(text: &[u8], begins: &mut [bool; 257]) {
     for byte in text {
         begins[usize::from(*byte)] = true;
@@ -491,7 +505,7 @@ fn begin_at_each(text: &[u8], begins: &mut [bool; 257]) {
     }
 }
 
-/// Marks the bytes that `dfa` uses, and those with which a class of it begins.
+/// Marks the bytes that `dfa` uses, and the first byte of each range of one class.
 fn use_automaton(dfa: &Dfa, used: &mut [bool; 256], begins: &mut [bool; 257]) {
     dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
     let classes = dfa.classes();
@@ -501,11 +515,11 @@ fn use_automaton(dfa: &Dfa, used: &mut [bool; 256], begins: &mut [bool; 257]) {
 }
 
 #[inline]
-fn step(dfa: &Dfa, state: StateId, byte: u8) -> u32 {
-    dfa.step(state, byte).map_or(NONE, |next| u32::try_from(next.index()).expect("limited"))
+fn step(dfa: &Dfa, state: StateId, byte: u8) -> Option<ScanState> {
+    dfa.step(state, byte).map(|next| ScanState::from_index(next.index()))
 }
 
-/// By state: whether nothing follows it.
+/// By state: whether a text must end there.
 fn ends(dfa: &Dfa) -> Box<[bool]> {
     let bytes: Vec<u8> = dfa.classes().representatives().collect();
     let ends = |state| dfa.is_accepting(state) && bytes.iter().all(|byte| dfa.step(state, *byte).is_none());

@@ -1,55 +1,56 @@
-//! Groups whose members come in any order: positions that are made when they are reached.
+//! Groups with members in any order. Their positions are created when they are reached.
 //!
-//! Written out as a rule, a group of n members is an automaton of 2^n places, one for each set of members that were read. A
-//! text goes through n of them. So they are made as the parser comes to them, and named by the set: `a` before `b` and `b`
-//! before `a` lead to one **state**. A state has a block of neighbouring positions, so that finding one takes a search
-//! among the states and no table.
+//! The automaton of a group of n members has 2^n states, one for each set of members that were read, and a text
+//! passes n of them. So the parser creates a **state** when it reaches it, and names it by the set: `a` before `b`
+//! and `b` before `a` lead to one state. A state has a block of consecutive positions, so a position is found by a
+//! search among the states, without a table.
 //!
-//! Tried instead: the group as a product of n counters beside the parser. It would have to be carried through every reading
-//! of every place; as a position it is one number, and everything that merges equal futures merges these too.
+//! Tried instead: the group as a product of n counters beside the parser. Every hypothesis would carry it; a position
+//! is one number, and all that merges equal continuations merges these too.
 
 use super::rules::Position;
-use crate::ids::Ids;
+use crate::ids::{Id, Interner, Table, id, number};
 
-/// A position with this bit is one of a group's.
-const GROUP: Position = 1 << 31;
+/// Positions of groups have this bit.
+const GROUP: u32 = 1 << 31;
 
-/// Whether it is a position of a group.
+/// Whether a position is one of a group.
 #[inline]
 pub(crate) fn is_of_group(position: Position) -> bool {
-    position & GROUP != 0
+    position.raw() & GROUP != 0
 }
 
-/// A group, compiled: what can be completed of it.
+/// A compiled group, without members that have no text.
 #[derive(Debug)]
-pub(crate) struct Group {
-    /// Rules, and whether they must come.
+pub(crate) struct UnorderedGroup {
+    /// Rules, and whether they are required.
     pub(crate) members: Vec<(u32, bool)>,
-    /// What may come any number of times.
+    /// The rule that may occur any number of times.
     pub(crate) others: Option<u32>,
     pub(crate) separator: Option<u32>,
     pub(crate) min: u32,
     pub(crate) max: Option<u32>,
-    /// Its first position; see [`State::base`].
-    pub(crate) base: Position,
+    /// See [`GroupState::base`].
+    pub(crate) base: u32,
 }
 
-impl Group {
-    /// The positions of one of its states: in front of a member; behind each; behind one of the others; and in front of all.
+impl UnorderedGroup {
+    /// The number of positions of a state: before a member, after each member, after one of the others, and at the
+    /// start.
     pub(crate) fn width(&self) -> u32 {
-        u32::try_from(self.members.len()).expect("limited") + 3
+        number(self.members.len()) + 3
     }
 
-    /// Where it begins.
+    /// The first position of the group: the start of its first state.
     pub(crate) fn start(&self) -> Position {
-        GROUP | (self.base + self.width() - 1)
+        Position::of(GROUP | (self.base + self.width() - 1))
     }
 
     fn required(&self) -> u32 {
-        u32::try_from(self.members.iter().filter(|(_, required)| *required).count()).expect("limited")
+        number(self.members.iter().filter(|(_, required)| *required).count())
     }
 
-    /// Whether the number of members so far makes a difference.
+    /// Whether the group has bounds on the number of members.
     fn counts(&self) -> bool {
         self.min > 0 || self.max.is_some()
     }
@@ -62,129 +63,136 @@ impl Group {
         }
     }
 
-    /// Whether a member that need not come may.
+    /// Whether a member that is not required may still come.
     fn has_room(&self, count: u32, missing: u32) -> bool {
         self.max.is_none_or(|max| u64::from(count) + u64::from(missing) < u64::from(max))
     }
 }
 
-/// What was read of a group.
+/// The members of a group that were read.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ReadMembers {
     pub(crate) group: u32,
     /// A bit for each member.
     pub(crate) members: Box<[u64]>,
-    /// The number of members and others, as far as it matters.
+    /// The number of members and others, as far as the bounds can distinguish it.
     pub(crate) count: u32,
 }
 
 #[derive(Debug)]
-struct State {
-    seen: Seen,
-    /// Its first position, without the bit.
-    base: Position,
-    /// How many must still come.
+struct GroupState {
+    seen: ReadMembers,
+    /// The number of its first position, without the bit.
+    base: u32,
+    /// How many required members are not read yet.
     missing: u32,
-    /// How many may still come.
+    /// How many members are not read yet.
     left: u32,
-    /// That of the separator. Nothing refers to it where there is none.
-    entry: Edge,
-    /// In `edges`: what may come next, once it was asked for.
+    /// The edge of the separator. Not used if the group has none.
+    entry: MemberEdge,
+    /// The range of the next members in `edges`, once it was asked for.
     next: Option<(u32, u32)>,
 }
 
-/// All states of groups that were made so far.
-#[derive(Debug)]
-pub(crate) struct States {
-    /// In ascending order of their positions. The first state of each group comes first.
-    states: Vec<State>,
-    ids: Ids,
-    edges: Vec<Edge>,
-    end: Position,
+id! {
+    /// A state of a group.
+    GroupStateId
 }
 
-/// What may come next in a group.
+/// All states of groups that were created so far.
+#[derive(Debug)]
+pub(crate) struct GroupStates {
+    /// In ascending order of their positions. The first states of all groups come first.
+    states: Table<GroupStateId, GroupState>,
+    interner: Interner<GroupStateId>,
+    edges: Vec<MemberEdge>,
+    /// The number of positions.
+    end: u32,
+}
+
+/// A member that may come next.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Edge {
+pub(crate) struct MemberEdge {
     pub(crate) rule: u32,
-    /// The position behind it.
+    /// The position after it.
     pub(crate) to: Position,
-    /// Whether nothing but the end of the group follows there.
+    /// Whether the group ends there.
     pub(crate) is_last: bool,
 }
 
-/// Where a position stands in its state.
+/// A position in the block of its state.
 #[derive(Clone, Copy)]
-enum Stand {
-    /// In front of a member that must come, because a separator was read.
-    Before,
-    /// Behind a member.
-    Behind(usize),
-    BehindOther,
-    /// In front of all.
+enum Offset {
+    /// Before a member, which is required because a separator was read.
+    BeforeMember,
+    /// After a member.
+    AfterMember(usize),
+    AfterOther,
+    /// Before all members.
     Start,
 }
 
-impl State {
-    /// Whether nothing but the end of the group follows where this stands in it.
-    fn is_final(&self, group: &Group, stand: Stand) -> bool {
+impl GroupState {
+    /// Whether the group must end at this offset.
+    fn is_final(&self, group: &UnorderedGroup, at: Offset) -> bool {
         let Self { missing, left, .. } = *self;
-        let (missing, left, count) = match stand {
-            Stand::Before => return false,
-            Stand::Start => (missing, left, self.seen.count),
-            Stand::Behind(member) => {
+        let (missing, left, count) = match at {
+            Offset::BeforeMember => return false,
+            Offset::Start => (missing, left, self.seen.count),
+            Offset::AfterMember(member) => {
                 (missing - u32::from(group.members[member].1), left - 1, group.more(self.seen.count))
             }
-            Stand::BehindOther => (missing, left, group.more(self.seen.count)),
+            Offset::AfterOther => (missing, left, group.more(self.seen.count)),
         };
         let optional = (left > missing || group.others.is_some()) && group.has_room(count, missing);
         missing == 0 && count >= group.min && !optional
     }
 }
 
-impl States {
-    pub(crate) fn new(groups: &[Group]) -> Self {
-        let mut states = Self { states: Vec::new(), ids: Ids::default(), edges: Vec::new(), end: 0 };
+impl GroupStates {
+    pub(crate) fn new(groups: &[UnorderedGroup]) -> Self {
+        let mut states =
+            Self { states: Table::default(), interner: Interner::default(), edges: Vec::new(), end: 0 };
         for (group, index) in groups.iter().zip(0u32..) {
             let members = vec![0; group.members.len().div_ceil(64)].into();
-            let base = states.state(groups, Seen { group: index, members, count: 0 });
+            let base = states.state(groups, ReadMembers { group: index, members, count: 0 });
             debug_assert_eq!(states.states[base].base, group.base);
         }
         states
     }
 
-    /// Whether the group may end here.
-    pub(crate) fn is_accepting(&self, groups: &[Group], position: Position) -> bool {
-        let (state, group, stand) = self.find(groups, position);
-        let (missing, count) = match stand {
-            Stand::Before => return false,
-            Stand::Start => (state.missing, state.seen.count),
-            Stand::Behind(member) => {
+    /// Whether the group may end at a position.
+    pub(crate) fn is_accepting(&self, groups: &[UnorderedGroup], position: Position) -> bool {
+        let (state, group, at) = self.find(groups, position);
+        let (missing, count) = match at {
+            Offset::BeforeMember => return false,
+            Offset::Start => (state.missing, state.seen.count),
+            Offset::AfterMember(member) => {
                 (state.missing - u32::from(group.members[member].1), group.more(state.seen.count))
             }
-            Stand::BehindOther => (state.missing, group.more(state.seen.count)),
+            Offset::AfterOther => (state.missing, group.more(state.seen.count)),
         };
         missing == 0 && count >= group.min
     }
 
-    /// Whether nothing but the end of the group follows.
-    pub(crate) fn is_final(&self, groups: &[Group], position: Position) -> bool {
-        let (state, group, stand) = self.find(groups, position);
-        state.is_final(group, stand)
+    /// Whether the group must end at a position.
+    pub(crate) fn is_final(&self, groups: &[UnorderedGroup], position: Position) -> bool {
+        let (state, group, at) = self.find(groups, position);
+        state.is_final(group, at)
     }
 
-    /// What may come next, in ascending order of rules.
-    pub(crate) fn edges(&mut self, groups: &[Group], position: Position) -> &[Edge] {
+    /// The members that may come next, in ascending order of rules.
+    pub(crate) fn edges(&mut self, groups: &[UnorderedGroup], position: Position) -> &[MemberEdge] {
         let index = self.index(position);
-        let (state, group, stand) = self.find(groups, position);
-        if let Stand::Before | Stand::Start = stand {
+        let (state, group, at) = self.find(groups, position);
+        if let Offset::BeforeMember | Offset::Start = at {
             return self.next(groups, index);
         }
-        if group.separator.is_some() && state.is_final(group, stand) {
+        if group.separator.is_some() && state.is_final(group, at) {
             return &[];
         }
         let mut seen = state.seen.clone();
-        if let Stand::Behind(member) = stand {
+        if let Offset::AfterMember(member) = at {
             seen.members[member / 64] |= 1 << (member % 64);
         }
         seen.count = group.more(seen.count);
@@ -195,29 +203,28 @@ impl States {
         }
     }
 
-    /// What may come next in `state`.
-    fn next(&mut self, groups: &[Group], index: usize) -> &[Edge] {
+    /// The members that may come next in a state.
+    fn next(&mut self, groups: &[UnorderedGroup], index: GroupStateId) -> &[MemberEdge] {
         let state = &mut self.states[index];
         let (first, end) = match state.next {
             Some(range) => range,
             None => {
                 let group = &groups[state.seen.group as usize];
                 let room = group.has_room(state.seen.count, state.missing);
-                let behind = |offset: u32| GROUP | (state.base + offset);
+                let after = |offset: u32| Position::of(GROUP | (state.base + offset));
                 let first = self.edges.len();
                 for ((member, (rule, required)), offset) in group.members.iter().enumerate().zip(1u32..) {
                     let is_seen = state.seen.members[member / 64] >> (member % 64) & 1 != 0;
                     if !is_seen && (*required || room) {
-                        let is_last = state.is_final(group, Stand::Behind(member));
-                        self.edges.push(Edge { rule: *rule, to: behind(offset), is_last });
+                        let is_last = state.is_final(group, Offset::AfterMember(member));
+                        self.edges.push(MemberEdge { rule: *rule, to: after(offset), is_last });
                     }
                 }
                 if let Some(rule) = group.others.filter(|_| room) {
-                    let is_last = state.is_final(group, Stand::BehindOther);
-                    self.edges.push(Edge { rule, to: behind(group.width() - 2), is_last });
+                    let is_last = state.is_final(group, Offset::AfterOther);
+                    self.edges.push(MemberEdge { rule, to: after(group.width() - 2), is_last });
                 }
                 self.edges[first..].sort_unstable();
-                let number = |at: usize| u32::try_from(at).expect("bounded memory");
                 let range = (number(first), number(self.edges.len()));
                 state.next = Some(range);
                 range
@@ -226,54 +233,64 @@ impl States {
         &self.edges[first as usize..end as usize]
     }
 
-    /// The position's group, which is the same in all tables.
+    /// The group of a position. Its number is the same in all tables.
     pub(crate) fn group(&self, position: Position) -> u32 {
         self.states[self.index(position)].seen.group
     }
 
-    /// What stands behind the position's number: what was read, and where it stands in that state.
-    pub(crate) fn spelled_out(&self, position: Position) -> (Seen, u32) {
+    /// The position without numbers of this table: the members that were read, and the offset in the block of that
+    /// state.
+    pub(crate) fn spelled_out(&self, position: Position) -> (ReadMembers, u32) {
         let state = &self.states[self.index(position)];
-        (state.seen.clone(), (position & !GROUP) - state.base)
+        (state.seen.clone(), (position.raw() & !GROUP) - state.base)
     }
 
-    /// The position that is spelled out.
-    pub(crate) fn position(&mut self, groups: &[Group], seen: &Seen, offset: u32) -> Position {
+    /// The position that was spelled out.
+    pub(crate) fn position(
+        &mut self,
+        groups: &[UnorderedGroup],
+        seen: &ReadMembers,
+        offset: u32,
+    ) -> Position {
         let state = self.state(groups, seen.clone());
-        GROUP | (self.states[state].base + offset)
+        Position::of(GROUP | (self.states[state].base + offset))
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        let words: usize = self.states.iter().map(|state| state.seen.members.len()).sum();
-        self.states.len() * (size_of::<State>() + 8) + words * 8 + self.edges.len() * size_of::<Edge>()
+        let words: usize = self.states.entries().iter().map(|state| state.seen.members.len()).sum();
+        self.states.len() * (size_of::<GroupState>() + 8)
+            + words * 8
+            + self.edges.len() * size_of::<MemberEdge>()
     }
 
-    fn index(&self, position: Position) -> usize {
-        let position = position & !GROUP;
-        self.states.partition_point(|state| state.base <= position) - 1
+    fn index(&self, position: Position) -> GroupStateId {
+        let position = position.raw() & !GROUP;
+        GroupStateId::from_index(self.states.entries().partition_point(|state| state.base <= position) - 1)
     }
 
-    fn find<'g>(&self, groups: &'g [Group], position: Position) -> (&State, &'g Group, Stand) {
+    fn find<'g>(
+        &self,
+        groups: &'g [UnorderedGroup],
+        position: Position,
+    ) -> (&GroupState, &'g UnorderedGroup, Offset) {
         let state = &self.states[self.index(position)];
         let group = &groups[state.seen.group as usize];
-        let offset = (position & !GROUP) - state.base;
-        let stand = match group.width() - offset {
-            1 => Stand::Start,
-            2 => Stand::BehindOther,
-            _ if offset == 0 => Stand::Before,
-            _ => Stand::Behind(offset as usize - 1),
+        let offset = (position.raw() & !GROUP) - state.base;
+        let at = match group.width() - offset {
+            1 => Offset::Start,
+            2 => Offset::AfterOther,
+            _ if offset == 0 => Offset::BeforeMember,
+            _ => Offset::AfterMember(offset as usize - 1),
         };
-        (state, group, stand)
+        (state, group, at)
     }
 
-    fn state(&mut self, groups: &[Group], seen: Seen) -> usize {
+    fn state(&mut self, groups: &[UnorderedGroup], seen: ReadMembers) -> GroupStateId {
         let states = &self.states;
-        let next = states.len();
-        let number = u32::try_from(next).expect("bounded memory");
-        let known =
-            self.ids.get_or_insert(self.ids.hash(&seen), number, |id| states[id as usize].seen == seen);
-        if known != number {
-            return known as usize;
+        let (hash, next) = (self.interner.hash(&seen), states.next_id());
+        let known = self.interner.get_or_insert(hash, next, |id| states[id].seen == seen);
+        if known != next {
+            return known;
         }
         let group = &groups[seen.group as usize];
         let is_seen = |member: usize| seen.members[member / 64] >> (member % 64) & 1 != 0;
@@ -286,8 +303,11 @@ impl States {
         let base = self.end;
         self.end += group.width();
         assert!(self.end < GROUP, "bounded memory");
-        let entry = Edge { rule: group.separator.unwrap_or_default(), to: GROUP | base, is_last: false };
-        self.states.push(State { seen, base, missing, left, entry, next: None });
-        next
+        let entry = MemberEdge {
+            rule: group.separator.unwrap_or_default(),
+            to: Position::of(GROUP | base),
+            is_last: false,
+        };
+        self.states.push(GroupState { seen, base, missing, left, entry, next: None })
     }
 }

@@ -1,17 +1,23 @@
-//! The parser, and the places of sequences in a grammar.
+//! The parser, and the configurations of sequences in a grammar.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `returns` | sets of frames: the rules that are open, each once |
-//! | `engine` | a general parser as an automaton over terminals, whose states are made when they are reached |
-//! | `local` | what is left to do without what encloses it |
-//! | `places` | the readings of a text that are still open |
-//! | `portable` | places without the tables of a scratch: the state of a sequence |
-//! | `untracked` | from the parser that tracks used texts to the one that does not |
+//! | `continuations` | sets of frames: the open rules, each set once |
+//! | `states` | a general parser as an automaton over terminals; its states are created when they are reached |
+//! | `prediction` | the terminals that follow a parser state, and the continuations of the rules that are called |
+//! | `truncation` | parser states without the continuations that enclose them |
+//! | `hypotheses` | how a text may be cut into terminals, and how a byte is read |
+//! | `tracking` | hypotheses of keys, where used keys are tracked |
+//! | `configurations` | sets of hypotheses, each with an id |
+//! | `snapshot` | configurations without the tables of a scratch: the state of a sequence |
+//! | `erasure` | from the parser that tracks keys to the parser that does not |
 
-pub(crate) mod engine;
-pub(crate) mod local;
-pub(crate) mod places;
-pub(crate) mod portable;
-pub(crate) mod returns;
-pub(crate) mod untracked;
+pub(crate) mod configurations;
+pub(crate) mod continuations;
+pub(crate) mod erasure;
+pub(crate) mod hypotheses;
+mod prediction;
+pub(crate) mod snapshot;
+pub(crate) mod states;
+mod tracking;
+pub(crate) mod truncation;

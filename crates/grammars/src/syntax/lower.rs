@@ -119,7 +119,7 @@ impl<'a> Lowering<'a, '_> {
         for definition in &self.tree.definitions {
             let rule = (!definition.terminal).then(|| {
                 let rule = self.builder.rule(self.tree.name(definition.name));
-                self.builder.place(rule, locations.at(definition.at));
+                self.builder.locate(rule, locations.at(definition.at));
                 rule
             });
             self.rules.push(rule);

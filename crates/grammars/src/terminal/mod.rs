@@ -2,12 +2,17 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `counted` | a bounded repetition of a unit between two marks: [`Counted`](crate::Counted) |
-//! | `except` | a regular language minus finitely many texts: [`Except`](crate::Except) |
+//! | `bounded` | a bounded repetition of a unit between two marks: [`BoundedRepetition`](crate::BoundedRepetition) |
+//! | `difference` | a regular language minus finitely many texts: [`Difference`](crate::Difference) |
 //! | `remaining` | the number of texts that a terminal has left |
 //! | `extending` | the bytes that may continue a complete text of a terminal |
 
-pub(crate) mod counted;
-pub(crate) mod except;
+pub(crate) mod bounded;
+pub(crate) mod difference;
 pub(crate) mod extending;
 pub(crate) mod remaining;
+
+crate::ids::id! {
+    /// A state of the scanner of a terminal: of an automaton, a [difference](difference) or a [repetition](bounded).
+    ScanState
+}

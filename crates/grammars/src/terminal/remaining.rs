@@ -6,7 +6,7 @@
 use petgraph::graph::DiGraph;
 use unskew_automata::{Dfa, StateId};
 
-use super::except::Except;
+use super::difference::Difference;
 use crate::ids::COUNTS;
 
 /// The number of texts of a terminal, by state.
@@ -64,13 +64,13 @@ impl Remaining {
 
 /// Whether a language is suitable for a distinct terminal: a scope that uses at most `most` texts does not
 /// run out of them, and the empty text is not one. `all` is the number of texts of the base language.
-pub(crate) fn has_enough(except: &Except, all: u32, most: Option<u32>) -> bool {
+pub(crate) fn has_enough(difference: &Difference, all: u32, most: Option<u32>) -> bool {
     let texts = match all {
         MANY => MANY,
         // The excluded texts are texts of the base language.
-        all => all.saturating_sub(u32::try_from(except.texts().len()).unwrap_or(MANY)),
+        all => all.saturating_sub(u32::try_from(difference.texts().len()).unwrap_or(MANY)),
     };
-    texts >= most.unwrap_or(MANY) && !except.accepts(b"")
+    texts >= most.unwrap_or(MANY) && !difference.accepts(b"")
 }
 
 #[cfg(test)]

@@ -2,18 +2,20 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `nodes` | the trees and their library: [`TreeLibrary`](crate::TreeLibrary) |
-//! | `remainders` | what is left of tokens that leave a path of terminals, as tries |
-//! | `wide` | roots in states that refuse little |
-//! | `joined` | terminals that flow into each other, as one automaton |
-//! | `bodies` | trees of counted units |
-//! | `holding` | the tokens that hold a text which may not come twice |
-//! | `kept` | the entries of a library, within a limit in bytes |
+//! | `nodes` | the nodes of the trees |
+//! | `library` | the trees of a vocabulary: [`TreeLibrary`](crate::TreeLibrary) |
+//! | `suffixes` | suffix tries of the tokens that leave a path of terminals |
+//! | `permissive` | roots in states that refuse few bytes |
+//! | `fused` | concatenated terminals, as one automaton |
+//! | `by_count` | trees of bounded repetitions |
+//! | `key_tokens` | the tokens that contain a key |
+//! | `cache` | the entries of a library, within a limit in bytes |
 
-pub(crate) mod bodies;
-pub(crate) mod holding;
-pub(crate) mod joined;
-pub(crate) mod kept;
+pub(crate) mod by_count;
+pub(crate) mod cache;
+pub(crate) mod fused;
+pub(crate) mod key_tokens;
+pub(crate) mod library;
 pub(crate) mod nodes;
-pub(crate) mod remainders;
-pub(crate) mod wide;
+pub(crate) mod permissive;
+pub(crate) mod suffixes;

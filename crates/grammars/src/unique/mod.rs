@@ -1,13 +1,13 @@
-//! Texts that may not come twice: names of an object, items of an array without repetitions.
+//! Keys: texts that must not repeat in a scope, as the names of an object or the items of an array without repetitions.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `distinct` | terminals of such texts, and the sets of those that were used |
-//! | `versions` | maps of which every version stays |
-//! | `used_ways` | what used texts do to the beginnings of others |
-//! | `ends` | where such texts end: the next byte must say so |
+//! | `keys` | keys, their prefixes, and sets of used keys |
+//! | `persistent_map` | maps that keep every version |
+//! | `key_effects` | the effects of used keys on the prefixes of others |
+//! | `follow_check` | the check that the byte after a key shows its end |
 
-pub(crate) mod distinct;
-pub(crate) mod ends;
-pub(crate) mod used_ways;
-pub(crate) mod versions;
+pub(crate) mod follow_check;
+pub(crate) mod key_effects;
+pub(crate) mod keys;
+pub(crate) mod persistent_map;

@@ -165,7 +165,7 @@ fn words(grammar: &Grammar, expr: ExprId) -> Option<Words> {
         Expr::Terminal(terminal) => {
             let empty = match grammar.terminal(terminal) {
                 Terminal::Automaton(dfa) => dfa.accepts(b""),
-                Terminal::Except(except) => except.accepts(b""),
+                Terminal::Difference(difference) => difference.accepts(b""),
                 _ => false,
             };
             Words::from([vec![Symbol::Terminal(empty)]])

@@ -235,7 +235,7 @@ fn rules_know_their_place() {
         Grammar::parse("root ::= a\n  a ::= \"é\" b\nb ::= a?", Gbnf, &GrammarLimits::default()).unwrap();
     let places: Vec<_> = grammar
         .rules()
-        .map(|rule| (grammar.rule_name(rule), grammar.rule_place(rule).unwrap().to_string()))
+        .map(|rule| (grammar.rule_name(rule), grammar.rule_location(rule).unwrap().to_string()))
         .collect();
     let expected = [("root", "line 1, column 1"), ("a", "line 2, column 3"), ("b", "line 3, column 1")];
     assert_eq!(places, expected.map(|(name, place)| (name, place.to_owned())));

@@ -222,8 +222,8 @@ fn a_token_enters_counted_units_with_their_own_bounds() {
         let mut builder = Grammar::builder(&GrammarLimits::default());
         let [words, unit] = ["a*", "a|bb|bc"]
             .map(|pattern| Arc::new(Dfa::from_pattern(pattern, &Limits::default()).unwrap()));
-        let first = builder.except("words", &words, [""]).unwrap();
-        let second = builder.counted("units", "", &unit, "c", 0, Some(max)).unwrap();
+        let first = builder.difference("words", &words, [""]).unwrap();
+        let second = builder.bounded_repetition("units", "", &unit, "c", 0, Some(max)).unwrap();
         let body = builder.sequence([first, second]);
         let start = builder.rule("start");
         builder.define(start, body);
@@ -250,7 +250,7 @@ fn a_text_that_is_left_out_flows_into_nothing() {
             let mut builder = Grammar::builder(&GrammarLimits::default());
             let words = Arc::new(Dfa::from_pattern(pattern, &Limits::default()).unwrap());
             let first = builder.regex("before", before).unwrap();
-            let second = builder.except("words", &words, [left_out]).unwrap();
+            let second = builder.difference("words", &words, [left_out]).unwrap();
             let third = builder.literal(next);
             let body = builder.sequence([first, second, third]);
             let start = builder.rule("start");

@@ -53,7 +53,7 @@ impl<'a> Sequence<'a> {
             let cost = self.mask();
             most.reads = most.reads.max(cost.reads);
             most.steps = most.steps.max(cost.steps);
-            most.readings = most.readings.max(cost.readings);
+            most.hypotheses = most.hypotheses.max(cost.hypotheses);
             most.walks = most.walks.max(cost.walks);
         }
         most
@@ -66,7 +66,7 @@ fn since(before: GrammarStats, after: GrammarStats) -> GrammarStats {
     since.walks -= before.walks;
     since.reads -= before.reads;
     since.steps -= before.steps;
-    since.readings -= before.readings;
+    since.hypotheses -= before.hypotheses;
     since
 }
 
@@ -90,7 +90,7 @@ WS: /[ \n]+/
 #[track_caller]
 fn assert_within(cost: GrammarStats, [walks, reads, steps, readings]: [u64; 4]) {
     let within =
-        cost.walks <= walks && cost.reads <= reads && cost.steps <= steps && cost.readings <= readings;
+        cost.walks <= walks && cost.reads <= reads && cost.steps <= steps && cost.hypotheses <= readings;
     assert!(within, "{cost:?}");
 }
 
@@ -120,7 +120,7 @@ fn a_deeper_level_costs_what_the_one_above_did() {
         let second = sequence.read(if level.starts_with('x') { "f(a + (" } else { level });
         for _ in 0..40 {
             let deeper = sequence.read(if level.starts_with('x') { "f(a + (" } else { level });
-            assert_within(deeper, [1, second.reads, second.steps, second.readings]);
+            assert_within(deeper, [1, second.reads, second.steps, second.hypotheses]);
         }
         assert_within(second, most);
     }
@@ -191,7 +191,7 @@ fn ten_times_the_rules_take_at_most_twelve_times_the_work() {
     let cost = |rules: usize| Sequence::new(&constraint(&grammar(rules), &subject)).mask();
     let (few, many) = (cost(50), cost(500));
     assert!(few.steps > 0);
-    assert_within(many, [1, 12 * few.reads, 12 * few.steps, 12 * few.readings]);
+    assert_within(many, [1, 12 * few.reads, 12 * few.steps, 12 * few.hypotheses]);
 }
 
 /// At most `most` distinct texts of `pattern`, each followed by `behind`.

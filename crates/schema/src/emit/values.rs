@@ -167,7 +167,7 @@ impl Emitter {
             let pointer = node.map_or_else(String::new, |node| self.ex.schemas.pointer(node));
             return Err(SchemaError::limit(&pointer, "the characters", limit as usize, "characters"));
         }
-        Ok(self.builder.counted("string", "\"", character, "\"", min, max)?)
+        Ok(self.builder.bounded_repetition("string", "\"", character, "\"", min, max)?)
     }
 
     /// Exactly the value at `node`: members in their order, numbers and texts in every spelling.

@@ -180,11 +180,11 @@ impl Oracle {
 /// A difference or a bounded repetition as an automaton; other terminals unchanged.
 pub(crate) fn plain(terminal: &Terminal) -> Terminal {
     let mut builder = DfaAlgebra::new(&Limits::default());
-    if let Terminal::Counted(counted) = terminal {
-        let ((open, close), (min, max)) = (counted.marks(), counted.bounds());
+    if let Terminal::BoundedRepetition(repetition) = terminal {
+        let ((open, close), (min, max)) = (repetition.marks(), repetition.bounds());
         let units = match max {
             Some(0) => builder.pattern("").unwrap(),
-            max => builder.repetition(counted.unit(), min, max).unwrap(),
+            max => builder.repetition(repetition.unit(), min, max).unwrap(),
         };
         let [open, close] = [open, close].map(|mark| match mark {
             [] => builder.pattern("").unwrap(),
@@ -192,9 +192,9 @@ pub(crate) fn plain(terminal: &Terminal) -> Terminal {
         });
         return Terminal::Automaton(builder.concatenation([&open, &units, &close]).unwrap().into());
     }
-    let Terminal::Except(except) = terminal else { return terminal.clone() };
-    let (filled, empty): (Vec<&[u8]>, Vec<&[u8]>) = except.texts().partition(|text| !text.is_empty());
-    let mut dfa = Dfa::clone(except.base());
+    let Terminal::Difference(difference) = terminal else { return terminal.clone() };
+    let (filled, empty): (Vec<&[u8]>, Vec<&[u8]>) = difference.texts().partition(|text| !text.is_empty());
+    let mut dfa = Dfa::clone(difference.base());
     if !empty.is_empty() {
         let empty = builder.pattern("").unwrap();
         dfa = builder.difference(&dfa, &empty).unwrap();

@@ -33,9 +33,9 @@ pub(crate) enum Shape {
     Literal(&'static str),
     Regex(&'static str),
     /// A regex minus some texts.
-    Except(&'static str, Vec<&'static str>),
+    Difference(&'static str, Vec<&'static str>),
     /// A bounded repetition: opening mark, unit, closing mark, and bounds.
-    Counted(&'static str, &'static str, &'static str, u32, Option<u32>),
+    BoundedRepetition(&'static str, &'static str, &'static str, u32, Option<u32>),
     /// A rule, by its number modulo the number of rules.
     Rule(usize),
     Sequence(Vec<Shape>),
@@ -93,10 +93,10 @@ fn shape() -> impl Strategy<Value = Shape> {
         6 => select(&LITERALS[..]).prop_map(Shape::Literal),
         2 => select(&PATTERNS[..]).prop_map(Shape::Regex),
         1 => (select(&PATTERNS[..]), prop::collection::vec(select(&LEFT_OUT[..]), 1..4))
-            .prop_map(|(pattern, texts)| Shape::Except(pattern, texts)),
+            .prop_map(|(pattern, texts)| Shape::Difference(pattern, texts)),
         1 => (select(&UNITS[..]), 0..4u32, prop::option::of(0..9u32)).prop_map(
             |((open, unit, close), min, more)| {
-                Shape::Counted(open, unit, close, min, more.map(|more| min + more))
+                Shape::BoundedRepetition(open, unit, close, min, more.map(|more| min + more))
             }
         ),
         6 => (0..5usize).prop_map(Shape::Rule),
@@ -139,16 +139,18 @@ impl Shape {
             Self::Empty => builder.empty(),
             Self::Literal(text) => builder.literal(text),
             Self::Regex(pattern) => builder.regex(pattern, pattern).expect("the pattern is valid"),
-            Self::Except(pattern, texts) => {
+            Self::Difference(pattern, texts) => {
                 let dfa =
                     Arc::new(Dfa::from_pattern(pattern, &Limits::default()).expect("the pattern is valid"));
-                let made = builder.except(pattern, &dfa, texts);
+                let made = builder.difference(pattern, &dfa, texts);
                 made.unwrap_or_else(|| builder.literal("c"))
             }
-            Self::Counted(open, unit, close, min, max) => {
+            Self::BoundedRepetition(open, unit, close, min, max) => {
                 let unit =
                     Arc::new(Dfa::from_pattern(unit, &Limits::default()).expect("the pattern is valid"));
-                builder.counted("counted", open, &unit, close, *min, *max).expect("it can be counted")
+                builder
+                    .bounded_repetition("counted", open, &unit, close, *min, *max)
+                    .expect("it can be counted")
             }
             Self::Rule(index) => builder.call(rules[index % rules.len()]),
             Self::Sequence(parts) => {
@@ -200,8 +202,8 @@ impl fmt::Display for Shape {
             Self::Empty => f.write_str("\"\""),
             Self::Literal(text) => write!(f, "{text:?}"),
             Self::Regex(pattern) => write!(f, "/{pattern}/"),
-            Self::Except(pattern, texts) => write!(f, "/{pattern}/ - {texts:?}"),
-            Self::Counted(open, unit, close, min, max) => {
+            Self::Difference(pattern, texts) => write!(f, "/{pattern}/ - {texts:?}"),
+            Self::BoundedRepetition(open, unit, close, min, max) => {
                 write!(f, "{open:?} /{unit}/{{{min},{max:?}}} {close:?}")
             }
             Self::Rule(index) => write!(f, "r{index}"),

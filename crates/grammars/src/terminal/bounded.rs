@@ -6,19 +6,20 @@
 //! many. So the language is kept as the automaton of the unit and a count. Its size does not depend on the bounds.
 //!
 //! A token has few bytes, so most counts make no difference to it. If more units are allowed than a token can hold,
-//! the subterminal trees are those of the unbounded language ([`horizon`](Counted::horizon)). Otherwise tokens are
-//! selected from these trees by their [number of units](Counted::count). So all bounds share their trees.
+//! the subterminal trees are those of the unbounded language ([`horizon`](BoundedRepetition::horizon)). Otherwise tokens are
+//! selected from these trees by their [number of units](BoundedRepetition::count). So all bounds share their trees.
 
 use std::sync::Arc;
 
 use unskew_automata::{Dfa, DfaAlgebra, Limits, RegexError, StateId};
 use unskew_trie::ByteSet;
 
-use crate::ids::{COUNTS, NONE};
+use super::ScanState;
+use crate::ids::{COUNTS, Id, number as id};
 
 /// A bounded repetition of a unit between two marks.
 #[derive(Clone, Debug)]
-pub struct Counted {
+pub struct BoundedRepetition {
     open: Box<[u8]>,
     unit: Arc<Dfa>,
     close: Box<[u8]>,
@@ -28,16 +29,16 @@ pub struct Counted {
     reach: Arc<[Box<[u8]>]>,
 }
 
-impl PartialEq for Counted {
+impl PartialEq for BoundedRepetition {
     fn eq(&self, other: &Self) -> bool {
         (&self.open, &self.close, self.min, self.max) == (&other.open, &other.close, other.min, other.max)
             && (Arc::ptr_eq(&self.unit, &other.unit) || self.unit == other.unit)
     }
 }
 
-impl Eq for Counted {}
+impl Eq for BoundedRepetition {}
 
-impl std::hash::Hash for Counted {
+impl std::hash::Hash for BoundedRepetition {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         // Equal values hash equal numbers of states. Hashing the automaton itself would be slow.
         (&self.open, &self.close, self.min, self.max, self.unit.len()).hash(state);
@@ -67,7 +68,7 @@ pub(crate) enum Horizon {
     Inside { min: u32, max: Option<u32>, at: StateId },
 }
 
-impl Counted {
+impl BoundedRepetition {
     /// The memory of the marks and texts, in bytes, without the automaton of the unit.
     pub(crate) fn memory_usage(&self) -> usize {
         let reach = self.reach.iter().map(|text| size_of_val(text) + text.len());
@@ -144,44 +145,43 @@ impl Counted {
     }
 
     /// The start state.
-    pub(crate) fn start(&self) -> u32 {
+    pub(crate) fn start(&self) -> ScanState {
         self.state(Stand::Open(0))
     }
 
-    /// The state after `byte`, or [`NONE`].
+    /// The state after `byte`, if there is one.
     #[inline]
-    pub(crate) fn step(&self, state: u32, byte: u8) -> u32 {
-        match self.stand(state) {
-            Stand::Open(at) if self.open[at as usize] == byte => self.state(Stand::Open(at + 1)),
+    pub(crate) fn step(&self, state: ScanState, byte: u8) -> Option<ScanState> {
+        let next = match self.stand(state) {
+            Stand::Open(at) if self.open[at as usize] == byte => Stand::Open(at + 1),
             Stand::Inside(count, at) => match self.unit.step(at, byte) {
-                Some(_) if self.max.is_some_and(|max| count >= max) => NONE,
+                Some(_) if self.max.is_some_and(|max| count >= max) => return None,
                 Some(next) if self.unit.is_accepting(next) => {
                     let more = if self.max.is_some() { count + 1 } else { (count + 1).min(self.min) };
-                    self.state(Stand::Inside(more, self.unit.start()))
+                    Stand::Inside(more, self.unit.start())
                 }
-                Some(next) => self.state(Stand::Inside(count, next)),
+                Some(next) => Stand::Inside(count, next),
                 None if at == self.unit.start() && count >= self.min && self.close[0] == byte => {
-                    self.state(Stand::Close(1))
+                    Stand::Close(1)
                 }
-                None => NONE,
+                None => return None,
             },
-            Stand::Close(at) if self.close.get(at as usize) == Some(&byte) => {
-                self.state(Stand::Close(at + 1))
-            }
-            Stand::Open(_) | Stand::Close(_) => NONE,
-        }
+            Stand::Close(at) if self.close.get(at as usize) == Some(&byte) => Stand::Close(at + 1),
+            Stand::Open(_) | Stand::Close(_) => return None,
+        };
+        Some(self.state(next))
     }
 
     /// Whether `state` is the accepting state. No byte follows it.
     #[inline]
-    pub(crate) fn is_accepting(&self, state: u32) -> bool {
-        state == CLOSE | id(self.close.len())
+    pub(crate) fn is_accepting(&self, state: ScanState) -> bool {
+        state.raw() == CLOSE | id(self.close.len())
     }
 
     /// Calls `each` with every byte that may follow in `state`.
-    pub(crate) fn next_bytes(&self, state: u32, mut each: impl FnMut(u8)) {
+    pub(crate) fn next_bytes(&self, state: ScanState, mut each: impl FnMut(u8)) {
         for byte in 0..=255 {
-            if self.step(state, byte) != NONE {
+            if self.step(state, byte).is_some() {
                 each(byte);
             }
         }
@@ -189,7 +189,7 @@ impl Counted {
 
     /// The state up to differences that no token of at most `longest` bytes can detect. Every repetition with
     /// the bounds of the result has an equivalent state.
-    pub(crate) fn horizon(&self, state: u32, longest: u32) -> Horizon {
+    pub(crate) fn horizon(&self, state: ScanState, longest: u32) -> Horizon {
         match self.stand(state) {
             Stand::Open(_) => {
                 let (min, max) = self.left(0, longest);
@@ -276,7 +276,8 @@ impl Counted {
     }
 
     #[inline]
-    fn stand(&self, state: u32) -> Stand {
+    fn stand(&self, state: ScanState) -> Stand {
+        let state = state.raw();
         if state & CLOSE != 0 {
             return Stand::Close(state & !CLOSE);
         }
@@ -290,17 +291,13 @@ impl Counted {
     }
 
     #[inline]
-    fn state(&self, stand: Stand) -> u32 {
+    fn state(&self, stand: Stand) -> ScanState {
         let opened = id(self.open.len());
-        match stand {
+        ScanState::of(match stand {
             Stand::Open(at) if at < opened => at,
             Stand::Open(_) => opened + id(self.unit.start().index()),
             Stand::Inside(count, at) => opened + count * id(self.unit.len()) + id(at.index()),
             Stand::Close(at) => CLOSE | at,
-        }
+        })
     }
-}
-
-fn id(index: usize) -> u32 {
-    u32::try_from(index).expect("limited")
 }

@@ -1,41 +1,51 @@
-//! Subterminal trees of counted units, picked out of those without bounds.
+//! Subterminal trees of bounded repetitions, selected by the number of units from those without bounds.
 //!
-//! Inside a string of at most 500 characters there are as many states as characters, and behind each the tokens are those of an
-//! unbounded string that have not too many characters, or that close it with enough of them. Which token has how many is found
-//! once for a state of the unit; then the tree for any bounds takes a few microseconds and no walk.
+//! A string of at most 500 characters has as many states as characters. After each of them, the tokens are those of
+//! an unbounded string that do not have too many characters, or that close it with enough of them. The number of
+//! units in each token is computed once for a state of the unit; then the tree for any bounds takes a few
+//! microseconds and no walk.
 //!
-//! Tried instead: the automaton of so many units, with a tree for each of its states. A walk over the vocabulary for each, a
-//! millisecond, and one of them for every few characters of a text.
+//! Tried instead: the automaton of that many units, with a tree for each of its states. Each takes a walk over the
+//! vocabulary, a millisecond, and a text needs one of them every few characters.
 
 use unskew_automata::StateId;
 use unskew_core::{MaskRef, TokenId, TokenMask, Vocabulary};
 
-use super::nodes::{Node, Tokens};
-use crate::Counted;
+use super::{
+    nodes::{Tokens, TreeNode},
+    suffixes::Exit,
+};
+use crate::BoundedRepetition;
 
-/// The tokens that go on from a state of a unit, by the number of units in them.
+/// The tokens that continue from a state of a unit, by the number of units in them.
 #[derive(Debug)]
-pub(crate) struct Bodies {
-    /// Those that do not close, in the order of that number.
+pub(crate) struct TokensByCount {
+    /// Tokens without the closing mark, in the order of that number.
     open: Box<[TokenId]>,
-    /// By number: how many of them have fewer units.
+    /// By number: how many of these tokens have fewer units.
     first: Box<[u32]>,
-    /// The same as a mask.
+    /// The same tokens as a mask.
     all: TokenMask,
-    /// Those that close and end there, with the number.
+    /// Tokens that end in the closing mark, with the number.
     closing: Box<[(TokenId, u32)]>,
-    /// Those that close and go on, with the number; the byte with which they do, and how many bytes are left with that one.
+    /// Tokens that leave after the closing mark, with the number, the byte with which they leave and the length of
+    /// the suffix.
     leaving: Box<[(TokenId, u32, u8, u32)]>,
 }
 
-impl Bodies {
-    /// `unbounded` is the node of `counted` without bounds, for the state `at` of a unit.
-    pub(crate) fn new(counted: &Counted, at: StateId, unbounded: &Node, vocabulary: &Vocabulary) -> Self {
+impl TokensByCount {
+    /// `unbounded` is the node of `repetition` without bounds, in the state `at` of a unit.
+    pub(crate) fn new(
+        repetition: &BoundedRepetition,
+        at: StateId,
+        unbounded: &TreeNode,
+        vocabulary: &Vocabulary,
+    ) -> Self {
         let text = |token: TokenId| vocabulary.text(token).unwrap_or_default();
         let mut all = TokenMask::new(vocabulary.len());
         let (mut open, mut closing) = (Vec::new(), Vec::new());
-        let single = counted.single_units();
-        let mut add = |token: TokenId| match counted.count(at, text(token), &single) {
+        let single = repetition.single_units();
+        let mut add = |token: TokenId| match repetition.count(at, text(token), &single) {
             (count, false) => {
                 all.as_mut().insert(token);
                 open.push((count, token));
@@ -46,7 +56,7 @@ impl Bodies {
             Tokens::Few(tokens) => tokens.iter().copied().for_each(&mut add),
             Tokens::Many(words) => MaskRef::new(words, vocabulary.len()).into_ids().for_each(&mut add),
         }
-        // There are few numbers, and tokens come in order.
+        // A counting sort: there are few numbers.
         let most = open.iter().map(|(count, _)| *count as usize).max().unwrap_or(0);
         let mut first = vec![0u32; most + 2];
         open.iter().for_each(|(count, _)| first[*count as usize + 1] += 1);
@@ -60,7 +70,7 @@ impl Bodies {
             *at += 1;
         }
         let leaving = unbounded.exits.tokens().map(|(byte, token, left)| {
-            let (count, _) = counted.count(at, text(token), &single);
+            let (count, _) = repetition.count(at, text(token), &single);
             (token, count, byte, left)
         });
         Self {
@@ -72,7 +82,7 @@ impl Bodies {
         }
     }
 
-    /// The tokens inside where so many units may follow.
+    /// The tokens inside, where `min` to `max` units follow.
     pub(crate) fn inside(&self, min: u32, max: Option<u32>) -> Tokens {
         let max = max.unwrap_or(u32::MAX);
         let end =
@@ -80,7 +90,7 @@ impl Bodies {
         let (within, beyond) = self.open.split_at(end);
         let closing = self.closing.iter().filter(|(_, count)| (min..=max).contains(count));
         let closing = closing.map(|(token, _)| *token);
-        // Whichever is less work.
+        // The way with less work.
         let mut mask = if within.len() < beyond.len() {
             let mut mask = TokenMask::new(self.all.len());
             within.iter().for_each(|token| mask.as_mut().insert(*token));
@@ -94,8 +104,8 @@ impl Bodies {
         Tokens::of(mask.as_ref())
     }
 
-    /// The tokens that leave where so many units may follow: with which byte, and how many bytes are left with that one.
-    pub(crate) fn exits(&self, min: u32, max: Option<u32>) -> Vec<(u8, TokenId, u32)> {
+    /// The tokens that leave, where `min` to `max` units follow.
+    pub(crate) fn exits(&self, min: u32, max: Option<u32>) -> Vec<Exit> {
         let max = max.unwrap_or(u32::MAX);
         let leaving = self.leaving.iter().filter(move |(_, count, ..)| (min..=max).contains(count));
         leaving.map(|(token, _, byte, left)| (*byte, *token, *left)).collect()

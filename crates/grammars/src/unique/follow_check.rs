@@ -1,18 +1,20 @@
-//! Where texts that may not come twice end: the next byte must say so.
+//! The check that the byte after a key shows its end.
 //!
-//! What such a text was makes a difference to the end of its scope. Where it may end in several places, each of them leaves
-//! another set of used texts, and no two of these sets are one state: `abcd`, cut into texts of `[a-z]+`, has eight. To say
-//! whether a text can be cut into parts no two of which are equal is NP-complete (Condon, Manuch, Thachuk, "Complexity of a
-//! collision-aware string partition problem and its relation to oligo design for gene synthesis", 2008), so no way of keeping
-//! these sets helps. Hence a grammar is refused in which a text that may not come twice ends in front of a byte with which
-//! it also goes on. Names in quotes never do, nor numbers in front of a comma.
+//! The key makes a difference to the end of its scope. If it may end at several points, each of them leaves another
+//! set of used keys, and no two of these sets are one state: `abcd`, cut into keys of `[a-z]+`, has eight. To decide
+//! whether a text can be cut into parts of which no two are equal is NP-complete (Condon, Manuch, Thachuk,
+//! "Complexity of a collision-aware string partition problem and its relation to oligo design for gene synthesis",
+//! 2008), so no way of keeping these sets helps. Hence a grammar is refused if a key may end before a byte that it
+//! may also read. Names in quotes never do, nor numbers before a comma.
 //!
-//! What may follow is found as FOLLOW sets are (Aho, Sethi, Ullman, "Compilers", 1986, section 4.4): all callers of a
-//! rule are taken together, so a rule may be refused for what follows it elsewhere. Each set of bytes is a node, each inclusion
-//! an edge, and what is found goes along the edges until nothing is new: O(n) for n expressions and bytes of a bounded number.
+//! The bytes after a key are found as FOLLOW sets (Aho, Sethi, Ullman, "Compilers", 1986, section 4.4). All callers
+//! of a rule are taken together, so a rule may be refused because of the followers of another call. Each set of bytes
+//! is a node, each inclusion an edge, and bytes are passed along the edges until nothing is new: O(n) for n
+//! expressions, because the number of bytes is bounded.
 //!
-//! Tried instead: a limit on how many sets the readings of a text may differ by. Beyond it a token is refused that the mask
-//! has, or the mask would have to read every token; and by then a text of a dozen letters has taken seconds.
+//! Tried instead: a limit on the number of sets by which the hypotheses of a text may differ. Beyond it a token is
+//! refused that is in the mask, or the mask would have to read every token; and by then a text of a dozen letters has
+//! taken seconds.
 
 use hashbrown::HashMap;
 use unskew_trie::ByteSet;
@@ -27,11 +29,11 @@ use crate::{
     terminal::extending::extending,
 };
 
-/// Sets of bytes, and which of them are part of which.
+/// Sets of bytes, and the inclusions between them.
 #[derive(Default)]
 struct Inclusions {
     bytes: Vec<ByteSet>,
-    /// By set: those of which it is a part.
+    /// By set: the sets that include it.
     wholes: Vec<Vec<u32>>,
 }
 
@@ -46,7 +48,7 @@ impl Inclusions {
         self.wholes[part as usize].push(whole);
     }
 
-    /// The least sets.
+    /// The least sets that satisfy all inclusions.
     fn settle(mut self) -> Vec<ByteSet> {
         let mut open: Vec<u32> = (0u32..).take(self.bytes.len()).collect();
         while let Some(part) = open.pop() {
@@ -64,20 +66,20 @@ impl Inclusions {
     }
 }
 
-/// The set of bytes with which an expression begins, and the set of those that follow it.
+/// The FIRST and the FOLLOW set of an expression.
 #[derive(Clone, Copy)]
 struct Ends {
     first: u32,
     follow: u32,
 }
 
-/// Finds the sets of what is reached from the start rule.
+/// Finds the sets of the expressions that the start rule reaches.
 struct Finder<'g> {
     grammar: &'g Grammar,
     nullable: Vec<bool>,
     productive: Vec<bool>,
     sets: Inclusions,
-    /// By expression, those that are reached.
+    /// By expression, if it is reached.
     ends: Vec<Option<Ends>>,
     open: Vec<ExprId>,
 }
@@ -94,7 +96,7 @@ impl Finder<'_> {
         ends
     }
 
-    /// `part` may stand where `whole` does.
+    /// A text of `part` is a text of `whole`.
     fn stands_for(&mut self, part: ExprId, whole: Ends) {
         if self.productive[part.index()] {
             let part = self.ends(part);
@@ -103,7 +105,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Adds what the sets of `expr` have to do with those of its parts.
+    /// Adds the inclusions between the sets of `expr` and those of its parts.
     fn look(&mut self, expr: ExprId, ends: Ends) {
         let grammar = self.grammar;
         match grammar.expr(expr) {
@@ -144,7 +146,7 @@ impl Finder<'_> {
                 for rule in rules.clone() {
                     self.stands_for(grammar.body(rule), ends);
                 }
-                // Behind one of them the separator follows, if there is one, or else another one.
+                // After a member comes the separator, or, if there is none, another member.
                 let between = self.sets.add();
                 let separator = group.separator.map(|rule| grammar.body(rule));
                 if separator.is_none_or(|separator| self.nullable[separator.index()]) {
@@ -165,17 +167,17 @@ impl Finder<'_> {
     }
 }
 
-/// Whether every text that may not come twice ends where the next byte says so.
+/// Checks that the byte after each key shows its end.
 ///
 /// # Errors
 ///
 /// [`GrammarError::AmbiguousEnd`].
 pub(crate) fn check(grammar: &Grammar) -> Result<(), GrammarError> {
-    // By terminal: the bytes with which a text goes on that might end.
+    // By terminal: the bytes that a key may read where it may also end.
     let mut going_on: HashMap<TerminalId, ByteSet> = HashMap::new();
     for terminal in grammar.terminals() {
-        if let Terminal::Distinct(except) = grammar.terminal(terminal) {
-            going_on.insert(terminal, extending(except.base()));
+        if let Terminal::Distinct(difference) = grammar.terminal(terminal) {
+            going_on.insert(terminal, extending(difference.base()));
         }
     }
     going_on.retain(|_, bytes| !bytes.is_empty());
@@ -222,7 +224,8 @@ mod tests {
     use super::*;
     use crate::{GrammarBuilder, GrammarLimits};
 
-    /// What is said of a grammar whose start rule is made by `body`, with a text that may not come twice of this pattern.
+    /// The byte for which a grammar is refused, if it is. `body` builds its start rule from a terminal of keys of
+    /// this pattern.
     fn said(pattern: &str, body: impl FnOnce(&mut GrammarBuilder, ExprId) -> ExprId) -> Option<u8> {
         let mut builder = Grammar::builder(&GrammarLimits::default());
         let dfa = Arc::new(Dfa::from_pattern(pattern, &Limits::default()).unwrap());
@@ -251,7 +254,7 @@ mod tests {
         {
             assert_eq!(said(pattern, many), expected, "{pattern}");
         }
-        // Nothing follows.
+        // No byte follows.
         assert_eq!(said("[a-z]+", |_, text| text), None);
         assert_eq!(said("[a-z]+", GrammarBuilder::optional), None);
     }

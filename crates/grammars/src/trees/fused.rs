@@ -1,42 +1,44 @@
-//! Terminals that flow into each other, as one automaton.
+//! Fused terminals: the concatenation of terminals that overlap, as one automaton.
 //!
-//! A subterminal tree leaves a terminal where it cannot go on. Where it could go on as well as end, and what follows begins with
-//! the same byte, a text has several readings: `node` is a name, or `no` and then `de`. Which ones there are depends on where
-//! each is cut, but not what they are together: the texts of a name and then a name. So two terminals between which the cut is
-//! open are one automaton here, their concatenation, and the tree goes on from that; it is an automaton as any other, its nodes lie
-//! in the library, and where it flows into what comes next it is joined with that in turn.
+//! A subterminal tree leaves a terminal where it cannot read the next byte. Where it could read that byte and could
+//! also end, and the next terminal begins with the same byte, a text has several hypotheses: `node` is a name, or
+//! `no` and then `de`. The hypotheses differ in the cut, but their union does not depend on it: the texts of a name
+//! and then a name. So two terminals with an open cut are one automaton, their concatenation, and the tree continues
+//! from that. It is an automaton like any other, its nodes are in the library, and it is fused in turn with the next
+//! terminal that it overlaps.
 //!
-//! A list of names without separators would be joined for ever. But wherever a terminal leads back to the todo that it came from,
-//! all such terminals are a loop, and any number of them one automaton too: their repetition.
+//! A list of names without separators would be fused for ever. But terminals that lead back to the parser state from
+//! which they came are a loop, and any number of them is one automaton too: their repetition.
 //!
-//! Tried instead: to read on by places, which keep every cut. It is what remains where an automaton would be too large, and takes
-//! the time of a walk over the vocabulary for each mask: most of a millisecond, in a tenth of the masks of some grammars.
+//! Tried instead: to read on by configurations, which keep every cut. That remains where an automaton would be too
+//! large. It takes the time of a walk over the vocabulary for each mask: most of a millisecond, in a tenth of the
+//! masks of some grammars.
 
 use hashbrown::HashSet;
 use unskew_automata::{Dfa, DfaAlgebra, Limits, StateId};
 
-use super::kept::LibraryId;
+use super::cache::LibraryId;
 
-/// Of what a joined automaton may become.
+/// The most states of a fused automaton.
 const MAX_STATES: usize = 1 << 9;
-/// About a millisecond.
+/// The most steps to build one: about a millisecond.
 const MAX_STEPS: u64 = 200_000;
 
-/// Pairs of states, when two automata are compared.
+/// The most pairs of states when two automata are compared.
 const MAX_PAIRS: usize = 1 << 12;
 
-/// What comes behind.
+/// The second part of a concatenation.
 #[derive(Clone, Debug)]
 pub(crate) enum Next<'a> {
     /// A text.
     Literal(&'a [u8]),
     /// An automaton, with its number in a library.
     Once(LibraryId, &'a Dfa),
-    /// At least one text of these, in any order and number.
+    /// One or more texts of these automata, in any order.
     Many(Vec<(LibraryId, &'a Dfa)>),
 }
 
-/// Which one it is, by the numbers of automata in a library.
+/// A second part, by the numbers of automata in a library.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum NextKey {
     Literal(Box<[u8]>),
@@ -64,11 +66,11 @@ impl Next<'_> {
     }
 }
 
-/// What `dfa` reads from `state` on and then `next`. `None` where that is too large an automaton.
-pub(crate) fn join(dfa: &Dfa, state: StateId, next: &Next<'_>) -> Option<Dfa> {
+/// The concatenation of the language of `dfa` from `state` on and `next`. `None` where the automaton is too large.
+pub(crate) fn fuse(dfa: &Dfa, state: StateId, next: &Next<'_>) -> Option<Dfa> {
     let limits = Limits { dfa_states: MAX_STATES, dfa_steps: MAX_STEPS, ..Limits::default() };
     let mut builder = DfaAlgebra::new(&limits);
-    let joined = builder.left_quotient(dfa, state).and_then(|first| {
+    let fused = builder.left_quotient(dfa, state).and_then(|first| {
         let next = match next {
             Next::Literal(text) => builder.literals([text]),
             Next::Once(_, dfa) => return builder.concatenation([&first, dfa]),
@@ -79,10 +81,11 @@ pub(crate) fn join(dfa: &Dfa, state: StateId, next: &Next<'_>) -> Option<Dfa> {
         }?;
         builder.concatenation([&first, &next])
     });
-    joined.ok()
+    fused.ok()
 }
 
-/// Whether `right` reads all that `left` reads, each from a state on. Not where that is too much to look at.
+/// Whether `right` reads all texts of `left`, each from a state on. Answers false also where there are too many pairs
+/// of states.
 pub(crate) fn is_within(left: (&Dfa, StateId), right: (&Dfa, StateId)) -> bool {
     let mut pairs = vec![(left.1, right.1)];
     let mut known: HashSet<(StateId, StateId)> = pairs.iter().copied().collect();
@@ -90,7 +93,7 @@ pub(crate) fn is_within(left: (&Dfa, StateId), right: (&Dfa, StateId)) -> bool {
         if left.0.is_accepting(from) && !right.0.is_accepting(beside) {
             return false;
         }
-        // From every state of an automaton something is accepted.
+        // Some text is accepted from every state of an automaton.
         let mut others = right.0.edges(beside).peekable();
         for edge in left.0.edges(from) {
             let mut byte = *edge.bytes.start();
@@ -120,7 +123,7 @@ pub(crate) fn is_within(left: (&Dfa, StateId), right: (&Dfa, StateId)) -> bool {
 mod tests {
     use super::*;
 
-    /// All texts of up to so many letters.
+    /// All texts of at most `most` letters.
     fn texts(most: usize) -> Vec<Vec<u8>> {
         let mut texts = vec![Vec::new()];
         let mut first = 0;

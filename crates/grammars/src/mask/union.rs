@@ -1,37 +1,37 @@
-//! A mask in pieces: sets that lie ready, shared by many masks, and single tokens.
+//! A mask as a union of ready sets, which many masks share, and single tokens.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use unskew_core::{MaskMut, MaskRef, TokenId, TokenMask};
 
-use crate::trees::holding::SparseTokens;
-use crate::trees::nodes::{Node, Tokens};
+use crate::trees::key_tokens::SparseTokens;
+use crate::trees::nodes::{Tokens, TreeNode};
 
-/// A mask in pieces, most of which are shared: a twentieth of the memory of its bits, and less work to make.
+/// A mask as a union of sets, most of them shared: a twentieth of the memory of its bits, and less work to build.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces {
+pub(crate) struct MaskUnion {
     /// Nodes with many tokens inside.
-    nodes: SmallVec<[Arc<Node>; 2]>,
-    /// Of each: whether its tokens are there for no other reason than that a terminal that was begun goes on in them.
-    only_begun: SmallVec<[bool; 2]>,
+    nodes: SmallVec<[Arc<TreeNode>; 2]>,
+    /// By node: whether its tokens are in the mask only because a terminal that was begun reads them.
+    only_continued: SmallVec<[bool; 2]>,
     /// Single tokens, which may repeat.
     pub(crate) ids: Vec<TokenId>,
     /// Tokens that a walk found.
     words: Option<Box<[u32]>>,
-    /// Tokens that are none of all these, whatever the others say.
+    /// Tokens that are not in the mask, though a set has them.
     removed: Vec<TokenId>,
-    /// Of the tokens, those in which a text that may not come twice may come twice.
-    pub(crate) doubtful: Vec<TokenId>,
+    /// The tokens of the mask in which a key may occur twice.
+    pub(crate) to_verify: Vec<TokenId>,
 }
 
-impl Pieces {
-    /// None. `buffer` is for the tokens to come.
+impl MaskUnion {
+    /// The empty mask. `buffer` is for its single tokens.
     pub(crate) fn new(buffer: Vec<TokenId>) -> Self {
         Self { ids: buffer, ..Self::default() }
     }
 
-    /// Nothing more comes: takes no more memory than it needs. Answers the buffer, empty.
+    /// Shrinks a finished mask to the memory that it needs. Answers the buffer, empty.
     pub(crate) fn fit(&mut self) -> Vec<TokenId> {
         let ids = self.ids.clone();
         let mut buffer = std::mem::replace(&mut self.ids, ids);
@@ -60,33 +60,34 @@ impl Pieces {
         self.ids.push(token);
     }
 
-    /// Adds the tokens inside `node`; `is_begun` if they are those with which a terminal that was begun goes on.
-    pub(crate) fn add_node(&mut self, node: &Arc<Node>, is_begun: bool) {
+    /// Adds the tokens inside `node`; `is_continued` if a terminal that was begun reads them.
+    pub(crate) fn add_node(&mut self, node: &Arc<TreeNode>, is_continued: bool) {
         match &node.inside {
             Tokens::Few(tokens) => self.ids.extend_from_slice(tokens),
             Tokens::Many(_) => match self.nodes.iter().position(|other| Arc::ptr_eq(other, node)) {
-                Some(known) => self.only_begun[known] &= is_begun,
+                Some(known) => self.only_continued[known] &= is_continued,
                 None => {
                     self.nodes.push(Arc::clone(node));
-                    self.only_begun.push(is_begun);
+                    self.only_continued.push(is_continued);
                 }
             },
         }
     }
 
-    /// How much was added: nodes, and single tokens.
+    /// The numbers of nodes and single tokens that were added.
     pub(crate) fn added(&self) -> (usize, usize) {
         (self.nodes.len(), self.ids.len())
     }
 
-    /// Takes away what was added since there was as much as `others`, sets of tokens that a walk found not counted.
+    /// Takes away all that was added since [`added`](Self::added) answered these numbers, without the tokens of walks.
     pub(crate) fn truncate(&mut self, (nodes, ids): (usize, usize)) {
         self.nodes.truncate(nodes);
-        self.only_begun.truncate(nodes);
+        self.only_continued.truncate(nodes);
         self.ids.truncate(ids);
     }
 
-    /// Keeps one of each single token that was added since there was as much as `others`. `buffer` is empty.
+    /// Keeps one of each single token that was added since [`added`](Self::added) answered these numbers. `buffer` is
+    /// empty.
     pub(crate) fn dedup(&mut self, (_, ids): (usize, usize), buffer: &mut TokenMask) {
         let mut kept = ids;
         for at in ids..self.ids.len() {
@@ -101,8 +102,8 @@ impl Pieces {
         self.ids[ids..].iter().for_each(|token| buffer.as_mut().remove(*token));
     }
 
-    /// Takes `tokens` away from what was added since there was as much as `others`. A set of tokens that a walk found has none of
-    /// them. `buffer` is empty.
+    /// Takes `tokens` away from all that was added since [`added`](Self::added) answered these numbers. The tokens of
+    /// walks have none of them. `buffer` is empty.
     pub(crate) fn take_away(
         &mut self,
         tokens: &[TokenId],
@@ -120,9 +121,10 @@ impl Pieces {
             }
         }
         single.truncate(kept);
-        // What others have stays.
+        // Tokens that were added before stay.
         single[..ids].iter().for_each(|token| buffer.as_mut().remove(*token));
-        let has = |node: &Arc<Node>, token: TokenId| node.words().is_some_and(|words| is_in(words, token));
+        let has =
+            |node: &Arc<TreeNode>, token: TokenId| node.words().is_some_and(|words| is_in(words, token));
         for token in tokens.iter().copied() {
             let is_found = words.as_deref().is_some_and(|words| is_in(words, token));
             if buffer.as_ref().contains(token)
@@ -144,7 +146,7 @@ impl Pieces {
         }
     }
 
-    /// Of `tokens`, those that it has. `buffer` is empty.
+    /// The tokens of the mask among `tokens`. `buffer` is empty.
     pub(crate) fn added_among(&self, tokens: &[TokenId], buffer: &mut TokenMask) -> Vec<TokenId> {
         if tokens.is_empty() {
             return Vec::new();
@@ -159,12 +161,12 @@ impl Pieces {
         found
     }
 
-    /// The words of all sets that it is made of, besides single tokens.
+    /// The words of all sets of the union.
     fn sets(&self) -> impl Iterator<Item = &[u32]> {
         self.nodes.iter().filter_map(|node| node.words()).chain(self.words.as_deref())
     }
 
-    /// Makes `mask` what this is.
+    /// Writes the mask.
     pub(crate) fn write(&self, mut mask: MaskMut<'_>) {
         let len = mask.as_ref().len();
         let mut sets = self.sets().map(|words| MaskRef::new(words, len));
@@ -177,12 +179,15 @@ impl Pieces {
         self.removed.iter().for_each(|token| mask.remove(*token));
     }
 
-    /// Of `tokens`, those that are in the mask. If `beyond`, only those with which more is
-    /// done than to go on in a terminal that was begun, or some more of them.
+    /// The tokens of the mask among `tokens`. If `beyond`, only those that do more than to continue a terminal that
+    /// was begun, or some more of them.
     pub(crate) fn among(&self, tokens: &SparseTokens, beyond: bool) -> Vec<TokenId> {
         let mut found: Vec<TokenId> = Vec::new();
-        let nodes =
-            self.nodes.iter().zip(&self.only_begun).filter(|(_, only_begun)| !(beyond && **only_begun));
+        let nodes = self
+            .nodes
+            .iter()
+            .zip(&self.only_continued)
+            .filter(|(_, only_continued)| !(beyond && **only_continued));
         let sets = nodes.filter_map(|(node, _)| node.words()).chain(self.words.as_deref());
         sets.for_each(|words| tokens.add_common(words, &mut found));
         found.extend(self.ids.iter().copied().filter(|token| tokens.contains(*token)));
@@ -192,14 +197,14 @@ impl Pieces {
         found
     }
 
-    /// The only token, if there is no other.
+    /// The only token of the mask, if it has one token.
     pub(crate) fn only(&self) -> Option<TokenId> {
         let (first, others) = self.ids.split_first()?;
         let is_only = self.nodes.is_empty() && self.words.is_none();
         (is_only && others.iter().all(|other| other == first)).then_some(*first)
     }
 
-    /// The words of the mask, where they lie ready.
+    /// The words of the mask, if one set is the whole mask.
     pub(crate) fn ready(&self) -> Option<&[u32]> {
         if !self.removed.is_empty() {
             return None;
@@ -211,10 +216,10 @@ impl Pieces {
         }
     }
 
-    /// What is its own, in bytes.
+    /// The bytes of the mask without the nodes.
     pub(crate) fn memory_usage(&self) -> usize {
         size_of::<Self>()
-            + (self.ids.len() + self.removed.len() + self.doubtful.len()) * size_of::<TokenId>()
+            + (self.ids.len() + self.removed.len() + self.to_verify.len()) * size_of::<TokenId>()
             + self.words.as_ref().map_or(0, |words| size_of_val(&words[..]))
     }
 }

@@ -1,4 +1,4 @@
-//! The tokens that hold a text of a terminal whose texts may not come twice.
+//! The tokens that contain a text of a terminal whose texts are [keys](crate::unique::keys).
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -6,28 +6,28 @@ use unskew_automata::Dfa;
 use unskew_core::{MaskRef, TokenId};
 
 use crate::terminal::{
-    except::Except,
+    difference::Difference,
     remaining::{MANY, Remaining},
 };
 
-/// The tokens in which some text of a terminal begins, and ends or becomes one of few.
+/// The tokens in which some key begins, and ends or reaches a prefix of few keys.
 #[derive(Default, Debug)]
-pub(crate) struct Holding {
+pub(crate) struct KeyTokens {
     pub(crate) all: SparseTokens,
-    /// Those in which that may happen twice, or in which few texts may be left.
+    /// Those in which two keys may occur, or that reach a prefix of few keys.
     pub(crate) twice: SparseTokens,
-    /// By text: the tokens that hold it.
+    /// By key: the tokens that contain it.
     pub(crate) by_text: HashMap<Box<[u8]>, Vec<TokenId>>,
-    /// By token: where such texts begin, in ascending order.
+    /// By token: the offsets at which such keys begin, in ascending order.
     pub(crate) begins: HashMap<TokenId, SmallVec<[u32; 4]>>,
 }
 
-/// Some tokens, as the words of a mask in which they are.
+/// A set of few tokens, as the words of a mask.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(crate) struct SparseTokens {
-    /// The words that are not zero, with their places.
+    /// The indices of the words that are not zero, and these words.
     words: Box<[(u32, u32)]>,
-    /// All words, up to the last of these.
+    /// All words, up to the last one that is not zero.
     bits: Box<[u32]>,
 }
 
@@ -50,7 +50,7 @@ impl SparseTokens {
         bits >> (token.index() % 32) & 1 != 0
     }
 
-    /// Adds those that are in a mask of these words.
+    /// Adds the tokens that are also in a mask of these words.
     pub(crate) fn add_common(&self, mask: &[u32], found: &mut Vec<TokenId>) {
         for (word, bits) in &self.words {
             let mut common = bits & mask[*word as usize];
@@ -70,11 +70,11 @@ impl SparseTokens {
     }
 }
 
-/// From where to where in a token.
+/// The range of a text in a token.
 pub(crate) type Span = (usize, usize);
 
-/// Where in `text` there are texts of an automaton that end there: not where it reads on to the end and may still go on, for then it
-/// makes no difference what was used.
+/// The texts of an automaton in `text` that end there. An offset from which the automaton reads to the end of `text`
+/// and may read more is left out: used keys make no difference there.
 pub(crate) fn spans(dfa: &Dfa, text: &[u8]) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for from in 0..text.len() {
@@ -93,29 +93,30 @@ pub(crate) fn spans(dfa: &Dfa, text: &[u8]) -> Vec<Span> {
     spans
 }
 
-/// Whether one of these is behind another.
+/// Whether one span is after another.
 pub(crate) fn holds_two(spans: &[Span]) -> bool {
     let first_end = spans.iter().map(|(_, end)| *end).min();
     let last_begin = spans.iter().map(|(from, _)| *from).max();
     first_end.zip(last_begin).is_some_and(|(end, begin)| end <= begin)
 }
 
-impl Holding {
-    /// For the automaton that `except` leaves texts out of, and tokens among which are all that hold a text of it or come to where
-    /// few are left. O(b) steps for b bytes of these, and more where a text may begin with every byte.
+impl KeyTokens {
+    /// For the automaton from which `difference` leaves texts out. `tokens` include all that contain a text of it or
+    /// reach a prefix of few texts. O(b) steps for b bytes of these tokens, and more where a text may begin with
+    /// every byte.
     pub(crate) fn new<'v>(
-        except: &Except,
+        difference: &Difference,
         remaining: &Remaining,
         tokens: impl Iterator<Item = (TokenId, &'v [u8])>,
     ) -> Self {
-        let base = except.base();
+        let base = difference.base();
         let (mut all, mut twice) = (Vec::new(), Vec::new());
         let mut by_text: HashMap<Box<[u8]>, Vec<TokenId>> = HashMap::new();
         let mut begins: HashMap<TokenId, SmallVec<[u32; 4]>> = HashMap::new();
         for (token, text) in tokens {
             let spans = spans(base, text);
             let to_few =
-                if remaining.is_scarce { coming_to_few(base, remaining, text) } else { SmallVec::new() };
+                if remaining.is_scarce { reaching_few(base, remaining, text) } else { SmallVec::new() };
             let id = |from: usize| u32::try_from(from).expect("tokens are short");
             let from_here = spans.iter().map(|(from, _)| id(*from));
             let mut from_here: SmallVec<[u32; 4]> = from_here.chain(to_few.iter().copied().map(id)).collect();
@@ -143,7 +144,7 @@ impl Holding {
         Self { all: SparseTokens::new(all), twice: SparseTokens::new(twice), by_text, begins }
     }
 
-    /// The tokens that hold this text of a terminal.
+    /// The tokens that contain this key.
     pub(crate) fn of(&self, text: &[u8]) -> &[TokenId] {
         self.by_text.get(text).map_or(&[], |tokens| tokens)
     }
@@ -160,8 +161,8 @@ impl Holding {
     }
 }
 
-/// The only byte that texts of an automaton begin with and the only one that they end with, if there are such and all texts have
-/// two bytes at least.
+/// The byte with which all texts of an automaton begin and the byte with which they all end, if there are such bytes
+/// and all texts have at least two bytes.
 pub(crate) fn marks(dfa: &Dfa) -> Option<(u8, u8)> {
     let mut first = dfa.edges(dfa.start()).map(|edge| (edge.bytes, edge.target));
     let (bytes, target) = first.next()?;
@@ -178,9 +179,9 @@ pub(crate) fn marks(dfa: &Dfa) -> Option<(u8, u8)> {
     Some((*bytes.start(), last?))
 }
 
-/// Where in `text` others begin that come to where few are left.
-fn coming_to_few(dfa: &Dfa, remaining: &Remaining, text: &[u8]) -> SmallVec<[usize; 4]> {
-    let comes_to_few = |from: &usize| {
+/// The offsets in `text` from which the automaton reaches a prefix of few texts.
+fn reaching_few(dfa: &Dfa, remaining: &Remaining, text: &[u8]) -> SmallVec<[usize; 4]> {
+    let reaches_few = |from: &usize| {
         let mut at = dfa.start();
         for byte in &text[*from..] {
             let Some(next) = dfa.step(at, *byte) else { return false };
@@ -191,7 +192,7 @@ fn coming_to_few(dfa: &Dfa, remaining: &Remaining, text: &[u8]) -> SmallVec<[usi
         }
         false
     };
-    (0..text.len()).filter(comes_to_few).collect()
+    (0..text.len()).filter(reaches_few).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! shares everything with all its other uses.
 //!
 //! Masks use the trees of the base language in place of those of the difference. They are wrong only for
-//! tokens that follow the trie to the end of an excluded text. These are few; they are [found](Except::below)
+//! tokens that follow the trie to the end of an excluded text. These are few; they are [found](Difference::below)
 //! and checked one by one.
 //!
 //! Tried instead: the difference as an automaton. One mask in a hundred took 1.7 ms on real schemas, nearly
@@ -17,11 +17,12 @@ use std::{collections::VecDeque, sync::Arc};
 
 use unskew_automata::{Dfa, StateId};
 
-use crate::ids::{COUNTS, NONE};
+use super::ScanState;
+use crate::ids::{COUNTS, Id, number as id};
 
 /// A regular language minus finitely many texts. Never empty.
 #[derive(Clone, Debug)]
-pub struct Except {
+pub struct Difference {
     base: Arc<Dfa>,
     /// The excluded texts in ascending order, each accepted by the automaton.
     texts: Box<[Box<[u8]>]>,
@@ -43,24 +44,21 @@ struct Node {
     is_live: bool,
 }
 
-impl PartialEq for Except {
+impl PartialEq for Difference {
     fn eq(&self, other: &Self) -> bool {
         self.base == other.base && self.texts == other.texts
     }
 }
 
-impl Eq for Except {}
+impl Eq for Difference {}
 
-impl std::hash::Hash for Except {
+impl std::hash::Hash for Difference {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         // Equal values hash equal numbers. Automata are large, so only their number of states is hashed.
         self.base.len().hash(state);
         self.texts.hash(state);
     }
 }
-
-/// A state of the automaton, or the number of all its states plus the index of a node.
-pub(crate) type State = u32;
 
 /// The meaning of a node for a text that reaches it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +71,7 @@ pub(crate) enum Below {
     Dead,
 }
 
-impl Except {
+impl Difference {
     /// The memory of the texts and the trie, in bytes, without the automaton.
     pub(crate) fn memory_usage(&self) -> usize {
         let texts = self.texts.iter().map(|text| size_of_val(text) + text.len());
@@ -150,46 +148,54 @@ impl Except {
     }
 
     /// The start state.
-    pub(crate) fn start(&self) -> State {
-        id(self.base.len())
+    pub(crate) fn start(&self) -> ScanState {
+        self.at_node(0)
     }
 
-    /// The state after `byte`, or [`NONE`].
+    /// The state after `byte`, if there is one.
     #[inline]
-    pub(crate) fn step(&self, state: State, byte: u8) -> State {
+    pub(crate) fn step(&self, state: ScanState, byte: u8) -> Option<ScanState> {
         let behind = match self.node(state) {
-            None => self.base.step(StateId::from_index(state as usize), byte),
+            None => self.base.step(StateId::from_index(state.index()), byte),
             Some(node) => match self.child(node, byte) {
-                Some(child) if self.nodes[child as usize].is_live => return self.start() + child,
+                Some(child) if self.nodes[child as usize].is_live => {
+                    return Some(self.at_node(child));
+                }
                 Some(_) => None,
                 None => self.base.step(node.state, byte),
             },
         };
-        behind.map_or(NONE, |state| id(state.index()))
+        behind.map(|state| ScanState::from_index(state.index()))
     }
 
     #[inline]
-    pub(crate) fn is_accepting(&self, state: State) -> bool {
+    pub(crate) fn is_accepting(&self, state: ScanState) -> bool {
         self.base.is_accepting(self.state(state)) && self.node(state).is_none_or(|node| !node.is_left_out)
     }
 
     /// The state of the automaton at `state`.
     #[inline]
-    pub(crate) fn state(&self, state: State) -> StateId {
-        self.node(state).map_or_else(|| StateId::from_index(state as usize), |node| node.state)
+    pub(crate) fn state(&self, state: ScanState) -> StateId {
+        self.node(state).map_or_else(|| StateId::from_index(state.index()), |node| node.state)
     }
 
     /// The child after `byte` of the node at `state`, if both exist, and its meaning.
-    pub(crate) fn below(&self, state: State, byte: u8) -> Option<(State, Below)> {
+    pub(crate) fn below(&self, state: ScanState, byte: u8) -> Option<(ScanState, Below)> {
         let child = self.child(self.node(state)?, byte)?;
-        Some((self.start() + child, self.what_is(child)))
+        Some((self.at_node(child), self.what_is(child)))
     }
 
     /// All children of the node at `state`: byte, state and meaning, as [`below`](Self::below) returns them.
-    pub(crate) fn all_below(&self, state: State) -> impl Iterator<Item = (u8, State, Below)> {
+    pub(crate) fn all_below(&self, state: ScanState) -> impl Iterator<Item = (u8, ScanState, Below)> {
         let (first, end) = self.node(state).map_or((0, 0), |node| node.children);
         let children = self.children[first as usize..end as usize].iter();
-        children.map(|(byte, child)| (*byte, self.start() + child, self.what_is(*child)))
+        children.map(|(byte, child)| (*byte, self.at_node(*child), self.what_is(*child)))
+    }
+
+    /// The state at a node of the trie: these states have the numbers that follow those of the automaton.
+    #[inline]
+    fn at_node(&self, node: u32) -> ScanState {
+        ScanState::of(id(self.base.len()) + node)
     }
 
     fn what_is(&self, node: u32) -> Below {
@@ -225,8 +231,8 @@ impl Except {
         ends
     }
 
-    fn node(&self, state: State) -> Option<&Node> {
-        self.nodes.get((state as usize).checked_sub(self.base.len())?)
+    fn node(&self, state: ScanState) -> Option<&Node> {
+        self.nodes.get(state.index().checked_sub(self.base.len())?)
     }
 
     fn child(&self, node: &Node, byte: u8) -> Option<u32> {
@@ -234,8 +240,4 @@ impl Except {
         let children = &self.children[first as usize..end as usize];
         children.binary_search_by_key(&byte, |(byte, _)| *byte).ok().map(|at| children[at].1)
     }
-}
-
-fn id(index: usize) -> u32 {
-    u32::try_from(index).expect("limited")
 }

@@ -1,16 +1,17 @@
 //! The entries of a library, in two generations and within a limit in bytes.
 //!
-//! An entry is inserted into the young generation. A hit in the old generation moves the entry to the young one. The young
-//! generation becomes the old one when it takes half of the limit, and the old one is dropped: so an entry stays as long
-//! as somebody asks for it before half of the limit is filled with others. An insertion costs the same whatever the
-//! library holds; dropping a generation is done after the lock is released.
+//! An entry is inserted into the young generation. A hit in the old generation moves the entry to the young one. When
+//! the young generation takes half of the limit, it becomes the old one, and the old one is dropped. So an entry
+//! stays as long as it is asked for before half of the limit is filled with others. An insertion costs the same for
+//! any number of entries; a dropped generation is freed after the lock is released.
 //!
-//! Nodes and automata are shared: a join refers to its automaton, a part of a mask to its nodes. A generation counts each of
-//! them once, by its [`LibraryId`], as long as an entry of the generation refers to it. Tries of exits are made after their
-//! node was inserted; their bytes are counted with the young generation.
+//! Nodes and automata are shared: a fusion refers to its automaton, a fragment of a mask to its nodes. A generation
+//! counts each of them once, by its [`LibraryId`], as long as an entry of the generation refers to it. Tries of exits
+//! are built after their node was inserted; their bytes are counted with the young generation.
 //!
-//! Tried instead: a list in the order of use (LRU). It keeps a little more of what is used, and takes two links for each
-//! entry and a write under the lock for each hit; and an entry that refers to others has no size of its own there.
+//! Tried instead: a list in the order of use (LRU). It keeps a little more of the entries in use, and takes two links
+//! for each entry and a write under the lock for each hit; and an entry that refers to others has no size of its own
+//! there.
 
 use std::{
     hash::Hash,
@@ -27,16 +28,21 @@ use unskew_automata::Dfa;
 use unskew_core::TokenId;
 use unskew_trie::ByteSet;
 
-use super::holding::Holding;
 use super::{
-    bodies::Bodies,
-    joined::NextKey,
-    nodes::{Key, Marked, Node, Numbered},
+    by_count::TokensByCount,
+    fused::NextKey,
+    key_tokens::KeyTokens,
+    library::{MarkedUnit, NumberedDfa},
+    nodes::{NodeKey, TreeNode},
 };
-use crate::ids::COUNTS;
-use crate::mask::shared::{Shared, SpelledGrammar};
+use crate::{
+    ids::COUNTS,
+    mask::shared_fragments::{SharedFragments, SpelledGrammar},
+    terminal::ScanState,
+};
 
-/// A node, a group of exits, an automaton or a grammar in a library. An id is given once in the life of a library.
+/// The id of a node, a suffix group, an automaton or a grammar in a library. It is given once in the life of the
+/// library.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct LibraryId(NonZeroU64);
 
@@ -64,7 +70,7 @@ impl LibraryId {
     }
 }
 
-/// What a [`TreeLibrary`](crate::TreeLibrary) holds and has done.
+/// The size of a [`TreeLibrary`](crate::TreeLibrary) and its look-ups.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct LibraryStats {
@@ -72,61 +78,62 @@ pub struct LibraryStats {
     pub hits: u64,
     /// Look-ups that found none.
     pub misses: u64,
-    /// Entries that were dropped to keep the limit, or never kept because they are too large for it.
+    /// Entries that were dropped to keep the limit, or not kept because they are too large for it.
     pub evicted: u64,
-    /// Entries now: automata, nodes, and parts of masks.
+    /// Entries now: automata, nodes, and fragments of masks.
     pub entries: usize,
-    /// What the entries take, in bytes. Entries that were dropped and that a scratch still refers to are not counted.
+    /// The bytes of the entries. Dropped entries to which a scratch still refers are not counted.
     pub bytes: usize,
-    /// What they may take.
+    /// The limit of these bytes.
     pub limit: usize,
 }
 
 /// The key of an entry.
-pub(crate) trait Entry: Eq + Hash + Sized {
+pub(crate) trait CacheEntry: Eq + Hash + Sized {
     type Value: Clone;
 
     fn table(tables: &Tables) -> &HashMap<Self, Self::Value>;
 
     fn table_mut(tables: &mut Tables) -> &mut HashMap<Self, Self::Value>;
 
-    /// What key and value take besides a row of the table and besides what they [hold](Self::each_held), in bytes.
+    /// The bytes of key and value, without a row of the table and without the shared things that they
+    /// [hold](Self::each_held).
     fn bytes(&self, _value: &Self::Value) -> usize {
         0
     }
 
-    /// Calls `each` with every shared thing that the entry refers to, and the bytes of that.
+    /// Calls `each` with every shared thing to which the entry refers, and its bytes.
     fn each_held(&self, _value: &Self::Value, _each: &mut dyn FnMut(LibraryId, usize)) {}
 }
 
-/// An automaton, by its number: which bytes [extend](crate::terminal::extending::extending) its texts.
+/// An automaton: the bytes that [extend](crate::terminal::extending::extending) its texts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ExtendingOf(pub(crate) LibraryId);
 
-/// Two bytes: see [`TreeLibrary::around`](crate::TreeLibrary::around).
+/// See [`TreeLibrary::around`](crate::TreeLibrary::around).
 pub(crate) type Around = (u8, u8, bool);
 
 /// An automaton of units and a state of the unit.
-pub(crate) type BodiesOf = (LibraryId, u32);
+pub(crate) type CountsOf = (LibraryId, ScanState);
 
-/// An automaton: the tokens that hold a text of it.
+/// An automaton: the tokens that contain a text of it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct HoldingOf(pub(crate) LibraryId);
+pub(crate) struct KeyTokensOf(pub(crate) LibraryId);
 
-/// An automaton, a state, and what follows: see [`TreeLibrary::joined`](crate::TreeLibrary::joined).
-pub(crate) type JoinOf = (LibraryId, u32, NextKey);
+/// An automaton, a state, and what follows: see [`TreeLibrary::fused`](crate::TreeLibrary::fused).
+pub(crate) type FusionOf = (LibraryId, ScanState, NextKey);
 
 #[derive(Default)]
 pub(crate) struct Tables {
     automata: HashMap<Arc<Dfa>, LibraryId>,
     extending: HashMap<ExtendingOf, ByteSet>,
-    nodes: HashMap<Key, Arc<Node>>,
+    nodes: HashMap<NodeKey, Arc<TreeNode>>,
     around: HashMap<Around, Arc<[TokenId]>>,
-    unbounded: HashMap<Marked, Numbered>,
-    bodies: HashMap<BodiesOf, Arc<Bodies>>,
-    holding: HashMap<HoldingOf, Arc<Holding>>,
-    joined: HashMap<JoinOf, Option<Numbered>>,
-    pub(crate) shared: Shared,
+    unbounded: HashMap<MarkedUnit, NumberedDfa>,
+    by_count: HashMap<CountsOf, Arc<TokensByCount>>,
+    key_tokens: HashMap<KeyTokensOf, Arc<KeyTokens>>,
+    fused: HashMap<FusionOf, Option<NumberedDfa>>,
+    pub(crate) shared_fragments: SharedFragments,
 }
 
 /// Calls `each` with an automaton and its bytes.
@@ -135,12 +142,13 @@ pub(crate) fn hold_automaton((number, dfa): (LibraryId, &Arc<Dfa>), each: &mut d
 }
 
 /// Calls `each` with a node and its bytes.
-pub(crate) fn hold_node(node: &Node, each: &mut dyn FnMut(LibraryId, usize)) {
+pub(crate) fn hold_node(node: &TreeNode, each: &mut dyn FnMut(LibraryId, usize)) {
     each(node.id, node.memory_usage() + COUNTS);
 }
 
-/// The bytes of an entry with each shared thing that it refers to, counted once: a part of a mask names one node many times.
-fn bytes_of<K: Entry>(key: &K, value: &K::Value) -> usize {
+/// The bytes of an entry and of each shared thing to which it refers, counted once: a fragment of a mask names one
+/// node many times.
+fn bytes_of<K: CacheEntry>(key: &K, value: &K::Value) -> usize {
     let mut held: SmallVec<[(LibraryId, usize); 8]> = SmallVec::new();
     key.each_held(value, &mut |id, bytes| held.push((id, bytes)));
     held.sort_unstable();
@@ -150,7 +158,7 @@ fn bytes_of<K: Entry>(key: &K, value: &K::Value) -> usize {
 
 macro_rules! entry {
     ($key:ty => $value:ty, $($field:ident).+; $($rest:tt)*) => {
-        impl Entry for $key {
+        impl CacheEntry for $key {
             type Value = $value;
 
             fn table(tables: &Tables) -> &HashMap<Self, Self::Value> {
@@ -174,8 +182,8 @@ entry! {
 }
 entry! { ExtendingOf => ByteSet, extending; }
 entry! {
-    Key => Arc<Node>, nodes;
-    fn each_held(&self, value: &Arc<Node>, each: &mut dyn FnMut(LibraryId, usize)) {
+    NodeKey => Arc<TreeNode>, nodes;
+    fn each_held(&self, value: &Arc<TreeNode>, each: &mut dyn FnMut(LibraryId, usize)) {
         hold_node(value, each);
     }
 }
@@ -186,41 +194,41 @@ entry! {
     }
 }
 entry! {
-    Marked => Numbered, unbounded;
-    fn bytes(&self, _: &Numbered) -> usize {
+    MarkedUnit => NumberedDfa, unbounded;
+    fn bytes(&self, _: &NumberedDfa) -> usize {
         self.0.len() + self.2.len()
     }
 
-    fn each_held(&self, (number, dfa): &Numbered, each: &mut dyn FnMut(LibraryId, usize)) {
+    fn each_held(&self, (number, dfa): &NumberedDfa, each: &mut dyn FnMut(LibraryId, usize)) {
         hold_automaton((*number, dfa), each);
     }
 }
 entry! {
-    BodiesOf => Arc<Bodies>, bodies;
-    fn bytes(&self, value: &Arc<Bodies>) -> usize {
-        value.memory_usage() + size_of::<Bodies>() + COUNTS
+    CountsOf => Arc<TokensByCount>, by_count;
+    fn bytes(&self, value: &Arc<TokensByCount>) -> usize {
+        value.memory_usage() + size_of::<TokensByCount>() + COUNTS
     }
 }
 entry! {
-    HoldingOf => Arc<Holding>, holding;
-    fn bytes(&self, value: &Arc<Holding>) -> usize {
-        value.memory_usage() + size_of::<Holding>() + COUNTS
+    KeyTokensOf => Arc<KeyTokens>, key_tokens;
+    fn bytes(&self, value: &Arc<KeyTokens>) -> usize {
+        value.memory_usage() + size_of::<KeyTokens>() + COUNTS
     }
 }
 entry! {
-    JoinOf => Option<Numbered>, joined;
-    fn bytes(&self, _: &Option<Numbered>) -> usize {
+    FusionOf => Option<NumberedDfa>, fused;
+    fn bytes(&self, _: &Option<NumberedDfa>) -> usize {
         self.2.memory_usage()
     }
 
-    fn each_held(&self, value: &Option<Numbered>, each: &mut dyn FnMut(LibraryId, usize)) {
+    fn each_held(&self, value: &Option<NumberedDfa>, each: &mut dyn FnMut(LibraryId, usize)) {
         if let Some((number, dfa)) = value {
             hold_automaton((*number, dfa), each);
         }
     }
 }
 entry! {
-    SpelledGrammar => LibraryId, shared.grammars;
+    SpelledGrammar => LibraryId, shared_fragments.grammars;
     fn bytes(&self, _: &LibraryId) -> usize {
         size_of_val(&self.0[..])
     }
@@ -229,21 +237,21 @@ entry! {
 #[derive(Default)]
 struct Generation {
     tables: Tables,
-    /// The shared things that entries refer to: how many entries do, and the bytes that were counted.
+    /// The shared things to which entries refer: the number of references, and the bytes that were counted.
     held: HashMap<LibraryId, (u32, usize)>,
     entries: usize,
     bytes: usize,
 }
 
 impl Generation {
-    fn insert<K: Entry>(&mut self, key: K, value: K::Value) {
+    fn insert<K: CacheEntry>(&mut self, key: K, value: K::Value) {
         let held_before = self.held.allocation_size();
         self.entries += 1;
         self.bytes += key.bytes(&value);
         key.each_held(&value, &mut |id, bytes| {
-            let (count, counted) = self.held.entry(id).or_insert((0, bytes));
+            let (count, repetition) = self.held.entry(id).or_insert((0, bytes));
             if *count == 0 {
-                self.bytes += *counted;
+                self.bytes += *repetition;
             }
             *count += 1;
         });
@@ -253,8 +261,8 @@ impl Generation {
         self.bytes += table.allocation_size() - before + self.held.allocation_size() - held_before;
     }
 
-    /// The rows of the tables stay where they are.
-    fn remove<K: Entry>(&mut self, key: &K) -> Option<(K, K::Value)> {
+    /// Removes an entry. The table keeps the memory of its row.
+    fn remove<K: CacheEntry>(&mut self, key: &K) -> Option<(K, K::Value)> {
         let (key, value) = K::table_mut(&mut self.tables).remove_entry(key)?;
         self.entries -= 1;
         self.bytes -= key.bytes(&value);
@@ -281,22 +289,22 @@ struct Generations {
 }
 
 /// The entries of a library.
-pub(crate) struct Kept {
+pub(crate) struct LibraryCache {
     limit: usize,
     /// How often a generation was dropped.
     turns: AtomicU64,
-    /// What nodes have grown by since they were inserted.
+    /// The bytes by which nodes have grown since the last insertion.
     grown: AtomicUsize,
     generations: Mutex<Generations>,
 }
 
-impl Kept {
+impl LibraryCache {
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, turns: AtomicU64::new(0), grown: AtomicUsize::new(0), generations: Mutex::default() }
     }
 
     /// The value of `key`.
-    pub(crate) fn get<K: Entry>(&self, key: &K) -> Option<K::Value> {
+    pub(crate) fn get<K: CacheEntry>(&self, key: &K) -> Option<K::Value> {
         let mut guard = self.lock();
         let generations = &mut *guard;
         if let Some(value) = K::table(&generations.young.tables).get(key) {
@@ -315,8 +323,8 @@ impl Kept {
         Some(value)
     }
 
-    /// Keeps `value`, unless it is too large for the limit. Answers the value that is kept: another thread may have been first.
-    pub(crate) fn keep<K: Entry>(&self, key: K, value: K::Value) -> K::Value {
+    /// Keeps `value`, unless it is too large for the limit. Answers the kept value: another thread may have been first.
+    pub(crate) fn keep<K: CacheEntry>(&self, key: K, value: K::Value) -> K::Value {
         let bytes = bytes_of(&key, &value);
         let mut guard = self.lock();
         let generations = &mut *guard;
@@ -324,7 +332,7 @@ impl Kept {
         if let Some(known) = known.or_else(|| K::table(&generations.old.tables).get(&key)) {
             return known.clone();
         }
-        // A generation holds several of them.
+        // A generation holds several entries.
         if bytes > self.limit / 8 {
             generations.evicted += 1;
             return value;
@@ -336,7 +344,8 @@ impl Kept {
         value
     }
 
-    /// Makes the young generation the old one if it is full. Answers the old one, to be dropped without the lock.
+    /// Makes the young generation the old one if it is full. Answers the generation that was old, to be dropped
+    /// without the lock.
     fn turn(&self, generations: &mut Generations) -> Option<Generation> {
         generations.young.bytes += self.grown.swap(0, Ordering::Relaxed);
         if generations.young.bytes <= self.limit / 2 {
@@ -349,7 +358,7 @@ impl Kept {
         Some(dropped)
     }
 
-    /// A node has taken so many bytes more.
+    /// Counts bytes by which a node has grown.
     pub(crate) fn grow(&self, bytes: usize) {
         self.grown.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -372,7 +381,8 @@ impl Kept {
         }
     }
 
-    /// An insertion does not leave the tables half done: an allocation that fails ends the process.
+    /// A poisoned lock is no harm: an insertion leaves no table half done, because a failed allocation ends the
+    /// process.
     fn lock(&self) -> MutexGuard<'_, Generations> {
         self.generations.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -393,37 +403,37 @@ mod tests {
 
     #[test]
     fn an_entry_in_use_stays_and_others_go() {
-        let kept = Kept::new(64 << 10);
-        let hot = kept.keep(key(0), list(100));
+        let cache = LibraryCache::new(64 << 10);
+        let hot = cache.keep(key(0), list(100));
         for number in 1..2_000 {
-            kept.keep(key(number), list(100));
-            let found = kept.get(&key(0)).expect("it is in use");
+            cache.keep(key(number), list(100));
+            let found = cache.get(&key(0)).expect("it is in use");
             assert!(Arc::ptr_eq(&found, &hot));
-            let stats = kept.stats();
-            // The tables double as they grow.
+            let stats = cache.stats();
+            // Tables double as they grow, beyond the limit for a moment.
             assert!(stats.bytes <= stats.limit * 11 / 10, "{stats:?}");
         }
-        let stats = kept.stats();
+        let stats = cache.stats();
         assert_eq!(stats.hits, 1_999);
         assert_eq!(stats.evicted + stats.entries as u64, 2_000);
         assert!(stats.entries > 50 && stats.bytes > stats.limit / 3, "{stats:?}");
-        assert!(kept.get(&key(1)).is_none() && kept.get(&key(1_999)).is_some());
-        assert!(kept.turns() > 20);
+        assert!(cache.get(&key(1)).is_none() && cache.get(&key(1_999)).is_some());
+        assert!(cache.turns() > 20);
     }
 
     #[test]
     fn what_is_too_large_is_not_kept() {
-        let kept = Kept::new(1 << 10);
-        assert_eq!(kept.keep(key(0), list(100)).len(), 100);
-        assert!(kept.get(&key(0)).is_none());
-        assert_eq!((kept.stats().entries, kept.stats().evicted, kept.stats().misses), (0, 1, 1));
+        let cache = LibraryCache::new(1 << 10);
+        assert_eq!(cache.keep(key(0), list(100)).len(), 100);
+        assert!(cache.get(&key(0)).is_none());
+        assert_eq!((cache.stats().entries, cache.stats().evicted, cache.stats().misses), (0, 1, 1));
     }
 
-    /// Refers to things by their ids and bytes.
+    /// An entry that refers to things by their ids and bytes.
     #[derive(PartialEq, Eq, Hash)]
     struct Referring(Vec<(LibraryId, usize)>);
 
-    impl Entry for Referring {
+    impl CacheEntry for Referring {
         type Value = ();
 
         fn table(_: &Tables) -> &HashMap<Self, ()> {
@@ -439,7 +449,7 @@ mod tests {
         }
     }
 
-    /// A part of a mask that referred to one large node twenty times was never kept, and each request made it anew.
+    /// A fragment that referred to one large node twenty times was never kept, and each request built it again.
     #[test]
     fn shared_things_are_counted_once_in_an_entry() {
         let ids = LibraryIds::new();
@@ -450,25 +460,25 @@ mod tests {
 
     #[test]
     fn shared_things_are_counted_once_in_a_generation() {
-        let kept = Kept::new(1 << 20);
+        let cache = LibraryCache::new(1 << 20);
         let ids = LibraryIds::new();
         let dfa = Arc::new(Dfa::from_pattern("[a-c]{2,9}", &unskew_automata::Limits::default()).unwrap());
         let number = ids.next();
-        let join = |state| (number, state, NextKey::Once(number));
-        kept.keep(join(0), Some((number, Arc::clone(&dfa))));
-        let first = kept.stats().bytes;
+        let fuse = |state| (number, ScanState::of(state), NextKey::Once(number));
+        cache.keep(fuse(0), Some((number, Arc::clone(&dfa))));
+        let first = cache.stats().bytes;
         assert!(first > dfa.memory_usage());
         for state in 1..4 {
-            kept.keep(join(state), Some((number, Arc::clone(&dfa))));
+            cache.keep(fuse(state), Some((number, Arc::clone(&dfa))));
         }
-        assert!(kept.stats().bytes < first + dfa.memory_usage());
+        assert!(cache.stats().bytes < first + dfa.memory_usage());
         // Removed one by one, they leave nothing but tables.
-        let mut guard = kept.lock();
+        let mut guard = cache.lock();
         for state in 0..4 {
-            guard.young.remove(&join(state)).unwrap();
+            guard.young.remove(&fuse(state)).unwrap();
         }
         assert!(guard.young.held.is_empty());
-        let tables = guard.young.tables.joined.allocation_size() + guard.young.held.allocation_size();
+        let tables = guard.young.tables.fused.allocation_size() + guard.young.held.allocation_size();
         assert_eq!((guard.young.bytes, guard.young.entries), (tables, 0));
     }
 

@@ -1,36 +1,38 @@
-//! Roots of subterminal trees in states that refuse little: inside a string that a pattern searches through, anywhere in a text
-//! that must not contain some word.
+//! Permissive states: fast path for roots of subterminal trees in states that accept almost every token, as inside a
+//! string that a pattern searches, or anywhere in a text that must not contain a word.
 //!
-//! Such an automaton tells many characters apart, and a walk over the vocabulary has to follow all of them, to find in the end
-//! that nearly every token is inside. So it is asked first whether there is a set of bytes with which it never comes to a dead
-//! end, from any of the states that they lead to. Then all tokens of these bytes are inside, and only those are read that have a
-//! byte with which it might end, or go on in some states and not in others: a closing quote, a backslash. Where the set is small
-//! or those tokens are many, the walk is the better way.
+//! Such an automaton distinguishes many characters, and a walk over the vocabulary follows all of them, to find that
+//! nearly every token is inside. So this path first looks for a set of safe bytes with which the automaton never
+//! reaches a dead end, from any state that they reach. All tokens of safe bytes are inside. Only the tokens with
+//! another byte that the automaton may read are read one by one: a closing quote, a backslash. Where the set is small
+//! or these tokens are many, the walk is the better way.
 
 use unskew_automata::{Dfa, StateId};
 use unskew_core::{TokenId, TokenMask, Vocabulary};
 
-/// What a library knows of its tokens for this.
+use super::suffixes::Exit;
+
+/// The tokens of a vocabulary by their bytes.
 #[derive(Debug)]
 pub(crate) struct ByteLists {
-    /// By byte of ASCII: the tokens that have it.
+    /// By byte of ASCII: the tokens that contain it.
     having: Box<[Box<[TokenId]>]>,
-    /// Those with other bytes.
+    /// The tokens with other bytes.
     beyond_ascii: Box<[TokenId]>,
-    /// Those that are characters and perhaps the beginning of one more.
+    /// The tokens that are whole characters, perhaps with the first bytes of one more.
     whole: TokenMask,
-    /// The others.
+    /// All other tokens.
     odd: Box<[TokenId]>,
 }
 
-/// With fewer bytes than these, a walk does not come far.
+/// With fewer safe bytes, a walk is short.
 const FEW_BYTES: usize = 16;
 
-/// So many states are followed, so many tokens are read, and so many are taken out, before a walk is less work.
+/// The most states, tokens to read and tokens to take out, before a walk is less work.
 const MOST: (usize, usize, usize) = (512, 1 << 14, 1 << 16);
 
-/// Where a byte stands in a character, by what may come next: ranges of bytes and what is then (RFC 3629, section 4). The first is
-/// the beginning of a character, without ASCII.
+/// The automaton of UTF-8 (RFC 3629, section 4) without ASCII: by state, ranges of bytes and the next state. State 0
+/// is between characters.
 const CHARACTERS: [&[(u8, u8, u8)]; 8] = [
     &[
         (0xC2, 0xDF, 1),
@@ -51,11 +53,11 @@ const CHARACTERS: [&[(u8, u8, u8)]; 8] = [
     &[(0x80, 0x8F, 2)],
 ];
 
-/// The tokens that end inside an automaton, and those that leave it: with which byte, and how many bytes are left with that one.
+/// The tokens that end inside an automaton, and those that leave it.
 #[derive(Debug)]
-pub(crate) struct Wide {
+pub(crate) struct Permissive {
     pub(crate) inside: TokenMask,
-    pub(crate) exits: Vec<(u8, TokenId, u32)>,
+    pub(crate) exits: Vec<Exit>,
 }
 
 impl ByteLists {
@@ -73,23 +75,23 @@ impl ByteLists {
         let (mut beyond_ascii, mut odd) = (Vec::new(), Vec::new());
         let mut whole = TokenMask::new(vocabulary.len());
         for (token, text) in vocabulary.text_tokens().filter(|(_, text)| !text.is_empty()) {
-            let (mut stand, mut is_ascii) = (Some(0), true);
+            let (mut utf8, mut is_ascii) = (Some(0), true);
             for byte in text {
                 if byte.is_ascii() {
                     let tokens = &mut having[usize::from(*byte)];
                     if tokens.last() != Some(&token) {
                         tokens.push(token);
                     }
-                    stand = stand.filter(|stand| *stand == 0);
+                    utf8 = utf8.filter(|utf8| *utf8 == 0);
                 } else {
                     is_ascii = false;
-                    stand = stand.and_then(|stand: u8| {
-                        let mut ways = CHARACTERS[usize::from(stand)].iter();
+                    utf8 = utf8.and_then(|utf8: u8| {
+                        let mut ways = CHARACTERS[usize::from(utf8)].iter();
                         ways.find(|(first, last, _)| (first..=last).contains(&byte)).map(|(.., next)| *next)
                     });
                 }
             }
-            match stand {
+            match utf8 {
                 Some(_) => whole.as_mut().insert(token),
                 None => odd.push(token),
             }
@@ -105,11 +107,11 @@ impl ByteLists {
         }
     }
 
-    /// The tokens of `dfa` from `start` on; `None` if a walk is the better way. It is left where it cannot go on and may end, but
-    /// not in front of a token.
+    /// The tokens of `dfa` from `start` on; `None` if a walk is the better way. A token leaves the automaton where it
+    /// cannot be read and the automaton may end, but not before its first byte.
     ///
-    /// Cost: some 0.1 ms, and as little as a few microseconds to find that a walk is better.
-    pub(crate) fn root(&self, dfa: &Dfa, start: StateId, vocabulary: &Vocabulary) -> Option<Wide> {
+    /// Cost: about 0.1 ms; a few microseconds if the walk is found to be better.
+    pub(crate) fn root(&self, dfa: &Dfa, start: StateId, vocabulary: &Vocabulary) -> Option<Permissive> {
         let (most_states, most_read, most_out) = MOST;
         let Closure { states, safe, beyond_ascii } = Closure::new(dfa, start, most_states)?;
         let unsafe_bytes = (0..128u8).filter(|byte| !safe[usize::from(*byte)]);
@@ -135,8 +137,8 @@ impl ByteLists {
             }
             tokens.iter().for_each(|token| read.as_mut().insert(*token));
         }
-        let mut wide = Wide { inside: self.whole.clone(), exits: Vec::new() };
-        out.into_iter().flatten().for_each(|token| wide.inside.as_mut().remove(*token));
+        let mut permissive = Permissive { inside: self.whole.clone(), exits: Vec::new() };
+        out.into_iter().flatten().for_each(|token| permissive.inside.as_mut().remove(*token));
         'tokens: for token in read.ids() {
             let text = vocabulary.text(token).unwrap_or_default();
             let mut state = start;
@@ -146,37 +148,37 @@ impl ByteLists {
                     None => {
                         if at > 0 && dfa.is_accepting(state) {
                             let left = u32::try_from(text.len() - at).expect("tokens are short");
-                            wide.exits.push((*byte, token, left));
+                            permissive.exits.push((*byte, token, left));
                         }
                         continue 'tokens;
                     }
                 }
             }
-            wide.inside.as_mut().insert(token);
+            permissive.inside.as_mut().insert(token);
         }
-        Some(wide)
+        Some(permissive)
     }
 }
 
-/// The states that are reached by safe bytes.
+/// The states that safe bytes reach.
 struct Closure {
-    /// Those between characters.
+    /// The states between characters.
     states: Vec<StateId>,
-    /// By byte of ASCII: whether all these states go on with it, to each other.
+    /// By byte of ASCII: whether it leads from each of these states to one of them.
     safe: [bool; 128],
-    /// Whether they go on with all other characters; if not, they go on with none of their bytes.
+    /// Whether these states read all other characters; if not, they read none of their bytes.
     beyond_ascii: bool,
 }
 
 impl Closure {
-    /// `None` if there are more than `most` states, or few safe bytes, or another character leads to one that may end, or they go on
-    /// with some other characters and not with all.
+    /// `None` if there are more than `most` states, or few safe bytes, or another character leads to a state that may
+    /// end, or the states read some other characters and not all.
     fn new(dfa: &Dfa, start: StateId, most: usize) -> Option<Self> {
         let mut safe: [bool; 128] = std::array::from_fn(|byte| {
             let byte = u8::try_from(byte).expect("there are 128");
             dfa.step(start, byte).is_some()
         });
-        // Behind a closing quote or a backslash it ends or goes on with a few bytes.
+        // After a closing quote or a backslash the automaton ends or reads few bytes.
         let mut known: Vec<Option<bool>> = vec![None; dfa.len()];
         let mut is_wide = |state: StateId| {
             *known[state.index()].get_or_insert_with(|| {
@@ -186,18 +188,18 @@ impl Closure {
         };
         let beyond_ascii = (0xC2..=0xF4).any(|byte| dfa.step(start, byte).is_some());
         let mut states: Vec<StateId> = Vec::new();
-        // By state: a bit for each stand.
+        // By state: a bit for each state of UTF-8.
         let mut seen: Vec<u8> = vec![0; dfa.len()];
         let mut open = Vec::new();
-        let mut reach = |open: &mut Vec<(StateId, u8)>, next: StateId, stand: u8| {
-            if seen[next.index()] >> stand & 1 == 0 {
-                seen[next.index()] |= 1 << stand;
-                open.push((next, stand));
+        let mut reach = |open: &mut Vec<(StateId, u8)>, next: StateId, utf8: u8| {
+            if seen[next.index()] >> utf8 & 1 == 0 {
+                seen[next.index()] |= 1 << utf8;
+                open.push((next, utf8));
             }
         };
         reach(&mut open, start, 0);
-        while let Some((state, stand)) = open.pop() {
-            if stand == 0 {
+        while let Some((state, utf8)) = open.pop() {
+            if utf8 == 0 {
                 if states.len() == most || !is_wide(state) {
                     return None;
                 }
@@ -212,7 +214,7 @@ impl Closure {
                     return None;
                 }
             }
-            for (first, last, next_stand) in CHARACTERS[usize::from(stand)] {
+            for (first, last, next_utf8) in CHARACTERS[usize::from(utf8)] {
                 let mut class = None;
                 for byte in *first..=*last {
                     let this = dfa.classes().get(byte);
@@ -221,7 +223,7 @@ impl Closure {
                     }
                     class = Some(this);
                     match (dfa.step(state, byte), beyond_ascii) {
-                        (Some(next), true) => reach(&mut open, next, *next_stand),
+                        (Some(next), true) => reach(&mut open, next, *next_utf8),
                         (None, false) => {}
                         (Some(_), false) | (None, true) => return None,
                     }
@@ -242,7 +244,7 @@ mod tests {
     use super::*;
     use crate::TreeLibrary;
 
-    /// Over tokens of several kinds of bytes, whatever is found is what a walk finds.
+    /// Over tokens of several kinds of bytes, this path finds the tokens that a walk finds.
     #[test]
     fn roots_are_those_of_walks() {
         let mut builder = Vocabulary::builder();
@@ -289,15 +291,15 @@ mod tests {
         ] {
             let dfa = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
             for state in dfa.states() {
-                let Some(mut wide) = lists.root(&dfa, state, &vocabulary) else { continue };
+                let Some(mut permissive) = lists.root(&dfa, state, &vocabulary) else { continue };
                 found += 1;
                 let (inside, mut exits) = library.walked(&dfa, state);
-                assert_eq!(wide.inside.ids().collect::<Vec<_>>(), inside, "{pattern} {state:?}");
-                wide.exits.sort_unstable();
+                assert_eq!(permissive.inside.ids().collect::<Vec<_>>(), inside, "{pattern} {state:?}");
+                permissive.exits.sort_unstable();
                 exits.sort_unstable();
-                assert_eq!(wide.exits, exits, "{pattern} {state:?}");
+                assert_eq!(permissive.exits, exits, "{pattern} {state:?}");
             }
         }
-        assert!(found > 20, "only {found} states were wide");
+        assert!(found > 20, "only {found} states were permissive");
     }
 }

@@ -1,0 +1,331 @@
+//! Masks out of subterminal trees: the union of the tokens of all paths that the parser can take.
+//!
+//! For each hypothesis of a configuration the tree of its terminal's state is walked down as far as the parser
+//! follows. The tokens that stay inside the terminal are one ready set. The suffixes of the tokens that leave it are
+//! read on: literals are met with them byte by byte, the next node of an automaton is ready or built from them, and
+//! the parser is asked only for the followers of terminals that have ended. Where a terminal may end and may also
+//! read the first byte of the next one, the two are [fused](crate::trees::fused). Where all this becomes too large,
+//! the general way is taken: a [walk](super::walks) through configurations, over suffixes or over the vocabulary.
+
+use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
+
+use hashbrown::HashMap;
+use unskew_automata::StateId;
+use unskew_core::{TokenId, TokenMask};
+use unskew_trie::TokenTrie;
+
+use super::{
+    fragments::Fragments,
+    fusion::{Fused, FusionKey},
+    grammar_trees::GrammarTrees,
+    paths::{OpenNode, Origin, Segment, SegmentKey},
+    union::MaskUnion,
+    walks::{ConfigurationWalk, EdgeWalk},
+};
+use crate::{
+    ids::Id,
+    network::terminals::Scanner,
+    parser::{
+        configurations::{Compiled, Configuration, Configurations},
+        hypotheses::{BOUNDARY, Hypothesis},
+        states::ParserState,
+    },
+    terminal::{ScanState, bounded::Horizon, difference::Below},
+    trees::{
+        nodes::{ParentKey, TreeNode},
+        suffixes::{SuffixNode, SuffixTrie},
+    },
+};
+
+/// The nodes that a scratch refers to.
+#[derive(Debug, Default)]
+pub(crate) struct ScratchNodes {
+    /// By terminal and state.
+    roots: HashMap<(u32, ScanState), Arc<TreeNode>>,
+    /// By parent and terminal.
+    pub(crate) children: HashMap<(ParentKey, u32), Arc<TreeNode>>,
+    /// `None` where the fused automaton is too large.
+    pub(crate) fused: HashMap<FusionKey, Option<Fused>>,
+    /// Whether the second segment reads all that the first reads.
+    pub(crate) within: HashMap<(SegmentKey, SegmentKey), bool>,
+    pub(crate) bytes: usize,
+}
+
+impl ScratchNodes {
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// Buffers, empty but while they are in use.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    /// For [`SuffixTrie::meet`].
+    pub(crate) literals: Vec<(u32, u32, u32, u32)>,
+    /// The nodes of the suffix trie at hand in which literals have ended, with the parser states after them; the
+    /// first node first.
+    pub(crate) ended: BinaryHeap<Reverse<(SuffixNode, ParserState)>>,
+    pub(crate) open: Vec<OpenNode>,
+    /// For [`SuffixTrie::walk`].
+    pub(crate) scan_states: Vec<ScanState>,
+    pub(crate) configurations: Vec<Configuration>,
+}
+
+/// Builds one mask.
+pub(crate) struct MaskBuilder<'a> {
+    pub(crate) union: &'a mut MaskUnion,
+    /// A buffer for walks, empty.
+    pub(crate) buffer: &'a mut TokenMask,
+    pub(crate) compiled: &'a Compiled,
+    pub(crate) trees: &'a GrammarTrees,
+    pub(crate) trie: &'a TokenTrie,
+    pub(crate) configurations: &'a mut Configurations,
+    pub(crate) known: &'a mut ScratchNodes,
+    pub(crate) buffers: &'a mut Buffers,
+    /// Tokens to be read one by one: they may have been added though a terminal leaves their text out. Empty between
+    /// masks.
+    pub(crate) to_verify: &'a mut Vec<TokenId>,
+    /// Terminals at the beginning of the token whose token set is incomplete, and the parser states after them. The
+    /// caller completes them by a walk.
+    pub(crate) incomplete: Vec<(u32, ParserState)>,
+    pub(crate) fragments: &'a mut Fragments,
+    /// How many walks over the vocabulary there were.
+    pub(crate) walks: &'a mut u64,
+}
+
+impl MaskBuilder<'_> {
+    /// Adds the tokens that may follow in `configuration`, but for control tokens.
+    pub(crate) fn add(&mut self, configuration: Configuration) {
+        let (_, before) = self.union.added();
+        self.fragments.begin();
+        self.add_all(configuration);
+        if self.fragments.has_failed() {
+            let mut ids = std::mem::take(&mut self.union.ids);
+            ids.truncate(before);
+            *self.union = MaskUnion::new(ids);
+            self.incomplete.clear();
+            self.to_verify.clear();
+            self.fragments.turn_off();
+            self.add_all(configuration);
+        }
+    }
+
+    fn add_all(&mut self, configuration: Configuration) {
+        // The tokens that one hypothesis rejects though its automaton reads them are removed from the tokens that it
+        // adds, if it comes last.
+        let mut to_reject: Vec<TokenId> = Vec::new();
+        let mut last = None;
+        for index in 0..self.configurations.hypotheses(configuration).len() {
+            let hypothesis = self.configurations.hypotheses(configuration)[index];
+            let first = to_reject.len();
+            self.find_left_out(hypothesis, &mut to_reject);
+            if first > 0 && to_reject.len() > first {
+                self.to_verify.append(&mut to_reject);
+                last = None;
+                continue;
+            }
+            if to_reject.len() > first {
+                last = Some(index);
+            }
+        }
+        for index in 0..self.configurations.hypotheses(configuration).len() {
+            if Some(index) != last {
+                self.add_hypothesis(self.configurations.hypotheses(configuration)[index]);
+            }
+        }
+        if let Some(last) = last {
+            let others = self.union.added();
+            self.add_hypothesis(self.configurations.hypotheses(configuration)[last]);
+            self.union.take_away(&to_reject, others, self.buffer);
+        }
+        self.to_verify.sort_unstable();
+        self.to_verify.dedup();
+        // Each of them may be in the mask for another reason.
+        for token in self.union.added_among(self.to_verify, self.buffer) {
+            let text = self.trees.library.vocabulary().text(token).unwrap_or_default();
+            if self.configurations.run(self.compiled, configuration, text).is_none() {
+                self.union.remove(token);
+            }
+        }
+        self.to_verify.clear();
+    }
+
+    fn add_hypothesis(&mut self, hypothesis: Hypothesis) {
+        let Hypothesis { terminal, progress, parser_state, .. } = hypothesis;
+        let terminals = &self.compiled.terminals;
+        if terminal == BOUNDARY {
+            self.add_followers(parser_state);
+            return;
+        }
+        let ended = if terminals.is_literal(terminal) {
+            self.open_literals(terminal, progress.depth(), parser_state)
+        } else {
+            let state = progress.state();
+            let node = self.root(terminal, state);
+            self.buffers.open.push(OpenNode {
+                node,
+                segment: Segment::Terminal(terminal, state),
+                parser_state,
+                origin: Origin::Begun,
+                edge: Some((terminal, parser_state)),
+                is_added: false,
+            });
+            terminals.is_accepting(terminal, state).then_some(parser_state)
+        };
+        self.add_paths();
+        if !self.incomplete.is_empty() {
+            self.incomplete.clear();
+            let single = self.configurations.single(hypothesis);
+            self.add_by_walk(single);
+        } else if let Some(state) = ended {
+            self.add_followers(state);
+        }
+    }
+
+    /// The general way.
+    fn add_by_walk(&mut self, configuration: Configuration) {
+        *self.walks += 1;
+        let mut walk = ConfigurationWalk { compiled: self.compiled, configurations: self.configurations };
+        self.trie.fill(&mut walk, ConfigurationWalk::state(configuration), self.buffer.as_mut());
+        self.take_buffer();
+    }
+
+    /// Adds the tokens inside `node`; `continues` if they are those that a terminal which was begun reads.
+    pub(crate) fn add_node(&mut self, node: &Arc<TreeNode>, continues: bool) {
+        self.fragments.note_node(node, continues);
+        self.union.add_node(node, continues);
+    }
+
+    fn take_buffer(&mut self) {
+        self.union.add_mask(self.buffer.as_ref());
+        self.buffer.as_mut().clear();
+    }
+
+    /// Adds the tokens that are read by the literals of a parser state that agree with `terminal` in their first
+    /// `depth` bytes, which were read, and opens the nodes after them. Answers the parser state after the literal
+    /// that ends here, if one does.
+    fn open_literals(&mut self, terminal: u32, depth: usize, state: ParserState) -> Option<ParserState> {
+        let terminals = &self.compiled.terminals;
+        let followers = self.configurations.parser.followers(state, &self.compiled.rules);
+        let literals = terminals.literals(self.configurations.parser.edges(followers));
+        let mut first = literals.partition_point(|(other, _)| *other < terminal);
+        let end = first + terminals.sharing(literals, terminal, depth).len();
+        let ended = literals.get(first).filter(|(literal, _)| terminals.literal_len(*literal) == depth);
+        let ended = ended.map(|(_, target)| target.state());
+        first += usize::from(ended.is_some());
+        let trees = self.trees;
+        while first < end {
+            let literals = &self.configurations.parser.edges(followers)[first..end];
+            let next = |literal: u32| terminals.literal(literal)[depth];
+            let byte = next(literals[0].0);
+            let len = literals.partition_point(|(literal, _)| next(*literal) == byte);
+            let sharing = first..first + len;
+            first = sharing.end;
+            if let Some((index, group)) = trees.library.all().group(byte) {
+                self.add_literals((group, index), None, followers, sharing, depth + 1);
+            }
+        }
+        ended
+    }
+
+    /// Adds the tokens that begin in a parser state.
+    fn add_followers(&mut self, state: ParserState) {
+        self.add_from_root(state);
+        self.add_paths();
+        let incomplete = std::mem::take(&mut self.incomplete);
+        if !incomplete.is_empty() {
+            let mut walk = EdgeWalk::new(self.compiled, self.configurations, incomplete);
+            *self.walks += 1;
+            self.trie.fill(&mut walk, EdgeWalk::START, self.buffer.as_mut());
+            self.take_buffer();
+        }
+    }
+
+    /// Marks for verification the tokens in which a text of `terminal` may begin and end as one that it leaves out.
+    pub(crate) fn verify_inside(&mut self, terminal: u32) {
+        if let Some(difference) = self.compiled.terminals.difference(terminal) {
+            let tokens = self.trees.containing(self.compiled, terminal, difference);
+            self.to_verify.extend_from_slice(tokens);
+        }
+    }
+
+    /// Finds the tokens with which the terminal of a hypothesis may end as a text that it leaves out. Those that it
+    /// cannot read in any way are added to `to_reject`; the others are marked for verification.
+    fn find_left_out(&mut self, hypothesis: Hypothesis, to_reject: &mut Vec<TokenId>) {
+        /// On the way to a text that is left out: the node of the tokens that take it, and whether another text may
+        /// have ended before.
+        struct Way<'t> {
+            at: Option<(&'t SuffixTrie, SuffixNode)>,
+            state: ScanState,
+            has_ended: bool,
+        }
+        let Hypothesis { terminal, progress, .. } = hypothesis;
+        if terminal == BOUNDARY || self.compiled.terminals.is_literal(terminal) {
+            return;
+        }
+        let Some(difference) = self.compiled.terminals.difference(terminal) else { return };
+        let library = &self.trees.library;
+        let mut open = vec![Way { at: None, state: progress.state(), has_ended: false }];
+        while let Some(Way { at, state, has_ended }) = open.pop() {
+            let has_ended = has_ended || difference.is_accepting(state);
+            for (byte, next, below) in difference.all_below(state) {
+                let child = match at {
+                    Some((trie, at)) => trie.child(at, byte).map(|at| (trie, at)),
+                    None => {
+                        let group = library.all().group(byte);
+                        group.map(|(_, group)| (group.trie(library), SuffixTrie::FIRST))
+                    }
+                };
+                let Some((trie, at)) = child else { continue };
+                match below {
+                    Below::Inner => open.push(Way { at: child, state: next, has_ended }),
+                    Below::Dead if !has_ended => to_reject.extend_from_slice(trie.below(at)),
+                    Below::Dead | Below::LeftOut => self.to_verify.extend_from_slice(trie.below(at)),
+                }
+            }
+        }
+    }
+
+    /// The root of the tree of a terminal in a state.
+    pub(crate) fn root(&mut self, terminal: u32, state: ScanState) -> Arc<TreeNode> {
+        let Self { compiled, trees, known, to_verify, .. } = self;
+        let ScratchNodes { roots, bytes, .. } = &mut **known;
+        let library = &trees.library;
+        if let Scanner::BoundedRepetition(_) = compiled.terminals.scanner(terminal) {
+            to_verify.extend_from_slice(library.longest().1);
+        }
+        let node = roots.entry((terminal, state)).or_insert_with(|| {
+            let node = match compiled.terminals.scanner(terminal) {
+                Scanner::Automaton(dfa, _) => {
+                    library.root(trees.number(compiled, terminal), dfa, StateId::from_index(state.index()))
+                }
+                Scanner::Difference(difference, _) => {
+                    library.root(trees.number(compiled, terminal), difference.base(), difference.state(state))
+                }
+                Scanner::BoundedRepetition(repetition) => {
+                    let (number, unbounded) = trees.unbounded(compiled, terminal, repetition);
+                    match repetition.horizon(state, library.longest().0) {
+                        Horizon::Mark { min, max } => library.mark(repetition, *number, state, (min, max)),
+                        Horizon::Inside { min, max, at } => {
+                            library.inside(repetition, (*number, unbounded), at, (min, max))
+                        }
+                    }
+                }
+                Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => unreachable!("it reads no bytes"),
+            };
+            *bytes += node.memory_in_scratch();
+            node
+        });
+        Arc::clone(node)
+    }
+
+    /// The state in which `terminal` begins.
+    pub(crate) fn start(&self, terminal: u32) -> ScanState {
+        match self.compiled.terminals.scanner(terminal) {
+            Scanner::Automaton(dfa, _) => ScanState::from_index(dfa.start().index()),
+            Scanner::Difference(difference, _) => difference.start(),
+            Scanner::BoundedRepetition(repetition) => repetition.start(),
+            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => unreachable!("it reads no bytes"),
+        }
+    }
+}

@@ -1,0 +1,538 @@
+//! Fragments of masks that are the same in every context, computed once.
+//!
+//! A **fragment** is what a walk over paths adds from one point on in a [truncated](crate::parser::truncation) parser
+//! state; and the points from which tokens reach a placeholder. A mask adds the fragment, which is ready, and
+//! continues from those points with the continuations of the placeholders, again with fragments. So the mask of a
+//! state that never occurred, in a nesting that never occurred, is put together from a few lists, if the same rules
+//! were in use before.
+//!
+//! Fragments contain others: after the `(` of a call the same fragment is added as after the `(` of a condition.
+
+use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
+
+use hashbrown::{HashMap, HashSet};
+use smallvec::SmallVec;
+use unskew_core::TokenId;
+use unskew_trie::ByteSet;
+
+use super::{
+    builder::MaskBuilder,
+    fusion::{Loop, OriginKey},
+    grammar_trees::GrammarTrees,
+    paths::{OpenNode, Origin, Segment, SegmentKey},
+    shared_fragments::shared_fragment_key,
+};
+use crate::{
+    network::rules::Rules,
+    parser::{
+        continuations::Continuation,
+        states::{Parser, ParserState},
+        truncation::{Placeholders, Truncations},
+    },
+    trees::{
+        cache::{LibraryId, hold_node},
+        nodes::TreeNode,
+        suffixes::{SuffixGroup, SuffixNode},
+    },
+};
+
+/// The deepest nesting of fragments. Beyond it, tokens are added without fragments.
+const MOST_NESTED: u32 = 24;
+
+/// The most points that are looked at for one mask before it is built without fragments.
+const MOST_POINTS: usize = 4_000;
+
+/// Fewer terminals are added in less time than a fragment is looked for.
+const FEW_EDGES: usize = 8;
+
+/// The number of masks that had to be built without fragments, after which all are.
+const MOST_FAILURES: u32 = 4;
+
+/// A point from which tokens continue with the followers of a parser state.
+#[derive(Clone, Debug)]
+pub(crate) enum Point {
+    /// The beginning of tokens.
+    Root,
+    /// Where they leave a node; the node's own parser state is not part of the point.
+    Open(OpenNode),
+    /// A suffix node among the exits of a node, or among all tokens, in the group at this index.
+    Suffix(Option<Arc<TreeNode>>, usize, SuffixNode),
+}
+
+/// A point, in a scratch.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum PointKey {
+    Root,
+    /// The node, its segment, whether that was begun before the token, and whether the tokens inside are left out.
+    Open(LibraryId, SegmentKey, bool, bool),
+    Suffix(LibraryId, SuffixNode),
+}
+
+/// The tokens from a point on, up to the placeholders.
+#[derive(Debug)]
+pub(crate) struct Fragment {
+    ids: Box<[TokenId]>,
+    /// With whether a terminal that was begun reads their tokens.
+    nodes: Box<[(Arc<TreeNode>, bool)]>,
+    to_verify: Box<[TokenId]>,
+    /// The points from which tokens reach a placeholder; suffix nodes are in `suffixes`.
+    points: Box<[(Point, u32)]>,
+    suffixes: Box<[SuffixPoints]>,
+}
+
+/// Suffix nodes of a group, and the placeholders that are reached there.
+#[derive(Debug)]
+struct SuffixPoints {
+    holder: Option<Arc<TreeNode>>,
+    index: usize,
+    nodes: Box<[(SuffixNode, u32)]>,
+}
+
+/// The continuation of a placeholder, and how the mask resumes there.
+#[derive(Clone, Copy)]
+struct AfterPlaceholder {
+    continuation: Continuation,
+    resume: Resume,
+}
+
+#[derive(Clone, Copy)]
+enum Resume {
+    /// At a placeholder of the fragment under construction.
+    Placeholder(u32),
+    /// In a parser state, in which the rest begins with these bytes.
+    State(ParserState, ByteSet),
+}
+
+/// Fragments, and those under construction.
+#[derive(Debug, Default)]
+pub(crate) struct Fragments {
+    truncations: Truncations,
+    /// By point and truncated state; `None` where there is no fragment.
+    fragments: HashMap<(PointKey, ParserState), Option<Arc<Fragment>>>,
+    bytes: usize,
+    work: Work,
+    /// How many fragments are under construction, one inside the other.
+    making: u32,
+    nested: u32,
+    looked_at: usize,
+    is_off: bool,
+    /// How many masks had to be built without fragments.
+    failures: u32,
+}
+
+/// The work on the fragment under construction, or on the mask itself.
+#[derive(Debug, Default)]
+struct Work {
+    /// The nodes of the fragment.
+    nodes: Vec<(Arc<TreeNode>, bool)>,
+    /// The points from which tokens reach a placeholder.
+    reached: Vec<(Point, u32)>,
+    /// The points from which tokens have continued with a continuation.
+    resumed: HashSet<(PointKey, Continuation)>,
+    /// The segments up to there since the same origin.
+    segments: HashMap<(OriginKey, Continuation), SmallVec<[Segment; 2]>>,
+    /// The suffix group whose nodes are on the heap of ended literals.
+    on_heap: Option<LibraryId>,
+    /// The suffix group of the point of the fragment. It contains no fragments of other nodes of the group: these
+    /// would hold the same tokens again and again.
+    made_in: Option<LibraryId>,
+    /// Whether tokens are missing.
+    has_failed: bool,
+}
+
+impl Fragments {
+    /// Begins a mask.
+    pub(crate) fn begin(&mut self) {
+        (self.making, self.nested, self.looked_at) = (0, 0, 0);
+        self.is_off = self.failures == MOST_FAILURES;
+        let Work { nodes, reached, resumed, segments, has_failed, .. } = &mut self.work;
+        nodes.clear();
+        reached.clear();
+        resumed.clear();
+        segments.clear();
+        *has_failed = false;
+    }
+
+    /// Begins the same mask again, without fragments.
+    pub(crate) fn turn_off(&mut self) {
+        self.failures += 1;
+        self.begin();
+        self.is_off = true;
+    }
+
+    /// Notes that tokens are missing.
+    pub(crate) fn fail(&mut self) {
+        self.work.has_failed = true;
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.work.has_failed
+    }
+
+    pub(crate) fn is_making(&self) -> bool {
+        self.making > 0
+    }
+
+    /// Notes that the tokens inside `node` belong to the fragment under construction.
+    pub(crate) fn note_node(&mut self, node: &Arc<TreeNode>, continues: bool) {
+        if self.making > 0 && node.words().is_some() {
+            self.work.nodes.push((Arc::clone(node), continues));
+        }
+    }
+
+    /// Sets the suffix group whose nodes are on the heap of ended literals, and answers the one before.
+    pub(crate) fn set_on_heap(&mut self, group: Option<LibraryId>) -> Option<LibraryId> {
+        std::mem::replace(&mut self.work.on_heap, group)
+    }
+
+    /// Whether the fragment under construction begins in this suffix group.
+    pub(crate) fn is_made_in(&self, group: LibraryId) -> bool {
+        self.work.made_in == Some(group)
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.bytes + self.truncations.memory_usage()
+    }
+}
+
+impl MaskBuilder<'_> {
+    /// Adds the fragment of `point` in a parser state, and opens nodes; builds the fragment if it is not known.
+    /// Answers false if there is no fragment.
+    pub(crate) fn add_by_fragment(&mut self, point: &Point, state: ParserState) -> bool {
+        if self.fragments.is_off || self.fragments.nested == MOST_NESTED {
+            return false;
+        }
+        self.fragments.looked_at += 1;
+        if self.fragments.looked_at > MOST_POINTS {
+            self.fragments.fail();
+            return true;
+        }
+        let (parser, rules) = (&mut self.configurations.parser, &self.compiled.rules);
+        let followers = parser.followers(state, rules);
+        if parser.edges(followers).len() < FEW_EDGES && !self.trees.library.keeps_all() {
+            return false;
+        }
+        let Some(truncated) = self.fragments.truncations.truncated(parser, rules, state).cloned() else {
+            return false;
+        };
+        let key = (self.key(point), truncated.state);
+        let fragment = match self.fragments.fragments.get(&key).cloned() {
+            Some(known) => {
+                if let Some(fragment) = &known {
+                    self.add_fragment(fragment);
+                }
+                known
+            }
+            None => {
+                let fragment = self.find_fragment(point, truncated.state);
+                let bytes = fragment.as_ref().map_or(0, |fragment| fragment.memory_usage());
+                self.fragments.bytes +=
+                    bytes + 2 * size_of::<((PointKey, ParserState), Option<Arc<Fragment>>)>();
+                self.fragments.fragments.insert(key, fragment.clone());
+                fragment
+            }
+        };
+        let Some(fragment) = fragment else {
+            // A fragment that contains this point fails too.
+            self.fragments.work.has_failed |= self.fragments.is_making();
+            return self.fragments.is_making();
+        };
+        self.fragments.nested += 1;
+        self.resume(&fragment, &truncated.placeholders, point);
+        self.fragments.nested -= 1;
+        true
+    }
+
+    /// Adds the fragment of `point` in a truncated state, if the library knows it or it can be built.
+    fn find_fragment(&mut self, point: &Point, state: ParserState) -> Option<Arc<Fragment>> {
+        let library = &self.trees.library;
+        let key = point.is_kept().then(|| self.key(point));
+        let parser = &self.configurations.parser;
+        let key = key.and_then(|key| shared_fragment_key(self.trees, self.compiled, parser, key, state));
+        if let Some(known) = key.as_ref().and_then(|key| library.shared_fragment(key)) {
+            if let Some(fragment) = &known {
+                self.add_fragment(fragment);
+            }
+            return known;
+        }
+        let fragment = self.build_fragment(point, state).map(Arc::new);
+        if let Some(key) = key.filter(|_| self.fragments.looked_at <= MOST_POINTS) {
+            library.share_fragment(key, &fragment);
+        }
+        fragment
+    }
+
+    /// Adds the tokens that begin in a parser state, and opens nodes.
+    pub(crate) fn add_from_root(&mut self, state: ParserState) {
+        if !self.add_by_fragment(&Point::Root, state) {
+            self.add_root(state);
+        }
+    }
+
+    fn add_root(&mut self, state: ParserState) {
+        self.reach_placeholders(state, || Point::Root);
+        let trees = self.trees;
+        self.add_exits(trees.library.all(), None, &Origin::Root, state, None);
+    }
+
+    /// Notes the placeholders that are reached in a parser state.
+    #[inline]
+    pub(crate) fn reach_placeholders(&mut self, state: ParserState, point: impl FnOnce() -> Point) {
+        let followers = self.configurations.parser.followers(state, &self.compiled.rules);
+        if followers.placeholders != 0 {
+            let point = point();
+            let reached = (0..Rules::PLACEHOLDERS)
+                .filter(|placeholder| followers.placeholders >> placeholder & 1 != 0)
+                .map(|placeholder| (point.clone(), placeholder));
+            self.fragments.work.reached.extend(reached);
+        }
+    }
+
+    /// Continues from the points of `fragment`, which is that of `from`, with the continuations of its placeholders;
+    /// opens nodes.
+    fn resume(&mut self, fragment: &Fragment, placeholders: &Placeholders, from: &Point) {
+        let after: SmallVec<[AfterPlaceholder; 4]> =
+            placeholders.iter().map(|continuation| self.after_placeholder(*continuation)).collect();
+        for (point, placeholder) in &fragment.points {
+            let AfterPlaceholder { continuation, resume } = after[*placeholder as usize];
+            match (resume, point) {
+                (Resume::Placeholder(placeholder), _) => {
+                    self.fragments.work.reached.push((point.clone(), placeholder));
+                }
+                (Resume::State(state, first), Point::Open(open)) => {
+                    let may_continue =
+                        first.meets(&open.node.exits.bytes) || first.meets(&open.node.extending);
+                    if may_continue
+                        && self.is_first_time(point, continuation)
+                        && self.is_new(open, continuation)
+                    {
+                        let mut open =
+                            OpenNode { edge: None, is_added: true, parser_state: state, ..open.clone() };
+                        if let Point::Open(OpenNode { node, segment, .. }) = from
+                            && (node.id, segment.key()) == (open.node.id, open.segment.key())
+                        {
+                            open.segment = segment.clone();
+                        }
+                        self.buffers.open.push(open);
+                    }
+                }
+                (Resume::State(state, _), _) => {
+                    if self.is_first_time(point, continuation) {
+                        self.add_from_root(state);
+                    }
+                }
+            }
+        }
+        let trees = self.trees;
+        for SuffixPoints { holder, index, nodes } in &fragment.suffixes {
+            let exits = holder.as_ref().map_or(trees.library.all(), |holder| &holder.exits);
+            let group = &exits.groups[*index];
+            let trie = group.trie(&trees.library);
+            // If the group is on the heap, these nodes join it: several ways may meet at one node.
+            let is_on_heap = self.fragments.work.on_heap == Some(group.id);
+            let mut ended = BinaryHeap::new();
+            if !is_on_heap {
+                std::mem::swap(&mut ended, &mut self.buffers.ended);
+            }
+            for (at, placeholder) in nodes {
+                let AfterPlaceholder { continuation, resume } = after[*placeholder as usize];
+                match resume {
+                    Resume::Placeholder(placeholder) => {
+                        let point = Point::Suffix(holder.clone(), *index, *at);
+                        self.fragments.work.reached.push((point, placeholder));
+                    }
+                    Resume::State(state, first) => {
+                        let key = (PointKey::Suffix(group.id, *at), continuation);
+                        if trie.children(*at).any(|(byte, _)| first.contains(byte))
+                            && self.fragments.work.resumed.insert(key)
+                        {
+                            self.buffers.ended.push(Reverse((*at, state)));
+                        }
+                    }
+                }
+            }
+            if !is_on_heap {
+                self.continue_ended(holder.as_ref(), group, *index);
+                self.buffers.ended = ended;
+            }
+        }
+    }
+
+    /// Whether no tokens have continued from `point` with `continuation` yet.
+    fn is_first_time(&mut self, point: &Point, continuation: Continuation) -> bool {
+        let key = (self.key(point), continuation);
+        self.fragments.work.resumed.insert(key)
+    }
+
+    /// Whether the segment of `open`, which has reached `continuation`, reads more up to there than the segments
+    /// before it from the same origin. Without this test, a list of names without separators would end only when it
+    /// was fused too often.
+    fn is_new(&mut self, open: &OpenNode, continuation: Continuation) -> bool {
+        let origin = open.origin.parent(&self.trees.library).map(|parent| parent.key());
+        let key = (origin, continuation);
+        let mut segments = self.fragments.work.segments.remove(&key).unwrap_or_default();
+        let is_new = !segments.iter().any(|segment| self.is_within(&open.segment, segment));
+        if is_new {
+            segments.push(open.segment.clone());
+        }
+        self.fragments.work.segments.insert(key, segments);
+        is_new
+    }
+
+    /// How the mask resumes after a rule with this continuation.
+    fn after_placeholder(&mut self, continuation: Continuation) -> AfterPlaceholder {
+        let Self { configurations, compiled, .. } = self;
+        let frames = configurations.parser.continuations().frames(continuation);
+        if let [(position, ..)] = frames
+            && let Some(placeholder) = compiled.rules.placeholder_of(*position)
+        {
+            return AfterPlaceholder { continuation, resume: Resume::Placeholder(placeholder) };
+        }
+        let state = configurations.parser.after(continuation, &compiled.rules);
+        let followers = configurations.parser.followers(state, &compiled.rules);
+        let first = match followers.placeholders {
+            0 => configurations.first_bytes(compiled, state),
+            _ => (0..=u8::MAX).collect(),
+        };
+        AfterPlaceholder { continuation, resume: Resume::State(state, first) }
+    }
+
+    /// Adds the tokens that continue from `point` in a truncated state, and builds their fragment.
+    fn build_fragment(&mut self, point: &Point, state: ParserState) -> Option<Fragment> {
+        let (added, to_verify) = (self.union.added(), self.to_verify.len());
+        let outer_work = std::mem::take(&mut self.fragments.work);
+        let outer_buffers = (std::mem::take(&mut self.buffers.open), std::mem::take(&mut self.buffers.ended));
+        self.fragments.making += 1;
+        self.fragments.nested += 1;
+        match point {
+            Point::Root => self.add_root(state),
+            Point::Open(open) => {
+                let mut segment = open.segment.clone();
+                if let Segment::Fused { loops, .. } = &mut segment {
+                    let own = Loop { from: open.parser_state, to: open.parser_state };
+                    *loops = (*loops == Some(own)).then_some(Loop { from: state, to: state });
+                }
+                self.add_open(&OpenNode { segment, parser_state: state, ..open.clone() });
+            }
+            Point::Suffix(holder, index, at) => {
+                let group = point.group(self.trees).expect("it is a suffix node");
+                self.fragments.work.made_in = Some(group.id);
+                self.add_after_suffix(holder.as_ref(), (group, *index), *at, state);
+                self.continue_ended(holder.as_ref(), group, *index);
+            }
+        }
+        self.add_paths();
+        self.fragments.nested -= 1;
+        self.fragments.making -= 1;
+        (self.buffers.open, self.buffers.ended) = outer_buffers;
+        let Work { nodes, reached, has_failed, .. } = std::mem::replace(&mut self.fragments.work, outer_work);
+        if has_failed {
+            self.union.truncate(added);
+            self.to_verify.truncate(to_verify);
+            return None;
+        }
+        nodes.iter().for_each(|(node, continues)| self.fragments.note_node(node, *continues));
+        self.union.dedup(added, self.buffer);
+        let (points, suffixes) = points_of(self.trees, reached);
+        Some(Fragment {
+            ids: self.union.ids[added.1..].into(),
+            nodes: nodes.into(),
+            to_verify: self.to_verify[to_verify..].into(),
+            points,
+            suffixes,
+        })
+    }
+
+    fn add_fragment(&mut self, fragment: &Fragment) {
+        self.union.ids.extend_from_slice(&fragment.ids);
+        self.to_verify.extend_from_slice(&fragment.to_verify);
+        fragment.nodes.iter().for_each(|(node, continues)| self.add_node(node, *continues));
+    }
+
+    fn key(&self, point: &Point) -> PointKey {
+        match point {
+            Point::Root => PointKey::Root,
+            Point::Open(OpenNode { node, segment, origin, is_added, .. }) => {
+                let is_begun = matches!((origin, segment), (Origin::Begun, Segment::Terminal(..)));
+                PointKey::Open(node.id, segment.key(), is_begun, *is_added)
+            }
+            Point::Suffix(_, _, at) => {
+                PointKey::Suffix(point.group(self.trees).expect("it is a suffix node").id, *at)
+            }
+        }
+    }
+}
+
+/// A point, and the placeholder that is reached with it.
+type ReachedPoint = (Point, u32);
+
+/// The points of a fragment, suffix nodes by their groups. Parser states are numbers of this scratch, and are dropped.
+fn points_of(trees: &GrammarTrees, reached: Vec<ReachedPoint>) -> (Box<[ReachedPoint]>, Box<[SuffixPoints]>) {
+    let (mut suffixes, mut points): (Vec<_>, Vec<_>) =
+        reached.into_iter().partition(|(point, _)| matches!(point, Point::Suffix(..)));
+    for (point, _) in &mut points {
+        if let Point::Open(open) = point {
+            (open.parser_state, open.edge) = (Parser::START, None);
+            if let Segment::Fused { loops, .. } = &mut open.segment {
+                *loops = None;
+            }
+        }
+    }
+    let group = |point: &Point| point.group(trees).map(|group| group.id);
+    suffixes.sort_by_key(|(point, _)| group(point));
+    let groups = suffixes.chunk_by(|(left, _), (right, _)| group(left) == group(right));
+    let suffixes = groups.filter_map(|points| {
+        let Point::Suffix(holder, index, _) = &points[0].0 else { return None };
+        let node = |(point, placeholder): &(Point, u32)| match point {
+            Point::Suffix(_, _, at) => Some((*at, *placeholder)),
+            _ => None,
+        };
+        let nodes = points.iter().filter_map(node).collect();
+        Some(SuffixPoints { holder: holder.clone(), index: *index, nodes })
+    });
+    (points.into(), suffixes.collect())
+}
+
+impl Point {
+    /// Whether its key means the same in every scratch.
+    fn is_kept(&self) -> bool {
+        match self {
+            Self::Root | Self::Suffix(None, ..) => true,
+            Self::Open(OpenNode { node, .. }) | Self::Suffix(Some(node), ..) => node.is_kept,
+        }
+    }
+
+    /// The group of a suffix node.
+    fn group<'p>(&'p self, trees: &'p GrammarTrees) -> Option<&'p SuffixGroup> {
+        let Self::Suffix(holder, index, _) = self else { return None };
+        let exits = holder.as_ref().map_or(trees.library.all(), |holder| &holder.exits);
+        Some(&exits.groups[*index])
+    }
+}
+
+impl Fragment {
+    /// Calls `each` with every node and automaton that the fragment refers to, and their bytes.
+    pub(crate) fn each_held(&self, each: &mut dyn FnMut(LibraryId, usize)) {
+        let holders = self.suffixes.iter().filter_map(|points| points.holder.as_ref());
+        let nodes = self.nodes.iter().map(|(node, _)| node).chain(holders);
+        nodes.for_each(|node| hold_node(node, each));
+        for (point, _) in &self.points {
+            match point {
+                Point::Root | Point::Suffix(None, ..) => {}
+                Point::Suffix(Some(node), ..) => hold_node(node, each),
+                Point::Open(open) => open.each_held(each),
+            }
+        }
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        let suffixes =
+            self.suffixes.iter().map(|points| size_of::<SuffixPoints>() + size_of_val(&points.nodes[..]));
+        size_of::<Self>()
+            + size_of_val(&self.ids[..])
+            + size_of_val(&self.nodes[..])
+            + size_of_val(&self.to_verify[..])
+            + size_of_val(&self.points[..])
+            + suffixes.sum::<usize>()
+    }
+}

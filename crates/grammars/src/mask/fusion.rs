@@ -1,0 +1,244 @@
+//! Fusion: terminals that overlap become one automaton.
+//!
+//! A terminal **overlaps** the next one where it may end and may also read the first byte of the next one: a name
+//! before a name, a comment before a division. A tree cannot tell where the first ends. So the two are replaced by
+//! their [concatenation](crate::trees::fused), and the tree continues from that. A terminal that leads to a parser
+//! state which simulates the state before it may come again and again: all such terminals are a **loop**, and any
+//! number of them is one automaton too.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use unskew_automata::{Dfa, StateId};
+
+use super::{
+    builder::MaskBuilder,
+    paths::{OpenNode, Segment, SegmentKey},
+};
+use crate::{
+    ids::Id,
+    network::terminals::Scanner,
+    parser::{
+        configurations::Compiled,
+        states::{ParserState, Target},
+    },
+    terminal::ScanState,
+    trees::{
+        cache::LibraryId,
+        fused::{self, Next},
+        nodes::{ParentKey, SuffixReader, TreeNode},
+    },
+};
+
+/// The most terminals and loops that are fused into one automaton, and the most terminals that a segment may overlap.
+const MOST_FUSED: (u32, usize) = (4, 8);
+
+/// Terminals that are one automaton.
+#[derive(Clone, Debug)]
+pub(crate) struct Fused {
+    /// The node after the origin.
+    pub(crate) node: Arc<TreeNode>,
+    pub(crate) dfa: Arc<Dfa>,
+    /// The number of the automaton in the library.
+    pub(crate) number: LibraryId,
+}
+
+/// The origin, if it has a parent.
+pub(crate) type OriginKey = Option<ParentKey>;
+
+/// The origin, the segment, and what it is fused with.
+pub(crate) type FusionKey = (OriginKey, SegmentKey, FusedWith);
+
+/// The second part of a fusion: a terminal, or all terminals of a loop.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum FusedWith {
+    Terminal(u32),
+    Loop(Loop),
+}
+
+/// Terminals that form a loop: after one of them, every terminal that was possible before is still possible, with the
+/// same target.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Loop {
+    pub(crate) from: ParserState,
+    pub(crate) to: ParserState,
+}
+
+impl MaskBuilder<'_> {
+    /// Opens the nodes of the segment of `open` fused with each terminal that it overlaps. Answers false if some of
+    /// them are missing.
+    pub(crate) fn open_fused(&mut self, open: &OpenNode) -> bool {
+        let (most_parts, most_ways) = MOST_FUSED;
+        let parts = match open.segment {
+            Segment::Terminal(..) => 1,
+            Segment::Fused { parts, .. } => parts,
+        };
+        let followers = self.configurations.parser.followers(open.parser_state, &self.compiled.rules);
+        let mut ways = 0;
+        let mut loops: SmallVec<[Loop; 2]> = SmallVec::new();
+        for index in 0..self.configurations.parser.edges(followers).len() {
+            let edge = self.configurations.parser.edge(followers, index);
+            if !self.overlaps(&open.node, edge.0) || self.is_in_loop(&open.segment, edge) {
+                continue;
+            }
+            let in_loop = self.loop_of(open.parser_state, edge);
+            if let Some(one) = in_loop {
+                if loops.contains(&one) {
+                    continue;
+                }
+                loops.push(one);
+            }
+            ways += 1;
+            if ways > most_ways || parts == most_parts {
+                return false;
+            }
+            let with = in_loop.map_or(FusedWith::Terminal(edge.0), FusedWith::Loop);
+            let Some(fused) = self.fuse(open, with) else { return false };
+            self.buffers.open.push(OpenNode {
+                node: Arc::clone(&fused.node),
+                segment: Segment::Fused { fused, parts: parts + 1, loops: in_loop },
+                parser_state: edge.1,
+                origin: open.origin.clone(),
+                edge: open.edge,
+                is_added: false,
+            });
+        }
+        true
+    }
+
+    /// Whether `terminal` begins with a byte that the last terminal of `node` may read where it may also end.
+    pub(crate) fn overlaps(&self, node: &TreeNode, terminal: u32) -> bool {
+        let terminals = &self.compiled.terminals;
+        if terminals.is_literal(terminal) {
+            node.extending.contains(terminals.literal(terminal)[0])
+        } else {
+            terminals.first_bytes(terminal).meets(&node.extending)
+        }
+    }
+
+    /// The loop of an edge from a parser state, if there is one.
+    pub(crate) fn loop_of(
+        &mut self,
+        state: ParserState,
+        (terminal, after): (u32, ParserState),
+    ) -> Option<Loop> {
+        let is_loop = self.may_loop(terminal)
+            && self.configurations.parser.simulates(after, state, &self.compiled.rules);
+        is_loop.then_some(Loop { from: state, to: after })
+    }
+
+    /// Whether `terminal` is an automaton that can be fused into a loop.
+    fn may_loop(&self, terminal: u32) -> bool {
+        let terminals = &self.compiled.terminals;
+        !terminals.is_literal(terminal)
+            && matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Difference(..))
+    }
+
+    /// Whether the loop at the end of `segment` has the edge: it reads the terminal already, any number of times.
+    pub(crate) fn is_in_loop(&mut self, segment: &Segment, (terminal, after): (u32, ParserState)) -> bool {
+        let Segment::Fused { loops: Some(Loop { from, to }), .. } = segment else { return false };
+        after == *to && self.may_loop(terminal) && {
+            let followers = self.configurations.parser.followers(*from, &self.compiled.rules);
+            let others = self.compiled.terminals.others(self.configurations.parser.edges(followers));
+            others.binary_search(&(terminal, Target::from(after))).is_ok()
+        }
+    }
+
+    /// The segment of `open` fused `with` more. `None` where that is too large.
+    fn fuse(&mut self, open: &OpenNode, with: FusedWith) -> Option<Fused> {
+        let terminals = &self.compiled.terminals;
+        let others: SmallVec<[u32; 4]> = match with {
+            FusedWith::Terminal(terminal) => SmallVec::from_slice(&[terminal]),
+            FusedWith::Loop(Loop { from, to }) => {
+                let followers = self.configurations.parser.followers(from, &self.compiled.rules);
+                let edges = terminals.others(self.configurations.parser.edges(followers)).iter();
+                let in_loop = edges
+                    .filter(|(terminal, target)| *target == Target::from(to) && self.may_loop(*terminal));
+                in_loop.map(|(terminal, _)| *terminal).collect()
+            }
+        };
+        for other in others.iter().filter(|other| !terminals.is_literal(**other)) {
+            self.verify_inside(*other);
+        }
+        let origin = open.origin.parent(&self.trees.library).map(|parent| parent.key());
+        let key = (origin, open.segment.key(), with);
+        if let Some(known) = self.known.fused.get(&key) {
+            return known.clone();
+        }
+        let fused = self.build_fused(open, with, &others);
+        self.known.bytes += size_of::<(FusionKey, Option<Fused>)>()
+            + fused.as_ref().map_or(0, |fused| fused.node.memory_in_scratch());
+        self.known.fused.insert(key, fused.clone());
+        fused
+    }
+
+    /// As [`fuse`](Self::fuse); `others` are the terminals of the second part.
+    fn build_fused(&self, open: &OpenNode, with: FusedWith, others: &[u32]) -> Option<Fused> {
+        let terminals = &self.compiled.terminals;
+        let automaton = |terminal: u32| match terminals.scanner(terminal) {
+            Scanner::Automaton(dfa, _) => Some((self.trees.number(self.compiled, terminal), dfa)),
+            Scanner::Difference(difference, _) => {
+                Some((self.trees.number(self.compiled, terminal), difference.base()))
+            }
+            Scanner::BoundedRepetition(_) | Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => None,
+        };
+        // A text that is left out does not end, though its automaton may. Tokens in which one ends are verified, but
+        // not tokens that begin at its end.
+        let hides_end = |terminal: u32, state: ScanState| {
+            let difference = terminals.difference(terminal);
+            difference.is_some_and(|difference| {
+                difference.base().is_accepting(difference.state(state)) && !difference.is_accepting(state)
+            })
+        };
+        let (dfa, state) = automaton_of(self.compiled, &open.segment)?;
+        let number = match &open.segment {
+            Segment::Terminal(terminal, state) if hides_end(*terminal, *state) => return None,
+            Segment::Terminal(terminal, _) => self.trees.number(self.compiled, *terminal),
+            Segment::Fused { fused, .. } => fused.number,
+        };
+        let next = match with {
+            FusedWith::Terminal(terminal) if terminals.is_literal(terminal) => {
+                Next::Literal(terminals.literal(terminal))
+            }
+            FusedWith::Terminal(terminal) if hides_end(terminal, self.start(terminal)) => return None,
+            FusedWith::Terminal(terminal) => {
+                let (number, dfa) = automaton(terminal)?;
+                Next::Once(number, dfa)
+            }
+            FusedWith::Loop(_) => {
+                let parts = others.iter().filter_map(|terminal| automaton(*terminal));
+                Next::Many(parts.map(|(number, dfa)| (number, &**dfa)).collect())
+            }
+        };
+        let library = &self.trees.library;
+        let (number, dfa) = library.fused((number, dfa), state, &next)?;
+        let node = match open.origin.parent(library) {
+            None => library.root(number, &dfa, dfa.start()),
+            Some(parent) => library.child(&parent, SuffixReader::Automaton(number, &dfa)),
+        };
+        Some(Fused { node, dfa, number })
+    }
+
+    /// Whether `right` reads all that `left` reads.
+    pub(crate) fn is_within(&mut self, left: &Segment, right: &Segment) -> bool {
+        let key = (left.key(), right.key());
+        let Self { compiled, known, .. } = self;
+        *known.within.entry(key).or_insert_with(|| {
+            known.bytes += size_of::<((SegmentKey, SegmentKey), bool)>();
+            let automata = automaton_of(compiled, left).zip(automaton_of(compiled, right));
+            automata.is_some_and(|(left, right)| fused::is_within(left, right))
+        })
+    }
+}
+
+/// The automaton of a segment, and the state in which the segment begins; none for bounded repetitions.
+fn automaton_of<'l>(compiled: &'l Compiled, segment: &'l Segment) -> Option<(&'l Dfa, StateId)> {
+    match segment {
+        Segment::Fused { fused, .. } => Some((&fused.dfa, fused.dfa.start())),
+        Segment::Terminal(terminal, state) => match compiled.terminals.scanner(*terminal) {
+            Scanner::Automaton(dfa, _) => Some((dfa, StateId::from_index(state.index()))),
+            Scanner::Difference(difference, _) => Some((difference.base(), difference.state(*state))),
+            Scanner::BoundedRepetition(_) | Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => None,
+        },
+    }
+}

@@ -1,0 +1,163 @@
+//! Fragments that a library keeps for the next scratch of the same grammar.
+//!
+//! A fragment depends on nothing but the rules, the terminals, a point and a [truncated](crate::parser::truncation)
+//! parser state. So when a grammar is compiled again, its fragments are ready. Grammars are the same if their
+//! compiled rules are, number by number. A parser state is spelled out by positions, from its items down to its
+//! placeholders, because its number is that of a scratch.
+//!
+//! A library does not keep fragments of grammars with members in any order, whose positions are numbers of a scratch
+//! too, with bounded repetitions or with differences; nor fragments of points whose nodes it has not kept.
+
+use std::sync::{Arc, OnceLock};
+
+use hashbrown::HashMap;
+
+use super::{
+    fragments::{Fragment, PointKey},
+    grammar_trees::GrammarTrees,
+};
+use crate::{
+    ids::{COUNTS, Id, number},
+    network::terminals::Scanner,
+    parser::{
+        configurations::Compiled,
+        continuations::Continuation,
+        states::{Parser, ParserState},
+    },
+    trees::{
+        cache::{CacheEntry, LibraryId, Tables},
+        library::TreeLibrary,
+    },
+};
+
+/// A grammar of more numbers is not worth comparing.
+const MOST_NUMBERS: usize = 1 << 16;
+
+/// The grammars and fragments of a library.
+#[derive(Debug, Default)]
+pub(crate) struct SharedFragments {
+    pub(crate) grammars: HashMap<SpelledGrammar, LibraryId>,
+    fragments: HashMap<SharedFragmentKey, Option<Arc<Fragment>>>,
+}
+
+/// A compiled grammar, spelled out.
+#[derive(PartialEq, Eq, Hash, Debug)]
+pub(crate) struct SpelledGrammar(pub(crate) Box<[u32]>);
+
+/// The grammar, the point, and the truncated state, spelled out.
+#[derive(PartialEq, Eq, Hash, Debug)]
+pub(crate) struct SharedFragmentKey(LibraryId, PointKey, Box<[u32]>);
+
+/// The number of a grammar in a library, once it was asked for; `None` if it has none.
+pub(crate) type GrammarNumber = OnceLock<Option<LibraryId>>;
+
+impl CacheEntry for SharedFragmentKey {
+    type Value = Option<Arc<Fragment>>;
+
+    fn table(tables: &Tables) -> &HashMap<Self, Self::Value> {
+        &tables.shared_fragments.fragments
+    }
+
+    fn table_mut(tables: &mut Tables) -> &mut HashMap<Self, Self::Value> {
+        &mut tables.shared_fragments.fragments
+    }
+
+    fn bytes(&self, fragment: &Self::Value) -> usize {
+        size_of_val(&self.2[..]) + fragment.as_ref().map_or(0, |fragment| fragment.memory_usage() + COUNTS)
+    }
+
+    fn each_held(&self, fragment: &Self::Value, each: &mut dyn FnMut(LibraryId, usize)) {
+        if let Some(fragment) = fragment {
+            fragment.each_held(each);
+        }
+    }
+}
+
+/// The key of the fragment of a point in a truncated state, if a library can keep it.
+pub(crate) fn shared_fragment_key(
+    trees: &GrammarTrees,
+    compiled: &Compiled,
+    parser: &Parser,
+    point: PointKey,
+    state: ParserState,
+) -> Option<SharedFragmentKey> {
+    let library = &trees.library;
+    let grammar = *trees.grammar.get_or_init(|| {
+        let grammar = SpelledGrammar(spelled_grammar(trees, compiled)?.into());
+        let known = library.cache.get(&grammar);
+        Some(known.unwrap_or_else(|| library.cache.keep(grammar, library.ids.next())))
+    });
+    Some(SharedFragmentKey(grammar?, point, spelled_state(parser, state).into()))
+}
+
+impl TreeLibrary {
+    /// The fragment of this key; `None` inside if it is known that there is none, and outside if nothing is known.
+    pub(crate) fn shared_fragment(&self, key: &SharedFragmentKey) -> Option<Option<Arc<Fragment>>> {
+        self.cache.get(key)
+    }
+
+    /// Keeps a fragment.
+    pub(crate) fn share_fragment(&self, key: SharedFragmentKey, fragment: &Option<Arc<Fragment>>) {
+        self.cache.keep(key, fragment.clone());
+    }
+}
+
+/// All of a grammar that a fragment can depend on.
+fn spelled_grammar(trees: &GrammarTrees, compiled: &Compiled) -> Option<Vec<u32>> {
+    let (rules, terminals) = (&compiled.rules, &compiled.terminals);
+    if !rules.groups.is_empty() || rules.len() > MOST_NUMBERS {
+        return None;
+    }
+    let (literals, others) = terminals.len();
+    let mut spelled = vec![number(literals), number(others)];
+    for literal in 0..number(literals) {
+        let text = terminals.literal(literal);
+        spelled.push(number(text.len()));
+        spelled.extend(text.iter().map(|byte| u32::from(*byte)));
+    }
+    for terminal in number(literals)..number(literals + others) {
+        match terminals.scanner(terminal) {
+            Scanner::Automaton(..) => {
+                spelled.push(0);
+                spelled.extend(trees.number(compiled, terminal).halves());
+            }
+            Scanner::Token(token) => spelled.extend([1, token.0]),
+            Scanner::End => spelled.push(2),
+            Scanner::Difference(..) | Scanner::BoundedRepetition(_) | Scanner::OneOf(_) => return None,
+        }
+    }
+    rules.spell(&mut spelled);
+    (spelled.len() <= MOST_NUMBERS).then_some(spelled)
+}
+
+/// The items of a parser state, each with its position and its continuation spelled out.
+fn spelled_state(parser: &Parser, state: ParserState) -> Vec<u32> {
+    let (mut spelled, mut seen) = (Vec::new(), Vec::new());
+    for (position, continuation, _) in parser.items(state) {
+        spelled.push(position.raw());
+        spell_continuation(parser, *continuation, &mut spelled, &mut seen);
+    }
+    spelled
+}
+
+/// The number of the continuation among those before, with a bit of its own; or the number of its frames, and each
+/// frame. Truncated states are not nested deep.
+fn spell_continuation(
+    parser: &Parser,
+    continuation: Continuation,
+    spelled: &mut Vec<u32>,
+    seen: &mut Vec<Continuation>,
+) {
+    const SEEN: u32 = 1 << 31;
+    if let Some(known) = seen.iter().position(|other| *other == continuation) {
+        spelled.push(SEEN | number(known));
+        return;
+    }
+    seen.push(continuation);
+    let frames = parser.continuations().frames(continuation);
+    spelled.push(number(frames.len()));
+    for (position, target, _) in frames {
+        spelled.push(position.raw());
+        spell_continuation(parser, *target, spelled, seen);
+    }
+}

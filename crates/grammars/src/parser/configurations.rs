@@ -1,0 +1,411 @@
+//! Configurations: the hypotheses about the text of a sequence that are still open, kept once.
+//!
+//! A [hypothesis](super::hypotheses) is a terminal, how far its text is read, and the parser state after it. A
+//! **configuration** is a set of hypotheses with an id: equal sets have one id, so a mask that was made once is found
+//! again. The configuration after a byte is looked up in a table, whose entries are filled when they are first asked
+//! for.
+//!
+//! Walks over the vocabulary step through configurations. So a token that ends one terminal, or five, is no special
+//! case.
+
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+use unskew_core::TokenId;
+use unskew_trie::ByteSet;
+
+use super::{
+    hypotheses::Hypothesis,
+    states::{Parser, ParserState},
+    tracking::Tracked,
+};
+use crate::{
+    ids::{Id, Lists, Table, id, number},
+    network::{
+        rules::Rules,
+        terminals::{Scanner, Terminals},
+    },
+    terminal::ScanState,
+};
+
+id! {
+    /// A set of hypotheses.
+    Configuration
+}
+
+id! {
+    /// A row of the table of bytes.
+    Row
+}
+
+/// An entry of a row: the configuration after a byte, none, or unknown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Next(u32);
+
+impl Next {
+    /// No hypothesis reads the byte.
+    const DEAD: Self = Self(u32::MAX);
+
+    /// Not computed yet.
+    const UNKNOWN: Self = Self(u32::MAX - 1);
+
+    /// Of a computed entry.
+    #[inline]
+    fn configuration(self) -> Option<Configuration> {
+        (self != Self::DEAD).then(|| Configuration::of(self.0))
+    }
+}
+
+impl From<Option<Configuration>> for Next {
+    fn from(next: Option<Configuration>) -> Self {
+        next.map_or(Self::DEAD, |next| Self(next.raw()))
+    }
+}
+
+/// A compiled grammar, which does not change.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) rules: Rules,
+    pub(crate) terminals: Terminals,
+    pub(crate) start: u32,
+    /// The most terminals that may end inside a token.
+    pub(crate) lookahead: Option<u32>,
+    /// Whether a terminal ends only before bytes that no hypothesis can read; see [`munch`](crate::munch).
+    pub(crate) munches: bool,
+}
+
+/// All configurations that were created so far, and the parser's tables.
+#[derive(Debug)]
+pub(crate) struct Configurations {
+    pub(crate) parser: Parser,
+    pub(super) hypotheses: Lists<Configuration, Hypothesis>,
+    /// By configuration: its row, once it has one.
+    row: Table<Configuration, Option<Row>>,
+    /// By configuration: whether the output may end there, once it was asked for.
+    may_end: Table<Configuration, Option<bool>>,
+    /// By row and class of bytes.
+    next: Vec<Next>,
+    /// The number of classes.
+    width: usize,
+    /// By parser state: the bytes with which the rest may begin.
+    first_bytes: Table<ParserState, Option<ByteSet>>,
+    /// By terminal and state of its scanner: the bytes that it may read.
+    pub(super) next_bytes: HashMap<(u32, ScanState), ByteSet>,
+    pub(super) buffers: (Vec<Hypothesis>, Vec<Hypothesis>),
+    /// Where keys are tracked.
+    pub(super) tracked: Option<Tracked>,
+    pub(crate) work: Work,
+}
+
+/// Measures of work that are the same on every machine; see [`GrammarStats`](crate::GrammarStats).
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Work {
+    pub(crate) reads: u64,
+    pub(crate) steps: u64,
+    pub(crate) hypotheses: u64,
+}
+
+impl Configurations {
+    pub(crate) fn new(compiled: &Compiled) -> Self {
+        Self::with(compiled, None)
+    }
+
+    /// Configurations that track used keys, for the text of a sequence and not for walks over the vocabulary. They do
+    /// not count the terminals that end inside a token.
+    pub(crate) fn tracking(compiled: &Compiled) -> Self {
+        Self::with(compiled, Some(Tracked::default()))
+    }
+
+    fn with(compiled: &Compiled, tracked: Option<Tracked>) -> Self {
+        let parser = match &tracked {
+            Some(_) => Parser::tracking(&compiled.rules, compiled.start),
+            None => Parser::new(&compiled.rules, compiled.start),
+        };
+        let mut configurations = Self {
+            parser,
+            hypotheses: Lists::default(),
+            row: Table::default(),
+            may_end: Table::default(),
+            next: Vec::new(),
+            width: compiled.terminals.width(),
+            first_bytes: Table::default(),
+            next_bytes: HashMap::new(),
+            buffers: Default::default(),
+            tracked,
+            work: Work::default(),
+        };
+        let start = configurations.single(Hypothesis::boundary(Parser::START, 0));
+        debug_assert_eq!(start, Self::START);
+        configurations
+    }
+
+    /// The configuration before anything was read.
+    pub(crate) const START: Configuration = Configuration::of(0);
+
+    /// The number of configurations.
+    pub(crate) fn len(&self) -> usize {
+        self.hypotheses.len()
+    }
+
+    /// The configuration of one hypothesis.
+    pub(crate) fn single(&mut self, hypothesis: Hypothesis) -> Configuration {
+        self.insert(&[hypothesis])
+    }
+
+    /// The configuration after `byte` where it begins one of `edges`, none of which reads literals; if there is one.
+    pub(crate) fn begin(
+        &mut self,
+        compiled: &Compiled,
+        edges: &[(u32, ParserState)],
+        byte: u8,
+    ) -> Option<Configuration> {
+        let terminals = &compiled.terminals;
+        let class = terminals.class(byte);
+        let begun = edges.iter().filter_map(|(terminal, after)| {
+            Some(Hypothesis::scanning(*terminal, terminals.first(*terminal, class)?, *after, 0))
+        });
+        let mut begun: Vec<Hypothesis> = begun.collect();
+        self.configuration(&mut begun, compiled)
+    }
+
+    /// The bytes with which the rest may begin in a parser state.
+    pub(crate) fn first_bytes(&mut self, compiled: &Compiled, state: ParserState) -> ByteSet {
+        if let Some(bytes) = *self.first_bytes.grown_to(state) {
+            return bytes;
+        }
+        let followers = self.parser.followers(state, &compiled.rules);
+        let bytes = compiled.terminals.first_bytes_of(self.parser.edges(followers));
+        self.first_bytes[state] = Some(bytes);
+        bytes
+    }
+
+    /// The configuration of all hypotheses of `configuration` but the one at this index, if there are others.
+    pub(crate) fn without(&mut self, configuration: Configuration, index: usize) -> Option<Configuration> {
+        let mut hypotheses: SmallVec<[Hypothesis; 8]> = self.hypotheses(configuration).into();
+        hypotheses.remove(index);
+        if hypotheses.is_empty() { None } else { Some(self.insert(&hypotheses)) }
+    }
+
+    /// The hypotheses of a configuration, in ascending order. No two differ in their parser state alone.
+    #[inline]
+    pub(crate) fn hypotheses(&self, configuration: Configuration) -> &[Hypothesis] {
+        self.hypotheses.get(configuration)
+    }
+
+    /// The configuration of `hypotheses`, which may be in any order and repeat; if there are any.
+    pub(crate) fn configuration(
+        &mut self,
+        hypotheses: &mut Vec<Hypothesis>,
+        compiled: &Compiled,
+    ) -> Option<Configuration> {
+        self.merge(hypotheses, compiled);
+        if hypotheses.is_empty() { None } else { Some(self.insert(hypotheses)) }
+    }
+
+    /// The configuration after `byte`, if there is one; kept for the next time, for walks over the vocabulary. Not
+    /// where keys are tracked.
+    #[inline]
+    pub(crate) fn step(
+        &mut self,
+        compiled: &Compiled,
+        configuration: Configuration,
+        byte: u8,
+    ) -> Option<Configuration> {
+        let class = compiled.terminals.class(byte);
+        if let Some(row) = self.row[configuration] {
+            let next = self.next[self.entry(row, class)];
+            if next != Next::UNKNOWN {
+                return next.configuration();
+            }
+        }
+        self.compute_step(compiled, configuration, class)
+    }
+
+    /// The configuration after `bytes`, if there is one. None is created on the way.
+    pub(crate) fn run(
+        &mut self,
+        compiled: &Compiled,
+        configuration: Configuration,
+        bytes: &[u8],
+    ) -> Option<Configuration> {
+        let (mut at, next) = self.read_all(compiled, configuration, bytes);
+        if compiled.lookahead.is_some() && self.tracked.is_none() {
+            // The next token begins to count again.
+            at.iter_mut().for_each(|hypothesis| hypothesis.ended = 0);
+            self.merge(&mut at, compiled);
+        }
+        let configuration = if at.is_empty() { None } else { Some(self.insert(&at)) };
+        self.buffers = (at, next);
+        configuration
+    }
+
+    /// Whether some hypothesis reads `bytes`. No configuration is created.
+    pub(crate) fn reads(&mut self, compiled: &Compiled, configuration: Configuration, bytes: &[u8]) -> bool {
+        let (at, next) = self.read_all(compiled, configuration, bytes);
+        let reads = !at.is_empty();
+        self.buffers = (at, next);
+        reads
+    }
+
+    /// The configuration after `token`, read by its id and not by its text, if there is one.
+    pub(crate) fn by_id(
+        &mut self,
+        compiled: &Compiled,
+        configuration: Configuration,
+        token: TokenId,
+    ) -> Option<Configuration> {
+        let mut after: Vec<Hypothesis> = Vec::new();
+        self.each_of_tokens(compiled, configuration, |terminal, state| {
+            if compiled.terminals.reads_token(terminal, token) {
+                after.push(Hypothesis::boundary(state, 0));
+            }
+        });
+        self.configuration(&mut after, compiled)
+    }
+
+    /// Calls `each` with the terminals that may follow and are tokens, and the parser state after each.
+    pub(crate) fn each_of_tokens(
+        &mut self,
+        compiled: &Compiled,
+        configuration: Configuration,
+        mut each: impl FnMut(u32, ParserState),
+    ) {
+        for state in self.ended(compiled, configuration) {
+            let followers = self.parser.followers(state, &compiled.rules);
+            for (terminal, target) in compiled.terminals.others(self.parser.edges(followers)) {
+                if let Scanner::Token(_) | Scanner::OneOf(_) = compiled.terminals.scanner(*terminal) {
+                    each(*terminal, target.state());
+                }
+            }
+        }
+    }
+
+    /// The configuration of the hypotheses of both.
+    pub(crate) fn both(
+        &mut self,
+        compiled: &Compiled,
+        first: Option<Configuration>,
+        second: Option<Configuration>,
+    ) -> Option<Configuration> {
+        let (Some(left), Some(right)) = (first, second) else { return first.or(second) };
+        let mut hypotheses = [self.hypotheses(left), self.hypotheses(right)].concat();
+        self.configuration(&mut hypotheses, compiled)
+    }
+
+    /// Whether the parser states of a configuration have more than `limit` items.
+    pub(crate) fn has_more_than(&self, limit: usize, configuration: Configuration) -> bool {
+        let states = self.hypotheses(configuration).iter().map(|hypothesis| hypothesis.parser_state);
+        self.parser.are_more_than(limit, states)
+    }
+
+    /// Whether the output may end here.
+    pub(crate) fn may_end(&mut self, compiled: &Compiled, configuration: Configuration) -> bool {
+        if let Some(known) = self.may_end[configuration] {
+            return known;
+        }
+        let ended = self.ended(compiled, configuration);
+        let may_end = ended.into_iter().any(|state| {
+            let followers = self.parser.followers(state, &compiled.rules);
+            let mut others = compiled.terminals.others(self.parser.edges(followers)).iter();
+            followers.ends
+                || compiled.terminals.has_end()
+                    && others.any(|(terminal, _)| compiled.terminals.is_end(*terminal))
+        });
+        self.may_end[configuration] = Some(may_end);
+        may_end
+    }
+
+    /// The terminals that may begin after `bytes`, without literals. No configuration is created.
+    pub(crate) fn beginning(
+        &mut self,
+        compiled: &Compiled,
+        configuration: Configuration,
+        bytes: &[u8],
+    ) -> SmallVec<[u32; 8]> {
+        let (at, next) = self.read_all(compiled, configuration, bytes);
+        let mut terminals = SmallVec::new();
+        for hypothesis in at.iter().copied() {
+            if let Some(state) = self.after(compiled, hypothesis) {
+                let followers = self.parser.followers(state, &compiled.rules);
+                let others = compiled.terminals.others(self.parser.edges(followers)).iter();
+                terminals.extend(others.map(|(terminal, _)| *terminal));
+            }
+        }
+        self.buffers = (at, next);
+        terminals
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.parser.memory_usage()
+            + self.hypotheses.memory_usage()
+            + self.hypotheses.len() * 2 * size_of::<u32>()
+            + self.next.len() * size_of::<Next>()
+            + (self.first_bytes.len() + 2 * self.next_bytes.len()) * size_of::<ByteSet>()
+            + self.tracked.as_ref().map_or(0, Tracked::memory_usage)
+    }
+
+    /// The parser states after the hypotheses that may end here.
+    fn ended(&mut self, compiled: &Compiled, configuration: Configuration) -> SmallVec<[ParserState; 4]> {
+        let mut ended = SmallVec::new();
+        for at in 0..self.hypotheses(configuration).len() {
+            ended.extend(self.after(compiled, self.hypotheses(configuration)[at]));
+        }
+        ended
+    }
+
+    /// The index of the entry of a row and a class.
+    #[inline]
+    fn entry(&self, row: Row, class: u8) -> usize {
+        row.index() * self.width + usize::from(class)
+    }
+
+    #[cold]
+    fn compute_step(
+        &mut self,
+        compiled: &Compiled,
+        configuration: Configuration,
+        class: u8,
+    ) -> Option<Configuration> {
+        let row = match self.row[configuration] {
+            Some(row) => row,
+            None => {
+                let row = self.add_row(compiled, configuration);
+                if self.next[self.entry(row, class)] == Next::DEAD {
+                    return None;
+                }
+                row
+            }
+        };
+        let (mut at, mut after) = std::mem::take(&mut self.buffers);
+        at.clear();
+        at.extend_from_slice(self.hypotheses(configuration));
+        self.read(compiled, &at, compiled.terminals.bytes()[usize::from(class)], &mut after);
+        let next = self.configuration(&mut after, compiled);
+        self.buffers = (at, after);
+        let entry = self.entry(row, class);
+        self.next[entry] = next.into();
+        next
+    }
+
+    /// Adds the row of a configuration. It marks at once the bytes that no hypothesis reads, which are most.
+    fn add_row(&mut self, compiled: &Compiled, configuration: Configuration) -> Row {
+        let mut bytes = ByteSet::default();
+        for at in 0..self.hypotheses(configuration).len() {
+            let next = self.next_bytes(compiled, self.hypotheses(configuration)[at]);
+            bytes.union(&next);
+        }
+        let row = Row::of(number(self.next.len() / self.width));
+        self.row[configuration] = Some(row);
+        let is_read = compiled.terminals.bytes().iter().map(|byte| bytes.contains(*byte));
+        self.next.extend(is_read.map(|is_read| if is_read { Next::UNKNOWN } else { Next::DEAD }));
+        row
+    }
+
+    fn insert(&mut self, hypotheses: &[Hypothesis]) -> Configuration {
+        let (configuration, is_new) = self.hypotheses.insert(hypotheses);
+        if is_new {
+            self.row.push(None);
+            self.may_end.push(None);
+        }
+        configuration
+    }
+}

@@ -1,0 +1,366 @@
+//! Hypotheses: how a text may be cut into terminals, and how they read a byte.
+//!
+//! All hypotheses of a text are kept. No lexer decides for the longest match: `listed` may be `"list"` and `"ed"`, or
+//! `"listed"`, as long as the grammar allows both. Hypotheses that differ in their parser state alone are merged, and
+//! so are those whose terminals must end here: these form the *boundary* between two terminals.
+//!
+//! Under [maximal munch](crate::munch) the hypotheses of a configuration begin at the same byte. If some of them read
+//! the next byte, all others are dropped, the boundary too.
+
+use smallvec::SmallVec;
+use unskew_trie::ByteSet;
+
+use super::{
+    configurations::{Compiled, Configuration, Configurations},
+    states::{Edge, ParserState},
+};
+use crate::{
+    ids::{Id, number},
+    network::terminals::Terminals,
+    terminal::ScanState,
+    unique::keys::KeyPrefix,
+};
+
+/// The terminal of the hypothesis between two terminals. It is the highest, so this hypothesis comes last.
+pub(crate) const BOUNDARY: u32 = u32::MAX;
+
+/// A terminal that is being read.
+///
+/// Literals with a common prefix are read together: the terminal is then the first of them, and the parser state is
+/// the one before them. The parser state of a key that is [tracked](super::tracking) is also the one before it, for
+/// the state after it depends on the whole key. For all other terminals it is the state after the terminal.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Hypothesis {
+    pub(crate) terminal: u32,
+    pub(crate) progress: Progress,
+    /// The number of terminals that ended since the token began, plus one; zero at the beginning of a token, and
+    /// wherever terminals are not counted.
+    pub(crate) ended: u32,
+    pub(crate) parser_state: ParserState,
+}
+
+const _: () = assert!(size_of::<Hypothesis>() == 16);
+
+/// How far the terminal of a hypothesis is read. The terminal decides which of three it is: of a literal, the length
+/// of the prefix that was read; of a tracked key, its prefix; of any other terminal, the state of its scanner.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Progress(u32);
+
+impl Progress {
+    const NONE: Self = Self(0);
+
+    pub(crate) fn of_literal(depth: usize) -> Self {
+        Self(number(depth))
+    }
+
+    #[inline]
+    pub(crate) fn of_scanner(state: ScanState) -> Self {
+        Self(state.raw())
+    }
+
+    pub(crate) fn of_key(prefix: KeyPrefix) -> Self {
+        Self(prefix.raw())
+    }
+
+    /// The length of the prefix of a literal.
+    #[inline]
+    pub(crate) fn depth(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The state of a scanner.
+    #[inline]
+    pub(crate) fn state(self) -> ScanState {
+        ScanState::of(self.0)
+    }
+
+    /// The prefix of a tracked key.
+    #[inline]
+    pub(crate) fn prefix(self) -> KeyPrefix {
+        KeyPrefix::of(self.0)
+    }
+
+    /// A number that identifies the progress of a terminal.
+    pub(crate) fn raw(self) -> u32 {
+        self.0
+    }
+}
+
+impl Hypothesis {
+    /// The hypothesis between two terminals.
+    pub(crate) fn boundary(parser_state: ParserState, ended: u32) -> Self {
+        Self { terminal: BOUNDARY, progress: Progress::NONE, ended, parser_state }
+    }
+
+    /// The hypothesis of a terminal that is no literal and no tracked key, with the parser state after it.
+    #[inline]
+    pub(crate) fn scanning(terminal: u32, state: ScanState, after: ParserState, ended: u32) -> Self {
+        Self { terminal, progress: Progress::of_scanner(state), ended, parser_state: after }
+    }
+}
+
+impl Configurations {
+    /// The bytes that a hypothesis may read.
+    pub(super) fn next_bytes(&mut self, compiled: &Compiled, hypothesis: Hypothesis) -> ByteSet {
+        let terminals = &compiled.terminals;
+        let Hypothesis { terminal, progress, parser_state, .. } = hypothesis;
+        let mut bytes = match self.after(compiled, hypothesis) {
+            Some(state) => self.first_bytes(compiled, state),
+            None => ByteSet::default(),
+        };
+        if terminal == BOUNDARY {
+            return bytes;
+        }
+        if terminals.is_literal(terminal) {
+            let followers = self.parser.followers(parser_state, &compiled.rules);
+            let literals = terminals.literals(self.parser.edges(followers));
+            let depth = progress.depth();
+            terminals.add_next_bytes(terminals.sharing(literals, terminal, depth), depth, &mut bytes);
+        } else {
+            let state = progress.state();
+            let next = self
+                .next_bytes
+                .entry((terminal, state))
+                .or_insert_with(|| terminals.next_bytes(terminal, state));
+            bytes.union(next);
+        }
+        bytes
+    }
+
+    /// Puts `hypotheses` in order and merges those that differ in their parser state alone.
+    pub(super) fn merge(&mut self, hypotheses: &mut Vec<Hypothesis>, compiled: &Compiled) {
+        let terminals = &compiled.terminals;
+        let tracks = self.tracked.is_some();
+        // Whether the parser state is the one before the terminal.
+        let is_before = |terminal: u32| {
+            terminal != BOUNDARY
+                && (terminals.is_literal(terminal) || tracks && terminals.is_distinct(terminal))
+        };
+        for hypothesis in hypotheses.iter_mut() {
+            if hypothesis.terminal != BOUNDARY
+                && !is_before(hypothesis.terminal)
+                && terminals.is_final(hypothesis.terminal, hypothesis.progress.state())
+            {
+                *hypothesis = Hypothesis::boundary(hypothesis.parser_state, hypothesis.ended);
+            }
+        }
+        hypotheses.sort_unstable();
+        let mut kept: usize = 0;
+        for at in 0..hypotheses.len() {
+            let hypothesis = hypotheses[at];
+            let same = |last: &Hypothesis| {
+                *last == hypothesis
+                    || (!is_before(hypothesis.terminal)
+                        && (last.terminal, last.progress, last.ended)
+                            == (hypothesis.terminal, hypothesis.progress, hypothesis.ended))
+            };
+            match kept.checked_sub(1).filter(|last| same(&hypotheses[*last])) {
+                Some(last) => {
+                    let (one, other) = (hypotheses[last].parser_state, hypothesis.parser_state);
+                    hypotheses[last].parser_state = self.parser.union(one, other, &compiled.rules);
+                }
+                None => {
+                    hypotheses[kept] = hypothesis;
+                    kept += 1;
+                }
+            }
+        }
+        hypotheses.truncate(kept);
+    }
+
+    /// The hypotheses after `bytes`, and a buffer. The caller puts both back into `buffers`.
+    pub(super) fn read_all(
+        &mut self,
+        compiled: &Compiled,
+        configuration: Configuration,
+        mut bytes: &[u8],
+    ) -> (Vec<Hypothesis>, Vec<Hypothesis>) {
+        let (mut at, mut after) = std::mem::take(&mut self.buffers);
+        at.clear();
+        at.extend_from_slice(self.hypotheses(configuration));
+        loop {
+            if let [hypothesis] = &mut at[..] {
+                bytes = self.read_alone(compiled, hypothesis, bytes);
+            }
+            let Some((byte, rest)) = bytes.split_first().filter(|_| !at.is_empty()) else { break };
+            self.read(compiled, &at, *byte, &mut after);
+            std::mem::swap(&mut at, &mut after);
+            self.merge(&mut at, compiled);
+            bytes = rest;
+        }
+        (at, after)
+    }
+
+    /// Reads with a single hypothesis as long as its terminal reads the bytes and cannot end, which is so for nearly
+    /// all of a text. Answers the rest of `bytes`, whose first byte the terminal may still read.
+    fn read_alone<'b>(
+        &mut self,
+        compiled: &Compiled,
+        hypothesis: &mut Hypothesis,
+        bytes: &'b [u8],
+    ) -> &'b [u8] {
+        let (progress, len) = match hypothesis.terminal {
+            BOUNDARY => return bytes,
+            terminal if compiled.terminals.is_literal(terminal) => {
+                self.read_literal(compiled, *hypothesis, bytes)
+            }
+            terminal if self.tracks(compiled, terminal) => self.read_key(compiled, *hypothesis, bytes),
+            _ => read_other(&compiled.terminals, *hypothesis, bytes),
+        };
+        if len > 0 {
+            hypothesis.progress = progress;
+            if compiled.lookahead.is_some() && self.tracked.is_none() {
+                hypothesis.ended = hypothesis.ended.max(1);
+            }
+            self.work.steps += len as u64;
+            self.work.hypotheses += len as u64;
+        }
+        &bytes[len..]
+    }
+
+    /// The number of `bytes` that the only literal of `hypothesis` reads before its last byte, and the progress after
+    /// them.
+    fn read_literal(
+        &mut self,
+        compiled: &Compiled,
+        hypothesis: Hypothesis,
+        bytes: &[u8],
+    ) -> (Progress, usize) {
+        let Hypothesis { terminal, progress, parser_state, .. } = hypothesis;
+        let terminals = &compiled.terminals;
+        let followers = self.parser.followers(parser_state, &compiled.rules);
+        let literals = terminals.literals(self.parser.edges(followers));
+        let depth = progress.depth();
+        let [_] = terminals.sharing(literals, terminal, depth) else { return (progress, 0) };
+        let Some((_, left)) = terminals.literal(terminal)[depth..].split_last() else {
+            return (progress, 0);
+        };
+        let len = left.iter().zip(bytes).take_while(|(byte, other)| byte == other).count();
+        (Progress::of_literal(depth + len), len)
+    }
+
+    /// The parser state after a hypothesis, if its terminal may end here.
+    pub(super) fn after(&mut self, compiled: &Compiled, hypothesis: Hypothesis) -> Option<ParserState> {
+        let Hypothesis { terminal, progress, parser_state, .. } = hypothesis;
+        if terminal == BOUNDARY {
+            return Some(parser_state);
+        }
+        let terminals = &compiled.terminals;
+        if self.tracks(compiled, terminal) {
+            return self.after_key(compiled, hypothesis);
+        }
+        if terminals.is_literal(terminal) {
+            if terminals.literal_len(terminal) != progress.depth() {
+                return None;
+            }
+            let followers = self.parser.followers(parser_state, &compiled.rules);
+            let literals = terminals.literals(self.parser.edges(followers));
+            let found = literals.binary_search_by_key(&terminal, |(terminal, _)| *terminal);
+            return found.ok().map(|at| literals[at].1.state());
+        }
+        terminals.is_accepting(terminal, progress.state()).then_some(parser_state)
+    }
+
+    /// Sets `after` to the hypotheses after `byte`, in any order. Without tracked keys they are the same for all
+    /// bytes of its class.
+    pub(super) fn read(
+        &mut self,
+        compiled: &Compiled,
+        hypotheses: &[Hypothesis],
+        byte: u8,
+        after: &mut Vec<Hypothesis>,
+    ) {
+        self.work.steps += 1;
+        self.work.hypotheses += hypotheses.len() as u64;
+        let terminals = &compiled.terminals;
+        let class = terminals.class(byte);
+        let lookahead = compiled.lookahead.filter(|_| self.tracked.is_none());
+        let mut begun: SmallVec<[(u32, ParserState); 4]> = SmallVec::new();
+        after.clear();
+        // Terminals that read the byte, and terminals that begin with it: at once or, under maximal munch, the second
+        // only if there are none of the first.
+        let turns: &[(bool, bool)] =
+            if compiled.munches { &[(true, false), (false, true)] } else { &[(true, true)] };
+        for (may_go_on, may_begin) in turns.iter().copied() {
+            if !after.is_empty() {
+                break;
+            }
+            for hypothesis in hypotheses.iter().copied() {
+                let Hypothesis { terminal, progress, ended, parser_state } = hypothesis;
+                let (mut goes_on, mut begins) = (0, Some(0));
+                if let Some(limit) = lookahead {
+                    // The end of a terminal before the first byte of a token is not counted.
+                    goes_on = ended.max(1);
+                    begins = Some(ended + 1).filter(|begins| *begins <= limit.saturating_add(1));
+                }
+                if may_go_on && terminal != BOUNDARY {
+                    if terminals.is_literal(terminal) {
+                        let followers = self.parser.followers(parser_state, &compiled.rules);
+                        let literals = terminals.literals(self.parser.edges(followers));
+                        let depth = progress.depth();
+                        let sharing = terminals.sharing(literals, terminal, depth);
+                        let literals = terminals.going_on(sharing, depth, class);
+                        after.extend(literal(terminals, literals, depth + 1, goes_on, parser_state));
+                    } else if self.tracks(compiled, terminal) {
+                        self.step_key(compiled, after, hypothesis, byte);
+                    } else if let Some(state) = terminals.step(terminal, progress.state(), class) {
+                        after.push(Hypothesis::scanning(terminal, state, parser_state, goes_on));
+                    }
+                }
+                let Some(begins) = begins.filter(|_| may_begin) else { continue };
+                if !self.may_begin_after(compiled, hypothesis, byte) {
+                    continue;
+                }
+                if let Some(state) = self.after(compiled, hypothesis) {
+                    let followers = self.parser.followers(state, &compiled.rules);
+                    let edges = self.parser.edges(followers);
+                    let literals = terminals.going_on(terminals.literals(edges), 0, class);
+                    after.extend(literal(terminals, literals, 1, begins, state));
+                    for (terminal, target) in terminals.others(edges) {
+                        if self.tracked.is_some() && terminals.is_distinct(*terminal) {
+                            begun.push((*terminal, state));
+                        } else if let Some(first) = terminals.first(*terminal, class) {
+                            after.push(Hypothesis::scanning(*terminal, first, target.state(), begins));
+                        }
+                    }
+                }
+                for (terminal, state) in begun.drain(..) {
+                    self.begin_key(compiled, after, terminal, state, byte);
+                }
+            }
+        }
+    }
+}
+
+/// The number of `bytes` that the terminal of `hypothesis`, no literal and no tracked key, reads without reaching an
+/// end, and the progress after them.
+fn read_other(terminals: &Terminals, hypothesis: Hypothesis, bytes: &[u8]) -> (Progress, usize) {
+    let Hypothesis { terminal, progress, .. } = hypothesis;
+    let mut state = progress.state();
+    let mut len = 0;
+    if !terminals.is_accepting(terminal, state) {
+        for byte in bytes {
+            match terminals.step(terminal, state, terminals.class(*byte)) {
+                Some(next) if !terminals.is_accepting(terminal, next) => state = next,
+                _ => break,
+            }
+            len += 1;
+        }
+    }
+    (Progress::of_scanner(state), len)
+}
+
+/// The hypothesis of `literals`, which are edges of a parser state and agree in their first `depth` bytes.
+fn literal(
+    terminals: &Terminals,
+    literals: &[Edge],
+    depth: usize,
+    ended: u32,
+    parser_state: ParserState,
+) -> Option<Hypothesis> {
+    let (first, target) = *literals.first()?;
+    if literals.len() == 1 && terminals.literal_len(first) == depth {
+        return Some(Hypothesis::boundary(target.state(), ended));
+    }
+    Some(Hypothesis { terminal: first, progress: Progress::of_literal(depth), ended, parser_state })
+}

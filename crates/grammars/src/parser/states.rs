@@ -1,0 +1,373 @@
+//! The parser: a general one, as an automaton over terminals. Its states are created when they are reached.
+//!
+//! A **parser state** is a set of **items**: a position of a rule, and the continuation of that rule. Earley's items
+//! hold the index of an input position in place of the continuation, so none of his states ever recurs. Here the
+//! [continuation](super::continuations) is a set of such items again, kept once (hash-consed): the same nesting is
+//! the same number wherever in the text it occurs. That is the graph-structured stack of GLR and GLL parsers (Tomita
+//! 1985; Scott and Johnstone 2010), with nodes that are named by their contents and not by where they were created.
+//!
+//! - *A call that ends its rule* leaves no frame: the callee continues as its caller would have continued. So lists
+//!   that recurse on the right do not grow.
+//! - *A rule that may begin with itself* continues in itself: a continuation refers to itself, or to others that are
+//!   created with it. Such a group is created and named as a whole. So lists that recurse on the left do not grow
+//!   either, and no grammar is rewritten: left recursion, also after symbols that may be empty, and cycles are no
+//!   special cases.
+//! - *Two hypotheses of one text* with the same terminal in the same state merge: their items become one set.
+//!
+//! In the number of states after n elements, an Earley parser by positions grows with n for both kinds of recursion,
+//! one by sets of origins grows for recursion on the right, and stacks without groups do not terminate on the left.
+//!
+//! Ambiguity merges too: an item is left out if another item of the same position [covers](super::continuations) it.
+//! So the states of `s = s s | "a"` and of operators without levels do not grow with the text; they have O(n) items
+//! for Earley. Where nothing can be merged, as in palindromes, a step takes O(n) as there, and O(n^2) at worst;
+//! [`GrammarLimits::state_items`](crate::GrammarLimits::state_items) bounds that.
+//!
+//! A parser that [tracks](Parser::tracking) keys also has the set of used keys in every item. A call passes the set
+//! to the callee and takes it back as the callee leaves it; the call of a scope begins with the empty set, and after
+//! it the parser continues with the set from before. Other parsers have the empty set everywhere.
+
+use hashbrown::HashMap;
+
+use super::{
+    continuations::{Continuation, Continuations},
+    prediction::Work,
+};
+use crate::{
+    ids::{Id, Lists, Table, id},
+    network::{
+        rules::{END, Position, Rules},
+        unordered::{GroupStates, ReadMembers, is_of_group},
+    },
+    unique::keys::{KeySet, KeySets, KeyText},
+};
+
+id! {
+    /// A state of the parser: a set of items.
+    ParserState
+}
+
+id! {
+    /// The items after a key, while the key is not known.
+    Pending
+}
+
+/// A position; the continuation of its rule; and the used keys. In the frames of a continuation the keys may be
+/// [`KeySet::INHERITED`] from the rule that has ended.
+pub(crate) type Item = (Position, Continuation, KeySet);
+
+const _: () = assert!(size_of::<Item>() == 12);
+
+/// The target of an edge: the parser state after a terminal, or, after a key in a parser that tracks keys, the
+/// pending items.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Target(u32);
+
+/// Pending items have this bit.
+const PENDING: u32 = 1 << 31;
+
+impl Target {
+    pub(super) fn pending_items(pending: Pending) -> Self {
+        Self(PENDING | pending.raw())
+    }
+
+    /// The parser state, of an edge of another terminal or of a parser that does not track keys.
+    #[inline]
+    pub(crate) fn state(self) -> ParserState {
+        debug_assert!(self.0 & PENDING == 0, "a key leads to pending items");
+        ParserState::of(self.0)
+    }
+
+    /// The pending items, of the edge of a key in a parser that tracks keys.
+    pub(crate) fn pending(self) -> Option<Pending> {
+        (self.0 & PENDING != 0).then(|| Pending::of(self.0 & !PENDING))
+    }
+}
+
+impl From<ParserState> for Target {
+    fn from(state: ParserState) -> Self {
+        Self(state.raw())
+    }
+}
+
+/// A terminal that may follow, and where it leads.
+pub(crate) type Edge = (u32, Target);
+
+/// The parser's tables: all that was created so far.
+#[derive(Debug)]
+pub(crate) struct Parser {
+    pub(super) continuations: Continuations,
+    /// The items of each state.
+    pub(super) item_sets: Lists<ParserState, Item>,
+    /// The most items that a state has.
+    longest: usize,
+    /// The followers of each state, once they were asked for.
+    pub(super) followers: Table<ParserState, Option<Followers>>,
+    pub(super) edges: Vec<Edge>,
+    /// States of groups with members in any order.
+    pub(super) groups: GroupStates,
+    /// Whether keys are tracked.
+    pub(super) tracks: bool,
+    pub(crate) key_sets: KeySets,
+    pub(super) pending: Lists<Pending, Item>,
+    /// By pending items and key: the state after the key, if it may come.
+    after_key: HashMap<(Pending, KeyText), Option<ParserState>>,
+    /// The last question to [`simulates`](Self::simulates) and its answer: a list of a thousand terminals asks for
+    /// each of them.
+    simulated: Option<((ParserState, ParserState), bool)>,
+    /// How many items were looked at, in states and among the frames of continuations.
+    pub(super) looked_at: u64,
+    pub(super) work: Work,
+}
+
+/// The terminals that may follow in a state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Followers {
+    /// The first edge in [`Parser::edges`], and the end of the edges.
+    pub(super) first: u32,
+    pub(super) end: u32,
+    /// Whether the output may end here.
+    pub(crate) ends: bool,
+    /// The [placeholders](super::truncation) that are reached, one bit each.
+    pub(crate) placeholders: u64,
+}
+
+impl Parser {
+    pub(crate) fn new(rules: &Rules, start: u32) -> Self {
+        Self::with(rules, start, false)
+    }
+
+    /// A parser that tracks used keys.
+    pub(crate) fn tracking(rules: &Rules, start: u32) -> Self {
+        Self::with(rules, start, true)
+    }
+
+    fn with(rules: &Rules, start: u32, tracks: bool) -> Self {
+        let mut parser = Self {
+            continuations: Continuations::new(),
+            item_sets: Lists::default(),
+            longest: 0,
+            followers: Table::default(),
+            edges: Vec::new(),
+            groups: GroupStates::new(&rules.groups),
+            tracks,
+            key_sets: KeySets::default(),
+            pending: Lists::default(),
+            after_key: HashMap::new(),
+            simulated: None,
+            looked_at: 0,
+            work: Work::new(rules),
+        };
+        let root =
+            parser.continuations.insert(&mut [vec![(END, Continuation::member(0), KeySet::INHERITED)]]);
+        debug_assert_eq!(root, Continuation::ROOT);
+        let mut items = vec![(rules.start(start), Continuation::ROOT, KeySet::EMPTY)];
+        let start = parser.state(&mut items, rules);
+        debug_assert_eq!(start, Self::START);
+        parser
+    }
+
+    /// The state before anything was read.
+    pub(crate) const START: ParserState = ParserState::of(0);
+
+    /// The items of a state, in ascending order.
+    pub(crate) fn items(&self, state: ParserState) -> &[Item] {
+        self.item_sets.get(state)
+    }
+
+    /// The continuation of a placeholder.
+    pub(crate) fn placeholder(&mut self, rules: &Rules, placeholder: u32) -> Continuation {
+        let frame = (rules.placeholder(placeholder), Continuation::member(0), KeySet::INHERITED);
+        self.continuations.insert(&mut [vec![frame]])
+    }
+
+    /// The state after the end of a rule with this continuation.
+    pub(crate) fn after(&mut self, continuation: Continuation, rules: &Rules) -> ParserState {
+        let frames = self.continuations.frames(continuation).iter();
+        let mut items = frames.map(|frame| inheriting(*frame, KeySet::EMPTY)).collect();
+        self.state(&mut items, rules)
+    }
+
+    pub(crate) fn continuations(&self) -> &Continuations {
+        &self.continuations
+    }
+
+    pub(crate) fn continuations_mut(&mut self) -> &mut Continuations {
+        &mut self.continuations
+    }
+
+    /// The state of `items`, which may repeat; they are left in order.
+    pub(crate) fn state(&mut self, items: &mut Vec<Item>, rules: &Rules) -> ParserState {
+        // An item at the end of its rule is replaced by the frames of its continuation.
+        let mut at = 0;
+        while let Some((position, continuation, keys)) = items.get(at).copied() {
+            if is_final(rules, &self.groups, position) {
+                items.swap_remove(at);
+                // None of the frames is at the end of its rule, so the loop ends.
+                let frames = self.continuations.frames(continuation).iter();
+                items.extend(frames.map(|frame| inheriting(*frame, keys)));
+            } else {
+                at += 1;
+            }
+        }
+        items.sort_unstable();
+        items.dedup();
+        self.looked_at += items.len() as u64;
+        self.continuations.leave_out_covered(items);
+        let (state, is_new) = self.item_sets.insert(items);
+        if is_new {
+            self.followers.push(None);
+            self.longest = self.longest.max(items.len());
+        }
+        state
+    }
+
+    /// The state with the items of both.
+    pub(crate) fn union(&mut self, left: ParserState, right: ParserState, rules: &Rules) -> ParserState {
+        if left == right {
+            return left;
+        }
+        let mut items = std::mem::take(&mut self.work.union);
+        items.clear();
+        items.extend_from_slice(self.item_sets.get(left));
+        items.extend_from_slice(self.item_sets.get(right));
+        let union = self.state(&mut items, rules);
+        self.work.union = items;
+        union
+    }
+
+    /// The terminals that may follow in `state`, found at the first call for it.
+    #[inline]
+    pub(crate) fn followers(&mut self, state: ParserState, rules: &Rules) -> Followers {
+        match self.followers[state] {
+            Some(followers) => followers,
+            None => self.predict(state, rules),
+        }
+    }
+
+    /// The edges of a state, in ascending order of terminals. Literals come first, in the order of their texts.
+    #[inline]
+    pub(crate) fn edges(&self, followers: Followers) -> &[Edge] {
+        &self.edges[followers.first as usize..followers.end as usize]
+    }
+
+    /// The edge at this index, of another terminal than a key or of a parser that does not track keys.
+    #[inline]
+    pub(crate) fn edge(&self, followers: Followers, index: usize) -> (u32, ParserState) {
+        let (terminal, target) = self.edges(followers)[index];
+        (terminal, target.state())
+    }
+
+    /// Whether `wider` simulates `state`: each edge of `state` is an edge of `wider` with the same target.
+    pub(crate) fn simulates(&mut self, wider: ParserState, state: ParserState, rules: &Rules) -> bool {
+        if wider == state {
+            return true;
+        }
+        if let Some((pair, answer)) = self.simulated
+            && pair == (wider, state)
+        {
+            return answer;
+        }
+        let (wide, narrow) = (self.followers(wider, rules), self.followers(state, rules));
+        let mut wide_edges = self.edges(wide).iter();
+        let answer = narrow.ends <= wide.ends
+            && narrow.placeholders & !wide.placeholders == 0
+            && self.edges(narrow).len() <= wide_edges.len()
+            && self.edges(narrow).iter().all(|edge| wide_edges.any(|other| other == edge));
+        self.simulated = Some(((wider, state), answer));
+        answer
+    }
+
+    /// The state after `key`, or nothing if the key was used already.
+    pub(crate) fn after_key(&mut self, pending: Pending, key: KeyText, rules: &Rules) -> Option<ParserState> {
+        if let Some(known) = self.after_key.get(&(pending, key)) {
+            return *known;
+        }
+        let mut items: Vec<Item> = Vec::new();
+        for (position, continuation, keys) in self.pending.get(pending) {
+            if !self.key_sets.contains(*keys, key) {
+                items.push((*position, *continuation, self.key_sets.with(*keys, key)));
+            }
+        }
+        let after = if items.is_empty() { None } else { Some(self.state(&mut items, rules)) };
+        self.after_key.insert((pending, key), after);
+        after
+    }
+
+    /// The state after a key that no set has.
+    pub(crate) fn after_any_key(&mut self, pending: Pending, rules: &Rules) -> ParserState {
+        let mut items = self.pending.get(pending).to_vec();
+        self.state(&mut items, rules)
+    }
+
+    /// The sets of keys of the pending items.
+    pub(crate) fn keys_before(&self, pending: Pending) -> impl Iterator<Item = KeySet> {
+        self.pending.get(pending).iter().map(|(.., keys)| *keys)
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.continuations.memory_usage()
+            + self.item_sets.memory_usage()
+            + self.followers.len() * size_of::<Option<Followers>>()
+            + self.edges.len() * size_of::<Edge>()
+            + self.groups.memory_usage()
+            + self.key_sets.memory_usage()
+            + self.pending.memory_usage()
+            + self.after_key.len() * 2 * size_of::<((Pending, KeyText), Option<ParserState>)>()
+    }
+
+    /// A number of the position that is the same in every parser of the rules. All positions of a group have one
+    /// number.
+    pub(crate) fn name(&self, position: Position) -> u32 {
+        if is_of_group(position) { u32::MAX - self.groups.group(position) } else { position.raw() }
+    }
+
+    /// The states of groups, whose positions have numbers of this parser.
+    pub(crate) fn groups(&self) -> &GroupStates {
+        &self.groups
+    }
+
+    /// The position of a group that is [spelled out](GroupStates::spelled_out).
+    pub(crate) fn position(&mut self, rules: &Rules, seen: &ReadMembers, offset: u32) -> Position {
+        self.groups.position(&rules.groups, seen, offset)
+    }
+
+    /// Whether the items of these states and the frames of their continuations are more than `limit`. O(1) where no
+    /// set is long.
+    pub(crate) fn are_more_than(
+        &self,
+        limit: usize,
+        states: impl ExactSizeIterator<Item = ParserState>,
+    ) -> bool {
+        let most = self.longest.saturating_mul(1 + self.continuations.longest());
+        if most.saturating_mul(states.len()) <= limit {
+            return false;
+        }
+        let items = states.flat_map(|state| self.item_sets.get(state));
+        items.map(|(_, continuation, _)| 1 + self.continuations.frames(*continuation).len()).sum::<usize>()
+            > limit
+    }
+
+    /// How many items were looked at so far: in sets, at the ends of rules, and to find which items cover others.
+    pub(crate) fn looked_at(&self) -> u64 {
+        self.looked_at + self.continuations.looked_at()
+    }
+
+    /// The number of states and continuations that were created so far.
+    pub(crate) fn created(&self) -> (usize, usize) {
+        (self.followers.len(), self.continuations.len())
+    }
+}
+
+/// The item of `frame` after the end of a rule that leaves these used keys.
+#[inline]
+pub(super) fn inheriting((position, continuation, keys): Item, left: KeySet) -> Item {
+    (position, continuation, if keys == KeySet::INHERITED { left } else { keys })
+}
+
+/// Whether `position` is followed by nothing but the end of its rule.
+fn is_final(rules: &Rules, groups: &GroupStates, position: Position) -> bool {
+    match is_of_group(position) {
+        true => groups.is_final(&rules.groups, position),
+        false => rules.is_final(position),
+    }
+}

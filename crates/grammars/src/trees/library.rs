@@ -1,0 +1,459 @@
+//! The library of subterminal trees of a vocabulary.
+//!
+//! The trees are those of DOMINO (section 3.3), with four differences:
+//!
+//! - **By need.** The paper builds the trees of all states and all paths ahead of time (1 to 5 seconds for a
+//!   grammar). Here a node is built when a parser first takes its path, by a walk over the vocabulary's
+//!   [quotients](unskew_trie::TokenTrie::fill), in some tens of microseconds.
+//! - **Shared.** Nodes are kept in a [`TreeLibrary`] by the terminal's minimal automaton, so the body of a string is
+//!   the same node in ten thousand grammars.
+//! - **Only exits.** A path leaves a terminal where the terminal cannot read the next byte. Where it could also read
+//!   it (two names side by side), the terminals [overlap](crate::mask::fusion): that depends on the followers, which
+//!   a node does not know. The mask compares the bytes, and fuses the terminals or takes the general way.
+//! - **The end of a path is a trie** of the [suffixes](super::suffixes) of the tokens that leave it. Literals are
+//!   read along it, and where an automaton comes next, the next node is built from the trie and not by a walk over
+//!   the vocabulary.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use unskew_automata::{Dfa, StateId};
+use unskew_core::{TokenId, TokenMask, Vocabulary};
+use unskew_trie::{ByteAutomaton, ByteSet, DEAD, KindTokens, TokenTrie, Verdict};
+
+use super::{
+    by_count::TokensByCount,
+    cache::{CountsOf, ExtendingOf, KeyTokensOf, LibraryCache, LibraryId, LibraryIds, LibraryStats},
+    fused::{Next, fuse},
+    key_tokens::KeyTokens,
+    nodes::{FEW, NodeKey, Parent, SuffixReader, Tokens, TreeNode},
+    permissive::{ByteLists, Permissive},
+    suffixes::{Entered, Exit, Exits},
+};
+use crate::{
+    BoundedRepetition,
+    ids::{Id, number},
+    terminal::{ScanState, extending::extending},
+};
+
+/// See [`TreeLibrary::worth_keeping`].
+const WORTH_KEEPING: usize = 64;
+
+/// Subterminal trees of a vocabulary, shared by all grammars over it.
+///
+/// The library grows as grammars are used, up to its limit; then it evicts entries that were not asked for lately.
+/// Threads may share it. A look-up takes its lock: when a grammar is compiled, and when a scratch first needs a node,
+/// a fused automaton, a fragment of a mask or the tokens that contain a key. No lock is held while one of these is
+/// built. Fragments of masks belong to one grammar each. Masks do not depend on the entries of the library.
+///
+/// A scratch refers to the nodes that it uses. It drops them at its first mask after the library has evicted entries;
+/// until then an idle scratch keeps them in memory.
+///
+/// # Example
+///
+/// ```
+/// use std::sync::Arc;
+/// use unskew_core::Vocabulary;
+/// use unskew_trie::TokenTrie;
+/// use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, TreeLibrary};
+///
+/// let mut vocabulary = Vocabulary::builder();
+/// for text in ["a", "b", "ab", "\"", "a\""] {
+///     vocabulary.text(text.as_bytes());
+/// }
+/// let trie = Arc::new(TokenTrie::new(vocabulary.build()?)?);
+/// let library = Arc::new(TreeLibrary::new(trie, 64 << 20));
+///
+/// let limits = GrammarLimits::default();
+/// let grammar = Grammar::from_gbnf(r#"root ::= "\"" [ab]+ "\"" "#, &limits)?;
+/// let constraint = GrammarConstraint::with_library(&grammar, &library, &limits)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct TreeLibrary {
+    vocabulary: Arc<Vocabulary>,
+    trie: Arc<TokenTrie>,
+    least_work: usize,
+    pub(crate) ids: LibraryIds,
+    all: Exits,
+    byte_lists: ByteLists,
+    longest: OnceLock<(u32, Box<[TokenId]>)>,
+    pub(crate) cache: LibraryCache,
+}
+
+/// An automaton and its number.
+pub(crate) type NumberedDfa = (LibraryId, Arc<Dfa>);
+
+/// The marks, and the number of the unit's automaton between them.
+pub(crate) type MarkedUnit = (Box<[u8]>, LibraryId, Box<[u8]>);
+
+impl TreeLibrary {
+    /// An empty library of at most about `limit` bytes, without its tables of all tokens of `trie`.
+    /// O(b) for b bytes of tokens: about 10 ms for 128,000 tokens.
+    pub fn new(trie: Arc<TokenTrie>, limit: usize) -> Self {
+        let vocabulary = Arc::clone(trie.vocabulary());
+        let ids = LibraryIds::new();
+        let mut tokens: Vec<Exit> = Vec::with_capacity(vocabulary.len());
+        // In the order of their bytes.
+        trie.walk(
+            (),
+            |(), _| Some(()),
+            |token, ()| {
+                let text = vocabulary.text(token).unwrap_or_default();
+                let left = u32::try_from(text.len()).expect("tokens are short");
+                tokens.extend(text.first().map(|byte| (*byte, token, left)));
+            },
+        );
+        let all = Exits::new(&tokens, false, &ids);
+        // Built here, so that no mask waits for them.
+        all.groups.iter().for_each(|group| {
+            group.build_trie(&vocabulary);
+        });
+        let byte_lists = ByteLists::new(&vocabulary);
+        Self {
+            vocabulary,
+            trie,
+            least_work: WORTH_KEEPING,
+            ids,
+            all,
+            byte_lists,
+            longest: OnceLock::new(),
+            cache: LibraryCache::new(limit),
+        }
+    }
+
+    /// Keeps a node after others only if it takes at least `least` steps to build it from their suffixes. Each
+    /// scratch builds the other nodes for itself, which is no more work than to look for them. Default: 64. With 0, a
+    /// scratch also keeps all fragments of masks, and not only those that take long. Masks do not depend on it.
+    #[must_use]
+    pub fn worth_keeping(self, least: usize) -> Self {
+        Self { least_work: least, ..self }
+    }
+
+    /// Whether all nodes and fragments are kept.
+    pub(crate) fn keeps_all(&self) -> bool {
+        self.least_work == 0
+    }
+
+    /// The vocabulary.
+    pub fn vocabulary(&self) -> &Arc<Vocabulary> {
+        &self.vocabulary
+    }
+
+    /// The trie of the vocabulary.
+    pub fn trie(&self) -> &Arc<TokenTrie> {
+        &self.trie
+    }
+
+    /// The entries of the library, and its look-ups so far. O(1).
+    pub fn stats(&self) -> LibraryStats {
+        self.cache.stats()
+    }
+
+    /// The memory of the library, in bytes: its entries, and its tables of all tokens. Vocabulary and trie are not
+    /// counted. O(1).
+    pub fn memory_usage(&self) -> usize {
+        self.stats().bytes + self.all.memory_usage() + self.byte_lists.memory_usage()
+    }
+
+    /// All tokens, as the exits of an empty path.
+    pub(crate) fn all(&self) -> &Exits {
+        &self.all
+    }
+
+    /// The number of `dfa` in this library.
+    pub(crate) fn automaton(&self, dfa: &Arc<Dfa>) -> LibraryId {
+        self.cache.get(dfa).unwrap_or_else(|| self.cache.keep(Arc::clone(dfa), self.ids.next()))
+    }
+
+    /// The root of the tree of a state of `dfa`, which has the number `automaton`.
+    pub(crate) fn root(&self, automaton: LibraryId, dfa: &Arc<Dfa>, state: StateId) -> Arc<TreeNode> {
+        let key = NodeKey::Root((automaton, None), ScanState::from_index(state.index()));
+        self.cache.get(&key).unwrap_or_else(|| self.keep(key, self.make_root(automaton, dfa, state)))
+    }
+
+    /// The node after `parent` where `reader` comes next.
+    pub(crate) fn child(&self, parent: &Parent<'_>, reader: SuffixReader<'_>) -> Arc<TreeNode> {
+        let key = NodeKey::Child(parent.key(), reader.language());
+        let is_kept = match parent {
+            Parent::Exits(node) => node.is_kept,
+            Parent::Suffix(node, ..) => node.is_none_or(|node| node.is_kept),
+        };
+        let known = if is_kept { self.cache.get(&key) } else { None };
+        known.unwrap_or_else(|| self.keep(key, self.make_child(parent, reader, is_kept)))
+    }
+
+    /// The root of the tree of a bounded repetition in `state`, which is in one of its marks. `number` is that of its
+    /// automaton without bounds.
+    pub(crate) fn mark(
+        &self,
+        repetition: &BoundedRepetition,
+        number: LibraryId,
+        state: ScanState,
+        bounds: (u32, Option<u32>),
+    ) -> Arc<TreeNode> {
+        let reader = SuffixReader::BoundedRepetition(number, repetition, bounds);
+        let key = NodeKey::Root(reader.language(), state);
+        if let Some(known) = self.cache.get(&key) {
+            return known;
+        }
+        let mut entered = Entered::default();
+        for group in &self.all.groups {
+            if repetition.step(state, group.byte).is_some() {
+                reader.enter(group.trie(self), None, Some(state), &mut entered);
+            }
+        }
+        self.keep(key, self.entered(entered, reader, true))
+    }
+
+    /// The root of the tree in the state `at` of a unit, after which `min` to `max` units follow. `unbounded` is the
+    /// automaton of `repetition` without bounds, with its number.
+    pub(crate) fn inside(
+        &self,
+        repetition: &BoundedRepetition,
+        (number, unbounded): (LibraryId, &Arc<Dfa>),
+        at: StateId,
+        (min, max): (u32, Option<u32>),
+    ) -> Arc<TreeNode> {
+        let unit_state = ScanState::from_index(at.index());
+        let key = NodeKey::Inside((number, Some((min, max))), unit_state);
+        if let Some(known) = self.cache.get(&key) {
+            return known;
+        }
+        let state =
+            unbounded.run(unbounded.start(), &repetition.text_to(at)).expect("a beginning of its texts");
+        let root = self.root(number, unbounded, state);
+        if (min, max) == (0, None) {
+            return root;
+        }
+        let by_count = self
+            .by_count((number, unit_state), || TokensByCount::new(repetition, at, &root, &self.vocabulary));
+        let inside = by_count.inside(min, max);
+        let exits = Exits::new(&by_count.exits(min, max), true, &self.ids);
+        let extending = self.extending(number, unbounded);
+        self.keep(key, TreeNode { id: self.ids.next(), is_kept: true, inside, exits, extending })
+    }
+
+    fn by_count(&self, key: CountsOf, made: impl FnOnce() -> TokensByCount) -> Arc<TokensByCount> {
+        self.cache.get(&key).unwrap_or_else(|| self.cache.keep(key, Arc::new(made())))
+    }
+
+    /// The length of the longest token of ordinary length, and the longer tokens.
+    pub(crate) fn longest(&self) -> (u32, &[TokenId]) {
+        /// Longer tokens are verified one by one where their length makes a difference. Tokens of real vocabularies
+        /// have up to 256 bytes.
+        const ORDINARY: usize = 256;
+        let (longest, others) = self.longest.get_or_init(|| {
+            let lens = self.vocabulary.text_tokens().map(|(_, text)| text.len());
+            let longest = lens.max().unwrap_or(0).min(ORDINARY);
+            let others = self.vocabulary.text_tokens().filter(|(_, text)| text.len() > ORDINARY);
+            (u32::try_from(longest).expect("it is small"), others.map(|(token, _)| token).collect())
+        });
+        (*longest, others)
+    }
+
+    /// The automaton of a bounded repetition without its bounds, and its number.
+    pub(crate) fn unbounded(&self, repetition: &BoundedRepetition) -> NumberedDfa {
+        let (open, close) = repetition.marks();
+        let key: MarkedUnit = (open.into(), self.automaton(repetition.unit()), close.into());
+        self.cache.get(&key).unwrap_or_else(|| {
+            let made = Arc::new(repetition.unbounded());
+            let number = self.automaton(&made);
+            self.cache.keep(key, (number, made))
+        })
+    }
+
+    /// The concatenation of the language of `dfa` from `state` on and `next`, as an automaton with its number. `None`
+    /// where that is too large.
+    pub(crate) fn fused(
+        &self,
+        (number, dfa): (LibraryId, &Dfa),
+        state: StateId,
+        next: &Next<'_>,
+    ) -> Option<NumberedDfa> {
+        let key = (number, ScanState::from_index(state.index()), next.key());
+        self.cache.get(&key).unwrap_or_else(|| {
+            let made = fuse(dfa, state, next).map(|dfa| {
+                let dfa = Arc::new(dfa);
+                (self.automaton(&dfa), dfa)
+            });
+            self.cache.keep(key, made)
+        })
+    }
+
+    /// The tokens in which `first` occurs before `last`; or, if `are_two` is false, in which `first` occurs.
+    pub(crate) fn around(&self, first: u8, last: u8, are_two: bool) -> Arc<[TokenId]> {
+        let key = (first, last, are_two);
+        if let Some(known) = self.cache.get(&key) {
+            return known;
+        }
+        let found = self.vocabulary.text_tokens().filter(|(_, text)| {
+            let begin = text.iter().position(|byte| *byte == first);
+            begin.is_some_and(|begin| !are_two || text[begin + 1..].contains(&last))
+        });
+        self.cache.keep(key, found.map(|(token, _)| token).collect())
+    }
+
+    /// The tokens that contain a text of the automaton of this number, computed by `made` if they are not known.
+    pub(crate) fn key_tokens(
+        &self,
+        automaton: LibraryId,
+        made: impl FnOnce() -> KeyTokens,
+    ) -> Arc<KeyTokens> {
+        let key = KeyTokensOf(automaton);
+        self.cache.get(&key).unwrap_or_else(|| self.cache.keep(key, Arc::new(made())))
+    }
+
+    /// As [`extending`] computes them.
+    fn extending(&self, automaton: LibraryId, dfa: &Dfa) -> ByteSet {
+        let key = ExtendingOf(automaton);
+        self.cache.get(&key).unwrap_or_else(|| self.cache.keep(key, extending(dfa)))
+    }
+
+    fn keep(&self, key: NodeKey, node: TreeNode) -> Arc<TreeNode> {
+        let node = Arc::new(node);
+        if !node.is_kept {
+            return node;
+        }
+        self.cache.keep(key, node)
+    }
+
+    fn make_root(&self, automaton: LibraryId, dfa: &Dfa, state: StateId) -> TreeNode {
+        let (inside, exits) = match self.byte_lists.root(dfa, state, &self.vocabulary) {
+            Some(Permissive { inside, exits }) => {
+                (Tokens::of(inside.as_ref()), Exits::new(&exits, true, &self.ids))
+            }
+            None => {
+                let (inside, exits) = self.walk(dfa, state);
+                let inside = inside.map_or(Tokens::Few(Box::default()), |mask| Tokens::of(mask.as_ref()));
+                (inside, Exits::new(&exits, true, &self.ids))
+            }
+        };
+        let extending = self.extending(automaton, dfa);
+        TreeNode { id: self.ids.next(), is_kept: true, inside, exits, extending }
+    }
+
+    /// The tokens that end in `dfa`, which begins in `state`, and those that leave it, by a walk over the vocabulary.
+    fn walk(&self, dfa: &Dfa, state: StateId) -> (Option<TokenMask>, Vec<Exit>) {
+        let mut reader = ExitReader::new(dfa, state);
+        let mut kinds = self.trie.fill_kinds(&mut reader, ExitReader::START).into_iter();
+        let mut next = || {
+            let kind = kinds.next().filter(|kind| !matches!(kind, KindTokens::Few(few) if few.is_empty()))?;
+            Some(kind.into_mask(self.vocabulary.len()))
+        };
+        let (inside, exits) = (next(), next());
+        let exits = exits.iter().flat_map(TokenMask::ids).map(|token| {
+            let text = self.vocabulary.text(token).unwrap_or_default();
+            let exit = reader.exit(text);
+            (text[exit], token, u32::try_from(text.len() - exit).expect("tokens are short"))
+        });
+        (inside, exits.collect())
+    }
+
+    /// As [`walk`](Self::walk), to compare with.
+    #[cfg(test)]
+    pub(crate) fn walked(&self, dfa: &Dfa, state: StateId) -> (Vec<TokenId>, Vec<Exit>) {
+        let (inside, exits) = self.walk(dfa, state);
+        (inside.iter().flat_map(TokenMask::ids).collect(), exits)
+    }
+
+    /// Reads the suffixes of `parent`.
+    fn make_child(&self, parent: &Parent<'_>, reader: SuffixReader<'_>, is_kept: bool) -> TreeNode {
+        let mut entered = Entered::default();
+        match parent {
+            Parent::Exits(node) => {
+                for group in node.exits.groups.iter().filter(|group| reader.begins(group.byte)) {
+                    reader.enter(group.trie(self), None, None, &mut entered);
+                }
+            }
+            Parent::Suffix(_, group, at) => {
+                reader.enter(group.trie(self), Some(*at), None, &mut entered);
+            }
+        }
+        let is_kept = is_kept && entered.work >= self.least_work;
+        self.entered(entered, reader, is_kept)
+    }
+
+    fn entered(&self, entered: Entered, reader: SuffixReader<'_>, is_kept: bool) -> TreeNode {
+        let Entered { inside, exits, .. } = entered;
+        let inside = if inside.len() <= FEW {
+            Tokens::Few(inside.into())
+        } else {
+            let mut mask = TokenMask::new(self.vocabulary.len());
+            inside.iter().for_each(|token| mask.as_mut().insert(*token));
+            Tokens::of(mask.as_ref())
+        };
+        let exits = Exits::new(&exits, is_kept, &self.ids);
+        let extending = match reader {
+            SuffixReader::Automaton(number, dfa) => self.extending(number, dfa),
+            // A repetition that may end must end.
+            SuffixReader::BoundedRepetition(..) => ByteSet::default(),
+        };
+        TreeNode { id: self.ids.next(), is_kept, inside, exits, extending }
+    }
+}
+
+impl fmt::Debug for TreeLibrary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TreeLibrary").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+/// An automaton from one of its states on, as a walk over the vocabulary sees it. A token leaves it where it cannot
+/// be read and the automaton may end, but not before its first byte.
+struct ExitReader<'d> {
+    dfa: &'d Dfa,
+    start: StateId,
+    /// The state of tokens that have left it.
+    left: u32,
+}
+
+impl<'d> ExitReader<'d> {
+    /// Before the first byte. The numbers of the automaton's states are one higher here.
+    const START: u32 = 0;
+
+    fn new(dfa: &'d Dfa, start: StateId) -> Self {
+        Self { dfa, start, left: number(dfa.len()) + 1 }
+    }
+
+    /// The number of bytes that the automaton reads of `text`, which leaves it.
+    fn exit(&self, text: &[u8]) -> usize {
+        let mut state = self.start;
+        let goes_on = text.iter().take_while(|byte| match self.dfa.step(state, **byte) {
+            Some(next) => {
+                state = next;
+                true
+            }
+            None => false,
+        });
+        goes_on.count()
+    }
+}
+
+impl ByteAutomaton for ExitReader<'_> {
+    fn class(&self, byte: u8) -> u8 {
+        self.dfa.classes().get(byte)
+    }
+
+    #[inline]
+    fn step(&mut self, state: u32, byte: u8) -> u32 {
+        if state == self.left {
+            return state;
+        }
+        let at = match state {
+            Self::START => self.start,
+            state => StateId::from_index(state as usize - 1),
+        };
+        match self.dfa.step(at, byte) {
+            Some(next) => number(next.index()) + 1,
+            None if state != Self::START && self.dfa.is_accepting(at) => self.left,
+            None => DEAD,
+        }
+    }
+
+    #[inline]
+    fn verdict(&mut self, state: u32) -> Verdict {
+        Verdict::Kind(u8::from(state == self.left))
+    }
+}
