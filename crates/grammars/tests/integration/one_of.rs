@@ -151,7 +151,7 @@ fn built(node: &Node, builder: &mut GrammarBuilder, word: &Arc<Dfa>, vocabulary:
             tokens.iter().for_each(|token| set.as_mut().insert(*token));
             builder.one_of("tokens", set)
         }
-        Node::But(_, texts) => builder.except("word", word, texts).expect("there are more than two"),
+        Node::But(_, texts) => builder.difference("word", word, texts).expect("there are more than two"),
         Node::Sequence(all) => {
             let all = parts(all, builder);
             builder.sequence(all)
