@@ -106,7 +106,10 @@ mod tests {
     proptest! {
         #[test]
         fn versions_are_those_of_std(
-            keys in prop::collection::vec((prop_oneof![0..20u32, any::<u32>()], any::<u32>(), any::<prop::sample::Index>()), 0..60),
+            keys in prop::collection::vec(
+                (prop_oneof![0..20u32, any::<u32>()], any::<u32>(), any::<prop::sample::Index>()),
+                0..60,
+            ),
         ) {
             let mut maps = PersistentMaps::default();
             let mut known = vec![(None, BTreeMap::new())];
