@@ -3,7 +3,7 @@
 //! - Who depends on whom, from `cargo metadata`: the arrows of ARCHITECTURE.md, and which crate alone may name a heavy
 //!   library.
 //! - Which folder of a crate may name which other one (`rooms`).
-//! - Every Rust file begins with a module doc and has at most 800 lines without its tests.
+//! - Every Rust file begins with a module doc and has at most 600 lines without its tests.
 //! - Every feature has a comment: its meaning and its cost.
 //! - Nothing unfinished, nothing switched off, no path of one machine.
 
@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::{Result, rooms::arrows};
 
 /// The most lines of a file, its tests not counted.
-const MAX_LINES: usize = 800;
+const MAX_LINES: usize = 600;
 
 /// Which crates of the workspace each may depend on, development dependencies not counted.
 const ARROWS: [(&str, &[&str]); 21] = [
@@ -72,6 +72,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
         &[
             "unskew-automata",
             "unskew-core",
+            "unskew-engine",
             "unskew-grammars",
             "unskew-runner",
             "unskew-samplers",

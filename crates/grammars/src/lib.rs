@@ -75,8 +75,12 @@ mod unique;
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState};
 pub use error::GrammarError;
 pub use explain::{Explained, Fate, explain};
-pub use grammar::analysis::{Analysis, Finding, FindingKind, GrammarSize, LeftRecursion, RuleFacts};
-pub use grammar::data::{Expr, ExprId, Grammar, GrammarBuilder, RuleId, Terminal, TerminalId, Unordered};
+pub use grammar::analysis::{Analysis, Finding, FindingKind, LeftRecursion, RuleFacts};
+pub use grammar::{
+    builder::GrammarBuilder,
+    data::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId, Unordered},
+    size::GrammarSize,
+};
 pub use limits::GrammarLimits;
 pub use speculation::{CountConfig, CountFileError, CountModel};
 pub use stats::GrammarStats;

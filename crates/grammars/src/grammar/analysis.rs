@@ -13,10 +13,11 @@ use std::{
     fmt,
 };
 
-use petgraph::{algo::kosaraju_scc, graph::DiGraph};
-
-use super::fixpoint::{productive, productive_and_nullable};
-use crate::{Expr, ExprId, Grammar, GrammarError, GrammarLimits, Location, RuleId, Terminal, Unordered};
+use super::{
+    calls::Calls,
+    fixpoint::{productive, productive_and_nullable},
+};
+use crate::{Expr, ExprId, Grammar, GrammarError, GrammarLimits, Location, RuleId, Unordered};
 
 /// The way in which a rule may begin with itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -310,41 +311,6 @@ fn unproductive_cycle(grammar: &Grammar, productive: &[bool], rule: RuleId) -> V
     }
 }
 
-/// A graph of calls between rules.
-struct Calls {
-    graph: DiGraph<(), ()>,
-    /// By rule: whether it has an edge to itself.
-    direct: Vec<bool>,
-}
-
-impl Calls {
-    fn new(rules: usize) -> Self {
-        let mut graph = DiGraph::with_capacity(rules, rules);
-        for _ in 0..rules {
-            graph.add_node(());
-        }
-        Self { graph, direct: vec![false; rules] }
-    }
-
-    fn add(&mut self, from: RuleId, to: RuleId) {
-        self.graph.add_edge(node(from), node(to), ());
-        self.direct[from.index()] |= from == to;
-    }
-
-    /// By rule: whether a path leads from it to itself.
-    fn in_cycles(&self) -> Vec<bool> {
-        let mut found = self.direct.clone();
-        for component in kosaraju_scc(&self.graph).iter().filter(|component| component.len() > 1) {
-            component.iter().for_each(|node| found[node.index()] = true);
-        }
-        found
-    }
-}
-
-fn node(rule: RuleId) -> petgraph::graph::NodeIndex {
-    petgraph::graph::NodeIndex::new(rule.index())
-}
-
 struct Analyser<'g> {
     grammar: &'g Grammar,
     productive: Vec<bool>,
@@ -557,7 +523,7 @@ fn vanishes(grammar: &Grammar) -> Vec<bool> {
 
 /// By expression: the number of uses of terminals and rules once repetitions are written out. A repetition
 /// counts as `max` copies, an unbounded one as `min` copies, and each as at least one.
-fn places(grammar: &Grammar) -> Vec<u64> {
+pub(super) fn places(grammar: &Grammar) -> Vec<u64> {
     let mut places: Vec<u64> = Vec::with_capacity(grammar.expressions());
     for expr in grammar.expression_ids() {
         let sum =
@@ -605,37 +571,4 @@ fn alike(grammar: &Grammar) -> Vec<ExprId> {
         alike.push(first);
     }
     alike
-}
-
-/// The size of a grammar, as a summary for people.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct GrammarSize {
-    /// The number of rules.
-    pub rules: usize,
-    /// The number of distinct terminals.
-    pub terminals: usize,
-    /// The number of uses of terminals and rules in all bodies once repetitions are written out.
-    pub places: u64,
-    /// The number of states of the terminal automata together.
-    pub states: usize,
-}
-
-impl Grammar {
-    /// The size of this grammar. O(n) for n expressions, rules and terminals.
-    pub fn size(&self) -> GrammarSize {
-        let places = places(self);
-        let states = self.terminals().map(|terminal| match self.terminal(terminal) {
-            Terminal::Automaton(dfa) => dfa.len(),
-            Terminal::Difference(difference) | Terminal::Distinct(difference) => difference.base().len(),
-            Terminal::BoundedRepetition(repetition) => repetition.unit().len(),
-            Terminal::Literal(_) | Terminal::Token(_) | Terminal::OneOf(_) => 0,
-        });
-        GrammarSize {
-            rules: self.rules().len(),
-            terminals: self.terminals().len(),
-            places: self.rules().fold(0, |sum, rule| sum.saturating_add(places[self.body(rule).index()])),
-            states: states.sum(),
-        }
-    }
 }

@@ -1,6 +1,9 @@
 //! Copies a grammar into another one, for example the schema of a tool's arguments into the text around a call.
 
-use super::data::{Expr, Grammar, GrammarBuilder, Unordered};
+use super::{
+    builder::GrammarBuilder,
+    data::{Expr, Grammar, Unordered},
+};
 use crate::{ExprId, RuleId};
 
 impl GrammarBuilder {

@@ -5,16 +5,21 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `data` | rules over terminals: [`Grammar`](crate::Grammar) and its builder |
+//! | `data` | rules over terminals: [`Grammar`](crate::Grammar) |
+//! | `builder` | [`GrammarBuilder`](crate::GrammarBuilder) |
 //! | `import` | a grammar as a part of another |
 //! | `fixpoint` | least fixpoints: productive and nullable expressions |
-//! | `analysis` | useless rules, left recursion, sizes |
+//! | `calls`, `size` | the graph of calls, and sizes |
+//! | `analysis` | useless rules, left recursion |
 //! | `regular` | a grammar without recursion as one automaton |
 //! | `within` | a grammar with those texts of its terminals alone that a regular language has |
 
 pub(crate) mod analysis;
+pub(crate) mod builder;
+mod calls;
 pub(crate) mod data;
 pub(crate) mod fixpoint;
 pub(crate) mod import;
 pub(crate) mod regular;
+pub(crate) mod size;
 pub(crate) mod within;
