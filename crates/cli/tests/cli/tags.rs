@@ -8,7 +8,7 @@ const TAG: &[u8] = br#"{"type": "structural_tag", "format": {"type": "triggered_
 
 fn files() -> Files {
     let wrong =
-        br#"{"format": {"type": "sequence", "elements": [{"type": "any_text"}, {"type": "exclude_token"}]}}"#;
+        br#"{"format": {"type": "sequence", "elements": [{"type": "any_text"}, {"type": "any_text", "max_tokens": 9}]}}"#;
     Files::new(&[("tag.json", TAG), ("wrong.json", wrong), ("broken.json", b"{")])
 }
 
@@ -33,11 +33,15 @@ fn errors_and_fates() {
     let files = files();
     let run = files.run(&["mask", "--structural-tag", "wrong.json"]);
     assert_eq!(run.code, 2);
-    assert!(run.refusal().contains("wrong.json: structural tag, /format/elements/1: "), "{}", run.stderr);
+    assert!(
+        run.refusal().contains("wrong.json: structural tag, /format/elements/1/max_tokens: "),
+        "{}",
+        run.stderr
+    );
     let fates = files.run(&["explain", "--structural-tag", "wrong.json", "--format", "json"]).json();
     let fates: Vec<_> =
         fates.iter().map(|one| (one["pointer"].as_str().unwrap(), one["fate"].as_str().unwrap())).collect();
-    assert_eq!(fates, [("/format/elements/0", "enforced"), ("/format/elements/1", "rejected")]);
+    assert_eq!(fates, [("/format/elements/0", "enforced"), ("/format/elements/1/max_tokens", "rejected")]);
     assert_eq!(files.run(&["explain", "--structural-tag", "broken.json"]).code, 2);
     assert_eq!(files.run(&["mask", "--structural-tag", "tag.json", "--regex", "a"]).code, 2);
 }
