@@ -35,7 +35,7 @@ impl Grammar {
     /// use unskew_grammars::{Grammar, GrammarLimits};
     ///
     /// let limits = GrammarLimits::default();
-    /// let grammar = Grammar::from_gbnf(r#"root ::= "aa" | "ab" root"#, &limits)?;
+    /// let grammar = Grammar::from_gbnf(r#"root ::= "aa" | "ab" "aa""#, &limits)?;
     /// let within = grammar.within(&Dfa::from_pattern("a*", &limits.regex)?, &limits)?;
     /// let words = within.regular(&limits.regex)?;
     /// assert!(words.accepts(b"aa") && !words.accepts(b"abaa"));
