@@ -102,8 +102,11 @@ impl<C: Constraint> Rollout<C> {
             self.unexplored = Some(Unexplored { bound, without });
             return self.wait(session).map(Some);
         };
-        // All tokens are explored, and the unexplored mass is a rest of rounding: choose again.
-        let Some(Drawn { token, log_p, rest }) = row.draw(&without, uniform(rng))? else { return Ok(None) };
+        let Some(Drawn { token, log_p, rest }) = row.draw(&without, uniform(rng))? else {
+            // All tokens are explored: choose again, and never among the others here.
+            session.tree_mut().exhaust(self.node);
+            return Ok(None);
+        };
         drop(row);
         self.rest = rest.map(|rest| (rest, without.len()));
         if session.scope() == Scope::Everything {

@@ -392,6 +392,15 @@ impl PrefixTree {
         }
     }
 
+    /// Notes that no token of a node is unexplored. The mass that it has for them is a rest of rounding, or was damaged in a file.
+    pub(crate) fn exhaust(&mut self, node: NodeId) {
+        let at = self.node_mut(node);
+        (at.unexplored, at.unexplored_anchor) = (f64::NEG_INFINITY, f32::NEG_INFINITY);
+        if at.backed_up {
+            self.back_up(node, |_, _, _| None);
+        }
+    }
+
     /// Subtracts the mass of a child from the unexplored mass of its parent.
     fn take_unexplored(
         &mut self,

@@ -482,3 +482,34 @@ fn bounds_of_another_constraint_give_no_output_that_is_not_accepted() {
     }
     assert!(refused > 0);
 }
+
+#[test]
+fn an_unexplored_mass_that_no_token_has_ends() {
+    let model = TableModel::uniform(["0", "1"]);
+    let constraint = || Outputs {
+        outputs: [vec![TokenId(0)], vec![TokenId(1)]].into(),
+        vocab_len: model.vocabulary().len(),
+    };
+    let sampler =
+        || Sampling::new(Task::new(model.clone(), constraint(), model.vocabulary(), 3), Exact::cars(1_000));
+    let mut before = sampler();
+    for seed in 0..20 {
+        before.draw(&mut rng(seed)).unwrap();
+    }
+    // The first prefix says that nearly all of its mass was never visited, and the others that they have none. All tokens were visited.
+    let mut damaged = before.save("task");
+    let (header, node, end) = (31, 45, damaged.len() - 8);
+    let nodes = (end - header) / node;
+    assert_eq!(nodes, 3);
+    let mut write = |at: usize, number: f64| damaged[at..at + 8].copy_from_slice(&number.to_le_bytes());
+    write(header + 36, -1e-9);
+    (1..nodes).for_each(|index| write(header + index * node + 12, -1e300));
+    let sum = twox_hash::XxHash3_64::oneshot(&damaged[..end]).to_le_bytes();
+    damaged[end..].copy_from_slice(&sum);
+    let mut after = sampler();
+    after.load("task", &damaged).unwrap();
+    match after.draw(&mut rng(1)) {
+        Ok(draw) => assert!(constraint().outputs.contains(&draw.tokens)),
+        Err(error) => assert_eq!(error, SampleError::Unfinished { tokens: 0 }),
+    }
+}
