@@ -380,8 +380,7 @@ impl Request {
                  use it with `sampler` masked, or `truncate` before-mask",
             ));
         }
-        drafts::check(method, self.draft.as_ref())?;
-        self.check_counts()
+        drafts::check(method, self.draft.as_ref())
     }
 
     /// Refuses counts by place without a grammar.
