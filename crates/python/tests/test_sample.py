@@ -122,7 +122,8 @@ def test_drafts_change_no_law(small, sampler, draft):
     assert sum(counts.values()) == n and set(counts) <= set(law)
     statistic, freedom = chi_square(counts, law, n)
     assert statistic < freedom + 6 * math.sqrt(2 * freedom), (statistic, freedom)
-    assert accepted <= tested and (tested > 0 or sampler == "cars"), (tested, accepted)
+    # The samplers that learn have no use for drafts once they know the prefixes.
+    assert accepted <= tested and (tested > 0 or sampler in ("cars", "disc")), (tested, accepted)
 
 
 @pytest.mark.parametrize("draft", ["ngram", other])
