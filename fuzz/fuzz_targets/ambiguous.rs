@@ -11,9 +11,9 @@ use std::{
 
 use libfuzzer_sys::fuzz_target;
 use unskew_core::{Constraint, TokenMask, Vocabulary};
-use unskew_trie::TokenTrie;
 use unskew_fuzz::Choices;
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, LarkOptions};
+use unskew_trie::TokenTrie;
 
 /// The greatest length of a document, in tokens.
 const LONGEST: usize = 2_000;

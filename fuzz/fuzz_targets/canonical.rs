@@ -9,7 +9,10 @@ use libfuzzer_sys::fuzz_target;
 use unskew_automata::{
     CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, MergeOrder, TokenizerAutomaton,
 };
-use unskew_core::{Constraint, Merge, MergeTable, SplitBehavior, SplitPattern, TokenId, Tokenization, Vocabulary, conformance};
+use unskew_core::{
+    Constraint, Merge, MergeTable, SplitBehavior, SplitPattern, TokenId, Tokenization, Vocabulary,
+    conformance,
+};
 use unskew_trie::TokenTrie;
 
 const SPLITS: [&str; 6] =

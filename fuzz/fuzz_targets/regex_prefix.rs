@@ -25,7 +25,10 @@ struct Case {
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pattern, tokens, all_bytes, prefix } = self;
-        write!(f, "Case {{ pattern: {pattern:?}.into(), tokens: vec!{tokens:?}, all_bytes: {all_bytes}, prefix: vec!{prefix:?} }}")
+        write!(
+            f,
+            "Case {{ pattern: {pattern:?}.into(), tokens: vec!{tokens:?}, all_bytes: {all_bytes}, prefix: vec!{prefix:?} }}"
+        )
     }
 }
 

@@ -18,10 +18,10 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use unskew_automata::Limits;
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_trie::TokenTrie;
 use unskew_fuzz::Choices;
 use unskew_grammars::{GrammarConstraint, GrammarError, GrammarLimits};
 use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
+use unskew_trie::TokenTrie;
 
 /// The greatest length of a written text, in bytes.
 const LONGEST: usize = 300;

@@ -20,8 +20,15 @@ const COLUMNS: usize = SECTIONS + 5 * 16;
 enum Case<'a> {
     Bytes(&'a [u8]),
     /// A valid file with replaced words, truncated or extended. Lengths and checksums are corrected.
-    Changed { width: u8, words: Vec<(u16, u32)>, bytes: Vec<(u16, u8)>, len: Option<i8> },
-    Delta { words: Vec<(u8, u32)> },
+    Changed {
+        width: u8,
+        words: Vec<(u16, u32)>,
+        bytes: Vec<(u16, u8)>,
+        len: Option<i8>,
+    },
+    Delta {
+        words: Vec<(u8, u32)>,
+    },
 }
 
 fn example(width: u8) -> Vec<u8> {
@@ -43,7 +50,8 @@ fn example(width: u8) -> Vec<u8> {
 fn mend(file: &mut [u8]) {
     let len = file.len();
     file[SUMMED..SUMMED + 8].copy_from_slice(&(len as u64).to_le_bytes());
-    let word = |file: &[u8], at: usize| u32::from_le_bytes(std::array::from_fn(|byte| file[at + byte])) as usize;
+    let word =
+        |file: &[u8], at: usize| u32::from_le_bytes(std::array::from_fn(|byte| file[at + byte])) as usize;
     let (width, columns) = (word(file, SECTIONS - 12), word(file, SECTIONS - 8));
     let header = COLUMNS.saturating_add(columns.saturating_mul(24));
     if header > len {

@@ -12,10 +12,10 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use unskew_automata::Limits;
 use unskew_core::{Constraint, TokenMask, Vocabulary};
-use unskew_trie::TokenTrie;
 use unskew_fuzz::Choices;
 use unskew_grammars::{GrammarConstraint, GrammarError, GrammarLimits};
 use unskew_schema::{SchemaLimits, SchemaOptions, Whitespace, grammar};
+use unskew_trie::TokenTrie;
 
 /// The greatest length of a document, in tokens.
 const LONGEST: usize = 1_500;

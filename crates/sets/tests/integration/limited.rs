@@ -58,7 +58,13 @@ fn a_large_set_works_in_little_memory() {
     }
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "limited::a_large_set_works_in_little_memory", "--nocapture", "--test-threads", "1"])
+        .args([
+            "--exact",
+            "limited::a_large_set_works_in_little_memory",
+            "--nocapture",
+            "--test-threads",
+            "1",
+        ])
         .env(LIMITED, folder.path().join("set"))
         // Without this, each thread that allocates would reserve 64 MiB of addresses.
         .env("MALLOC_ARENA_MAX", "1")
