@@ -74,7 +74,7 @@ pub enum GrammarError {
         /// The limit, in positions.
         limit: usize,
     },
-    /// The boundaries of the units of a [bounded repetition](crate::GrammarBuilder::counted) cannot be found
+    /// The boundaries of the units of a [bounded repetition](crate::GrammarBuilder::bounded_repetition) cannot be found
     /// one byte at a time.
     #[error("terminal `{name}`: {reason}; use a repetition of rules instead")]
     #[non_exhaustive]

@@ -116,7 +116,7 @@ pub enum Terminal {
     /// A bounded repetition of a unit between two marks.
     BoundedRepetition(Arc<BoundedRepetition>),
     /// A regular language, possibly minus finitely many texts, of which each text may occur once in a scope;
-    /// see [`GrammarBuilder::distinct`].
+    /// see [`GrammarBuilder::distinct`](crate::GrammarBuilder::distinct).
     Distinct(Arc<Difference>),
     /// The control token of this name, such as `<|im_end|>`: the token, and not its text.
     ///
@@ -277,7 +277,7 @@ impl Grammar {
         self.rules[rule.index()].location
     }
 
-    /// Whether the rule is a [scope](GrammarBuilder::scope).
+    /// Whether the rule is a [scope](crate::GrammarBuilder::scope).
     pub fn is_scope(&self, rule: RuleId) -> bool {
         self.rules[rule.index()].is_scope
     }
