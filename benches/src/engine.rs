@@ -12,7 +12,7 @@ use unskew_automata::{
     TokenizerAutomaton,
 };
 use unskew_core::{Constraint, TokenId, TokenMask};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary};
 use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions};
 use unskew_trie::TokenTrie;
 
@@ -240,7 +240,7 @@ fn library(trie: &Arc<TokenTrie>) -> Arc<TreeLibrary> {
 impl Engine for Grammars {
     fn compile(&self, pattern: &str) -> Result<Box<dyn Matcher + '_>, String> {
         let limits = GrammarLimits::default();
-        let grammar = Grammar::from_lark(pattern, &LarkOptions::default(), &limits);
+        let grammar = Grammar::from_lark(pattern, &GrammarOptions::default(), &limits);
         let grammar = grammar.map_err(|error| error.to_string())?;
         let constraint = match self.kept {
             Library::OfTheProcess => GrammarConstraint::with_library(&grammar, &self.library, &limits),

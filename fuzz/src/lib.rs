@@ -4,7 +4,7 @@
 //! as a target.
 
 use unskew_automata::Limits;
-use unskew_grammars::{Grammar, GrammarError, GrammarFormat, GrammarLimits, explain};
+use unskew_grammars::{Grammar, GrammarError, GrammarFormat, GrammarLimits, GrammarOptions, explain};
 
 /// A list of choices, followed by infinitely many zeros.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub fn read_grammar(text: &str, format: GrammarFormat) {
     let regex = Limits { nfa_size: 20_000, dfa_states: 2_000, dfa_steps: 2_000_000, ..Limits::default() };
     let limits = GrammarLimits { nodes: 20_000, automata_bytes: 1 << 22, regex, ..GrammarLimits::default() };
     assert!(!explain(text, format, &limits).iter().any(|fate| fate.why.is_empty()));
-    match Grammar::parse(text, format, &limits) {
+    match Grammar::parse(text, format, &GrammarOptions::default(), &limits) {
         Ok(grammar) => {
             let analysis = grammar.analysis();
             match grammar.trimmed() {

@@ -219,7 +219,7 @@ impl GrammarConstraint {
     /// use std::sync::Arc;
     /// use unskew_core::{Constraint, TokenId, Vocabulary};
     /// use unskew_trie::TokenTrie;
-    /// use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, LarkOptions};
+    /// use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarOptions};
     ///
     /// let mut vocabulary = Vocabulary::builder();
     /// for byte in 0..=255 {
@@ -228,7 +228,7 @@ impl GrammarConstraint {
     /// let trie = Arc::new(TokenTrie::new(vocabulary.build()?)?);
     /// let munch = |text: &str| {
     ///     let limits = GrammarLimits::default();
-    ///     let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits)?;
+    ///     let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits)?;
     ///     GrammarConstraint::with_maximal_munch(&grammar, trie.clone(), &limits)
     /// };
     /// let constraint = munch("start: \"let\" NAME\nNAME: /[a-z]+/\n%ignore \" \"")?;

@@ -32,9 +32,11 @@ fn has_empty_text(terminal: &Terminal) -> bool {
     match terminal {
         Terminal::Automaton(dfa) => dfa.is_accepting(dfa.start()),
         Terminal::Difference(difference) | Terminal::Distinct(difference) => difference.accepts(b""),
-        Terminal::Literal(_) | Terminal::BoundedRepetition(_) | Terminal::Token(_) | Terminal::OneOf(_) => {
-            false
-        }
+        Terminal::Literal(_)
+        | Terminal::BoundedRepetition(_)
+        | Terminal::Token(_)
+        | Terminal::Tokens(_)
+        | Terminal::OneOf(_) => false,
     }
 }
 

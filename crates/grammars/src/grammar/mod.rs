@@ -11,6 +11,7 @@
 //! | `fixpoint` | least fixpoints: productive and nullable expressions |
 //! | `calls`, `size` | the graph of calls, and sizes |
 //! | `analysis` | useless rules, left recursion |
+//! | `token_set` | sets of tokens by id and name: [`TokenSet`](crate::TokenSet) |
 //! | `regular` | a grammar without recursion as one automaton |
 //! | `within` | a grammar with those texts of its terminals alone that a regular language has |
 
@@ -22,4 +23,5 @@ pub(crate) mod fixpoint;
 pub(crate) mod import;
 pub(crate) mod regular;
 pub(crate) mod size;
+pub(crate) mod token_set;
 pub(crate) mod within;

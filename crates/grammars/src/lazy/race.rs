@@ -47,7 +47,7 @@ impl Race {
         limit: usize,
     ) -> Option<Self> {
         let own = grammar.terminal(terminal);
-        if let Terminal::Token(_) | Terminal::OneOf(_) = own {
+        if let Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) = own {
             // A control token has no bytes, so no lazy terminal advances over it.
             let ends = BTreeMap::new();
             return Some(Self {
@@ -144,7 +144,9 @@ pub(super) fn share_a_text(
     limit: usize,
 ) -> Option<(bool, usize)> {
     let (left, right) = (grammar.terminal(left), grammar.terminal(right));
-    let is_token = |terminal: &Terminal| matches!(terminal, Terminal::Token(_) | Terminal::OneOf(_));
+    let is_token = |terminal: &Terminal| {
+        matches!(terminal, Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_))
+    };
     if is_token(left) || is_token(right) {
         return Some((left == right, 1));
     }
@@ -174,7 +176,7 @@ pub(super) fn share_a_text(
 /// and from there ends no later than a `lazy` begun there. Also returns the work spent. `None` if the work
 /// exceeds `limit` pairs of states.
 pub(super) fn stays_open(own: &Terminal, lazy: &Terminal, limit: usize) -> Option<(bool, usize)> {
-    if let Terminal::Token(_) | Terminal::OneOf(_) = own {
+    if let Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) = own {
         return Some((false, 1));
     }
     let both = stretches(&[own, lazy]);

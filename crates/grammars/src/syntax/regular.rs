@@ -42,6 +42,18 @@ enum Task {
     Define(usize),
 }
 
+/// The work on automata so far, which a grammar and those inside of it share.
+pub(super) struct Work {
+    builder: DfaAlgebra,
+    bytes: usize,
+}
+
+impl Work {
+    pub(super) fn new(limits: &GrammarLimits) -> Self {
+        Self { builder: DfaAlgebra::new(&limits.regex), bytes: 0 }
+    }
+}
+
 /// Builds the languages of nodes.
 pub(super) struct Regulars<'a, 't> {
     text: &'a str,
@@ -58,18 +70,20 @@ pub(super) struct Regulars<'a, 't> {
 }
 
 impl<'a, 't> Regulars<'a, 't> {
-    pub(super) fn new(text: &'a str, tree: &'a Tree<'t>, limits: &'a GrammarLimits) -> Self {
+    pub(super) fn new(text: &'a str, tree: &'a Tree<'t>, limits: &'a GrammarLimits, work: Work) -> Self {
+        let Work { builder, bytes } = work;
         let made = vec![Made::No; tree.definitions.len()];
-        Self {
-            text,
-            tree,
-            limits,
-            made,
-            by_pattern: HashMap::new(),
-            builder: DfaAlgebra::new(&limits.regex),
-            bytes: 0,
-            open: vec![],
-        }
+        Self { text, tree, limits, made, by_pattern: HashMap::new(), builder, bytes, open: vec![] }
+    }
+
+    /// Lends the work to a grammar inside this one, until it is given back.
+    pub(super) fn lend(&mut self) -> Work {
+        let builder = std::mem::replace(&mut self.builder, DfaAlgebra::new(&self.limits.regex));
+        Work { builder, bytes: self.bytes }
+    }
+
+    pub(super) fn give_back(&mut self, work: Work) {
+        (self.builder, self.bytes) = (work.builder, work.bytes);
     }
 
     /// The language of the definition of this index.
@@ -146,6 +160,15 @@ impl<'a, 't> Regulars<'a, 't> {
                     "the control token `{}` inside a terminal, a lazy rule or an operand of `-`",
                     tree.name(name)
                 );
+                return Err(self.unsupported(node, construct, "use it in a rule, next to the terminal"));
+            }
+            Node::Grammar(_) => {
+                let construct = "a grammar inside a terminal, a lazy rule or an operand of `-`".to_owned();
+                return Err(self.unsupported(node, construct, "use it in a rule, next to the terminal"));
+            }
+            Node::Tokens(_) => {
+                let construct =
+                    "a token by its id inside a terminal, a lazy rule or an operand of `-`".to_owned();
                 return Err(self.unsupported(node, construct, "use it in a rule, next to the terminal"));
             }
             Node::Sequence(parts) | Node::Choice(parts) => {

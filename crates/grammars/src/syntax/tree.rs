@@ -10,8 +10,9 @@ use super::{
     chars::CharSet,
     cursor::Cursor,
     error::{SyntaxError, SyntaxErrorKind},
+    nested::Nested,
 };
-use crate::{Fate, GrammarLimits};
+use crate::{Fate, GrammarLimits, TokenSet};
 
 /// A node of a tree, or the mark of an operator between two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +52,10 @@ pub(super) enum Node {
     Name(u32),
     /// A control token: an index of `names`.
     Token(u32),
+    /// One token of a set: an index of `token_sets`.
+    Tokens(u32),
+    /// A grammar inside this one: an index of `nested`.
+    Grammar(u32),
     Sequence(Span),
     Choice(Span),
     /// A repetition with a least and a greatest number; [`u32::MAX`] is unbounded.
@@ -97,6 +102,8 @@ pub(super) struct Tree<'t> {
     sets: Vec<CharSet>,
     patterns: Vec<Pattern>,
     lists: Vec<Vec<String>>,
+    token_sets: Vec<TokenSet>,
+    nested: Vec<Nested<'t>>,
     names: Vec<&'t str>,
     ids: HashMap<&'t str, u32>,
     /// By name.
@@ -118,6 +125,8 @@ impl<'t> Tree<'t> {
             sets: vec![],
             patterns: vec![],
             lists: vec![],
+            token_sets: vec![],
+            nested: vec![],
             names: vec![],
             ids: HashMap::new(),
             definition_of: vec![],
@@ -162,6 +171,14 @@ impl<'t> Tree<'t> {
 
     pub(super) fn texts(&self, list: u32) -> &[String] {
         &self.lists[list as usize]
+    }
+
+    pub(super) fn token_set(&self, set: u32) -> &TokenSet {
+        &self.token_sets[set as usize]
+    }
+
+    pub(super) fn nested(&self, nested: u32) -> &Nested<'t> {
+        &self.nested[nested as usize]
     }
 
     pub(super) fn name(&self, name: u32) -> &'t str {
@@ -216,6 +233,16 @@ impl<'t> Tree<'t> {
     pub(super) fn neighbours(&mut self, texts: Vec<String>, at: usize) -> NodeId {
         self.lists.push(texts);
         self.push(Node::Neighbours(index(self.lists.len() - 1)), at)
+    }
+
+    pub(super) fn tokens(&mut self, set: TokenSet, at: usize) -> NodeId {
+        self.token_sets.push(set);
+        self.push(Node::Tokens(index(self.token_sets.len() - 1)), at)
+    }
+
+    pub(super) fn grammar(&mut self, nested: Nested<'t>, at: usize) -> NodeId {
+        self.nested.push(nested);
+        self.push(Node::Grammar(index(self.nested.len() - 1)), at)
     }
 
     pub(super) fn choice(&mut self, alternatives: &[NodeId], at: usize) -> NodeId {

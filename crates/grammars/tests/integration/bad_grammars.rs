@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
-use unskew_grammars::{Grammar, GrammarFormat, GrammarLimits};
+use unskew_grammars::{Grammar, GrammarFormat, GrammarLimits, GrammarOptions};
 
 /// Each text with its error.
 fn errors(format: GrammarFormat, texts: &[&str]) -> String {
     let mut report = String::new();
     for text in texts {
-        let error = match Grammar::parse(text, format, &GrammarLimits::default()) {
+        let error = match Grammar::parse(text, format, &GrammarOptions::default(), &GrammarLimits::default())
+        {
             Ok(_) => panic!("{text:?} is a grammar"),
             Err(error) => error.to_string(),
         };
@@ -222,7 +223,7 @@ fn limits_are_named() {
         ("root ::= \"a\" \"b\" \"c\" \"d\" \"a\" \"b\" \"c\"", GrammarFormat::Gbnf),
         ("a ::= [a] [ab] [abc] [abcd] [abce]", GrammarFormat::Ebnf),
     ] {
-        let error = Grammar::parse(text, format, &limits).unwrap_err();
+        let error = Grammar::parse(text, format, &GrammarOptions::default(), &limits).unwrap_err();
         writeln!(report, "{text:?}\n    {error}").unwrap();
     }
     snapshot("limits_are_named", &report);

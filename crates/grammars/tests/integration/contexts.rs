@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary};
 use unskew_trie::TokenTrie;
 
 /// Lists and sums as repetitions.
@@ -162,7 +162,7 @@ fn parts_change_no_mask() {
     };
     let libraries = [library(0), library(64)];
     for text in [LOOPS, OTHER, RECURSIVE] {
-        let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits).unwrap();
+        let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits).unwrap();
         let plain = GrammarConstraint::new(&grammar, Arc::clone(&trie), &limits).unwrap();
         let expected = masks(&plain, &vocabulary, &TEXTS);
         // In reverse order the texts begin with other nestings.
@@ -186,7 +186,7 @@ fn a_library_keeps_parts_for_the_same_grammar_alone() {
     let library = TreeLibrary::new(trie, 64 << 20).worth_keeping(0);
     let library = Arc::new(library);
     let size = |text: &str| {
-        let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits).unwrap();
+        let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits).unwrap();
         let with = GrammarConstraint::with_library(&grammar, &library, &limits).unwrap();
         masks(&with, &vocabulary, &TEXTS);
         library.stats().entries
@@ -203,7 +203,7 @@ fn what_a_nesting_left_serves_another() {
     let vocabulary = vocabulary();
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let limits = GrammarLimits::default();
-    let grammar = Grammar::from_lark(LOOPS, &LarkOptions::default(), &limits).unwrap();
+    let grammar = Grammar::from_lark(LOOPS, &GrammarOptions::default(), &limits).unwrap();
     let library = TreeLibrary::new(trie, 64 << 20).worth_keeping(0);
     let with = GrammarConstraint::with_library(&grammar, &Arc::new(library), &limits).unwrap();
     let mut scratch = with.scratch();

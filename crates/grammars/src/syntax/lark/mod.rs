@@ -56,10 +56,11 @@
 //! # Ignored terminals
 //!
 //! Any number of ignored terminals may follow each terminal of a rule and precede the first one. A model can
-//! therefore write unbounded white space; [`LarkOptions`] bounds it.
+//! therefore write unbounded white space; [`GrammarOptions`] bounds it.
 
 mod body;
 mod common;
+mod inline;
 
 use super::{
     error::{SyntaxError, SyntaxErrorKind, location, nearest},
@@ -67,46 +68,33 @@ use super::{
     reader::Reader,
     tree::{Definition, Node, NodeId, Pattern, Tree},
 };
-use crate::{Fate, GrammarLimits};
-
-/// Options for reading a grammar in Lark.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LarkOptions {
-    /// The name of the start rule. Default: `start`.
-    pub start: String,
-    /// The greatest number of consecutive ignored terminals. Default: unbounded.
-    ///
-    /// A single ignored terminal may still be long, for example one of `[ \t]+`.
-    pub max_ignored: Option<u32>,
-    /// The greatest number of ignored characters in one place, between two terminals. Default: unbounded, as
-    /// in Lark. An ignored text consists of whole ignored terminals, and a terminal that would exceed the
-    /// bound is not allowed.
-    pub max_ignored_chars: Option<u32>,
-}
-
-impl Default for LarkOptions {
-    fn default() -> Self {
-        Self { start: "start".to_owned(), max_ignored: None, max_ignored_chars: None }
-    }
-}
+use crate::{Fate, GrammarLimits, GrammarOptions};
 
 /// Reads a text in Lark.
 pub(super) fn read<'t>(
     text: &'t str,
-    options: &LarkOptions,
-    limits: &GrammarLimits,
+    options: &GrammarOptions,
+    limits: &'t GrammarLimits,
 ) -> Result<(Tree<'t>, Ignored), SyntaxError> {
     let mut reader = Reader::new(text, limits);
+    reader.resolver = options.resolver.clone();
     let mut ignored = Ignored { nodes: vec![], options: options.clone() };
     reader.cursor.eat("\u{feff}");
+    definitions(&mut reader, &mut ignored)?;
+    Ok((reader.tree, ignored))
+}
+
+/// Reads definitions up to the end of the text, or up to the brace that closes a grammar inside another.
+fn definitions(reader: &mut Reader<'_>, ignored: &mut Ignored) -> Result<(), SyntaxError> {
     loop {
         body::space(&mut reader.cursor);
         match reader.cursor.peek() {
-            None => return Ok((reader.tree, ignored)),
-            Some('%') => directive(&mut reader, &mut ignored)?,
+            None => return Ok(()),
+            Some('}') if reader.depth > 0 => return Ok(()),
+            Some('%') => directive(reader, ignored)?,
             _ => {
-                let head = head(&mut reader)?;
-                let body = head.body(&mut reader)?;
+                let head = head(reader)?;
+                let body = head.body(reader)?;
                 reader.define(head.name, head.at, body, head.terminal)?;
             }
         }
@@ -313,7 +301,7 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
                 reader.cursor.eat("}")
             };
             if !empty {
-                let way_out = "remove it; `LarkOptions` has the options of the language";
+                let way_out = "remove it; `GrammarOptions` has the options of the language";
                 return Err(reader.cursor.unsupported(begin, "an option of llguidance", way_out));
             }
             reader.tree.notes.push((
