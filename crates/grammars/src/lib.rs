@@ -77,6 +77,7 @@ pub use error::GrammarError;
 pub use explain::{Explained, Fate, explain};
 pub use grammar::analysis::{Analysis, Finding, FindingKind, LeftRecursion, RuleFacts};
 pub use grammar::{
+    budget::TokenBudget,
     builder::GrammarBuilder,
     data::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId, Unordered},
     size::GrammarSize,

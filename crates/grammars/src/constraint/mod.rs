@@ -259,6 +259,7 @@ impl GrammarConstraint {
         limits: &GrammarLimits,
         cut: Cut,
     ) -> Result<Self, GrammarError> {
+        let grammar = &*budget::written_out(grammar, trie.vocabulary(), limits)?;
         let numbering = numbering(grammar);
         let rules = Rules::new(grammar, &numbering, limits)?;
         follow_check::check(grammar)?;

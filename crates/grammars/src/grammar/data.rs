@@ -12,7 +12,7 @@ use std::sync::Arc;
 use unskew_automata::Dfa;
 use unskew_core::TokenMask;
 
-use crate::{BoundedRepetition, Difference, Location, TokenSet};
+use crate::{BoundedRepetition, Difference, Location, TokenBudget, TokenSet};
 
 /// A rule of a grammar.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -124,6 +124,9 @@ pub enum Terminal {
     /// may at the end of the grammar. This end is no token of an output and of no mask, and any end-of-sequence id
     /// may represent it. Nothing may follow the token, which [`GrammarConstraint`](crate::GrammarConstraint) checks.
     Token(Box<str>),
+    /// The texts of an automaton, spelled by at most a number of whole tokens. It is written out when a constraint is compiled for a
+    /// vocabulary.
+    TokenBudget(Arc<TokenBudget>),
     /// One token of a set of ids and names, by its id and not its text. It is resolved when a constraint is compiled for a vocabulary. If
     /// the set is one token that ends a sequence, it is the end of the output, as for [`Token`](Self::Token).
     Tokens(Arc<TokenSet>),

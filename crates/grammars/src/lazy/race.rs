@@ -8,7 +8,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError, StateId};
 use unskew_trie::ByteSet;
 
-use crate::grammar::data::{Grammar, Terminal, TerminalId};
+use crate::{
+    grammar::data::{Grammar, Terminal, TerminalId},
+    ids::Id,
+    terminal::ScanState,
+};
 
 /// Open lazy terminals, each with its state, in ascending order.
 pub(super) type Open = Vec<(TerminalId, u32)>;
@@ -47,7 +51,8 @@ impl Race {
         limit: usize,
     ) -> Option<Self> {
         let own = grammar.terminal(terminal);
-        if let Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) = own {
+        if let Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) = own
+        {
             // A control token has no bytes, so no lazy terminal advances over it.
             let ends = BTreeMap::new();
             return Some(Self {
@@ -145,7 +150,10 @@ pub(super) fn share_a_text(
 ) -> Option<(bool, usize)> {
     let (left, right) = (grammar.terminal(left), grammar.terminal(right));
     let is_token = |terminal: &Terminal| {
-        matches!(terminal, Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_))
+        matches!(
+            terminal,
+            Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_)
+        )
     };
     if is_token(left) || is_token(right) {
         return Some((left == right, 1));
@@ -176,7 +184,7 @@ pub(super) fn share_a_text(
 /// and from there ends no later than a `lazy` begun there. Also returns the work spent. `None` if the work
 /// exceeds `limit` pairs of states.
 pub(super) fn stays_open(own: &Terminal, lazy: &Terminal, limit: usize) -> Option<(bool, usize)> {
-    if let Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) = own {
+    if let Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) = own {
         return Some((false, 1));
     }
     let both = stretches(&[own, lazy]);
@@ -267,6 +275,10 @@ fn stretches(terminals: &[&Terminal]) -> Vec<(u8, u8)> {
     for terminal in terminals {
         match terminal {
             Terminal::Literal(text) => text.iter().for_each(|byte| begin(*byte)),
+            // Their bytes are in no classes.
+            Terminal::Difference(_) | Terminal::Distinct(_) | Terminal::BoundedRepetition(_) => {
+                (0..=255).for_each(&mut begin);
+            }
             terminal => {
                 let classes = automaton(terminal).classes();
                 (1..=255u8).filter(|byte| classes.get(*byte) != classes.get(byte - 1)).for_each(&mut begin);
@@ -278,32 +290,47 @@ fn stretches(terminals: &[&Terminal]) -> Vec<(u8, u8)> {
     firsts.iter().copied().zip(ends).collect()
 }
 
+/// The automaton of a terminal that is none of the others.
 fn automaton(terminal: &Terminal) -> &Dfa {
     match terminal {
         Terminal::Automaton(dfa) => dfa,
-        _ => unreachable!("terminals of a text are literals, automata and control tokens"),
+        _ => unreachable!("control tokens have no bytes"),
     }
 }
 
 fn start(terminal: &Terminal) -> u32 {
     match terminal {
         Terminal::Literal(_) => 0,
+        Terminal::Difference(difference) | Terminal::Distinct(difference) => number(difference.start()),
+        Terminal::BoundedRepetition(repetition) => number(repetition.start()),
         terminal => id(automaton(terminal).start()),
     }
 }
 
 fn step(terminal: &Terminal, state: u32, byte: u8) -> Option<u32> {
+    let scan = ScanState::from_index(state as usize);
     match terminal {
         Terminal::Literal(text) => (text.get(state as usize) == Some(&byte)).then_some(state + 1),
+        Terminal::Difference(difference) | Terminal::Distinct(difference) => {
+            difference.step(scan, byte).map(number)
+        }
+        Terminal::BoundedRepetition(repetition) => repetition.step(scan, byte).map(number),
         terminal => automaton(terminal).step(StateId::from_index(state as usize), byte).map(id),
     }
 }
 
 fn accepts(terminal: &Terminal, state: u32) -> bool {
+    let scan = ScanState::from_index(state as usize);
     match terminal {
         Terminal::Literal(text) => state as usize == text.len(),
+        Terminal::Difference(difference) | Terminal::Distinct(difference) => difference.is_accepting(scan),
+        Terminal::BoundedRepetition(repetition) => repetition.is_accepting(scan),
         terminal => automaton(terminal).is_accepting(StateId::from_index(state as usize)),
     }
+}
+
+fn number(state: ScanState) -> u32 {
+    u32::try_from(state.index()).expect("limited")
 }
 
 fn id(state: StateId) -> u32 {

@@ -295,7 +295,7 @@ impl Grammar {
                 Terminal::Token(name) => {
                     vocabulary.control(name);
                 }
-                Terminal::Tokens(_) | Terminal::OneOf(_) => {
+                Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) => {
                     let what =
                         format!("terminal `{}`, tokens that are no text", self.terminal_name(terminal));
                     return Err(GrammarError::NoMunch { what });
@@ -505,7 +505,7 @@ fn refuse_others(grammar: &Grammar, names: &[u32], rules: &Rules, used: &[bool])
             Terminal::Difference(_) => "a difference of texts",
             Terminal::BoundedRepetition(_) => "a bounded repetition",
             Terminal::Distinct(_) => "distinct texts",
-            Terminal::Tokens(_) | Terminal::OneOf(_) => "tokens that are no text",
+            Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) => "tokens that are no text",
         };
         return no(format!("terminal `{}`, {kind}", grammar.terminal_name(terminal)));
     }

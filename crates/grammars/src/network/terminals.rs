@@ -176,6 +176,7 @@ impl Terminals {
                         false => Scanner::Token(*token),
                     });
                 }
+                Terminal::TokenBudget(_) => unreachable!("it is written out before"),
                 Terminal::Tokens(set) => {
                     let resolved = set.resolve(grammar.terminal_name(terminal), trie.vocabulary())?;
                     scanners.push(match resolved {
@@ -484,7 +485,7 @@ pub(crate) fn first_bytes(terminal: &Terminal) -> ByteSet {
         Terminal::BoundedRepetition(repetition) => {
             repetition.next_bytes(repetition.start(), |byte| first.insert(byte));
         }
-        Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) => {}
+        Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) => {}
     }
     first
 }

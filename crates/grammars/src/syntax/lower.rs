@@ -3,7 +3,9 @@
 //! Nodes are stored parts first, so one pass from the first to the last builds every expression, without a
 //! stack. A terminal, and each side of a difference, becomes one automaton ([`Regulars`]).
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
+
+use unskew_automata::Dfa;
 
 use super::{
     chars::CharSet,
@@ -63,8 +65,11 @@ fn uses(tree: &Tree<'_>) -> Vec<Use> {
                 tree.parts(parts).iter().for_each(|part| uses[part.index()] = of_whole);
             }
             Node::Repeat(item, ..) => uses[item.index()] = of_whole,
-            Node::Not(item) | Node::Shortest(item) => uses[item.index()] = Use::Regular,
-            Node::Minus(left, right) | Node::And(left, right) => {
+            Node::Budget(item, _) if matches!(tree.node(item), Node::Grammar(_)) => {}
+            Node::Not(item) | Node::Shortest(item) | Node::Budget(item, _) => {
+                uses[item.index()] = Use::Regular;
+            }
+            Node::Minus(left, right) | Node::And(left, right) | Node::Before(left, right) => {
                 uses[left.index()] = Use::Regular;
                 uses[right.index()] = Use::Regular;
             }
@@ -252,11 +257,24 @@ impl<'a, 't> Lowering<'a, 't> {
             | Node::Neighbours(_)
             | Node::Minus(..)
             | Node::And(..)
+            | Node::Before(..)
             | Node::Not(_) => {
                 let value = self.regulars.node(node)?;
                 let value = self.regulars.automaton(node, value)?;
                 let name = excerpt(self.text, tree.place(node));
                 let made = self.builder.shared_automaton(&name, &value);
+                self.followed(made)
+            }
+            Node::Budget(item, tokens) => {
+                let name = excerpt(self.text, tree.place(node));
+                let language = match tree.node(item) {
+                    Node::Grammar(nested) => self.nested_automaton(tree.nested(nested), item)?,
+                    _ => {
+                        let value = self.regulars.node(item)?;
+                        self.regulars.automaton(item, value)?
+                    }
+                };
+                let made = self.builder.token_budget(&name, language, tokens);
                 self.followed(made)
             }
             Node::Shortest(_) => {
@@ -267,16 +285,51 @@ impl<'a, 't> Lowering<'a, 't> {
         })
     }
 
-    /// A grammar inside this one. Its lazy terminals are lazy among the terminals around it too.
-    fn nested(&mut self, nested: &Nested<'_>) -> Result<ExprId, GrammarError> {
-        let Part { tree, ignored, start } = match nested {
-            Nested::Ready(grammar) => return Ok(self.builder.import(grammar)),
-            Nested::Text(part) => &**part,
+    /// The language of a grammar inside this one, which must not recur.
+    fn nested_automaton(&mut self, nested: &Nested<'_>, node: NodeId) -> Result<Arc<Dfa>, GrammarError> {
+        let made;
+        let (grammar, lazy) = match nested {
+            Nested::Ready(grammar) => (grammar, false),
+            Nested::Text(part) => {
+                let (grammar, lazy) = self.part(part)?;
+                made = grammar;
+                (&made, !lazy.is_empty())
+            }
         };
+        let unsupported = |construct: String| {
+            let way_out = "give the budget to a terminal in it, or bound its repetitions";
+            let kind = SyntaxErrorKind::Unsupported { construct, way_out };
+            SyntaxError { kind, location: location(self.text, self.tree.place(node)) }
+        };
+        if lazy {
+            return Err(unsupported("a budget of tokens for a grammar with lazy terminals".to_owned()).into());
+        }
+        match grammar.regular(&self.limits.regex) {
+            Ok(dfa) => Ok(Arc::new(dfa)),
+            Err(GrammarError::NotRegular { rule, reason }) => {
+                let construct = format!("a budget of tokens for a grammar whose rule `{rule}` {reason},");
+                Err(unsupported(construct).into())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The grammar of a part of the text, and its uses of lazy terminals.
+    fn part(&mut self, part: &Part<'_>) -> Result<(Grammar, Lazy), GrammarError> {
+        let Part { tree, ignored, start } = part;
         let work = self.regulars.lend();
         let inner = Lowering::new(self.text, tree, self.limits, work);
         let (grammar, lazy, work) = inner.whole(*start, ignored)?;
         self.regulars.give_back(work);
+        Ok((grammar, lazy))
+    }
+
+    /// A grammar inside this one. Its lazy terminals are lazy among the terminals around it too.
+    fn nested(&mut self, nested: &Nested<'_>) -> Result<ExprId, GrammarError> {
+        let (grammar, lazy) = match nested {
+            Nested::Ready(grammar) => return Ok(self.builder.import(grammar)),
+            Nested::Text(part) => self.part(part)?,
+        };
         let (whole, made) = self.builder.import_parts(&grammar);
         self.lazy.extend(lazy.iter().map(|(terminal, at)| (made[terminal.index()], *at)));
         Ok(whole)

@@ -256,7 +256,11 @@ fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
         found.push((tree.place(*node), "`%ignore`".to_owned(), Fate::Enforced, why));
     }
     for (at, construct) in &tree.ends {
-        let why = "its first end is the boundary, and competing readings lose the texts beyond it";
+        let why = match *construct {
+            "`stop`" => "the text ends before the first end of the stop, which is not written itself",
+            "`max_tokens`" => "at most so many whole tokens; a token that crosses the border is left out",
+            _ => "its first end is the boundary, and competing readings lose the texts beyond it",
+        };
         found.push((*at, (*construct).to_owned(), Fate::Enforced, why));
     }
     for (at, construct, fate, why) in &tree.notes {

@@ -178,7 +178,11 @@ impl<'a, 't> Regulars<'a, 't> {
             Node::Repeat(item, ..) | Node::Not(item) | Node::Shortest(item) => {
                 tasks.extend([Task::Combine(node), Task::Visit(item)]);
             }
-            Node::Minus(left, right) | Node::And(left, right) => {
+            Node::Budget(..) => {
+                let construct = "a budget of tokens inside a terminal".to_owned();
+                return Err(self.unsupported(node, construct, "give it to the whole rule"));
+            }
+            Node::Minus(left, right) | Node::And(left, right) | Node::Before(left, right) => {
                 tasks.extend([Task::Combine(node), Task::Visit(right), Task::Visit(left)]);
             }
         }
@@ -237,6 +241,21 @@ impl<'a, 't> Regulars<'a, 't> {
                 let (right, left) = (pop(), pop());
                 let (left, right) = (self.automaton(node, left)?, self.automaton(node, right)?);
                 let made = self.builder.intersection(&left, &right);
+                self.make(node, made)
+            }
+            Node::Before(..) => {
+                let (stop, body) = (pop(), pop());
+                let (body, stop) = (self.automaton(node, body)?, self.automaton(node, stop)?);
+                let whole = self.builder.concatenation([&*body, &*stop]);
+                let whole = self.make(node, whole)?;
+                let whole = self.automaton(node, whole)?;
+                let first = self.builder.prefix_free(&whole);
+                let first = self.make(node, first)?;
+                let first = self.automaton(node, first)?;
+                let before = self.builder.right_quotient(&first, &stop);
+                let before = self.make(node, before)?;
+                let before = self.automaton(node, before)?;
+                let made = self.builder.intersection(&body, &before);
                 self.make(node, made)
             }
             Node::Not(_) => {

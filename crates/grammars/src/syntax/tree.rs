@@ -68,6 +68,10 @@ pub(super) enum Node {
     Not(NodeId),
     /// The texts of the operand that have no shorter text of it as a prefix.
     Shortest(NodeId),
+    /// The texts of the first operand up to the first end of a text of the second one after them.
+    Before(NodeId, NodeId),
+    /// The texts of the operand that at most this number of tokens spell.
+    Budget(NodeId, u32),
 }
 
 /// A rule or terminal with its body.

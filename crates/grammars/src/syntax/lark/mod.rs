@@ -58,9 +58,12 @@
 //! Any number of ignored terminals may follow each terminal of a rule and precede the first one. A model can
 //! therefore write unbounded white space; [`GrammarOptions`] bounds it.
 
+mod attributes;
 mod body;
 mod common;
 mod inline;
+
+use serde_json::{Deserializer, Map, Value};
 
 use super::{
     error::{SyntaxError, SyntaxErrorKind, location, nearest},
@@ -107,6 +110,15 @@ struct Head<'t> {
     at: usize,
     terminal: bool,
     end: End,
+    /// The greatest number of tokens, from `max_tokens`.
+    budget: Option<u32>,
+}
+
+/// The attributes of a definition.
+#[derive(Clone, Copy)]
+struct Attributes {
+    end: End,
+    budget: Option<u32>,
 }
 
 /// The rule that determines where a text of a definition ends.
@@ -117,7 +129,9 @@ enum End {
     /// The first end: `lazy`.
     First,
     /// After the first occurrence of a suffix: `suffix`.
-    Behind(NodeId),
+    After(NodeId),
+    /// Before the first occurrence of a text: `stop`.
+    Before(NodeId),
 }
 
 impl Head<'_> {
@@ -126,11 +140,18 @@ impl Head<'_> {
         body::read(reader, self.terminal)?;
         let body = reader.end_body()?;
         let whole = match self.end {
-            End::Any => return Ok(body),
-            End::First => body,
-            End::Behind(suffix) => reader.tree.sequence(&[body, suffix], self.at),
+            End::Any => body,
+            End::First => reader.tree.push(Node::Shortest(body), self.at),
+            End::After(suffix) => {
+                let whole = reader.tree.sequence(&[body, suffix], self.at);
+                reader.tree.push(Node::Shortest(whole), self.at)
+            }
+            End::Before(stop) => reader.tree.push(Node::Before(body, stop), self.at),
         };
-        Ok(reader.tree.push(Node::Shortest(whole), self.at))
+        Ok(match self.budget {
+            Some(tokens) => reader.tree.push(Node::Budget(whole, tokens), self.at),
+            None => whole,
+        })
     }
 }
 
@@ -164,13 +185,13 @@ fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
         ));
     }
     body::blank(&mut reader.cursor);
-    let end = match reader.cursor.peek() {
+    let Attributes { end, budget } = match reader.cursor.peek() {
         Some('{') => {
             let way_out = "write a rule for each use";
             return Err(reader.cursor.unsupported(reader.cursor.at(), "a template", way_out));
         }
-        Some('[') => attributes(reader)?,
-        _ => End::Any,
+        Some('[') => attributes::read(reader, terminal)?,
+        _ => Attributes { end: End::Any, budget: None },
     };
     body::blank(&mut reader.cursor);
     if reader.cursor.rest().starts_with("::=") {
@@ -184,7 +205,7 @@ fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
     if !reader.cursor.eat(":") {
         return Err(reader.cursor.unexpected("`:` after the name of a rule or terminal"));
     }
-    Ok(Head { name, at, terminal, end })
+    Ok(Head { name, at, terminal, end, budget })
 }
 
 /// Reads the name of a rule or terminal, which is mandatory here.
@@ -219,63 +240,6 @@ fn is_terminal(name: &str) -> bool {
     !name.chars().any(|char| char.is_ascii_lowercase())
 }
 
-/// Reads `[capture, lazy, …]` after the name of a definition.
-fn attributes(reader: &mut Reader<'_>) -> Result<End, SyntaxError> {
-    reader.cursor.next();
-    let mut end = End::Any;
-    loop {
-        reader.cursor.take_while(|char| char == ' ' || char == ',');
-        if reader.cursor.eat("]") {
-            return Ok(end);
-        }
-        let at = reader.cursor.at();
-        let attribute = reader.cursor.take_while(|char| char.is_ascii_alphanumeric() || char == '_');
-        body::blank(&mut reader.cursor);
-        let valued = reader.cursor.eat("=");
-        body::blank(&mut reader.cursor);
-        let way_out = match (attribute, valued) {
-            ("capture" | "stop_capture", _) => {
-                if valued {
-                    if reader.cursor.peek() != Some('"') {
-                        return Err(reader.cursor.unexpected("a name in quotes"));
-                    }
-                    super::escape::quoted(&mut reader.cursor, body::OTHERS)?;
-                }
-                reader.tree.notes.push((
-                    at,
-                    "`capture`",
-                    Fate::Annotation,
-                    "it names a part of the output and changes no text",
-                ));
-                continue;
-            }
-            ("lazy", false) if matches!(end, End::Any) => {
-                reader.tree.ends.push((at, "`lazy`"));
-                end = End::First;
-                continue;
-            }
-            ("suffix", true) if matches!(end, End::Any) => {
-                reader.tree.ends.push((at, "`suffix`"));
-                end = End::Behind(body::value(reader)?);
-                continue;
-            }
-            ("lazy" | "suffix", _) => {
-                let message = "the end of a text is given by `lazy` without a value, or by `suffix=` with a value, and only once";
-                return Err(reader.cursor.invalid(at, message));
-            }
-            ("stop", _) => "write `suffix=` instead, which leaves the end in the output",
-            ("max_tokens", _) => "bound the characters instead, such as `/(?s:.{0,200})/`",
-            ("temperature", _) => "set the temperature of the sampler",
-            _ => {
-                let message =
-                    format!("there is no attribute `{attribute}`, only `capture`, `lazy` and `suffix`");
-                return Err(reader.cursor.invalid(at, message));
-            }
-        };
-        return Err(reader.cursor.unsupported(at, format!("the attribute `{attribute}`"), way_out));
-    }
-}
-
 fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     reader.cursor.next();
@@ -294,24 +258,7 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
             let way_out = "define the terminal, since only a definition gives its texts";
             Err(reader.cursor.unsupported(at, "`%declare`", way_out))
         }
-        "llguidance" => {
-            let begin = reader.cursor.at();
-            let empty = reader.cursor.eat("{") && {
-                reader.cursor.take_while(char::is_whitespace);
-                reader.cursor.eat("}")
-            };
-            if !empty {
-                let way_out = "remove it; `GrammarOptions` has the options of the language";
-                return Err(reader.cursor.unsupported(begin, "an option of llguidance", way_out));
-            }
-            reader.tree.notes.push((
-                at,
-                "`%llguidance {}`",
-                Fate::Annotation,
-                "it says which program the grammar is for",
-            ));
-            Ok(())
-        }
+        "llguidance" => llguidance(reader, ignored, at),
         _ => {
             let known = ["ignore", "import", "override", "extend"];
             let hint = nearest(word, known.into_iter()).map(|near| format!("; is `%{near}` meant?"));
@@ -320,6 +267,43 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
             Err(reader.cursor.invalid(at, format!("there is no directive `%{word}`{hint}")))
         }
     }
+}
+
+/// Reads the options of `%llguidance`.
+fn llguidance(reader: &mut Reader<'_>, ignored: &mut Ignored, at: usize) -> Result<(), SyntaxError> {
+    let begin = reader.cursor.at();
+    let mut values = Deserializer::from_str(reader.cursor.rest()).into_iter::<Map<String, Value>>();
+    let options = match values.next() {
+        Some(Ok(options)) => options,
+        Some(Err(error)) => {
+            let message = format!("not an object of JSON: {error}, counted from here");
+            return Err(reader.cursor.invalid(begin, message));
+        }
+        None => return Err(reader.cursor.unexpected("an object of JSON after `%llguidance`")),
+    };
+    let end = values.byte_offset();
+    reader.cursor.skip(end);
+    for (name, value) in &options {
+        match (name.as_str(), value) {
+            ("ignore_once", Value::Bool(once)) => {
+                ignored.options.max_ignored = once.then_some(1).or(ignored.options.max_ignored);
+            }
+            // Ignored texts may stand at the beginning anyway, and nothing is forced.
+            ("allow_initial_skip" | "no_forcing", Value::Bool(_)) => {}
+            _ => {
+                let construct = format!("the option `{name}` of llguidance with this value");
+                let way_out = "remove it; `ignore_once`, `allow_initial_skip` and `no_forcing` are read";
+                return Err(reader.cursor.unsupported(begin, construct, way_out));
+            }
+        }
+    }
+    reader.tree.notes.push((
+        at,
+        "`%llguidance`",
+        Fate::Annotation,
+        "it says which program the grammar is for; of its options, `ignore_once` is enforced",
+    ));
+    Ok(())
 }
 
 /// Reads `%override` or `%extend`: a definition that replaces an earlier one, or adds alternatives to it.
