@@ -40,7 +40,7 @@ use self::{
 };
 use crate::{
     GrammarError, GrammarLimits,
-    grammar::data::Grammar,
+    grammar::{budget, data::Grammar},
     mask::{
         builder::{Buffers, ScratchNodes},
         fragments::Fragments,

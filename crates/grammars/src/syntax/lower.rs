@@ -277,6 +277,7 @@ impl<'a, 't> Lowering<'a, 't> {
                 let made = self.builder.token_budget(&name, language, tokens);
                 self.followed(made)
             }
+            Node::Call(_) | Node::Guard(_) => unreachable!("rules with parameters are written out"),
             Node::Shortest(_) => {
                 let value = self.regulars.node(node)?;
                 let made = self.lazy(tree.place(node), &excerpt(self.text, tree.place(node)), value);

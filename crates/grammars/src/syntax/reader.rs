@@ -6,6 +6,7 @@ use super::{
     chars::CharSet,
     cursor::Cursor,
     error::{SyntaxError, SyntaxErrorKind, location},
+    expand::Parameters,
     nested::Resolver,
     tree::{Assembler, Definition, Group, Node, NodeId, Tree},
 };
@@ -108,7 +109,13 @@ impl<'t> Reader<'t> {
         body: NodeId,
         terminal: bool,
     ) -> Result<(), SyntaxError> {
-        let definition = Definition { name: self.tree.intern(name), at, body, terminal };
+        let parameters = Parameters::None;
+        let name = self.tree.intern(name);
+        self.define_as(Definition { name, at, body, terminal, parameters })
+    }
+
+    pub(super) fn define_as(&mut self, definition: Definition) -> Result<(), SyntaxError> {
+        let (name, at) = (self.tree.name(definition.name), definition.at);
         self.tree.define(definition).map_err(|first| {
             let first = location(self.text, self.tree.definitions[first].at);
             self.cursor.error(at, SyntaxErrorKind::Redefined { name: name.to_owned(), first })

@@ -178,6 +178,7 @@ impl<'a, 't> Regulars<'a, 't> {
             Node::Repeat(item, ..) | Node::Not(item) | Node::Shortest(item) => {
                 tasks.extend([Task::Combine(node), Task::Visit(item)]);
             }
+            Node::Call(_) | Node::Guard(_) => unreachable!("rules with parameters are written out"),
             Node::Budget(..) => {
                 let construct = "a budget of tokens inside a terminal".to_owned();
                 return Err(self.unsupported(node, construct, "give it to the whole rule"));

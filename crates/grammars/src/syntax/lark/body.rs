@@ -10,6 +10,8 @@ use crate::{
         cursor::Cursor,
         error::SyntaxError,
         escape::{number, ordered, postfix, quoted},
+        expand::{Arguments, Call},
+        parameters::parameter,
         reader::Reader,
         tokens::token,
         tree::{Group, Node, NodeId, Pattern},
@@ -321,13 +323,45 @@ fn reference(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError>
     if let Some(inside) = rest.strip_prefix('{')
         && !inside.trim_start().starts_with(|first: char| first.is_ascii_digit() || first == ',')
     {
-        return Err(reader.cursor.unsupported(at, "a use of a template", "write a rule for each use"));
+        let arguments = arguments(reader, terminal)?;
+        let name = reader.tree.intern(name);
+        let node = reader.tree.called(Call { name, arguments: Arguments::Nodes(arguments) }, at);
+        reader.body.item(&mut reader.tree, node);
+        return Ok(());
     }
-    if rest.starts_with("::") {
-        return Err(reader.cursor.unsupported(at, "a parameter of a rule", "write a rule for each value"));
+    if reader.cursor.eat("::") {
+        let arguments = Arguments::Number(parameter(&mut reader.cursor)?);
+        let name = reader.tree.intern(name);
+        let node = reader.tree.called(Call { name, arguments }, at);
+        reader.body.item(&mut reader.tree, node);
+        return Ok(());
     }
     reader.reference(name, at);
     Ok(())
+}
+
+/// Reads the arguments of a template, `{item, ("," | ";")}`.
+fn arguments(reader: &mut Reader<'_>, terminal: bool) -> Result<Vec<NodeId>, SyntaxError> {
+    let open = reader.cursor.at();
+    reader.cursor.next();
+    let mut arguments = Vec::new();
+    loop {
+        reader.body.begin(reader.cursor.at());
+        loop {
+            space(&mut reader.cursor);
+            match reader.cursor.peek() {
+                None => return Err(reader.cursor.unclosed(open, "the list of arguments", "`}`")),
+                Some(',' | '}') if reader.body.group().0 == Group::Body => break,
+                _ => item(reader, terminal)?,
+            }
+            reader.check_size()?;
+        }
+        arguments.push(reader.end_body()?);
+        if reader.cursor.eat("}") {
+            return Ok(arguments);
+        }
+        reader.cursor.next();
+    }
 }
 
 /// Reads a name. A dash is part of it if a letter, digit or underscore follows.

@@ -12,8 +12,10 @@ use crate::{
     Grammar,
     syntax::{
         error::{SyntaxError, SyntaxErrorKind, nearest},
+        expand::expand,
         lower::Ignored,
         nested::{MAX_DEPTH, Nested, Part, Resolver},
+        parameters::condition,
         reader::Reader,
         tree::Tree,
     },
@@ -29,6 +31,12 @@ pub(super) fn read(reader: &mut Reader<'_>, terminal: bool) -> Result<(), Syntax
     let word = reader.cursor.take_while(|char| char.is_ascii_alphanumeric() || char == '_');
     match word {
         "regex" => substring(reader, at),
+        "if" => {
+            let condition = condition(&mut reader.cursor)?;
+            let node = reader.tree.guard(condition, at);
+            reader.body.item(&mut reader.tree, node);
+            Ok(())
+        }
         "json" | "lark" if terminal => Err(in_terminal(reader, at)),
         "json" => schema(reader, at),
         "lark" => grammar(reader, at),
@@ -109,7 +117,8 @@ fn grammar<'t>(reader: &mut Reader<'t>, at: usize) -> Result<(), SyntaxError> {
         return Err(inner.cursor.unclosed(open, "the grammar", "`}` after its last definition"));
     }
     reader.cursor = inner.cursor;
-    let Reader { tree, .. } = inner;
+    let Reader { mut tree, .. } = inner;
+    expand(&mut tree, reader.text, reader.limits)?;
     let Some(start) = tree.find("start") else {
         let what = "start rule";
         let nearest = nearest("start", tree.definitions.iter().map(|definition| tree.name(definition.name)));

@@ -67,6 +67,7 @@ use serde_json::{Deserializer, Map, Value};
 
 use super::{
     error::{SyntaxError, SyntaxErrorKind, location, nearest},
+    expand::{Parameters, expand},
     lower::Ignored,
     reader::Reader,
     tree::{Definition, Node, NodeId, Pattern, Tree},
@@ -84,6 +85,7 @@ pub(super) fn read<'t>(
     let mut ignored = Ignored { nodes: vec![], options: options.clone() };
     reader.cursor.eat("\u{feff}");
     definitions(&mut reader, &mut ignored)?;
+    expand(&mut reader.tree, text, limits)?;
     Ok((reader.tree, ignored))
 }
 
@@ -98,7 +100,9 @@ fn definitions(reader: &mut Reader<'_>, ignored: &mut Ignored) -> Result<(), Syn
             _ => {
                 let head = head(reader)?;
                 let body = head.body(reader)?;
-                reader.define(head.name, head.at, body, head.terminal)?;
+                let Head { name, at, terminal, parameters, .. } = head;
+                let name = reader.tree.intern(name);
+                reader.define_as(Definition { name, at, body, terminal, parameters })?;
             }
         }
     }
@@ -112,6 +116,7 @@ struct Head<'t> {
     end: End,
     /// The greatest number of tokens, from `max_tokens`.
     budget: Option<u32>,
+    parameters: Parameters,
 }
 
 /// The attributes of a definition.
@@ -185,11 +190,15 @@ fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
         ));
     }
     body::blank(&mut reader.cursor);
-    let Attributes { end, budget } = match reader.cursor.peek() {
-        Some('{') => {
-            let way_out = "write a rule for each use";
-            return Err(reader.cursor.unsupported(reader.cursor.at(), "a template", way_out));
+    let mut parameters = match reader.cursor.peek() {
+        Some('{') if terminal => {
+            let way_out = "write a template of rules, with a name in lower case";
+            return Err(reader.cursor.unsupported(reader.cursor.at(), "a template of a terminal", way_out));
         }
+        Some('{') => names(reader)?,
+        _ => Parameters::None,
+    };
+    let Attributes { end, budget } = match reader.cursor.peek() {
         Some('[') => attributes::read(reader, terminal)?,
         _ => Attributes { end: End::Any, budget: None },
     };
@@ -198,14 +207,46 @@ fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
         let message = "found `::=`, which defines rules in GBNF and EBNF: in Lark it is `:`";
         return Err(reader.cursor.invalid(reader.cursor.at(), message));
     }
-    if reader.cursor.rest().starts_with("::") {
-        let way_out = "write a rule for each value";
-        return Err(reader.cursor.unsupported(reader.cursor.at(), "a parameter of a rule", way_out));
+    if reader.cursor.eat("::") {
+        if terminal || parameters != Parameters::None {
+            let message = "only a rule that is no template has a number as its parameter";
+            return Err(reader.cursor.invalid(reader.cursor.at(), message));
+        }
+        body::blank(&mut reader.cursor);
+        if !reader.cursor.eat("_") {
+            return Err(reader.cursor.unexpected("`_`, which stands for the parameter of the rule"));
+        }
+        parameters = Parameters::Number;
+        body::blank(&mut reader.cursor);
     }
     if !reader.cursor.eat(":") {
         return Err(reader.cursor.unexpected("`:` after the name of a rule or terminal"));
     }
-    Ok(Head { name, at, terminal, end, budget })
+    Ok(Head { name, at, terminal, end, budget, parameters })
+}
+
+/// Reads the names of the parameters of a template, `{item, separator}`.
+fn names(reader: &mut Reader<'_>) -> Result<Parameters, SyntaxError> {
+    reader.cursor.next();
+    let mut names = Vec::new();
+    loop {
+        body::space(&mut reader.cursor);
+        let at = reader.cursor.at();
+        let name = name(reader)?;
+        let name = reader.tree.intern(name);
+        if names.contains(&name) {
+            return Err(reader.cursor.invalid(at, "a template with two parameters of the same name"));
+        }
+        names.push(name);
+        body::space(&mut reader.cursor);
+        if reader.cursor.eat("}") {
+            body::blank(&mut reader.cursor);
+            return Ok(Parameters::Names(names));
+        }
+        if !reader.cursor.eat(",") {
+            return Err(reader.cursor.unexpected("`,` and another parameter, or `}`"));
+        }
+    }
 }
 
 /// Reads the name of a rule or terminal, which is mandatory here.
@@ -397,7 +438,13 @@ fn define_common<'t>(
     };
     // The pattern is not in the text, so its errors carry the location of the name.
     let body: NodeId = reader.tree.regex(Pattern { regex: pattern.to_owned(), added: 0 }, name_at);
-    let definition = Definition { name: reader.tree.intern(alias), at: name_at, body, terminal: true };
+    let definition = Definition {
+        name: reader.tree.intern(alias),
+        at: name_at,
+        body,
+        terminal: true,
+        parameters: Parameters::None,
+    };
     reader.tree.define(definition).map_err(|first| {
         let first = location(reader.text, reader.tree.definitions[first].at);
         reader.cursor.error(at, SyntaxErrorKind::Redefined { name: alias.to_owned(), first })
