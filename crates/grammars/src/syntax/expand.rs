@@ -62,8 +62,14 @@ pub(super) fn expand(tree: &mut Tree<'_>, text: &str, limits: &GrammarLimits) ->
     if tree.definitions.iter().all(is_plain) && !tree.has_calls() {
         return Ok(());
     }
-    let mut expansion =
-        Expansion { text, limits, known: HashMap::new(), forms: HashMap::new(), open: vec![] };
+    let mut expansion = Expansion {
+        text,
+        limits,
+        known: HashMap::new(),
+        forms: HashMap::new(),
+        form_of: HashMap::new(),
+        open: vec![],
+    };
     for definition in 0..tree.definitions.len() {
         if is_plain(&tree.definitions[definition]) {
             let body = tree.definitions[definition].body;
@@ -91,6 +97,8 @@ struct Expansion<'a> {
     known: HashMap<Key, u32>,
     /// The numbers of the forms of nodes: by the node without its parts, and the forms of those.
     forms: HashMap<(String, Vec<u64>), u64>,
+    /// By node: the number of its form.
+    form_of: HashMap<NodeId, u64>,
     /// The rules that are not written out yet: definition, arguments and name.
     open: Vec<(usize, Values, u32)>,
 }
@@ -104,7 +112,20 @@ impl Expansion<'_> {
         values: &Values,
     ) -> Result<Option<NodeId>, SyntaxError> {
         let mut copies: HashMap<NodeId, Option<NodeId>> = HashMap::new();
-        for node in reached(tree, body) {
+        // A call after a condition that fails is no call: its parameter may grow without end.
+        let is_excluded = |tree: &Tree<'_>, node: NodeId| {
+            match (values, tree.node(node)) {
+            (Values::Number(value), Node::Sequence(parts)) => tree.parts(parts).iter().any(|part| {
+                matches!(tree.node(*part), Node::Guard(condition) if !tree.condition(condition).holds(*value))
+            }),
+            _ => false,
+        }
+        };
+        for node in reached(tree, body, is_excluded) {
+            if is_excluded(tree, node) {
+                copies.insert(node, None);
+                continue;
+            }
             let copy = self.copy_node(tree, node, values, &copies)?;
             copies.insert(node, copy);
             if tree.size() > self.limits.nodes {
@@ -254,17 +275,19 @@ impl Expansion<'_> {
         Ok(tree.push(Node::Name(own), at))
     }
 
-    /// The number of the form of `node`.
+    /// The number of the form of `node`. A node that was met before is not visited again.
     fn form(&mut self, tree: &Tree<'_>, node: NodeId) -> u64 {
-        let mut forms: HashMap<NodeId, u64> = HashMap::new();
-        for node in reached(tree, node) {
+        for node in reached(tree, node, |_, node| self.form_of.contains_key(&node)) {
+            if self.form_of.contains_key(&node) {
+                continue;
+            }
             let (own, parts) = tree.form(node);
-            let parts = parts.iter().map(|part| forms[part]).collect();
+            let parts = parts.iter().map(|part| self.form_of[part]).collect();
             let next = self.forms.len() as u64;
             let form = *self.forms.entry((own, parts)).or_insert(next);
-            forms.insert(node, form);
+            self.form_of.insert(node, form);
         }
-        forms[&node]
+        self.form_of[&node]
     }
 
     fn error(&self, tree: &Tree<'_>, node: NodeId, kind: SyntaxErrorKind) -> SyntaxError {
@@ -272,8 +295,8 @@ impl Expansion<'_> {
     }
 }
 
-/// The nodes of which `node` consists, parts before the whole.
-fn reached(tree: &Tree<'_>, node: NodeId) -> Vec<NodeId> {
+/// The nodes of which `node` consists, parts before the whole. Those of which only nodes with `is_leaf` consist are left out.
+fn reached(tree: &Tree<'_>, node: NodeId, is_leaf: impl Fn(&Tree<'_>, NodeId) -> bool) -> Vec<NodeId> {
     let mut seen: HashMap<NodeId, bool> = HashMap::new();
     let mut order = Vec::new();
     let mut open = vec![node];
@@ -281,7 +304,9 @@ fn reached(tree: &Tree<'_>, node: NodeId) -> Vec<NodeId> {
         match seen.get(&node) {
             None => {
                 seen.insert(node, false);
-                open.extend(tree.form(node).1);
+                if !is_leaf(tree, node) {
+                    open.extend(tree.form(node).1);
+                }
             }
             Some(is_done) => {
                 open.pop();

@@ -63,8 +63,8 @@ fn gbnf() {
                 "root ::= \"a\"{99999999999}",
                 "root ::= 'a'",
                 "root ::= \"a\" & \"b\"",
-                "root ::= <[1000]>",
-                "root ::= !<think>",
+                "root ::= <[1000>",
+                "root ::= !think",
                 "root ::= <think",
                 "root ::= <>",
                 "root ::= é",
@@ -149,7 +149,7 @@ fn lark() {
                 "start: A\nA: start",
                 "start: A\nA: B\nB: \"b\" A?",
                 "start: A\nA: <tool>",
-                "start: <[5]>",
+                "start: <[5>",
                 "start: \"a\"\nstart: \"b\"",
                 "start: \"a\"\n%override strat: \"b\"",
                 "start: \"a\"\n%ignroe \" \"",
@@ -164,11 +164,11 @@ fn lark() {
                 "start: INT\nINT: \"1\"\n%import common.INT",
                 "start: %json {\"type\": \"object\"}",
                 "start: @other",
-                "%llguidance {\"no_forcing\": true}\nstart: \"a\"",
-                "sep{x, y}: x (y x)*\nstart: sep{\"a\", \",\"}",
+                "%llguidance {\"allow_invalid_utf8\": true}\nstart: \"a\"",
+                "sep{x, y}: x (y x)*\nstart: sep{\"a\"}",
                 "start: sep{\"a\", \",\"}",
                 "start: perm::1",
-                "start[stop=\"x\"]: /a*/",
+                "start[stop]: /a*/",
                 "start[lazy, suffix=\"b\"]: /a*/",
                 "start[suffix]: /a*/",
                 "start[suffix=1]: /a*/",
@@ -177,8 +177,8 @@ fn lark() {
                 "start: %regex {\"substring_words\": 5}",
                 "start: %regex {\"a\": {}",
                 "start: %regex",
-                "start[max_tokens=5]: /a*/",
-                "start[temperature=0.5]: /a*/",
+                "start[max_tokens=x]: /a*/",
+                "start[temperature=x]: /a*/",
                 "start[foo]: /a*/",
                 "start[capture=x]: /a*/",
                 "start.x: \"a\"",
@@ -201,10 +201,6 @@ fn lark() {
         ),
     );
 }
-
-/// Without cases of its own: the tests of the languages above include foreign notations.
-#[test]
-fn foreign_notations() {}
 
 #[test]
 fn limits_are_named() {

@@ -28,8 +28,13 @@
 //!   `substring_words` and `substring_chars` take the words or characters of a text as the list. A word is a
 //!   run of letters and digits, of white space, or of other characters.
 //! - `%override` and `%extend` change rules and terminals of the same file.
-//! - Templates, `%declare`, imports of files, `%json`, `%lark`, `@grammar`, tokens by number, and the
-//!   attributes `stop`, `max_tokens` and `temperature` are errors that name the text to write instead.
+//! - `%json {…}`, `%lark {…}` and `@name` are [grammars inside this one](super::nested).
+//! - `<[…]>` are [tokens by their ids](super::tokens).
+//! - Rules with [parameters](super::expand): templates of Lark, and a number as in llguidance.
+//! - `name[max_tokens=n]: …` is at most n whole tokens ([`TokenBudget`](crate::TokenBudget)). The body is regular: texts, regexes and
+//!   terminals, or a grammar inside this one that does not recur.
+//! - `name[stop=…]: …` is a text before the first end of the stop. `temperature` changes no text and is reported.
+//! - `%declare` and imports of files are errors that name the text to write instead.
 //!
 //! # The ends of lazy terminals
 //!
@@ -46,9 +51,9 @@
 //! | another terminal ends first, while the lazy one is incomplete | the other cannot end: the scanner takes the longest text (`(tool \| LETTER)*` rejects `xy`) | the other ends, and the lazy one stays open: `xy` is accepted, and a trigger is never hidden |
 //! | a lazy terminal that may be empty | documented to be always empty, but accepts longer texts too (`/a*/` accepts `a`) | always empty; removes nothing from competing readings |
 //! | `suffix=` a text, regex or terminal | body and suffix as one lazy terminal | the same |
-//! | `stop=` | the end is hidden from the output by going back | an error: a mask cannot go back. `suffix=` leaves the end in the output, and `s[stop=X]` before `X` is `s[suffix=X]` alone |
-//! | `stop=""` | the token that ends the sequence ends the terminal | an error: the end of the sequence is the end of the output |
-//! | `max_tokens=`, `temperature=` | apply to the terminal | an error: a grammar does not depend on tokens or sampling |
+//! | `stop=` | the end is written, and hidden from the output by going back | the end is not written, because a mask cannot go back. The outputs are those of llguidance after it has gone back |
+//! | `stop=""` | the token that ends the sequence ends the terminal | the next text ends it |
+//! | `max_tokens=` | ends the terminal once so many tokens are written | no token crosses the border, and no text is cut |
 //! | `lazy` on a terminal in upper case | an error | allowed; inside another terminal it is only a language |
 //! | a text of two terminals, of which only one is followed by a lazy terminal | the text is read as both | the same if the lazy terminal was open before; else an error |
 //! | a rule that calls itself in the middle, beside a lazy terminal or containing one | its terminals compete like all others | an error, unless the bytes around it separate the two |
