@@ -374,7 +374,7 @@ impl Service {
 
     /// The constraint of `request`, if it has one.
     fn compile(&self, request: &Request, cancel: &Cancel, shares: bool) -> Option<AnyConstraint> {
-        let limits = Limits { cancel: cancel.clone(), ..Limits::default() };
+        let limits = Limits::default().cancel(cancel.clone());
         let mut grammars = GrammarLimits::default();
         grammars.regex.cancel = cancel.clone();
         let of_grammar = |grammar: &Grammar| {

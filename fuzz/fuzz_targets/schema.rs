@@ -153,7 +153,7 @@ fn instance(code: &mut Choices<'_>, depth: usize) -> String {
 
 /// The constraint of the grammar; `None` for a schema that no text satisfies, and for a rejected schema.
 fn compiled(text: &str) -> Option<GrammarConstraint> {
-    let regex = Limits { nfa_size: 20_000, dfa_states: 5_000, dfa_steps: 2_000_000, ..Limits::default() };
+    let regex = Limits::default().nfa_size(20_000).dfa_states(5_000).dfa_steps(2_000_000);
     let grammars = GrammarLimits {
         nodes: 20_000,
         automata_bytes: 1 << 22,

@@ -100,7 +100,7 @@ impl Kind {
 
 impl Means<'_> {
     fn automata(&self) -> Limits {
-        let mut limits = Limits { cancel: self.cancel.clone(), ..Limits::default() };
+        let mut limits = Limits::default().cancel(self.cancel.clone());
         if let Some(bytes) = self.kept_bytes {
             (limits.mask_cache_bytes, limits.lazy_bytes) = (bytes, bytes);
         }

@@ -380,7 +380,7 @@ impl<'a, 't> Regulars<'a, 't> {
     /// Checks the length of a composed text. It is bounded by the number of states that an automaton may have.
     fn check_text(&self, node: NodeId, bytes: usize) -> Result<(), GrammarError> {
         let limit = self.limits.regex.dfa_states;
-        if bytes > limit { Err(self.error(node, RegexError::TooManyDfaStates { limit })) } else { Ok(()) }
+        if bytes > limit { Err(self.error(node, RegexError::too_many_dfa_states(limit))) } else { Ok(()) }
     }
 
     /// Counts a text composed at `node`.

@@ -68,7 +68,7 @@ impl Next<'_> {
 
 /// The concatenation of the language of `dfa` from `state` on and `next`. `None` where the automaton is too large.
 pub(crate) fn fuse(dfa: &Dfa, state: StateId, next: &Next<'_>) -> Option<Dfa> {
-    let limits = Limits { dfa_states: MAX_STATES, dfa_steps: MAX_STEPS, ..Limits::default() };
+    let limits = Limits::default().dfa_states(MAX_STATES).dfa_steps(MAX_STEPS);
     let mut builder = DfaAlgebra::new(&limits);
     let fused = builder.left_quotient(dfa, state).and_then(|first| {
         let next = match next {
