@@ -121,16 +121,6 @@ pub(crate) struct Context {
     pub(crate) hypotheses: Vec<(u32, u32, Vec<u32>)>,
 }
 
-/// The ways in which texts are cut into terminals.
-enum Cut {
-    /// All ways.
-    Every,
-    /// Ways with at most this number of ends of terminals inside a token.
-    Lookahead(u32),
-    /// By maximal munch.
-    Longest,
-}
-
 static STAMPS: AtomicU64 = AtomicU64::new(1);
 
 impl GrammarConstraint {
@@ -147,7 +137,7 @@ impl GrammarConstraint {
         trie: Arc<TokenTrie>,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        Self::compile(grammar, trie, limits, Cut::Every)
+        Self::compile(grammar, trie, limits, false)
     }
 
     /// As [`new`](Self::new), with subterminal trees that grammars over the same vocabulary share. Masks are the same.
@@ -163,28 +153,9 @@ impl GrammarConstraint {
         library: &Arc<TreeLibrary>,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        let mut constraint = Self::compile(grammar, Arc::clone(library.trie()), limits, Cut::Every)?;
+        let mut constraint = Self::compile(grammar, Arc::clone(library.trie()), limits, false)?;
         constraint.trees = Some(GrammarTrees::new(library, &constraint.compiled));
         Ok(constraint)
-    }
-
-    /// As [`new`](Self::new), but a token is allowed only if at most `lookahead` terminals end inside it. A terminal
-    /// that ends before its first byte is not counted.
-    ///
-    /// That is **lossy**: longer tokens that the model would write are refused, and the distribution of its outputs
-    /// changes. The function exists to measure by how much (DOMINO, table 4). There are no dead ends: a token of one
-    /// byte ends no terminal inside.
-    ///
-    /// # Errors
-    ///
-    /// As for [`new`](Self::new).
-    pub fn with_lookahead(
-        grammar: &Grammar,
-        trie: Arc<TokenTrie>,
-        limits: &GrammarLimits,
-        lookahead: u32,
-    ) -> Result<Self, GrammarError> {
-        Self::compile(grammar, trie, limits, Cut::Lookahead(lookahead))
     }
 
     /// As [`new`](Self::new), but texts are cut into terminals by **maximal munch**, as by the scanner of a compiler.
@@ -250,14 +221,15 @@ impl GrammarConstraint {
         trie: Arc<TokenTrie>,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        Self::compile(grammar, trie, limits, Cut::Longest)
+        Self::compile(grammar, trie, limits, true)
     }
 
+    /// `munches`: whether texts are cut into terminals by maximal munch, and not in every way.
     fn compile(
         grammar: &Grammar,
         trie: Arc<TokenTrie>,
         limits: &GrammarLimits,
-        cut: Cut,
+        munches: bool,
     ) -> Result<Self, GrammarError> {
         let numbering = numbering(grammar);
         let rules = Rules::new(grammar, &numbering, limits)?;
@@ -265,12 +237,10 @@ impl GrammarConstraint {
         let used = rules.used_terminals(numbering.len());
         let terminals = Terminals::new(grammar, &numbering, &used, &trie)?;
         end_tokens::check(grammar, &numbering, &rules, &terminals)?;
-        if let Cut::Longest = cut {
+        if munches {
             munch::check(grammar, &numbering, &rules, &terminals, limits)?;
         }
-        let lookahead = if let Cut::Lookahead(lookahead) = cut { Some(lookahead) } else { None };
-        let munches = matches!(cut, Cut::Longest);
-        let compiled = Compiled { rules, terminals, start: grammar.start().0, lookahead, munches };
+        let compiled = Compiled { rules, terminals, start: grammar.start().0, munches };
         let distinct = DistinctTerminals::new(&compiled);
         let mut configurations = match distinct {
             Some(_) => Configurations::tracking(&compiled),

@@ -67,8 +67,6 @@ pub(crate) struct Compiled {
     pub(crate) rules: Rules,
     pub(crate) terminals: Terminals,
     pub(crate) start: u32,
-    /// The most terminals that may end inside a token.
-    pub(crate) lookahead: Option<u32>,
     /// Whether a terminal ends only before bytes that no hypothesis can read; see [`munch`](crate::munch).
     pub(crate) munches: bool,
 }
@@ -109,8 +107,7 @@ impl Configurations {
         Self::with(compiled, None)
     }
 
-    /// Configurations that track used keys, for the text of a sequence and not for walks over the vocabulary. They do
-    /// not count the terminals that end inside a token.
+    /// Configurations that track used keys, for the text of a sequence and not for walks over the vocabulary.
     pub(crate) fn tracking(compiled: &Compiled) -> Self {
         Self::with(compiled, Some(Tracked::default()))
     }
@@ -133,7 +130,7 @@ impl Configurations {
             tracked,
             work: Work::default(),
         };
-        let start = configurations.single(Hypothesis::boundary(Parser::START, 0));
+        let start = configurations.single(Hypothesis::boundary(Parser::START));
         debug_assert_eq!(start, Self::START);
         configurations
     }
@@ -161,7 +158,7 @@ impl Configurations {
         let terminals = &compiled.terminals;
         let class = terminals.class(byte);
         let begun = edges.iter().filter_map(|(terminal, after)| {
-            Some(Hypothesis::scanning(*terminal, terminals.first(*terminal, class)?, *after, 0))
+            Some(Hypothesis::scanning(*terminal, terminals.first(*terminal, class)?, *after))
         });
         let mut begun: Vec<Hypothesis> = begun.collect();
         self.configuration(&mut begun, compiled)
@@ -227,12 +224,7 @@ impl Configurations {
         configuration: Configuration,
         bytes: &[u8],
     ) -> Option<Configuration> {
-        let (mut at, next) = self.read_all(compiled, configuration, bytes);
-        if compiled.lookahead.is_some() && self.tracked.is_none() {
-            // The next token begins to count again.
-            at.iter_mut().for_each(|hypothesis| hypothesis.ended = 0);
-            self.merge(&mut at, compiled);
-        }
+        let (at, next) = self.read_all(compiled, configuration, bytes);
         let configuration = if at.is_empty() { None } else { Some(self.insert(&at)) };
         self.buffers = (at, next);
         configuration
@@ -256,7 +248,7 @@ impl Configurations {
         let mut after: Vec<Hypothesis> = Vec::new();
         self.each_of_tokens(compiled, configuration, |terminal, state| {
             if compiled.terminals.reads_token(terminal, token) {
-                after.push(Hypothesis::boundary(state, 0));
+                after.push(Hypothesis::boundary(state));
             }
         });
         self.configuration(&mut after, compiled)

@@ -33,13 +33,10 @@ pub(crate) const BOUNDARY: u32 = u32::MAX;
 pub(crate) struct Hypothesis {
     pub(crate) terminal: u32,
     pub(crate) progress: Progress,
-    /// The number of terminals that ended since the token began, plus one; zero at the beginning of a token, and
-    /// wherever terminals are not counted.
-    pub(crate) ended: u32,
     pub(crate) parser_state: ParserState,
 }
 
-const _: () = assert!(size_of::<Hypothesis>() == 16);
+const _: () = assert!(size_of::<Hypothesis>() == 12);
 
 /// How far the terminal of a hypothesis is read. The terminal decides which of three it is: of a literal, the length
 /// of the prefix that was read; of a tracked key, its prefix; of any other terminal, the state of its scanner.
@@ -88,14 +85,14 @@ impl Progress {
 
 impl Hypothesis {
     /// The hypothesis between two terminals.
-    pub(crate) fn boundary(parser_state: ParserState, ended: u32) -> Self {
-        Self { terminal: BOUNDARY, progress: Progress::NONE, ended, parser_state }
+    pub(crate) fn boundary(parser_state: ParserState) -> Self {
+        Self { terminal: BOUNDARY, progress: Progress::NONE, parser_state }
     }
 
     /// The hypothesis of a terminal that is no literal and no tracked key, with the parser state after it.
     #[inline]
-    pub(crate) fn scanning(terminal: u32, state: ScanState, after: ParserState, ended: u32) -> Self {
-        Self { terminal, progress: Progress::of_scanner(state), ended, parser_state: after }
+    pub(crate) fn scanning(terminal: u32, state: ScanState, after: ParserState) -> Self {
+        Self { terminal, progress: Progress::of_scanner(state), parser_state: after }
     }
 }
 
@@ -103,7 +100,7 @@ impl Configurations {
     /// The bytes that a hypothesis may read.
     pub(super) fn next_bytes(&mut self, compiled: &Compiled, hypothesis: Hypothesis) -> ByteSet {
         let terminals = &compiled.terminals;
-        let Hypothesis { terminal, progress, parser_state, .. } = hypothesis;
+        let Hypothesis { terminal, progress, parser_state } = hypothesis;
         let mut bytes = match self.after(compiled, hypothesis) {
             Some(state) => self.first_bytes(compiled, state),
             None => ByteSet::default(),
@@ -141,7 +138,7 @@ impl Configurations {
                 && !is_before(hypothesis.terminal)
                 && terminals.is_final(hypothesis.terminal, hypothesis.progress.state())
             {
-                *hypothesis = Hypothesis::boundary(hypothesis.parser_state, hypothesis.ended);
+                *hypothesis = Hypothesis::boundary(hypothesis.parser_state);
             }
         }
         hypotheses.sort_unstable();
@@ -151,8 +148,7 @@ impl Configurations {
             let same = |last: &Hypothesis| {
                 *last == hypothesis
                     || (!is_before(hypothesis.terminal)
-                        && (last.terminal, last.progress, last.ended)
-                            == (hypothesis.terminal, hypothesis.progress, hypothesis.ended))
+                        && (last.terminal, last.progress) == (hypothesis.terminal, hypothesis.progress))
             };
             match kept.checked_sub(1).filter(|last| same(&hypotheses[*last])) {
                 Some(last) => {
@@ -209,9 +205,6 @@ impl Configurations {
         };
         if len > 0 {
             hypothesis.progress = progress;
-            if compiled.lookahead.is_some() && self.tracked.is_none() {
-                hypothesis.ended = hypothesis.ended.max(1);
-            }
             self.work.steps += len as u64;
             self.work.hypotheses += len as u64;
         }
@@ -226,7 +219,7 @@ impl Configurations {
         hypothesis: Hypothesis,
         bytes: &[u8],
     ) -> (Progress, usize) {
-        let Hypothesis { terminal, progress, parser_state, .. } = hypothesis;
+        let Hypothesis { terminal, progress, parser_state } = hypothesis;
         let terminals = &compiled.terminals;
         let followers = self.parser.followers(parser_state, &compiled.rules);
         let literals = terminals.literals(self.parser.edges(followers));
@@ -241,7 +234,7 @@ impl Configurations {
 
     /// The parser state after a hypothesis, if its terminal may end here.
     pub(super) fn after(&mut self, compiled: &Compiled, hypothesis: Hypothesis) -> Option<ParserState> {
-        let Hypothesis { terminal, progress, parser_state, .. } = hypothesis;
+        let Hypothesis { terminal, progress, parser_state } = hypothesis;
         if terminal == BOUNDARY {
             return Some(parser_state);
         }
@@ -274,7 +267,6 @@ impl Configurations {
         self.work.hypotheses += hypotheses.len() as u64;
         let terminals = &compiled.terminals;
         let class = terminals.class(byte);
-        let lookahead = compiled.lookahead.filter(|_| self.tracked.is_none());
         let mut begun: SmallVec<[(u32, ParserState); 4]> = SmallVec::new();
         after.clear();
         // Terminals that read the byte, and terminals that begin with it: at once or, under maximal munch, the second
@@ -286,13 +278,7 @@ impl Configurations {
                 break;
             }
             for hypothesis in hypotheses.iter().copied() {
-                let Hypothesis { terminal, progress, ended, parser_state } = hypothesis;
-                let (mut goes_on, mut begins) = (0, Some(0));
-                if let Some(limit) = lookahead {
-                    // The end of a terminal before the first byte of a token is not counted.
-                    goes_on = ended.max(1);
-                    begins = Some(ended + 1).filter(|begins| *begins <= limit.saturating_add(1));
-                }
+                let Hypothesis { terminal, progress, parser_state } = hypothesis;
                 if may_go_on && terminal != BOUNDARY {
                     if terminals.is_literal(terminal) {
                         let followers = self.parser.followers(parser_state, &compiled.rules);
@@ -300,27 +286,26 @@ impl Configurations {
                         let depth = progress.depth();
                         let sharing = terminals.sharing(literals, terminal, depth);
                         let literals = terminals.going_on(sharing, depth, class);
-                        after.extend(literal(terminals, literals, depth + 1, goes_on, parser_state));
+                        after.extend(literal(terminals, literals, depth + 1, parser_state));
                     } else if self.tracks(compiled, terminal) {
                         self.step_key(compiled, after, hypothesis, byte);
                     } else if let Some(state) = terminals.step(terminal, progress.state(), class) {
-                        after.push(Hypothesis::scanning(terminal, state, parser_state, goes_on));
+                        after.push(Hypothesis::scanning(terminal, state, parser_state));
                     }
                 }
-                let Some(begins) = begins.filter(|_| may_begin) else { continue };
-                if !self.may_begin_after(compiled, hypothesis, byte) {
+                if !may_begin || !self.may_begin_after(compiled, hypothesis, byte) {
                     continue;
                 }
                 if let Some(state) = self.after(compiled, hypothesis) {
                     let followers = self.parser.followers(state, &compiled.rules);
                     let edges = self.parser.edges(followers);
                     let literals = terminals.going_on(terminals.literals(edges), 0, class);
-                    after.extend(literal(terminals, literals, 1, begins, state));
+                    after.extend(literal(terminals, literals, 1, state));
                     for (terminal, target) in terminals.others(edges) {
                         if self.tracked.is_some() && terminals.is_distinct(*terminal) {
                             begun.push((*terminal, state));
                         } else if let Some(first) = terminals.first(*terminal, class) {
-                            after.push(Hypothesis::scanning(*terminal, first, target.state(), begins));
+                            after.push(Hypothesis::scanning(*terminal, first, target.state()));
                         }
                     }
                 }
@@ -355,12 +340,11 @@ fn literal(
     terminals: &Terminals,
     literals: &[Edge],
     depth: usize,
-    ended: u32,
     parser_state: ParserState,
 ) -> Option<Hypothesis> {
     let (first, target) = *literals.first()?;
     if literals.len() == 1 && terminals.literal_len(first) == depth {
-        return Some(Hypothesis::boundary(target.state(), ended));
+        return Some(Hypothesis::boundary(target.state()));
     }
-    Some(Hypothesis { terminal: first, progress: Progress::of_literal(depth), ended, parser_state })
+    Some(Hypothesis { terminal: first, progress: Progress::of_literal(depth), parser_state })
 }

@@ -211,7 +211,7 @@ impl SnapshotTable {
             return Arc::clone(known);
         }
         let hypotheses = configurations.hypotheses(configuration).iter().map(|hypothesis| {
-            let Hypothesis { terminal, progress, parser_state, .. } = *hypothesis;
+            let Hypothesis { terminal, progress, parser_state } = *hypothesis;
             let items = configurations.parser.items(parser_state).iter();
             let items = items.map(|(position, continuation, keys)| {
                 (
@@ -257,7 +257,7 @@ impl SnapshotTable {
                     unreachable!("a scratch tracks keys if the grammar has some")
                 }
             };
-            hypotheses.push(Hypothesis { terminal: *terminal, progress, ended: 0, parser_state });
+            hypotheses.push(Hypothesis { terminal: *terminal, progress, parser_state });
         }
         let configuration = configurations.configuration(&mut hypotheses, compiled);
         let configuration = configuration.expect("a snapshot has hypotheses");

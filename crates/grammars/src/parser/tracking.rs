@@ -160,11 +160,11 @@ impl Configurations {
             let key = texts.whole(prefix);
             let Some(pending) = self.pending(compiled, state, terminal) else { return };
             if let Some(state) = self.parser.after_key(pending, key, &compiled.rules) {
-                after.push(Hypothesis::boundary(state, 0));
+                after.push(Hypothesis::boundary(state));
             }
         } else if self.goes_on(compiled, (terminal, prefix), state) {
             let progress = Progress::of_key(prefix);
-            after.push(Hypothesis { terminal, progress, ended: 0, parser_state: state });
+            after.push(Hypothesis { terminal, progress, parser_state: state });
         }
     }
 
@@ -191,7 +191,7 @@ impl Configurations {
 
     /// The parser state after a tracked key, if it may end here.
     pub(super) fn after_key(&mut self, compiled: &Compiled, hypothesis: Hypothesis) -> Option<ParserState> {
-        let Hypothesis { terminal, progress, parser_state, .. } = hypothesis;
+        let Hypothesis { terminal, progress, parser_state } = hypothesis;
         let Tracked { texts, .. } = self.tracked.as_mut()?;
         if !compiled.terminals.is_accepting(terminal, texts.state(progress.prefix())) {
             return None;
@@ -204,7 +204,7 @@ impl Configurations {
     /// Whether a tracked key may end here, and the rest begin with `byte`; true for all other terminals. Tokens
     /// extend thousands of keys, and this keeps those keys out of the sets.
     pub(super) fn may_begin_after(&mut self, compiled: &Compiled, hypothesis: Hypothesis, byte: u8) -> bool {
-        let Hypothesis { terminal, progress, parser_state, .. } = hypothesis;
+        let Hypothesis { terminal, progress, parser_state } = hypothesis;
         if terminal == BOUNDARY || !self.tracks(compiled, terminal) {
             return true;
         }
