@@ -41,6 +41,7 @@ use self::{
 use crate::{
     GrammarError, GrammarLimits,
     grammar::data::Grammar,
+    ids::Id,
     mask::{
         builder::{Buffers, ScratchNodes},
         fragments::Fragments,
@@ -240,7 +241,7 @@ impl GrammarConstraint {
         if munches {
             munch::check(grammar, &numbering, &rules, &terminals, limits)?;
         }
-        let compiled = Compiled { rules, terminals, start: grammar.start().0, munches };
+        let compiled = Compiled { rules, terminals, start: grammar.start(), munches };
         let distinct = DistinctTerminals::new(&compiled);
         let mut configurations = match distinct {
             Some(_) => Configurations::tracking(&compiled),
@@ -280,7 +281,7 @@ impl GrammarConstraint {
                 .map(|(position, ..)| parser.name(*position))
                 .collect();
             positions.dedup();
-            (hypothesis.terminal, hypothesis.progress.raw(), positions)
+            (hypothesis.terminal.map_or(u32::MAX, Id::raw), hypothesis.progress.raw(), positions)
         });
         let mut hypotheses: Vec<_> = hypotheses.collect();
         // Their order depended on numbers of this scratch.

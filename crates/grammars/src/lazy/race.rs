@@ -8,25 +8,31 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError, StateId};
 use unskew_trie::ByteSet;
 
-use crate::grammar::data::{Grammar, Terminal, TerminalId};
+use crate::{
+    grammar::data::{Grammar, Terminal, TerminalId},
+    ids::{Id, Table, id},
+    terminal::ReadState,
+};
 
 /// Open lazy terminals, each with its state, in ascending order.
-pub(super) type Open = Vec<(TerminalId, u32)>;
+pub(super) type Open = Vec<(TerminalId, ReadState)>;
 
-/// A configuration: the state of the terminal, the lazy terminals that were open before it began, and those
-/// that began with it.
-type Place = (u32, Open, Open);
+/// A configuration: the state of the terminal after its first byte, the lazy terminals that were open before it began, and
+/// those that began with it.
+type Place = (Option<ReadState>, Open, Open);
 
-/// The state before the first byte. A text of a race has at least one byte.
-const START: u32 = u32::MAX;
+id! {
+    /// A configuration of a race.
+    PlaceId
+}
 
 /// A terminal in parallel with open lazy terminals.
 #[derive(Clone)]
 pub(super) struct Race {
     /// By configuration: byte ranges with the next configuration.
-    edges: Vec<Vec<(u8, u8, u32)>>,
+    edges: Table<PlaceId, Vec<(u8, u8, PlaceId)>>,
     /// By configuration in which a text ends: its part.
-    ends: BTreeMap<u32, usize>,
+    ends: BTreeMap<PlaceId, usize>,
     /// By part: the lazy terminals that are open after its texts.
     pub(super) parts: Vec<Open>,
     /// Whether some text of the terminal is in no part, because another lazy terminal ended first.
@@ -51,7 +57,7 @@ impl Race {
             // A control token has no bytes, so no lazy terminal advances over it.
             let ends = BTreeMap::new();
             return Some(Self {
-                edges: Vec::new(),
+                edges: Table::default(),
                 ends,
                 parts: vec![Open::new()],
                 lost: false,
@@ -64,20 +70,25 @@ impl Race {
         machines.push(own);
         let stretches = stretches(&machines);
 
-        let mut race =
-            Self { edges: Vec::new(), ends: BTreeMap::new(), parts: Vec::new(), lost: false, whole: false };
-        let mut ids: HashMap<Place, u32> = HashMap::new();
+        let mut race = Self {
+            edges: Table::default(),
+            ends: BTreeMap::new(),
+            parts: Vec::new(),
+            lost: false,
+            whole: false,
+        };
+        let mut ids: HashMap<Place, PlaceId> = HashMap::new();
         let mut part_of: HashMap<Open, usize> = HashMap::new();
         // For a terminal that is not lazy, the rivals that begin with it count like those that were open before.
         let first = match is_lazy {
-            true => (START, open.clone(), fresh),
-            false => (START, sorted(open.iter().chain(&fresh).copied().collect()), Open::new()),
+            true => (None, open.clone(), fresh),
+            false => (None, sorted(open.iter().chain(&fresh).copied().collect()), Open::new()),
         };
         let mut places = vec![first.clone()];
-        ids.insert(first, 0);
+        ids.insert(first, PlaceId::of(0));
         while let Some((state, older, fresh)) = places.get(race.edges.len()).cloned() {
-            let at = u32::try_from(race.edges.len()).expect("limited");
-            let ends = state != START && accepts(own, state);
+            let at = race.edges.next_id();
+            let ends = state.is_some_and(|state| accepts(own, state));
             if ends {
                 let left = if is_lazy { Open::new() } else { older.clone() };
                 let parts = &mut race.parts;
@@ -87,9 +98,9 @@ impl Race {
                 });
                 race.ends.insert(at, part);
             }
-            let mut edges: Vec<(u8, u8, u32)> = Vec::new();
+            let mut edges: Vec<(u8, u8, PlaceId)> = Vec::new();
             // A lazy terminal stops at its first end.
-            let state = if state == START { start(own) } else { state };
+            let state = state.unwrap_or_else(|| start(own));
             for (begin, end) in stretches.iter().filter(|_| !(ends && is_lazy)) {
                 let Some(next) = step(own, state, *begin) else { continue };
                 let (older, older_ends) = step_all(grammar, &older, *begin);
@@ -98,10 +109,10 @@ impl Race {
                     race.lost = true;
                     continue;
                 }
-                let place = (next, older, fresh);
+                let place = (Some(next), older, fresh);
                 let to = *ids.entry(place.clone()).or_insert_with(|| {
                     places.push(place);
-                    u32::try_from(places.len() - 1).expect("limited")
+                    PlaceId::from_index(places.len() - 1)
                 });
                 edges.push((*begin, *end, to));
             }
@@ -124,12 +135,11 @@ impl Race {
     /// The language of these parts.
     pub(super) fn cut(&self, parts: &[usize], limits: &Limits) -> Result<Terminal, RegexError> {
         let mut dfa = DfaBuilder::new(limits);
-        for at in 0..self.edges.len() {
-            let at = u32::try_from(at).expect("limited");
+        for (at, _) in self.edges.iter() {
             dfa.state(self.ends.get(&at).is_some_and(|part| parts.contains(part)))?;
         }
-        for (from, edges) in (0u32..).zip(&self.edges) {
-            edges.iter().for_each(|(begin, end, to)| dfa.edge(from, *begin..=*end, *to));
+        for (from, edges) in self.edges.iter() {
+            edges.iter().for_each(|(begin, end, to)| dfa.edge(from.raw(), *begin..=*end, to.raw()));
         }
         Ok(Terminal::Automaton(dfa.build()?.into()))
     }
@@ -149,7 +159,7 @@ pub(super) fn share_a_text(
         return Some((left == right, 1));
     }
     let stretches = stretches(&[left, right]);
-    let mut seen: HashSet<(u32, u32)> = HashSet::new();
+    let mut seen: HashSet<(ReadState, ReadState)> = HashSet::new();
     let mut open = vec![(start(left), start(right))];
     while let Some((first, second)) = open.pop() {
         for (byte, _) in &stretches {
@@ -179,10 +189,10 @@ pub(super) fn stays_open(own: &Terminal, lazy: &Terminal, limit: usize) -> Optio
     }
     let both = stretches(&[own, lazy]);
     let first = (start(own), start(lazy));
-    let mut seen: HashSet<(u32, u32)> = [first].into();
+    let mut seen: HashSet<(ReadState, ReadState)> = [first].into();
     let mut open = vec![first];
     // Pairs of states of `lazy`: begun at an end of `own`, and begun with `own`.
-    let mut pairs: HashSet<(u32, u32)> = HashSet::new();
+    let mut pairs: HashSet<(ReadState, ReadState)> = HashSet::new();
     while let Some((state, of_lazy)) = open.pop() {
         for (byte, _) in &both {
             let Some(state) = step(own, state, *byte) else { continue };
@@ -205,7 +215,7 @@ pub(super) fn stays_open(own: &Terminal, lazy: &Terminal, limit: usize) -> Optio
         }
     }
     let own = stretches(&[lazy]);
-    let mut open: Vec<(u32, u32)> = pairs.iter().copied().collect();
+    let mut open: Vec<(ReadState, ReadState)> = pairs.iter().copied().collect();
     while let Some((anew, before)) = open.pop() {
         for (byte, _) in &own {
             let Some(anew) = step(lazy, anew, *byte) else { continue };
@@ -227,7 +237,7 @@ pub(super) fn stays_open(own: &Terminal, lazy: &Terminal, limit: usize) -> Optio
 }
 
 /// The bytes that may follow in `state` of a lazy terminal.
-pub(super) fn next_bytes(terminal: &Terminal, state: u32) -> ByteSet {
+pub(super) fn next_bytes(terminal: &Terminal, state: ReadState) -> ByteSet {
     let mut bytes = ByteSet::default();
     (0..=255u8).filter(|byte| step(terminal, state, *byte).is_some()).for_each(|byte| bytes.insert(byte));
     bytes
@@ -283,27 +293,29 @@ fn automaton(terminal: &Terminal) -> &Dfa {
     }
 }
 
-fn start(terminal: &Terminal) -> u32 {
+fn start(terminal: &Terminal) -> ReadState {
     match terminal {
-        Terminal::Literal(_) => 0,
-        terminal => id(automaton(terminal).start()),
+        Terminal::Literal(_) => ReadState::of(0),
+        terminal => read_state(automaton(terminal).start()),
     }
 }
 
-fn step(terminal: &Terminal, state: u32, byte: u8) -> Option<u32> {
+fn step(terminal: &Terminal, state: ReadState, byte: u8) -> Option<ReadState> {
     match terminal {
-        Terminal::Literal(text) => (text.get(state as usize) == Some(&byte)).then_some(state + 1),
-        terminal => automaton(terminal).step(StateId::from_index(state as usize), byte).map(id),
+        Terminal::Literal(text) => {
+            (text.get(state.index()) == Some(&byte)).then(|| ReadState::from_index(state.index() + 1))
+        }
+        terminal => automaton(terminal).step(StateId::from_index(state.index()), byte).map(read_state),
     }
 }
 
-fn accepts(terminal: &Terminal, state: u32) -> bool {
+fn accepts(terminal: &Terminal, state: ReadState) -> bool {
     match terminal {
-        Terminal::Literal(text) => state as usize == text.len(),
-        terminal => automaton(terminal).is_accepting(StateId::from_index(state as usize)),
+        Terminal::Literal(text) => state.index() == text.len(),
+        terminal => automaton(terminal).is_accepting(StateId::from_index(state.index())),
     }
 }
 
-fn id(state: StateId) -> u32 {
-    u32::try_from(state.index()).expect("limited")
+fn read_state(state: StateId) -> ReadState {
+    ReadState::from_index(state.index())
 }

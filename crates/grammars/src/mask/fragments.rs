@@ -23,7 +23,8 @@ use super::{
     shared_fragments::shared_fragment_key,
 };
 use crate::{
-    network::rules::Rules,
+    ids::Id,
+    network::rules::{Placeholder, Rules},
     parser::{
         continuations::Continuation,
         states::{Parser, ParserState},
@@ -76,7 +77,7 @@ pub(crate) struct Fragment {
     nodes: Box<[(Arc<TreeNode>, bool)]>,
     to_verify: Box<[TokenId]>,
     /// The points from which tokens reach a placeholder; suffix nodes are in `suffixes`.
-    points: Box<[(Point, u32)]>,
+    points: Box<[(Point, Placeholder)]>,
     suffixes: Box<[SuffixPoints]>,
 }
 
@@ -85,7 +86,7 @@ pub(crate) struct Fragment {
 struct SuffixPoints {
     holder: Option<Arc<TreeNode>>,
     index: usize,
-    nodes: Box<[(SuffixNode, u32)]>,
+    nodes: Box<[(SuffixNode, Placeholder)]>,
 }
 
 /// The continuation of a placeholder, and how the mask resumes there.
@@ -98,7 +99,7 @@ struct AfterPlaceholder {
 #[derive(Clone, Copy)]
 enum Resume {
     /// At a placeholder of the fragment under construction.
-    Placeholder(u32),
+    Placeholder(Placeholder),
     /// In a parser state, in which the rest begins with these bytes.
     State(ParserState, ByteSet),
 }
@@ -126,7 +127,7 @@ struct Work {
     /// The nodes of the fragment.
     nodes: Vec<(Arc<TreeNode>, bool)>,
     /// The points from which tokens reach a placeholder.
-    reached: Vec<(Point, u32)>,
+    reached: Vec<(Point, Placeholder)>,
     /// The points from which tokens have continued with a continuation.
     resumed: HashSet<(PointKey, Continuation)>,
     /// The segments up to there since the same origin.
@@ -283,7 +284,7 @@ impl MaskBuilder<'_> {
             let point = point();
             let reached = (0..Rules::PLACEHOLDERS)
                 .filter(|placeholder| followers.placeholders >> placeholder & 1 != 0)
-                .map(|placeholder| (point.clone(), placeholder));
+                .map(|placeholder| (point.clone(), Placeholder::of(placeholder)));
             self.fragments.work.reached.extend(reached);
         }
     }
@@ -294,7 +295,7 @@ impl MaskBuilder<'_> {
         let after: SmallVec<[AfterPlaceholder; 4]> =
             placeholders.iter().map(|continuation| self.after_placeholder(*continuation)).collect();
         for (point, placeholder) in &fragment.points {
-            let AfterPlaceholder { continuation, resume } = after[*placeholder as usize];
+            let AfterPlaceholder { continuation, resume } = after[placeholder.index()];
             match (resume, point) {
                 (Resume::Placeholder(placeholder), _) => {
                     self.fragments.work.reached.push((point.clone(), placeholder));
@@ -335,7 +336,7 @@ impl MaskBuilder<'_> {
                 std::mem::swap(&mut ended, &mut self.buffers.ended);
             }
             for (at, placeholder) in nodes {
-                let AfterPlaceholder { continuation, resume } = after[*placeholder as usize];
+                let AfterPlaceholder { continuation, resume } = after[placeholder.index()];
                 match resume {
                     Resume::Placeholder(placeholder) => {
                         let point = Point::Suffix(holder.clone(), *index, *at);
@@ -464,7 +465,7 @@ impl MaskBuilder<'_> {
 }
 
 /// A point, and the placeholder that is reached with it.
-type ReachedPoint = (Point, u32);
+type ReachedPoint = (Point, Placeholder);
 
 /// The points of a fragment, suffix nodes by their groups. Parser states are numbers of this scratch, and are dropped.
 fn points_of(trees: &GrammarTrees, reached: Vec<ReachedPoint>) -> (Box<[ReachedPoint]>, Box<[SuffixPoints]>) {
@@ -483,7 +484,7 @@ fn points_of(trees: &GrammarTrees, reached: Vec<ReachedPoint>) -> (Box<[ReachedP
     let groups = suffixes.chunk_by(|(left, _), (right, _)| group(left) == group(right));
     let suffixes = groups.filter_map(|points| {
         let Point::Suffix(holder, index, _) = &points[0].0 else { return None };
-        let node = |(point, placeholder): &(Point, u32)| match point {
+        let node = |(point, placeholder): &(Point, Placeholder)| match point {
             Point::Suffix(_, _, at) => Some((*at, *placeholder)),
             _ => None,
         };

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     ids::Id,
-    network::terminals::Scanner,
+    network::terminals::{ScanTerminal, Scanner},
     parser::{
         configurations::Compiled,
         states::{ParserState, Target},
@@ -52,7 +52,7 @@ pub(crate) type FusionKey = (OriginKey, SegmentKey, FusedWith);
 /// The second part of a fusion: a terminal, or all terminals of a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum FusedWith {
-    Terminal(u32),
+    Terminal(ScanTerminal),
     Loop(Loop),
 }
 
@@ -107,7 +107,7 @@ impl MaskBuilder<'_> {
     }
 
     /// Whether `terminal` begins with a byte that the last terminal of `node` may read where it may also end.
-    pub(crate) fn overlaps(&self, node: &TreeNode, terminal: u32) -> bool {
+    pub(crate) fn overlaps(&self, node: &TreeNode, terminal: ScanTerminal) -> bool {
         let terminals = &self.compiled.terminals;
         if terminals.is_literal(terminal) {
             node.extending.contains(terminals.literal(terminal)[0])
@@ -120,7 +120,7 @@ impl MaskBuilder<'_> {
     pub(crate) fn loop_of(
         &mut self,
         state: ParserState,
-        (terminal, after): (u32, ParserState),
+        (terminal, after): (ScanTerminal, ParserState),
     ) -> Option<Loop> {
         let is_loop = self.may_loop(terminal)
             && self.configurations.parser.simulates(after, state, &self.compiled.rules);
@@ -128,14 +128,18 @@ impl MaskBuilder<'_> {
     }
 
     /// Whether `terminal` is an automaton that can be fused into a loop.
-    fn may_loop(&self, terminal: u32) -> bool {
+    fn may_loop(&self, terminal: ScanTerminal) -> bool {
         let terminals = &self.compiled.terminals;
         !terminals.is_literal(terminal)
             && matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Difference(..))
     }
 
     /// Whether the loop at the end of `segment` has the edge: it reads the terminal already, any number of times.
-    pub(crate) fn is_in_loop(&mut self, segment: &Segment, (terminal, after): (u32, ParserState)) -> bool {
+    pub(crate) fn is_in_loop(
+        &mut self,
+        segment: &Segment,
+        (terminal, after): (ScanTerminal, ParserState),
+    ) -> bool {
         let Segment::Fused { loops: Some(Loop { from, to }), .. } = segment else { return false };
         after == *to && self.may_loop(terminal) && {
             let followers = self.configurations.parser.followers(*from, &self.compiled.rules);
@@ -147,7 +151,7 @@ impl MaskBuilder<'_> {
     /// The segment of `open` fused `with` more. `None` where that is too large.
     fn fuse(&mut self, open: &OpenNode, with: FusedWith) -> Option<Fused> {
         let terminals = &self.compiled.terminals;
-        let others: SmallVec<[u32; 4]> = match with {
+        let others: SmallVec<[ScanTerminal; 4]> = match with {
             FusedWith::Terminal(terminal) => SmallVec::from_slice(&[terminal]),
             FusedWith::Loop(Loop { from, to }) => {
                 let followers = self.configurations.parser.followers(from, &self.compiled.rules);
@@ -173,9 +177,9 @@ impl MaskBuilder<'_> {
     }
 
     /// As [`fuse`](Self::fuse); `others` are the terminals of the second part.
-    fn build_fused(&self, open: &OpenNode, with: FusedWith, others: &[u32]) -> Option<Fused> {
+    fn build_fused(&self, open: &OpenNode, with: FusedWith, others: &[ScanTerminal]) -> Option<Fused> {
         let terminals = &self.compiled.terminals;
-        let automaton = |terminal: u32| match terminals.scanner(terminal) {
+        let automaton = |terminal: ScanTerminal| match terminals.scanner(terminal) {
             Scanner::Automaton(dfa, _) => Some((self.trees.number(self.compiled, terminal), dfa)),
             Scanner::Difference(difference, _) => {
                 Some((self.trees.number(self.compiled, terminal), difference.base()))
@@ -184,7 +188,7 @@ impl MaskBuilder<'_> {
         };
         // A text that is left out does not end, though its automaton may. Tokens in which one ends are verified, but
         // not tokens that begin at its end.
-        let hides_end = |terminal: u32, state: ScanState| {
+        let hides_end = |terminal: ScanTerminal, state: ScanState| {
             let difference = terminals.difference(terminal);
             difference.is_some_and(|difference| {
                 difference.base().is_accepting(difference.state(state)) && !difference.is_accepting(state)

@@ -18,7 +18,7 @@ use super::{
     fusion::{Fused, Loop},
 };
 use crate::{
-    network::terminals::Scanner,
+    network::terminals::{ScanTerminal, Scanner},
     parser::states::{Edge, Followers, ParserState},
     terminal::ScanState,
     trees::{
@@ -54,7 +54,7 @@ pub(crate) struct OpenNode {
     pub(crate) origin: Origin,
     /// The first terminal after the origin, and the parser state after it. None if the path continues after a
     /// [placeholder](crate::parser::truncation).
-    pub(crate) edge: Option<(u32, ParserState)>,
+    pub(crate) edge: Option<(ScanTerminal, ParserState)>,
     /// Whether the tokens inside were added before.
     pub(crate) is_added: bool,
 }
@@ -63,7 +63,7 @@ pub(crate) struct OpenNode {
 #[derive(Clone, Debug)]
 pub(crate) enum Segment {
     /// A terminal, from a state on.
-    Terminal(u32, ScanState),
+    Terminal(ScanTerminal, ScanState),
     Fused {
         fused: Fused,
         /// The number of terminals and loops.
@@ -76,7 +76,7 @@ pub(crate) enum Segment {
 /// A segment: a terminal and a state, or an automaton of the library.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum SegmentKey {
-    Terminal(u32, ScanState),
+    Terminal(ScanTerminal, ScanState),
     Fused(LibraryId),
 }
 
@@ -292,7 +292,7 @@ impl MaskBuilder<'_> {
         &mut self,
         trie: &SuffixTrie,
         (byte, at): (u8, SuffixNode),
-        (terminal, after): (u32, ParserState),
+        (terminal, after): (ScanTerminal, ParserState),
     ) {
         let Self { union, compiled, buffers, .. } = self;
         let Buffers { scan_states, ended, .. } = &mut **buffers;
@@ -360,7 +360,7 @@ impl MaskBuilder<'_> {
         &mut self,
         exits: &Exits,
         at: Option<(usize, SuffixNode)>,
-        edge: (u32, ParserState),
+        edge: (ScanTerminal, ParserState),
     ) {
         let Self { union, configurations, compiled, trees, buffers, .. } = self;
         let library = &trees.library;
@@ -389,7 +389,7 @@ impl MaskBuilder<'_> {
     }
 
     /// The node after `origin` where `terminal` comes next, and the state in which that begins.
-    fn child(&mut self, origin: &Origin, terminal: u32) -> (Arc<TreeNode>, ScanState) {
+    fn child(&mut self, origin: &Origin, terminal: ScanTerminal) -> (Arc<TreeNode>, ScanState) {
         let start = self.start(terminal);
         let library = &self.trees.library;
         let Some(parent) = origin.parent(library) else { return (self.root(terminal, start), start) };

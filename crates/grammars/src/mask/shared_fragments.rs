@@ -105,17 +105,16 @@ impl TreeLibrary {
 /// All of a grammar that a fragment can depend on.
 fn spelled_grammar(trees: &GrammarTrees, compiled: &Compiled) -> Option<Vec<u32>> {
     let (rules, terminals) = (&compiled.rules, &compiled.terminals);
-    if !rules.groups.is_empty() || rules.len() > MOST_NUMBERS {
+    if !rules.groups.entries().is_empty() || rules.len() > MOST_NUMBERS {
         return None;
     }
     let (literals, others) = terminals.len();
     let mut spelled = vec![number(literals), number(others)];
-    for literal in 0..number(literals) {
-        let text = terminals.literal(literal);
+    for text in terminals.texts() {
         spelled.push(number(text.len()));
         spelled.extend(text.iter().map(|byte| u32::from(*byte)));
     }
-    for terminal in number(literals)..number(literals + others) {
+    for terminal in terminals.without_literals() {
         match terminals.scanner(terminal) {
             Scanner::Automaton(..) => {
                 spelled.push(0);

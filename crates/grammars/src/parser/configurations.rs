@@ -19,10 +19,11 @@ use super::{
     tracking::Tracked,
 };
 use crate::{
+    grammar::data::RuleId,
     ids::{Id, Lists, Table, id, number},
     network::{
         rules::Rules,
-        terminals::{Scanner, Terminals},
+        terminals::{ScanTerminal, Scanner, Terminals},
     },
     terminal::ScanState,
 };
@@ -66,7 +67,7 @@ impl From<Option<Configuration>> for Next {
 pub(crate) struct Compiled {
     pub(crate) rules: Rules,
     pub(crate) terminals: Terminals,
-    pub(crate) start: u32,
+    pub(crate) start: RuleId,
     /// Whether a terminal ends only before bytes that no hypothesis can read; see [`munch`](crate::munch).
     pub(crate) munches: bool,
 }
@@ -87,7 +88,7 @@ pub(crate) struct Configurations {
     /// By parser state: the bytes with which the rest may begin.
     first_bytes: Table<ParserState, Option<ByteSet>>,
     /// By terminal and state of its scanner: the bytes that it may read.
-    pub(super) next_bytes: HashMap<(u32, ScanState), ByteSet>,
+    pub(super) next_bytes: HashMap<(ScanTerminal, ScanState), ByteSet>,
     pub(super) buffers: (Vec<Hypothesis>, Vec<Hypothesis>),
     /// Where keys are tracked.
     pub(super) tracked: Option<Tracked>,
@@ -152,7 +153,7 @@ impl Configurations {
     pub(crate) fn begin(
         &mut self,
         compiled: &Compiled,
-        edges: &[(u32, ParserState)],
+        edges: &[(ScanTerminal, ParserState)],
         byte: u8,
     ) -> Option<Configuration> {
         let terminals = &compiled.terminals;
@@ -259,7 +260,7 @@ impl Configurations {
         &mut self,
         compiled: &Compiled,
         configuration: Configuration,
-        mut each: impl FnMut(u32, ParserState),
+        mut each: impl FnMut(ScanTerminal, ParserState),
     ) {
         for state in self.ended(compiled, configuration) {
             let followers = self.parser.followers(state, &compiled.rules);
@@ -312,7 +313,7 @@ impl Configurations {
         compiled: &Compiled,
         configuration: Configuration,
         bytes: &[u8],
-    ) -> SmallVec<[u32; 8]> {
+    ) -> SmallVec<[ScanTerminal; 8]> {
         let (at, next) = self.read_all(compiled, configuration, bytes);
         let mut terminals = SmallVec::new();
         for hypothesis in at.iter().copied() {

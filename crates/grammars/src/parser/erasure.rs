@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::{
     configurations::{Compiled, Configuration, Configurations},
     continuations::Continuation,
-    hypotheses::{BOUNDARY, Hypothesis},
+    hypotheses::Hypothesis,
     states::{Item, ParserState},
 };
 use crate::{
@@ -58,10 +58,10 @@ impl Erasure {
         for hypothesis in tracking.hypotheses(configuration).iter().copied() {
             let Hypothesis { terminal, progress, parser_state } = hypothesis;
             let state = self.state(both, parser_state);
-            if terminal == BOUNDARY || !terminals.is_distinct(terminal) {
+            let Some(terminal) = terminal.filter(|terminal| terminals.is_distinct(*terminal)) else {
                 hypotheses.push(Hypothesis { parser_state: state, ..hypothesis });
                 continue;
-            }
+            };
             // The tracking parser has the state before the key there, and the erased one the state after it.
             let Some(texts) = tracking.texts() else { continue };
             let Some(after) = both.erased.target(both.compiled, state, terminal) else { continue };

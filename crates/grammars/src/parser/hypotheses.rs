@@ -7,6 +7,8 @@
 //! Under [maximal munch](crate::munch) the hypotheses of a configuration begin at the same byte. If some of them read
 //! the next byte, all others are dropped, the boundary too.
 
+use std::cmp::Ordering;
+
 use smallvec::SmallVec;
 use unskew_trie::ByteSet;
 
@@ -16,27 +18,44 @@ use super::{
 };
 use crate::{
     ids::{Id, number},
-    network::terminals::Terminals,
+    network::terminals::{ScanTerminal, Terminals},
     terminal::ScanState,
     unique::keys::KeyPrefix,
 };
-
-/// The terminal of the hypothesis between two terminals. It is the highest, so this hypothesis comes last.
-pub(crate) const BOUNDARY: u32 = u32::MAX;
 
 /// A terminal that is being read.
 ///
 /// Literals with a common prefix are read together: the terminal is then the first of them, and the parser state is
 /// the one before them. The parser state of a key that is [tracked](super::tracking) is also the one before it, for
 /// the state after it depends on the whole key. For all other terminals it is the state after the terminal.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Hypothesis {
-    pub(crate) terminal: u32,
+    /// `None` between two terminals.
+    pub(crate) terminal: Option<ScanTerminal>,
     pub(crate) progress: Progress,
     pub(crate) parser_state: ParserState,
 }
 
 const _: () = assert!(size_of::<Hypothesis>() == 12);
+
+impl Ord for Hypothesis {
+    /// By terminal; a hypothesis between two terminals comes last.
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |hypothesis: &Self| {
+            let terminal = hypothesis.terminal.map_or(u32::MAX, Id::raw);
+            (terminal, hypothesis.progress, hypothesis.parser_state)
+        };
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for Hypothesis {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 /// How far the terminal of a hypothesis is read. The terminal decides which of three it is: of a literal, the length
 /// of the prefix that was read; of a tracked key, its prefix; of any other terminal, the state of its scanner.
@@ -86,13 +105,13 @@ impl Progress {
 impl Hypothesis {
     /// The hypothesis between two terminals.
     pub(crate) fn boundary(parser_state: ParserState) -> Self {
-        Self { terminal: BOUNDARY, progress: Progress::NONE, parser_state }
+        Self { terminal: None, progress: Progress::NONE, parser_state }
     }
 
     /// The hypothesis of a terminal that is no literal and no tracked key, with the parser state after it.
     #[inline]
-    pub(crate) fn scanning(terminal: u32, state: ScanState, after: ParserState) -> Self {
-        Self { terminal, progress: Progress::of_scanner(state), parser_state: after }
+    pub(crate) fn scanning(terminal: ScanTerminal, state: ScanState, after: ParserState) -> Self {
+        Self { terminal: Some(terminal), progress: Progress::of_scanner(state), parser_state: after }
     }
 }
 
@@ -105,9 +124,7 @@ impl Configurations {
             Some(state) => self.first_bytes(compiled, state),
             None => ByteSet::default(),
         };
-        if terminal == BOUNDARY {
-            return bytes;
-        }
+        let Some(terminal) = terminal else { return bytes };
         if terminals.is_literal(terminal) {
             let followers = self.parser.followers(parser_state, &compiled.rules);
             let literals = terminals.literals(self.parser.edges(followers));
@@ -129,14 +146,13 @@ impl Configurations {
         let terminals = &compiled.terminals;
         let tracks = self.tracked.is_some();
         // Whether the parser state is the one before the terminal.
-        let is_before = |terminal: u32| {
-            terminal != BOUNDARY
-                && (terminals.is_literal(terminal) || tracks && terminals.is_distinct(terminal))
+        let is_before = |terminal: ScanTerminal| {
+            terminals.is_literal(terminal) || tracks && terminals.is_distinct(terminal)
         };
         for hypothesis in hypotheses.iter_mut() {
-            if hypothesis.terminal != BOUNDARY
-                && !is_before(hypothesis.terminal)
-                && terminals.is_final(hypothesis.terminal, hypothesis.progress.state())
+            if let Some(terminal) = hypothesis.terminal
+                && !is_before(terminal)
+                && terminals.is_final(terminal, hypothesis.progress.state())
             {
                 *hypothesis = Hypothesis::boundary(hypothesis.parser_state);
             }
@@ -147,7 +163,7 @@ impl Configurations {
             let hypothesis = hypotheses[at];
             let same = |last: &Hypothesis| {
                 *last == hypothesis
-                    || (!is_before(hypothesis.terminal)
+                    || (!hypothesis.terminal.is_some_and(is_before)
                         && (last.terminal, last.progress) == (hypothesis.terminal, hypothesis.progress))
             };
             match kept.checked_sub(1).filter(|last| same(&hypotheses[*last])) {
@@ -196,12 +212,14 @@ impl Configurations {
         bytes: &'b [u8],
     ) -> &'b [u8] {
         let (progress, len) = match hypothesis.terminal {
-            BOUNDARY => return bytes,
-            terminal if compiled.terminals.is_literal(terminal) => {
-                self.read_literal(compiled, *hypothesis, bytes)
+            None => return bytes,
+            Some(terminal) if compiled.terminals.is_literal(terminal) => {
+                self.read_literal(compiled, terminal, *hypothesis, bytes)
             }
-            terminal if self.tracks(compiled, terminal) => self.read_key(compiled, *hypothesis, bytes),
-            _ => read_other(&compiled.terminals, *hypothesis, bytes),
+            Some(terminal) if self.tracks(compiled, terminal) => {
+                self.read_key(compiled, terminal, *hypothesis, bytes)
+            }
+            Some(terminal) => read_other(&compiled.terminals, terminal, hypothesis.progress, bytes),
         };
         if len > 0 {
             hypothesis.progress = progress;
@@ -216,10 +234,11 @@ impl Configurations {
     fn read_literal(
         &mut self,
         compiled: &Compiled,
+        terminal: ScanTerminal,
         hypothesis: Hypothesis,
         bytes: &[u8],
     ) -> (Progress, usize) {
-        let Hypothesis { terminal, progress, parser_state } = hypothesis;
+        let Hypothesis { progress, parser_state, .. } = hypothesis;
         let terminals = &compiled.terminals;
         let followers = self.parser.followers(parser_state, &compiled.rules);
         let literals = terminals.literals(self.parser.edges(followers));
@@ -235,12 +254,10 @@ impl Configurations {
     /// The parser state after a hypothesis, if its terminal may end here.
     pub(super) fn after(&mut self, compiled: &Compiled, hypothesis: Hypothesis) -> Option<ParserState> {
         let Hypothesis { terminal, progress, parser_state } = hypothesis;
-        if terminal == BOUNDARY {
-            return Some(parser_state);
-        }
+        let Some(terminal) = terminal else { return Some(parser_state) };
         let terminals = &compiled.terminals;
         if self.tracks(compiled, terminal) {
-            return self.after_key(compiled, hypothesis);
+            return self.after_key(compiled, terminal, hypothesis);
         }
         if terminals.is_literal(terminal) {
             if terminals.literal_len(terminal) != progress.depth() {
@@ -267,7 +284,7 @@ impl Configurations {
         self.work.hypotheses += hypotheses.len() as u64;
         let terminals = &compiled.terminals;
         let class = terminals.class(byte);
-        let mut begun: SmallVec<[(u32, ParserState); 4]> = SmallVec::new();
+        let mut begun: SmallVec<[(ScanTerminal, ParserState); 4]> = SmallVec::new();
         after.clear();
         // Terminals that read the byte, and terminals that begin with it: at once or, under maximal munch, the second
         // only if there are none of the first.
@@ -279,7 +296,7 @@ impl Configurations {
             }
             for hypothesis in hypotheses.iter().copied() {
                 let Hypothesis { terminal, progress, parser_state } = hypothesis;
-                if may_go_on && terminal != BOUNDARY {
+                if let Some(terminal) = terminal.filter(|_| may_go_on) {
                     if terminals.is_literal(terminal) {
                         let followers = self.parser.followers(parser_state, &compiled.rules);
                         let literals = terminals.literals(self.parser.edges(followers));
@@ -288,7 +305,7 @@ impl Configurations {
                         let literals = terminals.going_on(sharing, depth, class);
                         after.extend(literal(terminals, literals, depth + 1, parser_state));
                     } else if self.tracks(compiled, terminal) {
-                        self.step_key(compiled, after, hypothesis, byte);
+                        self.step_key(compiled, after, terminal, hypothesis, byte);
                     } else if let Some(state) = terminals.step(terminal, progress.state(), class) {
                         after.push(Hypothesis::scanning(terminal, state, parser_state));
                     }
@@ -317,10 +334,14 @@ impl Configurations {
     }
 }
 
-/// The number of `bytes` that the terminal of `hypothesis`, no literal and no tracked key, reads without reaching an
+/// The number of `bytes` that `terminal`, no literal and no tracked key, reads from `progress` on without reaching an
 /// end, and the progress after them.
-fn read_other(terminals: &Terminals, hypothesis: Hypothesis, bytes: &[u8]) -> (Progress, usize) {
-    let Hypothesis { terminal, progress, .. } = hypothesis;
+fn read_other(
+    terminals: &Terminals,
+    terminal: ScanTerminal,
+    progress: Progress,
+    bytes: &[u8],
+) -> (Progress, usize) {
     let mut state = progress.state();
     let mut len = 0;
     if !terminals.is_accepting(terminal, state) {
@@ -346,5 +367,5 @@ fn literal(
     if literals.len() == 1 && terminals.literal_len(first) == depth {
         return Some(Hypothesis::boundary(target.state()));
     }
-    Some(Hypothesis { terminal: first, progress: Progress::of_literal(depth), parser_state })
+    Some(Hypothesis { terminal: Some(first), progress: Progress::of_literal(depth), parser_state })
 }

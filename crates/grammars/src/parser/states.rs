@@ -33,9 +33,11 @@ use super::{
     prediction::Work,
 };
 use crate::{
+    grammar::data::RuleId,
     ids::{Id, Lists, Table, id},
     network::{
-        rules::{END, Position, Rules},
+        rules::{END, Placeholder, Position, Rules},
+        terminals::ScanTerminal,
         unordered::{GroupStates, ReadMembers, is_of_group},
     },
     unique::keys::{KeySet, KeySets, KeyText},
@@ -90,7 +92,7 @@ impl From<ParserState> for Target {
 }
 
 /// A terminal that may follow, and where it leads.
-pub(crate) type Edge = (u32, Target);
+pub(crate) type Edge = (ScanTerminal, Target);
 
 /// The parser's tables: all that was created so far.
 #[derive(Debug)]
@@ -132,16 +134,16 @@ pub(crate) struct Followers {
 }
 
 impl Parser {
-    pub(crate) fn new(rules: &Rules, start: u32) -> Self {
+    pub(crate) fn new(rules: &Rules, start: RuleId) -> Self {
         Self::with(rules, start, false)
     }
 
     /// A parser that tracks used keys.
-    pub(crate) fn tracking(rules: &Rules, start: u32) -> Self {
+    pub(crate) fn tracking(rules: &Rules, start: RuleId) -> Self {
         Self::with(rules, start, true)
     }
 
-    fn with(rules: &Rules, start: u32, tracks: bool) -> Self {
+    fn with(rules: &Rules, start: RuleId, tracks: bool) -> Self {
         let mut parser = Self {
             continuations: Continuations::new(),
             item_sets: Lists::default(),
@@ -175,7 +177,7 @@ impl Parser {
     }
 
     /// The continuation of a placeholder.
-    pub(crate) fn placeholder(&mut self, rules: &Rules, placeholder: u32) -> Continuation {
+    pub(crate) fn placeholder(&mut self, rules: &Rules, placeholder: Placeholder) -> Continuation {
         let frame = (rules.placeholder(placeholder), Continuation::member(0), KeySet::INHERITED);
         self.continuations.insert(&mut [vec![frame]])
     }
@@ -252,7 +254,7 @@ impl Parser {
 
     /// The edge at this index, of another terminal than a key or of a parser that does not track keys.
     #[inline]
-    pub(crate) fn edge(&self, followers: Followers, index: usize) -> (u32, ParserState) {
+    pub(crate) fn edge(&self, followers: Followers, index: usize) -> (ScanTerminal, ParserState) {
         let (terminal, target) = self.edges(followers)[index];
         (terminal, target.state())
     }
@@ -318,7 +320,7 @@ impl Parser {
     /// A number of the position that is the same in every parser of the rules. All positions of a group have one
     /// number.
     pub(crate) fn name(&self, position: Position) -> u32 {
-        if is_of_group(position) { u32::MAX - self.groups.group(position) } else { position.raw() }
+        if is_of_group(position) { u32::MAX - self.groups.group(position).raw() } else { position.raw() }
     }
 
     /// The states of groups, whose positions have numbers of this parser.
