@@ -61,6 +61,7 @@ use crate::{
     },
     stats::GrammarStats,
     trees::library::TreeLibrary,
+    tuning::Tuning,
     unique::follow_check,
 };
 
@@ -138,7 +139,7 @@ impl GrammarConstraint {
         trie: Arc<TokenTrie>,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        Self::compile(grammar, trie, limits, false)
+        Self::compile(grammar, trie, limits, Tuning::default(), false)
     }
 
     /// As [`new`](Self::new), with subterminal trees that grammars over the same vocabulary share. Masks are the same.
@@ -154,7 +155,8 @@ impl GrammarConstraint {
         library: &Arc<TreeLibrary>,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        let mut constraint = Self::compile(grammar, Arc::clone(library.trie()), limits, false)?;
+        let mut constraint =
+            Self::compile(grammar, Arc::clone(library.trie()), limits, library.tuning, false)?;
         constraint.trees = Some(GrammarTrees::new(library, &constraint.compiled));
         Ok(constraint)
     }
@@ -222,7 +224,7 @@ impl GrammarConstraint {
         trie: Arc<TokenTrie>,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        Self::compile(grammar, trie, limits, true)
+        Self::compile(grammar, trie, limits, Tuning::default(), true)
     }
 
     /// `munches`: whether texts are cut into terminals by maximal munch, and not in every way.
@@ -230,6 +232,7 @@ impl GrammarConstraint {
         grammar: &Grammar,
         trie: Arc<TokenTrie>,
         limits: &GrammarLimits,
+        tuning: Tuning,
         munches: bool,
     ) -> Result<Self, GrammarError> {
         let numbering = numbering(grammar);
@@ -241,7 +244,7 @@ impl GrammarConstraint {
         if munches {
             munch::check(grammar, &numbering, &rules, &terminals, limits)?;
         }
-        let compiled = Compiled { rules, terminals, start: grammar.start(), munches };
+        let compiled = Compiled { rules, terminals, start: grammar.start(), munches, tuning };
         let distinct = DistinctTerminals::new(&compiled);
         let mut configurations = match distinct {
             Some(_) => Configurations::tracking(&compiled),

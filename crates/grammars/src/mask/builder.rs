@@ -97,7 +97,7 @@ impl MaskBuilder<'_> {
     /// Adds the tokens that may follow in `configuration`, but for control tokens.
     pub(crate) fn add(&mut self, configuration: Configuration) {
         let (_, before) = self.union.added();
-        self.fragments.begin();
+        self.fragments.begin(&self.compiled.tuning);
         self.add_all(configuration);
         if self.fragments.has_failed() {
             let mut ids = std::mem::take(&mut self.union.ids);
@@ -105,7 +105,7 @@ impl MaskBuilder<'_> {
             *self.union = MaskUnion::new(ids);
             self.incomplete.clear();
             self.to_verify.clear();
-            self.fragments.turn_off();
+            self.fragments.turn_off(&self.compiled.tuning);
             self.add_all(configuration);
         }
     }

@@ -35,19 +35,8 @@ use crate::{
         nodes::TreeNode,
         suffixes::{SuffixGroup, SuffixNode},
     },
+    tuning::Tuning,
 };
-
-/// The deepest nesting of fragments. Beyond it, tokens are added without fragments.
-const MOST_NESTED: u32 = 24;
-
-/// The most points that are looked at for one mask before it is built without fragments.
-const MOST_POINTS: usize = 4_000;
-
-/// Fewer terminals are added in less time than a fragment is looked for.
-const FEW_EDGES: usize = 8;
-
-/// The number of masks that had to be built without fragments, after which all are.
-const MOST_FAILURES: u32 = 4;
 
 /// A point from which tokens continue with the followers of a parser state.
 #[derive(Clone, Debug)]
@@ -143,9 +132,9 @@ struct Work {
 
 impl Fragments {
     /// Begins a mask.
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self, tuning: &Tuning) {
         (self.making, self.nested, self.looked_at) = (0, 0, 0);
-        self.is_off = self.failures == MOST_FAILURES;
+        self.is_off = self.failures >= tuning.fragment_failures;
         let Work { nodes, reached, resumed, segments, has_failed, .. } = &mut self.work;
         nodes.clear();
         reached.clear();
@@ -155,9 +144,9 @@ impl Fragments {
     }
 
     /// Begins the same mask again, without fragments.
-    pub(crate) fn turn_off(&mut self) {
+    pub(crate) fn turn_off(&mut self, tuning: &Tuning) {
         self.failures += 1;
-        self.begin();
+        self.begin(tuning);
         self.is_off = true;
     }
 
@@ -200,17 +189,18 @@ impl MaskBuilder<'_> {
     /// Adds the fragment of `point` in a parser state, and opens nodes; builds the fragment if it is not known.
     /// Answers false if there is no fragment.
     pub(crate) fn add_by_fragment(&mut self, point: &Point, state: ParserState) -> bool {
-        if self.fragments.is_off || self.fragments.nested == MOST_NESTED {
+        let tuning = &self.compiled.tuning;
+        if self.fragments.is_off || self.fragments.nested >= tuning.fragment_nesting {
             return false;
         }
         self.fragments.looked_at += 1;
-        if self.fragments.looked_at > MOST_POINTS {
+        if self.fragments.looked_at > tuning.fragment_points {
             self.fragments.fail();
             return true;
         }
         let (parser, rules) = (&mut self.configurations.parser, &self.compiled.rules);
         let followers = parser.followers(state, rules);
-        if parser.edges(followers).len() < FEW_EDGES && !self.trees.library.keeps_all() {
+        if parser.edges(followers).len() < tuning.fragment_edges {
             return false;
         }
         let Some(truncated) = self.fragments.truncations.truncated(parser, rules, state).cloned() else {
@@ -257,7 +247,7 @@ impl MaskBuilder<'_> {
             return known;
         }
         let fragment = self.build_fragment(point, state).map(Arc::new);
-        if let Some(key) = key.filter(|_| self.fragments.looked_at <= MOST_POINTS) {
+        if let Some(key) = key.filter(|_| self.fragments.looked_at <= self.compiled.tuning.fragment_points) {
             library.share_fragment(key, &fragment);
         }
         fragment

@@ -30,9 +30,6 @@ use crate::{
     },
 };
 
-/// The most terminals and loops that are fused into one automaton, and the most terminals that a segment may overlap.
-const MOST_FUSED: (u32, usize) = (4, 8);
-
 /// Terminals that are one automaton.
 #[derive(Clone, Debug)]
 pub(crate) struct Fused {
@@ -68,7 +65,7 @@ impl MaskBuilder<'_> {
     /// Opens the nodes of the segment of `open` fused with each terminal that it overlaps. Answers false if some of
     /// them are missing.
     pub(crate) fn open_fused(&mut self, open: &OpenNode) -> bool {
-        let (most_parts, most_ways) = MOST_FUSED;
+        let tuning = &self.compiled.tuning;
         let parts = match open.segment {
             Segment::Terminal(..) => 1,
             Segment::Fused { parts, .. } => parts,
@@ -89,7 +86,7 @@ impl MaskBuilder<'_> {
                 loops.push(one);
             }
             ways += 1;
-            if ways > most_ways || parts == most_parts {
+            if ways > tuning.fused_ways || parts >= tuning.fused_parts {
                 return false;
             }
             let with = in_loop.map_or(FusedWith::Terminal(edge.0), FusedWith::Loop);
@@ -230,7 +227,8 @@ impl MaskBuilder<'_> {
         *known.within.entry(key).or_insert_with(|| {
             known.bytes += size_of::<((SegmentKey, SegmentKey), bool)>();
             let automata = automaton_of(compiled, left).zip(automaton_of(compiled, right));
-            automata.is_some_and(|(left, right)| fused::is_within(left, right))
+            automata
+                .is_some_and(|(left, right)| fused::is_within(left, right, compiled.tuning.compared_pairs))
         })
     }
 }

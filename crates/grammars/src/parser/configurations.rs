@@ -26,6 +26,7 @@ use crate::{
         terminals::{ScanTerminal, Scanner, Terminals},
     },
     terminal::ScanState,
+    tuning::Tuning,
 };
 
 id! {
@@ -70,6 +71,7 @@ pub(crate) struct Compiled {
     pub(crate) start: RuleId,
     /// Whether a terminal ends only before bytes that no hypothesis can read; see [`munch`](crate::munch).
     pub(crate) munches: bool,
+    pub(crate) tuning: Tuning,
 }
 
 /// All configurations that were created so far, and the parser's tables.
@@ -115,8 +117,8 @@ impl Configurations {
 
     fn with(compiled: &Compiled, tracked: Option<Tracked>) -> Self {
         let parser = match &tracked {
-            Some(_) => Parser::tracking(&compiled.rules, compiled.start),
-            None => Parser::new(&compiled.rules, compiled.start),
+            Some(_) => Parser::tracking(&compiled.rules, compiled.start, compiled.tuning),
+            None => Parser::new(&compiled.rules, compiled.start, compiled.tuning),
         };
         let mut configurations = Self {
             parser,

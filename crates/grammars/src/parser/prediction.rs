@@ -145,8 +145,6 @@ impl Parser {
     /// Adds the frames of rules that may end, but for covered ones: where many symbols may be empty, each
     /// continuation leads to all that came before it.
     fn complete(&mut self, items: &mut Vec<Item>, rules: &Rules) {
-        /// So few items are compared in less time than they are hashed.
-        const FEW: usize = 16;
         self.continuations.begin_set();
         let mut seen: HashSet<Item> = HashSet::new();
         let mut alike: HashMap<(Position, KeySet), SmallVec<[Continuation; 2]>> = HashMap::new();
@@ -162,7 +160,7 @@ impl Parser {
                 let item = inheriting(self.continuations.frames(continuation)[index], keys);
                 let letter = (item.0, item.2);
                 let is_new;
-                if items.len() < FEW {
+                if items.len() < self.tuning.hashed_items {
                     let mut others = items.iter().filter(|other| (other.0, other.2) == letter);
                     is_new = !others.any(|other| self.continuations.covers(other.1, item.1));
                 } else {

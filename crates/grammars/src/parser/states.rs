@@ -40,6 +40,7 @@ use crate::{
         terminals::ScanTerminal,
         unordered::{GroupStates, ReadMembers, is_of_group},
     },
+    tuning::Tuning,
     unique::keys::{KeySet, KeySets, KeyText},
 };
 
@@ -97,6 +98,7 @@ pub(crate) type Edge = (ScanTerminal, Target);
 /// The parser's tables: all that was created so far.
 #[derive(Debug)]
 pub(crate) struct Parser {
+    pub(super) tuning: Tuning,
     pub(super) continuations: Continuations,
     /// The items of each state.
     pub(super) item_sets: Lists<ParserState, Item>,
@@ -134,18 +136,19 @@ pub(crate) struct Followers {
 }
 
 impl Parser {
-    pub(crate) fn new(rules: &Rules, start: RuleId) -> Self {
-        Self::with(rules, start, false)
+    pub(crate) fn new(rules: &Rules, start: RuleId, tuning: Tuning) -> Self {
+        Self::with(rules, start, tuning, false)
     }
 
     /// A parser that tracks used keys.
-    pub(crate) fn tracking(rules: &Rules, start: RuleId) -> Self {
-        Self::with(rules, start, true)
+    pub(crate) fn tracking(rules: &Rules, start: RuleId, tuning: Tuning) -> Self {
+        Self::with(rules, start, tuning, true)
     }
 
-    fn with(rules: &Rules, start: RuleId, tracks: bool) -> Self {
+    fn with(rules: &Rules, start: RuleId, tuning: Tuning, tracks: bool) -> Self {
         let mut parser = Self {
-            continuations: Continuations::new(),
+            tuning,
+            continuations: Continuations::new(tuning.covered_looks),
             item_sets: Lists::default(),
             longest: 0,
             followers: Table::default(),

@@ -161,13 +161,12 @@ impl Truncations {
         continuation: Continuation,
         depth: u32,
     ) -> Option<(Placeholders, u32)> {
-        /// More than any rules without recursion that people write.
-        const MOST_LEVELS: u32 = 64;
+        let most = parser.tuning.truncated_levels;
         if let Some(known) = *self.by_continuation.grown_to(continuation) {
             return self.cuts[known].clone();
         }
         let group = parser.continuations().group(continuation);
-        let mut found = if depth < MOST_LEVELS { Some((Placeholders::new(), 1)) } else { None };
+        let mut found = if depth < most { Some((Placeholders::new(), 1)) } else { None };
         for member in group.ids().filter(|member| !is_cut(parser, rules, *member)) {
             for (_, target, _) in parser.continuations().frames(member) {
                 let Some((placeholders, levels)) = &mut found else { break };
@@ -180,7 +179,7 @@ impl Truncations {
                     continue;
                 }
                 match self.cuts(parser, rules, *target, depth + 1) {
-                    Some((more, below)) if below < MOST_LEVELS => {
+                    Some((more, below)) if below < most => {
                         more.iter().for_each(|cut| add(placeholders, *cut));
                         *levels = below.max(*levels - 1) + 1;
                     }

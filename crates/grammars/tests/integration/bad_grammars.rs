@@ -201,10 +201,6 @@ fn lark() {
     );
 }
 
-/// Without cases of its own: the tests of the languages above include foreign notations.
-#[test]
-fn foreign_notations() {}
-
 #[test]
 fn limits_are_named() {
     let limits = GrammarLimits {
