@@ -20,7 +20,7 @@ use libfuzzer_sys::fuzz_target;
 use oracle::{Alphabet, Oracle};
 use unskew_core::{Constraint, TokenMask, Vocabulary};
 use unskew_fuzz::Choices;
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarOptions, TreeLibrary};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarOptions, TreeLibrary, Tuning};
 use unskew_trie::TokenTrie;
 
 /// The greatest length of a document, in tokens.
@@ -39,7 +39,7 @@ static LIBRARIES: LazyLock<[Arc<TreeLibrary>; 2]> = LazyLock::new(|| {
         builder.text(text.as_bytes());
     }
     let trie = Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap());
-    [5, 0].map(|least| Arc::new(TreeLibrary::new(Arc::clone(&trie), 64 << 20).worth_keeping(least)))
+    [5, 0].map(|least| Arc::new(TreeLibrary::with_tuning(Arc::clone(&trie), 64 << 20, Tuning::keeping(least))))
 });
 
 const LITERALS: [&str; 8] = ["a", "b", "c", "ab", "ba", "aa", "abc", "bcc"];

@@ -53,12 +53,19 @@ pub(crate) trait Id: Copy + Eq + Ord + Hash + fmt::Debug {
     }
 }
 
-/// Declares an id type. It stores the complement of its number as a `NonZeroU32`, so that `Option` of it takes 32 bits.
+/// Declares an id type, of this crate or public. It stores the complement of its number as a `NonZeroU32`, so that `Option` of it
+/// takes 32 bits.
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
+        $crate::ids::id! { @ $(#[$doc])* pub(crate) $name }
+    };
+    ($(#[$doc:meta])* pub $name:ident) => {
+        $crate::ids::id! { @ $(#[$doc])* pub $name }
+    };
+    (@ $(#[$doc:meta])* $vis:vis $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-        pub(crate) struct $name(std::num::NonZeroU32);
+        $vis struct $name(std::num::NonZeroU32);
 
         impl $name {
             #[inline]
@@ -119,6 +126,7 @@ pub(crate) fn number(index: usize) -> u32 {
 }
 
 /// A vector that ids of type `I` index.
+#[derive(Clone)]
 pub(crate) struct Table<I, T> {
     entries: Vec<T>,
     ids: PhantomData<fn(I) -> I>,
@@ -133,6 +141,18 @@ impl<I, T> Default for Table<I, T> {
 impl<I, T: fmt::Debug> fmt::Debug for Table<I, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.entries.fmt(f)
+    }
+}
+
+impl<I, T> From<Vec<T>> for Table<I, T> {
+    fn from(entries: Vec<T>) -> Self {
+        Self { entries, ids: PhantomData }
+    }
+}
+
+impl<I, T> FromIterator<T> for Table<I, T> {
+    fn from_iter<E: IntoIterator<Item = T>>(entries: E) -> Self {
+        Self::from(Vec::from_iter(entries))
     }
 }
 
@@ -154,6 +174,16 @@ impl<I: Id, T> Table<I, T> {
         id
     }
 
+    /// The memory of the entries themselves, in bytes.
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.entries.capacity() * size_of::<T>()
+    }
+
+    /// The ids and entries, in the order of their ids.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (I, &T)> + ExactSizeIterator {
+        self.entries.iter().enumerate().map(|(index, entry)| (I::from_index(index), entry))
+    }
+
     /// All entries, in the order of their ids.
     pub(crate) fn entries(&self) -> &[T] {
         &self.entries
@@ -162,6 +192,13 @@ impl<I: Id, T> Table<I, T> {
     /// The entry of `id`, if the table has one.
     pub(crate) fn get(&self, id: I) -> Option<&T> {
         self.entries.get(id.index())
+    }
+}
+
+impl<I: Id, T: Clone> Table<I, T> {
+    /// A table of `len` entries that are equal.
+    pub(crate) fn filled(len: usize, entry: T) -> Self {
+        Self::from(vec![entry; len])
     }
 }
 

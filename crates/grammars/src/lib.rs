@@ -70,6 +70,7 @@ mod stats;
 mod syntax;
 mod terminal;
 mod trees;
+mod tuning;
 mod unique;
 
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState};
@@ -89,6 +90,8 @@ pub use stats::GrammarStats;
 pub use syntax::{GrammarFormat, GrammarOptions, Location, Resolve, Resolver, SyntaxError, SyntaxErrorKind};
 pub use terminal::{bounded::BoundedRepetition, difference::Difference};
 pub use trees::{cache::LibraryStats, library::TreeLibrary};
+#[doc(hidden)]
+pub use tuning::Tuning;
 
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]

@@ -5,7 +5,7 @@ use std::{sync::Arc, thread};
 
 use peak_alloc::PeakAlloc;
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary, Tuning};
 use unskew_trie::TokenTrie;
 
 #[global_allocator]
@@ -195,7 +195,7 @@ fn threads_get_the_masks_of_a_fresh_library() {
     // A library that keeps everything, one that drops a generation again and again, one that keeps only large
     // nodes, and one that keeps nothing.
     for (limit, least) in [(64 << 20, 0), (100_000, 0), (100_000, 64), (0, 0)] {
-        let library = TreeLibrary::new(Arc::clone(&trie), limit).worth_keeping(least);
+        let library = TreeLibrary::with_tuning(Arc::clone(&trie), limit, Tuning::keeping(least));
         let library = Arc::new(library);
         thread::scope(|scope| {
             for thread in 0..8 {

@@ -41,6 +41,7 @@ use self::{
 use crate::{
     GrammarError, GrammarLimits,
     grammar::{budget, data::Grammar},
+    ids::Id,
     mask::{
         builder::{Buffers, ScratchNodes},
         fragments::Fragments,
@@ -60,6 +61,7 @@ use crate::{
     },
     stats::GrammarStats,
     trees::library::TreeLibrary,
+    tuning::Tuning,
     unique::follow_check,
 };
 
@@ -121,16 +123,6 @@ pub(crate) struct Context {
     pub(crate) hypotheses: Vec<(u32, u32, Vec<u32>)>,
 }
 
-/// The ways in which texts are cut into terminals.
-enum Cut {
-    /// All ways.
-    Every,
-    /// Ways with at most this number of ends of terminals inside a token.
-    Lookahead(u32),
-    /// By maximal munch.
-    Longest,
-}
-
 static STAMPS: AtomicU64 = AtomicU64::new(1);
 
 impl GrammarConstraint {
@@ -147,7 +139,7 @@ impl GrammarConstraint {
         trie: Arc<TokenTrie>,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        Self::compile(grammar, trie, limits, Cut::Every)
+        Self::compile(grammar, trie, limits, Tuning::default(), false)
     }
 
     /// As [`new`](Self::new), with subterminal trees that grammars over the same vocabulary share. Masks are the same.
@@ -163,28 +155,10 @@ impl GrammarConstraint {
         library: &Arc<TreeLibrary>,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        let mut constraint = Self::compile(grammar, Arc::clone(library.trie()), limits, Cut::Every)?;
+        let mut constraint =
+            Self::compile(grammar, Arc::clone(library.trie()), limits, library.tuning, false)?;
         constraint.trees = Some(GrammarTrees::new(library, &constraint.compiled));
         Ok(constraint)
-    }
-
-    /// As [`new`](Self::new), but a token is allowed only if at most `lookahead` terminals end inside it. A terminal
-    /// that ends before its first byte is not counted.
-    ///
-    /// That is **lossy**: longer tokens that the model would write are refused, and the distribution of its outputs
-    /// changes. The function exists to measure by how much (DOMINO, table 4). There are no dead ends: a token of one
-    /// byte ends no terminal inside.
-    ///
-    /// # Errors
-    ///
-    /// As for [`new`](Self::new).
-    pub fn with_lookahead(
-        grammar: &Grammar,
-        trie: Arc<TokenTrie>,
-        limits: &GrammarLimits,
-        lookahead: u32,
-    ) -> Result<Self, GrammarError> {
-        Self::compile(grammar, trie, limits, Cut::Lookahead(lookahead))
     }
 
     /// As [`new`](Self::new), but texts are cut into terminals by **maximal munch**, as by the scanner of a compiler.
@@ -250,14 +224,16 @@ impl GrammarConstraint {
         trie: Arc<TokenTrie>,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        Self::compile(grammar, trie, limits, Cut::Longest)
+        Self::compile(grammar, trie, limits, Tuning::default(), true)
     }
 
+    /// `munches`: whether texts are cut into terminals by maximal munch, and not in every way.
     fn compile(
         grammar: &Grammar,
         trie: Arc<TokenTrie>,
         limits: &GrammarLimits,
-        cut: Cut,
+        tuning: Tuning,
+        munches: bool,
     ) -> Result<Self, GrammarError> {
         let grammar = &*budget::written_out(grammar, trie.vocabulary(), limits)?;
         let numbering = numbering(grammar);
@@ -266,12 +242,10 @@ impl GrammarConstraint {
         let used = rules.used_terminals(numbering.len());
         let terminals = Terminals::new(grammar, &numbering, &used, &trie)?;
         end_tokens::check(grammar, &numbering, &rules, &terminals)?;
-        if let Cut::Longest = cut {
+        if munches {
             munch::check(grammar, &numbering, &rules, &terminals, limits)?;
         }
-        let lookahead = if let Cut::Lookahead(lookahead) = cut { Some(lookahead) } else { None };
-        let munches = matches!(cut, Cut::Longest);
-        let compiled = Compiled { rules, terminals, start: grammar.start().0, lookahead, munches };
+        let compiled = Compiled { rules, terminals, start: grammar.start(), munches, tuning };
         let distinct = DistinctTerminals::new(&compiled);
         let mut configurations = match distinct {
             Some(_) => Configurations::tracking(&compiled),
@@ -311,7 +285,7 @@ impl GrammarConstraint {
                 .map(|(position, ..)| parser.name(*position))
                 .collect();
             positions.dedup();
-            (hypothesis.terminal, hypothesis.progress.raw(), positions)
+            (hypothesis.terminal.map_or(u32::MAX, Id::raw), hypothesis.progress.raw(), positions)
         });
         let mut hypotheses: Vec<_> = hypotheses.collect();
         // Their order depended on numbers of this scratch.

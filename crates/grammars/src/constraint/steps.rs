@@ -98,15 +98,12 @@ impl GrammarConstraint {
         at: ConfigurationPair,
         token: TokenId,
     ) -> Option<Configuration> {
-        let tracked = at.tracked.zip(scratch.tracking.as_mut());
-        let Some((configuration, tracking)) = tracked else {
-            return self.after_in(&mut scratch.configurations, at.for_mask, token);
-        };
-        // The tracking parser decides, but it does not count the terminals in a token.
-        if self.compiled.lookahead.is_some() {
-            self.after_in(&mut scratch.configurations, at.for_mask, token)?;
+        match at.tracked.zip(scratch.tracking.as_mut()) {
+            Some((configuration, tracking)) => {
+                self.after_in(&mut tracking.configurations, configuration, token)
+            }
+            None => self.after_in(&mut scratch.configurations, at.for_mask, token),
         }
-        self.after_in(&mut tracking.configurations, configuration, token)
     }
 
     /// The configuration after `token`, if there is one.

@@ -13,8 +13,11 @@ use std::{borrow::Cow, sync::Arc};
 use unskew_automata::{Dfa, StateId};
 use unskew_core::{TokenMask, Vocabulary};
 
-use super::data::{ExprId, Grammar, Node, Rule, RuleId, Terminal, TerminalId, id};
-use crate::{GrammarError, GrammarLimits};
+use super::data::{ExprId, Grammar, Node, Rule, RuleId, Terminal, TerminalId};
+use crate::{
+    GrammarError, GrammarLimits,
+    ids::{Id, number},
+};
 
 /// The texts of an automaton, each spelled by at most a number of whole tokens.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -102,7 +105,7 @@ impl Writer<'_> {
             shorter = rules;
         }
         Ok(shorter[dfa.start().index()].unwrap_or_else(|| {
-            let own = RuleId(id(self.grammar.rules.len()));
+            let own = RuleId::from_index(self.grammar.rules.len());
             let body = self.push(Node::Rule(own));
             self.rule(body)
         }))
@@ -147,24 +150,24 @@ impl Writer<'_> {
             self.grammar.names.push(format!("a token of {}", self.name).into());
             self.grammar.terminals.len() - 1
         });
-        TerminalId(id(at))
+        TerminalId::from_index(at)
     }
 
     fn push(&mut self, node: Node) -> ExprId {
         self.grammar.nodes.push(node);
-        ExprId(id(self.grammar.nodes.len() - 1))
+        ExprId::from_index(self.grammar.nodes.len() - 1)
     }
 
     fn list(&mut self, parts: &[ExprId], node: impl Fn(u32, u32) -> Node) -> ExprId {
-        let first = id(self.grammar.parts.len());
+        let first = number(self.grammar.parts.len());
         self.grammar.parts.extend_from_slice(parts);
-        self.push(node(first, id(self.grammar.parts.len())))
+        self.push(node(first, number(self.grammar.parts.len())))
     }
 
     fn rule(&mut self, body: ExprId) -> RuleId {
         let rule = Rule { name: self.name.into(), body: Some(body), location: None, is_scope: false };
         self.grammar.rules.push(rule);
-        RuleId(id(self.grammar.rules.len() - 1))
+        RuleId::from_index(self.grammar.rules.len() - 1)
     }
 }
 

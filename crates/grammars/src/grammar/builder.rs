@@ -6,9 +6,10 @@ use hashbrown::HashMap;
 use unskew_automata::Dfa;
 use unskew_core::TokenMask;
 
-use super::data::{ExprId, Grammar, Node, Rule, RuleId, Terminal, TerminalId, Unordered, id};
+use super::data::{ExprId, Grammar, Node, Rule, RuleId, Terminal, TerminalId, Unordered};
 use crate::{
     BoundedRepetition, Difference, GrammarError, GrammarLimits, Location, TokenBudget, TokenSet,
+    ids::{Id, number},
     terminal::remaining::{Remaining, has_enough},
 };
 
@@ -50,7 +51,7 @@ pub struct GrammarBuilder {
 impl GrammarBuilder {
     /// A new rule without a body. Names are for messages, and several rules may have the same name.
     pub fn rule(&mut self, name: &str) -> RuleId {
-        let id = RuleId(id(self.rules.len()));
+        let id = RuleId::from_index(self.rules.len());
         self.rules.push(Rule { name: name.into(), body: None, location: None, is_scope: false });
         id
     }
@@ -415,7 +416,7 @@ impl GrammarBuilder {
     /// begins and ends where a rule does.
     pub(crate) fn unordered_body(&mut self, unordered: Unordered) -> ExprId {
         self.unordered.push(unordered);
-        self.push(Node::Unordered(id(self.unordered.len() - 1)))
+        self.push(Node::Unordered(number(self.unordered.len() - 1)))
     }
 
     /// `expr` as a rule.
@@ -457,7 +458,7 @@ impl GrammarBuilder {
     }
 
     fn terminal(&mut self, terminal: Terminal, name: impl FnOnce() -> String) -> ExprId {
-        let next = TerminalId(id(self.terminals.len()));
+        let next = TerminalId::from_index(self.terminals.len());
         let terminals = &mut self.terminals;
         let names = &mut self.names;
         let found = *self.ids.entry(terminal).or_insert_with_key(|terminal| {
@@ -474,12 +475,12 @@ impl GrammarBuilder {
         self.parts.extend(parts);
         match self.parts.len() - first {
             0 | 1 => Err(self.parts.drain(first..).next()),
-            _ => Ok((id(first), id(self.parts.len()))),
+            _ => Ok((number(first), number(self.parts.len()))),
         }
     }
 
     fn push(&mut self, node: Node) -> ExprId {
         self.nodes.push(node);
-        ExprId(id(self.nodes.len() - 1))
+        ExprId::from_index(self.nodes.len() - 1)
     }
 }

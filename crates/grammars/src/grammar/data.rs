@@ -12,38 +12,44 @@ use std::sync::Arc;
 use unskew_automata::Dfa;
 use unskew_core::TokenMask;
 
-use crate::{BoundedRepetition, Difference, Location, TokenBudget, TokenSet};
+use crate::{
+    BoundedRepetition, Difference, Location, TokenBudget, TokenSet,
+    ids::{Id, id, number},
+};
 
-/// A rule of a grammar.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct RuleId(pub(crate) u32);
+id! {
+    /// A rule of a grammar.
+    pub RuleId
+}
 
-/// A terminal of a grammar.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct TerminalId(pub(crate) u32);
+id! {
+    /// A terminal of a grammar.
+    pub TerminalId
+}
 
-/// An expression of a grammar.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ExprId(pub(crate) u32);
+id! {
+    /// An expression of a grammar.
+    pub ExprId
+}
 
 impl RuleId {
     /// The index among the rules.
     pub const fn index(self) -> usize {
-        self.0 as usize
+        !self.0.get() as usize
     }
 }
 
 impl TerminalId {
     /// The index among the terminals.
     pub const fn index(self) -> usize {
-        self.0 as usize
+        !self.0.get() as usize
     }
 }
 
 impl ExprId {
     /// The index among the expressions. Parts precede their whole.
     pub const fn index(self) -> usize {
-        self.0 as usize
+        !self.0.get() as usize
     }
 }
 
@@ -99,7 +105,7 @@ impl Unordered {
 
     /// The number of required members.
     pub(crate) fn required(&self) -> u32 {
-        id(self.members.iter().filter(|(_, required)| *required).count())
+        number(self.members.iter().filter(|(_, required)| *required).count())
     }
 }
 
@@ -216,13 +222,13 @@ impl Grammar {
             }
         };
         let (first, first_part) = (grammar.nodes.len(), grammar.parts.len());
-        grammar.nodes.push(Node::Terminal(TerminalId(id(terminal))));
+        grammar.nodes.push(Node::Terminal(TerminalId::from_index(terminal)));
         grammar.nodes.push(Node::Rule(self.start));
-        grammar.parts.extend([ExprId(id(first)), ExprId(id(first + 1))]);
-        grammar.nodes.push(Node::Sequence(id(first_part), id(first_part + 2)));
-        let body = Some(ExprId(id(first + 2)));
+        grammar.parts.extend([ExprId::from_index(first), ExprId::from_index(first + 1)]);
+        grammar.nodes.push(Node::Sequence(number(first_part), number(first_part + 2)));
+        let body = Some(ExprId::from_index(first + 2));
         grammar.rules.push(Rule { body, ..self.rules[self.start.index()].clone() });
-        grammar.start = RuleId(id(grammar.rules.len() - 1));
+        grammar.start = RuleId::from_index(grammar.rules.len() - 1);
         grammar
     }
 
@@ -237,7 +243,7 @@ impl Grammar {
     ) -> Result<Self, E> {
         let mut grammar = self.clone();
         // A rule that is itself alone has no text.
-        let nothing = RuleId(id(grammar.rules.len()));
+        let nothing = RuleId::from_index(grammar.rules.len());
         let mut is_used = false;
         for terminal in self.terminals() {
             match each(terminal)? {
@@ -251,7 +257,7 @@ impl Grammar {
             }
         }
         if is_used {
-            let body = Some(ExprId(id(grammar.nodes.len())));
+            let body = Some(ExprId::from_index(grammar.nodes.len()));
             grammar.nodes.push(Node::Rule(nothing));
             grammar.rules.push(Rule { name: "nothing".into(), body, location: None, is_scope: false });
         }
@@ -265,7 +271,7 @@ impl Grammar {
 
     /// All rules, in the order of their creation.
     pub fn rules(&self) -> impl ExactSizeIterator<Item = RuleId> + use<> {
-        (0..u32::try_from(self.rules.len()).expect("limited")).map(RuleId)
+        (0..self.rules.len()).map(RuleId::from_index)
     }
 
     /// The name of `rule`.
@@ -295,7 +301,7 @@ impl Grammar {
 
     /// All expressions. Parts precede their whole.
     pub fn expression_ids(&self) -> impl ExactSizeIterator<Item = ExprId> + use<> {
-        (0..u32::try_from(self.nodes.len()).expect("limited")).map(ExprId)
+        (0..self.nodes.len()).map(ExprId::from_index)
     }
 
     /// The form of `expr`.
@@ -314,7 +320,7 @@ impl Grammar {
 
     /// All terminals, in the order of their creation. No two are equal.
     pub fn terminals(&self) -> impl ExactSizeIterator<Item = TerminalId> + use<> {
-        (0..u32::try_from(self.terminals.len()).expect("limited")).map(TerminalId)
+        (0..self.terminals.len()).map(TerminalId::from_index)
     }
 
     /// The language of `terminal`.
@@ -331,13 +337,4 @@ impl Grammar {
     pub fn terminal_name(&self, terminal: TerminalId) -> &str {
         &self.names[terminal.index()]
     }
-}
-
-/// Converts an index to four bytes.
-///
-/// # Panics
-///
-/// If the index is 2^32 or more. That many nodes take more than a hundred gigabytes.
-pub(super) fn id(index: usize) -> u32 {
-    u32::try_from(index).expect("a grammar of less than 2^32 nodes")
 }

@@ -6,10 +6,7 @@
 //! Gallier's algorithm for Horn clauses). A chain of a hundred thousand rules therefore takes the same time
 //! in any order. Repeated passes until nothing changes would be quadratic in the wrong order.
 
-use super::data::{Expr, ExprId, Grammar, Terminal, Unordered};
-
-/// No rule.
-const NONE: u32 = u32::MAX;
+use super::data::{Expr, ExprId, Grammar, RuleId, Terminal, Unordered};
 
 /// By expression: whether some text matches, and whether the empty text matches. A choice may have
 /// unproductive alternatives.
@@ -61,9 +58,9 @@ struct Parts<'g> {
     first: Vec<u32>,
     wholes: Vec<u32>,
     /// Rules by body, as linked lists: by expression the first rule with this body, and by rule the next rule
-    /// with the same body. [`NONE`] ends a list.
-    first_rule: Vec<u32>,
-    next_rule: Vec<u32>,
+    /// with the same body.
+    first_rule: Vec<Option<RuleId>>,
+    next_rule: Vec<Option<RuleId>>,
 }
 
 impl<'g> Parts<'g> {
@@ -115,9 +112,9 @@ impl<'g> Parts<'g> {
             wholes[filled[part] as usize] = u32::try_from(whole).expect("limited");
             filled[part] += 1;
         });
-        let (mut first_rule, mut next_rule) = (vec![NONE; len], vec![NONE; grammar.rules().len()]);
-        for (rule, number) in grammar.rules().zip(0u32..) {
-            next_rule[rule.index()] = std::mem::replace(&mut first_rule[grammar.body(rule).index()], number);
+        let (mut first_rule, mut next_rule) = (vec![None; len], vec![None; grammar.rules().len()]);
+        for rule in grammar.rules() {
+            next_rule[rule.index()] = first_rule[grammar.body(rule).index()].replace(rule);
         }
         Self { grammar, groups, first, wholes, first_rule, next_rule }
     }
@@ -160,10 +157,9 @@ impl<'g> Parts<'g> {
             missing.extend([if more == 0 { u32::MAX } else { more }, 1]);
         }
         while let Some(found) = open.pop() {
-            let some = |rule: u32| (rule != NONE).then_some(rule);
-            let first = self.first_rule.get(found).copied().and_then(some);
-            let rules = std::iter::successors(first, |rule| some(self.next_rule[*rule as usize]));
-            for list in std::iter::once(found).chain(rules.map(|rule| len + rule as usize)) {
+            let first = self.first_rule.get(found).copied().flatten();
+            let rules = std::iter::successors(first, |rule| self.next_rule[rule.index()]);
+            for list in std::iter::once(found).chain(rules.map(|rule| len + rule.index())) {
                 for whole in &self.wholes[self.first[list] as usize..self.first[list + 1] as usize] {
                     let whole = *whole as usize;
                     missing[whole] = missing[whole].saturating_sub(1);

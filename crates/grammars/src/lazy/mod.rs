@@ -72,7 +72,7 @@ use unskew_trie::ByteSet;
 
 use self::{
     module::{Edge, Module, State, emit},
-    net::{Facts, Leaves, Net, Symbol, Unbuilt},
+    net::{Facts, Leaves, Net, NodeId, Symbol, Unbuilt},
     race::{Open, Race},
 };
 use crate::{
@@ -315,12 +315,12 @@ impl Resolver<'_> {
 
     /// The sets of positions of `net` after each reading. The first is the initial set.
     fn sets(&mut self, net: &Net) -> Result<Vec<Positions>, GrammarError> {
-        let mut ids: HashMap<Vec<u32>, usize> = HashMap::new();
-        let mut nodes: Vec<Vec<u32>> = vec![net.closure([Net::START])];
+        let mut ids: HashMap<Vec<NodeId>, usize> = HashMap::new();
+        let mut nodes: Vec<Vec<NodeId>> = vec![net.closure([Net::START])];
         ids.insert(nodes[0].clone(), 0);
         let mut sets: Vec<Positions> = Vec::new();
         while let Some(of_set) = nodes.get(sets.len()).cloned() {
-            let mut behind: BTreeMap<Symbol, BTreeSet<u32>> = BTreeMap::new();
+            let mut behind: BTreeMap<Symbol, BTreeSet<NodeId>> = BTreeMap::new();
             for node in &of_set {
                 for (symbol, to) in net.edges(*node) {
                     behind.entry(*symbol).or_default().insert(*to);

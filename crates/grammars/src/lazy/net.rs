@@ -15,6 +15,7 @@ use unskew_trie::ByteSet;
 use super::Lazy;
 use crate::{
     grammar::data::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId},
+    ids::{Table, id},
     network::terminals::first_bytes,
 };
 
@@ -232,28 +233,33 @@ pub(super) enum Unbuilt {
     TooLarge,
 }
 
+id! {
+    /// A node of a [`Net`].
+    NodeId
+}
+
 /// A nondeterministic automaton.
 pub(super) struct Net {
     /// By node: the targets of its silent edges.
-    silent: Vec<Vec<u32>>,
-    edges: Vec<Vec<(Symbol, u32)>>,
+    silent: Table<NodeId, Vec<NodeId>>,
+    edges: Table<NodeId, Vec<(Symbol, NodeId)>>,
     /// By node: whether it can reach the end.
-    ends: Vec<bool>,
+    ends: Table<NodeId, bool>,
 }
 
 /// A rule that is being written out.
 struct Frame {
     rule: RuleId,
-    entry: u32,
-    exit: u32,
+    entry: NodeId,
+    exit: NodeId,
     /// The node that follows the exit in the calling rule.
-    to: u32,
+    to: NodeId,
     parent: usize,
 }
 
 impl Net {
-    pub(super) const START: u32 = 0;
-    pub(super) const END: u32 = 1;
+    pub(super) const START: NodeId = NodeId::of(0);
+    pub(super) const END: NodeId = NodeId::of(1);
 
     /// Writes out `rule` and the rules that it calls, except those for which `is_symbol` holds. `limit`
     /// bounds the number of nodes and edges.
@@ -264,7 +270,11 @@ impl Net {
         limit: usize,
     ) -> Result<Self, Unbuilt> {
         let grammar = facts.grammar;
-        let mut net = Self { silent: vec![Vec::new(); 2], edges: vec![Vec::new(); 2], ends: Vec::new() };
+        let mut net = Self {
+            silent: Table::filled(2, Vec::new()),
+            edges: Table::filled(2, Vec::new()),
+            ends: Table::default(),
+        };
         let frame = Frame { rule, entry: Self::START, exit: Self::END, to: Self::END, parent: 0 };
         let mut frames = vec![frame];
         let mut tasks = vec![(grammar.body(rule), Self::START, Self::END, 0)];
@@ -285,13 +295,13 @@ impl Net {
                     }
                     let is_lazy = facts.lazy.contains_key(&expr);
                     let symbol = if is_lazy { Symbol::Lazy(terminal) } else { Symbol::Terminal(terminal) };
-                    net.edges[from as usize].push((symbol, to));
+                    net.edges[from].push((symbol, to));
                 }
                 Expr::Rule(callee) if is_symbol(callee) => {
                     if facts.is_nullable(callee) {
                         net.silent(from, to);
                     }
-                    net.edges[from as usize].push((Symbol::Rule(callee), to));
+                    net.edges[from].push((Symbol::Rule(callee), to));
                 }
                 Expr::Rule(callee) => {
                     if let Some(entry) = begins_again(&frames, callee, to, frame) {
@@ -362,7 +372,7 @@ impl Net {
                     net.silent(from, around);
                     net.silent(around, to);
                     let edges = group.rules().map(|rule| (Symbol::Rule(rule), around));
-                    net.edges[around as usize].extend(edges);
+                    net.edges[around].extend(edges);
                 }
             }
         }
@@ -370,14 +380,13 @@ impl Net {
         Ok(net)
     }
 
-    fn node(&mut self) -> u32 {
+    fn node(&mut self) -> NodeId {
         self.silent.push(Vec::new());
-        self.edges.push(Vec::new());
-        u32::try_from(self.edges.len() - 1).expect("limited")
+        self.edges.push(Vec::new())
     }
 
-    fn silent(&mut self, from: u32, to: u32) {
-        self.silent[from as usize].push(to);
+    fn silent(&mut self, from: NodeId, to: NodeId) {
+        self.silent[from].push(to);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -385,18 +394,18 @@ impl Net {
     }
 
     /// By node: whether it can reach the end.
-    fn ending(&self) -> Vec<bool> {
-        let mut before: Vec<Vec<u32>> = vec![Vec::new(); self.len()];
-        for (from, (silent, edges)) in (0u32..).zip(self.silent.iter().zip(&self.edges)) {
+    fn ending(&self) -> Table<NodeId, bool> {
+        let mut before: Table<NodeId, Vec<NodeId>> = Table::filled(self.len(), Vec::new());
+        for ((from, silent), edges) in self.silent.iter().zip(self.edges.entries()) {
             let behind = silent.iter().chain(edges.iter().map(|(_, to)| to));
-            behind.for_each(|to| before[*to as usize].push(from));
+            behind.for_each(|to| before[*to].push(from));
         }
-        let mut ends = vec![false; self.len()];
-        ends[Self::END as usize] = true;
+        let mut ends = Table::filled(self.len(), false);
+        ends[Self::END] = true;
         let mut open = vec![Self::END];
         while let Some(node) = open.pop() {
-            for from in &before[node as usize] {
-                if !std::mem::replace(&mut ends[*from as usize], true) {
+            for from in &before[node] {
+                if !std::mem::replace(&mut ends[*from], true) {
                     open.push(*from);
                 }
             }
@@ -405,17 +414,17 @@ impl Net {
     }
 
     /// The edges of `node` that can reach the end.
-    pub(super) fn edges(&self, node: u32) -> impl Iterator<Item = &(Symbol, u32)> {
-        self.edges[node as usize].iter().filter(|(_, to)| self.ends[*to as usize])
+    pub(super) fn edges(&self, node: NodeId) -> impl Iterator<Item = &(Symbol, NodeId)> {
+        self.edges[node].iter().filter(|(_, to)| self.ends[*to])
     }
 
     /// The nodes reachable from `nodes` over silent edges that have edges of their own, and the end.
-    pub(super) fn closure(&self, nodes: impl IntoIterator<Item = u32>) -> Vec<u32> {
-        let mut open: Vec<u32> = nodes.into_iter().collect();
-        let mut seen: BTreeSet<u32> = open.iter().copied().collect();
+    pub(super) fn closure(&self, nodes: impl IntoIterator<Item = NodeId>) -> Vec<NodeId> {
+        let mut open: Vec<NodeId> = nodes.into_iter().collect();
+        let mut seen: BTreeSet<NodeId> = open.iter().copied().collect();
         while let Some(node) = open.pop() {
-            for to in &self.silent[node as usize] {
-                if self.ends[*to as usize] && seen.insert(*to) {
+            for to in &self.silent[node] {
+                if self.ends[*to] && seen.insert(*to) {
                     open.push(*to);
                 }
             }
@@ -426,7 +435,7 @@ impl Net {
 }
 
 /// The entry of `callee`, if it is being written out and the call is its last part: nothing follows `to` in it.
-fn begins_again(frames: &[Frame], callee: RuleId, mut to: u32, mut frame: usize) -> Option<u32> {
+fn begins_again(frames: &[Frame], callee: RuleId, mut to: NodeId, mut frame: usize) -> Option<NodeId> {
     loop {
         let own = &frames[frame];
         if to != own.exit {

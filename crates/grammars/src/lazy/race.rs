@@ -10,27 +10,29 @@ use unskew_trie::ByteSet;
 
 use crate::{
     grammar::data::{Grammar, Terminal, TerminalId},
-    ids::Id,
-    terminal::ScanState,
+    ids::{Id, Table, id},
+    terminal::{ReadState, ScanState},
 };
 
 /// Open lazy terminals, each with its state, in ascending order.
-pub(super) type Open = Vec<(TerminalId, u32)>;
+pub(super) type Open = Vec<(TerminalId, ReadState)>;
 
-/// A configuration: the state of the terminal, the lazy terminals that were open before it began, and those
-/// that began with it.
-type Place = (u32, Open, Open);
+/// A configuration: the state of the terminal after its first byte, the lazy terminals that were open before it began, and
+/// those that began with it.
+type Place = (Option<ReadState>, Open, Open);
 
-/// The state before the first byte. A text of a race has at least one byte.
-const START: u32 = u32::MAX;
+id! {
+    /// A configuration of a race.
+    PlaceId
+}
 
 /// A terminal in parallel with open lazy terminals.
 #[derive(Clone)]
 pub(super) struct Race {
     /// By configuration: byte ranges with the next configuration.
-    edges: Vec<Vec<(u8, u8, u32)>>,
+    edges: Table<PlaceId, Vec<(u8, u8, PlaceId)>>,
     /// By configuration in which a text ends: its part.
-    ends: BTreeMap<u32, usize>,
+    ends: BTreeMap<PlaceId, usize>,
     /// By part: the lazy terminals that are open after its texts.
     pub(super) parts: Vec<Open>,
     /// Whether some text of the terminal is in no part, because another lazy terminal ended first.
@@ -56,7 +58,7 @@ impl Race {
             // A control token has no bytes, so no lazy terminal advances over it.
             let ends = BTreeMap::new();
             return Some(Self {
-                edges: Vec::new(),
+                edges: Table::default(),
                 ends,
                 parts: vec![Open::new()],
                 lost: false,
@@ -69,20 +71,25 @@ impl Race {
         machines.push(own);
         let stretches = stretches(&machines);
 
-        let mut race =
-            Self { edges: Vec::new(), ends: BTreeMap::new(), parts: Vec::new(), lost: false, whole: false };
-        let mut ids: HashMap<Place, u32> = HashMap::new();
+        let mut race = Self {
+            edges: Table::default(),
+            ends: BTreeMap::new(),
+            parts: Vec::new(),
+            lost: false,
+            whole: false,
+        };
+        let mut ids: HashMap<Place, PlaceId> = HashMap::new();
         let mut part_of: HashMap<Open, usize> = HashMap::new();
         // For a terminal that is not lazy, the rivals that begin with it count like those that were open before.
         let first = match is_lazy {
-            true => (START, open.clone(), fresh),
-            false => (START, sorted(open.iter().chain(&fresh).copied().collect()), Open::new()),
+            true => (None, open.clone(), fresh),
+            false => (None, sorted(open.iter().chain(&fresh).copied().collect()), Open::new()),
         };
         let mut places = vec![first.clone()];
-        ids.insert(first, 0);
+        ids.insert(first, PlaceId::of(0));
         while let Some((state, older, fresh)) = places.get(race.edges.len()).cloned() {
-            let at = u32::try_from(race.edges.len()).expect("limited");
-            let ends = state != START && accepts(own, state);
+            let at = race.edges.next_id();
+            let ends = state.is_some_and(|state| accepts(own, state));
             if ends {
                 let left = if is_lazy { Open::new() } else { older.clone() };
                 let parts = &mut race.parts;
@@ -92,9 +99,9 @@ impl Race {
                 });
                 race.ends.insert(at, part);
             }
-            let mut edges: Vec<(u8, u8, u32)> = Vec::new();
+            let mut edges: Vec<(u8, u8, PlaceId)> = Vec::new();
             // A lazy terminal stops at its first end.
-            let state = if state == START { start(own) } else { state };
+            let state = state.unwrap_or_else(|| start(own));
             for (begin, end) in stretches.iter().filter(|_| !(ends && is_lazy)) {
                 let Some(next) = step(own, state, *begin) else { continue };
                 let (older, older_ends) = step_all(grammar, &older, *begin);
@@ -103,10 +110,10 @@ impl Race {
                     race.lost = true;
                     continue;
                 }
-                let place = (next, older, fresh);
+                let place = (Some(next), older, fresh);
                 let to = *ids.entry(place.clone()).or_insert_with(|| {
                     places.push(place);
-                    u32::try_from(places.len() - 1).expect("limited")
+                    PlaceId::from_index(places.len() - 1)
                 });
                 edges.push((*begin, *end, to));
             }
@@ -129,12 +136,11 @@ impl Race {
     /// The language of these parts.
     pub(super) fn cut(&self, parts: &[usize], limits: &Limits) -> Result<Terminal, RegexError> {
         let mut dfa = DfaBuilder::new(limits);
-        for at in 0..self.edges.len() {
-            let at = u32::try_from(at).expect("limited");
+        for (at, _) in self.edges.iter() {
             dfa.state(self.ends.get(&at).is_some_and(|part| parts.contains(part)))?;
         }
-        for (from, edges) in (0u32..).zip(&self.edges) {
-            edges.iter().for_each(|(begin, end, to)| dfa.edge(from, *begin..=*end, *to));
+        for (from, edges) in self.edges.iter() {
+            edges.iter().for_each(|(begin, end, to)| dfa.edge(from.raw(), *begin..=*end, to.raw()));
         }
         Ok(Terminal::Automaton(dfa.build()?.into()))
     }
@@ -159,7 +165,7 @@ pub(super) fn share_a_text(
         return Some((left == right, 1));
     }
     let stretches = stretches(&[left, right]);
-    let mut seen: HashSet<(u32, u32)> = HashSet::new();
+    let mut seen: HashSet<(ReadState, ReadState)> = HashSet::new();
     let mut open = vec![(start(left), start(right))];
     while let Some((first, second)) = open.pop() {
         for (byte, _) in &stretches {
@@ -189,10 +195,10 @@ pub(super) fn stays_open(own: &Terminal, lazy: &Terminal, limit: usize) -> Optio
     }
     let both = stretches(&[own, lazy]);
     let first = (start(own), start(lazy));
-    let mut seen: HashSet<(u32, u32)> = [first].into();
+    let mut seen: HashSet<(ReadState, ReadState)> = [first].into();
     let mut open = vec![first];
     // Pairs of states of `lazy`: begun at an end of `own`, and begun with `own`.
-    let mut pairs: HashSet<(u32, u32)> = HashSet::new();
+    let mut pairs: HashSet<(ReadState, ReadState)> = HashSet::new();
     while let Some((state, of_lazy)) = open.pop() {
         for (byte, _) in &both {
             let Some(state) = step(own, state, *byte) else { continue };
@@ -215,7 +221,7 @@ pub(super) fn stays_open(own: &Terminal, lazy: &Terminal, limit: usize) -> Optio
         }
     }
     let own = stretches(&[lazy]);
-    let mut open: Vec<(u32, u32)> = pairs.iter().copied().collect();
+    let mut open: Vec<(ReadState, ReadState)> = pairs.iter().copied().collect();
     while let Some((anew, before)) = open.pop() {
         for (byte, _) in &own {
             let Some(anew) = step(lazy, anew, *byte) else { continue };
@@ -237,7 +243,7 @@ pub(super) fn stays_open(own: &Terminal, lazy: &Terminal, limit: usize) -> Optio
 }
 
 /// The bytes that may follow in `state` of a lazy terminal.
-pub(super) fn next_bytes(terminal: &Terminal, state: u32) -> ByteSet {
+pub(super) fn next_bytes(terminal: &Terminal, state: ReadState) -> ByteSet {
     let mut bytes = ByteSet::default();
     (0..=255u8).filter(|byte| step(terminal, state, *byte).is_some()).for_each(|byte| bytes.insert(byte));
     bytes
@@ -298,41 +304,43 @@ fn automaton(terminal: &Terminal) -> &Dfa {
     }
 }
 
-fn start(terminal: &Terminal) -> u32 {
+fn start(terminal: &Terminal) -> ReadState {
     match terminal {
-        Terminal::Literal(_) => 0,
-        Terminal::Difference(difference) | Terminal::Distinct(difference) => number(difference.start()),
-        Terminal::BoundedRepetition(repetition) => number(repetition.start()),
-        terminal => id(automaton(terminal).start()),
+        Terminal::Literal(_) => ReadState::of(0),
+        Terminal::Difference(difference) | Terminal::Distinct(difference) => read_scan(difference.start()),
+        Terminal::BoundedRepetition(repetition) => read_scan(repetition.start()),
+        terminal => read_state(automaton(terminal).start()),
     }
 }
 
-fn step(terminal: &Terminal, state: u32, byte: u8) -> Option<u32> {
-    let scan = ScanState::from_index(state as usize);
+fn step(terminal: &Terminal, state: ReadState, byte: u8) -> Option<ReadState> {
+    let scan = ScanState::from_index(state.index());
     match terminal {
-        Terminal::Literal(text) => (text.get(state as usize) == Some(&byte)).then_some(state + 1),
-        Terminal::Difference(difference) | Terminal::Distinct(difference) => {
-            difference.step(scan, byte).map(number)
+        Terminal::Literal(text) => {
+            (text.get(state.index()) == Some(&byte)).then(|| ReadState::from_index(state.index() + 1))
         }
-        Terminal::BoundedRepetition(repetition) => repetition.step(scan, byte).map(number),
-        terminal => automaton(terminal).step(StateId::from_index(state as usize), byte).map(id),
+        Terminal::Difference(difference) | Terminal::Distinct(difference) => {
+            difference.step(scan, byte).map(read_scan)
+        }
+        Terminal::BoundedRepetition(repetition) => repetition.step(scan, byte).map(read_scan),
+        terminal => automaton(terminal).step(StateId::from_index(state.index()), byte).map(read_state),
     }
 }
 
-fn accepts(terminal: &Terminal, state: u32) -> bool {
-    let scan = ScanState::from_index(state as usize);
+fn accepts(terminal: &Terminal, state: ReadState) -> bool {
+    let scan = ScanState::from_index(state.index());
     match terminal {
-        Terminal::Literal(text) => state as usize == text.len(),
+        Terminal::Literal(text) => state.index() == text.len(),
         Terminal::Difference(difference) | Terminal::Distinct(difference) => difference.is_accepting(scan),
         Terminal::BoundedRepetition(repetition) => repetition.is_accepting(scan),
-        terminal => automaton(terminal).is_accepting(StateId::from_index(state as usize)),
+        terminal => automaton(terminal).is_accepting(StateId::from_index(state.index())),
     }
 }
 
-fn number(state: ScanState) -> u32 {
-    u32::try_from(state.index()).expect("limited")
+fn read_scan(state: ScanState) -> ReadState {
+    ReadState::from_index(state.index())
 }
 
-fn id(state: StateId) -> u32 {
-    u32::try_from(state.index()).expect("limited")
+fn read_state(state: StateId) -> ReadState {
+    ReadState::from_index(state.index())
 }

@@ -24,10 +24,10 @@ use super::{
 };
 use crate::{
     ids::Id,
-    network::terminals::Scanner,
+    network::terminals::{ScanTerminal, Scanner},
     parser::{
         configurations::{Compiled, Configuration, Configurations},
-        hypotheses::{BOUNDARY, Hypothesis},
+        hypotheses::Hypothesis,
         states::ParserState,
     },
     terminal::{ScanState, bounded::Horizon, difference::Below},
@@ -41,9 +41,9 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct ScratchNodes {
     /// By terminal and state.
-    roots: HashMap<(u32, ScanState), Arc<TreeNode>>,
+    roots: HashMap<(ScanTerminal, ScanState), Arc<TreeNode>>,
     /// By parent and terminal.
-    pub(crate) children: HashMap<(ParentKey, u32), Arc<TreeNode>>,
+    pub(crate) children: HashMap<(ParentKey, ScanTerminal), Arc<TreeNode>>,
     /// `None` where the fused automaton is too large.
     pub(crate) fused: HashMap<FusionKey, Option<Fused>>,
     /// Whether the second segment reads all that the first reads.
@@ -87,7 +87,7 @@ pub(crate) struct MaskBuilder<'a> {
     pub(crate) to_verify: &'a mut Vec<TokenId>,
     /// Terminals at the beginning of the token whose token set is incomplete, and the parser states after them. The
     /// caller completes them by a walk.
-    pub(crate) incomplete: Vec<(u32, ParserState)>,
+    pub(crate) incomplete: Vec<(ScanTerminal, ParserState)>,
     pub(crate) fragments: &'a mut Fragments,
     /// How many walks over the vocabulary there were.
     pub(crate) walks: &'a mut u64,
@@ -97,7 +97,7 @@ impl MaskBuilder<'_> {
     /// Adds the tokens that may follow in `configuration`, but for control tokens.
     pub(crate) fn add(&mut self, configuration: Configuration) {
         let (_, before) = self.union.added();
-        self.fragments.begin();
+        self.fragments.begin(&self.compiled.tuning);
         self.add_all(configuration);
         if self.fragments.has_failed() {
             let mut ids = std::mem::take(&mut self.union.ids);
@@ -105,7 +105,7 @@ impl MaskBuilder<'_> {
             *self.union = MaskUnion::new(ids);
             self.incomplete.clear();
             self.to_verify.clear();
-            self.fragments.turn_off();
+            self.fragments.turn_off(&self.compiled.tuning);
             self.add_all(configuration);
         }
     }
@@ -153,10 +153,10 @@ impl MaskBuilder<'_> {
     fn add_hypothesis(&mut self, hypothesis: Hypothesis) {
         let Hypothesis { terminal, progress, parser_state, .. } = hypothesis;
         let terminals = &self.compiled.terminals;
-        if terminal == BOUNDARY {
+        let Some(terminal) = terminal else {
             self.add_followers(parser_state);
             return;
-        }
+        };
         let ended = if terminals.is_literal(terminal) {
             self.open_literals(terminal, progress.depth(), parser_state)
         } else {
@@ -204,7 +204,12 @@ impl MaskBuilder<'_> {
     /// Adds the tokens that are read by the literals of a parser state that agree with `terminal` in their first
     /// `depth` bytes, which were read, and opens the nodes after them. Answers the parser state after the literal
     /// that ends here, if one does.
-    fn open_literals(&mut self, terminal: u32, depth: usize, state: ParserState) -> Option<ParserState> {
+    fn open_literals(
+        &mut self,
+        terminal: ScanTerminal,
+        depth: usize,
+        state: ParserState,
+    ) -> Option<ParserState> {
         let terminals = &self.compiled.terminals;
         let followers = self.configurations.parser.followers(state, &self.compiled.rules);
         let literals = terminals.literals(self.configurations.parser.edges(followers));
@@ -216,7 +221,7 @@ impl MaskBuilder<'_> {
         let trees = self.trees;
         while first < end {
             let literals = &self.configurations.parser.edges(followers)[first..end];
-            let next = |literal: u32| terminals.literal(literal)[depth];
+            let next = |literal: ScanTerminal| terminals.literal(literal)[depth];
             let byte = next(literals[0].0);
             let len = literals.partition_point(|(literal, _)| next(*literal) == byte);
             let sharing = first..first + len;
@@ -242,7 +247,7 @@ impl MaskBuilder<'_> {
     }
 
     /// Marks for verification the tokens in which a text of `terminal` may begin and end as one that it leaves out.
-    pub(crate) fn verify_inside(&mut self, terminal: u32) {
+    pub(crate) fn verify_inside(&mut self, terminal: ScanTerminal) {
         if let Some(difference) = self.compiled.terminals.difference(terminal) {
             let tokens = self.trees.containing(self.compiled, terminal, difference);
             self.to_verify.extend_from_slice(tokens);
@@ -260,9 +265,8 @@ impl MaskBuilder<'_> {
             has_ended: bool,
         }
         let Hypothesis { terminal, progress, .. } = hypothesis;
-        if terminal == BOUNDARY || self.compiled.terminals.is_literal(terminal) {
-            return;
-        }
+        let terminals = &self.compiled.terminals;
+        let Some(terminal) = terminal.filter(|terminal| !terminals.is_literal(*terminal)) else { return };
         let Some(difference) = self.compiled.terminals.difference(terminal) else { return };
         let library = &self.trees.library;
         let mut open = vec![Way { at: None, state: progress.state(), has_ended: false }];
@@ -287,7 +291,7 @@ impl MaskBuilder<'_> {
     }
 
     /// The root of the tree of a terminal in a state.
-    pub(crate) fn root(&mut self, terminal: u32, state: ScanState) -> Arc<TreeNode> {
+    pub(crate) fn root(&mut self, terminal: ScanTerminal, state: ScanState) -> Arc<TreeNode> {
         let Self { compiled, trees, known, to_verify, .. } = self;
         let ScratchNodes { roots, bytes, .. } = &mut **known;
         let library = &trees.library;
@@ -320,7 +324,7 @@ impl MaskBuilder<'_> {
     }
 
     /// The state in which `terminal` begins.
-    pub(crate) fn start(&self, terminal: u32) -> ScanState {
+    pub(crate) fn start(&self, terminal: ScanTerminal) -> ScanState {
         match self.compiled.terminals.scanner(terminal) {
             Scanner::Automaton(dfa, _) => ScanState::from_index(dfa.start().index()),
             Scanner::Difference(difference, _) => difference.start(),

@@ -23,7 +23,8 @@ use super::{
     shared_fragments::shared_fragment_key,
 };
 use crate::{
-    network::rules::Rules,
+    ids::Id,
+    network::rules::{Placeholder, Rules},
     parser::{
         continuations::Continuation,
         states::{Parser, ParserState},
@@ -34,19 +35,8 @@ use crate::{
         nodes::TreeNode,
         suffixes::{SuffixGroup, SuffixNode},
     },
+    tuning::Tuning,
 };
-
-/// The deepest nesting of fragments. Beyond it, tokens are added without fragments.
-const MOST_NESTED: u32 = 24;
-
-/// The most points that are looked at for one mask before it is built without fragments.
-const MOST_POINTS: usize = 4_000;
-
-/// Fewer terminals are added in less time than a fragment is looked for.
-const FEW_EDGES: usize = 8;
-
-/// The number of masks that had to be built without fragments, after which all are.
-const MOST_FAILURES: u32 = 4;
 
 /// A point from which tokens continue with the followers of a parser state.
 #[derive(Clone, Debug)]
@@ -76,7 +66,7 @@ pub(crate) struct Fragment {
     nodes: Box<[(Arc<TreeNode>, bool)]>,
     to_verify: Box<[TokenId]>,
     /// The points from which tokens reach a placeholder; suffix nodes are in `suffixes`.
-    points: Box<[(Point, u32)]>,
+    points: Box<[(Point, Placeholder)]>,
     suffixes: Box<[SuffixPoints]>,
 }
 
@@ -85,7 +75,7 @@ pub(crate) struct Fragment {
 struct SuffixPoints {
     holder: Option<Arc<TreeNode>>,
     index: usize,
-    nodes: Box<[(SuffixNode, u32)]>,
+    nodes: Box<[(SuffixNode, Placeholder)]>,
 }
 
 /// The continuation of a placeholder, and how the mask resumes there.
@@ -98,7 +88,7 @@ struct AfterPlaceholder {
 #[derive(Clone, Copy)]
 enum Resume {
     /// At a placeholder of the fragment under construction.
-    Placeholder(u32),
+    Placeholder(Placeholder),
     /// In a parser state, in which the rest begins with these bytes.
     State(ParserState, ByteSet),
 }
@@ -126,7 +116,7 @@ struct Work {
     /// The nodes of the fragment.
     nodes: Vec<(Arc<TreeNode>, bool)>,
     /// The points from which tokens reach a placeholder.
-    reached: Vec<(Point, u32)>,
+    reached: Vec<(Point, Placeholder)>,
     /// The points from which tokens have continued with a continuation.
     resumed: HashSet<(PointKey, Continuation)>,
     /// The segments up to there since the same origin.
@@ -142,9 +132,9 @@ struct Work {
 
 impl Fragments {
     /// Begins a mask.
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self, tuning: &Tuning) {
         (self.making, self.nested, self.looked_at) = (0, 0, 0);
-        self.is_off = self.failures == MOST_FAILURES;
+        self.is_off = self.failures >= tuning.fragment_failures;
         let Work { nodes, reached, resumed, segments, has_failed, .. } = &mut self.work;
         nodes.clear();
         reached.clear();
@@ -154,9 +144,9 @@ impl Fragments {
     }
 
     /// Begins the same mask again, without fragments.
-    pub(crate) fn turn_off(&mut self) {
+    pub(crate) fn turn_off(&mut self, tuning: &Tuning) {
         self.failures += 1;
-        self.begin();
+        self.begin(tuning);
         self.is_off = true;
     }
 
@@ -199,17 +189,18 @@ impl MaskBuilder<'_> {
     /// Adds the fragment of `point` in a parser state, and opens nodes; builds the fragment if it is not known.
     /// Answers false if there is no fragment.
     pub(crate) fn add_by_fragment(&mut self, point: &Point, state: ParserState) -> bool {
-        if self.fragments.is_off || self.fragments.nested == MOST_NESTED {
+        let tuning = &self.compiled.tuning;
+        if self.fragments.is_off || self.fragments.nested >= tuning.fragment_nesting {
             return false;
         }
         self.fragments.looked_at += 1;
-        if self.fragments.looked_at > MOST_POINTS {
+        if self.fragments.looked_at > tuning.fragment_points {
             self.fragments.fail();
             return true;
         }
         let (parser, rules) = (&mut self.configurations.parser, &self.compiled.rules);
         let followers = parser.followers(state, rules);
-        if parser.edges(followers).len() < FEW_EDGES && !self.trees.library.keeps_all() {
+        if parser.edges(followers).len() < tuning.fragment_edges {
             return false;
         }
         let Some(truncated) = self.fragments.truncations.truncated(parser, rules, state).cloned() else {
@@ -256,7 +247,7 @@ impl MaskBuilder<'_> {
             return known;
         }
         let fragment = self.build_fragment(point, state).map(Arc::new);
-        if let Some(key) = key.filter(|_| self.fragments.looked_at <= MOST_POINTS) {
+        if let Some(key) = key.filter(|_| self.fragments.looked_at <= self.compiled.tuning.fragment_points) {
             library.share_fragment(key, &fragment);
         }
         fragment
@@ -283,7 +274,7 @@ impl MaskBuilder<'_> {
             let point = point();
             let reached = (0..Rules::PLACEHOLDERS)
                 .filter(|placeholder| followers.placeholders >> placeholder & 1 != 0)
-                .map(|placeholder| (point.clone(), placeholder));
+                .map(|placeholder| (point.clone(), Placeholder::of(placeholder)));
             self.fragments.work.reached.extend(reached);
         }
     }
@@ -294,7 +285,7 @@ impl MaskBuilder<'_> {
         let after: SmallVec<[AfterPlaceholder; 4]> =
             placeholders.iter().map(|continuation| self.after_placeholder(*continuation)).collect();
         for (point, placeholder) in &fragment.points {
-            let AfterPlaceholder { continuation, resume } = after[*placeholder as usize];
+            let AfterPlaceholder { continuation, resume } = after[placeholder.index()];
             match (resume, point) {
                 (Resume::Placeholder(placeholder), _) => {
                     self.fragments.work.reached.push((point.clone(), placeholder));
@@ -335,7 +326,7 @@ impl MaskBuilder<'_> {
                 std::mem::swap(&mut ended, &mut self.buffers.ended);
             }
             for (at, placeholder) in nodes {
-                let AfterPlaceholder { continuation, resume } = after[*placeholder as usize];
+                let AfterPlaceholder { continuation, resume } = after[placeholder.index()];
                 match resume {
                     Resume::Placeholder(placeholder) => {
                         let point = Point::Suffix(holder.clone(), *index, *at);
@@ -464,7 +455,7 @@ impl MaskBuilder<'_> {
 }
 
 /// A point, and the placeholder that is reached with it.
-type ReachedPoint = (Point, u32);
+type ReachedPoint = (Point, Placeholder);
 
 /// The points of a fragment, suffix nodes by their groups. Parser states are numbers of this scratch, and are dropped.
 fn points_of(trees: &GrammarTrees, reached: Vec<ReachedPoint>) -> (Box<[ReachedPoint]>, Box<[SuffixPoints]>) {
@@ -483,7 +474,7 @@ fn points_of(trees: &GrammarTrees, reached: Vec<ReachedPoint>) -> (Box<[ReachedP
     let groups = suffixes.chunk_by(|(left, _), (right, _)| group(left) == group(right));
     let suffixes = groups.filter_map(|points| {
         let Point::Suffix(holder, index, _) = &points[0].0 else { return None };
-        let node = |(point, placeholder): &(Point, u32)| match point {
+        let node = |(point, placeholder): &(Point, Placeholder)| match point {
             Point::Suffix(_, _, at) => Some((*at, *placeholder)),
             _ => None,
         };

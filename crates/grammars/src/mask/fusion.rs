@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     ids::Id,
-    network::terminals::Scanner,
+    network::terminals::{ScanTerminal, Scanner},
     parser::{
         configurations::Compiled,
         states::{ParserState, Target},
@@ -29,9 +29,6 @@ use crate::{
         nodes::{ParentKey, SuffixReader, TreeNode},
     },
 };
-
-/// The most terminals and loops that are fused into one automaton, and the most terminals that a segment may overlap.
-const MOST_FUSED: (u32, usize) = (4, 8);
 
 /// Terminals that are one automaton.
 #[derive(Clone, Debug)]
@@ -52,7 +49,7 @@ pub(crate) type FusionKey = (OriginKey, SegmentKey, FusedWith);
 /// The second part of a fusion: a terminal, or all terminals of a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum FusedWith {
-    Terminal(u32),
+    Terminal(ScanTerminal),
     Loop(Loop),
 }
 
@@ -68,7 +65,7 @@ impl MaskBuilder<'_> {
     /// Opens the nodes of the segment of `open` fused with each terminal that it overlaps. Answers false if some of
     /// them are missing.
     pub(crate) fn open_fused(&mut self, open: &OpenNode) -> bool {
-        let (most_parts, most_ways) = MOST_FUSED;
+        let tuning = &self.compiled.tuning;
         let parts = match open.segment {
             Segment::Terminal(..) => 1,
             Segment::Fused { parts, .. } => parts,
@@ -89,7 +86,7 @@ impl MaskBuilder<'_> {
                 loops.push(one);
             }
             ways += 1;
-            if ways > most_ways || parts == most_parts {
+            if ways > tuning.fused_ways || parts >= tuning.fused_parts {
                 return false;
             }
             let with = in_loop.map_or(FusedWith::Terminal(edge.0), FusedWith::Loop);
@@ -107,7 +104,7 @@ impl MaskBuilder<'_> {
     }
 
     /// Whether `terminal` begins with a byte that the last terminal of `node` may read where it may also end.
-    pub(crate) fn overlaps(&self, node: &TreeNode, terminal: u32) -> bool {
+    pub(crate) fn overlaps(&self, node: &TreeNode, terminal: ScanTerminal) -> bool {
         let terminals = &self.compiled.terminals;
         if terminals.is_literal(terminal) {
             node.extending.contains(terminals.literal(terminal)[0])
@@ -120,7 +117,7 @@ impl MaskBuilder<'_> {
     pub(crate) fn loop_of(
         &mut self,
         state: ParserState,
-        (terminal, after): (u32, ParserState),
+        (terminal, after): (ScanTerminal, ParserState),
     ) -> Option<Loop> {
         let is_loop = self.may_loop(terminal)
             && self.configurations.parser.simulates(after, state, &self.compiled.rules);
@@ -128,14 +125,18 @@ impl MaskBuilder<'_> {
     }
 
     /// Whether `terminal` is an automaton that can be fused into a loop.
-    fn may_loop(&self, terminal: u32) -> bool {
+    fn may_loop(&self, terminal: ScanTerminal) -> bool {
         let terminals = &self.compiled.terminals;
         !terminals.is_literal(terminal)
             && matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Difference(..))
     }
 
     /// Whether the loop at the end of `segment` has the edge: it reads the terminal already, any number of times.
-    pub(crate) fn is_in_loop(&mut self, segment: &Segment, (terminal, after): (u32, ParserState)) -> bool {
+    pub(crate) fn is_in_loop(
+        &mut self,
+        segment: &Segment,
+        (terminal, after): (ScanTerminal, ParserState),
+    ) -> bool {
         let Segment::Fused { loops: Some(Loop { from, to }), .. } = segment else { return false };
         after == *to && self.may_loop(terminal) && {
             let followers = self.configurations.parser.followers(*from, &self.compiled.rules);
@@ -147,7 +148,7 @@ impl MaskBuilder<'_> {
     /// The segment of `open` fused `with` more. `None` where that is too large.
     fn fuse(&mut self, open: &OpenNode, with: FusedWith) -> Option<Fused> {
         let terminals = &self.compiled.terminals;
-        let others: SmallVec<[u32; 4]> = match with {
+        let others: SmallVec<[ScanTerminal; 4]> = match with {
             FusedWith::Terminal(terminal) => SmallVec::from_slice(&[terminal]),
             FusedWith::Loop(Loop { from, to }) => {
                 let followers = self.configurations.parser.followers(from, &self.compiled.rules);
@@ -173,9 +174,9 @@ impl MaskBuilder<'_> {
     }
 
     /// As [`fuse`](Self::fuse); `others` are the terminals of the second part.
-    fn build_fused(&self, open: &OpenNode, with: FusedWith, others: &[u32]) -> Option<Fused> {
+    fn build_fused(&self, open: &OpenNode, with: FusedWith, others: &[ScanTerminal]) -> Option<Fused> {
         let terminals = &self.compiled.terminals;
-        let automaton = |terminal: u32| match terminals.scanner(terminal) {
+        let automaton = |terminal: ScanTerminal| match terminals.scanner(terminal) {
             Scanner::Automaton(dfa, _) => Some((self.trees.number(self.compiled, terminal), dfa)),
             Scanner::Difference(difference, _) => {
                 Some((self.trees.number(self.compiled, terminal), difference.base()))
@@ -184,7 +185,7 @@ impl MaskBuilder<'_> {
         };
         // A text that is left out does not end, though its automaton may. Tokens in which one ends are verified, but
         // not tokens that begin at its end.
-        let hides_end = |terminal: u32, state: ScanState| {
+        let hides_end = |terminal: ScanTerminal, state: ScanState| {
             let difference = terminals.difference(terminal);
             difference.is_some_and(|difference| {
                 difference.base().is_accepting(difference.state(state)) && !difference.is_accepting(state)
@@ -226,7 +227,8 @@ impl MaskBuilder<'_> {
         *known.within.entry(key).or_insert_with(|| {
             known.bytes += size_of::<((SegmentKey, SegmentKey), bool)>();
             let automata = automaton_of(compiled, left).zip(automaton_of(compiled, right));
-            automata.is_some_and(|(left, right)| fused::is_within(left, right))
+            automata
+                .is_some_and(|(left, right)| fused::is_within(left, right, compiled.tuning.compared_pairs))
         })
     }
 }

@@ -8,8 +8,8 @@ use unskew_core::TokenId;
 use super::shared_fragments::GrammarNumber;
 use crate::{
     BoundedRepetition, Difference,
-    ids::number,
-    network::terminals::Scanner,
+    ids::Id,
+    network::terminals::{ScanTerminal, Scanner},
     parser::configurations::Compiled,
     terminal::{difference::Below, remaining::Remaining},
     trees::{
@@ -34,9 +34,9 @@ pub(crate) struct GrammarTrees {
 
 impl GrammarTrees {
     pub(crate) fn new(library: &Arc<TreeLibrary>, compiled: &Compiled) -> Self {
-        let (literals, others) = compiled.terminals.len();
-        let automata = (literals..literals + others).map(|terminal| {
-            match compiled.terminals.scanner(number(terminal)) {
+        let (_, others) = compiled.terminals.len();
+        let automata = compiled.terminals.without_literals().map(|terminal| {
+            match compiled.terminals.scanner(terminal) {
                 Scanner::Automaton(dfa, _) => Some(library.automaton(dfa)),
                 Scanner::Difference(difference, _) => Some(library.automaton(difference.base())),
                 // The automaton of a repetition is the one without bounds, built when it is first asked for.
@@ -73,20 +73,20 @@ impl GrammarTrees {
     }
 
     /// The number of the automaton of `terminal` in the library.
-    pub(crate) fn number(&self, compiled: &Compiled, terminal: u32) -> LibraryId {
+    pub(crate) fn number(&self, compiled: &Compiled, terminal: ScanTerminal) -> LibraryId {
         let (literals, _) = compiled.terminals.len();
-        self.automata[terminal as usize - literals].expect("it is an automaton")
+        self.automata[terminal.index() - literals].expect("it is an automaton")
     }
 
     /// The automaton of a bounded repetition without its bounds, and its number.
     pub(crate) fn unbounded(
         &self,
         compiled: &Compiled,
-        terminal: u32,
+        terminal: ScanTerminal,
         repetition: &BoundedRepetition,
     ) -> &NumberedDfa {
         let (literals, _) = compiled.terminals.len();
-        self.unbounded[terminal as usize - literals].get_or_init(|| self.library.unbounded(repetition))
+        self.unbounded[terminal.index() - literals].get_or_init(|| self.library.unbounded(repetition))
     }
 
     /// The tokens in which a text that begins inside the token may end as one that `difference`, the language of
@@ -94,11 +94,11 @@ impl GrammarTrees {
     pub(crate) fn containing(
         &self,
         compiled: &Compiled,
-        terminal: u32,
+        terminal: ScanTerminal,
         difference: &Difference,
     ) -> &[TokenId] {
         let (literals, _) = compiled.terminals.len();
-        self.containing[terminal as usize - literals].get_or_init(|| {
+        self.containing[terminal.index() - literals].get_or_init(|| {
             let vocabulary = self.library.vocabulary();
             let contains = |token: &TokenId| {
                 let text = vocabulary.text(*token).unwrap_or_default();

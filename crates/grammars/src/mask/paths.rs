@@ -18,7 +18,7 @@ use super::{
     fusion::{Fused, Loop},
 };
 use crate::{
-    network::terminals::Scanner,
+    network::terminals::{ScanTerminal, Scanner},
     parser::states::{Edge, Followers, ParserState},
     terminal::ScanState,
     trees::{
@@ -28,21 +28,6 @@ use crate::{
         suffixes::{Exits, SuffixGroup, SuffixNode, SuffixTrie},
     },
 };
-
-/// The most nodes that are opened for one hypothesis before the general way is taken. Each is another sequence of
-/// terminals that are no literals, and tokens of hundreds of bytes may have as many sequences as there are ways to
-/// cut them.
-const MOST_NODES: usize = 1000;
-
-/// A node whose tokens leave with at least this number of bytes is continued by [fragments](super::fragments).
-const MANY_GROUPS: usize = 8;
-
-/// A suffix node with at least this number of descendants is continued by fragments too.
-const MANY_DESCENDANTS: u32 = 64;
-
-/// From a suffix node with at most this number of descendants, suffixes are read directly: less work than to build a
-/// node, or to look for it.
-const FEW_DESCENDANTS: u32 = 64;
 
 /// A node that is to be looked at.
 #[derive(Clone, Debug)]
@@ -54,7 +39,7 @@ pub(crate) struct OpenNode {
     pub(crate) origin: Origin,
     /// The first terminal after the origin, and the parser state after it. None if the path continues after a
     /// [placeholder](crate::parser::truncation).
-    pub(crate) edge: Option<(u32, ParserState)>,
+    pub(crate) edge: Option<(ScanTerminal, ParserState)>,
     /// Whether the tokens inside were added before.
     pub(crate) is_added: bool,
 }
@@ -63,7 +48,7 @@ pub(crate) struct OpenNode {
 #[derive(Clone, Debug)]
 pub(crate) enum Segment {
     /// A terminal, from a state on.
-    Terminal(u32, ScanState),
+    Terminal(ScanTerminal, ScanState),
     Fused {
         fused: Fused,
         /// The number of terminals and loops.
@@ -76,7 +61,7 @@ pub(crate) enum Segment {
 /// A segment: a terminal and a state, or an automaton of the library.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum SegmentKey {
-    Terminal(u32, ScanState),
+    Terminal(ScanTerminal, ScanState),
     Fused(LibraryId),
 }
 
@@ -100,13 +85,12 @@ impl MaskBuilder<'_> {
         let mut looked_at = 0;
         while let Some(open) = self.buffers.open.pop() {
             looked_at += 1;
-            if looked_at > MOST_NODES {
+            if looked_at > self.compiled.tuning.opened_nodes {
                 self.leave_incomplete(&open);
                 continue;
             }
             let state = open.parser_state;
-            let has_many_exits =
-                open.node.exits.groups.len() >= MANY_GROUPS || self.trees.library.keeps_all();
+            let has_many_exits = open.node.exits.groups.len() >= self.compiled.tuning.fragment_groups;
             let point = Point::Open(open);
             if has_many_exits && self.add_by_fragment(&point, state) {
                 continue;
@@ -232,8 +216,7 @@ impl MaskBuilder<'_> {
                 self.buffers.ended.pop();
             }
             let may_be_fragment = !self.fragments.is_made_in(group.id)
-                && (self.trees.library.keeps_all()
-                    || group.trie(&self.trees.library).size(at) >= MANY_DESCENDANTS);
+                && group.trie(&self.trees.library).size(at) >= self.compiled.tuning.fragment_descendants;
             if !(may_be_fragment && self.add_by_fragment(&Point::Suffix(holder.cloned(), index, at), state)) {
                 self.add_after_suffix(holder, (group, index), at, state);
             }
@@ -267,7 +250,7 @@ impl MaskBuilder<'_> {
                 self.meet(group, child, 1, followers, literals);
             }
         }
-        if trie.size(at) > FEW_DESCENDANTS {
+        if trie.size(at) > compiled.tuning.read_descendants {
             self.open_children(&Origin::Suffix(holder.cloned(), index, at), &bytes, state, None);
             return;
         }
@@ -292,7 +275,7 @@ impl MaskBuilder<'_> {
         &mut self,
         trie: &SuffixTrie,
         (byte, at): (u8, SuffixNode),
-        (terminal, after): (u32, ParserState),
+        (terminal, after): (ScanTerminal, ParserState),
     ) {
         let Self { union, compiled, buffers, .. } = self;
         let Buffers { scan_states, ended, .. } = &mut **buffers;
@@ -360,7 +343,7 @@ impl MaskBuilder<'_> {
         &mut self,
         exits: &Exits,
         at: Option<(usize, SuffixNode)>,
-        edge: (u32, ParserState),
+        edge: (ScanTerminal, ParserState),
     ) {
         let Self { union, configurations, compiled, trees, buffers, .. } = self;
         let library = &trees.library;
@@ -389,7 +372,7 @@ impl MaskBuilder<'_> {
     }
 
     /// The node after `origin` where `terminal` comes next, and the state in which that begins.
-    fn child(&mut self, origin: &Origin, terminal: u32) -> (Arc<TreeNode>, ScanState) {
+    fn child(&mut self, origin: &Origin, terminal: ScanTerminal) -> (Arc<TreeNode>, ScanState) {
         let start = self.start(terminal);
         let library = &self.trees.library;
         let Some(parent) = origin.parent(library) else { return (self.root(terminal, start), start) };

@@ -22,10 +22,10 @@ use unskew_trie::TokenTrie;
 
 use crate::{
     Difference,
-    ids::number,
+    network::terminals::ScanTerminal,
     parser::{
         configurations::{Compiled, Configuration, Configurations},
-        hypotheses::{BOUNDARY, Hypothesis},
+        hypotheses::Hypothesis,
     },
     terminal::{
         ScanState,
@@ -39,7 +39,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct DistinctTerminals {
     /// Their numbers.
-    terminals: Box<[u32]>,
+    terminals: Box<[ScanTerminal]>,
     /// The tokens that contain keys of them, once they were asked for.
     key_tokens: OnceLock<Arc<KeyTokens>>,
 }
@@ -47,9 +47,8 @@ pub(crate) struct DistinctTerminals {
 impl DistinctTerminals {
     /// `None` if there are no such terminals.
     pub(crate) fn new(compiled: &Compiled) -> Option<Self> {
-        let (literals, others) = compiled.terminals.len();
-        let all = (literals..literals + others).map(number);
-        let terminals: Box<[u32]> =
+        let all = compiled.terminals.without_literals();
+        let terminals: Box<[ScanTerminal]> =
             all.filter(|terminal| compiled.terminals.is_distinct(*terminal)).collect();
         (!terminals.is_empty()).then(|| Self { terminals, key_tokens: OnceLock::new() })
     }
@@ -127,15 +126,15 @@ impl DistinctTerminals {
         among: impl Fn(&SparseTokens, bool) -> Vec<TokenId>,
     ) -> Vec<TokenId> {
         let Some(key_tokens) = self.key_tokens.get() else { return Vec::new() };
-        let is_distinct = |terminal: u32| terminal != BOUNDARY && compiled.terminals.is_distinct(terminal);
+        let is_distinct = |terminal: ScanTerminal| compiled.terminals.is_distinct(terminal);
         let hypotheses = configurations.hypotheses(configuration);
-        if !hypotheses.iter().any(|hypothesis| is_distinct(hypothesis.terminal)) {
+        if !hypotheses.iter().any(|hypothesis| hypothesis.terminal.is_some_and(is_distinct)) {
             return among(&key_tokens.twice, false);
         }
         // The key that was begun before the token may occur again in it.
         let mut tokens = among(&key_tokens.all, true);
         // By the bytes before a key: the terminals that may begin after them.
-        let mut beginning: HashMap<&[u8], SmallVec<[u32; 8]>> = HashMap::new();
+        let mut beginning: HashMap<&[u8], SmallVec<[ScanTerminal; 8]>> = HashMap::new();
         tokens.retain(|token| {
             let text = vocabulary.text(*token).unwrap_or_default();
             let begins = key_tokens.begins.get(token).map_or(&[][..], |begins| begins);
@@ -153,7 +152,7 @@ impl DistinctTerminals {
 }
 
 /// Whether `text` begins with a key of `terminal`, or with a prefix of few of them.
-fn may_end(compiled: &Compiled, terminal: u32, text: &[u8]) -> bool {
+fn may_end(compiled: &Compiled, terminal: ScanTerminal, text: &[u8]) -> bool {
     let terminals = &compiled.terminals;
     let Some((first, rest)) = text.split_first() else { return false };
     let mut state = terminals.first(terminal, terminals.class(*first));
@@ -169,7 +168,7 @@ fn may_end(compiled: &Compiled, terminal: u32, text: &[u8]) -> bool {
 }
 
 /// Whether used keys may make a difference in this state of a terminal.
-fn is_critical(compiled: &Compiled, terminal: u32, state: ScanState) -> bool {
+fn is_critical(compiled: &Compiled, terminal: ScanTerminal, state: ScanState) -> bool {
     let terminals = &compiled.terminals;
     terminals.is_accepting(terminal, state)
         || terminals
@@ -188,11 +187,15 @@ pub(crate) struct RepeatCandidates {
     pub(crate) others: Option<Configuration>,
     /// A terminal and its state, if a used key of it may end before the token. All tokens that do not
     /// [continue](goes_on) it are in question.
-    pub(crate) used: Option<(u32, ScanState)>,
+    pub(crate) used: Option<(ScanTerminal, ScanState)>,
 }
 
 /// Whether the terminal reads all of `bytes` from this state on.
-pub(crate) fn goes_on(compiled: &Compiled, (terminal, state): (u32, ScanState), bytes: &[u8]) -> bool {
+pub(crate) fn goes_on(
+    compiled: &Compiled,
+    (terminal, state): (ScanTerminal, ScanState),
+    bytes: &[u8],
+) -> bool {
     let terminals = &compiled.terminals;
     let step = |state, byte: &u8| terminals.step(terminal, state, terminals.class(*byte));
     bytes.iter().try_fold(state, step).is_some()
@@ -211,9 +214,7 @@ pub(crate) fn repeat_candidates(
     for at in 0..configurations.hypotheses(configuration).len() {
         let Hypothesis { terminal, progress, parser_state, .. } =
             configurations.hypotheses(configuration)[at];
-        if terminal == BOUNDARY || !terminals.is_distinct(terminal) {
-            continue;
-        }
+        let Some(terminal) = terminal.filter(|terminal| terminals.is_distinct(*terminal)) else { continue };
         let prefix = progress.prefix();
         let Some(pending) = configurations.pending(compiled, parser_state, terminal) else { continue };
         let mut sets: SmallVec<[KeySet; 4]> = configurations.parser.keys_before(pending).collect();

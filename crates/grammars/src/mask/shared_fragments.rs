@@ -30,9 +30,6 @@ use crate::{
     },
 };
 
-/// A grammar of more numbers is not worth comparing.
-const MOST_NUMBERS: usize = 1 << 16;
-
 /// The grammars and fragments of a library.
 #[derive(Debug, Default)]
 pub(crate) struct SharedFragments {
@@ -105,17 +102,16 @@ impl TreeLibrary {
 /// All of a grammar that a fragment can depend on.
 fn spelled_grammar(trees: &GrammarTrees, compiled: &Compiled) -> Option<Vec<u32>> {
     let (rules, terminals) = (&compiled.rules, &compiled.terminals);
-    if !rules.groups.is_empty() || rules.len() > MOST_NUMBERS {
+    if !rules.groups.entries().is_empty() || rules.len() > compiled.tuning.shared_numbers {
         return None;
     }
     let (literals, others) = terminals.len();
     let mut spelled = vec![number(literals), number(others)];
-    for literal in 0..number(literals) {
-        let text = terminals.literal(literal);
+    for text in terminals.texts() {
         spelled.push(number(text.len()));
         spelled.extend(text.iter().map(|byte| u32::from(*byte)));
     }
-    for terminal in number(literals)..number(literals + others) {
+    for terminal in terminals.without_literals() {
         match terminals.scanner(terminal) {
             Scanner::Automaton(..) => {
                 spelled.push(0);
@@ -127,7 +123,7 @@ fn spelled_grammar(trees: &GrammarTrees, compiled: &Compiled) -> Option<Vec<u32>
         }
     }
     rules.spell(&mut spelled);
-    (spelled.len() <= MOST_NUMBERS).then_some(spelled)
+    (spelled.len() <= compiled.tuning.shared_numbers).then_some(spelled)
 }
 
 /// The items of a parser state, each with its position and its continuation spelled out.

@@ -4,6 +4,7 @@ use unskew_trie::{ByteAutomaton, DEAD};
 
 use crate::{
     ids::Id,
+    network::terminals::ScanTerminal,
     parser::{
         configurations::{Compiled, Configuration, Configurations},
         states::ParserState,
@@ -41,7 +42,7 @@ impl ByteAutomaton for ConfigurationWalk<'_> {
 pub(crate) struct EdgeWalk<'a> {
     compiled: &'a Compiled,
     configurations: &'a mut Configurations,
-    edges: Vec<(u32, ParserState)>,
+    edges: Vec<(ScanTerminal, ParserState)>,
     /// By class: the state after the first byte of the edges, once it was asked for.
     begun: Vec<Option<u32>>,
 }
@@ -53,7 +54,7 @@ impl<'a> EdgeWalk<'a> {
     pub(crate) fn new(
         compiled: &'a Compiled,
         configurations: &'a mut Configurations,
-        edges: Vec<(u32, ParserState)>,
+        edges: Vec<(ScanTerminal, ParserState)>,
     ) -> Self {
         let begun = vec![None; compiled.terminals.width()];
         Self { compiled, configurations, edges, begun }

@@ -24,8 +24,12 @@ use hashbrown::{HashMap, HashSet};
 use super::{Budget, ENTRY, scanned::Scanned};
 use crate::{
     GrammarError,
-    ids::Id,
-    network::rules::{END, Position, Rules},
+    grammar::data::RuleId,
+    ids::{Id, Table},
+    network::{
+        rules::{END, Position, Rules},
+        terminals::ScanTerminal,
+    },
 };
 
 /// The relation between the two threads of a pair, as one bit, so that all relations of a pair are one number.
@@ -64,42 +68,54 @@ fn called(mode: Mode) -> (bool, bool) {
     }
 }
 
-/// The rule of [`END`].
-const NO_RULE: u32 = u32::MAX;
-
 /// The rules of positions, and the callers of rules.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// By position: its rule.
-    pub(super) rule_of: Vec<u32>,
+    /// By position: its rule. [`END`] has none.
+    rule_of: Table<Position, Option<RuleId>>,
     /// By rule: its calls, each with the position after it.
-    pub(super) callers: Vec<Vec<(Position, Position)>>,
+    pub(super) callers: Table<RuleId, Vec<(Position, Position)>>,
     /// By rule: whether it is nullable.
-    pub(super) nullable: Vec<bool>,
+    pub(super) nullable: Table<RuleId, bool>,
 }
 
 impl Layout {
     /// `nullable`: by rule, whether it is nullable.
-    pub(super) fn new(rules: &Rules, nullable: Vec<bool>) -> Self {
+    pub(super) fn new(rules: &Rules, nullable: Table<RuleId, bool>) -> Self {
         let count = nullable.len();
-        let mut starts: Vec<(Position, u32)> = (0u32..)
-            .take(count)
+        let mut starts: Vec<(Position, RuleId)> = nullable
+            .iter()
+            .map(|(rule, _)| rule)
             .filter(|rule| rules.is_reached(*rule))
             .map(|rule| (rules.start(rule), rule))
             .collect();
         starts.sort_unstable();
-        let mut layout =
-            Self { rule_of: vec![NO_RULE; rules.len()], callers: vec![Vec::new(); count], nullable };
+        let mut layout = Self {
+            rule_of: Table::filled(rules.len(), None),
+            callers: Table::filled(count, Vec::new()),
+            nullable,
+        };
         for (index, (start, rule)) in starts.iter().enumerate() {
             let end = starts.get(index + 1).map_or(rules.len(), |(next, _)| next.index());
-            layout.rule_of[start.index()..end].fill(*rule);
+            let positions = (start.index()..end).map(Position::from_index);
+            positions.for_each(|position| layout.rule_of[position] = Some(*rule));
         }
         for position in (0..rules.len()).map(Position::from_index) {
             for (callee, to) in rules.calls(position) {
-                layout.callers[*callee as usize].push((position, *to));
+                layout.callers[*callee].push((position, *to));
             }
         }
         layout
+    }
+
+    /// The rule of `position`, if it is not [`END`].
+    pub(super) fn rule_of(&self, position: Position) -> Option<RuleId> {
+        self.rule_of[position]
+    }
+
+    /// The callers of the rule of `position`.
+    pub(super) fn callers_around(&self, position: Position) -> &[(Position, Position)] {
+        self.rule_of(position).map_or(&[], |rule| &self.callers[rule])
     }
 }
 
@@ -115,7 +131,7 @@ impl Beside {
         rules: &Rules,
         layout: &Layout,
         scanned: &mut Scanned<'_>,
-        start: u32,
+        start: RuleId,
         budget: &mut Budget,
     ) -> Result<Self, GrammarError> {
         let mut pairs = Pairs {
@@ -124,8 +140,8 @@ impl Beside {
             modes: HashMap::new(),
             open: Vec::new(),
             calls: HashSet::new(),
-            returns: vec![Vec::new(); layout.callers.len()],
-            ended: vec![false; layout.callers.len()],
+            returns: Table::filled(layout.callers.len(), Vec::new()),
+            ended: Table::filled(layout.callers.len(), false),
         };
         pairs.add(rules.start(start), rules.start(start), SAME, budget)?;
         while let Some((first, second, mode)) = pairs.open.pop() {
@@ -143,7 +159,7 @@ impl Beside {
                 }
                 let set = &mut beside.sets[position.index() * words..][..words];
                 terminals.iter().for_each(|(terminal, _)| {
-                    set[*terminal as usize / 64] |= 1 << (terminal % 64);
+                    set[terminal.index() / 64] |= 1 << (terminal.index() % 64);
                 });
             }
         }
@@ -151,14 +167,14 @@ impl Beside {
     }
 
     /// The terminals that may begin together with those of `position`, in ascending order.
-    pub(super) fn of(&self, position: Position) -> impl Iterator<Item = u32> {
+    pub(super) fn of(&self, position: Position) -> impl Iterator<Item = ScanTerminal> {
         let set = &self.sets[position.index() * self.words..][..self.words];
         set.iter().zip(0u32..).flat_map(|(word, at)| {
             let (mut rest, base) = (*word, at * 64);
             std::iter::from_fn(move || {
                 let bit = (rest != 0).then(|| rest.trailing_zeros())?;
                 rest &= rest - 1;
-                Some(base + bit)
+                Some(ScanTerminal::of(base + bit))
             })
         })
     }
@@ -171,11 +187,11 @@ struct Pairs<'a> {
     modes: HashMap<(Position, Position), Mode>,
     open: Vec<(Position, Position, Mode)>,
     /// Rules that two threads called together, with the positions of the calls and the mode.
-    calls: HashSet<(u32, Position, Position, Mode)>,
+    calls: HashSet<(RuleId, Position, Position, Mode)>,
     /// By rule: the pairs that two threads in one call of it reach if both return.
-    returns: Vec<Vec<(Position, Position, Mode)>>,
+    returns: Table<RuleId, Vec<(Position, Position, Mode)>>,
     /// By rule: whether two threads in one call of it may end together.
-    ended: Vec<bool>,
+    ended: Table<RuleId, bool>,
 }
 
 impl Pairs<'_> {
@@ -215,17 +231,17 @@ impl Pairs<'_> {
         let (rules, layout) = (self.rules, self.layout);
         budget.spend(1 + (rules.calls(first).len() + rules.calls(second).len()) as u64)?;
         // Nullable rules are skipped.
-        for (_, to) in rules.calls(first).iter().filter(|(callee, _)| layout.nullable[*callee as usize]) {
+        for (_, to) in rules.calls(first).iter().filter(|(callee, _)| layout.nullable[*callee]) {
             self.add(*to, second, mode, budget)?;
         }
-        for (_, to) in rules.calls(second).iter().filter(|(callee, _)| layout.nullable[*callee as usize]) {
+        for (_, to) in rules.calls(second).iter().filter(|(callee, _)| layout.nullable[*callee]) {
             self.add(first, *to, mode, budget)?;
         }
         match mode {
             SAME => {
                 self.add(first, second, SAME_HELD, budget)?;
-                let rule = layout.rule_of[first.index()] as usize;
-                if rules.is_accepting(first)
+                if let Some(rule) = layout.rule_of(first)
+                    && rules.is_accepting(first)
                     && rules.is_accepting(second)
                     && !std::mem::replace(&mut self.ended[rule], true)
                 {
@@ -267,14 +283,14 @@ impl Pairs<'_> {
     ) -> Result<(), GrammarError> {
         let (rules, layout) = (self.rules, self.layout);
         if as_first != 0 && rules.is_accepting(first) {
-            let callers = &layout.callers[layout.rule_of[first.index()] as usize];
+            let callers = layout.callers_around(first);
             budget.spend(callers.len() as u64)?;
             for (_, back) in callers {
                 self.add(*back, second, as_first, budget)?;
             }
         }
         if as_second != 0 && rules.is_accepting(second) {
-            let callers = &layout.callers[layout.rule_of[second.index()] as usize];
+            let callers = layout.callers_around(second);
             budget.spend(callers.len() as u64)?;
             for (_, back) in callers {
                 self.add(first, *back, as_second, budget)?;
@@ -311,8 +327,8 @@ impl Pairs<'_> {
             let right = right[found].1;
             if self.calls.insert((*callee, first, second, mode)) {
                 budget.spend(ENTRY)?;
-                self.returns[*callee as usize].push((*left, right, mode));
-                if self.ended[*callee as usize] {
+                self.returns[*callee].push((*left, right, mode));
+                if self.ended[*callee] {
                     self.add(*left, right, mode, budget)?;
                 }
                 self.add(rules.start(*callee), rules.start(*callee), SAME_CALLED, budget)?;

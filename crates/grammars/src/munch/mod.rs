@@ -79,10 +79,10 @@ use crate::{
         data::{Expr, Grammar, RuleId, Terminal, TerminalId},
         fixpoint::nullable,
     },
-    ids::Id,
+    ids::{Id, Table},
     network::{
         rules::{Position, Rules},
-        terminals::{Terminals, numbering},
+        terminals::{Numbering, ScanTerminal, Terminals, numbering},
     },
 };
 
@@ -125,10 +125,10 @@ impl Classes {
         budget: &mut Budget,
     ) -> Result<Self, GrammarError> {
         let mut classes = Self { rows: vec![scanned.all()], of: Vec::with_capacity(rules.len()) };
-        let mut known: HashMap<(u32, Vec<u32>), u8> = HashMap::new();
+        let mut known: HashMap<(ScanTerminal, Vec<ScanTerminal>), u8> = HashMap::new();
         for position in positions(rules) {
             let terminals = rules.terminals(position);
-            let others: Vec<u32> =
+            let others: Vec<ScanTerminal> =
                 if terminals.is_empty() { Vec::new() } else { beside.of(position).collect() };
             let mut of = Vec::with_capacity(terminals.len());
             for (terminal, _) in terminals {
@@ -241,33 +241,35 @@ fn returns(
     layout: &Layout,
     completions: &mut Completions<'_>,
     budget: &mut Budget,
-) -> Result<Vec<ClassSet>, GrammarError> {
+) -> Result<Table<RuleId, ClassSet>, GrammarError> {
     let rules = completions.rules;
     let classes = completions.classes.rows.len();
-    for (_, back) in layout.callers.iter().flatten() {
+    for (_, back) in layout.callers.entries().iter().flatten() {
         budget.spend(classes as u64 * ENTRY)?;
         for class in 0..classes {
             completions.ask((*back, u8::try_from(class).expect("few classes")), None);
         }
     }
     completions.settle(budget)?;
-    let mut called: Vec<Vec<(u32, Position)>> = vec![Vec::new(); layout.callers.len()];
-    for (callee, callers) in (0u32..).zip(&layout.callers) {
+    let mut called: Table<RuleId, Vec<(RuleId, Position)>> = Table::filled(layout.callers.len(), Vec::new());
+    for (callee, callers) in layout.callers.iter() {
         for (from, back) in callers {
-            called[layout.rule_of[from.index()] as usize].push((callee, *back));
+            let caller = layout.rule_of(*from).expect("the end calls no rule");
+            called[caller].push((callee, *back));
         }
     }
-    let mut returns = vec![ClassSet::MAX; layout.callers.len()];
-    let mut open: Vec<u32> = (0u32..).take(returns.len()).filter(|rule| rules.is_reached(*rule)).collect();
+    let mut returns = Table::filled(layout.callers.len(), ClassSet::MAX);
+    let all = layout.callers.iter().map(|(rule, _)| rule);
+    let mut open: Vec<RuleId> = all.filter(|rule| rules.is_reached(*rule)).collect();
     while let Some(rule) = open.pop() {
-        for (callee, back) in &called[rule as usize] {
+        for (callee, back) in &called[rule] {
             budget.spend(1 + classes as u64)?;
             let mut good = 0;
             for class in 0..classes {
                 let last = completions.ask((*back, u8::try_from(class).expect("few classes")), None);
-                good |= ClassSet::from(last & returns[rule as usize] != 0) << class;
+                good |= ClassSet::from(last & returns[rule] != 0) << class;
             }
-            let of_callee = &mut returns[*callee as usize];
+            let of_callee = &mut returns[*callee];
             if *of_callee & !good != 0 {
                 *of_callee &= good;
                 open.push(*callee);
@@ -320,7 +322,7 @@ impl Grammar {
 /// [`GrammarError::MunchDeadEnd`], [`GrammarError::NoMunch`] and [`GrammarError::MunchTooCostly`].
 pub(crate) fn check(
     grammar: &Grammar,
-    names: &[u32],
+    names: &Numbering,
     rules: &Rules,
     terminals: &Terminals,
     limits: &GrammarLimits,
@@ -328,7 +330,7 @@ pub(crate) fn check(
     let used = rules.used_terminals(names.len());
     refuse_others(grammar, names, rules, &used)?;
     let mut budget = Budget { left: limits.munch_steps, limit: limits.munch_steps };
-    let start = grammar.start().0;
+    let start = grammar.start();
     let nullable = nullable(grammar);
     let layout =
         Layout::new(rules, grammar.rules().map(|rule| nullable[grammar.body(rule).index()]).collect());
@@ -355,7 +357,7 @@ pub(crate) fn check(
     // Positions with an edge for which no completion was found, each with a flag per terminal: whether one was found.
     let mut lost: Vec<(Position, Vec<bool>)> = Vec::new();
     for position in positions(rules) {
-        let back = returns.get(layout.rule_of[position.index()] as usize).copied().unwrap_or(0);
+        let back = layout.rule_of(position).map_or(0, |rule| returns[rule]);
         let edges = rules.terminals(position).iter().zip(&classes.of[position.index()]);
         let found: Vec<bool> =
             edges.map(|((_, to), class)| completions.ask((*to, *class), None) & back != 0).collect();
@@ -373,7 +375,8 @@ pub(crate) fn check(
             let row = &classes.rows[usize::from(*class)];
             // The most informative failure is one where no terminal can follow at all.
             let says_most = !followers.is_empty() && followers.iter().all(|next| !scanned.allows(row, *next));
-            let this = Failed { rule: layout.rule_of[position.index()], terminal: *terminal, followers };
+            let rule = layout.rule_of(position).expect("nothing follows the end");
+            let this = Failed { rule, terminal: *terminal, followers };
             if says_most {
                 return Err(this.into_error(grammar, names));
             }
@@ -399,12 +402,12 @@ fn cover(
 ) -> Result<(), GrammarError> {
     let edges = rules.terminals(position);
     let mut left: Vec<usize> = (0..edges.len()).filter(|at| !found[*at]).collect();
-    let mut marked: Vec<u32> = Vec::new();
+    let mut marked: Vec<ScanTerminal> = Vec::new();
     let mut called = vec![position];
     let mut seen: HashSet<Position> = called.iter().copied().collect();
     let mut next = 0;
     while !left.is_empty() {
-        let by: Vec<u32> = match marked.pop() {
+        let by: Vec<ScanTerminal> = match marked.pop() {
             Some(by) => vec![by],
             None => {
                 let Some(from) = called.get(next).copied() else { break };
@@ -435,17 +438,17 @@ fn cover(
 
 /// A terminal of a rule after which no completion was found.
 struct Failed {
-    rule: u32,
-    terminal: u32,
-    followers: Vec<u32>,
+    rule: RuleId,
+    terminal: ScanTerminal,
+    followers: Vec<ScanTerminal>,
 }
 
 impl Failed {
-    fn into_error(self, grammar: &Grammar, names: &[u32]) -> GrammarError {
+    fn into_error(self, grammar: &Grammar, names: &Numbering) -> GrammarError {
         /// The number of followers in the message.
         const TOLD: usize = 4;
-        let name = |name: u32| {
-            let found = grammar.terminals().find(|terminal| names[terminal.index()] == name);
+        let name = |name: ScanTerminal| {
+            let found = grammar.terminals().find(|terminal| names[*terminal] == name);
             found.map_or("", |terminal: TerminalId| grammar.terminal_name(terminal)).to_owned()
         };
         let mut next: Vec<String> =
@@ -454,7 +457,7 @@ impl Failed {
             next.push(format!("{} more", self.followers.len() - TOLD));
         }
         GrammarError::MunchDeadEnd {
-            rule: grammar.rule_name(RuleId(self.rule)).to_owned(),
+            rule: grammar.rule_name(self.rule).to_owned(),
             terminal: name(self.terminal),
             next: if next.is_empty() { "nothing".to_owned() } else { next.join(", ") },
         }
@@ -467,13 +470,12 @@ fn followers(
     layout: &Layout,
     position: Position,
     budget: &mut Budget,
-) -> Result<Vec<u32>, GrammarError> {
+) -> Result<Vec<ScanTerminal>, GrammarError> {
     // Positions, each with a flag: whether its rule may return there. A rule that was called on the way may not.
     let mut open = vec![(position, true)];
     let mut seen: HashSet<(Position, bool)> = open.iter().copied().collect();
-    let mut found: HashSet<u32> = HashSet::new();
+    let mut found: HashSet<ScanTerminal> = HashSet::new();
     while let Some((position, returns)) = open.pop() {
-        let rule = layout.rule_of[position.index()];
         budget.spend(1 + (rules.terminals(position).len() + rules.calls(position).len()) as u64)?;
         found.extend(rules.terminals(position).iter().map(|(terminal, _)| *terminal));
         let mut add = |next| {
@@ -483,23 +485,28 @@ fn followers(
         };
         for (callee, to) in rules.calls(position) {
             add((rules.start(*callee), false));
-            if layout.nullable[*callee as usize] {
+            if layout.nullable[*callee] {
                 add((*to, returns));
             }
         }
         if returns && rules.is_accepting(position) {
-            layout.callers[rule as usize].iter().for_each(|(_, back)| add((*back, true)));
+            layout.callers_around(position).iter().for_each(|(_, back)| add((*back, true)));
         }
     }
-    let mut found: Vec<u32> = found.into_iter().collect();
+    let mut found: Vec<ScanTerminal> = found.into_iter().collect();
     found.sort_unstable();
     Ok(found)
 }
 
 /// Rejects terminals and groups that are not read as an automaton of their own.
-fn refuse_others(grammar: &Grammar, names: &[u32], rules: &Rules, used: &[bool]) -> Result<(), GrammarError> {
+fn refuse_others(
+    grammar: &Grammar,
+    names: &Numbering,
+    rules: &Rules,
+    used: &Table<ScanTerminal, bool>,
+) -> Result<(), GrammarError> {
     let no = |what: String| Err(GrammarError::NoMunch { what });
-    for terminal in grammar.terminals().filter(|terminal| used[names[terminal.index()] as usize]) {
+    for terminal in grammar.terminals().filter(|terminal| used[names[*terminal]]) {
         let kind = match grammar.terminal(terminal) {
             Terminal::Literal(_) | Terminal::Automaton(_) | Terminal::Token(_) => continue,
             Terminal::Difference(_) => "a difference of texts",
@@ -510,7 +517,7 @@ fn refuse_others(grammar: &Grammar, names: &[u32], rules: &Rules, used: &[bool])
         return no(format!("terminal `{}`, {kind}", grammar.terminal_name(terminal)));
     }
     let is_group = |rule: &RuleId| {
-        rules.is_reached(rule.0) && matches!(grammar.expr(grammar.body(*rule)), Expr::Unordered(_))
+        rules.is_reached(*rule) && matches!(grammar.expr(grammar.body(*rule)), Expr::Unordered(_))
     };
     match grammar.rules().find(is_group) {
         Some(rule) => no(format!("rule `{}`, members in any order", grammar.rule_name(rule))),

@@ -10,9 +10,9 @@ use unskew_trie::ByteSet;
 use super::{Budget, ENTRY};
 use crate::{
     GrammarError,
-    ids::Id,
-    network::terminals::{Scanner, Terminals},
-    terminal::ScanState,
+    ids::{Id, Table},
+    network::terminals::{ScanTerminal, Scanner, Terminals},
+    terminal::ReadState,
 };
 
 /// The result of reading two terminals in parallel.
@@ -23,40 +23,40 @@ struct Product {
     /// By terminal: whether the other one continues with every byte with which it continues.
     covered: [bool; 2],
     /// By terminal: for each state in which its text may end, the bytes with which the other one may continue there.
-    going_on: [HashMap<u32, ByteSet>; 2],
+    going_on: [HashMap<ReadState, ByteSet>; 2],
 }
 
 /// The terminals of a grammar, and the products of pairs.
 pub(super) struct Scanned<'a> {
     pub(super) terminals: &'a Terminals,
     /// By terminal: its first bytes.
-    first: Vec<ByteSet>,
-    products: HashMap<(u32, u32), Product>,
+    first: Table<ScanTerminal, ByteSet>,
+    products: HashMap<(ScanTerminal, ScanTerminal), Product>,
     /// The distinct sets of first bytes of terminals.
     pub(super) beginnings: Vec<ByteSet>,
-    /// By terminal: the index of its set.
-    beginning: Vec<u32>,
+    /// By terminal that a rule uses: the index of its set.
+    beginning: Table<ScanTerminal, Option<usize>>,
 }
 
 impl<'a> Scanned<'a> {
     /// `used`: by terminal, whether a rule uses it.
-    pub(super) fn new(terminals: &'a Terminals, used: &[bool]) -> Self {
-        let mut known: HashMap<ByteSet, u32> = HashMap::new();
-        let (mut beginnings, mut beginning, mut first) = (Vec::new(), Vec::new(), Vec::new());
-        for (terminal, is_used) in (0u32..).zip(used) {
+    pub(super) fn new(terminals: &'a Terminals, used: &Table<ScanTerminal, bool>) -> Self {
+        let mut known: HashMap<ByteSet, usize> = HashMap::new();
+        let (mut beginning, mut first) = (Table::default(), Table::default());
+        let mut beginnings = Vec::new();
+        for (terminal, is_used) in used.iter() {
             let mut bytes = ByteSet::default();
             match terminals.is_literal(terminal) {
                 true => bytes.insert(terminals.literal(terminal)[0]),
                 false => bytes = *terminals.first_bytes(terminal),
             }
             first.push(bytes);
-            beginning.push(match *is_used {
-                true => *known.entry(bytes).or_insert_with(|| {
+            beginning.push(is_used.then(|| {
+                *known.entry(bytes).or_insert_with(|| {
                     beginnings.push(bytes);
-                    u32::try_from(beginnings.len() - 1).expect("limited")
-                }),
-                false => u32::MAX,
-            });
+                    beginnings.len() - 1
+                })
+            }));
         }
         Self { terminals, first, products: HashMap::new(), beginnings, beginning }
     }
@@ -67,16 +67,16 @@ impl<'a> Scanned<'a> {
     }
 
     /// Whether `terminal` is a control token or the end of the output, and no text.
-    pub(super) fn is_token(&self, terminal: u32) -> bool {
+    pub(super) fn is_token(&self, terminal: ScanTerminal) -> bool {
         let terminals = self.terminals;
         !terminals.is_literal(terminal)
             && matches!(terminals.scanner(terminal), Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End)
     }
 
     /// Whether `terminal` may follow a terminal that exits before the [beginnings](Self::beginnings) in `row`.
-    pub(super) fn allows(&self, row: &[u64], terminal: u32) -> bool {
-        let beginning = self.beginning[terminal as usize];
-        self.is_token(terminal) || row[beginning as usize / 64] >> (beginning % 64) & 1 == 1
+    pub(super) fn allows(&self, row: &[u64], terminal: ScanTerminal) -> bool {
+        let has = |beginning: usize| row[beginning / 64] >> (beginning % 64) & 1 == 1;
+        self.is_token(terminal) || self.beginning[terminal].is_some_and(has)
     }
 
     /// A row with all beginnings.
@@ -89,14 +89,14 @@ impl<'a> Scanned<'a> {
     /// Whether the two terminals have a common text.
     pub(super) fn together(
         &mut self,
-        left: u32,
-        right: u32,
+        left: ScanTerminal,
+        right: ScanTerminal,
         budget: &mut Budget,
     ) -> Result<bool, GrammarError> {
         if left == right {
             return Ok(true);
         }
-        if !self.first[left as usize].meets(&self.first[right as usize]) {
+        if !self.first[left].meets(&self.first[right]) {
             return Ok(false);
         }
         let pair = self.product(left.min(right), left.max(right), budget)?;
@@ -106,11 +106,11 @@ impl<'a> Scanned<'a> {
     /// Whether `other`, begun together with `terminal`, is still read at every byte at which `terminal` is.
     pub(super) fn covers(
         &mut self,
-        other: u32,
-        terminal: u32,
+        other: ScanTerminal,
+        terminal: ScanTerminal,
         budget: &mut Budget,
     ) -> Result<bool, GrammarError> {
-        if other == terminal || !self.first[other as usize].meets(&self.first[terminal as usize]) {
+        if other == terminal || !self.first[other].meets(&self.first[terminal]) {
             return Ok(false);
         }
         let pair = self.product(terminal.min(other), terminal.max(other), budget)?;
@@ -118,13 +118,13 @@ impl<'a> Scanned<'a> {
     }
 
     /// The terminals in `beside` that may continue where `terminal` ends. `beside` is in ascending order.
-    pub(super) fn rivals(&self, terminal: u32, beside: &[u32]) -> Vec<u32> {
+    pub(super) fn rivals(&self, terminal: ScanTerminal, beside: &[ScanTerminal]) -> Vec<ScanTerminal> {
         let terminals = self.terminals;
         let literals = beside.partition_point(|other| terminals.is_literal(*other));
         let (literals, others) = beside.split_at(literals);
-        let first = &self.first[terminal as usize];
-        let meets = |other: &&u32| **other != terminal && first.meets(&self.first[**other as usize]);
-        let mut rivals: Vec<u32> = Vec::new();
+        let first = &self.first[terminal];
+        let meets = |other: &&ScanTerminal| **other != terminal && first.meets(&self.first[**other]);
+        let mut rivals: Vec<ScanTerminal> = Vec::new();
         if terminals.is_literal(terminal) {
             // Literals are sorted, so the literals that begin with this one follow it directly.
             let text = terminals.literal(terminal);
@@ -142,15 +142,15 @@ impl<'a> Scanned<'a> {
     /// and with any of the `rivals` read beside it; as a bit set.
     pub(super) fn exits(
         &mut self,
-        terminal: u32,
-        rivals: &[u32],
+        terminal: ScanTerminal,
+        rivals: &[ScanTerminal],
         budget: &mut Budget,
     ) -> Result<Vec<u64>, GrammarError> {
         if self.is_token(terminal) {
             return Ok(self.all());
         }
         // By state in which a text may end: the bytes with which a terminal continues there.
-        let mut taken: HashMap<u32, ByteSet> = HashMap::new();
+        let mut taken: HashMap<ReadState, ByteSet> = HashMap::new();
         let states = self.states(terminal);
         budget.spend(states.len() as u64)?;
         for state in &states {
@@ -169,17 +169,17 @@ impl<'a> Scanned<'a> {
             }
         }
         let mut row = vec![0; self.beginnings.len().div_ceil(64)];
-        let mut before: Option<HashMap<u32, Vec<u32>>> = None;
+        let mut before: Option<HashMap<ReadState, Vec<ReadState>>> = None;
         for (at, beginning) in self.beginnings.iter().enumerate() {
             budget.spend(taken.len() as u64)?;
             let is_free = |taken: &ByteSet| beginning.and(taken) != *beginning;
-            let mut free: Vec<u32> =
+            let mut free: Vec<ReadState> =
                 taken.iter().filter(|(_, taken)| is_free(taken)).map(|(state, _)| *state).collect();
             // Every state reaches an end, so it suffices if all ends are free.
             let mut is_free = free.len() == taken.len();
             if !is_free && !free.is_empty() && !self.terminals.is_literal(terminal) {
                 let before = before.get_or_insert_with(|| self.before(terminal, &states));
-                let mut seen: HashSet<u32> = free.iter().copied().collect();
+                let mut seen: HashSet<ReadState> = free.iter().copied().collect();
                 while let Some(state) = free.pop() {
                     let before = before.get(&state).map_or(&[][..], |before| &before[..]);
                     budget.spend(1 + before.len() as u64)?;
@@ -193,9 +193,9 @@ impl<'a> Scanned<'a> {
     }
 
     /// The states of `terminal` after at least one byte. For a literal, only the last state.
-    fn states(&self, terminal: u32) -> Vec<u32> {
+    fn states(&self, terminal: ScanTerminal) -> Vec<ReadState> {
         if self.terminals.is_literal(terminal) {
-            return vec![u32::try_from(self.terminals.literal_len(terminal)).expect("limited")];
+            return vec![ReadState::from_index(self.terminals.literal_len(terminal))];
         }
         let Scanner::Automaton(dfa, _) = self.terminals.scanner(terminal) else { return Vec::new() };
         let mut seen = vec![false; dfa.len()];
@@ -212,16 +212,16 @@ impl<'a> Scanned<'a> {
                 None => break,
             }
         }
-        found.into_iter().map(|state| u32::try_from(state.index()).expect("limited")).collect()
+        found.into_iter().map(|state| ReadState::from_index(state.index())).collect()
     }
 
     /// By state of an automaton: its predecessors.
-    fn before(&self, terminal: u32, states: &[u32]) -> HashMap<u32, Vec<u32>> {
-        let mut before: HashMap<u32, Vec<u32>> = HashMap::new();
+    fn before(&self, terminal: ScanTerminal, states: &[ReadState]) -> HashMap<ReadState, Vec<ReadState>> {
+        let mut before: HashMap<ReadState, Vec<ReadState>> = HashMap::new();
         if let Scanner::Automaton(dfa, _) = self.terminals.scanner(terminal) {
             for state in states {
-                for edge in dfa.edges(StateId::from_index(*state as usize)) {
-                    let target = u32::try_from(edge.target.index()).expect("limited");
+                for edge in dfa.edges(StateId::from_index(state.index())) {
+                    let target = ReadState::from_index(edge.target.index());
                     before.entry(target).or_default().push(*state);
                 }
             }
@@ -230,19 +230,24 @@ impl<'a> Scanned<'a> {
     }
 
     /// Computes the product of two terminals, and returns its key.
-    fn product(&mut self, left: u32, right: u32, budget: &mut Budget) -> Result<(u32, u32), GrammarError> {
+    fn product(
+        &mut self,
+        left: ScanTerminal,
+        right: ScanTerminal,
+        budget: &mut Budget,
+    ) -> Result<(ScanTerminal, ScanTerminal), GrammarError> {
         if self.products.contains_key(&(left, right)) {
             return Ok((left, right));
         }
         let bytes = self.terminals.bytes();
         let mut product = Product { covered: [true; 2], ..Product::default() };
-        let mut seen: HashSet<(u32, u32)> = HashSet::new();
-        let mut open: Vec<(u32, u32)> = Vec::new();
+        let mut seen: HashSet<(ReadState, ReadState)> = HashSet::new();
+        let mut open: Vec<(ReadState, ReadState)> = Vec::new();
         // The pair of states: `None` before the first byte.
-        let mut at: Option<(u32, u32)> = None;
+        let mut at: Option<(ReadState, ReadState)> = None;
         loop {
             let (left_on, right_on) = match at {
-                None => (self.first[left as usize], self.first[right as usize]),
+                None => (self.first[left], self.first[right]),
                 Some((one, other)) => (self.next_bytes(left, one), self.next_bytes(right, other)),
             };
             budget.spend(ENTRY)?;
@@ -281,40 +286,40 @@ impl<'a> Scanned<'a> {
         Ok((left, right))
     }
 
-    fn begin(&self, terminal: u32, byte: u8) -> Option<u32> {
+    fn begin(&self, terminal: ScanTerminal, byte: u8) -> Option<ReadState> {
         match self.terminals.is_literal(terminal) {
-            true => (self.terminals.literal(terminal)[0] == byte).then_some(1),
-            false => self.terminals.first(terminal, self.terminals.class(byte)).map(Id::raw),
+            true => (self.terminals.literal(terminal)[0] == byte).then_some(ReadState::of(1)),
+            false => self.terminals.first(terminal, self.terminals.class(byte)).map(ReadState::from),
         }
     }
 
-    fn go_on(&self, terminal: u32, state: u32, byte: u8) -> Option<u32> {
+    fn go_on(&self, terminal: ScanTerminal, state: ReadState, byte: u8) -> Option<ReadState> {
         match self.terminals.is_literal(terminal) {
-            true => match self.terminals.literal(terminal).get(state as usize) {
-                Some(next) if *next == byte => Some(state + 1),
+            true => match self.terminals.literal(terminal).get(state.index()) {
+                Some(next) if *next == byte => Some(ReadState::from_index(state.index() + 1)),
                 _ => None,
             },
             false => {
                 let class = self.terminals.class(byte);
-                self.terminals.step(terminal, ScanState::of(state), class).map(Id::raw)
+                self.terminals.step(terminal, state.scan_state(), class).map(ReadState::from)
             }
         }
     }
 
-    fn next_bytes(&self, terminal: u32, state: u32) -> ByteSet {
+    fn next_bytes(&self, terminal: ScanTerminal, state: ReadState) -> ByteSet {
         if !self.terminals.is_literal(terminal) {
-            return self.terminals.next_bytes(terminal, ScanState::of(state));
+            return self.terminals.next_bytes(terminal, state.scan_state());
         }
         let mut bytes = ByteSet::default();
-        let next = self.terminals.literal(terminal).get(state as usize);
+        let next = self.terminals.literal(terminal).get(state.index());
         next.into_iter().for_each(|byte| bytes.insert(*byte));
         bytes
     }
 
-    fn is_accepting(&self, terminal: u32, state: u32) -> bool {
+    fn is_accepting(&self, terminal: ScanTerminal, state: ReadState) -> bool {
         match self.terminals.is_literal(terminal) {
-            true => self.terminals.literal_len(terminal) == state as usize,
-            false => self.terminals.is_accepting(terminal, ScanState::of(state)),
+            true => self.terminals.literal_len(terminal) == state.index(),
+            false => self.terminals.is_accepting(terminal, state.scan_state()),
         }
     }
 }

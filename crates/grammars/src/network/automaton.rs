@@ -13,7 +13,10 @@
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::unordered::UnorderedGroup;
+use super::{
+    terminals::{Numbering, ScanTerminal},
+    unordered::UnorderedGroup,
+};
 use crate::{
     GrammarError, GrammarLimits,
     grammar::data::{Expr, ExprId, Grammar, RuleId, Unordered},
@@ -23,8 +26,8 @@ use crate::{
 /// The symbol of an edge.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Symbol {
-    Terminal(u32),
-    Rule(u32),
+    Terminal(ScanTerminal),
+    Rule(RuleId),
 }
 
 /// The automaton of one rule. State 0 is the start.
@@ -55,7 +58,7 @@ struct Straight {
 
 pub(super) struct Builder<'g> {
     grammar: &'g Grammar,
-    numbering: &'g [u32],
+    numbering: &'g Numbering,
     limits: &'g GrammarLimits,
     productive: Vec<bool>,
     nullable: Vec<bool>,
@@ -68,7 +71,7 @@ pub(super) struct Builder<'g> {
 impl<'g> Builder<'g> {
     pub(super) fn new(
         grammar: &'g Grammar,
-        numbering: &'g [u32],
+        numbering: &'g Numbering,
         limits: &'g GrammarLimits,
         productive: Vec<bool>,
         nullable: Vec<bool>,
@@ -124,8 +127,8 @@ impl<'g> Builder<'g> {
         straight.left = straight.left.checked_sub(1 + next.edges.len())?;
         let symbol = match self.grammar.expr(expr) {
             Expr::Empty => return Some(next),
-            Expr::Terminal(terminal) => Symbol::Terminal(self.numbering[terminal.index()]),
-            Expr::Rule(RuleId(rule)) => Symbol::Rule(rule),
+            Expr::Terminal(terminal) => Symbol::Terminal(self.numbering[terminal]),
+            Expr::Rule(rule) => Symbol::Rule(rule),
             Expr::Sequence(parts) => {
                 let mut parts = parts.iter().rev();
                 return parts.try_fold(next, |next, part| self.before(*part, next, straight, depth + 1));
@@ -185,9 +188,9 @@ impl<'g> Builder<'g> {
         let is_productive = |rule: &RuleId| self.productive[body(*rule)];
         let members = unordered.members.iter().filter(|(rule, _)| is_productive(rule));
         let mut group = UnorderedGroup {
-            members: members.map(|(rule, required)| (rule.0, *required)).collect(),
-            others: unordered.others.filter(is_productive).map(|rule| rule.0),
-            separator: unordered.separator.filter(is_productive).map(|rule| rule.0),
+            members: members.copied().collect(),
+            others: unordered.others.filter(is_productive),
+            separator: unordered.separator.filter(is_productive),
             min: unordered.min,
             max: unordered.max,
             base: before.map_or(0, |before| before.base + before.width()),
@@ -220,14 +223,14 @@ impl<'g> Builder<'g> {
             match self.grammar.expr(expr) {
                 Expr::Empty => draft.empty[from].push(number(to)),
                 Expr::Terminal(terminal) => {
-                    let symbol = Symbol::Terminal(self.numbering[terminal.index()]);
+                    let symbol = Symbol::Terminal(self.numbering[terminal]);
                     draft.edges[from].push((symbol, number(to)));
                     if self.nullable[expr.index()] {
                         draft.empty[from].push(number(to));
                     }
                 }
-                Expr::Rule(RuleId(symbol)) => {
-                    draft.edges[from].push((Symbol::Rule(symbol), number(to)));
+                Expr::Rule(rule) => {
+                    draft.edges[from].push((Symbol::Rule(rule), number(to)));
                     if self.nullable[expr.index()] {
                         draft.empty[from].push(number(to));
                     }

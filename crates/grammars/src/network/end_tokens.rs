@@ -18,11 +18,14 @@ use hashbrown::HashSet;
 
 use super::{
     rules::{END, Position, Rules},
-    terminals::Terminals,
+    terminals::{Numbering, ScanTerminal, Terminals},
     unordered::is_of_group,
 };
-use crate::grammar::data::{Grammar, RuleId, TerminalId};
-use crate::{GrammarError, ids::Id};
+use crate::{
+    GrammarError,
+    grammar::data::{Grammar, RuleId, TerminalId},
+    ids::{Id, Table},
+};
 
 /// Checks that nothing may follow the tokens of `terminals` that end the sequence. O(n) for n positions and edges,
 /// for each rule that names one.
@@ -32,7 +35,7 @@ use crate::{GrammarError, ids::Id};
 /// [`GrammarError::EndInside`].
 pub(crate) fn check(
     grammar: &Grammar,
-    numbering: &[u32],
+    numbering: &Numbering,
     rules: &Rules,
     terminals: &Terminals,
 ) -> Result<(), GrammarError> {
@@ -40,7 +43,7 @@ pub(crate) fn check(
         return Ok(());
     }
     let callers = Callers::new(rules);
-    let is_end = |terminal: u32| !terminals.is_literal(terminal) && terminals.is_end(terminal);
+    let is_end = |terminal: ScanTerminal| !terminals.is_literal(terminal) && terminals.is_end(terminal);
     let walk = FollowWalk { grammar, numbering, rules, callers: &callers };
     for rule in &callers.rules {
         for position in callers.positions(rule) {
@@ -48,7 +51,7 @@ pub(crate) fn check(
                 rules.terminals(position).iter().filter(|(terminal, _)| is_end(*terminal))
             {
                 let Some(next) = walk.follower(*after, rule.1) else { continue };
-                let named = RuleId(rule.1);
+                let named = rule.1;
                 return Err(GrammarError::EndInside {
                     rule: grammar.rule_name(named).to_owned(),
                     location: grammar.rule_location(named),
@@ -64,16 +67,16 @@ pub(crate) fn check(
 /// The built rules and their callers.
 struct Callers {
     /// The first position of each rule, the rule, and the position after its last one, in ascending order.
-    rules: Vec<(Position, u32, Position)>,
+    rules: Vec<(Position, RuleId, Position)>,
     /// By rule: the positions after its calls, and the rules that call it there.
-    after: Vec<Vec<(Position, u32)>>,
+    after: Table<RuleId, Vec<(Position, RuleId)>>,
     /// By rule: whether it is a member in any order, or a separator.
-    in_group: Vec<bool>,
+    in_group: Table<RuleId, bool>,
 }
 
 impl Callers {
     fn new(rules: &Rules) -> Self {
-        let mut built: Vec<(Position, u32, Position)> =
+        let mut built: Vec<(Position, RuleId, Position)> =
             rules.built().map(|(rule, start)| (start, rule, END)).collect();
         built.sort_unstable();
         let ends: Vec<Position> = built.iter().skip(1).map(|(start, ..)| *start).collect();
@@ -83,53 +86,50 @@ impl Callers {
         }
         let mut callers = Self {
             rules: Vec::new(),
-            after: vec![Vec::new(); rules.all()],
-            in_group: vec![false; rules.all()],
+            after: Table::filled(rules.all(), Vec::new()),
+            in_group: Table::filled(rules.all(), false),
         };
         for rule in &built {
             for position in callers.positions(rule) {
                 for (callee, after) in rules.calls(position) {
-                    callers.after[*callee as usize].push((*after, rule.1));
+                    callers.after[*callee].push((*after, rule.1));
                 }
             }
         }
-        for group in &rules.groups {
+        for group in rules.groups.entries() {
             let members = group.members.iter().map(|(member, _)| *member);
-            members
-                .chain(group.others)
-                .chain(group.separator)
-                .for_each(|rule| callers.in_group[rule as usize] = true);
+            members.chain(group.others).chain(group.separator).for_each(|rule| callers.in_group[rule] = true);
         }
         callers.rules = built;
         callers
     }
 
-    fn positions(&self, rule: &(Position, u32, Position)) -> impl Iterator<Item = Position> + use<> {
+    fn positions(&self, rule: &(Position, RuleId, Position)) -> impl Iterator<Item = Position> + use<> {
         (rule.0.raw()..rule.2.raw()).map(Position::of)
     }
 }
 
 struct FollowWalk<'a> {
     grammar: &'a Grammar,
-    numbering: &'a [u32],
+    numbering: &'a Numbering,
     rules: &'a Rules,
     callers: &'a Callers,
 }
 
 impl FollowWalk<'_> {
     /// The terminal that has this number in the rules.
-    fn terminal(&self, name: u32) -> TerminalId {
-        let found = self.grammar.terminals().find(|terminal| self.numbering[terminal.index()] == name);
+    fn terminal(&self, name: ScanTerminal) -> TerminalId {
+        let found = self.grammar.terminals().find(|terminal| self.numbering[*terminal] == name);
         found.expect("rules read terminals of their grammar")
     }
 
     /// A symbol that may follow `position` of `rule` and is not ignored, if there is one.
-    fn follower(&self, position: Position, rule: u32) -> Option<String> {
-        let ignored = self.grammar.ignored().map(|terminal| self.numbering[terminal.index()]);
+    fn follower(&self, position: Position, rule: RuleId) -> Option<String> {
+        let ignored = self.grammar.ignored().map(|terminal| self.numbering[terminal]);
         let mut open = vec![(position, rule)];
         let mut seen: HashSet<Position> = open.iter().map(|(position, _)| *position).collect();
         while let Some((position, rule)) = open.pop() {
-            let mut after: Vec<(Position, u32)> = Vec::new();
+            let mut after: Vec<(Position, RuleId)> = Vec::new();
             for (terminal, next) in self.rules.terminals(position) {
                 if Some(*terminal) != ignored {
                     return Some(format!("`{}`", self.grammar.terminal_name(self.terminal(*terminal))));
@@ -138,15 +138,15 @@ impl FollowWalk<'_> {
             }
             for (callee, next) in self.rules.calls(position) {
                 if !self.is_blank(*callee, ignored) {
-                    return Some(format!("rule `{}`", self.grammar.rule_name(RuleId(*callee))));
+                    return Some(format!("rule `{}`", self.grammar.rule_name(*callee)));
                 }
                 after.push((*next, rule));
             }
             if self.rules.is_accepting(position) {
-                if self.callers.in_group[rule as usize] {
+                if self.callers.in_group[rule] {
                     return Some("another member in any order".to_owned());
                 }
-                after.extend(&self.callers.after[rule as usize]);
+                after.extend(&self.callers.after[rule]);
             }
             open.extend(after.into_iter().filter(|(position, _)| seen.insert(*position)));
         }
@@ -154,9 +154,9 @@ impl FollowWalk<'_> {
     }
 
     /// Whether `rule` reads nothing but ignored terminals.
-    fn is_blank(&self, rule: u32, ignored: Option<u32>) -> bool {
+    fn is_blank(&self, rule: RuleId, ignored: Option<ScanTerminal>) -> bool {
         let mut open = vec![rule];
-        let mut seen: HashSet<u32> = [rule].into();
+        let mut seen: HashSet<RuleId> = [rule].into();
         while let Some(rule) = open.pop() {
             let Ok(built) =
                 self.callers.rules.binary_search_by_key(&self.rules.start(rule), |(start, ..)| *start)

@@ -17,9 +17,17 @@ use crate::{
         data::{Grammar, Terminal, TerminalId},
         token_set::{Resolved, written_tokens},
     },
-    ids::{COUNTS, Id},
+    ids::{COUNTS, Id, Table, id},
     terminal::{ScanState, remaining::Remaining},
 };
+
+id! {
+    /// A terminal as it is scanned: one of [`Terminals`], whose order is not that of the grammar.
+    ScanTerminal
+}
+
+/// The scanned terminal of each terminal of a grammar.
+pub(crate) type Numbering = Table<TerminalId, ScanTerminal>;
 
 /// A terminal that is no literal.
 #[derive(Debug)]
@@ -43,9 +51,9 @@ type FirstBytes = Vec<ByteSet>;
 /// their texts, so that literals with a common prefix are neighbours, and a sorted list of them is a trie.
 #[derive(Debug)]
 pub(crate) struct Terminals {
-    literals: Vec<Box<[u8]>>,
+    literals: Table<ScanTerminal, Box<[u8]>>,
     /// By byte: the first literal that begins with it or a higher byte; and the number of literals.
-    beginning: Box<[u32; 257]>,
+    beginning: Box<[ScanTerminal; 257]>,
     /// The terminals after the literals.
     scanners: Vec<Scanner>,
     /// By the same index: of a terminal whose texts are keys, how many texts there are.
@@ -61,16 +69,16 @@ pub(crate) struct Terminals {
     bytes: Vec<u8>,
 }
 
-/// The number of each terminal of `grammar` among [`Terminals`].
-pub(crate) fn numbering(grammar: &Grammar) -> Vec<u32> {
+/// The scanned terminals of `grammar`.
+pub(crate) fn numbering(grammar: &Grammar) -> Numbering {
     let mut order: Vec<TerminalId> = grammar.terminals().collect();
     order.sort_by_key(|terminal| match grammar.terminal(*terminal) {
         Terminal::Literal(text) => (false, &text[..]),
         _ => (true, [].as_slice()),
     });
-    let mut numbering = vec![0; order.len()];
-    for (terminal, name) in order.iter().zip(0u32..) {
-        numbering[terminal.index()] = name;
+    let mut numbering = Table::filled(order.len(), ScanTerminal::of(0));
+    for (index, terminal) in order.into_iter().enumerate() {
+        numbering[terminal] = ScanTerminal::from_index(index);
     }
     numbering
 }
@@ -95,11 +103,11 @@ impl Terminals {
             Scanner::Token(_) | Scanner::End => 0,
         });
         let remaining = self.distinct.iter().flatten().map(|remaining| remaining.memory_usage());
-        let literals = self.literals.iter().map(|text| text.len());
+        let literals = self.literals.entries().iter().map(|text| text.len());
         scanners.sum::<usize>()
             + remaining.sum::<usize>()
             + literals.sum::<usize>()
-            + self.literals.capacity() * size_of::<Box<[u8]>>()
+            + self.literals.memory_usage()
             + self.scanners.capacity() * size_of::<Scanner>()
             + self.distinct.capacity() * size_of::<Option<Arc<Remaining>>>()
             + self.first_bytes.capacity() * size_of::<ByteSet>()
@@ -108,29 +116,30 @@ impl Terminals {
             + size_of_val(&*self.classes)
     }
 
-    /// The terminals of `grammar` with these `numbering`.
+    /// The terminals of `grammar` with this `numbering`.
     ///
     /// # Errors
     ///
     /// [`GrammarError::UnknownToken`] and [`GrammarError::UnspelledByte`].
     pub(crate) fn new(
         grammar: &Grammar,
-        numbering: &[u32],
-        is_used: &[bool],
+        numbering: &Numbering,
+        is_used: &Table<ScanTerminal, bool>,
         trie: &TokenTrie,
     ) -> Result<Self, GrammarError> {
         let mut controls: Option<HashMap<String, TokenId>> = None;
         let mut used = [false; 256];
-        let (mut literals, mut scanners, mut distinct) = (Vec::new(), Vec::new(), Vec::new());
+        let mut literals: Table<ScanTerminal, Box<[u8]>> = Table::default();
+        let (mut scanners, mut distinct) = (Vec::new(), Vec::new());
         let mut first: FirstBytes = Vec::new();
         let (mut has_sets, mut written) = (false, None);
         let mut begins = [false; 257];
         // By the address of an automaton.
         let mut remaining: HashMap<usize, Arc<Remaining>> = HashMap::new();
         let mut order: Vec<TerminalId> = grammar.terminals().collect();
-        order.sort_unstable_by_key(|terminal| numbering[terminal.index()]);
+        order.sort_unstable_by_key(|terminal| numbering[*terminal]);
         for terminal in order {
-            let is_used = is_used[numbering[terminal.index()] as usize];
+            let is_used = is_used[numbering[terminal]];
             match grammar.terminal(terminal) {
                 Terminal::Literal(text) => {
                     if is_used {
@@ -215,10 +224,10 @@ impl Terminals {
         if let Some(byte) = (0..=255).find(|byte| used[usize::from(*byte)] && !trie.spells(*byte)) {
             return Err(GrammarError::UnspelledByte { byte });
         }
-        let firsts: Vec<u8> = literals.iter().map(|literal| literal[0]).collect();
+        let firsts: Vec<u8> = literals.entries().iter().map(|literal| literal[0]).collect();
         let begin = |byte: usize| {
             let first = firsts.partition_point(|first| usize::from(*first) < byte);
-            u32::try_from(first).expect("limited")
+            ScanTerminal::from_index(first)
         };
         let has_end = scanners.iter().any(|scanner| matches!(scanner, Scanner::End));
         let mut terminals = Self {
@@ -253,25 +262,25 @@ impl Terminals {
     }
 
     #[inline]
-    pub(crate) fn is_literal(&self, terminal: u32) -> bool {
-        (terminal as usize) < self.literals.len()
+    pub(crate) fn is_literal(&self, terminal: ScanTerminal) -> bool {
+        terminal.index() < self.literals.len()
     }
 
     /// The edges that read literals. `edges` ascend.
     #[inline]
-    pub(crate) fn literals<'e, T>(&self, edges: &'e [(u32, T)]) -> &'e [(u32, T)] {
+    pub(crate) fn literals<'e, T>(&self, edges: &'e [(ScanTerminal, T)]) -> &'e [(ScanTerminal, T)] {
         &edges[..edges.partition_point(|(terminal, _)| self.is_literal(*terminal))]
     }
 
     /// The edges that read no literals. `edges` ascend.
     #[inline]
-    pub(crate) fn others<'e, T>(&self, edges: &'e [(u32, T)]) -> &'e [(u32, T)] {
+    pub(crate) fn others<'e, T>(&self, edges: &'e [(ScanTerminal, T)]) -> &'e [(ScanTerminal, T)] {
         &edges[self.literals(edges).len()..]
     }
 
     /// The range of the edges that read literals which begin with `byte`. `edges` ascend.
     #[inline]
-    pub(crate) fn beginning<T>(&self, edges: &[(u32, T)], byte: u8) -> Range<usize> {
+    pub(crate) fn beginning<T>(&self, edges: &[(ScanTerminal, T)], byte: u8) -> Range<usize> {
         let [begin, end] = [0, 1].map(|more| self.beginning[usize::from(byte) + more]);
         if begin == end {
             return 0..0;
@@ -283,22 +292,27 @@ impl Terminals {
     /// The literals that agree with `terminal`, the first of them, in its first `depth` bytes. `literals` are edges.
     pub(crate) fn sharing<'e, T>(
         &self,
-        literals: &'e [(u32, T)],
-        terminal: u32,
+        literals: &'e [(ScanTerminal, T)],
+        terminal: ScanTerminal,
         depth: usize,
-    ) -> &'e [(u32, T)] {
-        let prefix = &self.literals[terminal as usize][..depth];
+    ) -> &'e [(ScanTerminal, T)] {
+        let prefix = &self.literals[terminal][..depth];
         let first = literals.partition_point(|(other, _)| *other < terminal);
-        let shares = |other: u32| self.literals[other as usize].starts_with(prefix);
+        let shares = |other: ScanTerminal| self.literals[other].starts_with(prefix);
         let len = literals[first..].partition_point(|(other, _)| shares(*other));
         &literals[first..first + len]
     }
 
     /// The literals that continue with a byte of `class`. `sharing` are edges of literals that agree in their first
     /// `depth` bytes.
-    pub(crate) fn going_on<'e, T>(&self, sharing: &'e [(u32, T)], depth: usize, class: u8) -> &'e [(u32, T)] {
+    pub(crate) fn going_on<'e, T>(
+        &self,
+        sharing: &'e [(ScanTerminal, T)],
+        depth: usize,
+        class: u8,
+    ) -> &'e [(ScanTerminal, T)] {
         let byte = self.bytes[usize::from(class)];
-        let next = |terminal: u32| self.literals[terminal as usize].get(depth).copied();
+        let next = |terminal: ScanTerminal| self.literals[terminal].get(depth).copied();
         let first = sharing.partition_point(|(terminal, _)| next(*terminal) < Some(byte));
         let len = sharing[first..].partition_point(|(terminal, _)| next(*terminal) == Some(byte));
         &sharing[first..first + len]
@@ -306,12 +320,12 @@ impl Terminals {
 
     /// The first bytes of texts of `terminal`, no literal; more of them if it is a difference.
     #[inline]
-    pub(crate) fn first_bytes(&self, terminal: u32) -> &ByteSet {
-        &self.first_bytes[terminal as usize - self.literals.len()]
+    pub(crate) fn first_bytes(&self, terminal: ScanTerminal) -> &ByteSet {
+        &self.first_bytes[terminal.index() - self.literals.len()]
     }
 
     /// The first bytes of the terminals of `edges`.
-    pub(crate) fn first_bytes_of<T>(&self, edges: &[(u32, T)]) -> ByteSet {
+    pub(crate) fn first_bytes_of<T>(&self, edges: &[(ScanTerminal, T)]) -> ByteSet {
         let mut bytes = ByteSet::default();
         self.add_next_bytes(self.literals(edges), 0, &mut bytes);
         for (terminal, _) in self.others(edges) {
@@ -322,7 +336,7 @@ impl Terminals {
     }
 
     /// The bytes that `terminal`, no literal, may read in `state`; more of them if it is a difference.
-    pub(crate) fn next_bytes(&self, terminal: u32, state: ScanState) -> ByteSet {
+    pub(crate) fn next_bytes(&self, terminal: ScanTerminal, state: ScanState) -> ByteSet {
         let mut bytes = ByteSet::default();
         match self.scanner(terminal) {
             Scanner::Automaton(dfa, _) => add_edges(dfa, StateId::from_index(state.index()), &mut bytes),
@@ -336,8 +350,8 @@ impl Terminals {
     }
 
     /// Adds the next bytes of `sharing`, literals that agree in their first `depth` bytes.
-    pub(crate) fn add_next_bytes<T>(&self, sharing: &[(u32, T)], depth: usize, bytes: &mut ByteSet) {
-        let next = |(terminal, _): &(u32, T)| self.literals[*terminal as usize].get(depth).copied();
+    pub(crate) fn add_next_bytes<T>(&self, sharing: &[(ScanTerminal, T)], depth: usize, bytes: &mut ByteSet) {
+        let next = |(terminal, _): &(ScanTerminal, T)| self.literals[*terminal].get(depth).copied();
         let mut at = 0;
         while let Some(byte) = sharing.get(at).map(next) {
             byte.into_iter().for_each(|byte| bytes.insert(byte));
@@ -351,7 +365,7 @@ impl Terminals {
     }
 
     /// The difference that `terminal`, no literal, is, if it is one.
-    pub(crate) fn difference(&self, terminal: u32) -> Option<&Arc<Difference>> {
+    pub(crate) fn difference(&self, terminal: ScanTerminal) -> Option<&Arc<Difference>> {
         match self.scanner(terminal) {
             Scanner::Difference(difference, _) => Some(difference),
             _ => None,
@@ -360,19 +374,19 @@ impl Terminals {
 
     /// Whether texts of `terminal` are [keys](crate::unique::keys).
     #[inline]
-    pub(crate) fn is_distinct(&self, terminal: u32) -> bool {
-        (terminal as usize).checked_sub(self.literals.len()).is_some_and(|at| self.distinct[at].is_some())
+    pub(crate) fn is_distinct(&self, terminal: ScanTerminal) -> bool {
+        terminal.index().checked_sub(self.literals.len()).is_some_and(|at| self.distinct[at].is_some())
     }
 
     /// The language of a terminal whose texts are keys, and how many texts there are.
-    pub(crate) fn remaining(&self, terminal: u32) -> Option<(&Arc<Difference>, &Remaining)> {
-        let at = (terminal as usize).checked_sub(self.literals.len())?;
+    pub(crate) fn remaining(&self, terminal: ScanTerminal) -> Option<(&Arc<Difference>, &Remaining)> {
+        let at = terminal.index().checked_sub(self.literals.len())?;
         Some((self.difference(terminal)?, self.distinct[at].as_ref()?))
     }
 
     /// The scanner of `terminal`, no literal.
-    pub(crate) fn scanner(&self, terminal: u32) -> &Scanner {
-        &self.scanners[terminal as usize - self.literals.len()]
+    pub(crate) fn scanner(&self, terminal: ScanTerminal) -> &Scanner {
+        &self.scanners[terminal.index() - self.literals.len()]
     }
 
     /// The numbers of literals and of other terminals.
@@ -380,21 +394,31 @@ impl Terminals {
         (self.literals.len(), self.scanners.len())
     }
 
+    /// The terminals that are no literals.
+    pub(crate) fn without_literals(&self) -> impl Iterator<Item = ScanTerminal> + use<> {
+        (self.literals.len()..self.literals.len() + self.scanners.len()).map(ScanTerminal::from_index)
+    }
+
+    /// The texts of the literals, in ascending order.
+    pub(crate) fn texts(&self) -> &[Box<[u8]>] {
+        self.literals.entries()
+    }
+
     /// The text of a literal.
     #[inline]
-    pub(crate) fn literal(&self, terminal: u32) -> &[u8] {
-        &self.literals[terminal as usize]
+    pub(crate) fn literal(&self, terminal: ScanTerminal) -> &[u8] {
+        &self.literals[terminal]
     }
 
     /// The length of a literal.
     #[inline]
-    pub(crate) fn literal_len(&self, terminal: u32) -> usize {
-        self.literals[terminal as usize].len()
+    pub(crate) fn literal_len(&self, terminal: ScanTerminal) -> usize {
+        self.literals[terminal].len()
     }
 
     /// The state of `terminal`, no literal, after the first byte of a text, if there is one.
     #[inline]
-    pub(crate) fn first(&self, terminal: u32, class: u8) -> Option<ScanState> {
+    pub(crate) fn first(&self, terminal: ScanTerminal, class: u8) -> Option<ScanState> {
         match self.scanner(terminal) {
             Scanner::Automaton(dfa, _) => step(dfa, dfa.start(), self.bytes[usize::from(class)]),
             Scanner::Difference(difference, _) => {
@@ -409,7 +433,7 @@ impl Terminals {
 
     /// The state of `terminal`, no literal, after one more byte, if there is one.
     #[inline]
-    pub(crate) fn step(&self, terminal: u32, state: ScanState, class: u8) -> Option<ScanState> {
+    pub(crate) fn step(&self, terminal: ScanTerminal, state: ScanState, class: u8) -> Option<ScanState> {
         match self.scanner(terminal) {
             Scanner::Automaton(dfa, _) => {
                 step(dfa, StateId::from_index(state.index()), self.bytes[usize::from(class)])
@@ -422,7 +446,7 @@ impl Terminals {
 
     /// Whether a text of `terminal`, no literal, may end in `state`, after at least one byte.
     #[inline]
-    pub(crate) fn is_accepting(&self, terminal: u32, state: ScanState) -> bool {
+    pub(crate) fn is_accepting(&self, terminal: ScanTerminal, state: ScanState) -> bool {
         match self.scanner(terminal) {
             Scanner::Automaton(dfa, _) => dfa.is_accepting(StateId::from_index(state.index())),
             Scanner::Difference(difference, _) => difference.is_accepting(state),
@@ -433,7 +457,7 @@ impl Terminals {
 
     /// Whether a text of `terminal`, no literal, must end in `state`.
     #[inline]
-    pub(crate) fn is_final(&self, terminal: u32, state: ScanState) -> bool {
+    pub(crate) fn is_final(&self, terminal: ScanTerminal, state: ScanState) -> bool {
         match self.scanner(terminal) {
             Scanner::Automaton(_, ends) => ends[state.index()],
             Scanner::Difference(difference, ends) => {
@@ -452,7 +476,7 @@ impl Terminals {
 
     /// Whether `terminal`, no literal, is the end of the output.
     #[inline]
-    pub(crate) fn is_end(&self, terminal: u32) -> bool {
+    pub(crate) fn is_end(&self, terminal: ScanTerminal) -> bool {
         matches!(self.scanner(terminal), Scanner::End)
     }
 
@@ -464,7 +488,7 @@ impl Terminals {
 
     /// Whether `terminal`, no literal, reads `token` by its id.
     #[inline]
-    pub(crate) fn reads_token(&self, terminal: u32, token: TokenId) -> bool {
+    pub(crate) fn reads_token(&self, terminal: ScanTerminal, token: TokenId) -> bool {
         match self.scanner(terminal) {
             Scanner::Token(own) => *own == token,
             Scanner::OneOf(tokens) => tokens.contains(token),

@@ -9,7 +9,10 @@
 //! is one number, and all that merges equal continuations merges these too.
 
 use super::rules::Position;
-use crate::ids::{Id, Interner, Table, id, number};
+use crate::{
+    grammar::data::RuleId,
+    ids::{Id, Interner, Table, id, number},
+};
 
 /// Positions of groups have this bit.
 const GROUP: u32 = 1 << 31;
@@ -24,10 +27,10 @@ pub(crate) fn is_of_group(position: Position) -> bool {
 #[derive(Debug)]
 pub(crate) struct UnorderedGroup {
     /// Rules, and whether they are required.
-    pub(crate) members: Vec<(u32, bool)>,
+    pub(crate) members: Vec<(RuleId, bool)>,
     /// The rule that may occur any number of times.
-    pub(crate) others: Option<u32>,
-    pub(crate) separator: Option<u32>,
+    pub(crate) others: Option<RuleId>,
+    pub(crate) separator: Option<RuleId>,
     pub(crate) min: u32,
     pub(crate) max: Option<u32>,
     /// See [`GroupState::base`].
@@ -72,7 +75,7 @@ impl UnorderedGroup {
 /// The members of a group that were read.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ReadMembers {
-    pub(crate) group: u32,
+    pub(crate) group: GroupId,
     /// A bit for each member.
     pub(crate) members: Box<[u64]>,
     /// The number of members and others, as far as the bounds can distinguish it.
@@ -88,10 +91,15 @@ struct GroupState {
     missing: u32,
     /// How many members are not read yet.
     left: u32,
-    /// The edge of the separator. Not used if the group has none.
-    entry: MemberEdge,
+    /// The edge of the separator, if the group has one.
+    entry: Option<MemberEdge>,
     /// The range of the next members in `edges`, once it was asked for.
     next: Option<(u32, u32)>,
+}
+
+id! {
+    /// A group with members in any order.
+    GroupId
 }
 
 id! {
@@ -113,7 +121,7 @@ pub(crate) struct GroupStates {
 /// A member that may come next.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct MemberEdge {
-    pub(crate) rule: u32,
+    pub(crate) rule: RuleId,
     /// The position after it.
     pub(crate) to: Position,
     /// Whether the group ends there.
@@ -150,10 +158,10 @@ impl GroupState {
 }
 
 impl GroupStates {
-    pub(crate) fn new(groups: &[UnorderedGroup]) -> Self {
+    pub(crate) fn new(groups: &Table<GroupId, UnorderedGroup>) -> Self {
         let mut states =
             Self { states: Table::default(), interner: Interner::default(), edges: Vec::new(), end: 0 };
-        for (group, index) in groups.iter().zip(0u32..) {
+        for (index, group) in groups.iter() {
             let members = vec![0; group.members.len().div_ceil(64)].into();
             let base = states.state(groups, ReadMembers { group: index, members, count: 0 });
             debug_assert_eq!(states.states[base].base, group.base);
@@ -162,7 +170,7 @@ impl GroupStates {
     }
 
     /// Whether the group may end at a position.
-    pub(crate) fn is_accepting(&self, groups: &[UnorderedGroup], position: Position) -> bool {
+    pub(crate) fn is_accepting(&self, groups: &Table<GroupId, UnorderedGroup>, position: Position) -> bool {
         let (state, group, at) = self.find(groups, position);
         let (missing, count) = match at {
             Offset::BeforeMember => return false,
@@ -176,13 +184,17 @@ impl GroupStates {
     }
 
     /// Whether the group must end at a position.
-    pub(crate) fn is_final(&self, groups: &[UnorderedGroup], position: Position) -> bool {
+    pub(crate) fn is_final(&self, groups: &Table<GroupId, UnorderedGroup>, position: Position) -> bool {
         let (state, group, at) = self.find(groups, position);
         state.is_final(group, at)
     }
 
     /// The members that may come next, in ascending order of rules.
-    pub(crate) fn edges(&mut self, groups: &[UnorderedGroup], position: Position) -> &[MemberEdge] {
+    pub(crate) fn edges(
+        &mut self,
+        groups: &Table<GroupId, UnorderedGroup>,
+        position: Position,
+    ) -> &[MemberEdge] {
         let index = self.index(position);
         let (state, group, at) = self.find(groups, position);
         if let Offset::BeforeMember | Offset::Start = at {
@@ -197,19 +209,19 @@ impl GroupStates {
         }
         seen.count = group.more(seen.count);
         let state = self.state(groups, seen);
-        match group.separator {
-            Some(_) => std::slice::from_ref(&self.states[state].entry),
+        match self.states[state].entry {
+            Some(_) => self.states[state].entry.as_slice(),
             None => self.next(groups, state),
         }
     }
 
     /// The members that may come next in a state.
-    fn next(&mut self, groups: &[UnorderedGroup], index: GroupStateId) -> &[MemberEdge] {
+    fn next(&mut self, groups: &Table<GroupId, UnorderedGroup>, index: GroupStateId) -> &[MemberEdge] {
         let state = &mut self.states[index];
         let (first, end) = match state.next {
             Some(range) => range,
             None => {
-                let group = &groups[state.seen.group as usize];
+                let group = &groups[state.seen.group];
                 let room = group.has_room(state.seen.count, state.missing);
                 let after = |offset: u32| Position::of(GROUP | (state.base + offset));
                 let first = self.edges.len();
@@ -234,7 +246,7 @@ impl GroupStates {
     }
 
     /// The group of a position. Its number is the same in all tables.
-    pub(crate) fn group(&self, position: Position) -> u32 {
+    pub(crate) fn group(&self, position: Position) -> GroupId {
         self.states[self.index(position)].seen.group
     }
 
@@ -248,7 +260,7 @@ impl GroupStates {
     /// The position that was spelled out.
     pub(crate) fn position(
         &mut self,
-        groups: &[UnorderedGroup],
+        groups: &Table<GroupId, UnorderedGroup>,
         seen: &ReadMembers,
         offset: u32,
     ) -> Position {
@@ -270,11 +282,11 @@ impl GroupStates {
 
     fn find<'g>(
         &self,
-        groups: &'g [UnorderedGroup],
+        groups: &'g Table<GroupId, UnorderedGroup>,
         position: Position,
     ) -> (&GroupState, &'g UnorderedGroup, Offset) {
         let state = &self.states[self.index(position)];
-        let group = &groups[state.seen.group as usize];
+        let group = &groups[state.seen.group];
         let offset = (position.raw() & !GROUP) - state.base;
         let at = match group.width() - offset {
             1 => Offset::Start,
@@ -285,14 +297,14 @@ impl GroupStates {
         (state, group, at)
     }
 
-    fn state(&mut self, groups: &[UnorderedGroup], seen: ReadMembers) -> GroupStateId {
+    fn state(&mut self, groups: &Table<GroupId, UnorderedGroup>, seen: ReadMembers) -> GroupStateId {
         let states = &self.states;
         let (hash, next) = (self.interner.hash(&seen), states.next_id());
         let known = self.interner.get_or_insert(hash, next, |id| states[id].seen == seen);
         if known != next {
             return known;
         }
-        let group = &groups[seen.group as usize];
+        let group = &groups[seen.group];
         let is_seen = |member: usize| seen.members[member / 64] >> (member % 64) & 1 != 0;
         let taken = group.members.iter().enumerate().filter(|(member, _)| is_seen(*member));
         let (mut missing, mut left) = (group.required(), group.width() - 3);
@@ -303,11 +315,8 @@ impl GroupStates {
         let base = self.end;
         self.end += group.width();
         assert!(self.end < GROUP, "bounded memory");
-        let entry = MemberEdge {
-            rule: group.separator.unwrap_or_default(),
-            to: Position::of(GROUP | base),
-            is_last: false,
-        };
+        let to = Position::of(GROUP | base);
+        let entry = group.separator.map(|rule| MemberEdge { rule, to, is_last: false });
         self.states.push(GroupState { seen, base, missing, left, entry, next: None })
     }
 }

@@ -19,12 +19,14 @@ use super::{
     tracking::Tracked,
 };
 use crate::{
+    grammar::data::RuleId,
     ids::{Id, Lists, Table, id, number},
     network::{
         rules::Rules,
-        terminals::{Scanner, Terminals},
+        terminals::{ScanTerminal, Scanner, Terminals},
     },
     terminal::ScanState,
+    tuning::Tuning,
 };
 
 id! {
@@ -66,11 +68,10 @@ impl From<Option<Configuration>> for Next {
 pub(crate) struct Compiled {
     pub(crate) rules: Rules,
     pub(crate) terminals: Terminals,
-    pub(crate) start: u32,
-    /// The most terminals that may end inside a token.
-    pub(crate) lookahead: Option<u32>,
+    pub(crate) start: RuleId,
     /// Whether a terminal ends only before bytes that no hypothesis can read; see [`munch`](crate::munch).
     pub(crate) munches: bool,
+    pub(crate) tuning: Tuning,
 }
 
 /// All configurations that were created so far, and the parser's tables.
@@ -89,7 +90,7 @@ pub(crate) struct Configurations {
     /// By parser state: the bytes with which the rest may begin.
     first_bytes: Table<ParserState, Option<ByteSet>>,
     /// By terminal and state of its scanner: the bytes that it may read.
-    pub(super) next_bytes: HashMap<(u32, ScanState), ByteSet>,
+    pub(super) next_bytes: HashMap<(ScanTerminal, ScanState), ByteSet>,
     pub(super) buffers: (Vec<Hypothesis>, Vec<Hypothesis>),
     /// Where keys are tracked.
     pub(super) tracked: Option<Tracked>,
@@ -109,16 +110,15 @@ impl Configurations {
         Self::with(compiled, None)
     }
 
-    /// Configurations that track used keys, for the text of a sequence and not for walks over the vocabulary. They do
-    /// not count the terminals that end inside a token.
+    /// Configurations that track used keys, for the text of a sequence and not for walks over the vocabulary.
     pub(crate) fn tracking(compiled: &Compiled) -> Self {
         Self::with(compiled, Some(Tracked::default()))
     }
 
     fn with(compiled: &Compiled, tracked: Option<Tracked>) -> Self {
         let parser = match &tracked {
-            Some(_) => Parser::tracking(&compiled.rules, compiled.start),
-            None => Parser::new(&compiled.rules, compiled.start),
+            Some(_) => Parser::tracking(&compiled.rules, compiled.start, compiled.tuning),
+            None => Parser::new(&compiled.rules, compiled.start, compiled.tuning),
         };
         let mut configurations = Self {
             parser,
@@ -133,7 +133,7 @@ impl Configurations {
             tracked,
             work: Work::default(),
         };
-        let start = configurations.single(Hypothesis::boundary(Parser::START, 0));
+        let start = configurations.single(Hypothesis::boundary(Parser::START));
         debug_assert_eq!(start, Self::START);
         configurations
     }
@@ -155,13 +155,13 @@ impl Configurations {
     pub(crate) fn begin(
         &mut self,
         compiled: &Compiled,
-        edges: &[(u32, ParserState)],
+        edges: &[(ScanTerminal, ParserState)],
         byte: u8,
     ) -> Option<Configuration> {
         let terminals = &compiled.terminals;
         let class = terminals.class(byte);
         let begun = edges.iter().filter_map(|(terminal, after)| {
-            Some(Hypothesis::scanning(*terminal, terminals.first(*terminal, class)?, *after, 0))
+            Some(Hypothesis::scanning(*terminal, terminals.first(*terminal, class)?, *after))
         });
         let mut begun: Vec<Hypothesis> = begun.collect();
         self.configuration(&mut begun, compiled)
@@ -227,12 +227,7 @@ impl Configurations {
         configuration: Configuration,
         bytes: &[u8],
     ) -> Option<Configuration> {
-        let (mut at, next) = self.read_all(compiled, configuration, bytes);
-        if compiled.lookahead.is_some() && self.tracked.is_none() {
-            // The next token begins to count again.
-            at.iter_mut().for_each(|hypothesis| hypothesis.ended = 0);
-            self.merge(&mut at, compiled);
-        }
+        let (at, next) = self.read_all(compiled, configuration, bytes);
         let configuration = if at.is_empty() { None } else { Some(self.insert(&at)) };
         self.buffers = (at, next);
         configuration
@@ -256,7 +251,7 @@ impl Configurations {
         let mut after: Vec<Hypothesis> = Vec::new();
         self.each_of_tokens(compiled, configuration, |terminal, state| {
             if compiled.terminals.reads_token(terminal, token) {
-                after.push(Hypothesis::boundary(state, 0));
+                after.push(Hypothesis::boundary(state));
             }
         });
         self.configuration(&mut after, compiled)
@@ -267,7 +262,7 @@ impl Configurations {
         &mut self,
         compiled: &Compiled,
         configuration: Configuration,
-        mut each: impl FnMut(u32, ParserState),
+        mut each: impl FnMut(ScanTerminal, ParserState),
     ) {
         for state in self.ended(compiled, configuration) {
             let followers = self.parser.followers(state, &compiled.rules);
@@ -320,7 +315,7 @@ impl Configurations {
         compiled: &Compiled,
         configuration: Configuration,
         bytes: &[u8],
-    ) -> SmallVec<[u32; 8]> {
+    ) -> SmallVec<[ScanTerminal; 8]> {
         let (at, next) = self.read_all(compiled, configuration, bytes);
         let mut terminals = SmallVec::new();
         for hypothesis in at.iter().copied() {

@@ -61,9 +61,6 @@ impl Continuation {
     }
 }
 
-/// The most pairs and frames that are looked at for one set, and again after each item that is left out.
-const MOST_LOOKED_AT: usize = 512;
-
 /// Continuations, in the groups in which they were created.
 #[derive(Debug)]
 pub(crate) struct Continuations {
@@ -91,6 +88,8 @@ struct Covered {
     assumed: Vec<Pair>,
     /// Pairs, with members of the group under construction, in which the second covers the first.
     found: Vec<Pair>,
+    /// The most pairs and frames that are looked at for one set, and again after each item that is left out.
+    most: usize,
     /// How many pairs and frames may still be looked at.
     left: usize,
     /// How many were looked at.
@@ -98,14 +97,15 @@ struct Covered {
 }
 
 impl Continuations {
-    pub(crate) fn new() -> Self {
+    /// `covered_looks`: see [`Tuning`](crate::tuning::Tuning::covered_looks).
+    pub(crate) fn new(covered_looks: usize) -> Self {
         Self {
             frames: Vec::new(),
             first: vec![0],
             group: Table::default(),
             interner: Interner::default(),
             longest: 0,
-            covered: Covered::default(),
+            covered: Covered { most: covered_looks, ..Covered::default() },
         }
     }
 
@@ -204,7 +204,7 @@ impl Continuations {
 
     /// Allows the work for another set.
     pub(crate) fn begin_set(&mut self) {
-        self.covered.left = MOST_LOOKED_AT;
+        self.covered.left = self.covered.most;
     }
 
     fn leave_out(&mut self, items: &mut Vec<Item>, members: &[Vec<Item>]) {
@@ -259,7 +259,7 @@ impl Continuations {
             }
         }
         let spent = left - self.covered.left;
-        if !covers && spent > MOST_LOOKED_AT / 2 && is_created((covered, covering)) {
+        if !covers && spent > self.covered.most / 2 && is_created((covered, covering)) {
             // A long search, which may have been given up, is not repeated.
             self.covered.known.insert((covered, covering), false);
         }

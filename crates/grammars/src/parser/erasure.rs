@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::{
     configurations::{Compiled, Configuration, Configurations},
     continuations::Continuation,
-    hypotheses::{BOUNDARY, Hypothesis},
+    hypotheses::Hypothesis,
     states::{Item, ParserState},
 };
 use crate::{
@@ -56,17 +56,17 @@ impl Erasure {
         let mut hypotheses = Vec::new();
         let tracking = both.tracking;
         for hypothesis in tracking.hypotheses(configuration).iter().copied() {
-            let Hypothesis { terminal, progress, parser_state, .. } = hypothesis;
+            let Hypothesis { terminal, progress, parser_state } = hypothesis;
             let state = self.state(both, parser_state);
-            if terminal == BOUNDARY || !terminals.is_distinct(terminal) {
-                hypotheses.push(Hypothesis { parser_state: state, ended: 0, ..hypothesis });
+            let Some(terminal) = terminal.filter(|terminal| terminals.is_distinct(*terminal)) else {
+                hypotheses.push(Hypothesis { parser_state: state, ..hypothesis });
                 continue;
-            }
+            };
             // The tracking parser has the state before the key there, and the erased one the state after it.
             let Some(texts) = tracking.texts() else { continue };
             let Some(after) = both.erased.target(both.compiled, state, terminal) else { continue };
             let scanner = texts.state(progress.prefix());
-            hypotheses.push(Hypothesis::scanning(terminal, scanner, after.state(), 0));
+            hypotheses.push(Hypothesis::scanning(terminal, scanner, after.state()));
         }
         let erased = both.erased.configuration(&mut hypotheses, both.compiled);
         let erased = erased.expect("each hypothesis has an erased one");

@@ -7,6 +7,8 @@
 //! Under [maximal munch](crate::munch) the hypotheses of a configuration begin at the same byte. If some of them read
 //! the next byte, all others are dropped, the boundary too.
 
+use std::cmp::Ordering;
+
 use smallvec::SmallVec;
 use unskew_trie::ByteSet;
 
@@ -16,30 +18,44 @@ use super::{
 };
 use crate::{
     ids::{Id, number},
-    network::terminals::Terminals,
+    network::terminals::{ScanTerminal, Terminals},
     terminal::ScanState,
     unique::keys::KeyPrefix,
 };
-
-/// The terminal of the hypothesis between two terminals. It is the highest, so this hypothesis comes last.
-pub(crate) const BOUNDARY: u32 = u32::MAX;
 
 /// A terminal that is being read.
 ///
 /// Literals with a common prefix are read together: the terminal is then the first of them, and the parser state is
 /// the one before them. The parser state of a key that is [tracked](super::tracking) is also the one before it, for
 /// the state after it depends on the whole key. For all other terminals it is the state after the terminal.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Hypothesis {
-    pub(crate) terminal: u32,
+    /// `None` between two terminals.
+    pub(crate) terminal: Option<ScanTerminal>,
     pub(crate) progress: Progress,
-    /// The number of terminals that ended since the token began, plus one; zero at the beginning of a token, and
-    /// wherever terminals are not counted.
-    pub(crate) ended: u32,
     pub(crate) parser_state: ParserState,
 }
 
-const _: () = assert!(size_of::<Hypothesis>() == 16);
+const _: () = assert!(size_of::<Hypothesis>() == 12);
+
+impl Ord for Hypothesis {
+    /// By terminal; a hypothesis between two terminals comes last.
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |hypothesis: &Self| {
+            let terminal = hypothesis.terminal.map_or(u32::MAX, Id::raw);
+            (terminal, hypothesis.progress, hypothesis.parser_state)
+        };
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for Hypothesis {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 /// How far the terminal of a hypothesis is read. The terminal decides which of three it is: of a literal, the length
 /// of the prefix that was read; of a tracked key, its prefix; of any other terminal, the state of its scanner.
@@ -88,14 +104,14 @@ impl Progress {
 
 impl Hypothesis {
     /// The hypothesis between two terminals.
-    pub(crate) fn boundary(parser_state: ParserState, ended: u32) -> Self {
-        Self { terminal: BOUNDARY, progress: Progress::NONE, ended, parser_state }
+    pub(crate) fn boundary(parser_state: ParserState) -> Self {
+        Self { terminal: None, progress: Progress::NONE, parser_state }
     }
 
     /// The hypothesis of a terminal that is no literal and no tracked key, with the parser state after it.
     #[inline]
-    pub(crate) fn scanning(terminal: u32, state: ScanState, after: ParserState, ended: u32) -> Self {
-        Self { terminal, progress: Progress::of_scanner(state), ended, parser_state: after }
+    pub(crate) fn scanning(terminal: ScanTerminal, state: ScanState, after: ParserState) -> Self {
+        Self { terminal: Some(terminal), progress: Progress::of_scanner(state), parser_state: after }
     }
 }
 
@@ -103,14 +119,12 @@ impl Configurations {
     /// The bytes that a hypothesis may read.
     pub(super) fn next_bytes(&mut self, compiled: &Compiled, hypothesis: Hypothesis) -> ByteSet {
         let terminals = &compiled.terminals;
-        let Hypothesis { terminal, progress, parser_state, .. } = hypothesis;
+        let Hypothesis { terminal, progress, parser_state } = hypothesis;
         let mut bytes = match self.after(compiled, hypothesis) {
             Some(state) => self.first_bytes(compiled, state),
             None => ByteSet::default(),
         };
-        if terminal == BOUNDARY {
-            return bytes;
-        }
+        let Some(terminal) = terminal else { return bytes };
         if terminals.is_literal(terminal) {
             let followers = self.parser.followers(parser_state, &compiled.rules);
             let literals = terminals.literals(self.parser.edges(followers));
@@ -132,16 +146,15 @@ impl Configurations {
         let terminals = &compiled.terminals;
         let tracks = self.tracked.is_some();
         // Whether the parser state is the one before the terminal.
-        let is_before = |terminal: u32| {
-            terminal != BOUNDARY
-                && (terminals.is_literal(terminal) || tracks && terminals.is_distinct(terminal))
+        let is_before = |terminal: ScanTerminal| {
+            terminals.is_literal(terminal) || tracks && terminals.is_distinct(terminal)
         };
         for hypothesis in hypotheses.iter_mut() {
-            if hypothesis.terminal != BOUNDARY
-                && !is_before(hypothesis.terminal)
-                && terminals.is_final(hypothesis.terminal, hypothesis.progress.state())
+            if let Some(terminal) = hypothesis.terminal
+                && !is_before(terminal)
+                && terminals.is_final(terminal, hypothesis.progress.state())
             {
-                *hypothesis = Hypothesis::boundary(hypothesis.parser_state, hypothesis.ended);
+                *hypothesis = Hypothesis::boundary(hypothesis.parser_state);
             }
         }
         hypotheses.sort_unstable();
@@ -150,9 +163,8 @@ impl Configurations {
             let hypothesis = hypotheses[at];
             let same = |last: &Hypothesis| {
                 *last == hypothesis
-                    || (!is_before(hypothesis.terminal)
-                        && (last.terminal, last.progress, last.ended)
-                            == (hypothesis.terminal, hypothesis.progress, hypothesis.ended))
+                    || (!hypothesis.terminal.is_some_and(is_before)
+                        && (last.terminal, last.progress) == (hypothesis.terminal, hypothesis.progress))
             };
             match kept.checked_sub(1).filter(|last| same(&hypotheses[*last])) {
                 Some(last) => {
@@ -200,18 +212,17 @@ impl Configurations {
         bytes: &'b [u8],
     ) -> &'b [u8] {
         let (progress, len) = match hypothesis.terminal {
-            BOUNDARY => return bytes,
-            terminal if compiled.terminals.is_literal(terminal) => {
-                self.read_literal(compiled, *hypothesis, bytes)
+            None => return bytes,
+            Some(terminal) if compiled.terminals.is_literal(terminal) => {
+                self.read_literal(compiled, terminal, *hypothesis, bytes)
             }
-            terminal if self.tracks(compiled, terminal) => self.read_key(compiled, *hypothesis, bytes),
-            _ => read_other(&compiled.terminals, *hypothesis, bytes),
+            Some(terminal) if self.tracks(compiled, terminal) => {
+                self.read_key(compiled, terminal, *hypothesis, bytes)
+            }
+            Some(terminal) => read_other(&compiled.terminals, terminal, hypothesis.progress, bytes),
         };
         if len > 0 {
             hypothesis.progress = progress;
-            if compiled.lookahead.is_some() && self.tracked.is_none() {
-                hypothesis.ended = hypothesis.ended.max(1);
-            }
             self.work.steps += len as u64;
             self.work.hypotheses += len as u64;
         }
@@ -223,10 +234,11 @@ impl Configurations {
     fn read_literal(
         &mut self,
         compiled: &Compiled,
+        terminal: ScanTerminal,
         hypothesis: Hypothesis,
         bytes: &[u8],
     ) -> (Progress, usize) {
-        let Hypothesis { terminal, progress, parser_state, .. } = hypothesis;
+        let Hypothesis { progress, parser_state, .. } = hypothesis;
         let terminals = &compiled.terminals;
         let followers = self.parser.followers(parser_state, &compiled.rules);
         let literals = terminals.literals(self.parser.edges(followers));
@@ -241,13 +253,11 @@ impl Configurations {
 
     /// The parser state after a hypothesis, if its terminal may end here.
     pub(super) fn after(&mut self, compiled: &Compiled, hypothesis: Hypothesis) -> Option<ParserState> {
-        let Hypothesis { terminal, progress, parser_state, .. } = hypothesis;
-        if terminal == BOUNDARY {
-            return Some(parser_state);
-        }
+        let Hypothesis { terminal, progress, parser_state } = hypothesis;
+        let Some(terminal) = terminal else { return Some(parser_state) };
         let terminals = &compiled.terminals;
         if self.tracks(compiled, terminal) {
-            return self.after_key(compiled, hypothesis);
+            return self.after_key(compiled, terminal, hypothesis);
         }
         if terminals.is_literal(terminal) {
             if terminals.literal_len(terminal) != progress.depth() {
@@ -274,8 +284,7 @@ impl Configurations {
         self.work.hypotheses += hypotheses.len() as u64;
         let terminals = &compiled.terminals;
         let class = terminals.class(byte);
-        let lookahead = compiled.lookahead.filter(|_| self.tracked.is_none());
-        let mut begun: SmallVec<[(u32, ParserState); 4]> = SmallVec::new();
+        let mut begun: SmallVec<[(ScanTerminal, ParserState); 4]> = SmallVec::new();
         after.clear();
         // Terminals that read the byte, and terminals that begin with it: at once or, under maximal munch, the second
         // only if there are none of the first.
@@ -286,41 +295,34 @@ impl Configurations {
                 break;
             }
             for hypothesis in hypotheses.iter().copied() {
-                let Hypothesis { terminal, progress, ended, parser_state } = hypothesis;
-                let (mut goes_on, mut begins) = (0, Some(0));
-                if let Some(limit) = lookahead {
-                    // The end of a terminal before the first byte of a token is not counted.
-                    goes_on = ended.max(1);
-                    begins = Some(ended + 1).filter(|begins| *begins <= limit.saturating_add(1));
-                }
-                if may_go_on && terminal != BOUNDARY {
+                let Hypothesis { terminal, progress, parser_state } = hypothesis;
+                if let Some(terminal) = terminal.filter(|_| may_go_on) {
                     if terminals.is_literal(terminal) {
                         let followers = self.parser.followers(parser_state, &compiled.rules);
                         let literals = terminals.literals(self.parser.edges(followers));
                         let depth = progress.depth();
                         let sharing = terminals.sharing(literals, terminal, depth);
                         let literals = terminals.going_on(sharing, depth, class);
-                        after.extend(literal(terminals, literals, depth + 1, goes_on, parser_state));
+                        after.extend(literal(terminals, literals, depth + 1, parser_state));
                     } else if self.tracks(compiled, terminal) {
-                        self.step_key(compiled, after, hypothesis, byte);
+                        self.step_key(compiled, after, terminal, hypothesis, byte);
                     } else if let Some(state) = terminals.step(terminal, progress.state(), class) {
-                        after.push(Hypothesis::scanning(terminal, state, parser_state, goes_on));
+                        after.push(Hypothesis::scanning(terminal, state, parser_state));
                     }
                 }
-                let Some(begins) = begins.filter(|_| may_begin) else { continue };
-                if !self.may_begin_after(compiled, hypothesis, byte) {
+                if !may_begin || !self.may_begin_after(compiled, hypothesis, byte) {
                     continue;
                 }
                 if let Some(state) = self.after(compiled, hypothesis) {
                     let followers = self.parser.followers(state, &compiled.rules);
                     let edges = self.parser.edges(followers);
                     let literals = terminals.going_on(terminals.literals(edges), 0, class);
-                    after.extend(literal(terminals, literals, 1, begins, state));
+                    after.extend(literal(terminals, literals, 1, state));
                     for (terminal, target) in terminals.others(edges) {
                         if self.tracked.is_some() && terminals.is_distinct(*terminal) {
                             begun.push((*terminal, state));
                         } else if let Some(first) = terminals.first(*terminal, class) {
-                            after.push(Hypothesis::scanning(*terminal, first, target.state(), begins));
+                            after.push(Hypothesis::scanning(*terminal, first, target.state()));
                         }
                     }
                 }
@@ -332,10 +334,14 @@ impl Configurations {
     }
 }
 
-/// The number of `bytes` that the terminal of `hypothesis`, no literal and no tracked key, reads without reaching an
+/// The number of `bytes` that `terminal`, no literal and no tracked key, reads from `progress` on without reaching an
 /// end, and the progress after them.
-fn read_other(terminals: &Terminals, hypothesis: Hypothesis, bytes: &[u8]) -> (Progress, usize) {
-    let Hypothesis { terminal, progress, .. } = hypothesis;
+fn read_other(
+    terminals: &Terminals,
+    terminal: ScanTerminal,
+    progress: Progress,
+    bytes: &[u8],
+) -> (Progress, usize) {
     let mut state = progress.state();
     let mut len = 0;
     if !terminals.is_accepting(terminal, state) {
@@ -355,12 +361,11 @@ fn literal(
     terminals: &Terminals,
     literals: &[Edge],
     depth: usize,
-    ended: u32,
     parser_state: ParserState,
 ) -> Option<Hypothesis> {
     let (first, target) = *literals.first()?;
     if literals.len() == 1 && terminals.literal_len(first) == depth {
-        return Some(Hypothesis::boundary(target.state(), ended));
+        return Some(Hypothesis::boundary(target.state()));
     }
-    Some(Hypothesis { terminal: first, progress: Progress::of_literal(depth), ended, parser_state })
+    Some(Hypothesis { terminal: Some(first), progress: Progress::of_literal(depth), parser_state })
 }

@@ -15,9 +15,11 @@ use super::{
     states::{Edge, Followers, Item, Parser, ParserState, Target, inheriting},
 };
 use crate::{
-    ids::{Id, id, number},
+    grammar::data::RuleId,
+    ids::{Id, Table, id, number},
     network::{
         rules::{END, Position, Rules},
+        terminals::ScanTerminal,
         unordered::{GroupStates, MemberEdge, is_of_group},
     },
     unique::keys::KeySet,
@@ -42,7 +44,7 @@ type FrameRef = (Position, ContinuationRef, KeySet);
 /// A rule that is called by the state at hand, with the same used keys.
 #[derive(Debug)]
 struct Call {
-    rule: u32,
+    rule: RuleId,
     /// The keys that were used before.
     keys: KeySet,
     frames: SmallVec<[FrameRef; 4]>,
@@ -55,7 +57,7 @@ struct Call {
 }
 
 /// A call, by its rule's order, its keys and its rule.
-type OrderedCall = (u32, KeySet, u32, CallId);
+type OrderedCall = (u32, KeySet, RuleId, CallId);
 
 /// Buffers.
 #[derive(Debug, Default)]
@@ -66,9 +68,9 @@ pub(super) struct Work {
     /// How many of `calls` are in use.
     called: usize,
     /// By rule: the last of its calls.
-    call_of: Vec<Option<CallId>>,
+    call_of: Table<RuleId, Option<CallId>>,
     /// The terminals that are read, and the items after them.
-    read: Vec<(u32, Position, ContinuationRef, KeySet)>,
+    read: Vec<(ScanTerminal, Position, ContinuationRef, KeySet)>,
     /// For the items of one state.
     state: Vec<Item>,
     /// For [`Parser::union`].
@@ -89,7 +91,8 @@ impl Parser {
         self.complete(&mut work.items, rules);
         let ends = work.items.iter().any(|(position, ..)| *position == END);
         let placeholders = work.items.iter().filter_map(|(position, ..)| rules.placeholder_of(*position));
-        let placeholders = placeholders.fold(0, |placeholders, placeholder| placeholders | 1 << placeholder);
+        let placeholders =
+            placeholders.fold(0, |placeholders, placeholder| placeholders | 1 << placeholder.raw());
         work.call(rules, &mut self.groups, self.tracks);
         self.create_continuations(&mut work, rules);
 
@@ -128,7 +131,7 @@ impl Parser {
             edges.push((terminal, next.into()));
         }
         for call in &work.calls[..work.called] {
-            work.call_of[call.rule as usize] = None;
+            work.call_of[call.rule] = None;
         }
         let first = number(self.edges.len());
         self.edges.extend_from_slice(&edges);
@@ -142,8 +145,6 @@ impl Parser {
     /// Adds the frames of rules that may end, but for covered ones: where many symbols may be empty, each
     /// continuation leads to all that came before it.
     fn complete(&mut self, items: &mut Vec<Item>, rules: &Rules) {
-        /// So few items are compared in less time than they are hashed.
-        const FEW: usize = 16;
         self.continuations.begin_set();
         let mut seen: HashSet<Item> = HashSet::new();
         let mut alike: HashMap<(Position, KeySet), SmallVec<[Continuation; 2]>> = HashMap::new();
@@ -159,7 +160,7 @@ impl Parser {
                 let item = inheriting(self.continuations.frames(continuation)[index], keys);
                 let letter = (item.0, item.2);
                 let is_new;
-                if items.len() < FEW {
+                if items.len() < self.tuning.hashed_items {
                     let mut others = items.iter().filter(|other| (other.0, other.2) == letter);
                     is_new = !others.any(|other| self.continuations.covers(other.1, item.1));
                 } else {
@@ -188,9 +189,8 @@ impl Parser {
         // Rules that begin with each other have used the same keys, for none of them is a scope.
         let mut order = std::mem::take(&mut work.order);
         order.clear();
-        let ordered = |(call, at): (&Call, u32)| {
-            (rules.order[call.rule as usize], call.keys, call.rule, CallId::of(at))
-        };
+        let ordered =
+            |(call, at): (&Call, u32)| (rules.order[call.rule], call.keys, call.rule, CallId::of(at));
         order.extend(calls.map(ordered));
         order.sort_unstable();
         for group in order.chunk_by(|left, right| (left.0, left.1) == (right.0, right.1)) {
@@ -273,7 +273,7 @@ impl Parser {
 
 impl Work {
     pub(super) fn new(rules: &Rules) -> Self {
-        Self { call_of: vec![None; rules.order.len()], ..Self::default() }
+        Self { call_of: Table::filled(rules.all(), None), ..Self::default() }
     }
 
     /// Finds the terminals and the calls of `items`, and of the first positions of the called rules.
@@ -300,7 +300,7 @@ impl Work {
         (position, continuation, keys): FrameRef,
         tracks: bool,
     ) {
-        let around = |rule: u32| match tracks && rules.is_scope(rule) {
+        let around = |rule: RuleId| match tracks && rules.is_scope(rule) {
             true => (KeySet::EMPTY, keys),
             false => (keys, KeySet::INHERITED),
         };
@@ -321,13 +321,13 @@ impl Work {
     /// frame.
     fn add_call(
         &mut self,
-        rule: u32,
+        rule: RuleId,
         (keys, keys_after): (KeySet, KeySet),
         to: Position,
         is_final: bool,
         caller: ContinuationRef,
     ) {
-        let first = self.call_of[rule as usize];
+        let first = self.call_of[rule];
         let mut found = first;
         while let Some(call) = found
             && self.calls[call.index()].keys != keys
@@ -336,7 +336,7 @@ impl Work {
         }
         let call = found.unwrap_or_else(|| {
             let new = CallId::from_index(self.called);
-            self.call_of[rule as usize] = Some(new);
+            self.call_of[rule] = Some(new);
             match self.calls.get_mut(self.called) {
                 Some(call) => {
                     (call.rule, call.keys, call.next, call.continuation) = (rule, keys, first, None);

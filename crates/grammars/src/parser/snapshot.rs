@@ -17,14 +17,14 @@ use hashbrown::HashMap;
 use super::{
     configurations::{Compiled, Configuration, Configurations},
     continuations::Continuation,
-    hypotheses::{BOUNDARY, Hypothesis, Progress},
+    hypotheses::{Hypothesis, Progress},
     states::{Item, Parser, ParserState},
 };
 use crate::{
     ids::Id,
     network::{
         rules::Position,
-        terminals::Terminals,
+        terminals::{ScanTerminal, Terminals},
         unordered::{ReadMembers, is_of_group},
     },
     unique::keys::{KeyPrefix, KeySet, KeyTexts},
@@ -38,7 +38,7 @@ pub(crate) struct Snapshot {
 
 #[derive(Debug)]
 struct HypothesisSnapshot {
-    terminal: u32,
+    terminal: Option<ScanTerminal>,
     progress: ProgressSnapshot,
     /// The items of the parser state.
     items: Box<[(PositionSnapshot, ContinuationSnapshot, KeySetSnapshot)]>,
@@ -48,7 +48,7 @@ struct HypothesisSnapshot {
 enum ProgressSnapshot {
     /// Of a terminal that is no tracked key: the number is the same in every scratch.
     Number(Progress),
-    Key(Arc<PrefixSnapshot>),
+    Key(ScanTerminal, Arc<PrefixSnapshot>),
 }
 
 #[derive(Clone, Debug)]
@@ -177,7 +177,7 @@ pub(crate) struct SnapshotTable {
     /// The items of configurations and groups that these tables keep.
     items: usize,
     /// By address, as above, and terminal.
-    prefixes: HashMap<(usize, u32), (Arc<PrefixSnapshot>, KeyPrefix)>,
+    prefixes: HashMap<(usize, ScanTerminal), (Arc<PrefixSnapshot>, KeyPrefix)>,
     by_prefix: HashMap<KeyPrefix, Arc<PrefixSnapshot>>,
     /// The bytes of prefixes.
     bytes: usize,
@@ -211,7 +211,7 @@ impl SnapshotTable {
             return Arc::clone(known);
         }
         let hypotheses = configurations.hypotheses(configuration).iter().map(|hypothesis| {
-            let Hypothesis { terminal, progress, parser_state, .. } = *hypothesis;
+            let Hypothesis { terminal, progress, parser_state } = *hypothesis;
             let items = configurations.parser.items(parser_state).iter();
             let items = items.map(|(position, continuation, keys)| {
                 (
@@ -221,9 +221,11 @@ impl SnapshotTable {
                 )
             });
             let items = items.collect();
-            let is_key = terminal != BOUNDARY && compiled.terminals.is_distinct(terminal);
-            let progress = match configurations.texts().filter(|_| is_key) {
-                Some(texts) => ProgressSnapshot::Key(self.export_prefix(texts, terminal, progress.prefix())),
+            let key = terminal.filter(|terminal| compiled.terminals.is_distinct(*terminal));
+            let progress = match configurations.texts().zip(key) {
+                Some((texts, terminal)) => {
+                    ProgressSnapshot::Key(terminal, self.export_prefix(texts, terminal, progress.prefix()))
+                }
                 None => ProgressSnapshot::Number(progress),
             };
             HypothesisSnapshot { terminal, progress, items }
@@ -250,14 +252,14 @@ impl SnapshotTable {
             let parser_state = self.import_items(configurations, compiled, items);
             let progress = match (progress, configurations.texts_mut()) {
                 (ProgressSnapshot::Number(progress), _) => *progress,
-                (ProgressSnapshot::Key(prefix), Some(texts)) => {
+                (ProgressSnapshot::Key(terminal, prefix), Some(texts)) => {
                     Progress::of_key(self.import_prefix(texts, &compiled.terminals, *terminal, prefix))
                 }
-                (ProgressSnapshot::Key(_), None) => {
+                (ProgressSnapshot::Key(..), None) => {
                     unreachable!("a scratch tracks keys if the grammar has some")
                 }
             };
-            hypotheses.push(Hypothesis { terminal: *terminal, progress, ended: 0, parser_state });
+            hypotheses.push(Hypothesis { terminal: *terminal, progress, parser_state });
         }
         let configuration = configurations.configuration(&mut hypotheses, compiled);
         let configuration = configuration.expect("a snapshot has hypotheses");
@@ -293,7 +295,12 @@ impl SnapshotTable {
         configurations.parser.state(&mut items, &compiled.rules)
     }
 
-    fn export_prefix(&mut self, texts: &KeyTexts, terminal: u32, prefix: KeyPrefix) -> Arc<PrefixSnapshot> {
+    fn export_prefix(
+        &mut self,
+        texts: &KeyTexts,
+        terminal: ScanTerminal,
+        prefix: KeyPrefix,
+    ) -> Arc<PrefixSnapshot> {
         let known = texts.since(None, prefix).find_map(|(at, _)| Some((at, self.by_prefix.get(&at)?)));
         let (from, before) = match known {
             Some((at, known)) if at == prefix => return Arc::clone(known),
@@ -311,7 +318,7 @@ impl SnapshotTable {
         &mut self,
         texts: &mut KeyTexts,
         terminals: &Terminals,
-        terminal: u32,
+        terminal: ScanTerminal,
         snapshot: &Arc<PrefixSnapshot>,
     ) -> KeyPrefix {
         let mut open: Vec<&Arc<PrefixSnapshot>> = Vec::new();

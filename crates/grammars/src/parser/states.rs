@@ -33,11 +33,14 @@ use super::{
     prediction::Work,
 };
 use crate::{
+    grammar::data::RuleId,
     ids::{Id, Lists, Table, id},
     network::{
-        rules::{END, Position, Rules},
+        rules::{END, Placeholder, Position, Rules},
+        terminals::ScanTerminal,
         unordered::{GroupStates, ReadMembers, is_of_group},
     },
+    tuning::Tuning,
     unique::keys::{KeySet, KeySets, KeyText},
 };
 
@@ -90,11 +93,12 @@ impl From<ParserState> for Target {
 }
 
 /// A terminal that may follow, and where it leads.
-pub(crate) type Edge = (u32, Target);
+pub(crate) type Edge = (ScanTerminal, Target);
 
 /// The parser's tables: all that was created so far.
 #[derive(Debug)]
 pub(crate) struct Parser {
+    pub(super) tuning: Tuning,
     pub(super) continuations: Continuations,
     /// The items of each state.
     pub(super) item_sets: Lists<ParserState, Item>,
@@ -132,18 +136,19 @@ pub(crate) struct Followers {
 }
 
 impl Parser {
-    pub(crate) fn new(rules: &Rules, start: u32) -> Self {
-        Self::with(rules, start, false)
+    pub(crate) fn new(rules: &Rules, start: RuleId, tuning: Tuning) -> Self {
+        Self::with(rules, start, tuning, false)
     }
 
     /// A parser that tracks used keys.
-    pub(crate) fn tracking(rules: &Rules, start: u32) -> Self {
-        Self::with(rules, start, true)
+    pub(crate) fn tracking(rules: &Rules, start: RuleId, tuning: Tuning) -> Self {
+        Self::with(rules, start, tuning, true)
     }
 
-    fn with(rules: &Rules, start: u32, tracks: bool) -> Self {
+    fn with(rules: &Rules, start: RuleId, tuning: Tuning, tracks: bool) -> Self {
         let mut parser = Self {
-            continuations: Continuations::new(),
+            tuning,
+            continuations: Continuations::new(tuning.covered_looks),
             item_sets: Lists::default(),
             longest: 0,
             followers: Table::default(),
@@ -175,7 +180,7 @@ impl Parser {
     }
 
     /// The continuation of a placeholder.
-    pub(crate) fn placeholder(&mut self, rules: &Rules, placeholder: u32) -> Continuation {
+    pub(crate) fn placeholder(&mut self, rules: &Rules, placeholder: Placeholder) -> Continuation {
         let frame = (rules.placeholder(placeholder), Continuation::member(0), KeySet::INHERITED);
         self.continuations.insert(&mut [vec![frame]])
     }
@@ -252,7 +257,7 @@ impl Parser {
 
     /// The edge at this index, of another terminal than a key or of a parser that does not track keys.
     #[inline]
-    pub(crate) fn edge(&self, followers: Followers, index: usize) -> (u32, ParserState) {
+    pub(crate) fn edge(&self, followers: Followers, index: usize) -> (ScanTerminal, ParserState) {
         let (terminal, target) = self.edges(followers)[index];
         (terminal, target.state())
     }
@@ -318,7 +323,7 @@ impl Parser {
     /// A number of the position that is the same in every parser of the rules. All positions of a group have one
     /// number.
     pub(crate) fn name(&self, position: Position) -> u32 {
-        if is_of_group(position) { u32::MAX - self.groups.group(position) } else { position.raw() }
+        if is_of_group(position) { u32::MAX - self.groups.group(position).raw() } else { position.raw() }
     }
 
     /// The states of groups, whose positions have numbers of this parser.

@@ -10,10 +10,11 @@ use unskew_trie::ByteSet;
 
 use super::{
     configurations::{Compiled, Configurations},
-    hypotheses::{BOUNDARY, Hypothesis, Progress},
+    hypotheses::{Hypothesis, Progress},
     states::{ParserState, Pending, Target},
 };
 use crate::{
+    network::terminals::ScanTerminal,
     terminal::remaining::MANY,
     unique::{
         key_effects::{KeyEffects, KeyTables},
@@ -66,7 +67,7 @@ impl Configurations {
         &mut self,
         compiled: &Compiled,
         state: ParserState,
-        terminal: u32,
+        terminal: ScanTerminal,
     ) -> Option<Target> {
         let followers = self.parser.followers(state, &compiled.rules);
         let edges = self.parser.edges(followers);
@@ -79,14 +80,14 @@ impl Configurations {
         &mut self,
         compiled: &Compiled,
         state: ParserState,
-        terminal: u32,
+        terminal: ScanTerminal,
     ) -> Option<Pending> {
         self.target(compiled, state, terminal)?.pending()
     }
 
     /// Whether texts of `terminal` are tracked here.
     #[inline]
-    pub(super) fn tracks(&self, compiled: &Compiled, terminal: u32) -> bool {
+    pub(super) fn tracks(&self, compiled: &Compiled, terminal: ScanTerminal) -> bool {
         self.tracked.is_some() && compiled.terminals.is_distinct(terminal)
     }
 
@@ -95,10 +96,11 @@ impl Configurations {
     pub(super) fn read_key(
         &mut self,
         compiled: &Compiled,
+        terminal: ScanTerminal,
         hypothesis: Hypothesis,
         bytes: &[u8],
     ) -> (Progress, usize) {
-        let Hypothesis { terminal, progress, .. } = hypothesis;
+        let progress = hypothesis.progress;
         let terminals = &compiled.terminals;
         let Some(Tracked { texts, .. }) = &mut self.tracked else { return (progress, 0) };
         let mut prefix = progress.prefix();
@@ -120,13 +122,14 @@ impl Configurations {
         &mut self,
         compiled: &Compiled,
         after: &mut Vec<Hypothesis>,
+        terminal: ScanTerminal,
         hypothesis: Hypothesis,
         byte: u8,
     ) {
         let Some(Tracked { texts, .. }) = &mut self.tracked else { return };
         let next = texts.step(&compiled.terminals, hypothesis.progress.prefix(), byte);
         if let Some(prefix) = next {
-            self.add_prefix(compiled, after, (hypothesis.terminal, prefix), hypothesis.parser_state);
+            self.add_prefix(compiled, after, (terminal, prefix), hypothesis.parser_state);
         }
     }
 
@@ -135,7 +138,7 @@ impl Configurations {
         &mut self,
         compiled: &Compiled,
         after: &mut Vec<Hypothesis>,
-        terminal: u32,
+        terminal: ScanTerminal,
         state: ParserState,
         byte: u8,
     ) {
@@ -151,7 +154,7 @@ impl Configurations {
         &mut self,
         compiled: &Compiled,
         after: &mut Vec<Hypothesis>,
-        (terminal, prefix): (u32, KeyPrefix),
+        (terminal, prefix): (ScanTerminal, KeyPrefix),
         state: ParserState,
     ) {
         let terminals = &compiled.terminals;
@@ -160,11 +163,11 @@ impl Configurations {
             let key = texts.whole(prefix);
             let Some(pending) = self.pending(compiled, state, terminal) else { return };
             if let Some(state) = self.parser.after_key(pending, key, &compiled.rules) {
-                after.push(Hypothesis::boundary(state, 0));
+                after.push(Hypothesis::boundary(state));
             }
         } else if self.goes_on(compiled, (terminal, prefix), state) {
             let progress = Progress::of_key(prefix);
-            after.push(Hypothesis { terminal, progress, ended: 0, parser_state: state });
+            after.push(Hypothesis { terminal: Some(terminal), progress, parser_state: state });
         }
     }
 
@@ -172,7 +175,7 @@ impl Configurations {
     fn goes_on(
         &mut self,
         compiled: &Compiled,
-        (terminal, prefix): (u32, KeyPrefix),
+        (terminal, prefix): (ScanTerminal, KeyPrefix),
         state: ParserState,
     ) -> bool {
         let Some((difference, remaining)) = compiled.terminals.remaining(terminal) else { return true };
@@ -190,8 +193,13 @@ impl Configurations {
     }
 
     /// The parser state after a tracked key, if it may end here.
-    pub(super) fn after_key(&mut self, compiled: &Compiled, hypothesis: Hypothesis) -> Option<ParserState> {
-        let Hypothesis { terminal, progress, parser_state, .. } = hypothesis;
+    pub(super) fn after_key(
+        &mut self,
+        compiled: &Compiled,
+        terminal: ScanTerminal,
+        hypothesis: Hypothesis,
+    ) -> Option<ParserState> {
+        let Hypothesis { progress, parser_state, .. } = hypothesis;
         let Tracked { texts, .. } = self.tracked.as_mut()?;
         if !compiled.terminals.is_accepting(terminal, texts.state(progress.prefix())) {
             return None;
@@ -204,10 +212,10 @@ impl Configurations {
     /// Whether a tracked key may end here, and the rest begin with `byte`; true for all other terminals. Tokens
     /// extend thousands of keys, and this keeps those keys out of the sets.
     pub(super) fn may_begin_after(&mut self, compiled: &Compiled, hypothesis: Hypothesis, byte: u8) -> bool {
-        let Hypothesis { terminal, progress, parser_state, .. } = hypothesis;
-        if terminal == BOUNDARY || !self.tracks(compiled, terminal) {
+        let Hypothesis { terminal, progress, parser_state } = hypothesis;
+        let Some(terminal) = terminal.filter(|terminal| self.tracks(compiled, *terminal)) else {
             return true;
-        }
+        };
         let Some(texts) = self.texts() else { return true };
         if !compiled.terminals.is_accepting(terminal, texts.state(progress.prefix())) {
             return false;

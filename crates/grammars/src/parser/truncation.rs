@@ -23,9 +23,9 @@ use super::{
     states::{Item, Parser, ParserState},
 };
 use crate::{
-    ids::{Table, id, number},
+    ids::{Id, Table, id, number},
     network::{
-        rules::{Position, Rules},
+        rules::{Placeholder, Position, Rules},
         unordered::is_of_group,
     },
 };
@@ -59,7 +59,7 @@ pub(crate) struct Truncations {
     /// above them; `None` where these are too many.
     cuts: Table<CutsId, Option<(Placeholders, u32)>>,
     /// By a continuation and the placeholders that take the places of its cuts: the continuation with placeholders.
-    with_placeholders: HashMap<(Continuation, SmallVec<[u32; 4]>), Continuation>,
+    with_placeholders: HashMap<(Continuation, SmallVec<[Placeholder; 4]>), Continuation>,
     /// By state, those that were asked for.
     by_state: Table<ParserState, Option<TruncatedId>>,
     truncated: Table<TruncatedId, Option<Truncated>>,
@@ -91,7 +91,7 @@ impl Truncations {
             + self.truncated.len() * size_of::<Option<Truncated>>()
             + self.with_placeholders.len()
                 * 2
-                * size_of::<((Continuation, SmallVec<[u32; 4]>), Continuation)>()
+                * size_of::<((Continuation, SmallVec<[Placeholder; 4]>), Continuation)>()
     }
 
     fn truncate(&mut self, parser: &mut Parser, rules: &Rules, state: ParserState) -> Option<Truncated> {
@@ -122,7 +122,7 @@ impl Truncations {
             return placeholder.map(|placeholder| parser.placeholder(rules, placeholder));
         }
         let (cuts, _) = self.cuts(parser, rules, continuation, 0)?;
-        let key: Option<SmallVec<[u32; 4]>> =
+        let key: Option<SmallVec<[Placeholder; 4]>> =
             cuts.iter().map(|cut| add_placeholder(placeholders, *cut)).collect();
         let key = (continuation, key?);
         if let Some(known) = self.with_placeholders.get(&key) {
@@ -161,13 +161,12 @@ impl Truncations {
         continuation: Continuation,
         depth: u32,
     ) -> Option<(Placeholders, u32)> {
-        /// More than any rules without recursion that people write.
-        const MOST_LEVELS: u32 = 64;
+        let most = parser.tuning.truncated_levels;
         if let Some(known) = *self.by_continuation.grown_to(continuation) {
             return self.cuts[known].clone();
         }
         let group = parser.continuations().group(continuation);
-        let mut found = if depth < MOST_LEVELS { Some((Placeholders::new(), 1)) } else { None };
+        let mut found = if depth < most { Some((Placeholders::new(), 1)) } else { None };
         for member in group.ids().filter(|member| !is_cut(parser, rules, *member)) {
             for (_, target, _) in parser.continuations().frames(member) {
                 let Some((placeholders, levels)) = &mut found else { break };
@@ -180,7 +179,7 @@ impl Truncations {
                     continue;
                 }
                 match self.cuts(parser, rules, *target, depth + 1) {
-                    Some((more, below)) if below < MOST_LEVELS => {
+                    Some((more, below)) if below < most => {
                         more.iter().for_each(|cut| add(placeholders, *cut));
                         *levels = below.max(*levels - 1) + 1;
                     }
@@ -197,10 +196,10 @@ impl Truncations {
 }
 
 /// The number of the placeholder that stands for `continuation`, if there are not too many.
-fn add_placeholder(placeholders: &mut Placeholders, continuation: Continuation) -> Option<u32> {
+fn add_placeholder(placeholders: &mut Placeholders, continuation: Continuation) -> Option<Placeholder> {
     add(placeholders, continuation);
     let placeholder = placeholders.iter().position(|other| *other == continuation)?;
-    u32::try_from(placeholder).ok().filter(|placeholder| *placeholder < Rules::PLACEHOLDERS)
+    (placeholder < Rules::PLACEHOLDERS as usize).then(|| Placeholder::from_index(placeholder))
 }
 
 /// Where `position` is a placeholder, `continuation` is its continuation, which may have another number than before.

@@ -12,7 +12,29 @@ pub(crate) mod difference;
 pub(crate) mod extending;
 pub(crate) mod remaining;
 
+use crate::ids::Id;
+
 crate::ids::id! {
     /// A state of the scanner of a terminal: of an automaton, a [difference](difference) or a [repetition](bounded).
     ScanState
+}
+
+crate::ids::id! {
+    /// How far a terminal is read: of a literal, the length of the prefix; of any other terminal, the state of its scanner.
+    ReadState
+}
+
+impl ReadState {
+    /// The state of the scanner of a terminal that is no literal.
+    #[inline]
+    pub(crate) fn scan_state(self) -> ScanState {
+        ScanState::of(self.raw())
+    }
+}
+
+impl From<ScanState> for ReadState {
+    #[inline]
+    fn from(state: ScanState) -> Self {
+        Self::of(state.raw())
+    }
 }

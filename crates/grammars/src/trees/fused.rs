@@ -18,14 +18,7 @@ use hashbrown::HashSet;
 use unskew_automata::{Dfa, DfaAlgebra, Limits, StateId};
 
 use super::cache::LibraryId;
-
-/// The most states of a fused automaton.
-const MAX_STATES: usize = 1 << 9;
-/// The most steps to build one: about a millisecond.
-const MAX_STEPS: u64 = 200_000;
-
-/// The most pairs of states when two automata are compared.
-const MAX_PAIRS: usize = 1 << 12;
+use crate::tuning::Tuning;
 
 /// The second part of a concatenation.
 #[derive(Clone, Debug)]
@@ -67,8 +60,8 @@ impl Next<'_> {
 }
 
 /// The concatenation of the language of `dfa` from `state` on and `next`. `None` where the automaton is too large.
-pub(crate) fn fuse(dfa: &Dfa, state: StateId, next: &Next<'_>) -> Option<Dfa> {
-    let limits = Limits::default().dfa_states(MAX_STATES).dfa_steps(MAX_STEPS);
+pub(crate) fn fuse(dfa: &Dfa, state: StateId, next: &Next<'_>, tuning: &Tuning) -> Option<Dfa> {
+    let limits = Limits::default().dfa_states(tuning.fused_states).dfa_steps(tuning.fused_steps);
     let mut builder = DfaAlgebra::new(&limits);
     let fused = builder.left_quotient(dfa, state).and_then(|first| {
         let next = match next {
@@ -84,9 +77,9 @@ pub(crate) fn fuse(dfa: &Dfa, state: StateId, next: &Next<'_>) -> Option<Dfa> {
     fused.ok()
 }
 
-/// Whether `right` reads all texts of `left`, each from a state on. Answers false also where there are too many pairs
-/// of states.
-pub(crate) fn is_within(left: (&Dfa, StateId), right: (&Dfa, StateId)) -> bool {
+/// Whether `right` reads all texts of `left`, each from a state on. Answers false also where there are more than `most`
+/// pairs of states.
+pub(crate) fn is_within(left: (&Dfa, StateId), right: (&Dfa, StateId), most: usize) -> bool {
     let mut pairs = vec![(left.1, right.1)];
     let mut known: HashSet<(StateId, StateId)> = pairs.iter().copied().collect();
     while let Some((from, beside)) = pairs.pop() {
@@ -104,7 +97,7 @@ pub(crate) fn is_within(left: (&Dfa, StateId), right: (&Dfa, StateId)) -> bool {
                 };
                 let pair = (edge.target, other.target);
                 if known.insert(pair) {
-                    if known.len() > MAX_PAIRS {
+                    if known.len() > most {
                         return false;
                     }
                     pairs.push(pair);
@@ -170,7 +163,7 @@ mod tests {
                     let expected = texts
                         .iter()
                         .all(|text| !reads(left, from, text) || reads(right, right.start(), text));
-                    let found = is_within((left, from), (right, right.start()));
+                    let found = is_within((left, from), (right, right.start()), 1 << 12);
                     assert_eq!(found, expected, "{pattern} from {from:?} in {other}");
                     seen[usize::from(found)] += 1;
                 }

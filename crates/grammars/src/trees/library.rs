@@ -36,10 +36,8 @@ use crate::{
     BoundedRepetition,
     ids::{Id, number},
     terminal::{ScanState, extending::extending},
+    tuning::Tuning,
 };
-
-/// See [`TreeLibrary::worth_keeping`].
-const WORTH_KEEPING: usize = 64;
 
 /// Subterminal trees of a vocabulary, shared by all grammars over it.
 ///
@@ -74,7 +72,7 @@ const WORTH_KEEPING: usize = 64;
 pub struct TreeLibrary {
     vocabulary: Arc<Vocabulary>,
     trie: Arc<TokenTrie>,
-    least_work: usize,
+    pub(crate) tuning: Tuning,
     pub(crate) ids: LibraryIds,
     all: Exits,
     byte_lists: ByteLists,
@@ -92,6 +90,12 @@ impl TreeLibrary {
     /// An empty library of at most about `limit` bytes, without its tables of all tokens of `trie`.
     /// O(b) for b bytes of tokens: about 10 ms for 128,000 tokens.
     pub fn new(trie: Arc<TokenTrie>, limit: usize) -> Self {
+        Self::with_tuning(trie, limit, Tuning::default())
+    }
+
+    /// As [`new`](Self::new), with other numbers than those that ship: for tests. Masks do not depend on them.
+    #[doc(hidden)]
+    pub fn with_tuning(trie: Arc<TokenTrie>, limit: usize, tuning: Tuning) -> Self {
         let vocabulary = Arc::clone(trie.vocabulary());
         let ids = LibraryIds::new();
         let mut tokens: Vec<Exit> = Vec::with_capacity(vocabulary.len());
@@ -114,26 +118,13 @@ impl TreeLibrary {
         Self {
             vocabulary,
             trie,
-            least_work: WORTH_KEEPING,
+            tuning,
             ids,
             all,
             byte_lists,
             longest: OnceLock::new(),
             cache: LibraryCache::new(limit),
         }
-    }
-
-    /// Keeps a node after others only if it takes at least `least` steps to build it from their suffixes. Each
-    /// scratch builds the other nodes for itself, which is no more work than to look for them. Default: 64. With 0, a
-    /// scratch also keeps all fragments of masks, and not only those that take long. Masks do not depend on it.
-    #[must_use]
-    pub fn worth_keeping(self, least: usize) -> Self {
-        Self { least_work: least, ..self }
-    }
-
-    /// Whether all nodes and fragments are kept.
-    pub(crate) fn keeps_all(&self) -> bool {
-        self.least_work == 0
     }
 
     /// The vocabulary.
@@ -241,13 +232,11 @@ impl TreeLibrary {
 
     /// The length of the longest token of ordinary length, and the longer tokens.
     pub(crate) fn longest(&self) -> (u32, &[TokenId]) {
-        /// Longer tokens are verified one by one where their length makes a difference. Tokens of real vocabularies
-        /// have up to 256 bytes.
-        const ORDINARY: usize = 256;
+        let ordinary = self.tuning.ordinary_bytes;
         let (longest, others) = self.longest.get_or_init(|| {
             let lens = self.vocabulary.text_tokens().map(|(_, text)| text.len());
-            let longest = lens.max().unwrap_or(0).min(ORDINARY);
-            let others = self.vocabulary.text_tokens().filter(|(_, text)| text.len() > ORDINARY);
+            let longest = lens.max().unwrap_or(0).min(ordinary);
+            let others = self.vocabulary.text_tokens().filter(|(_, text)| text.len() > ordinary);
             (u32::try_from(longest).expect("it is small"), others.map(|(token, _)| token).collect())
         });
         (*longest, others)
@@ -274,7 +263,7 @@ impl TreeLibrary {
     ) -> Option<NumberedDfa> {
         let key = (number, ScanState::from_index(state.index()), next.key());
         self.cache.get(&key).unwrap_or_else(|| {
-            let made = fuse(dfa, state, next).map(|dfa| {
+            let made = fuse(dfa, state, next, &self.tuning).map(|dfa| {
                 let dfa = Arc::new(dfa);
                 (self.automaton(&dfa), dfa)
             });
@@ -320,7 +309,7 @@ impl TreeLibrary {
     }
 
     fn make_root(&self, automaton: LibraryId, dfa: &Dfa, state: StateId) -> TreeNode {
-        let (inside, exits) = match self.byte_lists.root(dfa, state, &self.vocabulary) {
+        let (inside, exits) = match self.byte_lists.root(dfa, state, &self.vocabulary, &self.tuning) {
             Some(Permissive { inside, exits }) => {
                 (Tokens::of(inside.as_ref()), Exits::new(&exits, true, &self.ids))
             }
@@ -371,7 +360,7 @@ impl TreeLibrary {
                 reader.enter(group.trie(self), Some(*at), None, &mut entered);
             }
         }
-        let is_kept = is_kept && entered.work >= self.least_work;
+        let is_kept = is_kept && entered.work >= self.tuning.kept_steps;
         self.entered(entered, reader, is_kept)
     }
 

@@ -11,6 +11,7 @@ use unskew_automata::{Dfa, StateId};
 use unskew_core::{TokenId, TokenMask, Vocabulary};
 
 use super::suffixes::Exit;
+use crate::tuning::Tuning;
 
 /// The tokens of a vocabulary by their bytes.
 #[derive(Debug)]
@@ -24,12 +25,6 @@ pub(crate) struct ByteLists {
     /// All other tokens.
     odd: Box<[TokenId]>,
 }
-
-/// With fewer safe bytes, a walk is short.
-const FEW_BYTES: usize = 16;
-
-/// The most states, tokens to read and tokens to take out, before a walk is less work.
-const MOST: (usize, usize, usize) = (512, 1 << 14, 1 << 16);
 
 /// The automaton of UTF-8 (RFC 3629, section 4) without ASCII: by state, ranges of bytes and the next state. State 0
 /// is between characters.
@@ -111,16 +106,21 @@ impl ByteLists {
     /// cannot be read and the automaton may end, but not before its first byte.
     ///
     /// Cost: about 0.1 ms; a few microseconds if the walk is found to be better.
-    pub(crate) fn root(&self, dfa: &Dfa, start: StateId, vocabulary: &Vocabulary) -> Option<Permissive> {
-        let (most_states, most_read, most_out) = MOST;
-        let Closure { states, safe, beyond_ascii } = Closure::new(dfa, start, most_states)?;
+    pub(crate) fn root(
+        &self,
+        dfa: &Dfa,
+        start: StateId,
+        vocabulary: &Vocabulary,
+        tuning: &Tuning,
+    ) -> Option<Permissive> {
+        let Closure { states, safe, beyond_ascii } = Closure::new(dfa, start, tuning)?;
         let unsafe_bytes = (0..128u8).filter(|byte| !safe[usize::from(*byte)]);
         let out: Vec<&[TokenId]> = unsafe_bytes
             .clone()
             .map(|byte| &self.having[usize::from(byte)][..])
             .chain((!beyond_ascii).then_some(&self.beyond_ascii[..]))
             .collect();
-        if out.iter().map(|tokens| tokens.len()).sum::<usize>() > most_out {
+        if out.iter().map(|tokens| tokens.len()).sum::<usize>() > tuning.permissive_out {
             return None;
         }
         let goes_on = |byte: u8| states.iter().any(|state| dfa.step(*state, byte).is_some());
@@ -132,7 +132,7 @@ impl ByteLists {
             .chain([&self.odd])
         {
             len += tokens.len();
-            if len > most_read {
+            if len > tuning.permissive_read {
                 return None;
             }
             tokens.iter().for_each(|token| read.as_mut().insert(*token));
@@ -171,9 +171,9 @@ struct Closure {
 }
 
 impl Closure {
-    /// `None` if there are more than `most` states, or few safe bytes, or another character leads to a state that may
+    /// `None` if there are too many states, or few safe bytes, or another character leads to a state that may
     /// end, or the states read some other characters and not all.
-    fn new(dfa: &Dfa, start: StateId, most: usize) -> Option<Self> {
+    fn new(dfa: &Dfa, start: StateId, tuning: &Tuning) -> Option<Self> {
         let mut safe: [bool; 128] = std::array::from_fn(|byte| {
             let byte = u8::try_from(byte).expect("there are 128");
             dfa.step(start, byte).is_some()
@@ -183,7 +183,7 @@ impl Closure {
         let mut is_wide = |state: StateId| {
             *known[state.index()].get_or_insert_with(|| {
                 let goes_on = (0..128u8).filter(|byte| dfa.step(state, *byte).is_some());
-                !dfa.is_accepting(state) && goes_on.count() >= FEW_BYTES
+                !dfa.is_accepting(state) && goes_on.count() >= tuning.permissive_bytes
             })
         };
         let beyond_ascii = (0xC2..=0xF4).any(|byte| dfa.step(start, byte).is_some());
@@ -200,7 +200,7 @@ impl Closure {
         reach(&mut open, start, 0);
         while let Some((state, utf8)) = open.pop() {
             if utf8 == 0 {
-                if states.len() == most || !is_wide(state) {
+                if states.len() == tuning.permissive_states || !is_wide(state) {
                     return None;
                 }
                 states.push(state);
@@ -210,7 +210,7 @@ impl Closure {
                         None => *is_safe = false,
                     }
                 }
-                if safe.iter().filter(|is_safe| **is_safe).count() < FEW_BYTES {
+                if safe.iter().filter(|is_safe| **is_safe).count() < tuning.permissive_bytes {
                     return None;
                 }
             }
@@ -291,7 +291,9 @@ mod tests {
         ] {
             let dfa = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
             for state in dfa.states() {
-                let Some(mut permissive) = lists.root(&dfa, state, &vocabulary) else { continue };
+                let Some(mut permissive) = lists.root(&dfa, state, &vocabulary, &Tuning::default()) else {
+                    continue;
+                };
                 found += 1;
                 let (inside, mut exits) = library.walked(&dfa, state);
                 assert_eq!(permissive.inside.ids().collect::<Vec<_>>(), inside, "{pattern} {state:?}");

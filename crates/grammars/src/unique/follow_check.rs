@@ -25,36 +25,41 @@ use crate::{
         data::{Expr, ExprId, Grammar, Terminal, TerminalId},
         fixpoint::productive_and_nullable,
     },
+    ids::{Table, id},
     network::terminals::first_bytes,
     terminal::extending::extending,
 };
 
+id! {
+    /// A set of bytes.
+    SetId
+}
+
 /// Sets of bytes, and the inclusions between them.
 #[derive(Default)]
 struct Inclusions {
-    bytes: Vec<ByteSet>,
+    bytes: Table<SetId, ByteSet>,
     /// By set: the sets that include it.
-    wholes: Vec<Vec<u32>>,
+    wholes: Table<SetId, Vec<SetId>>,
 }
 
 impl Inclusions {
-    fn add(&mut self) -> u32 {
-        self.bytes.push(ByteSet::default());
+    fn add(&mut self) -> SetId {
         self.wholes.push(Vec::new());
-        u32::try_from(self.bytes.len() - 1).expect("limited")
+        self.bytes.push(ByteSet::default())
     }
 
-    fn include(&mut self, part: u32, whole: u32) {
-        self.wholes[part as usize].push(whole);
+    fn include(&mut self, part: SetId, whole: SetId) {
+        self.wholes[part].push(whole);
     }
 
     /// The least sets that satisfy all inclusions.
-    fn settle(mut self) -> Vec<ByteSet> {
-        let mut open: Vec<u32> = (0u32..).take(self.bytes.len()).collect();
+    fn settle(mut self) -> Table<SetId, ByteSet> {
+        let mut open: Vec<SetId> = self.bytes.iter().map(|(set, _)| set).collect();
         while let Some(part) = open.pop() {
-            let more = self.bytes[part as usize];
-            for whole in &self.wholes[part as usize] {
-                let bytes = &mut self.bytes[*whole as usize];
+            let more = self.bytes[part];
+            for whole in &self.wholes[part] {
+                let bytes = &mut self.bytes[*whole];
                 let before = *bytes;
                 bytes.union(&more);
                 if *bytes != before {
@@ -69,8 +74,8 @@ impl Inclusions {
 /// The FIRST and the FOLLOW set of an expression.
 #[derive(Clone, Copy)]
 struct Ends {
-    first: u32,
-    follow: u32,
+    first: SetId,
+    follow: SetId,
 }
 
 /// Finds the sets of the expressions that the start rule reaches.
@@ -111,7 +116,7 @@ impl Finder<'_> {
         match grammar.expr(expr) {
             Expr::Empty => {}
             Expr::Terminal(terminal) => {
-                self.sets.bytes[ends.first as usize] = first_bytes(grammar.terminal(terminal));
+                self.sets.bytes[ends.first] = first_bytes(grammar.terminal(terminal));
             }
             Expr::Rule(rule) => self.stands_for(grammar.body(rule), ends),
             Expr::Choice(parts) => parts.iter().for_each(|part| self.stands_for(*part, ends)),
@@ -204,7 +209,7 @@ pub(crate) fn check(grammar: &Grammar) -> Result<(), GrammarError> {
             continue;
         };
         let Some(going_on) = going_on.get(&terminal) else { continue };
-        let both = sets[ends.follow as usize].and(going_on);
+        let both = sets[ends.follow].and(going_on);
         if let Some(byte) = both.iter().next() {
             return Err(GrammarError::AmbiguousEnd {
                 name: grammar.terminal_name(terminal).to_owned(),

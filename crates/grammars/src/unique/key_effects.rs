@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     ids::{Id, Table, id},
-    network::terminals::Terminals,
+    network::terminals::{ScanTerminal, Terminals},
     terminal::remaining::MANY,
 };
 
@@ -38,9 +38,9 @@ id! {
 #[derive(Default, Debug)]
 pub(crate) struct KeyEffects {
     maps: PersistentMaps,
-    exhausted: HashMap<(u32, KeySet), Exhausted>,
+    exhausted: HashMap<(ScanTerminal, KeySet), Exhausted>,
     /// By prefix: the [`HitList`].
-    hits: HashMap<(u32, KeySet), Map>,
+    hits: HashMap<(ScanTerminal, KeySet), Map>,
     /// Of each list: its last hit, and the list of the others.
     lists: Table<HitList, (Hit, Option<HitList>)>,
     /// How many keys and hits were looked at.
@@ -79,7 +79,7 @@ impl KeyEffects {
     pub(crate) fn is_exhausted(
         &mut self,
         tables: &mut KeyTables<'_>,
-        terminal: u32,
+        terminal: ScanTerminal,
         set: KeySet,
         prefix: KeyPrefix,
     ) -> bool {
@@ -93,7 +93,7 @@ impl KeyEffects {
         &mut self,
         tables: &mut KeyTables<'_>,
         trie: &TokenTrie,
-        (terminal, prefix): (u32, KeyPrefix),
+        (terminal, prefix): (ScanTerminal, KeyPrefix),
         set: KeySet,
     ) -> SmallVec<[Hit; 8]> {
         let (mut map, open) = since(tables.sets, &self.hits, terminal, set, None);
@@ -119,7 +119,7 @@ impl KeyEffects {
             + self.lists.len() * 2 * size_of::<(Hit, Option<HitList>)>()
     }
 
-    fn exhausted(&mut self, tables: &mut KeyTables<'_>, terminal: u32, set: KeySet) -> Exhausted {
+    fn exhausted(&mut self, tables: &mut KeyTables<'_>, terminal: ScanTerminal, set: KeySet) -> Exhausted {
         let (mut exhausted, open) = since(tables.sets, &self.exhausted, terminal, set, Exhausted::default());
         for (set, key) in open {
             exhausted = self.with_key(tables, exhausted.continuations, terminal, key);
@@ -132,7 +132,7 @@ impl KeyEffects {
         &mut self,
         tables: &mut KeyTables<'_>,
         mut continuations: Map,
-        terminal: u32,
+        terminal: ScanTerminal,
         key: KeyText,
     ) -> Exhausted {
         self.looks += 1;
@@ -167,7 +167,7 @@ impl KeyEffects {
         tables: &mut KeyTables<'_>,
         trie: &TokenTrie,
         mut map: Map,
-        (terminal, set): (u32, KeySet),
+        (terminal, set): (ScanTerminal, KeySet),
         key: KeyText,
     ) -> Map {
         self.looks += 1;
@@ -221,7 +221,7 @@ impl KeyEffects {
 }
 
 /// A key as a prefix of keys of `terminal`, if it is one of its keys.
-fn prefix_of(tables: &mut KeyTables<'_>, terminal: u32, key: KeyText) -> Option<KeyPrefix> {
+fn prefix_of(tables: &mut KeyTables<'_>, terminal: ScanTerminal, key: KeyText) -> Option<KeyPrefix> {
     let bytes = tables.texts.of(key).clone();
     let prefix = tables.texts.prefix(tables.terminals, terminal, None, &bytes)?;
     tables.terminals.is_accepting(terminal, tables.texts.state(prefix)).then_some(prefix)
@@ -230,8 +230,8 @@ fn prefix_of(tables: &mut KeyTables<'_>, terminal: u32, key: KeyText) -> Option<
 /// The known effects of the largest known subset of `set`; and the sets from there to `set`, each with its last key.
 fn since<T: Copy>(
     sets: &KeySets,
-    known: &HashMap<(u32, KeySet), T>,
-    terminal: u32,
+    known: &HashMap<(ScanTerminal, KeySet), T>,
+    terminal: ScanTerminal,
     set: KeySet,
     nothing: T,
 ) -> (T, impl Iterator<Item = (KeySet, KeyText)> + use<T>) {

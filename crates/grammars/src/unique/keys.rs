@@ -31,7 +31,7 @@ use smallvec::SmallVec;
 use super::persistent_map::{Map, PersistentMaps};
 use crate::{
     ids::{Id, Table, id},
-    network::terminals::Terminals,
+    network::terminals::{ScanTerminal, Terminals},
     terminal::ScanState,
 };
 
@@ -135,7 +135,7 @@ impl KeySets {
 
 #[derive(Clone, Copy, Debug)]
 struct PrefixData {
-    terminal: u32,
+    terminal: ScanTerminal,
     /// The prefix without its last byte, if that is not its first.
     before: Option<KeyPrefix>,
     byte: u8,
@@ -147,7 +147,7 @@ struct PrefixData {
 /// The part of a key before its last byte: no byte of a key of this terminal, or a prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Before {
-    Terminal(u32),
+    Terminal(ScanTerminal),
     Prefix(KeyPrefix),
 }
 
@@ -163,7 +163,12 @@ pub(crate) struct KeyTexts {
 
 impl KeyTexts {
     /// The prefix of one byte of a key of `terminal`, if one begins with it.
-    pub(crate) fn first(&mut self, terminals: &Terminals, terminal: u32, byte: u8) -> Option<KeyPrefix> {
+    pub(crate) fn first(
+        &mut self,
+        terminals: &Terminals,
+        terminal: ScanTerminal,
+        byte: u8,
+    ) -> Option<KeyPrefix> {
         let before = Before::Terminal(terminal);
         if let Some(known) = self.ids.get(&(before, byte)) {
             return Some(*known);
@@ -193,7 +198,7 @@ impl KeyTexts {
     pub(crate) fn prefix(
         &mut self,
         terminals: &Terminals,
-        terminal: u32,
+        terminal: ScanTerminal,
         before: Option<KeyPrefix>,
         bytes: &[u8],
     ) -> Option<KeyPrefix> {

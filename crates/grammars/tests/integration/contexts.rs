@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary, Tuning};
 use unskew_trie::TokenTrie;
 
 /// Lists and sums as repetitions.
@@ -156,10 +156,8 @@ fn parts_change_no_mask() {
     let vocabulary = vocabulary();
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let limits = GrammarLimits::default();
-    let library = |least| {
-        let library = TreeLibrary::new(Arc::clone(&trie), 64 << 20);
-        Arc::new(library.worth_keeping(least))
-    };
+    let library =
+        |least| Arc::new(TreeLibrary::with_tuning(Arc::clone(&trie), 64 << 20, Tuning::keeping(least)));
     let libraries = [library(0), library(64)];
     for text in [LOOPS, OTHER, RECURSIVE] {
         let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits).unwrap();
@@ -183,7 +181,7 @@ fn a_library_keeps_parts_for_the_same_grammar_alone() {
     let vocabulary = vocabulary();
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let limits = GrammarLimits::default();
-    let library = TreeLibrary::new(trie, 64 << 20).worth_keeping(0);
+    let library = TreeLibrary::with_tuning(trie, 64 << 20, Tuning::keeping(0));
     let library = Arc::new(library);
     let size = |text: &str| {
         let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits).unwrap();
@@ -204,7 +202,7 @@ fn what_a_nesting_left_serves_another() {
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let limits = GrammarLimits::default();
     let grammar = Grammar::from_lark(LOOPS, &GrammarOptions::default(), &limits).unwrap();
-    let library = TreeLibrary::new(trie, 64 << 20).worth_keeping(0);
+    let library = TreeLibrary::with_tuning(trie, 64 << 20, Tuning::keeping(0));
     let with = GrammarConstraint::with_library(&grammar, &Arc::new(library), &limits).unwrap();
     let mut scratch = with.scratch();
     let mut mask = TokenMask::new(with.vocab_len());

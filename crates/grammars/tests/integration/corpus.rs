@@ -11,7 +11,7 @@ use crate::common::{
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use unskew_core::{Constraint, TokenId, TokenMask, conformance};
-use unskew_grammars::{GrammarConstraint, GrammarLimits, GrammarScratch, GrammarState, TreeLibrary};
+use unskew_grammars::{GrammarConstraint, GrammarLimits, GrammarScratch, GrammarState, TreeLibrary, Tuning};
 
 /// Debug builds do part of the work.
 const DEBUG: bool = cfg!(debug_assertions);
@@ -47,7 +47,7 @@ fn with_library(case: &Case, library: &Arc<TreeLibrary>, limits: &GrammarLimits)
 /// A library that keeps all nodes.
 fn library(subject: &Subject) -> Arc<TreeLibrary> {
     let trie = subject.trie.clone();
-    Arc::new(TreeLibrary::new(trie, 64 << 20).worth_keeping(0))
+    Arc::new(TreeLibrary::with_tuning(trie, 64 << 20, Tuning::keeping(0)))
 }
 
 /// A random sequence of tokens that spells `text`. A coin decides between the longest token and any other.
@@ -325,7 +325,7 @@ fn a_library_changes_no_mask() {
         let mut random = ChaCha8Rng::seed_from_u64(8);
         let library = |limit, least| {
             let trie = subject.trie.clone();
-            Arc::new(TreeLibrary::new(trie, limit).worth_keeping(least))
+            Arc::new(TreeLibrary::with_tuning(trie, limit, Tuning::keeping(least)))
         };
         // If no entry is kept, each mask is computed from scratch. That is done over the small vocabulary only.
         let small = if subject.name == "tiny" { 0 } else { 2 << 20 };

@@ -15,7 +15,7 @@ use unskew_automata::{Dfa, Limits};
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary, conformance};
 use unskew_grammars::{
     ExprId, Grammar, GrammarBuilder, GrammarConstraint, GrammarError, GrammarLimits, GrammarScratch,
-    GrammarState, RuleId, TreeLibrary,
+    GrammarState, RuleId, TreeLibrary, Tuning,
 };
 use unskew_trie::TokenTrie;
 
@@ -365,11 +365,13 @@ fn vocabulary() -> Arc<Vocabulary> {
 }
 
 fn library(kind: usize) -> &'static Arc<TreeLibrary> {
-    static LIBRARIES: OnceLock<[Arc<TreeLibrary>; 4]> = OnceLock::new();
+    static LIBRARIES: OnceLock<[Arc<TreeLibrary>; 5]> = OnceLock::new();
     &LIBRARIES.get_or_init(|| {
-        [(0, 1 << 28), (5, 1 << 28), (0, 1 << 15), (0, 0)].map(|(least, bytes)| {
+        let [all, some] = [0, 5].map(Tuning::keeping);
+        let kinds = [(all, 1 << 28), (some, 1 << 28), (all, 1 << 15), (all, 0), (Tuning::tight(), 1 << 28)];
+        kinds.map(|(tuning, bytes)| {
             let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
-            Arc::new(TreeLibrary::new(trie, bytes).worth_keeping(least))
+            Arc::new(TreeLibrary::with_tuning(trie, bytes, tuning))
         })
     })[kind]
 }
@@ -486,7 +488,7 @@ proptest! {
     #[test]
     fn masks_of_trees_are_those_of_the_oracle(
         parts in rules(),
-        kind in 0..4usize,
+        kind in 0..5usize,
         depth in 2..6usize,
     ) {
         prop_assert_eq!(check(&parts, Some(library(kind)), &GrammarLimits::default(), depth), Ok(()));

@@ -11,7 +11,7 @@ use unskew_automata::{Dfa, Limits};
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary, conformance};
 use unskew_grammars::{
     Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarOptions, GrammarScratch, GrammarState,
-    TreeLibrary,
+    TreeLibrary, Tuning,
 };
 use unskew_trie::TokenTrie;
 
@@ -89,13 +89,16 @@ fn check_along(grammar: &Grammar, choices: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// A library that all cases share: it keeps all nodes, only some, drops them again and again, or keeps none.
+/// A library that all cases share: it keeps all nodes, only some, drops them again and again, or keeps none;
+/// or all bounds are tight.
 fn library(kind: usize) -> &'static Arc<TreeLibrary> {
-    static LIBRARIES: OnceLock<[Arc<TreeLibrary>; 4]> = OnceLock::new();
+    static LIBRARIES: OnceLock<[Arc<TreeLibrary>; 5]> = OnceLock::new();
     &LIBRARIES.get_or_init(|| {
-        [(0, 1 << 28), (5, 1 << 28), (0, 1 << 15), (0, 0)].map(|(least, bytes)| {
+        let [all, some] = [0, 5].map(Tuning::keeping);
+        let kinds = [(all, 1 << 28), (some, 1 << 28), (all, 1 << 15), (all, 0), (Tuning::tight(), 1 << 28)];
+        kinds.map(|(tuning, bytes)| {
             let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
-            Arc::new(TreeLibrary::new(trie, bytes).worth_keeping(least))
+            Arc::new(TreeLibrary::with_tuning(trie, bytes, tuning))
         })
     })[kind]
 }
@@ -157,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn masks_of_trees_are_those_of_the_oracle(shape in random::grammar(), kind in 0..4usize) {
+    fn masks_of_trees_are_those_of_the_oracle(shape in random::grammar(), kind in 0..5usize) {
         let result = check(&shape.build(), Some(library(kind)), &GrammarLimits::default(), 4);
         prop_assert_eq!(result, Ok(()), "library {}\n{}", kind, shape);
     }
@@ -228,7 +231,7 @@ fn a_token_enters_counted_units_with_their_own_bounds() {
         let start = builder.rule("start");
         builder.define(start, body);
         let grammar = builder.build(start).unwrap();
-        for kind in 0..4 {
+        for kind in 0..5 {
             let result = check(&grammar, Some(library(kind)), &GrammarLimits::default(), 5);
             assert_eq!(result, Ok(()), "at most {max}, library {kind}");
         }
@@ -256,7 +259,7 @@ fn a_text_that_is_left_out_flows_into_nothing() {
             let start = builder.rule("start");
             builder.define(start, body);
             let grammar = builder.build(start).unwrap();
-            for kind in 0..4 {
+            for kind in 0..5 {
                 let result = check(&grammar, Some(library(kind)), &GrammarLimits::default(), 6);
                 assert_eq!(result, Ok(()), "{before} {pattern} without {left_out:?}, {next}, library {kind}");
             }

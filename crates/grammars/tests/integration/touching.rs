@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use proptest::prelude::*;
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, GrammarState, TreeLibrary};
+use unskew_grammars::{
+    Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, GrammarState, TreeLibrary, Tuning,
+};
 use unskew_trie::TokenTrie;
 
 const LETTERS: &[u8] = b"abc()";
@@ -30,7 +32,7 @@ const GRAMMARS: [&str; 9] = [
 struct Setting {
     trie: Arc<TokenTrie>,
     /// One keeps all nodes and fragments, the other only large ones.
-    libraries: [Arc<TreeLibrary>; 2],
+    libraries: [Arc<TreeLibrary>; 3],
 }
 
 /// All texts of up to three letters, and longer ones over the first three letters.
@@ -53,10 +55,8 @@ fn setting() -> &'static Setting {
             builder.text(text);
         }
         let trie = Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap());
-        let libraries = [0, 8].map(|least| {
-            let library = TreeLibrary::new(Arc::clone(&trie), 64 << 20);
-            Arc::new(library.worth_keeping(least))
-        });
+        let libraries = [Tuning::keeping(0), Tuning::keeping(8), Tuning::tight()]
+            .map(|tuning| Arc::new(TreeLibrary::with_tuning(Arc::clone(&trie), 64 << 20, tuning)));
         Setting { trie, libraries }
     })
 }

@@ -1,0 +1,130 @@
+//! The numbers that decide how masks are put together, and how much work is spent to merge parser states.
+//!
+//! They change times and memory, and never a mask. A library is made with one [`Tuning`], and constraints over it have the same one, so
+//! that tests run the engine with numbers at which every path of it is met over a small vocabulary, and with those that ship.
+//!
+//! Numbers that decide a layout are constants beside it: the number of placeholders, of recent tokens of a state, of keys in a list.
+
+/// The numbers of a library and of the constraints over it. The default ships; the comments state the effect of its values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tuning {
+    /// The least steps to build a node from the suffixes of another for which a library keeps it. Each scratch builds other nodes
+    /// for itself, which is no more work than to look for them.
+    pub kept_steps: usize,
+    /// The length of the longest token of ordinary length, in bytes. Longer tokens are verified one by one where their length makes
+    /// a difference. Tokens of real vocabularies have up to 256 bytes.
+    pub ordinary_bytes: usize,
+
+    /// The least number of safe bytes of a permissive state. With fewer, a walk is short.
+    pub permissive_bytes: usize,
+    /// The most states that safe bytes may reach in a permissive state.
+    pub permissive_states: usize,
+    /// The most tokens of a permissive state that are read one by one. For more, a walk is less work.
+    pub permissive_read: usize,
+    /// The most tokens that are taken out of the set of all tokens for a permissive state. For more, a walk is less work.
+    pub permissive_out: usize,
+
+    /// The most terminals and loops that are fused into one automaton. Beyond it, tokens take the general way.
+    pub fused_parts: u32,
+    /// The most terminals that a segment may overlap before its tokens take the general way.
+    pub fused_ways: usize,
+    /// The most states of a fused automaton.
+    pub fused_states: usize,
+    /// The most steps to build a fused automaton. The value takes about a millisecond.
+    pub fused_steps: u64,
+    /// The most pairs of states that are looked at to compare two automata.
+    pub compared_pairs: usize,
+
+    /// The most nodes that are opened for one hypothesis before the general way is taken. Each is another sequence of terminals that
+    /// are no literals, and tokens of hundreds of bytes may have as many sequences as there are ways to cut them.
+    pub opened_nodes: usize,
+    /// From a suffix node with at most this number of descendants, suffixes are read directly. It is less work than to build a node,
+    /// or to look for it.
+    pub read_descendants: u32,
+
+    /// The least number of first bytes of the tokens that leave a node for which it is continued by fragments.
+    pub fragment_groups: usize,
+    /// The least number of descendants of a suffix node that is continued by fragments.
+    pub fragment_descendants: u32,
+    /// The least number of terminals that may follow for which a fragment is looked for. Fewer are added in less time.
+    pub fragment_edges: usize,
+    /// The deepest nesting of fragments. Beyond it, tokens are added without fragments.
+    pub fragment_nesting: u32,
+    /// The most points that are looked at for one mask before it is built without fragments.
+    pub fragment_points: usize,
+    /// The number of masks of a scratch that had to be built without fragments, after which all are.
+    pub fragment_failures: u32,
+    /// The most numbers of a spelled-out grammar whose fragments a library keeps. A larger grammar is not worth comparing.
+    pub shared_numbers: usize,
+
+    /// The most pairs and frames that are looked at to leave covered items out of one set, and again after each item that is left
+    /// out. It bounds the work of ambiguous grammars.
+    pub covered_looks: usize,
+    /// The least number of items that are hashed when rules end. Fewer are compared in less time.
+    pub hashed_items: usize,
+    /// The most levels of rules above a cut. It is more than any rules without recursion that people write.
+    pub truncated_levels: u32,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            kept_steps: 64,
+            ordinary_bytes: 256,
+            permissive_bytes: 16,
+            permissive_states: 512,
+            permissive_read: 1 << 14,
+            permissive_out: 1 << 16,
+            fused_parts: 4,
+            fused_ways: 8,
+            fused_states: 1 << 9,
+            fused_steps: 200_000,
+            compared_pairs: 1 << 12,
+            opened_nodes: 1_000,
+            read_descendants: 64,
+            fragment_groups: 8,
+            fragment_descendants: 64,
+            fragment_edges: 8,
+            fragment_nesting: 24,
+            fragment_points: 4_000,
+            fragment_failures: 4,
+            shared_numbers: 1 << 16,
+            covered_looks: 512,
+            hashed_items: 16,
+            truncated_levels: 64,
+        }
+    }
+}
+
+impl Tuning {
+    /// The numbers at which a library keeps the nodes that take at least `steps`; with 0, fragments are built wherever they can be.
+    pub fn keeping(steps: usize) -> Self {
+        let shipped = Self { kept_steps: steps, ..Self::default() };
+        match steps {
+            0 => Self { fragment_groups: 0, fragment_descendants: 0, fragment_edges: 0, ..shipped },
+            _ => shipped,
+        }
+    }
+
+    /// The numbers at which all that is bounded soon comes to its bound, and the general ways are taken.
+    pub fn tight() -> Self {
+        Self {
+            ordinary_bytes: 2,
+            permissive_bytes: 1,
+            permissive_states: 2,
+            fused_parts: 2,
+            fused_ways: 1,
+            fused_states: 6,
+            compared_pairs: 2,
+            opened_nodes: 2,
+            read_descendants: 1,
+            fragment_nesting: 3,
+            fragment_points: 6,
+            fragment_failures: u32::MAX,
+            covered_looks: 4,
+            hashed_items: 0,
+            truncated_levels: 2,
+            ..Self::keeping(0)
+        }
+    }
+}
