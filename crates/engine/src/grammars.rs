@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeMap,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering::Relaxed},
@@ -158,6 +158,10 @@ fn combined(parts: &[Spec], around: &Around, how: Combination) -> Result<Grammar
 #[derive(Debug)]
 struct References {
     grammars: BTreeMap<String, Spec>,
+    /// The texts of files, by their paths.
+    imports: BTreeMap<String, String>,
+    /// The folder in which other files are.
+    folder: Option<PathBuf>,
     around: Around,
 }
 
@@ -167,6 +171,10 @@ impl Resolve for References {
         let spec = SchemaSpec::new(Source::Text(schema.to_owned()));
         let (_, grammar) = spec.grammar(&around.cancel).map_err(|error| chain(&error))?;
         Ok(grammar)
+    }
+
+    fn file(&self, path: &str) -> std::result::Result<String, String> {
+        self.read(path)
     }
 
     fn named(&self, name: &str) -> std::result::Result<Grammar, String> {
@@ -197,7 +205,30 @@ impl Resolve for References {
     }
 }
 
+impl References {
+    fn read(&self, path: &str) -> std::result::Result<String, String> {
+        if let Some(text) = self.imports.get(path) {
+            return Ok(text.clone());
+        }
+        let folder = self.folder.as_ref().ok_or_else(|| {
+            "the text of a grammar imports what `imports` of the constraint holds, and it does not hold this".to_owned()
+        })?;
+        // The path has names between slashes alone, so it stays in the folder.
+        read::text(&folder.join(path)).map_err(|error| chain(&error))
+    }
+}
+
 impl GrammarSpec {
+    /// Where the grammar finds the files that it imports.
+    pub(crate) fn resolver(&self, around: &Around) -> Resolver {
+        let folder = match &self.source {
+            Source::File(path) => path.parent().map(ToOwned::to_owned),
+            Source::Text(_) => None,
+        };
+        let (grammars, imports, around) = (self.grammars.clone(), self.imports.clone(), around.clone());
+        Resolver::new(References { grammars, imports, folder, around })
+    }
+
     /// The language of the text.
     pub(crate) fn language(&self) -> Result<GrammarFormat> {
         if let Some(format) = self.format {
@@ -222,11 +253,10 @@ impl GrammarSpec {
         if format != GrammarFormat::Lark && self.max_ignored.is_some() {
             return Err(Error::combination("`max_ignored` bounds %ignore, which only grammars in Lark have"));
         }
-        let references = References { grammars: self.grammars.clone(), around: around.clone() };
         let mut options = GrammarOptions::default();
         options.max_ignored_chars = self.max_ignored;
         options.start.clone_from(&self.start);
-        options.resolver = Resolver::new(references);
+        options.resolver = self.resolver(around);
         Ok(options)
     }
 

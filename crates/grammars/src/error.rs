@@ -57,6 +57,15 @@ pub enum GrammarError {
         /// The limit, in bytes.
         limit: usize,
     },
+    /// A file that the grammar imports has an error.
+    #[error("in `{path}`: {error}")]
+    #[non_exhaustive]
+    Imported {
+        /// The path of the file.
+        path: String,
+        /// The error, with its location in that file.
+        error: Box<GrammarError>,
+    },
     /// Removing the ends of lazy terminals from competing readings takes too many states.
     #[error(
         "computing the effect of lazy terminals on competing terminals takes more than {limit} states: let fewer rules compete \

@@ -87,7 +87,9 @@ pub use grammar::{
 pub use limits::GrammarLimits;
 pub use speculation::{CountConfig, CountFileError, CountModel};
 pub use stats::GrammarStats;
-pub use syntax::{GrammarFormat, GrammarOptions, Location, Resolve, Resolver, SyntaxError, SyntaxErrorKind};
+pub use syntax::{
+    GrammarFormat, GrammarOptions, Location, Resolve, Resolver, SyntaxError, SyntaxErrorKind, imported_files,
+};
 pub use terminal::{bounded::BoundedRepetition, difference::Difference};
 pub use trees::{cache::LibraryStats, library::TreeLibrary};
 #[doc(hidden)]

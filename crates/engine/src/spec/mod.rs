@@ -109,6 +109,8 @@ pub struct GrammarSpec {
     pub start: Option<String>,
     /// Lark: the constraints that the text uses as `@name`, by their names. They know each other.
     pub grammars: BTreeMap<String, Spec>,
+    /// Lark: the texts of the files that the text imports, by their paths from its folder. Those of a file are found there.
+    pub imports: BTreeMap<String, String>,
 }
 
 /// A JSON Schema and how its values are written.
@@ -389,8 +391,8 @@ impl Spec {
 impl GrammarSpec {
     /// The grammar with no options.
     pub fn new(source: Source) -> Self {
-        let grammars = BTreeMap::new();
-        Self { source, format: None, max_ignored: None, maximal_munch: false, start: None, grammars }
+        let (grammars, imports) = (BTreeMap::new(), BTreeMap::new());
+        Self { source, format: None, max_ignored: None, maximal_munch: false, start: None, grammars, imports }
     }
 }
 
@@ -461,7 +463,7 @@ mod tests {
         r#"{"choices":["yes","no"]}"#,
         r#"{"grammar":"start: \"a\"","grammar_format":"lark","max_ignored":3,"maximal_munch":true}"#,
         r#"{"grammar_file":"g.gbnf","start":"value"}"#,
-        r#"{"grammar":"start: @a","grammar_format":"lark","grammars":{"a":{"regex":"b"}}}"#,
+        r#"{"grammar":"start: @a","grammar_format":"lark","grammars":{"a":{"regex":"b"}},"imports":{"d/b.lark":"c: \"d\""}}"#,
         r#"{"any_of":[{"regex":"a"},{"sequence":[{"choices":["b"]},{"json_schema":true}]}]}"#,
         r#"{"json_schema":{"type":"integer","maximum":1e2},"whitespace":"indent:2","ascii":true,"exponents":3,"schema_registry":"all","any_order":true,"margin":2}"#,
         r#"{"json_schema":true}"#,

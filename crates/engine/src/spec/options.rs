@@ -46,6 +46,9 @@ pub struct SpecOptions {
     /// The constraints that a grammar in Lark uses as `@name`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub grammars: BTreeMap<String, Spec>,
+    /// The texts of the files that a grammar in Lark imports, by their paths.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub imports: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub any_of: Vec<Spec>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -143,6 +146,7 @@ impl SpecOptions {
             (self.max_ignored.is_some(), grammar, "`max_ignored` bounds %ignore of a `grammar`"),
             (self.maximal_munch, grammar, "`maximal_munch` cuts outputs into the terminals of a `grammar`"),
             (self.start.is_some(), grammar, "`start` is a rule of a `grammar`"),
+            (!self.imports.is_empty(), grammar, "`imports` are files that a `grammar` imports"),
             (!self.grammars.is_empty(), grammar, "`grammars` are those that a `grammar` uses as `@name`"),
             (
                 self.grammar_format.is_some(),
@@ -246,8 +250,16 @@ impl TryFrom<SpecOptions> for Spec {
         let language = if let Some(source) = text(options.regex, options.regex_file) {
             Language::Regex(source)
         } else if let Some(source) = text(options.grammar, options.grammar_file) {
-            let SpecOptions { max_ignored, maximal_munch, start, grammars, .. } = options;
-            Language::Grammar(GrammarSpec { source, format, max_ignored, maximal_munch, start, grammars })
+            let SpecOptions { max_ignored, maximal_munch, start, grammars, imports, .. } = options;
+            Language::Grammar(GrammarSpec {
+                source,
+                format,
+                max_ignored,
+                maximal_munch,
+                start,
+                grammars,
+                imports,
+            })
         } else if let Some(source) = text(options.json_schema, options.json_schema_file) {
             let SpecOptions { ascii, exponents, schema_registry: registry, any_order, .. } = options;
             let margin = options.margin.unwrap_or(0);
@@ -300,6 +312,7 @@ impl From<Spec> for SpecOptions {
                 maximal_munch,
                 start,
                 grammars,
+                imports,
             }) => {
                 let (grammar, grammar_file) = apart(source);
                 let grammar_format = format.filter(|_| grammar.is_some()).map(|format| {
@@ -318,6 +331,7 @@ impl From<Spec> for SpecOptions {
                     maximal_munch,
                     start,
                     grammars,
+                    imports,
                     ..options
                 }
             }

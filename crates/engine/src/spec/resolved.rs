@@ -2,8 +2,11 @@
 
 use std::{borrow::Cow, fmt::Write, fs, path::PathBuf, sync::Arc, time::UNIX_EPOCH};
 
+use unskew_core::Cancel;
+use unskew_grammars::{GrammarFormat, GrammarLimits, imported_files};
+
 use super::{GrammarSpec, Language, RegistrySource, SchemaSpec, Source, Spec, TagSpec};
-use crate::{Error, Result, compile, items::ItemFile};
+use crate::{Error, Result, compile, grammars::Around, items::ItemFile};
 
 /// The longest text that a constraint is kept by, in bytes. Schemas and tags that are longer are refused at once
 /// ([`SchemaLimits::schema_bytes`](unskew_schema::SchemaLimits::schema_bytes)), in less time than a key of them takes: no deadline waits
@@ -46,9 +49,23 @@ impl Spec {
                     for part in grammars.values_mut() {
                         resolve_part(part)?;
                     }
+                    let mut imports = grammar.imports.clone();
+                    if let (Some(Source::Text(text)), Some(GrammarFormat::Lark)) = (&source, format) {
+                        let limits = GrammarLimits::default();
+                        let around = Around::new(None, limits.clone(), Cancel::default());
+                        // A text that imports nothing, or has a fault, is compiled as it is.
+                        if let Ok(files) = imported_files(text, &grammar.resolver(&around), &limits) {
+                            imports.extend(files);
+                        }
+                    }
                     let source = source.unwrap_or_else(|| grammar.source.clone());
-                    spec.to_mut().language =
-                        Language::Grammar(GrammarSpec { source, format, grammars, ..grammar.clone() });
+                    spec.to_mut().language = Language::Grammar(GrammarSpec {
+                        source,
+                        format,
+                        grammars,
+                        imports,
+                        ..grammar.clone()
+                    });
                 }
             }
             Language::AnyOf(parts) => {

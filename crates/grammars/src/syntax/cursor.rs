@@ -16,6 +16,11 @@ impl<'t> Cursor<'t> {
         Self { text, at: 0 }
     }
 
+    /// A cursor at `begin` of `text`, which ends at `end` for it.
+    pub(super) fn within(text: &'t str, begin: usize, end: usize) -> Self {
+        Self { text: &text[..end], at: begin }
+    }
+
     /// The number of bytes read.
     pub(super) fn at(&self) -> usize {
         self.at

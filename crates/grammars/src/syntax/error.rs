@@ -15,7 +15,12 @@ pub struct Location {
     pub line: usize,
     /// The column, in characters, from 1.
     pub column: usize,
+    /// The number of the file: 0 is the text itself, and others are imported.
+    pub(crate) file: usize,
 }
+
+/// Stands between the texts of the files that a grammar consists of. Unicode reserves it: no text has it.
+pub(super) const FILE_MARK: char = '\u{fdd0}';
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -193,25 +198,37 @@ pub(super) fn excerpt(text: &str, offset: usize) -> String {
 /// Converts offsets to locations. Offsets in ascending order take O(n) together.
 pub(super) struct Locations<'t> {
     text: &'t str,
+    /// The offset of the last location.
+    passed: usize,
+    /// Where the text of its file begins.
+    begin: usize,
     last: Location,
 }
 
 impl<'t> Locations<'t> {
     pub(super) fn new(text: &'t str) -> Self {
-        Self { text, last: Location { offset: 0, line: 1, column: 1 } }
+        let last = Location { offset: 0, line: 1, column: 1, file: 0 };
+        Self { text, passed: 0, begin: 0, last }
     }
 
     pub(super) fn at(&mut self, offset: usize) -> Location {
-        if offset < self.last.offset {
+        if offset < self.passed {
             *self = Self::new(self.text);
         }
-        let passed = &self.text[self.last.offset..offset];
+        let mut passed = &self.text[self.passed..offset];
+        if let Some(mark) = passed.rfind(FILE_MARK) {
+            let file = self.last.file + passed.matches(FILE_MARK).count();
+            self.begin = self.passed + mark + FILE_MARK.len_utf8();
+            passed = &self.text[self.begin..offset];
+            self.last = Location { offset: 0, line: 1, column: 1, file };
+        }
         let lines = passed.bytes().filter(|byte| *byte == b'\n').count();
         let (line, column) = match passed.rfind('\n') {
             Some(newline) => (self.last.line + lines, passed[newline + 1..].chars().count() + 1),
             None => (self.last.line, self.last.column + passed.chars().count()),
         };
-        self.last = Location { offset, line, column };
+        self.passed = offset;
+        self.last = Location { offset: offset - self.begin, line, column, file: self.last.file };
         self.last
     }
 }

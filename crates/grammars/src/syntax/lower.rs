@@ -135,7 +135,11 @@ impl<'a, 't> Lowering<'a, 't> {
         for definition in &self.tree.definitions {
             let rule = (!definition.terminal).then(|| {
                 let rule = self.builder.rule(self.tree.name(definition.name));
-                self.builder.locate(rule, locations.at(definition.at));
+                let location = locations.at(definition.at);
+                // A location is one in the text itself.
+                if location.file == 0 {
+                    self.builder.locate(rule, location);
+                }
                 rule
             });
             self.rules.push(rule);

@@ -27,6 +27,7 @@ mod tokens;
 mod tree;
 
 pub use error::{Location, SyntaxError, SyntaxErrorKind};
+pub use lark::imports::imported_files;
 pub use nested::{Resolve, Resolver};
 pub use options::GrammarOptions;
 
@@ -191,7 +192,23 @@ pub(crate) fn read(
 }
 
 fn read_lark(text: &str, options: &GrammarOptions, limits: &GrammarLimits) -> Result<Read, GrammarError> {
-    let (tree, ignored) = lark::read(text, options, limits)?;
+    let sources = lark::imports::sources(text, &options.resolver, limits)?;
+    read_sources(&sources, options, limits).map_err(|error| {
+        let file = error.location().and_then(|location| sources.files.get(location.file));
+        match file.filter(|file| file.begin > 0) {
+            Some(file) => GrammarError::Imported { path: file.path.clone(), error: Box::new(error) },
+            None => error,
+        }
+    })
+}
+
+fn read_sources(
+    sources: &lark::imports::Sources,
+    options: &GrammarOptions,
+    limits: &GrammarLimits,
+) -> Result<Read, GrammarError> {
+    let text = &*sources.text;
+    let (tree, ignored) = lark::read(sources, options, limits)?;
     let start = start(text, &tree, options.start.as_deref().unwrap_or("start"))?;
     let (written, lazy) = lower::lower(text, &tree, start, &ignored, limits)?;
     let resolved = lazy::resolve(&written, &lazy, limits).map_err(|error| match error {
@@ -273,7 +290,8 @@ fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
     let explained = found
         .into_iter()
         .map(|(at, construct, fate, why)| Explained::new(Some(locations.at(at)), construct, fate, why));
-    explained.chain(inside).collect()
+    let is_own = |one: &Explained| one.location.is_none_or(|location| location.file == 0);
+    explained.chain(inside).filter(is_own).collect()
 }
 
 fn check_length(text: &str, limits: &GrammarLimits) -> Result<(), SyntaxError> {

@@ -7,10 +7,21 @@ use super::{
     cursor::Cursor,
     error::{SyntaxError, SyntaxErrorKind, location},
     expand::Parameters,
+    lark::imports::File,
     nested::Resolver,
     tree::{Assembler, Definition, Group, Node, NodeId, Tree},
 };
 use crate::GrammarLimits;
+
+/// A definition that replaces or extends another one.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) name: u32,
+    pub(super) at: usize,
+    pub(super) body: NodeId,
+    pub(super) terminal: bool,
+    pub(super) extend: bool,
+}
 
 /// The cursor in the text, and the tree built so far.
 #[derive(Debug)]
@@ -21,6 +32,10 @@ pub(super) struct Reader<'t> {
     pub(super) body: Assembler,
     pub(super) limits: &'t GrammarLimits,
     pub(super) resolver: Resolver,
+    /// Changes of definitions, which are applied at the end.
+    pub(super) changes: Vec<Change>,
+    /// The files of the text.
+    pub(super) files: &'t [File],
     /// The number of grammars around this one in the text.
     pub(super) depth: u32,
 }
@@ -28,7 +43,17 @@ pub(super) struct Reader<'t> {
 impl<'t> Reader<'t> {
     pub(super) fn new(text: &'t str, limits: &'t GrammarLimits) -> Self {
         let (cursor, body) = (Cursor::new(text), Assembler::new(limits));
-        Self { text, cursor, tree: Tree::new(), body, limits, resolver: Resolver::default(), depth: 0 }
+        Self {
+            text,
+            cursor,
+            tree: Tree::new(),
+            body,
+            limits,
+            resolver: Resolver::default(),
+            changes: vec![],
+            files: &[],
+            depth: 0,
+        }
     }
 
     /// Checks the limit of nodes. A front end calls it once per item.

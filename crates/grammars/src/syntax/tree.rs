@@ -118,7 +118,10 @@ pub(super) struct Tree<'t> {
     calls: Vec<Call>,
     conditions: Vec<Condition>,
     names: Vec<&'t str>,
-    ids: HashMap<&'t str, u32>,
+    /// By the file of a name, and the name.
+    ids: HashMap<(u32, &'t str), u32>,
+    /// The file that is being read.
+    file: u32,
     /// By name.
     definition_of: Vec<Option<u32>>,
     pub(super) definitions: Vec<Definition>,
@@ -144,6 +147,7 @@ impl<'t> Tree<'t> {
             conditions: vec![],
             names: vec![],
             ids: HashMap::new(),
+            file: 0,
             definition_of: vec![],
             definitions: vec![],
             notes: vec![],
@@ -248,16 +252,64 @@ impl<'t> Tree<'t> {
     }
 
     pub(super) fn find(&self, name: &str) -> Option<usize> {
-        self.ids.get(name).and_then(|id| self.definition_of(*id))
+        self.ids.get(&(self.file, name)).and_then(|id| self.definition_of(*id))
     }
 
     /// The number of `name`, a new one if necessary.
     pub(super) fn intern(&mut self, name: &'t str) -> u32 {
-        *self.ids.entry(name).or_insert_with(|| {
+        *self.ids.entry((self.file, name)).or_insert_with(|| {
             self.names.push(name);
             self.definition_of.push(None);
             index(self.names.len() - 1)
         })
+    }
+
+    /// The number of the file that is being read. Names are those of one file.
+    pub(super) fn file(&self) -> u32 {
+        self.file
+    }
+
+    pub(super) fn enter(&mut self, file: u32) {
+        self.file = file;
+    }
+
+    /// Makes `name` of `file` the name `own`. If it is another name already, that one is returned.
+    pub(super) fn import(&mut self, file: u32, name: &'t str, own: u32) -> Option<u32> {
+        let known = *self.ids.entry((file, name)).or_insert(own);
+        (known != own).then_some(known)
+    }
+
+    /// Removes the definitions from `first` on, in the order of the text, that no definition before it reaches.
+    pub(super) fn remove_unreached(&mut self, end: usize) {
+        let mut open: Vec<NodeId> = Vec::new();
+        let mut is_reached: Vec<bool> =
+            self.definitions.iter().map(|definition| definition.at < end).collect();
+        open.extend(
+            self.definitions
+                .iter()
+                .filter(|definition| definition.at < end)
+                .map(|definition| definition.body),
+        );
+        let mut seen: Vec<bool> = vec![false; self.len()];
+        while let Some(node) = open.pop() {
+            if std::mem::replace(&mut seen[node.index()], true) {
+                continue;
+            }
+            let (name, parts) = match self.node(node) {
+                Node::Name(name) => (Some(name), vec![]),
+                Node::Call(call) => (Some(self.call(call).name), self.form(node).1),
+                _ => (None, self.form(node).1),
+            };
+            open.extend(parts);
+            if let Some(definition) = name.and_then(|name| self.definition_of(name))
+                && !std::mem::replace(&mut is_reached[definition], true)
+            {
+                open.push(self.definitions[definition].body);
+            }
+        }
+        let mut reached = is_reached.into_iter();
+        self.definitions.retain(|_| reached.next() == Some(true));
+        self.index_definitions();
     }
 
     /// Another name that reads like `name`.
@@ -285,6 +337,10 @@ impl<'t> Tree<'t> {
     /// Removes the definitions with parameters, which were written out.
     pub(super) fn remove_parametric(&mut self) {
         self.definitions.retain(|definition| definition.parameters == Parameters::None);
+        self.index_definitions();
+    }
+
+    fn index_definitions(&mut self) {
         self.definition_of.iter_mut().for_each(|definition| *definition = None);
         for (at, definition) in self.definitions.iter().enumerate() {
             self.definition_of[definition.name as usize] = Some(index(at));

@@ -11,6 +11,7 @@ mod deep;
 mod distinct;
 mod end_tokens;
 mod formats;
+mod imports;
 mod lazy;
 mod membership;
 mod munch;

@@ -4,6 +4,9 @@
 //! lexer that stops at the first end (quoted texts, comments in C). The expression here restricts the
 //! characters before the end instead.
 
+/// The name of the module.
+pub(super) const MODULE: &str = "common";
+
 /// Names and patterns.
 const TERMINALS: [(&str, &str); 24] = [
     ("DIGIT", "[0-9]"),

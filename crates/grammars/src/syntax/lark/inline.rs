@@ -5,6 +5,7 @@
 use serde_json::{Deserializer, Map, Value};
 
 use super::{
+    apply_changes,
     body::{blank, name},
     definitions,
 };
@@ -110,9 +111,12 @@ fn grammar<'t>(reader: &mut Reader<'t>, at: usize) -> Result<(), SyntaxError> {
     let mut inner = Reader::<'t>::new(reader.text, reader.limits);
     inner.cursor = reader.cursor;
     inner.resolver = reader.resolver.clone();
+    inner.files = reader.files;
+    inner.tree.enter(reader.tree.file());
     inner.depth = reader.depth + 1;
     let mut ignored = Ignored::default();
     definitions(&mut inner, &mut ignored)?;
+    apply_changes(&mut inner)?;
     if !inner.cursor.eat("}") {
         return Err(inner.cursor.unclosed(open, "the grammar", "`}` after its last definition"));
     }

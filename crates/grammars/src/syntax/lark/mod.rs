@@ -34,7 +34,7 @@
 //! - `name[max_tokens=n]: …` is at most n whole tokens ([`TokenBudget`](crate::TokenBudget)). The body is regular: texts, regexes and
 //!   terminals, or a grammar inside this one that does not recur.
 //! - `name[stop=…]: …` is a text before the first end of the stop. `temperature` changes no text and is reported.
-//! - `%declare` and imports of files are errors that name the text to write instead.
+//! - [Imports of files](imports), through the [resolver](crate::Resolve). `%declare` is an error that names the text to write instead.
 //!
 //! # The ends of lazy terminals
 //!
@@ -66,31 +66,48 @@
 mod attributes;
 mod body;
 mod common;
+pub(super) mod imports;
 mod inline;
 
 use serde_json::{Deserializer, Map, Value};
 
+use self::imports::Sources;
 use super::{
+    cursor::Cursor,
     error::{SyntaxError, SyntaxErrorKind, location, nearest},
     expand::{Parameters, expand},
     lower::Ignored,
-    reader::Reader,
+    reader::{Change, Reader},
     tree::{Definition, Node, NodeId, Pattern, Tree},
 };
 use crate::{Fate, GrammarLimits, GrammarOptions};
 
-/// Reads a text in Lark.
+/// Reads a text in Lark and the files that it imports.
 pub(super) fn read<'t>(
-    text: &'t str,
+    sources: &'t Sources,
     options: &GrammarOptions,
     limits: &'t GrammarLimits,
 ) -> Result<(Tree<'t>, Ignored), SyntaxError> {
-    let mut reader = Reader::new(text, limits);
+    let mut reader = Reader::new(&sources.text, limits);
     reader.resolver = options.resolver.clone();
+    reader.files = &sources.files;
     let mut ignored = Ignored { nodes: vec![], options: options.clone() };
-    reader.cursor.eat("\u{feff}");
-    definitions(&mut reader, &mut ignored)?;
-    expand(&mut reader.tree, text, limits)?;
+    for (number, file) in (0u32..).zip(&sources.files) {
+        reader.cursor = Cursor::within(&sources.text, file.begin, file.end);
+        reader.cursor.eat("\u{feff}");
+        reader.tree.enter(number);
+        match number {
+            0 => definitions(&mut reader, &mut ignored)?,
+            // As in Lark, a file ignores nothing in those that import it.
+            _ => definitions(&mut reader, &mut Ignored::default())?,
+        }
+    }
+    reader.tree.enter(0);
+    apply_changes(&mut reader)?;
+    if let [main, _, ..] = &sources.files[..] {
+        reader.tree.remove_unreached(main.end);
+    }
+    expand(&mut reader.tree, &sources.text, limits)?;
     Ok((reader.tree, ignored))
 }
 
@@ -357,66 +374,116 @@ fn change(reader: &mut Reader<'_>, extend: bool) -> Result<(), SyntaxError> {
     let head = head(reader)?;
     let new = head.body(reader)?;
     let Head { name, at, terminal, .. } = head;
-    let Some(earlier) = reader.tree.find(name) else {
-        let defined = reader.tree.definitions.iter().map(|definition| reader.tree.name(definition.name));
-        let kind = SyntaxErrorKind::Undefined {
-            what: if terminal { "terminal" } else { "rule" },
-            name: name.to_owned(),
-            nearest: nearest(name, defined),
-            way_out: None,
-        };
-        return Err(reader.cursor.error(at, kind));
-    };
-    let old = reader.tree.definitions[earlier].body;
-    let is_lazy = |body| matches!(reader.tree.node(body), Node::Shortest(_));
-    if extend && terminal && (is_lazy(old) || is_lazy(new)) {
-        let way_out = "write all alternatives into one terminal that is lazy";
-        return Err(reader.cursor.unsupported(at, "`%extend` of a lazy terminal, or by one,", way_out));
-    }
-    let body = if extend { reader.tree.choice(&[old, new], at) } else { new };
-    reader.tree.definitions[earlier].body = body;
+    let name = reader.tree.intern(name);
+    reader.changes.push(Change { name, at, body: new, terminal, extend });
     Ok(())
 }
 
-/// Reads `%import common.A`, optionally followed by `-> B`, or `%import common (A, B)`.
-fn import<'t>(reader: &mut Reader<'t>, at: usize) -> Result<(), SyntaxError> {
-    let module_at = reader.cursor.at();
-    let module = reader.cursor.take_while(|char| char.is_ascii_alphanumeric() || char == '_');
-    if module != "common" {
-        let way_out = "copy the definitions into this grammar; only terminals of `common` can be imported";
-        return Err(reader.cursor.unsupported(module_at, "an import of another grammar", way_out));
+/// Applies `%override` and `%extend`, once all definitions are read: a file that is imported is read after the text.
+fn apply_changes(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
+    for Change { name, at, body: new, terminal, extend } in std::mem::take(&mut reader.changes) {
+        let tree = &mut reader.tree;
+        let error = |kind| SyntaxError { kind, location: location(reader.text, at) };
+        let Some(earlier) = tree.definition_of(name) else {
+            let defined = tree.definitions.iter().map(|definition| tree.name(definition.name));
+            return Err(error(SyntaxErrorKind::Undefined {
+                what: if terminal { "terminal" } else { "rule" },
+                name: tree.name(name).to_owned(),
+                nearest: nearest(tree.name(name), defined),
+                way_out: None,
+            }));
+        };
+        let old = tree.definitions[earlier].body;
+        let is_lazy = |body| matches!(tree.node(body), Node::Shortest(_));
+        if extend && terminal && (is_lazy(old) || is_lazy(new)) {
+            let construct = "`%extend` of a lazy terminal, or by one,".to_owned();
+            let way_out = "write all alternatives into one terminal that is lazy";
+            return Err(error(SyntaxErrorKind::Unsupported { construct, way_out }));
+        }
+        let body = if extend { tree.choice(&[old, new], at) } else { new };
+        tree.definitions[earlier].body = body;
     }
+    Ok(())
+}
+
+/// Reads `%import module.A`, optionally followed by `-> B`, or `%import module (A, B)`.
+fn import<'t>(reader: &mut Reader<'t>, at: usize) -> Result<(), SyntaxError> {
+    let mut module = imports::module(&mut reader.cursor);
     body::blank(&mut reader.cursor);
-    if reader.cursor.eat(".") {
-        let (name, name_at) = imported(reader)?;
-        body::blank(&mut reader.cursor);
+    let mut names: Vec<(&'t str, &'t str, usize)> = Vec::new();
+    let lists = reader.cursor.eat("(");
+    if lists {
+        loop {
+            body::space(&mut reader.cursor);
+            let (name, name_at) = imported(reader)?;
+            names.push((name, name, name_at));
+            body::space(&mut reader.cursor);
+            if reader.cursor.eat(")") {
+                break;
+            }
+            if !reader.cursor.eat(",") {
+                return Err(reader.cursor.unexpected("`,` or `)`"));
+            }
+        }
+    } else {
+        if module.names.len() < 2 {
+            if module.names == [""] {
+                return Err(reader.cursor.unexpected("the name of a file, or `common`"));
+            }
+            if module.dots == 0 {
+                return Err(reader.cursor.unexpected("`.` and a name, or `(` and names"));
+            }
+        }
+        let name = module.names.last().copied().expect("there is a name");
+        let name_at = reader.cursor.since(module.at).rfind(name).map_or(module.at, |found| module.at + found);
         let mut alias = name;
         if reader.cursor.eat("->") {
             body::blank(&mut reader.cursor);
             alias = self::name(reader)?;
-            if !is_terminal(alias) {
-                let message =
-                    format!("`{alias}` is the name of a rule; an imported terminal needs one in upper case");
+            if is_terminal(name) != is_terminal(alias) {
+                let (kind, case) = if is_terminal(name) { ("terminal", "upper") } else { ("rule", "lower") };
+                let message = format!("the imported {kind} `{name}` needs a name in {case} case");
                 return Err(reader.cursor.invalid(name_at, message));
             }
         }
-        return define_common(reader, name, alias, name_at, at);
+        names.push((name, alias, name_at));
     }
-    if !reader.cursor.eat("(") {
-        return Err(reader.cursor.unexpected("`.` and a name, or `(` and names"));
+    let is_common = module.dots == 0
+        && match lists {
+            true => module.names == [common::MODULE],
+            false => module.names.len() == 2 && module.names[0] == common::MODULE,
+        };
+    if is_common {
+        let at_of = |name_at| if lists { name_at } else { at };
+        return names.into_iter().try_for_each(|(name, alias, name_at)| {
+            define_common(reader, name, alias, name_at, at_of(name_at))
+        });
     }
-    loop {
-        body::space(&mut reader.cursor);
-        let (name, name_at) = imported(reader)?;
-        define_common(reader, name, name, name_at, name_at)?;
-        body::space(&mut reader.cursor);
-        if reader.cursor.eat(")") {
-            return Ok(());
+    if !lists {
+        module.names.pop();
+    }
+    if reader.depth > 0 {
+        let way_out = "import it in the grammar around, or give the inner grammar a text of its own";
+        return Err(reader.cursor.unsupported(module.at, "an import in a grammar inside another", way_out));
+    }
+    let own = reader.files.get(reader.tree.file() as usize).map_or("", |file| file.path.as_str());
+    let file = imports::path(own, module.dots, &module.names);
+    let Some(file) = file.and_then(|path| reader.files.iter().position(|file| file.path == path)) else {
+        let way_out = "name a file in the folder of the grammar, in a line of its own";
+        return Err(reader.cursor.unsupported(module.at, "an import from there", way_out));
+    };
+    let file = u32::try_from(file).expect("files are few");
+    for (name, alias, name_at) in names {
+        let own = reader.tree.intern(alias);
+        if let Some(known) = reader.tree.import(file, name, own) {
+            // The name has another name already: through another import.
+            let body = reader.tree.push(Node::Name(known), name_at);
+            let terminal = is_terminal(alias);
+            let parameters = Parameters::None;
+            reader.define_as(Definition { name: own, at: name_at, body, terminal, parameters })?;
         }
-        if !reader.cursor.eat(",") {
-            return Err(reader.cursor.unexpected("`,` or `)`"));
-        }
     }
+    Ok(())
 }
 
 fn imported<'t>(reader: &mut Reader<'t>) -> Result<(&'t str, usize), SyntaxError> {
