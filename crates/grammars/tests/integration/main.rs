@@ -12,6 +12,7 @@ mod distinct;
 mod end_tokens;
 mod formats;
 mod lazy;
+mod lazy_verdicts;
 mod membership;
 mod munch;
 mod one_of;
