@@ -266,7 +266,8 @@ impl GrammarSpec {
         let (path, text) = self.source.read()?;
         let grammar = match (format, self.max_ignored) {
             (GrammarFormat::Lark, max_ignored_chars) => {
-                let options = LarkOptions { max_ignored_chars, ..LarkOptions::default() };
+                let mut options = LarkOptions::default();
+                options.max_ignored_chars = max_ignored_chars;
                 Grammar::from_lark(&text, &options, limits)
             }
             (_, Some(_)) => {

@@ -117,7 +117,8 @@ impl Grammar {
     /// %import common (INT, WS)
     /// %ignore WS
     /// "#;
-    /// let options = LarkOptions { max_ignored_chars: Some(2), ..LarkOptions::default() };
+    /// let mut options = LarkOptions::default();
+    /// options.max_ignored_chars = Some(2);
     /// let grammar = Grammar::from_lark(text, &options, &GrammarLimits::default())?;
     /// assert_eq!(grammar.rule_name(grammar.start()), "start");
     /// # Ok::<(), unskew_grammars::GrammarError>(())

@@ -202,28 +202,32 @@ fn ignored_text_can_be_bounded() {
     let check = |options: LarkOptions, accepted: &[&str], rejected: &[&str]| {
         check_grammar(&read(options), grammar, accepted, rejected);
     };
-    let default = LarkOptions::default();
-    check(default.clone(), &["ab", "  -- \ta----   b   "], &["a-b"]);
-    let two = LarkOptions { max_ignored: Some(2), ..default.clone() };
-    check(two, &["ab", " --a  b----", "a--\tb"], &["   ab", "a   b", "ab------"]);
-    let two = LarkOptions { max_ignored_chars: Some(2), ..default.clone() };
-    check(two, &["ab", "  a--b \t"], &[" --ab", "a---b", "ab   "]);
-    for none in [
-        LarkOptions { max_ignored: Some(0), ..default.clone() },
-        LarkOptions { max_ignored_chars: Some(0), ..default.clone() },
-    ] {
+    check(LarkOptions::default(), &["ab", "  -- \ta----   b   "], &["a-b"]);
+    let terminals = |most| {
+        let mut options = LarkOptions::default();
+        options.max_ignored = Some(most);
+        options
+    };
+    let chars = |most| {
+        let mut options = LarkOptions::default();
+        options.max_ignored_chars = Some(most);
+        options
+    };
+    check(terminals(2), &["ab", " --a  b----", "a--\tb"], &["   ab", "a   b", "ab------"]);
+    check(chars(2), &["ab", "  a--b \t"], &[" --ab", "a---b", "ab   "]);
+    for none in [terminals(0), chars(0)] {
         check(none, &["ab"], &[" ab", "a b"]);
     }
     // A bound below the length of the shortest ignored text excludes all ignored text.
     let grammar = "start: \"a\" \"b\"\n%ignore \"--\"";
-    let one = LarkOptions { max_ignored_chars: Some(1), ..default };
-    let read = Grammar::from_lark(grammar, &one, &GrammarLimits::default()).unwrap();
+    let read = Grammar::from_lark(grammar, &chars(1), &GrammarLimits::default()).unwrap();
     check_grammar(&read, grammar, &["ab"], &["a--b", "a-b"]);
 }
 
 #[test]
 fn another_rule_can_be_the_start() {
-    let options = LarkOptions { start: "other".to_owned(), ..LarkOptions::default() };
+    let mut options = LarkOptions::default();
+    options.start = "other".to_owned();
     let text = "start: \"a\"\nother: \"b\"";
     let grammar = Grammar::from_lark(text, &options, &GrammarLimits::default()).unwrap();
     check_grammar(&grammar, text, &["b"], &["a"]);

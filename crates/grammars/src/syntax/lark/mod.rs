@@ -69,8 +69,9 @@ use super::{
 };
 use crate::{Fate, GrammarLimits};
 
-/// Options for reading a grammar in Lark.
+/// Options for reading a grammar in Lark. Begin with the default and set fields.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct LarkOptions {
     /// The name of the start rule. Default: `start`.
     pub start: String,
