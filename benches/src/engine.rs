@@ -8,11 +8,11 @@ use std::{
 };
 
 use unskew_automata::{
-    CanonicalConstraint, CanonicalIndex, Dfa, LiftedDfa, Limits, RegexConstraint, TokenDfa,
+    CanonicalConstraint, CanonicalIndex, Dfa, LiftedDfa, Limits, PublishedLimits, RegexConstraint, TokenDfa,
     TokenizerAutomaton,
 };
 use unskew_core::{Constraint, TokenId, TokenMask};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary};
 use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions};
 use unskew_trie::TokenTrie;
 
@@ -240,7 +240,7 @@ fn library(trie: &Arc<TokenTrie>) -> Arc<TreeLibrary> {
 impl Engine for Grammars {
     fn compile(&self, pattern: &str) -> Result<Box<dyn Matcher + '_>, String> {
         let limits = GrammarLimits::default();
-        let grammar = Grammar::from_lark(pattern, &LarkOptions::default(), &limits);
+        let grammar = Grammar::from_lark(pattern, &GrammarOptions::default(), &limits);
         let grammar = grammar.map_err(|error| error.to_string())?;
         let constraint = match self.kept {
             Library::OfTheProcess => GrammarConstraint::with_library(&grammar, &self.library, &limits),
@@ -302,10 +302,11 @@ impl Engine for Eager {
     fn compile(&self, pattern: &str) -> Result<Box<dyn Matcher + '_>, String> {
         let trie = Arc::clone(&self.subject.trie);
         let limits = Limits::default();
-        let lifted = Dfa::from_pattern(pattern, &limits)
+        let tokens = Dfa::from_pattern(pattern, &limits)
             .and_then(|dfa| TokenDfa::new(Arc::new(dfa), trie, &limits))
-            .and_then(|tokens| LiftedDfa::new(&tokens, &limits))
             .map_err(|error| error.to_string())?;
+        let lifted =
+            LiftedDfa::new(&tokens, &PublishedLimits::default()).map_err(|error| error.to_string())?;
         Ok(Box::new(ConstraintMatcher::new(lifted, LiftedDfa::memory_usage)))
     }
 

@@ -29,7 +29,7 @@ use rand_chacha::{
 use serde::Serialize;
 use unskew_automata::{AnyRegex, CanonicalConstraint, CanonicalIndex, Limits, TokenizerAutomaton, regex};
 use unskew_core::{AnyConstraint, Cancel, Constraint, TokenId, TokenMask};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary};
 use unskew_schema::{SchemaLimits, SchemaOptions};
 use unskew_trie::TokenTrie;
 use unskew_vocab::Tokenizer;
@@ -374,7 +374,7 @@ impl Service {
 
     /// The constraint of `request`, if it has one.
     fn compile(&self, request: &Request, cancel: &Cancel, shares: bool) -> Option<AnyConstraint> {
-        let limits = Limits { cancel: cancel.clone(), ..Limits::default() };
+        let limits = Limits::default().cancel(cancel.clone());
         let mut grammars = GrammarLimits::default();
         grammars.regex.cancel = cancel.clone();
         let of_grammar = |grammar: &Grammar| {
@@ -392,7 +392,7 @@ impl Service {
                 of_grammar(&unskew_schema::grammar(text, &options, &SchemaLimits::default()).ok()?)
             }
             Request::Lark(text) => {
-                of_grammar(&Grammar::from_lark(text, &LarkOptions::default(), &grammars).ok()?)
+                of_grammar(&Grammar::from_lark(text, &GrammarOptions::default(), &grammars).ok()?)
             }
             Request::Canonical(pattern) if self.canonical.is_some() => {
                 let shared = self.canonical.as_ref()?;

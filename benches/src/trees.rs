@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary};
 use unskew_schema::{SchemaLimits, SchemaOptions};
 use unskew_trie::TokenTrie;
 
@@ -79,7 +79,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let limits = GrammarLimits::default();
     let mut cases: Vec<(Grammar, Vec<String>)> = Vec::new();
     for case in workloads::cases() {
-        let grammar = Grammar::from_lark(&case.pattern, &LarkOptions::default(), &limits);
+        let grammar = Grammar::from_lark(&case.pattern, &GrammarOptions::default(), &limits);
         let texts = case.samples.iter().take(options.texts).map(|text| text.clone().into_owned());
         cases.push((grammar.map_err(|error| error.to_string())?, texts.collect()));
     }

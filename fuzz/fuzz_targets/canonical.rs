@@ -152,7 +152,7 @@ fuzz_target!(|case: Case| {
     let order = if case.passes { MergeOrder::Passes } else { MergeOrder::LowestRank };
 
     let pattern = regex(&mut case.regex.iter().copied(), letters.as_bytes(), 5);
-    let limits = Limits { nfa_size: 5_000, dfa_states: 500, ..Limits::default() };
+    let limits = Limits::default().nfa_size(5_000).dfa_states(500);
     let Ok(dfa) = Dfa::from_pattern(&pattern, &limits) else { return };
     let automaton = match TokenizerAutomaton::with_order(&vocabulary, &facts, order) {
         Ok(automaton) => automaton,

@@ -20,7 +20,7 @@ use libfuzzer_sys::fuzz_target;
 use oracle::{Alphabet, Oracle};
 use unskew_core::{Constraint, TokenMask, Vocabulary};
 use unskew_fuzz::Choices;
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, LarkOptions, TreeLibrary, Tuning};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarOptions, TreeLibrary, Tuning};
 use unskew_trie::TokenTrie;
 
 /// The greatest length of a document, in tokens.
@@ -75,7 +75,7 @@ fuzz_target!(|bytes: &[u8]| {
         _ => {}
     }
     let limits = GrammarLimits::default();
-    let grammar = match Grammar::from_lark(&text, &LarkOptions::default(), &limits) {
+    let grammar = match Grammar::from_lark(&text, &GrammarOptions::default(), &limits) {
         Ok(grammar) => grammar,
         Err(error) => panic!("{error}\n{text}"),
     };

@@ -63,8 +63,7 @@ fuzz_target!(|case: Case| {
     }
     let trie = &*BYTES;
     // A tenth of the usual limits of work.
-    let limits =
-        Limits { dfa_states: 5_000, dfa_steps: 5_000_000, lazy_bytes: 16 << 20, ..Limits::default() };
+    let limits = Limits::default().dfa_states(5_000).dfa_steps(5_000_000).lazy_bytes(16 << 20);
     let constraint = match regex(&pattern, Arc::clone(trie), &limits) {
         Ok(constraint) => constraint.into_any(),
         Err(error) => return assert!(!error.to_string().contains('\n'), "{error}"),

@@ -44,7 +44,7 @@ fuzz_target!(|case: Case| {
     }
     let vocabulary = Arc::new(builder.build().unwrap());
     let Ok(trie) = TokenTrie::new(Arc::clone(&vocabulary)) else { return };
-    let limits = Limits { nfa_size: 20_000, dfa_states: 2_000, ..Limits::default() };
+    let limits = Limits::default().nfa_size(20_000).dfa_states(2_000);
     let Ok(constraint) = RegexConstraint::new(&case.pattern, Arc::new(trie), &limits) else { return };
 
     let mut scratch = constraint.scratch();

@@ -153,7 +153,7 @@ fn instance(code: &mut Choices<'_>, depth: usize) -> String {
 
 /// The constraint of the grammar; `None` for a schema that no text satisfies, and for a rejected schema.
 fn compiled(text: &str) -> Option<GrammarConstraint> {
-    let regex = Limits { nfa_size: 20_000, dfa_states: 5_000, dfa_steps: 2_000_000, ..Limits::default() };
+    let regex = Limits::default().nfa_size(20_000).dfa_states(5_000).dfa_steps(2_000_000);
     let mut grammars = GrammarLimits::default();
     (grammars.nodes, grammars.automata_bytes, grammars.regex) = (20_000, 1 << 22, regex.clone());
     let mut limits = SchemaLimits::default();

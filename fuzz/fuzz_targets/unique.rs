@@ -65,7 +65,7 @@ fuzz_target!(|bytes: &[u8]| {
     } else {
         format!(r#"{{"type":"array","uniqueItems":true,"items":{item},"minItems":{least}}}"#)
     };
-    let regex = Limits { nfa_size: 20_000, dfa_states: 5_000, dfa_steps: 2_000_000, ..Limits::default() };
+    let regex = Limits::default().nfa_size(20_000).dfa_states(5_000).dfa_steps(2_000_000);
     let mut grammars = GrammarLimits::default();
     (grammars.nodes, grammars.regex) = (20_000, regex.clone());
     let mut limits = SchemaLimits::default();

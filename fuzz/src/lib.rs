@@ -4,7 +4,7 @@
 //! as a target.
 
 use unskew_automata::Limits;
-use unskew_grammars::{Grammar, GrammarError, GrammarFormat, GrammarLimits, explain};
+use unskew_grammars::{Grammar, GrammarError, GrammarFormat, GrammarLimits, GrammarOptions, explain};
 
 /// A list of choices, followed by infinitely many zeros.
 #[derive(Debug)]
@@ -42,11 +42,11 @@ impl<'a> Choices<'a> {
 ///
 /// The limits are small, so that a run covers many grammars and not a few huge ones.
 pub fn read_grammar(text: &str, format: GrammarFormat) {
-    let regex = Limits { nfa_size: 20_000, dfa_states: 2_000, dfa_steps: 2_000_000, ..Limits::default() };
+    let regex = Limits::default().nfa_size(20_000).dfa_states(2_000).dfa_steps(2_000_000);
     let mut limits = GrammarLimits::default();
     (limits.nodes, limits.automata_bytes, limits.regex) = (20_000, 1 << 22, regex);
     assert!(!explain(text, format, &limits).iter().any(|fate| fate.why.is_empty()));
-    match Grammar::parse(text, format, &limits) {
+    match Grammar::parse(text, format, &GrammarOptions::default(), &limits) {
         Ok(grammar) => {
             let analysis = grammar.analysis();
             match grammar.trimmed() {

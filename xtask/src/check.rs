@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::{
     Result, attack,
-    process::{cargo, run},
+    process::{cargo, output, run},
     tidy,
 };
 
@@ -34,6 +34,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     cargo(root, &["fmt", "--all", "--check"])?;
     tidy::tidy(root)?;
     let warnings = ["--", "--deny", "warnings"];
+    without_features(root)?;
     cargo(
         root,
         &[&["clippy", "--workspace", "--all-targets", "--features", FEATURES][..], &warnings].concat(),
@@ -75,6 +76,19 @@ pub(crate) fn wgpu(root: &Path) -> Result<()> {
     let doc = ["doc", "--no-deps", "--document-private-items"];
     run(root, &[&doc[..], &of].concat(), &[("RUSTDOCFLAGS", "--deny warnings")])?;
     cargo(root, &[&["test"][..], &of, &["--test", "device", "--test", "cli"]].concat())
+}
+
+/// Masks of regexes alone: `unskew-automata` without its features has none of the crates that they bring.
+fn without_features(root: &Path) -> Result<()> {
+    const BROUGHT: [&str; 3] = ["petgraph", "unicode-normalization-alignments", "unskew-files"];
+    let of = ["--package", "unskew-automata", "--no-default-features"];
+    cargo(root, &[&["clippy"][..], &of, &["--", "--deny", "warnings"]].concat())?;
+    let tree = [&["tree"][..], &of, &["--edges", "normal", "--prefix", "none", "--format", "{p}"]].concat();
+    let tree = output(root, &tree)?;
+    match tree.lines().find(|line| BROUGHT.iter().any(|brought| line.split(' ').next() == Some(brought))) {
+        Some(line) => Err(format!("unskew-automata without features depends on {line}").into()),
+        None => Ok(()),
+    }
 }
 
 pub(crate) fn test(root: &Path) -> Result<()> {

@@ -14,6 +14,17 @@ pub(crate) fn cargo_here(args: &[&str]) -> Result<()> {
     run(&std::env::current_dir()?, args, &[])
 }
 
+/// As [`cargo`], and returns its output.
+pub(crate) fn output(root: &Path, args: &[&str]) -> Result<String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo).args(args).current_dir(root).output()?;
+    if !output.status.success() {
+        let error = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("`cargo {}` failed ({}): {error}", args.join(" "), output.status).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
 /// As [`cargo`], with environment variables.
 pub(crate) fn run(root: &Path, args: &[&str], env: &[(&str, &str)]) -> Result<()> {
     let line = format!("cargo {}", args.join(" "));

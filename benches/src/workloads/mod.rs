@@ -49,7 +49,7 @@ mod tests {
     use std::sync::Arc;
 
     use unskew_core::{Constraint, TokenId, Vocabulary};
-    use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions};
+    use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions};
     use unskew_trie::TokenTrie;
 
     use super::*;
@@ -63,7 +63,7 @@ mod tests {
         let trie = Arc::new(TokenTrie::new(vocabulary.build().unwrap()).unwrap());
         let limits = GrammarLimits::default();
         for case in cases() {
-            let grammar = Grammar::from_lark(&case.pattern, &LarkOptions::default(), &limits)
+            let grammar = Grammar::from_lark(&case.pattern, &GrammarOptions::default(), &limits)
                 .unwrap_or_else(|error| panic!("{}: {error}", case.name));
             let constraint = GrammarConstraint::new(&grammar, Arc::clone(&trie), &limits).unwrap();
             let mut scratch = constraint.scratch();

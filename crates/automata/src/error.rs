@@ -8,7 +8,6 @@
 use std::{fmt, ops::Range};
 
 use regex_syntax::ast::Span;
-use unskew_core::TokenId;
 use unskew_trie::TokenTooLong;
 
 /// A range of a pattern.
@@ -107,6 +106,7 @@ pub enum RegexError {
     #[error(
         "the regex is {bytes} bytes long; the limit is {limit} (Limits::pattern_bytes): shorten it, or raise the limit"
     )]
+    #[non_exhaustive]
     PatternTooLong {
         /// The length of the pattern, in bytes.
         bytes: usize,
@@ -124,6 +124,7 @@ pub enum RegexError {
     },
     /// A construct that cannot be enforced exactly.
     #[error("{construct} is not supported, at {place}: {}", construct.advice())]
+    #[non_exhaustive]
     Unsupported {
         /// The construct.
         construct: Construct,
@@ -134,6 +135,7 @@ pub enum RegexError {
     #[error(
         "the regex nests deeper than {limit} levels (Limits::nest), at {place}: flatten it, or raise the limit"
     )]
+    #[non_exhaustive]
     NestTooDeep {
         /// The limit.
         limit: u32,
@@ -145,6 +147,7 @@ pub enum RegexError {
         "the character classes and group names of the regex need about {steps} steps to read; the limit is {limit} \
          (Limits::syntax_steps), passed at {place}: use fewer of them, or raise the limit"
     )]
+    #[non_exhaustive]
     SyntaxTooCostly {
         /// The steps up to the place.
         steps: u64,
@@ -158,6 +161,7 @@ pub enum RegexError {
         "the regex needs an NFA of {size} states and transitions; the limit is {limit} (Limits::nfa_size): lower its \
          repetition counts, or raise the limit"
     )]
+    #[non_exhaustive]
     NfaTooLarge {
         /// The size, in states and transitions; `u64::MAX` means that or more.
         size: u64,
@@ -169,6 +173,7 @@ pub enum RegexError {
         "the DFA has more than {limit} states (Limits::dfa_states): lower the repetition counts after ambiguous parts \
          of the pattern, or raise the limit"
     )]
+    #[non_exhaustive]
     TooManyDfaStates {
         /// The limit, which the next state would have exceeded.
         limit: usize,
@@ -178,6 +183,7 @@ pub enum RegexError {
         "the DFA needs more than {bytes} bytes; the limit is {limit} (Limits::dfa_bytes): lower the repetition counts, \
          use smaller character classes, or raise the limit"
     )]
+    #[non_exhaustive]
     DfaTooLarge {
         /// The memory at the point where the construction stopped, in bytes.
         bytes: usize,
@@ -189,6 +195,7 @@ pub enum RegexError {
         "making the DFA takes more than {limit} steps (Limits::dfa_steps), {states} states into it: lower the \
          repetition counts of nested repetitions, or raise the limit"
     )]
+    #[non_exhaustive]
     DfaTooCostly {
         /// The limit.
         limit: u64,
@@ -200,6 +207,7 @@ pub enum RegexError {
         "the closures over optional parts of the regex take more than {limit} steps (Limits::dfa_steps), {states} states of \
          the NFA into it: put fewer optional parts one after another, or raise the limit"
     )]
+    #[non_exhaustive]
     ClosuresTooCostly {
         /// The limit.
         limit: u64,
@@ -219,6 +227,7 @@ pub enum RegexError {
     NoChoices,
     /// A choice that is the empty text.
     #[error("choice {index} (counted from 0) is empty: remove it, or use a regex that ends in `?`")]
+    #[non_exhaustive]
     EmptyChoice {
         /// Its position, from 0.
         index: usize,
@@ -239,77 +248,12 @@ pub enum RegexError {
          because {missing} of the bytes that matches use have no token of their own: add them to the vocabulary, or \
          raise the limit"
     )]
+    #[non_exhaustive]
     SpellingTooCostly {
         /// The limit.
         limit: u64,
         /// How many bytes occur in matches and have no token of their own.
         missing: usize,
-    },
-    /// The automaton of all spellings is too large.
-    #[error(
-        "the automaton of all spellings has more than {limit} transitions (Limits::lift_transitions), {states} states \
-         into it: use a RegexConstraint, which computes them as they are needed, or raise the limit"
-    )]
-    LiftTooLarge {
-        /// The limit, in transitions of token classes.
-        limit: usize,
-        /// How many states had their transitions by then.
-        states: usize,
-    },
-    /// Building the automaton of all spellings takes too long.
-    #[error(
-        "making the automaton of all spellings takes more than {limit} steps (Limits::lift_steps), {states} states into \
-         it: use a RegexConstraint, which computes transitions as they are needed, or raise the limit"
-    )]
-    LiftTooCostly {
-        /// The limit.
-        limit: u64,
-        /// How many states had their transitions by then.
-        states: usize,
-    },
-    /// The automaton of DirectMerge has too many states.
-    #[error(
-        "merging makes more than {limit} states (Limits::merge_states) at the merge of rank {rank}: make the pattern \
-         smaller, or raise the limit"
-    )]
-    TooManyMergedStates {
-        /// The limit, which the next state would have exceeded.
-        limit: usize,
-        /// The rank of the merge; the number of merges if the limit was exceeded after the last.
-        rank: usize,
-    },
-    /// The automaton of DirectMerge has too many edges.
-    #[error(
-        "merging makes more than {limit} edges (Limits::merge_edges) at the merge of rank {rank}: use smaller character \
-         classes, or raise the limit"
-    )]
-    TooManyMergedEdges {
-        /// The limit, which the next edge would have exceeded.
-        limit: usize,
-        /// The rank of the merge; the number of merges if the limit was exceeded after the last.
-        rank: usize,
-    },
-    /// DirectMerge takes too long.
-    #[error(
-        "merging takes more than {limit} steps (Limits::merge_steps), passed at the merge of rank {rank}: make the \
-         pattern smaller, or raise the limit"
-    )]
-    MergeTooCostly {
-        /// The limit.
-        limit: u64,
-        /// The rank of the merge; the number of merges if the limit was exceeded after the last.
-        rank: usize,
-    },
-    /// A merge or a symbol names a token that the vocabulary does not have.
-    #[error(
-        "token {token} is not in the vocabulary, which has {vocab_len} ids: take symbols and merges from the same \
-         tokenizer as the vocabulary"
-    )]
-    ForeignToken {
-        /// The token.
-        token: TokenId,
-        /// The number of ids of the vocabulary.
-        vocab_len: usize,
     },
     /// A token is longer than a trie can hold.
     #[error(transparent)]
@@ -317,6 +261,19 @@ pub enum RegexError {
 }
 
 impl RegexError {
+    /// [`TooManyDfaStates`](Self::TooManyDfaStates), for the crates that build automata of their own under these
+    /// limits.
+    #[doc(hidden)]
+    pub fn too_many_dfa_states(limit: usize) -> Self {
+        Self::TooManyDfaStates { limit }
+    }
+
+    /// [`DfaTooLarge`](Self::DfaTooLarge), as [`too_many_dfa_states`](Self::too_many_dfa_states).
+    #[doc(hidden)]
+    pub fn dfa_too_large(bytes: usize, limit: usize) -> Self {
+        Self::DfaTooLarge { bytes, limit }
+    }
+
     /// The place in the pattern, for the variants that have one.
     pub fn place(&self) -> Option<&Place> {
         match self {

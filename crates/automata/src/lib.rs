@@ -31,6 +31,12 @@
 //! sequences for texts of a single piece. A pattern whose DFA exceeds the limits is a [`LazyRegexConstraint`];
 //! [`regex`](regex()) chooses between the two.
 //!
+//! # Features
+//!
+//! - `canonical` (on): [`CanonicalConstraint`], the tokenizer's own sequences. Costs the tables of Unicode's
+//!   normalisation forms.
+//! - `debug` (on): [`debug`], the printers of automata. Costs petgraph.
+//!
 //! # Example
 //!
 //! ```
@@ -58,20 +64,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(feature = "canonical")]
 mod canonical;
+#[cfg(feature = "debug")]
 pub mod debug;
 mod dfa;
 mod error;
+#[cfg(feature = "canonical")]
+mod ids;
 mod limits;
 mod published;
 mod regex;
+#[cfg(feature = "canonical")]
 mod split;
 mod tokens;
 
 #[doc = include_str!("../README.md")]
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "canonical"))]
 struct ReadmeExamples;
 
+#[cfg(feature = "canonical")]
 pub use canonical::{
     CanonicalConstraint, CanonicalError, CanonicalIndex, CanonicalScratch, CanonicalState, HardBigrams,
     LibraryFileError, LibraryStats, MergeOrder, NothingCanonical, TokenizerAutomaton, VegasConfiguration,
@@ -80,6 +92,7 @@ pub use canonical::{
 pub use dfa::{ByteClasses, Dfa, DfaAlgebra, DfaBuilder, Edge, StateId};
 pub use error::{Construct, Place, RegexError};
 pub use limits::Limits;
-pub use published::{InitialTokens, LiftedDfa, MergedDfa};
+pub use published::{InitialTokens, LiftedDfa, MergedDfa, PublishedError, PublishedLimits};
+#[cfg(feature = "canonical")]
 pub use split::{SplitError, SplitLimits};
 pub use tokens::{AnyRegex, LazyRegexConstraint, LazyScratch, LazyState, RegexConstraint, TokenDfa, regex};

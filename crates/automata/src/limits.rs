@@ -11,18 +11,22 @@ use crate::RegexError;
 
 /// Bounds on the cost of compiling a pattern. The defaults keep every pattern below about 2 seconds and 512 MiB.
 ///
-/// Two limits are equal if their numbers are equal; the [`cancel`](Self::cancel) flag is not compared.
+/// Two limits are equal if their numbers are equal; the [`cancel`](#structfield.cancel) flag is not compared.
+///
+/// The struct may get further fields, so another crate changes the default, field by field or with the method of the
+/// field's name.
 ///
 /// # Example
 ///
 /// ```
 /// use unskew_automata::{Dfa, Limits, RegexError};
 ///
-/// let limits = Limits { dfa_states: 100, ..Limits::default() };
+/// let limits = Limits::default().dfa_states(100);
 /// let error = Dfa::from_pattern("(a|b)*a(a|b){10}", &limits).unwrap_err();
 /// assert!(matches!(error, RegexError::TooManyDfaStates { limit: 100, .. }));
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Limits {
     /// The length of the pattern, in bytes. Default: 1 MiB.
     ///
@@ -53,20 +57,6 @@ pub struct Limits {
     /// States of the product of a constraint with a tokenizer's splitting, for canonical sequences. The product is
     /// built only with a Vegas library, or if the constraint cannot be completed lazily. Default: 2^19.
     pub product_states: usize,
-    /// Transitions that a [`LiftedDfa`](crate::LiftedDfa) stores: one for each state and class of tokens. Default:
-    /// 2^23, which take 64 MiB.
-    pub lift_transitions: usize,
-    /// Steps through token classes for a [`LiftedDfa`](crate::LiftedDfa): one for each prefix of a class and state.
-    /// Default: 400 million.
-    pub lift_steps: u64,
-    /// States of a [`MergedDfa`](crate::MergedDfa) while it is built; minimising may leave fewer. Default: 2^18.
-    pub merge_states: usize,
-    /// Edges of a [`MergedDfa`](crate::MergedDfa) while it is built; minimising may leave fewer. Default: 2^20 (about
-    /// 100 MiB while it is built).
-    pub merge_edges: usize,
-    /// Steps of DirectMerge: one for every edge that a merge adds or removes, and for every state that it visits.
-    /// Default: 10 million.
-    pub merge_steps: u64,
     /// Memory for cached masks, in bytes. The mask of a state beyond the limit is computed on each request. Default:
     /// 64 MiB.
     pub mask_cache_bytes: usize,
@@ -81,6 +71,40 @@ pub struct Limits {
     pub cancel: Cancel,
 }
 
+/// Declares a method of each field's name, which sets the field and returns the limits.
+macro_rules! setters {
+    ($limits:ident { $($field:ident: $type:ty,)* }) => {
+        impl $limits {
+            $(
+                #[doc = concat!("These limits with another [`", stringify!($field), "`](#structfield.", stringify!($field), ").")]
+                #[must_use]
+                pub fn $field(mut self, $field: $type) -> Self {
+                    self.$field = $field;
+                    self
+                }
+            )*
+        }
+    };
+}
+pub(crate) use setters;
+
+setters! {
+    Limits {
+        pattern_bytes: usize,
+        nest: u32,
+        syntax_steps: u64,
+        nfa_size: u64,
+        dfa_states: usize,
+        dfa_bytes: usize,
+        dfa_steps: u64,
+        spelling_steps: u64,
+        product_states: usize,
+        mask_cache_bytes: usize,
+        lazy_bytes: usize,
+        cancel: Cancel,
+    }
+}
+
 impl PartialEq for Limits {
     fn eq(&self, other: &Self) -> bool {
         self.numbers() == other.numbers()
@@ -90,7 +114,7 @@ impl PartialEq for Limits {
 impl Eq for Limits {}
 
 impl Limits {
-    /// The largest effective value of [`nest`](Self::nest). Parts of the syntax tree are compared recursively; at
+    /// The largest effective value of [`nest`](#structfield.nest). Parts of the syntax tree are compared recursively; at
     /// this depth the recursion fits in any thread's stack.
     pub const MAX_NEST: u32 = 1_000;
 
@@ -101,7 +125,7 @@ impl Limits {
     }
 
     /// All limits as numbers, for comparison.
-    fn numbers(&self) -> [u64; 16] {
+    fn numbers(&self) -> [u64; 11] {
         let Self {
             pattern_bytes,
             nest,
@@ -112,11 +136,6 @@ impl Limits {
             dfa_steps,
             spelling_steps,
             product_states,
-            lift_transitions,
-            lift_steps,
-            merge_states,
-            merge_edges,
-            merge_steps,
             mask_cache_bytes,
             lazy_bytes,
             cancel: _,
@@ -132,11 +151,6 @@ impl Limits {
             dfa_steps,
             spelling_steps,
             of(product_states),
-            of(lift_transitions),
-            lift_steps,
-            of(merge_states),
-            of(merge_edges),
-            merge_steps,
             of(mask_cache_bytes),
             of(lazy_bytes),
         ]
@@ -155,11 +169,6 @@ impl Default for Limits {
             dfa_steps: 150_000_000,
             spelling_steps: 200_000_000,
             product_states: 1 << 19,
-            lift_transitions: 1 << 23,
-            lift_steps: 400_000_000,
-            merge_states: 1 << 18,
-            merge_edges: 1 << 20,
-            merge_steps: 10_000_000,
             mask_cache_bytes: 64 << 20,
             lazy_bytes: 32 << 20,
             cancel: Cancel::default(),

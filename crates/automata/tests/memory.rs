@@ -72,7 +72,7 @@ fn what_is_said_is_what_is_counted() {
     let (chain, counted) = allocated(|| lazy(&"a?b?".repeat(50_000), &limits));
     agrees("LazyRegexConstraint of a chain", chain.memory_usage(), counted);
     for bytes in [4 << 20, 32 << 20] {
-        let constraint = lazy(pattern, &Limits { lazy_bytes: bytes, ..limits.clone() });
+        let constraint = lazy(pattern, &limits.clone().lazy_bytes(bytes));
         let (scratch, counted) = allocated(|| {
             let mut scratch = constraint.scratch();
             walk(&constraint, &mut scratch, 10, 40);
@@ -97,7 +97,7 @@ fn what_is_said_is_what_is_counted() {
     let automaton = Arc::new(automaton);
     let index = || Arc::new(CanonicalIndex::new(Arc::clone(&automaton), Arc::clone(&trie)).unwrap());
     let pattern = r"(?:[\w ,.]|é|\n){0,400}";
-    let small = Limits { lazy_bytes: 1 << 20, mask_cache_bytes: 1 << 18, ..limits.clone() };
+    let small = limits.clone().lazy_bytes(1 << 20).mask_cache_bytes(1 << 18);
     let fill = |index: &Arc<CanonicalIndex>| {
         let constraint = CanonicalConstraint::new(pattern, index, &small).unwrap();
         let mut scratch = constraint.scratch();

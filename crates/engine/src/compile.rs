@@ -2,20 +2,19 @@
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-use unskew_automata::{
-    AnyRegex, CanonicalConstraint, Dfa, LazyRegexConstraint, Limits, RegexConstraint, regex,
-};
+use unskew_automata::{AnyRegex, CanonicalConstraint, LazyRegexConstraint, Limits, RegexConstraint, regex};
 use unskew_core::{AnyConstraint, Cancel, Unconstrained};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarFormat, GrammarLimits, LarkOptions, TreeLibrary};
-use unskew_schema::{MemberOrder, Registry, SchemaLimits, SchemaOptions};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, TreeLibrary};
+use unskew_schema::Registry;
 use unskew_sets::{ExclusionConstraint, SetConstraint};
 
 use crate::{
-    BoxError, Error, Progress, Result, Spec, TokenSpace, chain, items,
+    BoxError, Error, Progress, Result, Spec, TokenSpace, chain,
+    grammars::{self, Around},
+    items,
     machine::{Machine, Pool},
     read,
-    spec::{GrammarSpec, Language, RegistrySource, SchemaSpec, Source},
-    tag::{self, TagOptions},
+    spec::{GrammarSpec, Language, RegistrySource, Source},
 };
 
 /// A constraint by its kind, for programs that read more of it than masks.
@@ -101,7 +100,7 @@ impl Kind {
 
 impl Means<'_> {
     fn automata(&self) -> Limits {
-        let mut limits = Limits { cancel: self.cancel.clone(), ..Limits::default() };
+        let mut limits = Limits::default().cancel(self.cancel.clone());
         if let Some(bytes) = self.kept_bytes {
             (limits.mask_cache_bytes, limits.lazy_bytes) = (bytes, bytes);
         }
@@ -139,24 +138,16 @@ pub(crate) fn compile(spec: &Spec, tokens: &TokenSpace, means: &Means<'_>) -> Re
             "`canonical` takes a grammar as one automaton, which knows no terminals, so it cannot be combined with \
              `maximal_munch`; leave out one of the two",
         )),
-        Language::Grammar(spec) => {
-            let (path, grammar) = spec.grammar(&means.grammars())?;
-            compile_grammar(&grammar, path, spec.maximal_munch, canonical, tokens, means)
-        }
-        Language::JsonSchema(spec) => {
-            let (path, grammar) = spec.grammar(&means.cancel)?;
-            compile_grammar(&grammar, path, false, canonical, tokens, means)
-        }
-        Language::StructuralTag(spec) => {
-            let (path, text) = spec.source.read()?;
-            let options = TagOptions {
-                whitespace: spec.whitespace.unwrap_or_default(),
-                limits: means.grammars(),
-                cancel: means.cancel.clone(),
-            };
-            let grammar = tag::grammar(&text, Some(tokens.vocabulary()), &options);
-            let grammar = grammar.map_err(|error| of_file(path, error))?;
-            compile_grammar(&grammar, path, false, canonical, tokens, means)
+        Language::Grammar(_)
+        | Language::JsonSchema(_)
+        | Language::StructuralTag(_)
+        | Language::AnyOf(_)
+        | Language::Sequence(_) => {
+            let around = Around::new(Some(tokens.vocabulary()), means.grammars(), means.cancel.clone());
+            let (path, grammar) = grammars::of_language(&spec.language, &around)?;
+            let maximal_munch =
+                matches!(&spec.language, Language::Grammar(GrammarSpec { maximal_munch: true, .. }));
+            compile_grammar(&grammar, path, maximal_munch, canonical, tokens, means)
         }
         Language::Set(spec) => {
             items::set_constraint(spec, canonical, tokens, healed, means.progress).map(Kind::Set)
@@ -241,81 +232,8 @@ impl Source {
     }
 }
 
-impl GrammarSpec {
-    /// The language of the text.
-    pub(crate) fn language(&self) -> Result<GrammarFormat> {
-        if let Some(format) = self.format {
-            return Ok(format);
-        }
-        let Source::File(path) = &self.source else {
-            return Err(Error::combination(
-                "the text of a `grammar` needs its `grammar_format`: lark, gbnf or ebnf",
-            ));
-        };
-        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-        GrammarFormat::from_extension(extension).ok_or_else(|| {
-            Error::file(
-                path,
-                "the name must end in .lark, .gbnf or .ebnf, which says how the grammar is written",
-            )
-        })
-    }
-
-    fn grammar(&self, limits: &GrammarLimits) -> Result<(Option<&Path>, Grammar)> {
-        let format = self.language()?;
-        let (path, text) = self.source.read()?;
-        let grammar = match (format, self.max_ignored) {
-            (GrammarFormat::Lark, max_ignored_chars) => {
-                let mut options = LarkOptions::default();
-                options.max_ignored_chars = max_ignored_chars;
-                Grammar::from_lark(&text, &options, limits)
-            }
-            (_, Some(_)) => {
-                return Err(Error::combination(
-                    "`max_ignored` bounds %ignore, which only grammars in Lark have",
-                ));
-            }
-            (format, None) => Grammar::parse(&text, format, limits),
-        };
-        Ok((path, grammar.map_err(|error| of_file(path, error))?))
-    }
-}
-
-impl SchemaSpec {
-    fn grammar(&self, cancel: &Cancel) -> Result<(Option<&Path>, Grammar)> {
-        let options = self.options(cancel)?;
-        let (path, text) = self.source.read()?;
-        let limits = SchemaLimits::default();
-        let grammar = unskew_schema::grammar(&text, &options, &limits);
-        let grammar = grammar.map_err(|error| of_file(path, error))?;
-        if self.margin == 0 {
-            return Ok((path, grammar));
-        }
-        let space = format!("[ \\t\\n\\r]{{0,{}}}", self.margin);
-        let space = Dfa::from_pattern(&space, &limits.grammar.regex).map_err(Error::constraint)?;
-        let mut builder = Grammar::builder(&limits.grammar);
-        let (document, space) = (builder.import(&grammar), builder.automaton("white space", space));
-        let (start, body) = (builder.rule("document"), builder.sequence([space, document, space]));
-        builder.define(start, body);
-        Ok((path, builder.build(start).map_err(|error| of_file(path, error))?))
-    }
-
-    pub(crate) fn options(&self, cancel: &Cancel) -> Result<SchemaOptions> {
-        let mut options = SchemaOptions::default();
-        options.cancel = cancel.clone();
-        options.whitespace = self.whitespace.unwrap_or_default();
-        options.ascii = self.ascii;
-        options.exponents = self.exponents.unwrap_or(0);
-        options.registry = registry(self.registry.as_ref(), cancel)?;
-        if self.any_order {
-            options.order = MemberOrder::Any;
-        }
-        Ok(options)
-    }
-}
-
 /// Schemas that others refer to.
-fn registry(source: Option<&RegistrySource>, cancel: &Cancel) -> Result<Registry> {
+pub(crate) fn registry(source: Option<&RegistrySource>, cancel: &Cancel) -> Result<Registry> {
     let mut registry = Registry::new();
     // Each text is within a limit.
     let look = || if cancel.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) };

@@ -9,6 +9,7 @@ use unskew_schema::{self as schema, SchemaError, SchemaLimits, explain as explai
 use crate::{
     Error, Result, Spec, chain,
     compile::of_file,
+    grammars::Around,
     spec::{GrammarSpec, Language, SchemaSpec},
     tag::{self, TagOptions},
 };
@@ -61,6 +62,13 @@ impl Spec {
                     .map_err(|error| of_file(path, error))?;
                 Ok(tag::explain(&text, &options))
             }
+            Language::AnyOf(parts) | Language::Sequence(parts) => {
+                let mut all = Vec::new();
+                for part in parts {
+                    all.extend(part.explain()?);
+                }
+                Ok(all)
+            }
             Language::Anything | Language::Choices(_) | Language::Set(_) | Language::ExcludeSet(_) => {
                 Err(Error::combination(
                     "only a `grammar`, a `json_schema`, a `structural_tag` or a `regex` has constructs to explain; give one",
@@ -74,7 +82,8 @@ fn of_grammar(spec: &GrammarSpec) -> Result<Vec<Explained>> {
     let format = spec.language()?;
     let (path, text) = spec.source.read()?;
     let limits = GrammarLimits::default();
-    let grammar = Grammar::parse(&text, format, &limits);
+    let options = spec.options(format, &Around::new(None, limits.clone(), Cancel::default()))?;
+    let grammar = Grammar::parse(&text, format, &options, &limits);
     if let Err(GrammarError::Syntax(error)) = &grammar
         && matches!(
             error.kind,
@@ -86,7 +95,7 @@ fn of_grammar(spec: &GrammarSpec) -> Result<Vec<Explained>> {
     {
         return Err(of_file(path, error.clone()));
     }
-    let fates = explain_text(&text, format, &limits);
+    let fates = explain_text(&text, format, &options, &limits);
     let answers = fates.into_iter().map(|fate| Explained {
         pointer: None,
         span: fate.location.map(|place| format!("{}:{}", place.line, place.column)),

@@ -15,6 +15,7 @@
 //! |---|---|
 //! | [`spec`] | constraints as data, their one JSON form, `response_format` and tools ([`JsonRequest`]) |
 //! | [`tag`] | structural tags, lowered to a grammar |
+//! | `grammars` | grammars of specs: what a grammar refers to, and specs as parts of others |
 //! | `compile` | from a `Spec` to a constraint of one of the engines ([`Kind`]) |
 //! | `compiler` | once for each spec, within limits of memory and time |
 //! | `machine` | a constraint of any kind with the scratches of its matchers |
@@ -66,6 +67,7 @@ mod constraint;
 mod error;
 mod explain;
 mod fields;
+mod grammars;
 pub mod items;
 mod machine;
 mod matcher;

@@ -45,6 +45,18 @@ pub enum GrammarError {
         /// The limit, in bytes.
         limit: usize,
     },
+    /// The sets of tokens of a terminal with a budget of tokens exceed a limit.
+    #[error(
+        "terminal `{name}` with a budget of tokens takes more than {limit} bytes for its sets of tokens: give it a pattern with fewer \
+         states, or bound its characters instead"
+    )]
+    #[non_exhaustive]
+    BudgetTooLarge {
+        /// The name of the terminal.
+        name: String,
+        /// The limit, in bytes.
+        limit: usize,
+    },
     /// Removing the ends of lazy terminals from competing readings takes too many states.
     #[error(
         "computing the effect of lazy terminals on competing terminals takes more than {limit} states: let fewer rules compete \

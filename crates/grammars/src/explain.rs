@@ -6,7 +6,9 @@
 
 use std::fmt;
 
-use crate::{FindingKind, Grammar, GrammarError, GrammarFormat, GrammarLimits, Location, syntax};
+use crate::{
+    FindingKind, Grammar, GrammarError, GrammarFormat, GrammarLimits, GrammarOptions, Location, syntax,
+};
 
 /// The fate of a construct.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -65,10 +67,10 @@ impl Explained {
 /// # Example
 ///
 /// ```
-/// use unskew_grammars::{Fate, GrammarFormat, GrammarLimits, explain};
+/// use unskew_grammars::{Fate, GrammarFormat, GrammarLimits, GrammarOptions, explain};
 ///
 /// let text = "start.2: INT -> number\nINT: /[0-9]+/\nother: INT";
-/// let fates = explain(text, GrammarFormat::Lark, &GrammarLimits::default());
+/// let fates = explain(text, GrammarFormat::Lark, &GrammarOptions::default(), &GrammarLimits::default());
 /// let fates: Vec<_> = fates.iter().map(|one| (one.construct.as_str(), one.fate)).collect();
 /// assert_eq!(
 ///     fates,
@@ -81,8 +83,13 @@ impl Explained {
 ///     ]
 /// );
 /// ```
-pub fn explain(text: &str, format: GrammarFormat, limits: &GrammarLimits) -> Vec<Explained> {
-    let syntax::Read { written, mut fates, .. } = match syntax::read(text, format, limits) {
+pub fn explain(
+    text: &str,
+    format: GrammarFormat,
+    options: &GrammarOptions,
+    limits: &GrammarLimits,
+) -> Vec<Explained> {
+    let syntax::Read { written, mut fates, .. } = match syntax::read(text, format, options, limits) {
         Ok(read) => read,
         Err(error) => return vec![refused(&error)],
     };

@@ -27,7 +27,7 @@
 //! use std::sync::Arc;
 //! use unskew_core::{Constraint, TokenId, Vocabulary};
 //! use unskew_trie::TokenTrie;
-//! use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions};
+//! use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions};
 //!
 //! let limits = GrammarLimits::default();
 //! let text = r#"
@@ -35,7 +35,7 @@
 //!     WORD: /[a-z]+/
 //!     %ignore " "
 //! "#;
-//! let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits)?;
+//! let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits)?;
 //!
 //! let mut builder = Vocabulary::builder();
 //! for byte in 0..=255 {
@@ -78,14 +78,16 @@ pub use error::GrammarError;
 pub use explain::{Explained, Fate, explain};
 pub use grammar::analysis::{Analysis, Finding, FindingKind, LeftRecursion, RuleFacts};
 pub use grammar::{
+    budget::TokenBudget,
     builder::GrammarBuilder,
     data::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId, Unordered},
     size::GrammarSize,
+    token_set::TokenSet,
 };
 pub use limits::GrammarLimits;
 pub use speculation::{CountConfig, CountFileError, CountModel};
 pub use stats::GrammarStats;
-pub use syntax::{GrammarFormat, LarkOptions, Location, SyntaxError, SyntaxErrorKind};
+pub use syntax::{GrammarFormat, GrammarOptions, Location, Resolve, Resolver, SyntaxError, SyntaxErrorKind};
 pub use terminal::{bounded::BoundedRepetition, difference::Difference};
 pub use trees::{cache::LibraryStats, library::TreeLibrary};
 #[doc(hidden)]

@@ -67,13 +67,11 @@ impl Default for GrammarLimits {
             state_items: 1 << 20,
             automata_bytes: 32 << 20,
             munch_steps: 100_000_000,
-            regex: Limits {
-                nfa_size: 1_000_000,
-                dfa_states: 1 << 17,
-                dfa_bytes: 24 << 20,
-                dfa_steps: 30_000_000,
-                ..Limits::default()
-            },
+            regex: Limits::default()
+                .nfa_size(1_000_000)
+                .dfa_states(1 << 17)
+                .dfa_bytes(24 << 20)
+                .dfa_steps(30_000_000),
         }
     }
 }

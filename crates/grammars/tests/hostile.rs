@@ -13,7 +13,9 @@ use std::{
 use peak_alloc::PeakAlloc;
 use unskew_automata::Dfa;
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits, TreeLibrary};
+use unskew_grammars::{
+    Grammar, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits, GrammarOptions, TreeLibrary,
+};
 use unskew_trie::TokenTrie;
 
 use GrammarFormat::{Ebnf, Gbnf, Lark};
@@ -41,7 +43,7 @@ fn read(name: &str, format: GrammarFormat, text: &str) -> Result<Grammar, Gramma
     ALLOCATOR.reset_peak_usage();
     let start = Instant::now();
     let begin = processor_time(start);
-    let grammar = Grammar::parse(text, format, &GrammarLimits::default());
+    let grammar = Grammar::parse(text, format, &GrammarOptions::default(), &GrammarLimits::default());
     let time = processor_time(start) - begin;
     let bytes = ALLOCATOR.peak_usage() - before;
     let outcome = match &grammar {

@@ -6,7 +6,7 @@ use std::{sync::Arc, thread};
 use peak_alloc::PeakAlloc;
 use unskew_automata::Dfa;
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary, Tuning};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary, Tuning};
 use unskew_trie::TokenTrie;
 
 #[global_allocator]
@@ -44,7 +44,7 @@ TEXT: /"([{letters}x]|{number}[^"\\])*"/
 NUMBER: /[0-9]{{1,3}}/
 "#
     );
-    Grammar::from_lark(&text, &LarkOptions::default(), &GrammarLimits::default()).unwrap()
+    Grammar::from_lark(&text, &GrammarOptions::default(), &GrammarLimits::default()).unwrap()
 }
 
 /// The words of the masks along a random path.
@@ -129,7 +129,7 @@ fn what_is_said_of_memory_is_what_is_held() {
         let base = ALLOCATOR.current_usage();
         let constraint = {
             let grammar =
-                Grammar::from_lark(&text, &LarkOptions::default(), &GrammarLimits::default()).unwrap();
+                Grammar::from_lark(&text, &GrammarOptions::default(), &GrammarLimits::default()).unwrap();
             let trie = Arc::clone(&trie);
             Box::new(GrammarConstraint::new(&grammar, trie, &GrammarLimits::default()).unwrap())
         };
@@ -178,7 +178,7 @@ fn a_full_scratch_keeps_masks_in_use() {
     // Each nesting is another state.
     let grammar = Grammar::from_lark(
         "start: \"[\" start* \"]\" | \"(\" start* \")\"",
-        &LarkOptions::default(),
+        &GrammarOptions::default(),
         &GrammarLimits::default(),
     )
     .unwrap();

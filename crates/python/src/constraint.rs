@@ -86,38 +86,59 @@ impl Constraint {
 
     /// The output is a word of a grammar in Lark.
     #[staticmethod]
-    #[pyo3(signature = (grammar, *, canonical=false, max_ignored=None, maximal_munch=false))]
+    #[pyo3(signature = (grammar, *, canonical=false, max_ignored=None, maximal_munch=false, start=None, grammars=None))]
     fn lark(
         grammar: String,
         canonical: bool,
         max_ignored: Option<u32>,
         maximal_munch: bool,
+        start: Option<String>,
+        grammars: Option<BTreeMap<String, PyRef<'_, Self>>>,
     ) -> PyResult<Self> {
         let (grammar, grammar_format) = (Some(grammar), Some("lark".to_owned()));
+        let grammars = grammars.unwrap_or_default();
         made(SpecOptions {
             grammar,
             grammar_format,
             max_ignored,
             maximal_munch,
+            start,
+            grammars: grammars.into_iter().map(|(name, part)| (name, part.spec.clone())).collect(),
             canonical,
             ..SpecOptions::default()
         })
     }
 
+    /// The output is one of any of these constraints.
+    #[staticmethod]
+    #[pyo3(signature = (parts, *, canonical=false))]
+    fn any_of(parts: Vec<PyRef<'_, Self>>, canonical: bool) -> PyResult<Self> {
+        let any_of = parts.iter().map(|part| part.spec.clone()).collect();
+        made(SpecOptions { any_of, canonical, ..SpecOptions::default() })
+    }
+
+    /// The output is one of each of these constraints, one after the other.
+    #[staticmethod]
+    #[pyo3(signature = (parts, *, canonical=false))]
+    fn sequence(parts: Vec<PyRef<'_, Self>>, canonical: bool) -> PyResult<Self> {
+        let sequence = parts.iter().map(|part| part.spec.clone()).collect();
+        made(SpecOptions { sequence, canonical, ..SpecOptions::default() })
+    }
+
     /// The output is a word of a grammar in GBNF, as llama.cpp has them.
     #[staticmethod]
-    #[pyo3(signature = (grammar, *, canonical=false))]
-    fn gbnf(grammar: String, canonical: bool) -> PyResult<Self> {
+    #[pyo3(signature = (grammar, *, canonical=false, start=None))]
+    fn gbnf(grammar: String, canonical: bool, start: Option<String>) -> PyResult<Self> {
         let (grammar, grammar_format) = (Some(grammar), Some("gbnf".to_owned()));
-        made(SpecOptions { grammar, grammar_format, canonical, ..SpecOptions::default() })
+        made(SpecOptions { grammar, grammar_format, canonical, start, ..SpecOptions::default() })
     }
 
     /// The output is a word of a grammar in the EBNF of the W3C.
     #[staticmethod]
-    #[pyo3(signature = (grammar, *, canonical=false))]
-    fn ebnf(grammar: String, canonical: bool) -> PyResult<Self> {
+    #[pyo3(signature = (grammar, *, canonical=false, start=None))]
+    fn ebnf(grammar: String, canonical: bool, start: Option<String>) -> PyResult<Self> {
         let (grammar, grammar_format) = (Some(grammar), Some("ebnf".to_owned()));
-        made(SpecOptions { grammar, grammar_format, canonical, ..SpecOptions::default() })
+        made(SpecOptions { grammar, grammar_format, canonical, start, ..SpecOptions::default() })
     }
 
     /// The output is as a structural tag says: a text, or a value that becomes JSON.

@@ -21,27 +21,62 @@ use super::{
     CanonicalError,
     error::NothingCanonical,
     index::CanonicalIndex,
-    merges::whole::WholePieces,
     token_set::TokenSet,
     tokenizer::automaton::{Role, TokenizerAutomaton},
     vegas::{Shared, VegasLibrary},
     viability::{
         context::Context,
-        lazy_product::{LazyProduct, OVERHEAD, Query},
+        engine::{Ask, Engine},
+        lazy_product::{LazyProduct, OVERHEAD},
         memo::Memo,
-        position::{Automata, Position},
+        position::Position,
         whole_product::WholeProduct,
     },
 };
-use crate::{Dfa, Limits};
+use crate::{
+    Dfa, Limits,
+    ids::{ProductState, TokenClass, WholeNode},
+};
 
 /// Token sequences whose text is in a regular language and that the tokenizer itself writes for that text:
 /// `encode(decode(ids)) = ids`.
 ///
 /// Exact for byte-pair tokenizers with their pre-tokenizers and normalisers. A tokenizer that cannot be followed
 /// exactly is refused with a [`CanonicalError`]. The output is a text by itself, encoded as the continuation of a
-/// prompt: without the space that some tokenizers write before whole texts. The example of [`CanonicalIndex`] shows
-/// the way from a tokenizer to a mask.
+/// prompt: without the space that some tokenizers write before whole texts.
+///
+/// # Example
+///
+/// Two spellings of one text, of which the tokenizer writes one. The example of [`CanonicalIndex`] shows the way from a
+/// tokenizer to a mask.
+///
+/// ```
+/// use std::sync::Arc;
+/// use unskew_automata::{CanonicalConstraint, CanonicalIndex, Limits, RegexConstraint, TokenizerAutomaton};
+/// use unskew_core::{Constraint, Merge, MergeTable, Tokenization, Vocabulary};
+/// use unskew_trie::TokenTrie;
+///
+/// let mut builder = Vocabulary::builder();
+/// let [a, b, c] = ["a", "b", "c"].map(|text| builder.text(text.as_bytes()));
+/// let [ab, bc] = ["ab", "bc"].map(|text| builder.text(text.as_bytes()));
+/// let vocabulary = builder.build()?;
+/// let mut tokenization = Tokenization::default();
+/// let merges = [(a, b, ab), (b, c, bc)].map(|(left, right, result)| Merge { left, right, result });
+/// tokenization.merges = MergeTable::new(merges.into())?;
+/// let automaton = Arc::new(TokenizerAutomaton::new(&vocabulary, &tokenization)?);
+/// let trie = Arc::new(TokenTrie::new(vocabulary)?);
+/// let index = Arc::new(CanonicalIndex::new(automaton, Arc::clone(&trie))?);
+///
+/// // The encoder merges `a b` first, so "abc" is `ab c` and never `a bc`.
+/// let canonical = CanonicalConstraint::from_choices(["abc"], &index, &Limits::default())?;
+/// let mut scratch = canonical.scratch();
+/// let start = canonical.start();
+/// assert!(canonical.allows(&mut scratch, &start, ab) && !canonical.allows(&mut scratch, &start, a));
+/// // Over all spellings, both are allowed.
+/// let every = RegexConstraint::from_choices(["abc"], trie, &Limits::default())?;
+/// assert!(every.allows(&mut (), &every.start(), ab) && every.allows(&mut (), &every.start(), a));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct CanonicalConstraint {
     context: Context,
     engine: Engine,
@@ -50,21 +85,15 @@ pub struct CanonicalConstraint {
     initial: CanonicalScratch,
 }
 
-/// The engine that decides which positions are live.
-enum Engine {
-    Lazy(LazyProduct),
-    Whole(Box<WholeProduct>),
-}
-
 /// The left context of a position within its piece.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum LeftContext {
     /// No token: a piece starts in the position.
     Nothing,
     /// A token of this class.
-    Class(u32),
+    Class(TokenClass),
     /// A node of the trie of whole pieces; the node determines the token.
-    Node(u32),
+    Node(WholeNode),
     /// A token that the encoder writes only as a whole piece.
     Whole,
 }
@@ -188,8 +217,7 @@ impl CanonicalConstraint {
         library: Option<&VegasLibrary>,
         limits: &Limits,
     ) -> Result<Self, CanonicalError> {
-        let form = Automata::new(&dfa, &index.automaton).form;
-        let context = Context { dfa, form, index: Arc::clone(index) };
+        let context = Context::new(dfa, Arc::clone(index));
         let set_bytes = (words_for(index.vocabulary.len()) * size_of::<u32>()).max(1);
         let masks = limits.mask_cache_bytes / set_bytes;
         let lazy = match library {
@@ -238,7 +266,7 @@ impl CanonicalConstraint {
 
     /// Computes the token sets of the wanted states now instead of at their first use. `wanted` receives the state's
     /// number and whether the state is a piece start or a boundary. Does nothing if the whole product was not built.
-    pub(super) fn compute_token_sets(&self, wanted: impl Fn(u32, bool) -> bool) {
+    pub(super) fn compute_token_sets(&self, wanted: impl Fn(ProductState, bool) -> bool) {
         if let Engine::Whole(whole) = &self.engine {
             whole.compute_token_sets(&self.context, wanted);
         }
@@ -252,10 +280,7 @@ impl CanonicalConstraint {
     }
 
     fn ask<'a>(&'a self, memo: &'a mut Memo) -> Ask<'a> {
-        match &self.engine {
-            Engine::Lazy(lazy) => Ask::Lazy(lazy.query(&self.context, memo)),
-            Engine::Whole(whole) => Ask::Whole(&self.context, whole),
-        }
+        self.engine.ask(&self.context, memo)
     }
 
     /// The reason why the start is not live.
@@ -286,7 +311,7 @@ impl CanonicalConstraint {
     fn previous_token(&self, left: LeftContext) -> Option<u32> {
         let TokenizerAutomaton { bigrams, whole, .. } = &*self.context.index.automaton;
         match left {
-            LeftContext::Class(class) => Some(bigrams.class_token[class as usize]),
+            LeftContext::Class(class) => Some(bigrams.class_token[class]),
             LeftContext::Node(node) => Some(whole.token(node)),
             LeftContext::Nothing | LeftContext::Whole => None,
         }
@@ -320,10 +345,10 @@ impl CanonicalConstraint {
         let after = self.read(position, token)?;
         ask.may_begin(token.0, after).then(|| {
             let TokenizerAutomaton { whole, bigrams, .. } = &*self.context.index.automaton;
-            let left = match whole.child(WholePieces::ROOT, token.0) {
+            let left = match whole.child(WholeNode::ROOT, token.0) {
                 _ if self.role(token) == Role::Whole => LeftContext::Whole,
                 Some(node) => LeftContext::Node(node),
-                None => LeftContext::Class(bigrams.class[token.index()]),
+                None => LeftContext::Class(bigrams.class(token.0)),
             };
             Configuration { position: after, left }
         })
@@ -350,7 +375,7 @@ impl CanonicalConstraint {
         let (is_viable, left) = match child {
             Some(child) => (ask.may_precede_node(child, after), LeftContext::Node(child)),
             None => {
-                let class = bigrams.class[token.index()];
+                let class = bigrams.class(token.0);
                 (ask.may_precede(token.0, after), LeftContext::Class(class))
             }
         };
@@ -411,60 +436,6 @@ impl CanonicalConstraint {
                 self.add_piece(ask, Configuration { position, left: LeftContext::Nothing }, &mut mask);
             }
             self.added_after(ask, *at).iter().for_each(|(token, _)| mask.insert(TokenId(*token)));
-        }
-    }
-}
-
-/// Liveness queries, answered by the engine of the constraint.
-enum Ask<'a> {
-    Lazy(Query<'a>),
-    Whole(&'a Context, &'a WholeProduct),
-}
-
-impl Ask<'_> {
-    /// Whether this piece start is live.
-    fn is_live(&mut self, piece_start: Position) -> bool {
-        match self {
-            Self::Lazy(query) => query.is_live(piece_start),
-            Self::Whole(_, whole) => whole.is_live(piece_start),
-        }
-    }
-
-    /// Whether `token`, as the first token of a piece, leads to a live configuration in `at`.
-    fn may_begin(&mut self, token: u32, at: Position) -> bool {
-        match self {
-            Self::Lazy(query) => query.may_begin(token, at),
-            Self::Whole(context, whole) => whole.may_begin(context, token, at),
-        }
-    }
-
-    /// Whether `at` is live when `token` precedes it in the same piece.
-    fn may_precede(&mut self, token: u32, at: Position) -> bool {
-        match self {
-            Self::Lazy(query) => query.may_precede(token, at),
-            Self::Whole(context, whole) => whole.may_precede(context, token, at),
-        }
-    }
-
-    /// Whether `at` is live after `node` of the trie of whole pieces.
-    fn may_precede_node(&mut self, node: u32, at: Position) -> bool {
-        match self {
-            Self::Lazy(query) => query.may_precede_node(node, at),
-            Self::Whole(context, whole) => whole.may_precede_node(context, node, at),
-        }
-    }
-
-    /// The tokens that lead from `at` to live positions, for any left context. Tokens that may not follow `left`
-    /// may be missing.
-    fn with_token_set<T>(
-        &mut self,
-        at: Position,
-        previous: Option<u32>,
-        read: impl FnOnce(&TokenSet) -> T,
-    ) -> T {
-        match self {
-            Self::Lazy(query) => query.with_token_set(at, previous, read),
-            Self::Whole(context, whole) => whole.with_token_set(context, at, read),
         }
     }
 }

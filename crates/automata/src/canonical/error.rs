@@ -18,6 +18,7 @@ pub enum CanonicalError {
         "the tokenizer's own sequences cannot be enforced: its normaliser has the step {step}, and the texts that \
          this step leaves unchanged are not known exactly; leave out the demand for canonical sequences"
     )]
+    #[non_exhaustive]
     Normalizer {
         /// The step.
         step: String,
@@ -34,6 +35,7 @@ pub enum CanonicalError {
         "the tokenizer's own sequences cannot be enforced: its added token {token} ({content:?}) {reason}; remove it \
          from the tokenizer, or make it special"
     )]
+    #[non_exhaustive]
     AddedToken {
         /// The token.
         token: TokenId,
@@ -47,6 +49,7 @@ pub enum CanonicalError {
         "the automaton of the texts that the tokenizer leaves unchanged has more than {limit} states: the \
          tokenizer has too many added tokens, or too long ones"
     )]
+    #[non_exhaustive]
     TooManyTextStates {
         /// The limit.
         limit: usize,
@@ -56,6 +59,7 @@ pub enum CanonicalError {
         "the merge at rank {rank} names token {token} and the vocabulary has {ids} ids: give the vocabulary and \
          the merges of one tokenizer"
     )]
+    #[non_exhaustive]
     ForeignMerge {
         /// The rank of the merge.
         rank: usize,
@@ -69,6 +73,7 @@ pub enum CanonicalError {
         "the tokenizer's own sequences cannot be enforced: merges would split the text of token {token}, which the \
          encoder looks up as a whole piece, into {tokens} tokens; the limit is {limit}"
     )]
+    #[non_exhaustive]
     WholePieceTooLong {
         /// The token.
         token: TokenId,
@@ -82,6 +87,7 @@ pub enum CanonicalError {
         "the tokenizer automaton covers {automaton} ids and the vocabulary has {vocabulary}: build it for this \
          vocabulary"
     )]
+    #[non_exhaustive]
     VocabularyMismatch {
         /// The number of ids that the automaton covers.
         automaton: usize,
@@ -93,6 +99,7 @@ pub enum CanonicalError {
         "the vocabulary's first {ids} ids are not the tokens that the tokenizer automaton was built for: give the \
          vocabulary of the same tokenizer, or build the automaton for this vocabulary"
     )]
+    #[non_exhaustive]
     OtherVocabulary {
         /// The number of ids that the automaton covers.
         ids: usize,
@@ -108,6 +115,7 @@ pub enum CanonicalError {
         "the constraint together with the tokenizer's splitting has more than {limit} states (Limits::product_states): \
          lower repetition counts, use smaller character classes, or raise the limit"
     )]
+    #[non_exhaustive]
     TooManyProductStates {
         /// The limit.
         limit: usize,
@@ -116,6 +124,7 @@ pub enum CanonicalError {
     #[error(
         "no output is both accepted and the tokenizer's own: {}", reason.explanation()
     )]
+    #[non_exhaustive]
     NothingCanonical {
         /// The reason, as far as the check can determine it.
         reason: NothingCanonical,
@@ -129,6 +138,7 @@ pub enum NothingCanonical {
     /// Every accepted text is changed by the normaliser, contains the text of an added token, or is not UTF-8.
     Rewritten,
     /// Every accepted text has a character that no token spells.
+    #[non_exhaustive]
     Unspellable {
         /// The bytes that occur in accepted texts and in no token that the tokenizer writes, in ascending order.
         missing: Vec<u8>,

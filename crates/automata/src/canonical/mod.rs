@@ -13,6 +13,7 @@
 //! | `index` | that automaton with one vocabulary, and the caches that constraints share: [`CanonicalIndex`] |
 //! | `viability` | the positions of a constraint, and the tokens that lead to live positions |
 //! | `token_set` | sets of tokens as words of a mask |
+//! | `tuning` | the numbers that change times and no masks |
 //! | `vegas` | parts of constraints between delimiters, computed once for all constraints |
 //! | `constraint` | masks and states: [`CanonicalConstraint`] |
 //!
@@ -28,6 +29,7 @@ mod testing;
 mod texts;
 mod token_set;
 mod tokenizer;
+mod tuning;
 mod vegas;
 mod viability;
 

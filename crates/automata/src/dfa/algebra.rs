@@ -268,6 +268,56 @@ impl DfaAlgebra {
         Ok(Dfa::from_table(table).expect("a shortest text remains"))
     }
 
+    /// The texts that some text of `suffix` continues to a text of `dfa`: a right quotient of its language.
+    ///
+    /// Cost: O(n m) for n transitions of `dfa` and m states of `suffix`.
+    ///
+    /// # Errors
+    ///
+    /// [`RegexError`]: [`MatchesNothing`](RegexError::MatchesNothing) if there is no such text, or a limit on the work.
+    pub fn right_quotient(&mut self, dfa: &Dfa, suffix: &Dfa) -> Result<Dfa, RegexError> {
+        let (states, width) = (dfa.len(), suffix.len());
+        // Pairs of states, one of each, from which both accept the same text.
+        let number = |of: StateId, suffix: StateId| of.index() * width + suffix.index();
+        let bytes: Vec<u8> = (0..=255u8)
+            .filter(|byte| {
+                let begins = |classes: &ByteClasses| classes.get(*byte) != classes.get(byte - 1);
+                *byte == 0 || begins(dfa.classes()) || begins(suffix.classes())
+            })
+            .collect();
+        self.spend(LEAST_STEPS + (states * width * bytes.len()) as u64)?;
+        let mut before: Vec<Vec<u32>> = vec![Vec::new(); states * width];
+        let mut open: Vec<u32> = Vec::new();
+        for of in dfa.states() {
+            for of_suffix in suffix.states() {
+                let own = u32::try_from(number(of, of_suffix)).expect("the steps are limited");
+                if dfa.is_accepting(of) && suffix.is_accepting(of_suffix) {
+                    open.push(own);
+                }
+                for byte in &bytes {
+                    let next = dfa.step(of, *byte).zip(suffix.step(of_suffix, *byte));
+                    if let Some((of, of_suffix)) = next {
+                        before[number(of, of_suffix)].push(own);
+                    }
+                }
+            }
+        }
+        let mut is_known = vec![false; states * width];
+        open.iter().for_each(|pair| is_known[*pair as usize] = true);
+        while let Some(pair) = open.pop() {
+            for pair in &before[pair as usize] {
+                if !std::mem::replace(&mut is_known[*pair as usize], true) {
+                    open.push(*pair);
+                }
+            }
+        }
+        let mut table = dfa.table().clone();
+        for state in dfa.states() {
+            table.accepting[state.index()] = is_known[number(state, suffix.start())];
+        }
+        Dfa::from_table(table).ok_or(RegexError::MatchesNothing)
+    }
+
     fn finished(&mut self, assembly: Assembly) -> Result<Dfa, RegexError> {
         self.spend(LEAST_STEPS)?;
         let dfa = self.determinized(&assembly.finish())?;

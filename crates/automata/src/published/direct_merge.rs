@@ -53,7 +53,7 @@ use std::collections::BTreeSet;
 use unskew_core::{Merge, MergeTable, TokenId, Vocabulary};
 
 use super::sparse::Sparse;
-use crate::{Dfa, Limits, MergedDfa, RegexError, StateId};
+use crate::{Dfa, MergedDfa, PublishedError, PublishedLimits, StateId};
 
 /// The token of each byte before the first merge.
 ///
@@ -128,13 +128,14 @@ impl MergedDfa {
     ///
     /// O(r) for a table of r merges, and for each merge the edges that it touches. A merge may double the states
     /// between its two tokens: this is little for names, dates and records, and much for `[a-z]*`, to which thousands
-    /// of merges apply. [`Limits::merge_states`], [`Limits::merge_edges`] and [`Limits::merge_steps`] bound it.
+    /// of merges apply. [`PublishedLimits::merge_states`], [`PublishedLimits::merge_edges`] and
+    /// [`PublishedLimits::merge_steps`] bound it.
     ///
     /// # Errors
     ///
-    /// - [`RegexError::Unspellable`] if `symbols` spell no text of `dfa`.
-    /// - [`RegexError::ForeignToken`] if a used symbol or merge has a token that `vocabulary` does not have.
-    /// - [`RegexError::TooManyMergedStates`], [`RegexError::TooManyMergedEdges`], [`RegexError::MergeTooCostly`].
+    /// - [`PublishedError::Unspellable`] if `symbols` spell no text of `dfa`.
+    /// - [`PublishedError::ForeignToken`] if a used symbol or merge has a token that `vocabulary` does not have.
+    /// - [`PublishedError::TooManyMergedStates`], [`PublishedError::TooManyMergedEdges`], [`PublishedError::MergeTooCostly`].
     ///
     /// # Source
     ///
@@ -143,7 +144,7 @@ impl MergedDfa {
     /// # Example
     ///
     /// ```
-    /// use unskew_automata::{InitialTokens, Dfa, Limits, MergedDfa};
+    /// use unskew_automata::{Dfa, InitialTokens, Limits, MergedDfa, PublishedLimits};
     /// use unskew_core::{Merge, MergeTable, TokenId, Vocabulary};
     ///
     /// let mut builder = Vocabulary::builder();
@@ -153,8 +154,8 @@ impl MergedDfa {
     ///     Merge { left: a, right: a, result: aa },
     ///     Merge { left: a, right: b, result: ab },
     /// ])?;
-    /// let limits = Limits::default();
-    /// let dfa = Dfa::from_pattern("a*b", &limits)?;
+    /// let dfa = Dfa::from_pattern("a*b", &Limits::default())?;
+    /// let limits = PublishedLimits::default();
     /// let symbols = InitialTokens::from_vocabulary(&vocabulary);
     /// let proper = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &merges, &limits)?;
     ///
@@ -168,8 +169,8 @@ impl MergedDfa {
         vocabulary: &Vocabulary,
         symbols: &InitialTokens,
         merges: &MergeTable,
-        limits: &Limits,
-    ) -> Result<Self, RegexError> {
+        limits: &PublishedLimits,
+    ) -> Result<Self, PublishedError> {
         let vocab_len = vocabulary.len();
         let automaton = Sparse {
             start: dfa.start().0,
@@ -178,7 +179,7 @@ impl MergedDfa {
         };
         let merged = merge_all(automaton, merges.merges(), vocab_len, limits)?.ok_or_else(|| {
             let missing = dfa.bytes().filter(|byte| symbols.get(*byte).is_none()).collect();
-            RegexError::Unspellable { missing }
+            PublishedError::Unspellable { missing }
         })?;
         let smallest = merged.determinized(limits, merges.len())?.minimized();
         Ok(Self::from_canonical(smallest.canonical(), vocab_len))
@@ -195,8 +196,8 @@ fn merge_all(
     automaton: Sparse,
     merges: &[Merge],
     vocab_len: usize,
-    limits: &Limits,
-) -> Result<Option<Sparse>, RegexError> {
+    limits: &PublishedLimits,
+) -> Result<Option<Sparse>, PublishedError> {
     let Some(automaton) = automaton.trimmed() else { return Ok(None) };
     let mut graph = Graph::new(&automaton, vocab_len, limits)?;
     drop(automaton);
@@ -224,7 +225,7 @@ fn merge_all(
 
 /// The automaton during the merges: edges by both ends, and states by token. Labels are short numbers of tokens.
 struct Graph<'a> {
-    limits: &'a Limits,
+    limits: &'a PublishedLimits,
     /// The rank of the present merge.
     rank: usize,
     start: u32,
@@ -253,7 +254,11 @@ struct Label {
 }
 
 impl<'a> Graph<'a> {
-    fn new(automaton: &Sparse, vocab_len: usize, limits: &'a Limits) -> Result<Self, RegexError> {
+    fn new(
+        automaton: &Sparse,
+        vocab_len: usize,
+        limits: &'a PublishedLimits,
+    ) -> Result<Self, PublishedError> {
         let mut graph = Self {
             limits,
             rank: 0,
@@ -297,10 +302,10 @@ impl<'a> Graph<'a> {
     }
 
     /// The label of `token`, which gets one if it has none.
-    fn label(&mut self, token: TokenId) -> Result<u32, RegexError> {
+    fn label(&mut self, token: TokenId) -> Result<u32, PublishedError> {
         let vocab_len = self.label_of.len();
         match self.label_of.get(token.index()) {
-            None => Err(RegexError::ForeignToken { token, vocab_len }),
+            None => Err(PublishedError::ForeignToken { token, vocab_len }),
             Some(0) => {
                 let label = self.new_label(token);
                 self.label_of[token.index()] = label + 1;
@@ -315,14 +320,14 @@ impl<'a> Graph<'a> {
         StateId::from_index(self.labels.len() - 1).0
     }
 
-    fn add_state(&mut self, accepting: bool) -> Result<u32, RegexError> {
+    fn add_state(&mut self, accepting: bool) -> Result<u32, PublishedError> {
         if let Some(state) = self.free.pop() {
             self.accepting[state as usize] = accepting;
             return Ok(state);
         }
         let limit = self.limits.merge_states;
         if self.accepting.len() >= limit {
-            return Err(RegexError::TooManyMergedStates { limit, rank: self.rank });
+            return Err(PublishedError::TooManyMergedStates { limit, rank: self.rank });
         }
         self.accepting.push(accepting);
         self.out.push(BTreeSet::new());
@@ -342,7 +347,7 @@ impl<'a> Graph<'a> {
         self.free.push(state);
     }
 
-    fn add(&mut self, source: u32, label: u32, target: u32) -> Result<(), RegexError> {
+    fn add(&mut self, source: u32, label: u32, target: u32) -> Result<(), PublishedError> {
         self.spend(1)?;
         let first_out = self.targets(source, label).next().is_none();
         if !self.out[source as usize].insert((label, target)) {
@@ -361,7 +366,7 @@ impl<'a> Graph<'a> {
         }
         let limit = self.limits.merge_edges;
         if self.edges > limit {
-            return Err(RegexError::TooManyMergedEdges { limit, rank: self.rank });
+            return Err(PublishedError::TooManyMergedEdges { limit, rank: self.rank });
         }
         Ok(())
     }
@@ -375,12 +380,12 @@ impl<'a> Graph<'a> {
         }
     }
 
-    fn spend(&mut self, steps: usize) -> Result<(), RegexError> {
+    fn spend(&mut self, steps: usize) -> Result<(), PublishedError> {
         self.limits.check_cancelled()?;
         self.steps += steps as u64;
         let limit = self.limits.merge_steps;
         if self.steps > limit {
-            return Err(RegexError::MergeTooCostly { limit, rank: self.rank });
+            return Err(PublishedError::MergeTooCostly { limit, rank: self.rank });
         }
         Ok(())
     }
@@ -404,7 +409,7 @@ impl<'a> Graph<'a> {
     }
 
     /// The states that `left` enters and `right` leaves, in ascending order. O(k) for the shorter of the two lists.
-    fn between(&mut self, left: u32, right: u32) -> Result<Vec<u32>, RegexError> {
+    fn between(&mut self, left: u32, right: u32) -> Result<Vec<u32>, PublishedError> {
         let enters = &self.labels[left as usize].enters;
         let leaves = &self.labels[right as usize].leaves;
         let by_left = enters.len() < leaves.len();
@@ -439,7 +444,7 @@ impl<'a> Graph<'a> {
     /// Algorithm 1: `left right -> result` for two different tokens. Pairs cannot overlap, so each state between them
     /// is independent. Conceptually it is split into three parts: one that `left` does not enter (it has all edges
     /// out), one that `left` enters and `right` does not leave, and one in the middle of pairs, which becomes edges.
-    fn merge_different(&mut self, left: u32, right: u32, result: u32) -> Result<(), RegexError> {
+    fn merge_different(&mut self, left: u32, right: u32, result: u32) -> Result<(), PublishedError> {
         for state in self.between(left, right)? {
             let sources: Vec<u32> = self.sources(state, left).collect();
             let targets: Vec<u32> = self.targets(state, right).collect();
@@ -477,7 +482,7 @@ impl<'a> Graph<'a> {
     /// number of tokens before a state matters. States inside runs are doubled: the given state is the even one. An
     /// edge from even to odd and one from odd to even make a pair. A single token remains only at the end of a run,
     /// that is, at an odd state that has other edges or accepts.
-    fn merge_same(&mut self, token: u32, result: u32) -> Result<(), RegexError> {
+    fn merge_same(&mut self, token: u32, result: u32) -> Result<(), PublishedError> {
         let inside = self.between(token, token)?;
         let position = |state: u32| inside.binary_search(&state).ok();
         let targets: Vec<Vec<u32>> =
@@ -544,7 +549,7 @@ impl<'a> Graph<'a> {
     }
 
     /// Gives all edges of label `from` the label `to`.
-    fn rename(&mut self, from: u32, to: u32) -> Result<(), RegexError> {
+    fn rename(&mut self, from: u32, to: u32) -> Result<(), PublishedError> {
         for state in std::mem::take(&mut self.labels[from as usize].leaves) {
             for target in self.targets(state, from).collect::<Vec<_>>() {
                 self.remove(state, from, target);

@@ -23,7 +23,7 @@ use unskew_trie::TokenTrie;
 
 use super::edges::constraint_by_edges;
 use crate::{
-    Dfa, Limits, RegexError, StateId, TokenDfa,
+    Dfa, PublishedError, PublishedLimits, StateId, TokenDfa,
     dfa::{
         state::StateVec,
         table::{DEAD, Table},
@@ -42,7 +42,7 @@ const NONE: u32 = u32::MAX;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use unskew_automata::{Dfa, LiftedDfa, Limits, TokenDfa};
+/// use unskew_automata::{Dfa, LiftedDfa, Limits, PublishedLimits, TokenDfa};
 /// use unskew_core::Vocabulary;
 /// use unskew_trie::TokenTrie;
 ///
@@ -51,7 +51,7 @@ const NONE: u32 = u32::MAX;
 /// let trie = Arc::new(TokenTrie::new(builder.build()?)?);
 /// let limits = Limits::default();
 /// let dfa = Arc::new(Dfa::from_pattern("[ab]{2}", &limits)?);
-/// let lifted = LiftedDfa::new(&TokenDfa::new(dfa, trie, &limits)?, &limits)?;
+/// let lifted = LiftedDfa::new(&TokenDfa::new(dfa, trie, &limits)?, &PublishedLimits::default())?;
 ///
 /// assert_eq!((lifted.len(), lifted.edge_count()), (3, 6)); // four edges leave the start, two the state after it
 /// assert_eq!(lifted.token_classes(), 2); // tokens of one letter, and of two
@@ -97,8 +97,8 @@ impl LiftedDfa {
     ///
     /// # Errors
     ///
-    /// [`RegexError::LiftTooLarge`], [`RegexError::LiftTooCostly`].
-    pub fn new(tokens: &TokenDfa, limits: &Limits) -> Result<Self, RegexError> {
+    /// [`PublishedError::LiftTooLarge`], [`PublishedError::LiftTooCostly`].
+    pub fn new(tokens: &TokenDfa, limits: &PublishedLimits) -> Result<Self, PublishedError> {
         let dfa = tokens.dfa();
         let table = dfa.table();
         let (class_trie, classes) = class_trie(table, tokens.trie());
@@ -119,10 +119,10 @@ impl LiftedDfa {
                 }
             });
             if transitions.len() > limits.lift_transitions {
-                return Err(RegexError::LiftTooLarge { limit: limits.lift_transitions, states: at });
+                return Err(PublishedError::LiftTooLarge { limit: limits.lift_transitions, states: at });
             }
             if steps > limits.lift_steps {
-                return Err(RegexError::LiftTooCostly { limit: limits.lift_steps, states: at });
+                return Err(PublishedError::LiftTooCostly { limit: limits.lift_steps, states: at });
             }
             for (class, target) in &transitions[begin..] {
                 edge_count += classes.members(*class).len() as u64;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use unskew_core::TokenId;
 
-use crate::{Limits, RegexError, StateId, dfa::minimize::Partition};
+use crate::{PublishedError, PublishedLimits, StateId, dfa::minimize::Partition};
 
 /// A partial automaton over tokens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -79,7 +79,11 @@ impl Sparse {
     /// # Errors
     ///
     /// The limits for merging, which report `rank`.
-    pub(crate) fn determinized(mut self, limits: &Limits, rank: usize) -> Result<Self, RegexError> {
+    pub(crate) fn determinized(
+        mut self,
+        limits: &PublishedLimits,
+        rank: usize,
+    ) -> Result<Self, PublishedError> {
         let mut deterministic = true;
         for edges in &mut self.edges {
             edges.sort_unstable();
@@ -114,13 +118,13 @@ impl Sparse {
             small.edges.push(edges);
             limits.check_cancelled()?;
             if sets.len() > limits.merge_states {
-                return Err(RegexError::TooManyMergedStates { limit: limits.merge_states, rank });
+                return Err(PublishedError::TooManyMergedStates { limit: limits.merge_states, rank });
             }
             if edge_count > limits.merge_edges {
-                return Err(RegexError::TooManyMergedEdges { limit: limits.merge_edges, rank });
+                return Err(PublishedError::TooManyMergedEdges { limit: limits.merge_edges, rank });
             }
             if steps > limits.merge_steps {
-                return Err(RegexError::MergeTooCostly { limit: limits.merge_steps, rank });
+                return Err(PublishedError::MergeTooCostly { limit: limits.merge_steps, rank });
             }
         }
         Ok(small)

@@ -13,6 +13,7 @@ pub enum SplitError {
     #[error(
         "the pattern of split step {step} is {bytes} bytes long; the limit is {limit} (SplitLimits::pattern_bytes)"
     )]
+    #[non_exhaustive]
     PatternTooLong {
         /// The step.
         step: usize,
@@ -34,6 +35,7 @@ pub enum SplitError {
     },
     /// A construct of a pattern that has no exact automaton here, or that regex engines read differently.
     #[error("split step {step}: {construct} is not supported, at {place}")]
+    #[non_exhaustive]
     Unsupported {
         /// The step.
         step: usize,
@@ -44,6 +46,7 @@ pub enum SplitError {
     },
     /// A step as a whole that has no exact automaton here.
     #[error("split step {step} is not supported: {reason}")]
+    #[non_exhaustive]
     UnsupportedStep {
         /// The step.
         step: usize,
@@ -53,12 +56,14 @@ pub enum SplitError {
     /// A pattern matches the empty text somewhere. Libraries differ in the treatment of the text between two such
     /// matches.
     #[error("the pattern of split step {step} can match the empty text")]
+    #[non_exhaustive]
     MatchesEmpty {
         /// The step.
         step: usize,
     },
     /// Groups are nested too deep.
     #[error("split step {step} nests groups deeper than {limit} levels (SplitLimits::nest), at {place}")]
+    #[non_exhaustive]
     NestTooDeep {
         /// The step.
         step: usize,
@@ -69,6 +74,7 @@ pub enum SplitError {
     },
     /// Too many different sets of characters.
     #[error("split step {step} brings the sets of characters beyond {limit} (SplitLimits::sets), at {place}")]
+    #[non_exhaustive]
     TooManySets {
         /// The step.
         step: usize,
@@ -79,6 +85,7 @@ pub enum SplitError {
     },
     /// The NFA of a pattern is too large.
     #[error("the NFA of split step {step} has more than {limit} states (SplitLimits::nfa_states)")]
+    #[non_exhaustive]
     NfaTooLarge {
         /// The step.
         step: usize,
@@ -87,12 +94,14 @@ pub enum SplitError {
     },
     /// An automaton has too many states.
     #[error("the automaton of the split steps has more than {limit} states (SplitLimits::states)")]
+    #[non_exhaustive]
     TooManyStates {
         /// The limit.
         limit: usize,
     },
     /// The construction takes too long.
     #[error("the automaton of the split steps takes more than {limit} steps to make (SplitLimits::steps)")]
+    #[non_exhaustive]
     TooCostly {
         /// The limit.
         limit: u64,

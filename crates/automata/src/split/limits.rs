@@ -7,7 +7,29 @@ use std::{collections::HashMap, hash::Hash};
 
 /// Bounds on the construction of the automaton of split patterns. The defaults keep it below about 2 seconds and 512
 /// MiB. The patterns in use take 0.1 to 0.4 million steps, 2 to 7 ms.
+///
+/// [`TokenizerAutomaton::with_limits`](crate::TokenizerAutomaton::with_limits) takes them. The struct may get further
+/// fields, so another crate sets fields of the default:
+///
+/// ```
+/// use unskew_automata::{MergeOrder, SplitLimits, TokenizerAutomaton};
+/// use unskew_core::{SplitBehavior, SplitPattern, Tokenization, Vocabulary};
+///
+/// let mut builder = Vocabulary::builder();
+/// builder.text(b"a");
+/// let mut tokenization = Tokenization::default();
+/// let (pattern, behavior) = ("a{1,40}".to_owned(), SplitBehavior::Isolated);
+/// tokenization.splits.push(SplitPattern::Regex { pattern, behavior, invert: false });
+///
+/// let mut limits = SplitLimits::default();
+/// limits.states = 10;
+/// let (vocabulary, order) = (builder.build()?, MergeOrder::LowestRank);
+/// let error = TokenizerAutomaton::with_limits(&vocabulary, &tokenization, order, &limits).unwrap_err();
+/// assert!(error.to_string().contains("more than 10 states (SplitLimits::states)"), "{error}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct SplitLimits {
     /// The length of each pattern, in bytes. Default: 64 KiB.
     pub pattern_bytes: usize,

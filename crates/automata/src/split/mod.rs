@@ -44,7 +44,10 @@ mod utf8;
 
 use unskew_core::{SplitBehavior, SplitPattern};
 
-use crate::ByteClasses;
+use crate::{
+    ByteClasses,
+    ids::{Id, SplitState},
+};
 pub use error::SplitError;
 pub use limits::SplitLimits;
 pub(crate) use rules::{Prefix, Section, TextRule, White};
@@ -69,20 +72,20 @@ pub(crate) struct SplitDfa {
     /// The coarsest classes.
     pub(crate) classes: ByteClasses,
     /// `next[state * classes.len() + class]` is a state or [`DEAD`](crate::dfa::table::DEAD).
-    pub(crate) next: Vec<u32>,
+    next: Vec<u32>,
     /// Empty, or of the same shape: the transitions of the same automaton through the fallback tokens of bytes. From
     /// a boundary of characters a fallback transition begins a character without a token of its own; inside of such a
     /// character there are only fallback transitions.
-    pub(crate) fallback: Vec<u32>,
+    fallback: Vec<u32>,
     /// By state: the state after a mark, or [`DEAD`](crate::dfa::table::DEAD).
-    pub(crate) mark: Vec<u32>,
+    mark: Vec<u32>,
     /// By state: whether the text may end here.
-    pub(crate) accepting: Vec<bool>,
+    accepting: Vec<bool>,
     /// By state: whether an added token that strips the white space before it may follow. Empty if no token strips.
-    pub(crate) before_strip: Vec<bool>,
-    pub(crate) start: u32,
+    before_strip: Vec<bool>,
+    start: u32,
     /// The start of a text after an added token, for each [`Section`] of the options.
-    pub(crate) sections: Vec<u32>,
+    sections: Vec<u32>,
 }
 
 /// Further facts about a tokenizer that the automaton depends on.
@@ -207,25 +210,128 @@ impl SplitDfa {
     }
 }
 
+/// The questions of the canonical engine. The stages of the construction read the tables themselves.
+impl SplitDfa {
+    /// The number of states.
+    pub(crate) fn len(&self) -> usize {
+        self.accepting.len()
+    }
+
+    /// All states, in ascending order.
+    pub(crate) fn states(&self) -> impl DoubleEndedIterator<Item = SplitState> + use<> {
+        (0..self.len()).map(SplitState::from_index)
+    }
+
+    /// The state before any text.
+    #[inline]
+    pub(crate) fn start(&self) -> SplitState {
+        SplitState::of(self.start)
+    }
+
+    /// The state at the start of a text after an added token. `section` is the index of its [`Section`].
+    pub(crate) fn section(&self, section: usize) -> Option<SplitState> {
+        SplitState::of_entry(self.sections[section])
+    }
+
+    /// The state after `byte`, without the transitions of fallback tokens.
+    #[inline]
+    pub(crate) fn step(&self, state: SplitState, byte: u8) -> Option<SplitState> {
+        SplitState::of_entry(self.next[self.entry(state, byte)])
+    }
+
+    /// The state after a fallback token of `byte`.
+    #[inline]
+    pub(crate) fn step_fallback(&self, state: SplitState, byte: u8) -> Option<SplitState> {
+        self.fallback.get(self.entry(state, byte)).and_then(|next| SplitState::of_entry(*next))
+    }
+
+    fn entry(&self, state: SplitState, byte: u8) -> usize {
+        state.index() * self.classes.len() + usize::from(self.classes.get(byte))
+    }
+
+    /// The transitions of a state, for many [steps](Self::step) from it.
+    #[inline]
+    pub(crate) fn row(&self, state: SplitState) -> SplitRow<'_> {
+        let width = self.classes.len();
+        SplitRow { classes: &self.classes, next: &self.next[state.index() * width..][..width] }
+    }
+
+    /// The state after a boundary.
+    #[inline]
+    pub(crate) fn mark(&self, state: SplitState) -> Option<SplitState> {
+        SplitState::of_entry(self.mark[state.index()])
+    }
+
+    /// Whether the text may end in this state.
+    #[inline]
+    pub(crate) fn is_accepting(&self, state: SplitState) -> bool {
+        self.accepting[state.index()]
+    }
+
+    /// Whether the text may end here before an added token that strips the white space before it.
+    pub(crate) fn may_be_stripped(&self, state: SplitState) -> bool {
+        *self.before_strip.get(state.index()).unwrap_or(&self.accepting[state.index()])
+    }
+
+    /// Whether some characters are spelled by fallback tokens.
+    #[inline]
+    pub(crate) fn has_fallback(&self) -> bool {
+        !self.fallback.is_empty()
+    }
+
+    /// Whether some state reads a fallback token of `byte`.
+    pub(crate) fn reads_fallback(&self, byte: u8) -> bool {
+        self.states().any(|state| self.step_fallback(state, byte).is_some())
+    }
+
+    /// Gives back the memory that the lists reserved while they grew.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        [&mut self.next, &mut self.fallback, &mut self.mark].into_iter().for_each(Vec::shrink_to_fit);
+    }
+
+    /// In bytes.
+    pub(crate) fn memory_usage(&self) -> usize {
+        let lists = [&self.next, &self.fallback, &self.mark, &self.sections];
+        lists.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
+            + self.accepting.len()
+            + self.before_strip.len()
+    }
+}
+
+/// The transitions of a state of the splitter.
+#[derive(Clone, Copy)]
+pub(crate) struct SplitRow<'a> {
+    classes: &'a ByteClasses,
+    next: &'a [u32],
+}
+
+impl SplitRow<'_> {
+    /// The state after `byte`.
+    #[inline]
+    pub(crate) fn step(self, byte: u8) -> Option<SplitState> {
+        SplitState::of_entry(self.next[usize::from(self.classes.get(byte))])
+    }
+}
+
 /// Whether `pattern` certainly matches nowhere in `text`, also if `text` is a part of another text.
 ///
 /// # Errors
 ///
 /// [`SplitError`] if the pattern has no exact automaton here.
-pub(crate) fn matches_nothing_in(pattern: &str, text: &str) -> Result<bool, SplitError> {
+pub(crate) fn matches_nothing_in(
+    pattern: &str,
+    text: &str,
+    limits: &SplitLimits,
+) -> Result<bool, SplitError> {
     let removed =
         SplitPattern::Regex { pattern: pattern.to_owned(), behavior: SplitBehavior::Removed, invert: false };
-    let limits = SplitLimits::default();
-    let mut budget = Budget::new(&limits);
+    let mut budget = Budget::new(limits);
     let step = step(&removed, 1, &mut View::Text, &mut Sets::default(), &mut budget)?;
     let is_plain = step.is_some_and(|Step { nfa, .. }| {
         nfa.looks.is_empty() && !nfa.nodes.iter().any(|node| matches!(node, Node::Start { .. }))
     });
-    let without = SplitDfa::new(&[removed], &SplitOptions::default(), &limits)?;
-    let end = text.bytes().try_fold(without.start, |state, byte| {
-        let at = state as usize * without.classes.len() + usize::from(without.classes.get(byte));
-        Some(without.next[at]).filter(|next| *next != crate::dfa::table::DEAD)
-    });
+    let without = SplitDfa::new(&[removed], &SplitOptions::default(), limits)?;
+    let end = text.bytes().try_fold(without.start(), |state, byte| without.step(state, byte));
     Ok(is_plain && end.is_some())
 }
 

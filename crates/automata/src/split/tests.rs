@@ -17,26 +17,15 @@ fn build(splits: &[SplitPattern]) -> SplitDfa {
 }
 
 impl SplitDfa {
-    fn step(&self, state: u32, byte: u8) -> u32 {
-        if state == DEAD {
-            return DEAD;
-        }
-        self.next[state as usize * self.classes.len() + usize::from(self.classes.get(byte))]
-    }
-
-    fn marked(&self, state: u32) -> u32 {
-        if state == DEAD { DEAD } else { self.mark[state as usize] }
-    }
-
     fn accepts(&self, text: &str, boundaries: &[usize]) -> bool {
-        let mut state = self.start;
+        let mut state = Some(self.start());
         for (at, byte) in text.bytes().enumerate() {
             if boundaries.contains(&at) {
-                state = self.marked(state);
+                state = state.and_then(|state| self.mark(state));
             }
-            state = self.step(state, byte);
+            state = state.and_then(|state| self.step(state, byte));
         }
-        state != DEAD && self.accepting[state as usize]
+        state.is_some_and(|state| self.is_accepting(state))
     }
 }
 
@@ -466,12 +455,12 @@ fn texts_are_valid_utf_8() {
     for bad in
         [&b"\x80"[..], b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe4\xb8", b"\xff", b"a\xc3"]
     {
-        let end = bad.iter().fold(dfa.start, |state, byte| dfa.step(state, *byte));
-        assert!(end == DEAD || !dfa.accepting[end as usize], "{bad:?}");
+        let end = bad.iter().try_fold(dfa.start(), |state, byte| dfa.step(state, *byte));
+        assert!(!end.is_some_and(|end| dfa.is_accepting(end)), "{bad:?}");
     }
-    assert_eq!(dfa.mark[dfa.start as usize], DEAD);
-    let after = dfa.marked(dfa.step(dfa.start, b'a'));
-    assert_eq!(dfa.marked(after), DEAD);
+    assert_eq!(dfa.mark(dfa.start()), None);
+    let after = dfa.mark(dfa.step(dfa.start(), b'a').unwrap()).unwrap();
+    assert_eq!(dfa.mark(after), None);
 }
 
 #[test]

@@ -4,7 +4,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use unskew_automata::{
-    Dfa, InitialTokens, LiftedDfa, Limits, MergedDfa, RegexError, StateId, TokenDfa, debug,
+    Dfa, InitialTokens, LiftedDfa, Limits, MergedDfa, PublishedError, PublishedLimits, StateId, TokenDfa,
+    debug,
 };
 use unskew_core::{Merge, MergeTable, TokenId, Vocabulary, conformance};
 use unskew_testdata::two_names;
@@ -235,7 +236,9 @@ fn compare(kind: Kind, cases: usize, seed: u64) -> usize {
 
         let vocabulary = table.vocabulary();
         let symbols = InitialTokens::from_vocabulary(&vocabulary);
-        let merged = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &table.merges, &limits).unwrap();
+        let merged =
+            MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &table.merges, &PublishedLimits::default())
+                .unwrap();
         let expected: BTreeSet<Vec<TokenId>> = texts.iter().map(|text| table.tokenise(text)).collect();
         let found = match kind {
             // The language is finite, so all of it is compared, independent of the texts of tokens.
@@ -288,7 +291,9 @@ fn equal_languages_are_equal_automata() {
     let vocabulary = two_names::vocabulary();
     let (symbols, merges, limits) =
         (InitialTokens::from_vocabulary(&vocabulary), two_names::merges(), Limits::default());
-    let merged = |dfa: &Dfa| MergedDfa::direct_merge(dfa, &vocabulary, &symbols, &merges, &limits).unwrap();
+    let merged = |dfa: &Dfa| {
+        MergedDfa::direct_merge(dfa, &vocabulary, &symbols, &merges, &PublishedLimits::default()).unwrap()
+    };
     let left = merged(&Dfa::from_pattern(two_names::PATTERN, &limits).unwrap());
     let right = merged(&Dfa::from_literals(two_names::NAMES, &limits).unwrap());
     assert_eq!(left, right);
@@ -305,9 +310,16 @@ fn two_names() {
     let dfa = Arc::new(Dfa::from_pattern(two_names::PATTERN, &limits).unwrap());
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let symbols = InitialTokens::from_vocabulary(&vocabulary);
-    let merged = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &two_names::merges(), &limits).unwrap();
+    let merged = MergedDfa::direct_merge(
+        &dfa,
+        &vocabulary,
+        &symbols,
+        &two_names::merges(),
+        &PublishedLimits::default(),
+    )
+    .unwrap();
     let tokens = TokenDfa::new(dfa, trie, &limits).unwrap();
-    let lifted = LiftedDfa::new(&tokens, &limits).unwrap();
+    let lifted = LiftedDfa::new(&tokens, &PublishedLimits::default()).unwrap();
 
     assert_eq!((lifted.len() + 1, lifted.edge_count()), (17, 48));
     assert_eq!((merged.len() + 1, merged.edge_count()), (5, 4));
@@ -335,7 +347,9 @@ fn the_example_is_a_proper_tokenizer() {
         (InitialTokens::from_vocabulary(&vocabulary), two_names::merges(), Limits::default());
     for (token, text) in vocabulary.text_tokens() {
         let dfa = Dfa::from_literals([text], &limits).unwrap();
-        let merged = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &merges, &limits).unwrap();
+        let merged =
+            MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &merges, &PublishedLimits::default())
+                .unwrap();
         assert!(merged.accepts(&[token]), "{}", vocabulary.name(token));
         assert_eq!((merged.len(), merged.edge_count()), (2, 1));
     }
@@ -348,7 +362,7 @@ fn what_no_symbol_spells_is_left_out() {
     let symbols = InitialTokens::from_vocabulary(&vocabulary);
     let merged = |pattern: &str, symbols: &InitialTokens| {
         let dfa = Dfa::from_pattern(pattern, &limits).unwrap();
-        MergedDfa::direct_merge(&dfa, &vocabulary, symbols, &merges, &limits)
+        MergedDfa::direct_merge(&dfa, &vocabulary, symbols, &merges, &PublishedLimits::default())
     };
     assert_eq!(merged("ill|x+|ix|xi", &symbols).unwrap(), merged("ill", &symbols).unwrap());
     // The empty text has no byte that could be missing.
@@ -356,7 +370,7 @@ fn what_no_symbol_spells_is_left_out() {
     assert!(empty.accepts(&[]) && empty.edge_count() == 0);
     let error = merged("xi|yi", &symbols).unwrap_err();
     assert_eq!(error, merged("(x|y)i", &symbols).unwrap_err());
-    assert!(matches!(error, RegexError::Unspellable { missing, .. } if missing == b"xy"));
+    assert!(matches!(error, PublishedError::Unspellable { missing, .. } if missing == b"xy"));
 
     let foreign = InitialTokens::new([(b'x', TokenId(99))]);
     let error = merged("x", &foreign).unwrap_err();
@@ -372,21 +386,27 @@ fn limits_are_kept_and_named() {
     let vocabulary = two_names::vocabulary();
     let symbols = InitialTokens::from_vocabulary(&vocabulary);
     let dfa = Dfa::from_pattern("[a-z TW]{0,20}", &Limits::default()).unwrap();
-    let error = |limits: Limits| {
+    let error = |limits: PublishedLimits| {
         MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &two_names::merges(), &limits).unwrap_err()
     };
-    let error_of_states = error(Limits { merge_states: 30, ..Limits::default() });
+    let error_of_states = error(PublishedLimits::default().merge_states(30));
     assert!(
-        matches!(error_of_states, RegexError::TooManyMergedStates { limit: 30, .. }),
+        matches!(error_of_states, PublishedError::TooManyMergedStates { limit: 30, .. }),
         "{error_of_states}"
     );
-    let error_of_edges = error(Limits { merge_edges: 300, ..Limits::default() });
-    assert!(matches!(error_of_edges, RegexError::TooManyMergedEdges { limit: 300, .. }), "{error_of_edges}");
-    let error_of_steps = error(Limits { merge_steps: 1_000, ..Limits::default() });
-    assert!(matches!(error_of_steps, RegexError::MergeTooCostly { limit: 1_000, .. }), "{error_of_steps}");
+    let error_of_edges = error(PublishedLimits::default().merge_edges(300));
+    assert!(
+        matches!(error_of_edges, PublishedError::TooManyMergedEdges { limit: 300, .. }),
+        "{error_of_edges}"
+    );
+    let error_of_steps = error(PublishedLimits::default().merge_steps(1_000));
+    assert!(
+        matches!(error_of_steps, PublishedError::MergeTooCostly { limit: 1_000, .. }),
+        "{error_of_steps}"
+    );
     assert_eq!(
         error_of_states.to_string(),
-        "merging makes more than 30 states (Limits::merge_states) at the merge of rank 0: make the pattern smaller, or \
-         raise the limit"
+        "merging makes more than 30 states (PublishedLimits::merge_states) at the merge of rank 0: make the pattern \
+         smaller, or raise the limit"
     );
 }

@@ -3,13 +3,15 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use proptest::prelude::*;
-use unskew_automata::{Dfa, LiftedDfa, Limits, RegexError, StateId, TokenDfa};
+use unskew_automata::{
+    Dfa, LiftedDfa, Limits, PublishedError, PublishedLimits, RegexError, StateId, TokenDfa,
+};
 use unskew_core::{TokenId, Vocabulary, conformance};
 use unskew_testdata::{strategies, vocabulary};
 use unskew_trie::TokenTrie;
 
 fn limits() -> Limits {
-    Limits { nfa_size: 20_000, dfa_states: 500, dfa_bytes: 2 << 20, dfa_steps: 200_000, ..Limits::default() }
+    Limits::default().nfa_size(20_000).dfa_states(500).dfa_bytes(2 << 20).dfa_steps(200_000)
 }
 
 fn read(pattern: &str, vocabulary: Vocabulary, limits: &Limits) -> Result<TokenDfa, RegexError> {
@@ -26,7 +28,7 @@ proptest! {
     fn edges_are_those_of_the_walk(pattern in strategies::pattern(), tokens in strategies::tokens()) {
         // Patterns that exceed the small limits, match nothing, or cannot be spelled have no automaton.
         let Ok(walked) = read(&pattern.to_string(), vocabulary(&tokens), &limits()) else { return Ok(()) };
-        let lifted = LiftedDfa::new(&walked, &limits()).unwrap();
+        let lifted = LiftedDfa::new(&walked, &PublishedLimits::default()).unwrap();
 
         let ids = walked.vocabulary().len();
         let mut reached = BTreeSet::from([walked.start()]);
@@ -65,7 +67,7 @@ proptest! {
     #[test]
     fn the_contract_holds(pattern in strategies::pattern(), tokens in strategies::tokens()) {
         let Ok(walked) = read(&pattern.to_string(), vocabulary(&tokens), &limits()) else { return Ok(()) };
-        let checked = conformance::check_constraint(&LiftedDfa::new(&walked, &limits()).unwrap(), 2);
+        let checked = conformance::check_constraint(&LiftedDfa::new(&walked, &PublishedLimits::default()).unwrap(), 2);
         prop_assert!(checked.is_ok(), "{}", checked.unwrap_err());
     }
 }
@@ -87,26 +89,26 @@ fn words() -> Vocabulary {
 #[test]
 fn tokens_that_behave_alike_are_walked_once() {
     let tokens = read("[a-z ]{1,40}", words(), &Limits::default()).unwrap();
-    let lifted = LiftedDfa::new(&tokens, &Limits::default()).unwrap();
+    let lifted = LiftedDfa::new(&tokens, &PublishedLimits::default()).unwrap();
     assert_eq!((lifted.len(), lifted.token_classes(), lifted.transition_count()), (41, 3, 40 + 39 + 38));
     assert_eq!(lifted.edge_count(), 40 * 26 + 39 * 26 * 26 + 38 * 26 * 26 * 26);
     assert!(lifted.memory_usage() < 300_000);
     // The automaton distinguishes one letter: a class for each set of positions at which it may occur.
     let tokens = read("[a-z]{1,40}x?[a-wyz]", words(), &Limits::default()).unwrap();
-    assert_eq!(LiftedDfa::new(&tokens, &Limits::default()).unwrap().token_classes(), 2 + 4 + 8);
+    assert_eq!(LiftedDfa::new(&tokens, &PublishedLimits::default()).unwrap().token_classes(), 2 + 4 + 8);
 }
 
 #[test]
 fn limits_are_kept_and_named() {
     let tokens = read("[a-z]{1,40}", words(), &Limits::default()).unwrap();
-    let error = |limits: Limits| LiftedDfa::new(&tokens, &limits).unwrap_err();
-    let large = error(Limits { lift_transitions: 50, ..Limits::default() });
-    assert!(matches!(large, RegexError::LiftTooLarge { limit: 50, states: 16 }), "{large}");
-    let costly = error(Limits { lift_steps: 30, ..Limits::default() });
-    assert!(matches!(costly, RegexError::LiftTooCostly { limit: 30, states: 10 }), "{costly}");
+    let error = |limits: PublishedLimits| LiftedDfa::new(&tokens, &limits).unwrap_err();
+    let large = error(PublishedLimits::default().lift_transitions(50));
+    assert!(matches!(large, PublishedError::LiftTooLarge { limit: 50, states: 16, .. }), "{large}");
+    let costly = error(PublishedLimits::default().lift_steps(30));
+    assert!(matches!(costly, PublishedError::LiftTooCostly { limit: 30, states: 10, .. }), "{costly}");
     assert_eq!(
         costly.to_string(),
-        "making the automaton of all spellings takes more than 30 steps (Limits::lift_steps), 10 states into it: use a \
-         RegexConstraint, which computes transitions as they are needed, or raise the limit"
+        "making the automaton of all spellings takes more than 30 steps (PublishedLimits::lift_steps), 10 states into it: \
+         use a RegexConstraint, which computes transitions as they are needed, or raise the limit"
     );
 }

@@ -35,7 +35,7 @@ fn every_limit_has_an_error_that_names_both_numbers() {
         "the regex nests deeper than 250 levels (Limits::nest), at line 1, column 251: flatten it, or raise the limit"
     );
     assert_eq!(
-        message(r"\w\w\w", &Limits { syntax_steps: 10_000, ..default.clone() }),
+        message(r"\w\w\w", &default.clone().syntax_steps(10_000)),
         "the character classes and group names of the regex need about 12000 steps to read; the limit is 10000 \
          (Limits::syntax_steps), passed at line 1, column 5: use fewer of them, or raise the limit"
     );
@@ -45,17 +45,16 @@ fn every_limit_has_an_error_that_names_both_numbers() {
          its repetition counts, or raise the limit"
     );
     assert_eq!(
-        message("(a|b)*a(a|b){10}", &Limits { dfa_states: 1_000, ..default.clone() }),
+        message("(a|b)*a(a|b){10}", &default.clone().dfa_states(1_000)),
         "the DFA has more than 1000 states (Limits::dfa_states): lower the repetition counts after ambiguous parts of \
          the pattern, or raise the limit"
     );
-    let error = Dfa::from_pattern(r"\w{100}", &Limits { dfa_bytes: 100_000, ..default.clone() }).unwrap_err();
-    assert!(matches!(error, RegexError::DfaTooLarge { bytes: 100_001.., limit: 100_000 }), "{error}");
-    let error =
-        Dfa::from_pattern("(a{0,30}){0,30}", &Limits { dfa_steps: 10_000, ..default.clone() }).unwrap_err();
-    assert!(matches!(error, RegexError::DfaTooCostly { states: 1.., limit: 10_000 }), "{error}");
+    let error = Dfa::from_pattern(r"\w{100}", &default.clone().dfa_bytes(100_000)).unwrap_err();
+    assert!(matches!(error, RegexError::DfaTooLarge { bytes: 100_001.., limit: 100_000, .. }), "{error}");
+    let error = Dfa::from_pattern("(a{0,30}){0,30}", &default.clone().dfa_steps(10_000)).unwrap_err();
+    assert!(matches!(error, RegexError::DfaTooCostly { states: 1.., limit: 10_000, .. }), "{error}");
 
-    for limits in [Limits { dfa_states: 3, ..default.clone() }, Limits { dfa_bytes: 30, ..default }] {
+    for limits in [default.clone().dfa_states(3), default.dfa_bytes(30)] {
         let error = Dfa::from_literals(["abcdef", "ghi"], &limits).unwrap_err();
         assert!(
             matches!(error, RegexError::TooManyDfaStates { .. } | RegexError::DfaTooLarge { .. }),
@@ -113,7 +112,7 @@ fn what_explodes_is_refused() {
 
 #[test]
 fn nesting_up_to_the_largest_limit_is_safe() {
-    let limits = Limits { nest: u32::MAX, ..Limits::default() };
+    let limits = Limits::default().nest(u32::MAX);
     let deep = |levels: usize| format!("{}a{}", "(?:".repeat(levels), "b)*".repeat(levels));
     assert!(bounded(&deep(300), &limits).is_ok());
     let error = bounded(&deep(2_000), &limits).unwrap_err();
@@ -141,9 +140,9 @@ fn what_cannot_be_spelled_is_an_error() {
     );
     assert!(matches!(error, RegexError::Unspellable { missing, .. } if missing == b"a"));
 
-    let few = Limits { spelling_steps: 10, ..limits.clone() };
+    let few = limits.clone().spelling_steps(10);
     let error = RegexConstraint::new("a{30,99}b", trie, &few).unwrap_err();
-    assert!(matches!(error, RegexError::SpellingTooCostly { limit: 10, missing: 1 }), "{error}");
+    assert!(matches!(error, RegexError::SpellingTooCostly { limit: 10, missing: 1, .. }), "{error}");
 }
 
 #[test]
@@ -152,7 +151,7 @@ fn finding_dead_ends_is_bounded() {
     // live state earlier.
     let trie = texts((0..20_000).map(|word| format!("{word:05}")));
     let answer = |pattern: &str, spelling_steps: u64| {
-        let limits = Limits { spelling_steps, ..Limits::default() };
+        let limits = Limits::default().spelling_steps(spelling_steps);
         RegexConstraint::new(pattern, Arc::clone(&trie), &limits)
     };
     answer("[0-9]{1,20000}", 1).unwrap();

@@ -14,7 +14,7 @@ use unskew_trie::TokenTrie;
 
 /// Small, so that a case takes milliseconds in a debug build.
 fn limits() -> Limits {
-    Limits { nfa_size: 20_000, dfa_states: 500, dfa_bytes: 2 << 20, dfa_steps: 200_000, ..Limits::default() }
+    Limits::default().nfa_size(20_000).dfa_states(500).dfa_bytes(2 << 20).dfa_steps(200_000)
 }
 
 /// The pattern's DFA; `None` for the few patterns that exceed the small limits or match nothing.
@@ -247,7 +247,7 @@ proptest! {
         let Some(dfa) = dfa(&pattern.to_string()) else { return Ok(()) };
         let trie = Arc::new(TokenTrie::new(vocabulary(&tokens)).unwrap());
         let oracle = Oracle::new(&dfa, &tokens);
-        let limits = Limits { mask_cache_bytes: [0, 4 * trie.vocab_len().div_ceil(32), 1 << 20][room], ..limits() };
+        let limits = limits().mask_cache_bytes([0, 4 * trie.vocab_len().div_ceil(32), 1 << 20][room]);
         let constraint = match RegexConstraint::from_dfa(Arc::new(dfa), trie, &limits) {
             Err(RegexError::Unspellable { missing, .. }) => {
                 prop_assert!(!oracle.completable.contains(&StateId::from_index(0)));
@@ -294,7 +294,7 @@ proptest! {
     fn the_contract_holds(pattern in strategies::pattern(), tokens in strategies::tokens(), room in 0usize..2) {
         let Some(dfa) = dfa(&pattern.to_string()) else { return Ok(()) };
         let trie = Arc::new(TokenTrie::new(vocabulary(&tokens)).unwrap());
-        let limits = Limits { mask_cache_bytes: [0, 1 << 20][room], ..limits() };
+        let limits = limits().mask_cache_bytes([0, 1 << 20][room]);
         match RegexConstraint::from_dfa(Arc::new(dfa), trie, &limits) {
             Err(RegexError::Unspellable { .. }) => {}
             other => {

@@ -114,7 +114,7 @@ fn whole_outputs_are_accepted_or_rejected() {
 #[test]
 fn masks_are_as_written_down() {
     let kept = Limits::default();
-    let computed = Limits { mask_cache_bytes: 0, ..Limits::default() };
+    let computed = Limits::default().mask_cache_bytes(0);
     for (case, limits) in cases().iter().flat_map(|case| [(case, &kept), (case, &computed)]) {
         if case.error.is_some() || case.tokens.is_empty() {
             continue;

@@ -245,7 +245,7 @@ fn damaged_files_are_errors() {
     assert!(matches!(load(b"something else").unwrap_err(), LibraryFileError::Magic));
     let mut version = bytes.clone();
     version[8] = 9;
-    assert!(matches!(load(&version).unwrap_err(), LibraryFileError::Version { found: 9, expected: 1 }));
+    assert!(matches!(load(&version).unwrap_err(), LibraryFileError::Version { found: 9, expected: 1, .. }));
     let other = Toy::new(&mut Random::new(8), "abcdefgh", None);
     let error = VegasLibrary::from_bytes(&bytes, &other.index, 1 << 20).unwrap_err();
     assert!(matches!(error, LibraryFileError::Tokenizer), "{error}");

@@ -154,6 +154,9 @@ pub(crate) struct ConstraintArgs {
     /// The whole output is a word of this grammar: a file that ends in `.lark`, `.gbnf` or `.ebnf`
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) grammar: Option<PathBuf>,
+    /// Grammars: the start rule (default: `start` in Lark, `root` elsewhere)
+    #[arg(long, value_name = "RULE")]
+    pub(crate) start: Option<String>,
     /// The output is JSON that satisfies the JSON Schema in this file
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) json_schema: Option<PathBuf>,
@@ -175,8 +178,9 @@ pub(crate) struct ConstraintArgs {
     /// The constraint in JSON, with all of its options: `{"regex": "ab*", "canonical": true}`
     ///
     /// The fields are `regex`, `regex_file`, `choices`, `grammar` with `grammar_format`, `grammar_file`, `json_schema` (the schema
-    /// itself), `json_schema_file`, `structural_tag` (itself), `structural_tag_file`, `set`, `subset`, `exclude_set`, `canonical`, and the options of --with, with `_` for `-`. Files are
-    /// found from the working directory.
+    /// itself), `json_schema_file`, `structural_tag` (itself), `structural_tag_file`, `set`, `subset`, `exclude_set`, `any_of` and `sequence` (lists of
+    /// constraints), `start`, `grammars` (constraints by the names by which a grammar uses them), `canonical`, and the options of --with, with
+    /// `_` for `-`. Files are found from the working directory.
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) spec: Option<PathBuf>,
     /// Only token sequences that the tokenizer itself writes for their text; with or without one of the above

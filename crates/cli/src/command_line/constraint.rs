@@ -41,6 +41,7 @@ impl ConstraintArgs {
             subset,
             exclude_set,
             choice,
+            start,
             ..
         } = self;
         let LegacyConstraintArgs {
@@ -58,6 +59,7 @@ impl ConstraintArgs {
             regex_file: regex_file.clone(),
             choices: choice.clone(),
             grammar_file: grammar.clone(),
+            start: start.clone(),
             json_schema_file: json_schema.clone(),
             structural_tag_file: structural_tag.clone(),
             set: set.clone(),

@@ -64,6 +64,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("sampler", ""),
     ("schema_registry", ""),
     ("set", ""),
+    ("start", ""),
     ("structural_tag", ""),
     ("structural_tag_file", "--structural-tag"),
     ("subset", ""),

@@ -79,6 +79,10 @@ pub enum Language {
     Set(SetSpec),
     /// All but the items of a set, however tokens divide them. A built set, or a text file with one item a line.
     ExcludeSet(PathBuf),
+    /// The outputs of any of these constraints.
+    AnyOf(Vec<Spec>),
+    /// An output of each of these constraints, one after the other. A token may cross the boundary.
+    Sequence(Vec<Spec>),
 }
 
 /// A text that stands here, or in a file.
@@ -93,7 +97,7 @@ pub enum Source {
 /// A grammar and how it is read.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GrammarSpec {
-    /// The text.
+    /// The text. In Lark it may be llguidance's list of grammars in JSON.
     pub source: Source,
     /// The language of the text. `None`: the one that the ending of the file's name says.
     pub format: Option<GrammarFormat>,
@@ -101,6 +105,10 @@ pub struct GrammarSpec {
     pub max_ignored: Option<u32>,
     /// Whether outputs are cut into terminals as the scanner of a compiler does, each as long as possible.
     pub maximal_munch: bool,
+    /// The start rule; `None`: the one that the language of the text has by default.
+    pub start: Option<String>,
+    /// Lark: the constraints that the text uses as `@name`, by their names. They know each other.
+    pub grammars: BTreeMap<String, Spec>,
 }
 
 /// A JSON Schema and how its values are written.
@@ -243,16 +251,13 @@ impl Spec {
 
     /// The output is a word of the grammar that `text` describes.
     pub fn grammar(text: impl Into<String>, format: GrammarFormat) -> Self {
-        let source = Source::Text(text.into());
-        let (max_ignored, maximal_munch) = (None, false);
-        Self::new(Language::Grammar(GrammarSpec { source, format: Some(format), max_ignored, maximal_munch }))
+        let spec = GrammarSpec { format: Some(format), ..GrammarSpec::new(Source::Text(text.into())) };
+        Self::new(Language::Grammar(spec))
     }
 
     /// The output is a word of the grammar in a file that ends in `.lark`, `.gbnf` or `.ebnf`.
     pub fn grammar_file(path: impl Into<PathBuf>) -> Self {
-        let source = Source::File(path.into());
-        let (max_ignored, maximal_munch) = (None, false);
-        Self::new(Language::Grammar(GrammarSpec { source, format: None, max_ignored, maximal_munch }))
+        Self::new(Language::Grammar(GrammarSpec::new(Source::File(path.into()))))
     }
 
     /// The output is JSON that satisfies the JSON Schema `text`.
@@ -287,6 +292,16 @@ impl Spec {
         self
     }
 
+    /// The output is one of any of these constraints.
+    pub fn any_of(parts: impl IntoIterator<Item = Self>) -> Self {
+        Self::new(Language::AnyOf(parts.into_iter().collect()))
+    }
+
+    /// The output is one of each of these constraints, one after the other.
+    pub fn sequence(parts: impl IntoIterator<Item = Self>) -> Self {
+        Self::new(Language::Sequence(parts.into_iter().collect()))
+    }
+
     /// Whether every sequence of text tokens is allowed.
     pub fn is_unconstrained(&self) -> bool {
         !self.canonical && self.language == Language::Anything
@@ -294,7 +309,8 @@ impl Spec {
 
     /// Whether the constraint is compiled as a grammar, unless it is canonical.
     pub fn is_grammar(&self) -> bool {
-        matches!(self.language, Language::Grammar(_) | Language::JsonSchema(_) | Language::StructuralTag(_))
+        use Language::{AnyOf, Grammar, JsonSchema, Sequence, StructuralTag};
+        matches!(self.language, Grammar(_) | JsonSchema(_) | StructuralTag(_) | AnyOf(_) | Sequence(_))
     }
 
     /// The constraint that JSON text describes: an object with the fields of [`SpecOptions`].
@@ -328,16 +344,31 @@ pub enum FileRole {
 impl Spec {
     /// The same with `map` of each file in its place.
     #[must_use]
-    pub fn map_files(mut self, mut map: impl FnMut(FileRole, PathBuf) -> PathBuf) -> Self {
-        let mut text = |source: Source| match source {
+    pub fn map_files(self, mut map: impl FnMut(FileRole, PathBuf) -> PathBuf) -> Self {
+        self.map_each_file(&mut map)
+    }
+
+    fn map_each_file(mut self, map: &mut dyn FnMut(FileRole, PathBuf) -> PathBuf) -> Self {
+        let text = |source: Source, map: &mut dyn FnMut(FileRole, PathBuf) -> PathBuf| match source {
             Source::Text(text) => Source::Text(text),
             Source::File(path) => Source::File(map(FileRole::Text, path)),
         };
         self.language = match self.language {
-            Language::Regex(source) => Language::Regex(text(source)),
-            Language::Grammar(spec) => Language::Grammar(GrammarSpec { source: text(spec.source), ..spec }),
+            Language::Regex(source) => Language::Regex(text(source, map)),
+            Language::Grammar(spec) => {
+                let source = text(spec.source, map);
+                let grammars = spec.grammars.into_iter();
+                let grammars = grammars.map(|(name, spec)| (name, spec.map_each_file(map))).collect();
+                Language::Grammar(GrammarSpec { source, grammars, ..spec })
+            }
+            Language::AnyOf(parts) => {
+                Language::AnyOf(parts.into_iter().map(|part| part.map_each_file(map)).collect())
+            }
+            Language::Sequence(parts) => {
+                Language::Sequence(parts.into_iter().map(|part| part.map_each_file(map)).collect())
+            }
             Language::JsonSchema(spec) => {
-                let source = text(spec.source);
+                let source = text(spec.source, map);
                 let registry = spec.registry.map(|registry| match registry {
                     RegistrySource::Folder(folder) => RegistrySource::Folder(map(FileRole::Registry, folder)),
                     schemas @ RegistrySource::Schemas(_) => schemas,
@@ -345,13 +376,21 @@ impl Spec {
                 Language::JsonSchema(SchemaSpec { source, registry, ..spec })
             }
             Language::StructuralTag(spec) => {
-                Language::StructuralTag(TagSpec { source: text(spec.source), ..spec })
+                Language::StructuralTag(TagSpec { source: text(spec.source, map), ..spec })
             }
             Language::Set(spec) => Language::Set(SetSpec { file: map(FileRole::Items, spec.file), ..spec }),
             Language::ExcludeSet(path) => Language::ExcludeSet(map(FileRole::Items, path)),
             other @ (Language::Anything | Language::Choices(_)) => other,
         };
         self
+    }
+}
+
+impl GrammarSpec {
+    /// The grammar with no options.
+    pub fn new(source: Source) -> Self {
+        let grammars = BTreeMap::new();
+        Self { source, format: None, max_ignored: None, maximal_munch: false, start: None, grammars }
     }
 }
 
@@ -392,6 +431,8 @@ impl fmt::Display for Spec {
             }
             Language::Set(set) => write!(f, "set of {}", set.file.display())?,
             Language::ExcludeSet(path) => write!(f, "anything but {}", path.display())?,
+            Language::AnyOf(parts) => write!(f, "one of {} constraints", parts.len())?,
+            Language::Sequence(parts) => write!(f, "{} constraints one after the other", parts.len())?,
         }
         if self.canonical { f.write_str(", as the tokenizer writes it") } else { Ok(()) }
     }
@@ -419,7 +460,9 @@ mod tests {
         r#"{"regex_file":"r.txt"}"#,
         r#"{"choices":["yes","no"]}"#,
         r#"{"grammar":"start: \"a\"","grammar_format":"lark","max_ignored":3,"maximal_munch":true}"#,
-        r#"{"grammar_file":"g.gbnf"}"#,
+        r#"{"grammar_file":"g.gbnf","start":"value"}"#,
+        r#"{"grammar":"start: @a","grammar_format":"lark","grammars":{"a":{"regex":"b"}}}"#,
+        r#"{"any_of":[{"regex":"a"},{"sequence":[{"choices":["b"]},{"json_schema":true}]}]}"#,
         r#"{"json_schema":{"type":"integer","maximum":1e2},"whitespace":"indent:2","ascii":true,"exponents":3,"schema_registry":"all","any_order":true,"margin":2}"#,
         r#"{"json_schema":true}"#,
         r#"{"json_schema":true,"schema_registry":{"a.json":{"const": 1.50}}}"#,

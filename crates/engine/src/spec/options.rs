@@ -2,7 +2,7 @@
 //!
 //! Turning it into a [`Spec`] is the one place where an option without its kind is refused.
 
-use std::{fmt, path::PathBuf};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -40,6 +40,16 @@ pub struct SpecOptions {
     pub max_ignored: Option<u32>,
     #[serde(skip_serializing_if = "is_off")]
     pub maximal_munch: bool,
+    /// The start rule of a grammar.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
+    /// The constraints that a grammar in Lark uses as `@name`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub grammars: BTreeMap<String, Spec>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub any_of: Vec<Spec>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sequence: Vec<Spec>,
     /// The structural tag itself, as JSON and not as text.
     #[serde(skip_serializing_if = "Option::is_none", with = "schema_part")]
     pub structural_tag: Option<String>,
@@ -132,6 +142,8 @@ impl SpecOptions {
             (self.subset.is_some(), set, "`subset` is a part of a `set`"),
             (self.max_ignored.is_some(), grammar, "`max_ignored` bounds %ignore of a `grammar`"),
             (self.maximal_munch, grammar, "`maximal_munch` cuts outputs into the terminals of a `grammar`"),
+            (self.start.is_some(), grammar, "`start` is a rule of a `grammar`"),
+            (!self.grammars.is_empty(), grammar, "`grammars` are those that a `grammar` uses as `@name`"),
             (
                 self.grammar_format.is_some(),
                 self.grammar.is_some(),
@@ -169,6 +181,8 @@ impl SpecOptions {
             (self.structural_tag_file.is_some(), "structural_tag_file"),
             (self.set.is_some(), "set"),
             (self.exclude_set.is_some(), "exclude_set"),
+            (!self.any_of.is_empty(), "any_of"),
+            (!self.sequence.is_empty(), "sequence"),
         ];
         kinds.into_iter().filter(|(is_given, _)| *is_given).map(|(_, name)| name)
     }
@@ -232,8 +246,8 @@ impl TryFrom<SpecOptions> for Spec {
         let language = if let Some(source) = text(options.regex, options.regex_file) {
             Language::Regex(source)
         } else if let Some(source) = text(options.grammar, options.grammar_file) {
-            let SpecOptions { max_ignored, maximal_munch, .. } = options;
-            Language::Grammar(GrammarSpec { source, format, max_ignored, maximal_munch })
+            let SpecOptions { max_ignored, maximal_munch, start, grammars, .. } = options;
+            Language::Grammar(GrammarSpec { source, format, max_ignored, maximal_munch, start, grammars })
         } else if let Some(source) = text(options.json_schema, options.json_schema_file) {
             let SpecOptions { ascii, exponents, schema_registry: registry, any_order, .. } = options;
             let margin = options.margin.unwrap_or(0);
@@ -252,6 +266,10 @@ impl TryFrom<SpecOptions> for Spec {
             Language::Set(SetSpec { file, subset: options.subset, gpu: options.gpu })
         } else if let Some(file) = options.exclude_set {
             Language::ExcludeSet(file)
+        } else if !options.any_of.is_empty() {
+            Language::AnyOf(options.any_of)
+        } else if !options.sequence.is_empty() {
+            Language::Sequence(options.sequence)
         } else if !options.choices.is_empty() {
             Language::Choices(options.choices)
         } else {
@@ -275,7 +293,14 @@ impl From<Spec> for SpecOptions {
                 Self { regex, regex_file, ..options }
             }
             Language::Choices(choices) => Self { choices, ..options },
-            Language::Grammar(GrammarSpec { source, format, max_ignored, maximal_munch }) => {
+            Language::Grammar(GrammarSpec {
+                source,
+                format,
+                max_ignored,
+                maximal_munch,
+                start,
+                grammars,
+            }) => {
                 let (grammar, grammar_file) = apart(source);
                 let grammar_format = format.filter(|_| grammar.is_some()).map(|format| {
                     let name = match format {
@@ -285,7 +310,16 @@ impl From<Spec> for SpecOptions {
                     };
                     name.to_owned()
                 });
-                Self { grammar, grammar_format, grammar_file, max_ignored, maximal_munch, ..options }
+                Self {
+                    grammar,
+                    grammar_format,
+                    grammar_file,
+                    max_ignored,
+                    maximal_munch,
+                    start,
+                    grammars,
+                    ..options
+                }
             }
             Language::JsonSchema(schema) => {
                 let SchemaSpec { source, whitespace, ascii, exponents, registry, any_order, margin } = schema;
@@ -310,6 +344,8 @@ impl From<Spec> for SpecOptions {
             }
             Language::Set(SetSpec { file, subset, gpu }) => Self { set: Some(file), subset, gpu, ..options },
             Language::ExcludeSet(file) => Self { exclude_set: Some(file), ..options },
+            Language::AnyOf(any_of) => Self { any_of, ..options },
+            Language::Sequence(sequence) => Self { sequence, ..options },
         }
     }
 }

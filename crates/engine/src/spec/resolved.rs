@@ -39,11 +39,25 @@ impl Spec {
                 }
             }
             Language::Grammar(grammar) => {
-                if let Some(source) = text(&grammar.source)? {
+                let source = text(&grammar.source)?;
+                if source.is_some() || !grammar.grammars.is_empty() {
                     let format = Some(grammar.language()?);
+                    let mut grammars = grammar.grammars.clone();
+                    for part in grammars.values_mut() {
+                        resolve_part(part)?;
+                    }
+                    let source = source.unwrap_or_else(|| grammar.source.clone());
                     spec.to_mut().language =
-                        Language::Grammar(GrammarSpec { source, format, ..grammar.clone() });
+                        Language::Grammar(GrammarSpec { source, format, grammars, ..grammar.clone() });
                 }
+            }
+            Language::AnyOf(parts) => {
+                let parts = resolve_parts(parts)?;
+                spec.to_mut().language = Language::AnyOf(parts);
+            }
+            Language::Sequence(parts) => {
+                let parts = resolve_parts(parts)?;
+                spec.to_mut().language = Language::Sequence(parts);
             }
             Language::JsonSchema(schema) => {
                 let source = text(&schema.source)?;
@@ -77,6 +91,28 @@ impl Spec {
     }
 }
 
+/// Puts the texts of files in their place in a part of a constraint. Items of a part are its text too.
+fn resolve_part(part: &mut Spec) -> Result<()> {
+    if let Language::Set(set) = &part.language
+        && set.subset.is_none()
+        && !set.gpu
+    {
+        let text = crate::read::text(&set.file)?;
+        let items = text.lines().filter(|line| !line.is_empty()).map(ToOwned::to_owned).collect();
+        part.language = Language::Choices(items);
+        return Ok(());
+    }
+    let resolved = part.resolve()?.spec.into_owned();
+    *part = resolved;
+    Ok(())
+}
+
+fn resolve_parts(parts: &[Spec]) -> Result<Vec<Spec>> {
+    let mut parts = parts.to_vec();
+    parts.iter_mut().try_for_each(resolve_part)?;
+    Ok(parts)
+}
+
 /// The identity of a text file of items: `None` where it has none, and for a built set, which is opened in less time.
 fn items_key(spec: &Spec) -> Result<Option<String>> {
     let path = match &spec.language {
@@ -105,7 +141,10 @@ impl Resolved<'_> {
         !self.spec.canonical
             && match &self.spec.language {
                 Language::Grammar(grammar) => !grammar.maximal_munch,
-                Language::JsonSchema(_) | Language::StructuralTag(_) => true,
+                Language::JsonSchema(_)
+                | Language::StructuralTag(_)
+                | Language::AnyOf(_)
+                | Language::Sequence(_) => true,
                 _ => false,
             }
     }
@@ -130,6 +169,7 @@ impl Resolved<'_> {
             Language::Grammar(grammar) => &grammar.source,
             Language::JsonSchema(schema) => &schema.source,
             Language::StructuralTag(tag) => &tag.source,
+            Language::AnyOf(_) | Language::Sequence(_) => return self.spec.to_json().len(),
             Language::Anything | Language::Choices(_) | Language::Set(_) | Language::ExcludeSet(_) => {
                 return 0;
             }

@@ -40,7 +40,7 @@ use self::{
 };
 use crate::{
     GrammarError, GrammarLimits,
-    grammar::data::Grammar,
+    grammar::{budget, data::Grammar},
     ids::Id,
     mask::{
         builder::{Buffers, ScratchNodes},
@@ -193,7 +193,7 @@ impl GrammarConstraint {
     /// use std::sync::Arc;
     /// use unskew_core::{Constraint, TokenId, Vocabulary};
     /// use unskew_trie::TokenTrie;
-    /// use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, LarkOptions};
+    /// use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarOptions};
     ///
     /// let mut vocabulary = Vocabulary::builder();
     /// for byte in 0..=255 {
@@ -202,7 +202,7 @@ impl GrammarConstraint {
     /// let trie = Arc::new(TokenTrie::new(vocabulary.build()?)?);
     /// let munch = |text: &str| {
     ///     let limits = GrammarLimits::default();
-    ///     let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits)?;
+    ///     let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits)?;
     ///     GrammarConstraint::with_maximal_munch(&grammar, trie.clone(), &limits)
     /// };
     /// let constraint = munch("start: \"let\" NAME\nNAME: /[a-z]+/\n%ignore \" \"")?;
@@ -235,6 +235,7 @@ impl GrammarConstraint {
         tuning: Tuning,
         munches: bool,
     ) -> Result<Self, GrammarError> {
+        let grammar = &*budget::written_out(grammar, trie.vocabulary(), limits)?;
         let numbering = numbering(grammar);
         let rules = Rules::new(grammar, &numbering, limits)?;
         follow_check::check(grammar)?;

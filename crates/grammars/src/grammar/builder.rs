@@ -8,7 +8,7 @@ use unskew_core::TokenMask;
 
 use super::data::{ExprId, Grammar, Node, Rule, RuleId, Terminal, TerminalId, Unordered};
 use crate::{
-    BoundedRepetition, Difference, GrammarError, GrammarLimits, Location,
+    BoundedRepetition, Difference, GrammarError, GrammarLimits, Location, TokenBudget, TokenSet,
     ids::{Id, number},
     terminal::remaining::{Remaining, has_enough},
 };
@@ -277,6 +277,16 @@ impl GrammarBuilder {
     /// [`Terminal::Token`].
     pub fn token(&mut self, name: &str) -> ExprId {
         self.terminal(Terminal::Token(name.into()), || name.to_owned())
+    }
+
+    /// A text of `language` that at most `tokens` whole tokens spell: see [`Terminal::TokenBudget`]. `name` is shown to people.
+    pub fn token_budget(&mut self, name: &str, language: Arc<Dfa>, tokens: u32) -> ExprId {
+        self.terminal(Terminal::TokenBudget(Arc::new(TokenBudget { language, tokens })), || name.to_owned())
+    }
+
+    /// One token of `set`, by its id: see [`Terminal::Tokens`]. `name` is shown to people.
+    pub fn tokens(&mut self, name: &str, set: TokenSet) -> ExprId {
+        self.terminal(Terminal::Tokens(Arc::new(set)), || name.to_owned())
     }
 
     /// One token of `tokens`, by its id. A token of text counts as itself here, and other spellings of its text do not. `name` is shown to

@@ -13,7 +13,7 @@ use unskew_automata::Dfa;
 use unskew_core::TokenMask;
 
 use crate::{
-    BoundedRepetition, Difference, Location,
+    BoundedRepetition, Difference, Location, TokenBudget, TokenSet,
     ids::{Id, id, number},
 };
 
@@ -130,6 +130,12 @@ pub enum Terminal {
     /// may at the end of the grammar. This end is no token of an output and of no mask, and any end-of-sequence id
     /// may represent it. Nothing may follow the token, which [`GrammarConstraint`](crate::GrammarConstraint) checks.
     Token(Box<str>),
+    /// The texts of an automaton, spelled by at most a number of whole tokens. It is written out when a constraint is compiled for a
+    /// vocabulary.
+    TokenBudget(Arc<TokenBudget>),
+    /// One token of a set of ids and names, by its id and not its text. It is resolved when a constraint is compiled for a vocabulary. If
+    /// the set is one token that ends a sequence, it is the end of the output, as for [`Token`](Self::Token).
+    Tokens(Arc<TokenSet>),
     /// One token of a set, by its id: a token of text too, and not its text, which other tokens may spell. The set is as long as the
     /// vocabulary of the constraint.
     OneOf(Arc<TokenMask>),

@@ -28,10 +28,13 @@ pub(crate) fn nullable(grammar: &Grammar) -> Vec<bool> {
 fn has_empty_text(terminal: &Terminal) -> bool {
     match terminal {
         Terminal::Automaton(dfa) => dfa.is_accepting(dfa.start()),
+        Terminal::TokenBudget(budget) => budget.language.is_accepting(budget.language.start()),
         Terminal::Difference(difference) | Terminal::Distinct(difference) => difference.accepts(b""),
-        Terminal::Literal(_) | Terminal::BoundedRepetition(_) | Terminal::Token(_) | Terminal::OneOf(_) => {
-            false
-        }
+        Terminal::Literal(_)
+        | Terminal::BoundedRepetition(_)
+        | Terminal::Token(_)
+        | Terminal::Tokens(_)
+        | Terminal::OneOf(_) => false,
     }
 }
 

@@ -32,6 +32,11 @@ impl GrammarBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn import(&mut self, grammar: &Grammar) -> ExprId {
+        self.import_parts(grammar).0
+    }
+
+    /// The same, with the new expression of each expression of `grammar`.
+    pub(crate) fn import_parts(&mut self, grammar: &Grammar) -> (ExprId, Vec<ExprId>) {
         let rules: Vec<RuleId> = grammar.rules().map(|rule| self.rule(grammar.rule_name(rule))).collect();
         let of_rule = |rule: RuleId| rules[rule.index()];
         let mut expressions: Vec<ExprId> = Vec::with_capacity(grammar.expressions());
@@ -70,6 +75,6 @@ impl GrammarBuilder {
         let start = self.call(of_rule(grammar.start()));
         self.define(whole, start);
         self.scope(whole);
-        self.call(whole)
+        (self.call(whole), expressions)
     }
 }

@@ -11,10 +11,13 @@
 //! | `fixpoint` | least fixpoints: productive and nullable expressions |
 //! | `calls`, `size` | the graph of calls, and sizes |
 //! | `analysis` | useless rules, left recursion |
+//! | `token_set` | sets of tokens by id and name: [`TokenSet`](crate::TokenSet) |
+//! | `budget` | terminals with a budget of tokens, written out for a vocabulary |
 //! | `regular` | a grammar without recursion as one automaton |
 //! | `within` | a grammar with those texts of its terminals alone that a regular language has |
 
 pub(crate) mod analysis;
+pub(crate) mod budget;
 pub(crate) mod builder;
 mod calls;
 pub(crate) mod data;
@@ -22,4 +25,5 @@ pub(crate) mod fixpoint;
 pub(crate) mod import;
 pub(crate) mod regular;
 pub(crate) mod size;
+pub(crate) mod token_set;
 pub(crate) mod within;

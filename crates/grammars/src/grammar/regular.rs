@@ -128,7 +128,7 @@ impl Grammar {
                     let reason = "has distinct texts".to_owned();
                     return Err(Ok(GrammarError::NotRegular { rule: name, reason }));
                 }
-                Terminal::Token(_) | Terminal::OneOf(_) => {
+                Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) => {
                     let name = self.terminal_name(terminal).to_owned();
                     let reason =
                         "is a token and no text (one that ends the output can be left out)".to_owned();
@@ -164,7 +164,7 @@ mod tests {
     use crate::GrammarLimits;
 
     fn regular(text: &str) -> Result<Dfa, GrammarError> {
-        Grammar::from_lark(text, &crate::LarkOptions::default(), &GrammarLimits::default())?
+        Grammar::from_lark(text, &crate::GrammarOptions::default(), &GrammarLimits::default())?
             .regular(&Limits::default())
     }
 

@@ -25,7 +25,11 @@ impl Grammar {
             Terminal::Automaton(dfa) => dfa.len(),
             Terminal::Difference(difference) | Terminal::Distinct(difference) => difference.base().len(),
             Terminal::BoundedRepetition(repetition) => repetition.unit().len(),
-            Terminal::Literal(_) | Terminal::Token(_) | Terminal::OneOf(_) => 0,
+            Terminal::Literal(_)
+            | Terminal::Token(_)
+            | Terminal::Tokens(_)
+            | Terminal::OneOf(_)
+            | Terminal::TokenBudget(_) => 0,
         });
         GrammarSize {
             rules: self.rules().len(),

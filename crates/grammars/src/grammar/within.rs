@@ -94,7 +94,9 @@ impl Within<'_> {
                 let all = repetition.made(&mut self.dfas, min, max).map_err(of)?;
                 self.automaton(&Arc::new(all)).map_err(of)?.map(Terminal::Automaton)
             }
-            Terminal::Token(_) | Terminal::OneOf(_) => Some(old.clone()),
+            Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) => {
+                Some(old.clone())
+            }
         })
     }
 

@@ -382,7 +382,7 @@ impl Resolver<'_> {
             if !competes {
                 continue;
             }
-            if !self.written.recursive.contains(rule) {
+            if !self.written.recursive.contains(rule) && !facts.is_opaque(*rule) {
                 return Err(Stop::WriteOut(*rule));
             }
             let of_rule = || facts.some_lazy(*rule);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::{
     GrammarError, GrammarLimits,
-    grammar::data::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId},
+    grammar::data::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId, Unordered},
 };
 
 /// A rule that was written out, as an automaton.
@@ -143,11 +143,21 @@ pub(super) fn emit(
                 Expr::Sequence(parts) => builder.sequence(parts.iter().map(|part| made[part])),
                 Expr::Choice(parts) => builder.choice(parts.iter().map(|part| made[part])),
                 Expr::Repeat { item, min, max } => builder.repeat(made[&item], min, max),
-                Expr::Unordered(_) => unreachable!("no text of a grammar has members in any order"),
+                Expr::Unordered(group) => {
+                    let mut of = |rule| rule_of(&mut builder, &mut called, rule);
+                    let Unordered { members, others, separator, min, max } = group;
+                    let members = members.iter().map(|(rule, required)| (of(*rule), *required)).collect();
+                    let (others, separator) = (others.map(&mut of), separator.map(&mut of));
+                    let (min, max) = (*min, *max);
+                    builder.unordered_body(Unordered { members, others, separator, min, max })
+                }
             };
             made.insert(expr, new);
         }
         builder.define(own, made[&grammar.body(rule)]);
+        if grammar.is_scope(rule) {
+            builder.scope(own);
+        }
     }
     builder.build(start)
 }

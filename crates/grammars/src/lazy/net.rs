@@ -14,7 +14,7 @@ use unskew_trie::ByteSet;
 
 use super::Lazy;
 use crate::{
-    grammar::data::{Expr, ExprId, Grammar, RuleId, TerminalId},
+    grammar::data::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId},
     ids::{Table, id},
     network::terminals::first_bytes,
 };
@@ -70,6 +70,9 @@ pub(super) struct Facts<'g> {
     nullable: Vec<bool>,
     /// By rule: a lazy terminal in the rule, or in a rule that it calls.
     some_lazy: Vec<Option<TerminalId>>,
+    /// By rule: whether the rule, or one that it calls, has members in any order or keys. No automaton over terminals
+    /// has its language.
+    is_opaque: Vec<bool>,
     begins: RefCell<HashMap<RuleId, Rc<Leaves>>>,
 }
 
@@ -86,6 +89,7 @@ impl<'g> Facts<'g> {
             productive,
             nullable,
             some_lazy: vec![None; grammar.rules().len()],
+            is_opaque: vec![false; grammar.rules().len()],
             begins: RefCell::default(),
         };
         let mut callers: Vec<Vec<RuleId>> = vec![Vec::new(); grammar.rules().len()];
@@ -102,11 +106,28 @@ impl<'g> Facts<'g> {
                         facts.some_lazy[rule.index()].get_or_insert(terminal);
                     }
                     Expr::Rule(callee) => callers[callee.index()].push(rule),
+                    Expr::Unordered(group) => {
+                        facts.is_opaque[rule.index()] = true;
+                        group.rules().for_each(|callee| callers[callee.index()].push(rule));
+                    }
+                    Expr::Terminal(terminal)
+                        if matches!(grammar.terminal(terminal), Terminal::Distinct(_)) =>
+                    {
+                        facts.is_opaque[rule.index()] = true;
+                    }
                     whole => exprs.extend_from_slice(parts(&whole)),
                 }
             }
             if facts.some_lazy[rule.index()].is_some() {
                 open.push(rule);
+            }
+        }
+        let mut opaque: Vec<RuleId> = grammar.rules().filter(|rule| facts.is_opaque[rule.index()]).collect();
+        while let Some(rule) = opaque.pop() {
+            for caller in &callers[rule.index()] {
+                if !std::mem::replace(&mut facts.is_opaque[caller.index()], true) {
+                    opaque.push(*caller);
+                }
             }
         }
         while let Some(rule) = open.pop() {
@@ -123,6 +144,11 @@ impl<'g> Facts<'g> {
     /// Whether `rule`, or a rule that it calls, contains a lazy terminal.
     pub(super) fn has_lazy(&self, rule: RuleId) -> bool {
         self.some_lazy[rule.index()].is_some()
+    }
+
+    /// Whether `rule` cannot be written out.
+    pub(super) fn is_opaque(&self, rule: RuleId) -> bool {
+        self.is_opaque[rule.index()]
     }
 
     pub(super) fn some_lazy(&self, rule: RuleId) -> Option<TerminalId> {
@@ -180,6 +206,7 @@ impl<'g> Facts<'g> {
                     }
                 }
                 Expr::Rule(callee) => open.push(self.grammar.body(callee)),
+                Expr::Unordered(group) => open.extend(group.rules().map(|rule| self.grammar.body(rule))),
                 Expr::Sequence(parts) => {
                     let empty = parts.iter().take_while(|part| self.nullable[part.index()]).count();
                     open.extend_from_slice(&parts[..parts.len().min(empty + 1)]);
@@ -339,7 +366,14 @@ impl Net {
                     }
                     net.silent(before, to);
                 }
-                Expr::Unordered(_) => unreachable!("no text of a grammar has members in any order"),
+                // Members in any order and number: more than the group has. Such a net is asked for facts alone.
+                Expr::Unordered(group) => {
+                    let around = net.node();
+                    net.silent(from, around);
+                    net.silent(around, to);
+                    let edges = group.rules().map(|rule| (Symbol::Rule(rule), around));
+                    net.edges[around].extend(edges);
+                }
             }
         }
         net.ends = net.ending();

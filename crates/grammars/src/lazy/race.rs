@@ -11,7 +11,7 @@ use unskew_trie::ByteSet;
 use crate::{
     grammar::data::{Grammar, Terminal, TerminalId},
     ids::{Id, Table, id},
-    terminal::ReadState,
+    terminal::{ReadState, ScanState},
 };
 
 /// Open lazy terminals, each with its state, in ascending order.
@@ -53,7 +53,8 @@ impl Race {
         limit: usize,
     ) -> Option<Self> {
         let own = grammar.terminal(terminal);
-        if let Terminal::Token(_) | Terminal::OneOf(_) = own {
+        if let Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) = own
+        {
             // A control token has no bytes, so no lazy terminal advances over it.
             let ends = BTreeMap::new();
             return Some(Self {
@@ -154,7 +155,12 @@ pub(super) fn share_a_text(
     limit: usize,
 ) -> Option<(bool, usize)> {
     let (left, right) = (grammar.terminal(left), grammar.terminal(right));
-    let is_token = |terminal: &Terminal| matches!(terminal, Terminal::Token(_) | Terminal::OneOf(_));
+    let is_token = |terminal: &Terminal| {
+        matches!(
+            terminal,
+            Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_)
+        )
+    };
     if is_token(left) || is_token(right) {
         return Some((left == right, 1));
     }
@@ -184,7 +190,7 @@ pub(super) fn share_a_text(
 /// and from there ends no later than a `lazy` begun there. Also returns the work spent. `None` if the work
 /// exceeds `limit` pairs of states.
 pub(super) fn stays_open(own: &Terminal, lazy: &Terminal, limit: usize) -> Option<(bool, usize)> {
-    if let Terminal::Token(_) | Terminal::OneOf(_) = own {
+    if let Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) = own {
         return Some((false, 1));
     }
     let both = stretches(&[own, lazy]);
@@ -275,6 +281,10 @@ fn stretches(terminals: &[&Terminal]) -> Vec<(u8, u8)> {
     for terminal in terminals {
         match terminal {
             Terminal::Literal(text) => text.iter().for_each(|byte| begin(*byte)),
+            // Their bytes are in no classes.
+            Terminal::Difference(_) | Terminal::Distinct(_) | Terminal::BoundedRepetition(_) => {
+                (0..=255).for_each(&mut begin);
+            }
             terminal => {
                 let classes = automaton(terminal).classes();
                 (1..=255u8).filter(|byte| classes.get(*byte) != classes.get(byte - 1)).for_each(&mut begin);
@@ -286,34 +296,49 @@ fn stretches(terminals: &[&Terminal]) -> Vec<(u8, u8)> {
     firsts.iter().copied().zip(ends).collect()
 }
 
+/// The automaton of a terminal that is none of the others.
 fn automaton(terminal: &Terminal) -> &Dfa {
     match terminal {
         Terminal::Automaton(dfa) => dfa,
-        _ => unreachable!("terminals of a text are literals, automata and control tokens"),
+        _ => unreachable!("control tokens have no bytes"),
     }
 }
 
 fn start(terminal: &Terminal) -> ReadState {
     match terminal {
         Terminal::Literal(_) => ReadState::of(0),
+        Terminal::Difference(difference) | Terminal::Distinct(difference) => read_scan(difference.start()),
+        Terminal::BoundedRepetition(repetition) => read_scan(repetition.start()),
         terminal => read_state(automaton(terminal).start()),
     }
 }
 
 fn step(terminal: &Terminal, state: ReadState, byte: u8) -> Option<ReadState> {
+    let scan = ScanState::from_index(state.index());
     match terminal {
         Terminal::Literal(text) => {
             (text.get(state.index()) == Some(&byte)).then(|| ReadState::from_index(state.index() + 1))
         }
+        Terminal::Difference(difference) | Terminal::Distinct(difference) => {
+            difference.step(scan, byte).map(read_scan)
+        }
+        Terminal::BoundedRepetition(repetition) => repetition.step(scan, byte).map(read_scan),
         terminal => automaton(terminal).step(StateId::from_index(state.index()), byte).map(read_state),
     }
 }
 
 fn accepts(terminal: &Terminal, state: ReadState) -> bool {
+    let scan = ScanState::from_index(state.index());
     match terminal {
         Terminal::Literal(text) => state.index() == text.len(),
+        Terminal::Difference(difference) | Terminal::Distinct(difference) => difference.is_accepting(scan),
+        Terminal::BoundedRepetition(repetition) => repetition.is_accepting(scan),
         terminal => automaton(terminal).is_accepting(StateId::from_index(state.index())),
     }
+}
+
+fn read_scan(state: ScanState) -> ReadState {
+    ReadState::from_index(state.index())
 }
 
 fn read_state(state: StateId) -> ReadState {

@@ -297,7 +297,7 @@ impl Grammar {
                 Terminal::Token(name) => {
                     vocabulary.control(name);
                 }
-                Terminal::OneOf(_) => {
+                Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) => {
                     let what =
                         format!("terminal `{}`, tokens that are no text", self.terminal_name(terminal));
                     return Err(GrammarError::NoMunch { what });
@@ -512,7 +512,7 @@ fn refuse_others(
             Terminal::Difference(_) => "a difference of texts",
             Terminal::BoundedRepetition(_) => "a bounded repetition",
             Terminal::Distinct(_) => "distinct texts",
-            Terminal::OneOf(_) => "tokens that are no text",
+            Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) => "tokens that are no text",
         };
         return no(format!("terminal `{}`, {kind}", grammar.terminal_name(terminal)));
     }

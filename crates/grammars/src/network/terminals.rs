@@ -8,12 +8,15 @@ use std::{ops::Range, sync::Arc};
 
 use hashbrown::{HashMap, HashSet};
 use unskew_automata::{Dfa, StateId};
-use unskew_core::{TokenId, TokenMask, Vocabulary};
+use unskew_core::{TokenId, TokenMask};
 use unskew_trie::{ByteSet, TokenTrie};
 
 use crate::{
     BoundedRepetition, Difference, GrammarError,
-    grammar::data::{Grammar, Terminal, TerminalId},
+    grammar::{
+        data::{Grammar, Terminal, TerminalId},
+        token_set::{Resolved, written_tokens},
+    },
     ids::{COUNTS, Id, Table, id},
     terminal::{ScanState, remaining::Remaining},
 };
@@ -180,6 +183,14 @@ impl Terminals {
                     scanners.push(match trie.vocabulary().is_end_of_sequence(*token) {
                         true => Scanner::End,
                         false => Scanner::Token(*token),
+                    });
+                }
+                Terminal::TokenBudget(_) => unreachable!("it is written out before"),
+                Terminal::Tokens(set) => {
+                    let resolved = set.resolve(grammar.terminal_name(terminal), trie.vocabulary())?;
+                    scanners.push(match resolved {
+                        Resolved::End => Scanner::End,
+                        Resolved::Tokens(tokens) => Scanner::OneOf(Arc::new(tokens)),
                     });
                 }
                 Terminal::OneOf(tokens) => {
@@ -486,17 +497,6 @@ impl Terminals {
     }
 }
 
-/// The tokens that a mask may hold.
-fn written_tokens(vocabulary: &Vocabulary) -> TokenMask {
-    let mut written = TokenMask::new(vocabulary.len());
-    let texts = vocabulary.text_tokens().filter(|(_, text)| !text.is_empty()).map(|(token, _)| token);
-    let controls = vocabulary.control_tokens().map(|(token, _)| token);
-    texts
-        .chain(controls.filter(|token| !vocabulary.is_end_of_sequence(*token)))
-        .for_each(|token| written.as_mut().insert(token));
-    written
-}
-
 /// The first bytes of texts of `terminal`; more of them if it is a difference.
 pub(crate) fn first_bytes(terminal: &Terminal) -> ByteSet {
     let mut first = ByteSet::default();
@@ -509,7 +509,7 @@ pub(crate) fn first_bytes(terminal: &Terminal) -> ByteSet {
         Terminal::BoundedRepetition(repetition) => {
             repetition.next_bytes(repetition.start(), |byte| first.insert(byte));
         }
-        Terminal::Token(_) | Terminal::OneOf(_) => {}
+        Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) => {}
     }
     first
 }

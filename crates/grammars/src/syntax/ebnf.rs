@@ -44,7 +44,7 @@ struct Notation {
     backslash: Option<usize>,
 }
 
-pub(super) fn read<'t>(text: &'t str, limits: &GrammarLimits) -> Result<Tree<'t>, SyntaxError> {
+pub(super) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<Tree<'t>, SyntaxError> {
     let mut reader = Reader::new(text, limits);
     let mut notation = Notation { characters: characters(&reader.cursor)?, backslash: None };
     reader.cursor.eat("\u{feff}");

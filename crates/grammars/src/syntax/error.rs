@@ -117,6 +117,15 @@ pub enum SyntaxErrorKind {
         /// The text to write instead.
         way_out: &'static str,
     },
+    /// A grammar or file to which the text refers has an error, or is not there.
+    #[error("{construct}: {message}")]
+    #[non_exhaustive]
+    Nested {
+        /// The reference, such as `@name`.
+        construct: String,
+        /// The error.
+        message: String,
+    },
     /// Any other error, in words.
     #[error("{message}")]
     #[non_exhaustive]

@@ -12,8 +12,8 @@
 //! - A rule continues after the end of a line inside brackets, after `::=` and after `|`. Here it also
 //!   continues before `|`, unlike in llama.cpp.
 //! - The start rule is `root`.
-//! - `<name>` is the control token of that name, or the end of the output if the token ends sequences. Tokens
-//!   by number and negated tokens (`!<name>`) are errors, because a grammar does not depend on a vocabulary.
+//! - `<name>` is the control token of that name, or the end of the output if the token ends sequences.
+//!   [`tokens`](super::tokens) lists the notations for ids and for all other tokens (`!<name>`).
 //! - A second rule of the same name is an error. In llama.cpp it replaces the first.
 
 use super::{
@@ -23,11 +23,12 @@ use super::{
     error::SyntaxError,
     escape::{postfix, quoted},
     reader::Reader,
-    tree::{Group, Node, Tree},
+    tokens::token,
+    tree::{Group, Tree},
 };
 use crate::GrammarLimits;
 
-pub(super) fn read<'t>(text: &'t str, limits: &GrammarLimits) -> Result<Tree<'t>, SyntaxError> {
+pub(super) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<Tree<'t>, SyntaxError> {
     let mut reader = Reader::new(text, limits);
     reader.cursor.eat("\u{feff}");
     loop {
@@ -105,11 +106,7 @@ fn item(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
             reader.body.bar(&mut reader.tree);
             space(&mut reader.cursor);
         }
-        Some('<') => token(reader)?,
-        Some('!') => {
-            let way_out = "list the tokens or texts that are allowed here";
-            return Err(reader.cursor.unsupported(at, "every token but one", way_out));
-        }
+        Some('<' | '!') => token(reader)?,
         Some(char) if char.is_ascii_alphanumeric() || char == '-' || char == '_' => {
             let name = name(&mut reader.cursor);
             reader.reference(name, at);
@@ -123,34 +120,6 @@ fn item(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
         }
     }
     Ok(())
-}
-
-/// Reads `<name>`.
-fn token(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
-    let begin = reader.cursor.at();
-    let name = control_token(&mut reader.cursor)?;
-    let name = reader.tree.intern(name);
-    let node = reader.tree.push(Node::Token(name), begin);
-    reader.body.item(&mut reader.tree, node);
-    Ok(())
-}
-
-/// Reads the name of a control token, including the angle brackets. The cursor is at the `<`.
-pub(super) fn control_token<'t>(cursor: &mut Cursor<'t>) -> Result<&'t str, SyntaxError> {
-    let begin = cursor.at();
-    cursor.next();
-    let inside = cursor.take_while(|char| !matches!(char, '>' | '\n' | ' ' | '\t' | '\r'));
-    if !cursor.eat(">") {
-        return Err(cursor.unclosed(begin, "the name of a token", "`>` before the next blank"));
-    }
-    if inside.is_empty() {
-        return Err(cursor.invalid(begin, "a token without a name"));
-    }
-    if inside.starts_with('[') {
-        let way_out = "write its name, such as `<|im_end|>`; numbers differ from tokenizer to tokenizer";
-        return Err(cursor.unsupported(begin, "a token by its number", way_out));
-    }
-    Ok(cursor.since(begin))
 }
 
 /// Skips blanks, comments and line ends.

@@ -3,13 +3,16 @@
 //! Nodes are stored parts first, so one pass from the first to the last builds every expression, without a
 //! stack. A terminal, and each side of a difference, becomes one automaton ([`Regulars`]).
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
+
+use unskew_automata::Dfa;
 
 use super::{
     chars::CharSet,
     error::{Locations, SyntaxError, SyntaxErrorKind, excerpt, foreign_name, location, nearest},
-    lark::LarkOptions,
-    regular::{Regular, Regulars},
+    nested::{Nested, Part},
+    options::GrammarOptions,
+    regular::{Regular, Regulars, Work},
     tree::{Definition, Node, NodeId, Tree},
 };
 use crate::{ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId, lazy::Lazy};
@@ -19,7 +22,7 @@ use crate::{ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId
 pub(super) struct Ignored {
     /// The alternatives.
     pub(super) nodes: Vec<NodeId>,
-    pub(super) options: LarkOptions,
+    pub(super) options: GrammarOptions,
 }
 
 /// Builds the grammar of `tree`, with the rule of index `start` as the start rule. Also returns the uses of
@@ -31,32 +34,8 @@ pub(super) fn lower(
     ignored: &Ignored,
     limits: &GrammarLimits,
 ) -> Result<(Grammar, Lazy), GrammarError> {
-    let mut lowering = Lowering {
-        text,
-        tree,
-        builder: Grammar::builder(limits),
-        regulars: Regulars::new(text, tree, limits),
-        rules: vec![],
-        terminals: vec![None; tree.definitions.len()],
-        sets: HashMap::new(),
-        ignored: None,
-        lazy: Lazy::new(),
-    };
-    lowering.rules();
-    lowering.ignored = lowering.ignored(ignored)?;
-    let uses = uses(tree);
-    let mut expressions: Vec<Option<ExprId>> = Vec::with_capacity(tree.len());
-    for node in tree.nodes() {
-        let expression = match uses[node.index()] {
-            Use::Rule => Some(lowering.node(node, &expressions)?),
-            Use::None | Use::Regular => None,
-        };
-        expressions.push(expression);
-        if lowering.builder.size() > limits.nodes {
-            return Err(GrammarError::TooManyNodes { limit: limits.nodes });
-        }
-    }
-    lowering.finish(start, &expressions)
+    let (grammar, lazy, _) = Lowering::new(text, tree, limits, Work::new(limits)).whole(start, ignored)?;
+    Ok((grammar, lazy))
 }
 
 /// The use of a node.
@@ -86,8 +65,11 @@ fn uses(tree: &Tree<'_>) -> Vec<Use> {
                 tree.parts(parts).iter().for_each(|part| uses[part.index()] = of_whole);
             }
             Node::Repeat(item, ..) => uses[item.index()] = of_whole,
-            Node::Not(item) | Node::Shortest(item) => uses[item.index()] = Use::Regular,
-            Node::Minus(left, right) | Node::And(left, right) => {
+            Node::Budget(item, _) if matches!(tree.node(item), Node::Grammar(_)) => {}
+            Node::Not(item) | Node::Shortest(item) | Node::Budget(item, _) => {
+                uses[item.index()] = Use::Regular;
+            }
+            Node::Minus(left, right) | Node::And(left, right) | Node::Before(left, right) => {
                 uses[left.index()] = Use::Regular;
                 uses[right.index()] = Use::Regular;
             }
@@ -100,6 +82,7 @@ fn uses(tree: &Tree<'_>) -> Vec<Use> {
 struct Lowering<'a, 't> {
     text: &'a str,
     tree: &'a Tree<'t>,
+    limits: &'a GrammarLimits,
     builder: GrammarBuilder,
     regulars: Regulars<'a, 't>,
     /// By definition; `None` for terminals.
@@ -113,7 +96,40 @@ struct Lowering<'a, 't> {
     lazy: Lazy,
 }
 
-impl<'a> Lowering<'a, '_> {
+impl<'a, 't> Lowering<'a, 't> {
+    fn new(text: &'a str, tree: &'a Tree<'t>, limits: &'a GrammarLimits, work: Work) -> Self {
+        Self {
+            text,
+            tree,
+            limits,
+            builder: Grammar::builder(limits),
+            regulars: Regulars::new(text, tree, limits, work),
+            rules: vec![],
+            terminals: vec![None; tree.definitions.len()],
+            sets: HashMap::new(),
+            ignored: None,
+            lazy: Lazy::new(),
+        }
+    }
+
+    fn whole(mut self, start: usize, ignored: &Ignored) -> Result<(Grammar, Lazy, Work), GrammarError> {
+        self.rules();
+        self.ignored = self.ignored(ignored)?;
+        let uses = uses(self.tree);
+        let mut expressions: Vec<Option<ExprId>> = Vec::with_capacity(self.tree.len());
+        for node in self.tree.nodes() {
+            let expression = match uses[node.index()] {
+                Use::Rule => Some(self.node(node, &expressions)?),
+                Use::None | Use::Regular => None,
+            };
+            expressions.push(expression);
+            if self.builder.size() > self.limits.nodes {
+                return Err(GrammarError::TooManyNodes { limit: self.limits.nodes });
+            }
+        }
+        self.finish(start, &expressions)
+    }
+
     fn rules(&mut self) {
         let mut locations = Locations::new(self.text);
         for definition in &self.tree.definitions {
@@ -129,7 +145,7 @@ impl<'a> Lowering<'a, '_> {
     /// Any number of ignored terminals, within the options, as one terminal.
     fn ignored(&mut self, ignored: &Ignored) -> Result<Option<ExprId>, GrammarError> {
         let Some(first) = ignored.nodes.first().copied() else { return Ok(None) };
-        let LarkOptions { max_ignored, max_ignored_chars, .. } = ignored.options;
+        let GrammarOptions { max_ignored, max_ignored_chars, .. } = ignored.options;
         let mut terminals = vec![];
         for node in &ignored.nodes {
             let value = self.regulars.node(*node)?;
@@ -165,7 +181,7 @@ impl<'a> Lowering<'a, '_> {
         mut self,
         start: usize,
         expressions: &[Option<ExprId>],
-    ) -> Result<(Grammar, Lazy), GrammarError> {
+    ) -> Result<(Grammar, Lazy, Work), GrammarError> {
         for (rule, definition) in self.rules.iter().zip(&self.tree.definitions) {
             if let Some(rule) = rule {
                 let body = expressions[definition.body.index()].expect("the bodies of rules were made");
@@ -192,7 +208,7 @@ impl<'a> Lowering<'a, '_> {
                 whole
             }
         };
-        Ok((self.builder.build(start)?, self.lazy))
+        Ok((self.builder.build(start)?, self.lazy, self.regulars.lend()))
     }
 
     /// The expression of a node of a rule. The expressions of its parts are in `expressions`.
@@ -222,6 +238,15 @@ impl<'a> Lowering<'a, '_> {
                 let token = self.builder.token(tree.name(name));
                 self.followed(token)
             }
+            Node::Tokens(set) => {
+                let name = excerpt(self.text, tree.place(node));
+                let tokens = self.builder.tokens(&name, tree.token_set(set).clone());
+                self.followed(tokens)
+            }
+            Node::Grammar(nested) => {
+                let whole = self.nested(tree.nested(nested))?;
+                self.followed(whole)
+            }
             Node::Sequence(parts) => self.builder.sequence(tree.parts(parts).iter().map(expression)),
             Node::Choice(parts) => self.builder.choice(tree.parts(parts).iter().map(expression)),
             Node::Repeat(item, min, max) => {
@@ -232,6 +257,7 @@ impl<'a> Lowering<'a, '_> {
             | Node::Neighbours(_)
             | Node::Minus(..)
             | Node::And(..)
+            | Node::Before(..)
             | Node::Not(_) => {
                 let value = self.regulars.node(node)?;
                 let value = self.regulars.automaton(node, value)?;
@@ -239,12 +265,75 @@ impl<'a> Lowering<'a, '_> {
                 let made = self.builder.shared_automaton(&name, &value);
                 self.followed(made)
             }
+            Node::Budget(item, tokens) => {
+                let name = excerpt(self.text, tree.place(node));
+                let language = match tree.node(item) {
+                    Node::Grammar(nested) => self.nested_automaton(tree.nested(nested), item)?,
+                    _ => {
+                        let value = self.regulars.node(item)?;
+                        self.regulars.automaton(item, value)?
+                    }
+                };
+                let made = self.builder.token_budget(&name, language, tokens);
+                self.followed(made)
+            }
+            Node::Call(_) | Node::Guard(_) => unreachable!("rules with parameters are written out"),
             Node::Shortest(_) => {
                 let value = self.regulars.node(node)?;
                 let made = self.lazy(tree.place(node), &excerpt(self.text, tree.place(node)), value);
                 self.followed(made)
             }
         })
+    }
+
+    /// The language of a grammar inside this one, which must not recur.
+    fn nested_automaton(&mut self, nested: &Nested<'_>, node: NodeId) -> Result<Arc<Dfa>, GrammarError> {
+        let made;
+        let (grammar, lazy) = match nested {
+            Nested::Ready(grammar) => (grammar, false),
+            Nested::Text(part) => {
+                let (grammar, lazy) = self.part(part)?;
+                made = grammar;
+                (&made, !lazy.is_empty())
+            }
+        };
+        let unsupported = |construct: String| {
+            let way_out = "give the budget to a terminal in it, or bound its repetitions";
+            let kind = SyntaxErrorKind::Unsupported { construct, way_out };
+            SyntaxError { kind, location: location(self.text, self.tree.place(node)) }
+        };
+        if lazy {
+            return Err(unsupported("a budget of tokens for a grammar with lazy terminals".to_owned()).into());
+        }
+        match grammar.regular(&self.limits.regex) {
+            Ok(dfa) => Ok(Arc::new(dfa)),
+            Err(GrammarError::NotRegular { rule, reason }) => {
+                let construct = format!("a budget of tokens for a grammar whose rule `{rule}` {reason},");
+                Err(unsupported(construct).into())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The grammar of a part of the text, and its uses of lazy terminals.
+    fn part(&mut self, part: &Part<'_>) -> Result<(Grammar, Lazy), GrammarError> {
+        let Part { tree, ignored, start } = part;
+        let work = self.regulars.lend();
+        let inner = Lowering::new(self.text, tree, self.limits, work);
+        let (grammar, lazy, work) = inner.whole(*start, ignored)?;
+        self.regulars.give_back(work);
+        Ok((grammar, lazy))
+    }
+
+    /// A grammar inside this one. Its lazy terminals are lazy among the terminals around it too.
+    fn nested(&mut self, nested: &Nested<'_>) -> Result<ExprId, GrammarError> {
+        let (grammar, lazy) = match nested {
+            Nested::Ready(grammar) => return Ok(self.builder.import(grammar)),
+            Nested::Text(part) => self.part(part)?,
+        };
+        let (whole, made) = self.builder.import_parts(&grammar);
+        self.lazy.extend(lazy.iter().map(|(terminal, at)| (made[terminal.index()], *at)));
+        Ok(whole)
     }
 
     /// A lazy terminal, defined at `at`.

@@ -14,19 +14,26 @@ mod cursor;
 mod ebnf;
 mod error;
 mod escape;
+mod expand;
 mod gbnf;
 mod lark;
 mod lower;
+mod nested;
+mod options;
+mod parameters;
 mod reader;
 mod regular;
+mod tokens;
 mod tree;
 
 pub use error::{Location, SyntaxError, SyntaxErrorKind};
-pub use lark::LarkOptions;
+pub use nested::{Resolve, Resolver};
+pub use options::GrammarOptions;
 
 use self::{
-    error::{Locations, location, nearest},
+    error::{Locations, excerpt, location, nearest},
     lower::Ignored,
+    nested::Nested,
     tree::{Node, Tree},
 };
 use crate::{
@@ -62,8 +69,13 @@ impl Grammar {
     /// [`GrammarError::Syntax`], [`GrammarError::Terminal`] and [`GrammarError::AutomataTooLarge`], with a
     /// location; [`GrammarError::TooManyNodes`]; and for lazy terminals in Lark
     /// [`GrammarError::LazyTooCostly`] and [`GrammarError::Empty`].
-    pub fn parse(text: &str, format: GrammarFormat, limits: &GrammarLimits) -> Result<Self, GrammarError> {
-        Ok(read(text, format, limits)?.grammar())
+    pub fn parse(
+        text: &str,
+        format: GrammarFormat,
+        options: &GrammarOptions,
+        limits: &GrammarLimits,
+    ) -> Result<Self, GrammarError> {
+        Ok(read(text, format, options, limits)?.grammar())
     }
 
     /// Reads a grammar from `text` in GBNF, the language of llama.cpp. The start rule is `root`.
@@ -85,7 +97,7 @@ impl Grammar {
     /// assert_eq!(error.to_string(), "line 3, column 20: rule `rooot` is not defined; is `root` meant?");
     /// ```
     pub fn from_gbnf(text: &str, limits: &GrammarLimits) -> Result<Self, GrammarError> {
-        Self::parse(text, GrammarFormat::Gbnf, limits)
+        Self::parse(text, GrammarFormat::Gbnf, &GrammarOptions::default(), limits)
     }
 
     /// Reads a grammar from `text` in EBNF: the notation of the W3C, or the GBNF-like one of
@@ -95,7 +107,7 @@ impl Grammar {
     ///
     /// As [`parse`](Self::parse).
     pub fn from_ebnf(text: &str, limits: &GrammarLimits) -> Result<Self, GrammarError> {
-        Self::parse(text, GrammarFormat::Ebnf, limits)
+        Self::parse(text, GrammarFormat::Ebnf, &GrammarOptions::default(), limits)
     }
 
     /// Reads a grammar from `text` in Lark, in llguidance's dialect. The start rule is `start`, or the rule
@@ -110,25 +122,24 @@ impl Grammar {
     /// White space between terminals, at most two characters of it in one place:
     ///
     /// ```
-    /// use unskew_grammars::{Grammar, GrammarLimits, LarkOptions};
+    /// use unskew_grammars::{Grammar, GrammarLimits, GrammarOptions};
     ///
     /// let text = r#"
     /// start: "[" [INT ("," INT)*] "]"
     /// %import common (INT, WS)
     /// %ignore WS
     /// "#;
-    /// let mut options = LarkOptions::default();
-    /// options.max_ignored_chars = Some(2);
+    /// let options = GrammarOptions::default().with_max_ignored_chars(2);
     /// let grammar = Grammar::from_lark(text, &options, &GrammarLimits::default())?;
     /// assert_eq!(grammar.rule_name(grammar.start()), "start");
     /// # Ok::<(), unskew_grammars::GrammarError>(())
     /// ```
     pub fn from_lark(
         text: &str,
-        options: &LarkOptions,
+        options: &GrammarOptions,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        Ok(read_lark(text, options, limits)?.grammar())
+        Self::parse(text, GrammarFormat::Lark, options, limits)
     }
 }
 
@@ -149,21 +160,27 @@ impl Read {
 }
 
 /// Reads `text` in the language `format`.
-pub(crate) fn read(text: &str, format: GrammarFormat, limits: &GrammarLimits) -> Result<Read, GrammarError> {
+pub(crate) fn read(
+    text: &str,
+    format: GrammarFormat,
+    options: &GrammarOptions,
+    limits: &GrammarLimits,
+) -> Result<Read, GrammarError> {
     check_length(text, limits)?;
+    let named = options.start.as_deref();
     let (tree, start) = match format {
-        GrammarFormat::Lark => return read_lark(text, &LarkOptions::default(), limits),
+        GrammarFormat::Lark => return read_lark(text, options, limits),
         GrammarFormat::Gbnf => {
             let tree = gbnf::read(text, limits)?;
-            let start = start(text, &tree, "root")?;
+            let start = start(text, &tree, named.unwrap_or("root"))?;
             (tree, start)
         }
         GrammarFormat::Ebnf => {
             let tree = ebnf::read(text, limits)?;
             // Without `root`, the first rule is the start rule. Without any rule, the error names `root`.
-            let start = match tree.find("root") {
-                None if tree.definitions.is_empty() => start(text, &tree, "root")?,
-                root => root.unwrap_or(0),
+            let start = match (named, tree.find("root")) {
+                (None, None) if !tree.definitions.is_empty() => 0,
+                _ => start(text, &tree, named.unwrap_or("root"))?,
             };
             (tree, start)
         }
@@ -173,10 +190,9 @@ pub(crate) fn read(text: &str, format: GrammarFormat, limits: &GrammarLimits) ->
     Ok(Read { written, resolved: None, fates: fates(text, &tree, &ignored) })
 }
 
-fn read_lark(text: &str, options: &LarkOptions, limits: &GrammarLimits) -> Result<Read, GrammarError> {
-    check_length(text, limits)?;
+fn read_lark(text: &str, options: &GrammarOptions, limits: &GrammarLimits) -> Result<Read, GrammarError> {
     let (tree, ignored) = lark::read(text, options, limits)?;
-    let start = start(text, &tree, &options.start)?;
+    let start = start(text, &tree, options.start.as_deref().unwrap_or("start"))?;
     let (written, lazy) = lower::lower(text, &tree, start, &ignored, limits)?;
     let resolved = lazy::resolve(&written, &lazy, limits).map_err(|error| match error {
         LazyError::Grammar(error) => error,
@@ -202,6 +218,7 @@ fn read_lark(text: &str, options: &LarkOptions, limits: &GrammarLimits) -> Resul
 /// The fates of terminals, control tokens, ignored terminals, ends of lazy terminals, and annotations.
 fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
     let mut found: Vec<(usize, String, Fate, &str)> = vec![];
+    let mut inside: Vec<Explained> = vec![];
     for definition in tree.definitions.iter().filter(|definition| definition.terminal) {
         let construct = format!("terminal `{}`", tree.name(definition.name));
         found.push((definition.at, construct, Fate::Enforced, "read as one text"));
@@ -222,12 +239,30 @@ fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
             ));
         }
     }
+    for node in tree.nodes().filter(|node| matches!(tree.node(*node), Node::Tokens(_))) {
+        let construct = format!("tokens `{}`", excerpt(text, tree.place(node)));
+        let why = "one token by its id, and not its text; tokens that end sequences are in a set only if the set is that one token";
+        found.push((tree.place(node), construct, Fate::Enforced, why));
+    }
+    for node in tree.nodes() {
+        let Node::Grammar(nested) = tree.node(node) else { continue };
+        let construct = format!("grammar `{}`", excerpt(text, tree.place(node)));
+        let why = "a grammar of its own inside this one, with its own names and ignored texts";
+        found.push((tree.place(node), construct, Fate::Enforced, why));
+        if let Nested::Text(part) = tree.nested(nested) {
+            inside.extend(fates(text, &part.tree, &part.ignored));
+        }
+    }
     for node in &ignored.nodes {
         let why = "allowed before, between and after terminals";
         found.push((tree.place(*node), "`%ignore`".to_owned(), Fate::Enforced, why));
     }
     for (at, construct) in &tree.ends {
-        let why = "its first end is the boundary, and competing readings lose the texts beyond it";
+        let why = match *construct {
+            "`stop`" => "the text ends before the first end of the stop, which is not written itself",
+            "`max_tokens`" => "at most so many whole tokens; a token that crosses the border is left out",
+            _ => "its first end is the boundary, and competing readings lose the texts beyond it",
+        };
         found.push((*at, (*construct).to_owned(), Fate::Enforced, why));
     }
     for (at, construct, fate, why) in &tree.notes {
@@ -238,7 +273,7 @@ fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
     let explained = found
         .into_iter()
         .map(|(at, construct, fate, why)| Explained::new(Some(locations.at(at)), construct, fate, why));
-    explained.collect()
+    explained.chain(inside).collect()
 }
 
 fn check_length(text: &str, limits: &GrammarLimits) -> Result<(), SyntaxError> {

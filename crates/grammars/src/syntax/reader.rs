@@ -6,6 +6,8 @@ use super::{
     chars::CharSet,
     cursor::Cursor,
     error::{SyntaxError, SyntaxErrorKind, location},
+    expand::Parameters,
+    nested::Resolver,
     tree::{Assembler, Definition, Group, Node, NodeId, Tree},
 };
 use crate::GrammarLimits;
@@ -17,21 +19,24 @@ pub(super) struct Reader<'t> {
     pub(super) cursor: Cursor<'t>,
     pub(super) tree: Tree<'t>,
     pub(super) body: Assembler,
-    nodes: usize,
+    pub(super) limits: &'t GrammarLimits,
+    pub(super) resolver: Resolver,
+    /// The number of grammars around this one in the text.
+    pub(super) depth: u32,
 }
 
 impl<'t> Reader<'t> {
-    pub(super) fn new(text: &'t str, limits: &GrammarLimits) -> Self {
+    pub(super) fn new(text: &'t str, limits: &'t GrammarLimits) -> Self {
         let (cursor, body) = (Cursor::new(text), Assembler::new(limits));
-        Self { text, cursor, tree: Tree::new(), body, nodes: limits.nodes }
+        Self { text, cursor, tree: Tree::new(), body, limits, resolver: Resolver::default(), depth: 0 }
     }
 
     /// Checks the limit of nodes. A front end calls it once per item.
     pub(super) fn check_size(&self) -> Result<(), SyntaxError> {
-        if self.tree.size() + self.body.pending() > self.nodes {
+        if self.tree.size() + self.body.pending() > self.limits.nodes {
             let message = format!(
                 "the grammar has more than {} nodes (GrammarLimits::nodes): split it, or raise the limit",
-                self.nodes
+                self.limits.nodes
             );
             return Err(self.cursor.invalid(self.cursor.at(), message));
         }
@@ -104,7 +109,13 @@ impl<'t> Reader<'t> {
         body: NodeId,
         terminal: bool,
     ) -> Result<(), SyntaxError> {
-        let definition = Definition { name: self.tree.intern(name), at, body, terminal };
+        let parameters = Parameters::None;
+        let name = self.tree.intern(name);
+        self.define_as(Definition { name, at, body, terminal, parameters })
+    }
+
+    pub(super) fn define_as(&mut self, definition: Definition) -> Result<(), SyntaxError> {
+        let (name, at) = (self.tree.name(definition.name), definition.at);
         self.tree.define(definition).map_err(|first| {
             let first = location(self.text, self.tree.definitions[first].at);
             self.cursor.error(at, SyntaxErrorKind::Redefined { name: name.to_owned(), first })

@@ -42,6 +42,18 @@ enum Task {
     Define(usize),
 }
 
+/// The work on automata so far, which a grammar and those inside of it share.
+pub(super) struct Work {
+    builder: DfaAlgebra,
+    bytes: usize,
+}
+
+impl Work {
+    pub(super) fn new(limits: &GrammarLimits) -> Self {
+        Self { builder: DfaAlgebra::new(&limits.regex), bytes: 0 }
+    }
+}
+
 /// Builds the languages of nodes.
 pub(super) struct Regulars<'a, 't> {
     text: &'a str,
@@ -58,18 +70,20 @@ pub(super) struct Regulars<'a, 't> {
 }
 
 impl<'a, 't> Regulars<'a, 't> {
-    pub(super) fn new(text: &'a str, tree: &'a Tree<'t>, limits: &'a GrammarLimits) -> Self {
+    pub(super) fn new(text: &'a str, tree: &'a Tree<'t>, limits: &'a GrammarLimits, work: Work) -> Self {
+        let Work { builder, bytes } = work;
         let made = vec![Made::No; tree.definitions.len()];
-        Self {
-            text,
-            tree,
-            limits,
-            made,
-            by_pattern: HashMap::new(),
-            builder: DfaAlgebra::new(&limits.regex),
-            bytes: 0,
-            open: vec![],
-        }
+        Self { text, tree, limits, made, by_pattern: HashMap::new(), builder, bytes, open: vec![] }
+    }
+
+    /// Lends the work to a grammar inside this one, until it is given back.
+    pub(super) fn lend(&mut self) -> Work {
+        let builder = std::mem::replace(&mut self.builder, DfaAlgebra::new(&self.limits.regex));
+        Work { builder, bytes: self.bytes }
+    }
+
+    pub(super) fn give_back(&mut self, work: Work) {
+        (self.builder, self.bytes) = (work.builder, work.bytes);
     }
 
     /// The language of the definition of this index.
@@ -148,6 +162,15 @@ impl<'a, 't> Regulars<'a, 't> {
                 );
                 return Err(self.unsupported(node, construct, "use it in a rule, next to the terminal"));
             }
+            Node::Grammar(_) => {
+                let construct = "a grammar inside a terminal, a lazy rule or an operand of `-`".to_owned();
+                return Err(self.unsupported(node, construct, "use it in a rule, next to the terminal"));
+            }
+            Node::Tokens(_) => {
+                let construct =
+                    "a token by its id inside a terminal, a lazy rule or an operand of `-`".to_owned();
+                return Err(self.unsupported(node, construct, "use it in a rule, next to the terminal"));
+            }
             Node::Sequence(parts) | Node::Choice(parts) => {
                 tasks.push(Task::Combine(node));
                 tasks.extend(tree.parts(parts).iter().rev().map(part));
@@ -155,7 +178,12 @@ impl<'a, 't> Regulars<'a, 't> {
             Node::Repeat(item, ..) | Node::Not(item) | Node::Shortest(item) => {
                 tasks.extend([Task::Combine(node), Task::Visit(item)]);
             }
-            Node::Minus(left, right) | Node::And(left, right) => {
+            Node::Call(_) | Node::Guard(_) => unreachable!("rules with parameters are written out"),
+            Node::Budget(..) => {
+                let construct = "a budget of tokens inside a terminal".to_owned();
+                return Err(self.unsupported(node, construct, "give it to the whole rule"));
+            }
+            Node::Minus(left, right) | Node::And(left, right) | Node::Before(left, right) => {
                 tasks.extend([Task::Combine(node), Task::Visit(right), Task::Visit(left)]);
             }
         }
@@ -214,6 +242,21 @@ impl<'a, 't> Regulars<'a, 't> {
                 let (right, left) = (pop(), pop());
                 let (left, right) = (self.automaton(node, left)?, self.automaton(node, right)?);
                 let made = self.builder.intersection(&left, &right);
+                self.make(node, made)
+            }
+            Node::Before(..) => {
+                let (stop, body) = (pop(), pop());
+                let (body, stop) = (self.automaton(node, body)?, self.automaton(node, stop)?);
+                let whole = self.builder.concatenation([&*body, &*stop]);
+                let whole = self.make(node, whole)?;
+                let whole = self.automaton(node, whole)?;
+                let first = self.builder.prefix_free(&whole);
+                let first = self.make(node, first)?;
+                let first = self.automaton(node, first)?;
+                let before = self.builder.right_quotient(&first, &stop);
+                let before = self.make(node, before)?;
+                let before = self.automaton(node, before)?;
+                let made = self.builder.intersection(&body, &before);
                 self.make(node, made)
             }
             Node::Not(_) => {
@@ -337,7 +380,7 @@ impl<'a, 't> Regulars<'a, 't> {
     /// Checks the length of a composed text. It is bounded by the number of states that an automaton may have.
     fn check_text(&self, node: NodeId, bytes: usize) -> Result<(), GrammarError> {
         let limit = self.limits.regex.dfa_states;
-        if bytes > limit { Err(self.error(node, RegexError::TooManyDfaStates { limit })) } else { Ok(()) }
+        if bytes > limit { Err(self.error(node, RegexError::too_many_dfa_states(limit))) } else { Ok(()) }
     }
 
     /// Counts a text composed at `node`.

@@ -10,11 +10,14 @@ use super::{
     chars::CharSet,
     cursor::Cursor,
     error::{SyntaxError, SyntaxErrorKind},
+    expand::{Arguments, Call, Parameters},
+    nested::Nested,
+    parameters::Condition,
 };
-use crate::{Fate, GrammarLimits};
+use crate::{Fate, GrammarLimits, TokenSet};
 
 /// A node of a tree, or the mark of an operator between two nodes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct NodeId(u32);
 
 /// `-`, between its two operands.
@@ -51,6 +54,14 @@ pub(super) enum Node {
     Name(u32),
     /// A control token: an index of `names`.
     Token(u32),
+    /// One token of a set: an index of `token_sets`.
+    Tokens(u32),
+    /// A use of a rule with parameters: an index of `calls`.
+    Call(u32),
+    /// The empty text, if a condition on the parameter holds: an index of `conditions`.
+    Guard(u32),
+    /// A grammar inside this one: an index of `nested`.
+    Grammar(u32),
     Sequence(Span),
     Choice(Span),
     /// A repetition with a least and a greatest number; [`u32::MAX`] is unbounded.
@@ -63,6 +74,10 @@ pub(super) enum Node {
     Not(NodeId),
     /// The texts of the operand that have no shorter text of it as a prefix.
     Shortest(NodeId),
+    /// The texts of the first operand up to the first end of a text of the second one after them.
+    Before(NodeId, NodeId),
+    /// The texts of the operand that at most this number of tokens spell.
+    Budget(NodeId, u32),
 }
 
 /// A rule or terminal with its body.
@@ -74,6 +89,7 @@ pub(super) struct Definition {
     pub(super) body: NodeId,
     /// Whether it is a terminal, which becomes one automaton.
     pub(super) terminal: bool,
+    pub(super) parameters: Parameters,
 }
 
 /// A regular expression in a grammar.
@@ -97,6 +113,10 @@ pub(super) struct Tree<'t> {
     sets: Vec<CharSet>,
     patterns: Vec<Pattern>,
     lists: Vec<Vec<String>>,
+    token_sets: Vec<TokenSet>,
+    nested: Vec<Nested<'t>>,
+    calls: Vec<Call>,
+    conditions: Vec<Condition>,
     names: Vec<&'t str>,
     ids: HashMap<&'t str, u32>,
     /// By name.
@@ -118,6 +138,10 @@ impl<'t> Tree<'t> {
             sets: vec![],
             patterns: vec![],
             lists: vec![],
+            token_sets: vec![],
+            nested: vec![],
+            calls: vec![],
+            conditions: vec![],
             names: vec![],
             ids: HashMap::new(),
             definition_of: vec![],
@@ -164,6 +188,57 @@ impl<'t> Tree<'t> {
         &self.lists[list as usize]
     }
 
+    pub(super) fn token_set(&self, set: u32) -> &TokenSet {
+        &self.token_sets[set as usize]
+    }
+
+    pub(super) fn nested(&self, nested: u32) -> &Nested<'t> {
+        &self.nested[nested as usize]
+    }
+
+    pub(super) fn call(&self, call: u32) -> &Call {
+        &self.calls[call as usize]
+    }
+
+    pub(super) fn has_calls(&self) -> bool {
+        !self.calls.is_empty() || !self.conditions.is_empty()
+    }
+
+    pub(super) fn condition(&self, condition: u32) -> &Condition {
+        &self.conditions[condition as usize]
+    }
+
+    /// The node without its parts, and its parts.
+    pub(super) fn form(&self, node: NodeId) -> (String, Vec<NodeId>) {
+        match self.node(node) {
+            Node::Literal(text) => (format!("text {:?}", self.text(text)), vec![]),
+            Node::AnyCase(text) => (format!("any case {:?}", self.text(text)), vec![]),
+            Node::Class(set) => (format!("class {:?}", self.set(set)), vec![]),
+            Node::Pattern(pattern) => (format!("pattern {}", self.pattern(pattern).regex), vec![]),
+            Node::Neighbours(list) => (format!("list {:?}", self.texts(list)), vec![]),
+            Node::Tokens(set) => (format!("{:?}", self.token_set(set)), vec![]),
+            node @ (Node::Name(_) | Node::Token(_) | Node::Grammar(_) | Node::Guard(_)) => {
+                (format!("{node:?}"), vec![])
+            }
+            Node::Sequence(parts) => ("sequence".to_owned(), self.parts(parts).to_vec()),
+            Node::Choice(parts) => ("choice".to_owned(), self.parts(parts).to_vec()),
+            Node::Repeat(item, min, max) => (format!("repeat {min} {max}"), vec![item]),
+            Node::Minus(left, right) => ("minus".to_owned(), vec![left, right]),
+            Node::And(left, right) => ("and".to_owned(), vec![left, right]),
+            Node::Before(left, right) => ("before".to_owned(), vec![left, right]),
+            Node::Not(item) => ("not".to_owned(), vec![item]),
+            Node::Shortest(item) => ("shortest".to_owned(), vec![item]),
+            Node::Budget(item, most) => (format!("budget {most}"), vec![item]),
+            Node::Call(call) => {
+                let Call { name, arguments } = self.call(call);
+                match arguments {
+                    Arguments::Nodes(arguments) => (format!("call {name}"), arguments.clone()),
+                    Arguments::Number(parameter) => (format!("call {name} {parameter:?}"), vec![]),
+                }
+            }
+        }
+    }
+
     pub(super) fn name(&self, name: u32) -> &'t str {
         self.names[name as usize]
     }
@@ -183,6 +258,37 @@ impl<'t> Tree<'t> {
             self.definition_of.push(None);
             index(self.names.len() - 1)
         })
+    }
+
+    /// Another name that reads like `name`.
+    pub(super) fn fresh(&mut self, name: u32) -> u32 {
+        self.names.push(self.names[name as usize]);
+        self.definition_of.push(None);
+        index(self.names.len() - 1)
+    }
+
+    /// A use of `name`, in the place of `node`.
+    pub(super) fn push_name(&mut self, name: u32, node: NodeId) -> NodeId {
+        self.push(Node::Name(name), self.place(node))
+    }
+
+    pub(super) fn called(&mut self, call: Call, at: usize) -> NodeId {
+        self.calls.push(call);
+        self.push(Node::Call(index(self.calls.len() - 1)), at)
+    }
+
+    pub(super) fn guard(&mut self, condition: Condition, at: usize) -> NodeId {
+        self.conditions.push(condition);
+        self.push(Node::Guard(index(self.conditions.len() - 1)), at)
+    }
+
+    /// Removes the definitions with parameters, which were written out.
+    pub(super) fn remove_parametric(&mut self) {
+        self.definitions.retain(|definition| definition.parameters == Parameters::None);
+        self.definition_of.iter_mut().for_each(|definition| *definition = None);
+        for (at, definition) in self.definitions.iter().enumerate() {
+            self.definition_of[definition.name as usize] = Some(index(at));
+        }
     }
 
     pub(super) fn push(&mut self, node: Node, at: usize) -> NodeId {
@@ -216,6 +322,16 @@ impl<'t> Tree<'t> {
     pub(super) fn neighbours(&mut self, texts: Vec<String>, at: usize) -> NodeId {
         self.lists.push(texts);
         self.push(Node::Neighbours(index(self.lists.len() - 1)), at)
+    }
+
+    pub(super) fn tokens(&mut self, set: TokenSet, at: usize) -> NodeId {
+        self.token_sets.push(set);
+        self.push(Node::Tokens(index(self.token_sets.len() - 1)), at)
+    }
+
+    pub(super) fn grammar(&mut self, nested: Nested<'t>, at: usize) -> NodeId {
+        self.nested.push(nested);
+        self.push(Node::Grammar(index(self.nested.len() - 1)), at)
     }
 
     pub(super) fn choice(&mut self, alternatives: &[NodeId], at: usize) -> NodeId {

@@ -247,13 +247,11 @@ impl BoundedRepetition {
 
     /// The automaton of the language without bounds.
     pub(crate) fn unbounded(&self) -> Dfa {
-        let limits = Limits {
-            nfa_size: u64::MAX,
-            dfa_states: usize::MAX,
-            dfa_bytes: usize::MAX,
-            dfa_steps: u64::MAX,
-            ..Limits::default()
-        };
+        let limits = Limits::default()
+            .nfa_size(u64::MAX)
+            .dfa_states(usize::MAX)
+            .dfa_bytes(usize::MAX)
+            .dfa_steps(u64::MAX);
         self.made(&mut DfaAlgebra::new(&limits), 0, None).expect("no limits")
     }
 

@@ -61,8 +61,7 @@ impl Next<'_> {
 
 /// The concatenation of the language of `dfa` from `state` on and `next`. `None` where the automaton is too large.
 pub(crate) fn fuse(dfa: &Dfa, state: StateId, next: &Next<'_>, tuning: &Tuning) -> Option<Dfa> {
-    let limits =
-        Limits { dfa_states: tuning.fused_states, dfa_steps: tuning.fused_steps, ..Limits::default() };
+    let limits = Limits::default().dfa_states(tuning.fused_states).dfa_steps(tuning.fused_steps);
     let mut builder = DfaAlgebra::new(&limits);
     let fused = builder.left_quotient(dfa, state).and_then(|first| {
         let next = match next {

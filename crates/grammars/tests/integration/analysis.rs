@@ -10,7 +10,7 @@ use crate::common::{
 use proptest::prelude::*;
 use unskew_grammars::{
     Analysis, Expr, ExprId, Fate, FindingKind, Grammar, GrammarError, GrammarFormat, GrammarLimits,
-    LeftRecursion, RuleId, Terminal, explain,
+    GrammarOptions, LeftRecursion, RuleId, Terminal, explain,
 };
 
 fn read(text: &str) -> Grammar {
@@ -108,7 +108,7 @@ fn a_long_chain_is_analysed_without_recursion() {
 #[test]
 fn every_construct_has_a_fate() {
     let fates = |text: &str, format| {
-        let fates = explain(text, format, &GrammarLimits::default());
+        let fates = explain(text, format, &GrammarOptions::default(), &GrammarLimits::default());
         let line = |fate: &unskew_grammars::Explained| {
             let place = fate.location.map(|location| location.to_string()).unwrap_or_default();
             format!("{place}: {}: {}: {}\n", fate.construct, fate.fate, fate.why)
@@ -135,7 +135,7 @@ unused: "u"
     report += &fates("start: A\nA: /a{1000000}/", GrammarFormat::Lark);
     insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(report) });
     assert!(
-        explain("x", GrammarFormat::Gbnf, &GrammarLimits::default())
+        explain("x", GrammarFormat::Gbnf, &GrammarOptions::default(), &GrammarLimits::default())
             .iter()
             .all(|one| one.fate == Fate::Rejected)
     );

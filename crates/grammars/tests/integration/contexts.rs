@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary, Tuning};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary, Tuning};
 use unskew_trie::TokenTrie;
 
 /// Lists and sums as repetitions.
@@ -160,7 +160,7 @@ fn parts_change_no_mask() {
         |least| Arc::new(TreeLibrary::with_tuning(Arc::clone(&trie), 64 << 20, Tuning::keeping(least)));
     let libraries = [library(0), library(64)];
     for text in [LOOPS, OTHER, RECURSIVE] {
-        let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits).unwrap();
+        let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits).unwrap();
         let plain = GrammarConstraint::new(&grammar, Arc::clone(&trie), &limits).unwrap();
         let expected = masks(&plain, &vocabulary, &TEXTS);
         // In reverse order the texts begin with other nestings.
@@ -184,7 +184,7 @@ fn a_library_keeps_parts_for_the_same_grammar_alone() {
     let library = TreeLibrary::with_tuning(trie, 64 << 20, Tuning::keeping(0));
     let library = Arc::new(library);
     let size = |text: &str| {
-        let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits).unwrap();
+        let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits).unwrap();
         let with = GrammarConstraint::with_library(&grammar, &library, &limits).unwrap();
         masks(&with, &vocabulary, &TEXTS);
         library.stats().entries
@@ -201,7 +201,7 @@ fn what_a_nesting_left_serves_another() {
     let vocabulary = vocabulary();
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let limits = GrammarLimits::default();
-    let grammar = Grammar::from_lark(LOOPS, &LarkOptions::default(), &limits).unwrap();
+    let grammar = Grammar::from_lark(LOOPS, &GrammarOptions::default(), &limits).unwrap();
     let library = TreeLibrary::with_tuning(trie, 64 << 20, Tuning::keeping(0));
     let with = GrammarConstraint::with_library(&grammar, &Arc::new(library), &limits).unwrap();
     let mut scratch = with.scratch();

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use unskew_core::{Constraint, TokenId, TokenKind, TokenMask, Vocabulary, conformance::check_constraint};
 use unskew_grammars::{
     ExprId, Fate, Grammar, GrammarBuilder, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits,
-    RuleId, TreeLibrary, explain,
+    GrammarOptions, RuleId, TreeLibrary, explain,
 };
 use unskew_trie::TokenTrie;
 
@@ -31,7 +31,7 @@ fn compiled(grammar: &Grammar) -> Result<GrammarConstraint, GrammarError> {
 }
 
 fn lark(text: &str) -> Grammar {
-    Grammar::parse(text, GrammarFormat::Lark, &GrammarLimits::default()).unwrap()
+    Grammar::parse(text, GrammarFormat::Lark, &GrammarOptions::default(), &GrammarLimits::default()).unwrap()
 }
 
 /// Every sequence of up to `len` tokens that `constraint` allows, each with a flag: whether it is accepted.
@@ -168,7 +168,7 @@ fn it_is_explained() {
         ("start: \"a\" <end>", GrammarFormat::Lark),
         ("root ::= \"a\" (<end> | \"b\" <end>)", GrammarFormat::Gbnf),
     ] {
-        let fates = explain(text, format, &GrammarLimits::default());
+        let fates = explain(text, format, &GrammarOptions::default(), &GrammarLimits::default());
         let tokens: Vec<_> = fates.iter().filter(|fate| fate.construct == "control token `<end>`").collect();
         let [token] = tokens[..] else { panic!("{fates:?}") };
         assert!(

@@ -5,14 +5,14 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use crate::common::oracle::{Alphabet, Oracle, bytes};
-use unskew_grammars::{Grammar, GrammarFormat, GrammarLimits, LarkOptions};
+use unskew_grammars::{Grammar, GrammarFormat, GrammarLimits, GrammarOptions};
 
 use GrammarFormat::{Ebnf, Gbnf, Lark};
 
 /// Checks that `grammar` accepts the texts in `accepted` and rejects those in `rejected`.
 #[track_caller]
 fn check(format: GrammarFormat, grammar: &str, accepted: &[&str], rejected: &[&str]) {
-    let read = Grammar::parse(grammar, format, &GrammarLimits::default());
+    let read = Grammar::parse(grammar, format, &GrammarOptions::default(), &GrammarLimits::default());
     check_grammar(&read.unwrap_or_else(|error| panic!("{grammar}\n{error}")), grammar, accepted, rejected);
 }
 
@@ -198,36 +198,31 @@ fn what_is_ignored_stands_between_terminals() {
 fn ignored_text_can_be_bounded() {
     let grammar = "start: \"a\" \"b\"\n%ignore /[ \\t]/\n%ignore \"--\"";
     let read =
-        |options: LarkOptions| Grammar::from_lark(grammar, &options, &GrammarLimits::default()).unwrap();
-    let check = |options: LarkOptions, accepted: &[&str], rejected: &[&str]| {
+        |options: GrammarOptions| Grammar::from_lark(grammar, &options, &GrammarLimits::default()).unwrap();
+    let check = |options: GrammarOptions, accepted: &[&str], rejected: &[&str]| {
         check_grammar(&read(options), grammar, accepted, rejected);
     };
-    check(LarkOptions::default(), &["ab", "  -- \ta----   b   "], &["a-b"]);
-    let terminals = |most| {
-        let mut options = LarkOptions::default();
-        options.max_ignored = Some(most);
-        options
-    };
-    let chars = |most| {
-        let mut options = LarkOptions::default();
-        options.max_ignored_chars = Some(most);
-        options
-    };
-    check(terminals(2), &["ab", " --a  b----", "a--\tb"], &["   ab", "a   b", "ab------"]);
-    check(chars(2), &["ab", "  a--b \t"], &[" --ab", "a---b", "ab   "]);
-    for none in [terminals(0), chars(0)] {
+    let default = GrammarOptions::default();
+    check(default.clone(), &["ab", "  -- \ta----   b   "], &["a-b"]);
+    let two = GrammarOptions::default().with_max_ignored(2);
+    check(two, &["ab", " --a  b----", "a--\tb"], &["   ab", "a   b", "ab------"]);
+    let two = GrammarOptions::default().with_max_ignored_chars(2);
+    check(two, &["ab", "  a--b \t"], &[" --ab", "a---b", "ab   "]);
+    for none in
+        [GrammarOptions::default().with_max_ignored(0), GrammarOptions::default().with_max_ignored_chars(0)]
+    {
         check(none, &["ab"], &[" ab", "a b"]);
     }
     // A bound below the length of the shortest ignored text excludes all ignored text.
     let grammar = "start: \"a\" \"b\"\n%ignore \"--\"";
-    let read = Grammar::from_lark(grammar, &chars(1), &GrammarLimits::default()).unwrap();
+    let one = GrammarOptions::default().with_max_ignored_chars(1);
+    let read = Grammar::from_lark(grammar, &one, &GrammarLimits::default()).unwrap();
     check_grammar(&read, grammar, &["ab"], &["a--b", "a-b"]);
 }
 
 #[test]
 fn another_rule_can_be_the_start() {
-    let mut options = LarkOptions::default();
-    options.start = "other".to_owned();
+    let options = GrammarOptions::default().with_start("other");
     let text = "start: \"a\"\nother: \"b\"";
     let grammar = Grammar::from_lark(text, &options, &GrammarLimits::default()).unwrap();
     check_grammar(&grammar, text, &["b"], &["a"]);
@@ -235,8 +230,13 @@ fn another_rule_can_be_the_start() {
 
 #[test]
 fn rules_know_their_place() {
-    let grammar =
-        Grammar::parse("root ::= a\n  a ::= \"é\" b\nb ::= a?", Gbnf, &GrammarLimits::default()).unwrap();
+    let grammar = Grammar::parse(
+        "root ::= a\n  a ::= \"é\" b\nb ::= a?",
+        Gbnf,
+        &GrammarOptions::default(),
+        &GrammarLimits::default(),
+    )
+    .unwrap();
     let places: Vec<_> = grammar
         .rules()
         .map(|rule| (grammar.rule_name(rule), grammar.rule_location(rule).unwrap().to_string()))
@@ -268,7 +268,8 @@ fn published_grammars_load() {
             let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
             let Some(format) = GrammarFormat::from_extension(extension) else { continue };
             let text = fs::read_to_string(&path).unwrap();
-            let grammar = Grammar::parse(&text, format, &GrammarLimits::default());
+            let grammar =
+                Grammar::parse(&text, format, &GrammarOptions::default(), &GrammarLimits::default());
             let grammar = grammar.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert!(grammar.rules().len() > 1, "{}", path.display());
             loaded += 1;

@@ -10,8 +10,8 @@ use crate::common::{
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use unskew_core::{Constraint, TokenMask};
 use unskew_grammars::{
-    Fate, Grammar, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits, LarkOptions, TreeLibrary,
-    explain,
+    Fate, Grammar, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits, GrammarOptions,
+    TreeLibrary, explain,
 };
 use unskew_trie::TokenTrie;
 
@@ -27,7 +27,7 @@ fn texts() -> Vec<Vec<u8>> {
 }
 
 fn read(text: &str) -> Result<Grammar, GrammarError> {
-    Grammar::from_lark(text, &LarkOptions::default(), &GrammarLimits::default())
+    Grammar::from_lark(text, &GrammarOptions::default(), &GrammarLimits::default())
 }
 
 /// Compares the engine with the oracle. Returns whether the grammar was accepted.
@@ -142,12 +142,12 @@ fn refusals_name_their_place() {
             error.starts_with(place) && error.contains(names) && error.contains("not supported"),
             "{error}"
         );
-        let fates = explain(text, GrammarFormat::Lark, &GrammarLimits::default());
+        let fates = explain(text, GrammarFormat::Lark, &GrammarOptions::default(), &GrammarLimits::default());
         assert!(fates.iter().all(|fate| fate.fate == Fate::Rejected), "{fates:?}");
     }
     let mut limits = GrammarLimits::default();
     limits.positions = 20;
-    let error = Grammar::from_lark(&tool("/[0-9]+/"), &LarkOptions::default(), &limits).unwrap_err();
+    let error = Grammar::from_lark(&tool("/[0-9]+/"), &GrammarOptions::default(), &limits).unwrap_err();
     assert!(matches!(error, GrammarError::LazyTooCostly { limit: 20, .. }), "{error}");
     let extended = "start: HEAD \"x\"\nHEAD[lazy]: /a+/\n%extend HEAD: \"b\"";
     assert!(read(extended).unwrap_err().to_string().contains("`%extend` of a lazy terminal"));
@@ -166,7 +166,12 @@ fn tool(arguments: &str) -> String {
 fn rules_are_explained_as_written() {
     let alone = read("start: call \"=\" /[a-z]+/\ncall[lazy]: /(?s:.*)<f/").unwrap();
     assert_eq!(alone.rules().map(|rule| alone.rule_name(rule)).collect::<Vec<_>>(), ["start", "call"]);
-    let fates = explain(&tool("/[0-9]+/"), GrammarFormat::Lark, &GrammarLimits::default());
+    let fates = explain(
+        &tool("/[0-9]+/"),
+        GrammarFormat::Lark,
+        &GrammarOptions::default(),
+        &GrammarLimits::default(),
+    );
     let fates: Vec<(&str, Fate)> = fates.iter().map(|fate| (fate.construct.as_str(), fate.fate)).collect();
     let expected = ["rule `start`", "rule `head`", "`lazy`", "rule `tool`", "terminal `TEXT`"];
     assert_eq!(fates, expected.map(|construct| (construct, Fate::Enforced)));

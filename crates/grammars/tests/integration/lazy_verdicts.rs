@@ -2,7 +2,7 @@
 //! byte with a tokenizer of bytes. The verdicts differ in three situations: a terminal ends while a lazy one is open (llguidance's
 //! scanner takes the longest text), a lazy terminal may be empty, or the grammar is rejected here.
 
-use unskew_grammars::{Grammar, GrammarError, GrammarLimits, LarkOptions};
+use unskew_grammars::{Grammar, GrammarError, GrammarLimits, GrammarOptions};
 
 use crate::common::oracle::{Alphabet, Oracle, bytes};
 
@@ -153,42 +153,42 @@ fn verdicts_beside_those_of_llguidance() {
         (
             "start: s \"<end>\" \"z\"\ns[stop=\"<end>\"]: /.*/",
             &[
-                ("foo<end>z", Refused, Accepted),
-                ("foo<end>bar<end>z", Refused, Rejected(8)),
-                ("<end>z", Refused, Accepted),
-                ("foo", Refused, Incomplete),
+                ("foo<end>z", Accepted, Accepted),
+                ("foo<end>bar<end>z", Rejected(8), Rejected(8)),
+                ("<end>z", Accepted, Accepted),
+                ("foo", Incomplete, Incomplete),
             ],
         ),
         (
             "start: s \"b\"\ns[stop=\"<end>\"]: /.*/",
             &[
-                ("foo<end>b", Refused, Accepted),
-                ("foob", Refused, Incomplete),
-                ("foo<end>", Refused, Incomplete),
+                ("foo<end>b", Rejected(7), Accepted),
+                ("foob", Accepted, Incomplete),
+                ("foo<end>", Rejected(7), Incomplete),
             ],
         ),
         (
             "start: s\ns[stop=\"\"]: /[a-z]*/",
             &[
-                ("foo", Refused, Accepted),
-                ("", Refused, Accepted),
-                ("A", Refused, Rejected(0)),
+                ("foo", Accepted, Accepted),
+                ("", Accepted, Accepted),
+                ("A", Rejected(0), Rejected(0)),
             ],
         ),
         (
             "start: s \"A\"\ns[stop=\"\"]: /[a-z]*/",
             &[
-                ("foo", Refused, Incomplete),
-                ("fooA", Refused, Accepted),
-                ("A", Refused, Accepted),
+                ("foo", Incomplete, Incomplete),
+                ("fooA", Accepted, Accepted),
+                ("A", Accepted, Accepted),
             ],
         ),
         (
             "start: s\ns[stop=\"<end>\"]: /.*/",
             &[
-                ("foo", Refused, Incomplete),
-                ("foo<end>", Refused, Accepted),
-                ("foo<end>x", Refused, Rejected(8)),
+                ("foo", Accepted, Incomplete),
+                ("foo<end>", Rejected(7), Accepted),
+                ("foo<end>x", Rejected(7), Rejected(8)),
             ],
         ),
         (
@@ -206,17 +206,6 @@ fn verdicts_beside_those_of_llguidance() {
                 ("foo!z", Accepted, Accepted),
                 ("foo..z", Rejected(4), Rejected(4)),
                 (".z", Accepted, Accepted),
-            ],
-        ),
-        (
-            "start: s \"z\"\ns[max_tokens=3]: /[a-z]*/",
-            &[
-                ("z", Refused, Accepted),
-                ("az", Refused, Incomplete),
-                ("aaz", Refused, Incomplete),
-                ("aaaz", Refused, Accepted),
-                ("aaaaz", Refused, Rejected(3)),
-                ("aaaa", Refused, Rejected(3)),
             ],
         ),
         (
@@ -570,7 +559,7 @@ fn verdicts_beside_those_of_llguidance() {
     ];
     let mut differences = 0;
     for (text, verdicts) in cases {
-        let grammar = Grammar::from_lark(text, &LarkOptions::default(), &GrammarLimits::default());
+        let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &GrammarLimits::default());
         for (input, expected, theirs) in *verdicts {
             let found = match &grammar {
                 Err(GrammarError::Syntax(_)) => Refused,
@@ -589,5 +578,5 @@ fn verdicts_beside_those_of_llguidance() {
             differences += usize::from(expected != theirs);
         }
     }
-    assert_eq!((cases.len(), differences), (60, 42));
+    assert_eq!((cases.len(), differences), (59, 26));
 }

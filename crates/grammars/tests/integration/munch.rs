@@ -14,7 +14,9 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary, conformance};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarState, LarkOptions};
+use unskew_grammars::{
+    Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarOptions, GrammarState,
+};
 use unskew_trie::TokenTrie;
 
 fn munched(grammar: &Grammar, vocabulary: &Arc<Vocabulary>) -> Result<GrammarConstraint, GrammarError> {
@@ -163,7 +165,7 @@ struct Language {
 impl Language {
     fn of_lark(text: &str) -> Result<Self, GrammarError> {
         let limits = GrammarLimits::default();
-        let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits).unwrap();
+        let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits).unwrap();
         Ok(Self { constraint: munched(&grammar, vocabularies::toy(&[]).trie.vocabulary())? })
     }
 
@@ -283,7 +285,7 @@ fn control_tokens_end_a_terminal() {
     let subject = vocabularies::toy(&controls);
     let limits = GrammarLimits::default();
     let lark = "start: NAME <|end|> NAME\nNAME: /[a-z]+/";
-    let grammar = Grammar::from_lark(lark, &LarkOptions::default(), &limits).unwrap();
+    let grammar = Grammar::from_lark(lark, &GrammarOptions::default(), &limits).unwrap();
     let constraint = munched(&grammar, subject.trie.vocabulary()).unwrap();
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     let token = |name: &str| match name {
@@ -316,7 +318,7 @@ fn what_it_is_not_made_for_is_refused() {
     let mut limits = limits;
     limits.munch_steps = 1_000;
     let text = "start: (A | B | C)* \nA: /[a-z]{1,9}/\nB: /[a-m]{1,40}/\nC: /[a-g]{1,70}/";
-    let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits).unwrap();
+    let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits).unwrap();
     let trie = vocabularies::toy(&[]).trie;
     let error = GrammarConstraint::with_maximal_munch(&grammar, trie, &limits).unwrap_err();
     assert!(matches!(error, GrammarError::MunchTooCostly { limit: 1_000, .. }), "{error}");
@@ -330,7 +332,7 @@ fn the_check_is_bounded() {
         writeln!(text, "r{rule}: \"a\" r{next} | r{next} \"a\" | \"b\"", next = (rule + 1) % 3_000).unwrap();
     }
     let limits = GrammarLimits::default();
-    let grammar = Grammar::from_lark(&text, &LarkOptions::default(), &limits).unwrap();
+    let grammar = Grammar::from_lark(&text, &GrammarOptions::default(), &limits).unwrap();
     let error = grammar.check_maximal_munch(&limits).unwrap_err();
     assert!(matches!(error, GrammarError::MunchTooCostly { .. }), "{error}");
 }

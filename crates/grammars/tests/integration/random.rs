@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use unskew_automata::{Dfa, Limits};
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary, conformance};
 use unskew_grammars::{
-    Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarScratch, GrammarState, LarkOptions,
+    Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarOptions, GrammarScratch, GrammarState,
     TreeLibrary, Tuning,
 };
 use unskew_trie::TokenTrie;
@@ -181,7 +181,7 @@ proptest! {
         choices in prop::collection::vec(any::<u8>(), 25),
     ) {
         let limits = GrammarLimits::default();
-        let parsed = Grammar::from_lark(grammar, &LarkOptions::default(), &limits).unwrap();
+        let parsed = Grammar::from_lark(grammar, &GrammarOptions::default(), &limits).unwrap();
         prop_assert_eq!(check_along(&parsed, &choices), Ok(()), "\n{}", grammar);
     }
 

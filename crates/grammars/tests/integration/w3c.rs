@@ -2,7 +2,7 @@
 //! backslash is an ordinary character. Expected results were determined by hand.
 
 use crate::common::oracle::{Alphabet, Oracle, bytes};
-use unskew_grammars::{Fate, Grammar, GrammarFormat, GrammarLimits, explain};
+use unskew_grammars::{Fate, Grammar, GrammarFormat, GrammarLimits, GrammarOptions, explain};
 
 /// W3C, "SPARQL 1.1 Query Language", section 19.8: the productions 139 to 173.
 const SPARQL: &str = r##"
@@ -203,7 +203,7 @@ fn a_backslash_is_itself_where_characters_have_numbers() {
     // In single quotes a backslash is always an ordinary character. `\u` without digits does not look like an escape.
     check("a ::= '\\u' '\\'", &["\\u\\"], &["u"]);
     let text = "a ::= [\\'] #x41";
-    let fates = explain(text, GrammarFormat::Ebnf, &GrammarLimits::default());
+    let fates = explain(text, GrammarFormat::Ebnf, &GrammarOptions::default(), &GrammarLimits::default());
     let found =
         fates.iter().find(|fate| fate.construct == "a backslash").unwrap_or_else(|| panic!("{fates:?}"));
     assert_eq!((found.fate, found.location.unwrap().column), (Fate::Enforced, 8));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unskew_automata::Dfa;
 use unskew_core::{Constraint, TokenMask};
 use unskew_grammars::{
-    Grammar, GrammarConstraint, GrammarLimits, GrammarScratch, GrammarState, GrammarStats, LarkOptions,
+    Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, GrammarScratch, GrammarState, GrammarStats,
     TreeLibrary,
 };
 use unskew_vocab::Tokenizer;
@@ -18,7 +18,7 @@ use crate::common::{
 
 fn constraint(lark: &str, subject: &Subject) -> GrammarConstraint {
     let limits = GrammarLimits::default();
-    let grammar = Grammar::from_lark(lark, &LarkOptions::default(), &limits).unwrap();
+    let grammar = Grammar::from_lark(lark, &GrammarOptions::default(), &limits).unwrap();
     GrammarConstraint::new(&grammar, subject.trie.clone(), &limits).unwrap()
 }
 
@@ -167,7 +167,7 @@ fn terminals_that_flow_into_each_other_are_read_without_places() {
     let subject = tiny();
     let library = TreeLibrary::new(subject.trie.clone(), 64 << 20);
     let limits = GrammarLimits::default();
-    let grammar = Grammar::from_lark(FLOWING, &LarkOptions::default(), &limits).unwrap();
+    let grammar = Grammar::from_lark(FLOWING, &GrammarOptions::default(), &limits).unwrap();
     let constraint = GrammarConstraint::with_library(&grammar, &Arc::new(library), &limits).unwrap();
     let mut sequence = Sequence::new(&constraint);
     for text in ["struct", " node", " next", " = 4.2 / ", "1.a // b", "\n / a b_1c ", ";\n", "struct"] {

@@ -107,14 +107,29 @@ class Constraint:
         """
     @staticmethod
     def lark(
-        grammar: str, *, canonical: bool = False, max_ignored: int | None = None, maximal_munch: bool = False
+        grammar: str,
+        *,
+        canonical: bool = False,
+        max_ignored: int | None = None,
+        maximal_munch: bool = False,
+        start: str | None = None,
+        grammars: Mapping[str, Constraint] | None = None,
     ) -> Constraint:
-        """The output is a word of a grammar in Lark."""
+        """The output is a word of a grammar in Lark, or of llguidance's list of grammars in JSON.
+
+        `start`: the start rule. `grammars`: the constraints that the grammar uses as `@name`.
+        """
     @staticmethod
-    def gbnf(grammar: str, *, canonical: bool = False) -> Constraint:
+    def any_of(parts: Sequence[Constraint], *, canonical: bool = False) -> Constraint:
+        """The output is one of any of these constraints."""
+    @staticmethod
+    def sequence(parts: Sequence[Constraint], *, canonical: bool = False) -> Constraint:
+        """The output is one of each of these constraints, one after the other. A token may cross the boundary."""
+    @staticmethod
+    def gbnf(grammar: str, *, canonical: bool = False, start: str | None = None) -> Constraint:
         """The output is a word of a grammar in GBNF, as llama.cpp has them."""
     @staticmethod
-    def ebnf(grammar: str, *, canonical: bool = False) -> Constraint:
+    def ebnf(grammar: str, *, canonical: bool = False, start: str | None = None) -> Constraint:
         """The output is a word of a grammar in the EBNF of the W3C."""
     @staticmethod
     def structural_tag(

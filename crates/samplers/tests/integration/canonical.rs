@@ -7,7 +7,7 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
-use unskew_automata::{Dfa, InitialTokens, LiftedDfa, Limits, MergedDfa, TokenDfa};
+use unskew_automata::{Dfa, InitialTokens, LiftedDfa, Limits, MergedDfa, PublishedLimits, TokenDfa};
 use unskew_core::{Constraint, ExactDistribution, TableModel, TokenId, TokenMask};
 use unskew_testdata::two_names::{self, token};
 use unskew_trie::TokenTrie;
@@ -115,15 +115,16 @@ fn figure(rows: &[(&str, f64, Option<f64>)]) -> String {
 #[test]
 fn two_names() {
     let model = model();
-    let limits = Limits::default();
+    let (limits, published) = (Limits::default(), PublishedLimits::default());
     // The model's vocabulary: the tokens of the names, and the end.
     let vocabulary = Arc::clone(model.vocabulary());
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let dfa = Arc::new(Dfa::from_pattern(two_names::PATTERN, &limits).unwrap());
     let symbols = InitialTokens::from_vocabulary(&vocabulary);
-    let proper = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &two_names::merges(), &limits).unwrap();
+    let proper =
+        MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &two_names::merges(), &published).unwrap();
     let tokens = TokenDfa::new(dfa, trie, &limits).unwrap();
-    let every = LiftedDfa::new(&tokens, &limits).unwrap();
+    let every = LiftedDfa::new(&tokens, &published).unwrap();
 
     let (distribution_of_every, mass_of_every) = conditional(&model, &every);
     let (distribution_of_proper, mass_of_proper) = conditional(&model, &proper);

@@ -113,7 +113,7 @@ impl KeywordReader<'_> {
         made: Result<Language, RegexError>,
     ) -> Result<Language, SchemaError> {
         let (limit, unit, field) = match &made {
-            Err(RegexError::TooManyDfaStates { limit }) => (*limit as u64, "states", "dfa_states"),
+            Err(RegexError::TooManyDfaStates { limit, .. }) => (*limit as u64, "states", "dfa_states"),
             Err(RegexError::DfaTooLarge { limit, .. }) => (*limit as u64, "bytes", "dfa_bytes"),
             Err(RegexError::DfaTooCostly { limit, .. }) => (*limit, "steps", "dfa_steps"),
             _ => return self.located(made),

@@ -342,7 +342,7 @@ impl Languages {
         self.bytes += bytes;
         let limit = self.limits.automata_bytes;
         if self.bytes > limit {
-            return Err(RegexError::DfaTooLarge { bytes: self.bytes, limit });
+            return Err(RegexError::dfa_too_large(self.bytes, limit));
         }
         Ok(())
     }

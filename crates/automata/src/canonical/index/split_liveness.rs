@@ -25,60 +25,63 @@ use smallvec::SmallVec;
 use unskew_trie::ByteSet;
 
 use super::{
-    split_transitions,
     tables::CanonicalIndex,
-    universal::{Subset, ordinary, places, step, universal, utf8, utf8_table},
+    universal::{CharacterDfa, Subset, ordinary, places, step, universal, utf8, utf8_table},
 };
 use crate::{
-    Dfa,
+    Dfa, StateId,
     canonical::{merges::derivation::NONE, texts::added::TextDfa, tokenizer::automaton::TokenizerAutomaton},
     dfa::table::DEAD,
+    ids::{CharacterState, SplitState, Table, TextState, TokenClass},
 };
 
 /// Facts about a tokenizer's automata.
 #[derive(Debug)]
 pub(crate) struct SplitLiveness {
     /// By splitter state: whether it is universal. States inside a character are not.
-    pub(crate) universal: Vec<bool>,
+    pub(crate) universal: Table<SplitState, bool>,
     /// By splitter state: the ASCII bytes that lead to a universal state.
-    pub(crate) live_next: Vec<ByteSet>,
+    pub(crate) live_next: Table<SplitState, ByteSet>,
     /// By splitter state: the ASCII bytes that lead to a universal state after a boundary.
-    pub(crate) live_after_boundary: Vec<ByteSet>,
+    pub(crate) live_after_boundary: Table<SplitState, ByteSet>,
     /// By state of the text DFA: whether it is calm, that is, refuses no byte.
-    calm: Vec<bool>,
+    calm: Table<TextState, bool>,
     /// The bytes that some text state refuses: the last bytes of added tokens. And the bytes that lead to a state
     /// that is not calm.
     last: ByteSet,
     last_but_one: ByteSet,
-    /// The ordinary characters as an automaton over bytes. State 0 is between characters.
-    characters: Vec<[u32; 256]>,
+    /// The ordinary characters as an automaton over bytes.
+    characters: CharacterDfa,
     /// By splitter state: the UTF-8 state within a character, as for [`utf8`]. It is also 0 if it is not unique.
-    pub(crate) places: Vec<u8>,
+    pub(crate) places: Table<SplitState, u8>,
     /// By splitter state: whether it is a state after a wide character. These states are universal and accepting.
     /// Non-ASCII characters mostly end in them, or their [`live_after_boundary`](Self::live_after_boundary) contains
     /// an element of `after_wide_char`.
-    pub(crate) is_after_wide_char: Vec<bool>,
+    pub(crate) is_after_wide_char: Table<SplitState, bool>,
     /// The distinct [`live_after_boundary`](Self::live_after_boundary) of the states in which non-ASCII characters
     /// mostly end.
     pub(crate) after_wide_char: Vec<ByteSet>,
     /// By splitter state that is not universal: two-byte look-ahead. The pairs are an ASCII byte and the state after
     /// it, read directly or after a boundary, from which a further byte leads to a universal state.
-    pub(crate) lookahead2: Vec<SmallVec<[(u8, u32); 4]>>,
+    pub(crate) lookahead2: Table<SplitState, Lookahead2>,
     /// The distinct lists of [`lookahead2`](Self::lookahead2) after a boundary, of accepting states that are not
     /// universal. Runs of blanks end in these states. A constraint that can continue with an entry of the list
     /// continues in another piece.
-    pub(crate) lookahead2_lists: Vec<SmallVec<[(u8, u32); 4]>>,
+    pub(crate) lookahead2_lists: Vec<Lookahead2>,
     /// By splitter state: the index of its list in `lookahead2_lists`.
-    pub(crate) lookahead2_of: Vec<Option<u8>>,
+    pub(crate) lookahead2_of: Table<SplitState, Option<u8>>,
     /// Whether no added token can end inside a non-ASCII character or with it.
     pub(crate) is_calm_inside: bool,
     /// The number of states between characters that are not universal.
     uncertain: usize,
 }
 
+/// Bytes, and the states after them.
+type Lookahead2 = SmallVec<[(u8, SplitState); 4]>;
+
 /// Results of [`SplitLiveness::completes_character`], by the class of the token, the splitter state and the state of
-/// the ordinary characters.
-pub(crate) type CharacterMemo = Map<(u32, u32, u32), bool>;
+/// the ordinary characters, if the character must be ordinary.
+pub(crate) type CharacterMemo = Map<(TokenClass, SplitState, Option<CharacterState>), bool>;
 
 impl SplitLiveness {
     pub(crate) fn new(tokenizer: &TokenizerAutomaton) -> Self {
@@ -86,33 +89,26 @@ impl SplitLiveness {
         let characters =
             ordinary(split, tokenizer.form.map_or_else(utf8_table, crate::canonical::texts::form::steady));
         let universal = universal(split, &characters);
-        let leads = |state: u32| {
-            let bytes = (0..0x80u8).filter(|byte| {
-                let column = usize::from(split.classes.get(*byte));
-                let next = split.next[state as usize * split.classes.len() + column];
-                next != DEAD && universal[next as usize]
-            });
+        let leads = |state: SplitState| {
+            let bytes =
+                (0..0x80u8).filter(|byte| split.step(state, *byte).is_some_and(|next| universal[next]));
             bytes.collect::<ByteSet>()
         };
-        let states = 0..u32::try_from(universal.len()).expect("limited");
-        let live_next: Vec<ByteSet> = states.map(leads).collect();
-        let after = |mark: &u32| if *mark == DEAD { ByteSet::default() } else { leads(*mark) };
-        let live_after_boundary: Vec<ByteSet> = split.mark.iter().map(after).collect();
+        let live_next: Table<SplitState, ByteSet> = split.states().map(leads).collect();
+        let after = |state: SplitState| split.mark(state).map_or_else(ByteSet::default, leads);
+        let live_after_boundary: Table<SplitState, ByteSet> = split.states().map(after).collect();
         let (calm, last, last_but_one) = endings(&tokenizer.text);
         let places = places(split);
-        let between: Vec<bool> = places.iter().map(|places| places & 1 != 0).collect();
-        let uncertain = between.iter().zip(&universal).filter(|(between, all)| **between && !**all).count();
-        let lookahead2_from = |state: u32| {
-            let mark = split.mark[state as usize];
-            let mut lookahead2: SmallVec<[(u8, u32); 4]> = SmallVec::new();
-            for from in [mark, state].into_iter().filter(|from| *from != DEAD) {
+        let is_uncertain = |state: &SplitState| places[*state] & 1 != 0 && !universal[*state];
+        let uncertain = split.states().filter(is_uncertain).count();
+        let lookahead2_from = |state: SplitState| {
+            let mut lookahead2 = Lookahead2::new();
+            for from in split.mark(state).into_iter().chain([state]) {
                 for byte in (0..0x80u8).filter(|byte| !last.contains(*byte) && !last_but_one.contains(*byte))
                 {
-                    let column = usize::from(split.classes.get(byte));
-                    let next = split.next[from as usize * split.classes.len() + column];
-                    if next != DEAD
-                        && !live_next[next as usize].is_empty()
-                        && characters[0][usize::from(byte)] == 0
+                    if let Some(next) = split.step(from, byte)
+                        && !live_next[next].is_empty()
+                        && characters.is_character(byte)
                     {
                         lookahead2.push((byte, next));
                     }
@@ -120,18 +116,17 @@ impl SplitLiveness {
             }
             lookahead2
         };
-        let lookahead2: Vec<SmallVec<[(u8, u32); 4]>> = (0u32..)
-            .zip(&places)
-            .map(|(state, places)| match places & 1 != 0 && !universal[state as usize] {
+        let lookahead2: Table<SplitState, Lookahead2> = split
+            .states()
+            .map(|state| match is_uncertain(&state) {
                 true => lookahead2_from(state),
-                false => SmallVec::new(),
+                false => Lookahead2::new(),
             })
             .collect();
-        let mut lookahead2_lists: Vec<SmallVec<[(u8, u32); 4]>> = Vec::new();
-        let list_of = |state: usize| {
-            let after =
-                lookahead2.get(split.mark[state] as usize).filter(|lookahead2| !lookahead2.is_empty())?;
-            let is_looked_at = split.accepting[state] && !universal[state] && places[state] == 1;
+        let mut lookahead2_lists: Vec<Lookahead2> = Vec::new();
+        let list_of = |state: SplitState| {
+            let after = Some(&lookahead2[split.mark(state)?]).filter(|lookahead2| !lookahead2.is_empty())?;
+            let is_looked_at = split.is_accepting(state) && !universal[state] && places[state] == 1;
             let at = lookahead2_lists.iter().position(|known| known == after).or_else(|| {
                 (is_looked_at && lookahead2_lists.len() < LOOKAHEAD2_LISTS).then(|| {
                     lookahead2_lists.push(after.clone());
@@ -140,25 +135,26 @@ impl SplitLiveness {
             });
             at.filter(|_| is_looked_at).and_then(|at| u8::try_from(at).ok())
         };
-        let lookahead2_of = (0..universal.len()).map(list_of).collect();
+        let lookahead2_of = split.states().map(list_of).collect();
         // The states in which the characters of most scripts, and signs, end.
         let ends = ["é", "я", "中", "ก", "“", "→", "٣", "😀"].map(|text| {
-            text.bytes().fold(Subset::from_slice(&[split.start]), |subset, byte| step(split, &subset, byte))
+            text.bytes().fold(Subset::from_slice(&[split.start()]), |subset, byte| step(split, &subset, byte))
         });
-        let mut is_after_wide_char = vec![false; universal.len()];
-        for state in ends.iter().flatten().map(|state| *state as usize) {
-            is_after_wide_char[state] = universal[state] && split.accepting[state];
+        let mut is_after_wide_char: Table<SplitState, bool> = Table::filled(false, split.len());
+        for state in ends.iter().flatten().copied() {
+            is_after_wide_char[state] = universal[state] && split.is_accepting(state);
         }
         let mut after_wide_char: Vec<ByteSet> = Vec::new();
-        for (bytes, _) in live_after_boundary.iter().zip(&is_after_wide_char).filter(|(_, is)| **is) {
-            if !after_wide_char.contains(bytes) {
-                after_wide_char.push(*bytes);
+        for (state, _) in is_after_wide_char.iter().filter(|(_, is)| **is) {
+            let bytes = live_after_boundary[state];
+            if !after_wide_char.contains(&bytes) {
+                after_wide_char.push(bytes);
             }
         }
         // Other states count too if at least the same bytes may follow.
-        for (state, bytes) in live_after_boundary.iter().enumerate() {
+        for (state, bytes) in live_after_boundary.iter() {
             let is_wider = after_wide_char.iter().any(|needed| needed.and(bytes) == *needed);
-            is_after_wide_char[state] |= universal[state] && split.accepting[state] && is_wider;
+            is_after_wide_char[state] |= universal[state] && split.is_accepting(state) && is_wider;
         }
         Self {
             universal,
@@ -172,7 +168,7 @@ impl SplitLiveness {
             last,
             last_but_one,
             characters,
-            places: places.iter().map(|places| only_place(*places)).collect(),
+            places: places.entries().iter().map(|places| only_place(*places)).collect(),
             is_after_wide_char,
             after_wide_char,
             uncertain,
@@ -208,7 +204,7 @@ impl SplitLiveness {
     fn by_ascii(&self, dfa: &Dfa) -> Vec<Safety> {
         let table = dfa.table();
         let mut columns: Vec<usize> = (0..0x80u8)
-            .filter(|byte| self.characters[0][usize::from(*byte)] == 0 && !self.last.contains(*byte))
+            .filter(|byte| self.characters.is_character(*byte) && !self.last.contains(*byte))
             .map(|byte| usize::from(table.classes.get(byte)))
             .collect();
         columns.dedup();
@@ -241,34 +237,32 @@ impl SplitLiveness {
     /// Decides the undecided states: a backward search from acceptance through ordinary characters. One bit of a
     /// node tells whether the previous byte may be the last but one byte of an added token.
     fn by_characters(&self, dfa: &Dfa, between: &[bool], safe: &mut [Safety]) {
-        type Node = (u32, u32, bool);
+        type Node = (StateId, CharacterState, bool);
         let mut ids: Map<Node, usize> = Map::default();
         let mut nodes: Vec<Node> = Vec::new();
         // One byte of each class of bytes that no automaton distinguishes.
         let mut bytes: Vec<u8> = dfa.bytes().collect();
         let column = |byte: u8| {
-            let of = self.characters.iter().map(move |row| row[usize::from(byte)]);
+            let of = self.characters.column(byte);
             let ends = [self.last, self.last_but_one].map(|set| u32::from(set.contains(byte)));
             of.chain([u32::from(dfa.classes().get(byte))]).chain(ends).collect::<Vec<u32>>()
         };
         bytes.sort_by_cached_key(|byte| column(*byte));
         bytes.dedup_by_key(|byte| column(*byte));
-        for (state, _) in (0u32..).zip(between).filter(|(_, between)| **between) {
+        for (state, _) in dfa.states().zip(between).filter(|(_, between)| **between) {
             for before in [false, true] {
-                ids.insert((state, 0, before), nodes.len());
-                nodes.push((state, 0, before));
+                let node = (state, CharacterState::BETWEEN, before);
+                ids.insert(node, nodes.len());
+                nodes.push(node);
             }
         }
         let mut edges: Vec<(usize, usize)> = Vec::new();
         let mut at = 0;
         while let Some((state, place, before)) = nodes.get(at).copied() {
             for byte in bytes.iter().copied().filter(|byte| !before || !self.last.contains(*byte)) {
-                let place = self.characters[place as usize][usize::from(byte)];
-                if place == DEAD {
-                    continue;
-                }
-                if let Some(next) = dfa.step(crate::StateId(state), byte) {
-                    let node = (next.0, place, self.last_but_one.contains(byte));
+                let Some(place) = self.characters.step(place, byte) else { continue };
+                if let Some(next) = dfa.step(state, byte) {
+                    let node = (next, place, self.last_but_one.contains(byte));
                     let id = *ids.entry(node).or_insert_with(|| {
                         nodes.push(node);
                         nodes.len() - 1
@@ -280,7 +274,7 @@ impl SplitLiveness {
         }
         edges.sort_unstable();
         edges.dedup();
-        let accepts = |node: &Node| node.1 == 0 && dfa.is_accepting(crate::StateId(node.0));
+        let accepts = |node: &Node| node.1 == CharacterState::BETWEEN && dfa.is_accepting(node.0);
         let mut reached: Vec<bool> = nodes.iter().map(accepts).collect();
         let mut open: Vec<usize> = (0..nodes.len()).filter(|node| reached[*node]).collect();
         while let Some(node) = open.pop() {
@@ -292,10 +286,10 @@ impl SplitLiveness {
             }
         }
         for ((state, place, before), _) in nodes.iter().zip(&reached).filter(|(_, reached)| **reached) {
-            let safe = &mut safe[*state as usize];
+            let safe = &mut safe[state.index()];
             match (place, before) {
-                (0, true) => *safe = Safety::Always,
-                (0, false) if *safe == Safety::Unknown => *safe = Safety::WhenCalm,
+                (&CharacterState::BETWEEN, true) => *safe = Safety::Always,
+                (&CharacterState::BETWEEN, false) if *safe == Safety::Unknown => *safe = Safety::WhenCalm,
                 _ => {}
             }
         }
@@ -303,26 +297,26 @@ impl SplitLiveness {
 
     /// Whether a state of this safety is safe in combination with this text state.
     #[inline]
-    pub(crate) fn holds(&self, safe: Safety, text: u32) -> bool {
+    pub(crate) fn holds(&self, safe: Safety, text: TextState) -> bool {
         match safe {
             Safety::Always => true,
-            Safety::WhenCalm => self.calm[text as usize],
+            Safety::WhenCalm => self.calm[text],
             Safety::Unknown => false,
         }
     }
 
     /// Whether tokens can follow `token` that complete the character in which the splitter's `state` is, exactly,
     /// and lead to a state after a wide character. At most three tokens are needed. `place` is the state of the
-    /// ordinary characters if the character must be ordinary, or [`DEAD`]. Results are kept in `memo`.
+    /// ordinary characters if the character must be ordinary. Results are kept in `memo`.
     pub(crate) fn completes_character(
         &self,
         index: &CanonicalIndex,
         memo: &mut CharacterMemo,
         token: u32,
-        state: u32,
-        place: u32,
+        state: SplitState,
+        place: Option<CharacterState>,
     ) -> bool {
-        let key = (index.automaton.bigrams.class[token as usize], state, place);
+        let key = (index.automaton.bigrams.class(token), state, place);
         if let Some(known) = memo.get(&key) {
             return *known;
         }
@@ -336,24 +330,25 @@ impl SplitLiveness {
         &self,
         index: &CanonicalIndex,
         memo: &mut CharacterMemo,
-        (token, state, place): (u32, u32, u32),
+        (token, state, place): (u32, SplitState, Option<CharacterState>),
         counts: impl Fn(u32) -> bool,
     ) -> bool {
         let (tokenizer, split) = (&*index.automaton, &index.automaton.split);
-        let next_place = |place: u32, byte: u8| match place {
-            DEAD => Some(DEAD),
-            place => Some(self.characters[place as usize][usize::from(byte)]).filter(|next| *next != DEAD),
+        // Any character counts where none must be ordinary.
+        let next_place = |place: Option<CharacterState>, byte: u8| match place {
+            None => Some(None),
+            Some(place) => self.characters.step(place, byte).map(Some),
         };
-        let mut ends = |next_token: u32, next: u32, place: u32| {
-            (self.is_after_wide_char[next as usize] || self.places[next as usize] != 0)
+        let mut ends = |next_token: u32, next: SplitState, place: Option<CharacterState>| {
+            (self.is_after_wide_char[next] || self.places[next] != 0)
                 && counts(next_token)
                 && tokenizer.bigrams.may_follow(token, next_token)
-                && (self.is_after_wide_char[next as usize]
+                && (self.is_after_wide_char[next]
                     || self.completes_character(index, memo, next_token, next, place))
         };
         let mut completes_character = (0x80..0xc0u8).any(|byte| {
             let symbol = tokenizer.symbols[usize::from(byte)];
-            let next = split_transitions::step(split, state, byte).filter(|_| symbol != NONE);
+            let next = split.step(state, byte).filter(|_| symbol != NONE);
             let next = next.and_then(|next| Some((next, next_place(place, byte)?)));
             next.is_some_and(|(next, place)| ends(symbol, next, place))
         });
@@ -361,8 +356,8 @@ impl SplitLiveness {
             completes_character = index.trie.any(
                 (state, place),
                 |(state, place), byte| {
-                    let continues = self.places[state as usize] != 0 && !byte.is_ascii();
-                    let next = split_transitions::step(split, state, byte).filter(|_| continues);
+                    let continues = self.places[state] != 0 && !byte.is_ascii();
+                    let next = split.step(state, byte).filter(|_| continues);
                     next.and_then(|next| Some((next, next_place(place, byte)?)))
                 },
                 |unskew_core::TokenId(token), (next, place)| {
@@ -374,16 +369,14 @@ impl SplitLiveness {
     }
 
     /// The state of the ordinary characters after `text`. `None` if `text` has another character.
-    pub(crate) fn place(&self, text: &[u8]) -> Option<u32> {
-        text.iter().try_fold(0u32, |place, byte| {
-            Some(self.characters[place as usize][usize::from(*byte)]).filter(|next| *next != DEAD)
-        })
+    pub(crate) fn place(&self, text: &[u8]) -> Option<CharacterState> {
+        text.iter().try_fold(CharacterState::BETWEEN, |place, byte| self.characters.step(place, *byte))
     }
 
     /// Whether no added token can end with the next byte.
     #[inline]
-    pub(crate) fn is_calm(&self, text: u32) -> bool {
-        self.calm[text as usize]
+    pub(crate) fn is_calm(&self, text: TextState) -> bool {
+        self.calm[text]
     }
 
     /// Whether an added token might end in `text` after its first byte.
@@ -413,10 +406,10 @@ impl SplitLiveness {
     /// For each of [`lookahead2_lists`](Self::lookahead2_lists), by byte class of `dfa`: after a byte of this class,
     /// `dfa` must certainly be able to continue with one of these bytes.
     pub(crate) fn lookahead2_by_class(&self, dfa: &Dfa) -> Vec<Vec<(u8, ByteSet)>> {
-        let by_class = |list: &SmallVec<[(u8, u32); 4]>| {
+        let by_class = |list: &Lookahead2| {
             let mut live_next: Vec<(u8, ByteSet)> = Vec::new();
             for (byte, after) in list {
-                of_class(&mut live_next, dfa.classes().get(*byte)).union(&self.live_next[*after as usize]);
+                of_class(&mut live_next, dfa.classes().get(*byte)).union(&self.live_next[*after]);
             }
             live_next
         };
@@ -426,7 +419,7 @@ impl SplitLiveness {
     pub(crate) fn memory_usage(&self) -> usize {
         self.universal.len() * (1 + 2 * size_of::<ByteSet>())
             + self.calm.len()
-            + size_of_val(&self.characters[..])
+            + self.characters.memory_usage()
     }
 }
 
@@ -448,18 +441,18 @@ pub(crate) enum Safety {
 
 /// By text state, whether it is calm; the bytes that some state refuses; and the bytes that lead to a state that is
 /// not calm.
-fn endings(text: &TextDfa) -> (Vec<bool>, ByteSet, ByteSet) {
-    let width = text.classes.len();
-    let calm: Vec<bool> = text.next.chunks_exact(width).map(|row| !row.contains(&DEAD)).collect();
-    let bytes_to = |is: &dyn Fn(u32) -> bool| {
-        let mut columns = vec![false; width];
-        for row in text.next.chunks_exact(width) {
-            row.iter().zip(&mut columns).for_each(|(next, column)| *column |= is(*next));
+fn endings(text: &TextDfa<TextState>) -> (Table<TextState, bool>, ByteSet, ByteSet) {
+    let rows = || text.states().map(|state| text.row(state));
+    let calm: Table<TextState, bool> = rows().map(|mut row| row.all(|next| next.is_some())).collect();
+    let bytes_to = |is: &dyn Fn(Option<TextState>) -> bool| {
+        let mut columns = vec![false; text.classes.len()];
+        for row in rows() {
+            row.zip(&mut columns).for_each(|(next, column)| *column |= is(next));
         }
         (0..=255u8).filter(|byte| columns[usize::from(text.classes.get(*byte))]).collect::<ByteSet>()
     };
-    let last = bytes_to(&|next| next == DEAD);
-    let last_but_one = bytes_to(&|next| next != DEAD && !calm[next as usize]);
+    let last = bytes_to(&|next| next.is_none());
+    let last_but_one = bytes_to(&|next| next.is_some_and(|next| !calm[next]));
     (calm, last, last_but_one)
 }
 

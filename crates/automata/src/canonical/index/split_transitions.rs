@@ -14,12 +14,10 @@ use unskew_trie::ByteSet;
 use super::{shared_cache::SharedCache, split_liveness::CharacterMemo, tables::CanonicalIndex};
 use crate::{
     canonical::{
-        merges::whole::WholePieces,
         token_set::{is_in, set, unite},
         tokenizer::automaton::Role,
     },
-    dfa::table::DEAD,
-    split::SplitDfa,
+    ids::{CharacterState, Id, SplitState, WholeNode},
 };
 
 /// The capacity of the cache, in bytes.
@@ -31,7 +29,7 @@ const LARGE_GROUP: usize = 128;
 /// By splitter state, and by whether a piece begins or continues there: the tokens that are read. Fallback tokens
 /// are not included.
 #[derive(Debug)]
-pub(crate) struct SplitTransitions(SharedCache<(u32, bool), Arc<TokenTargets>>);
+pub(crate) struct SplitTransitions(SharedCache<(SplitState, bool), Arc<TokenTargets>>);
 
 /// The tokens that are read from a state, in words of a mask.
 #[derive(Debug)]
@@ -66,14 +64,14 @@ impl TokenTarget {
     /// State numbers from `STATES - 1` on do not fit. They are stored as unknown.
     const STATES: u32 = (1 << 23) - 1;
 
-    fn new(state: u32, returns: bool, last: u8) -> Self {
-        Self(state.min(Self::STATES - 1) << 9 | u32::from(returns) << 8 | u32::from(last))
+    fn new(state: SplitState, returns: bool, last: u8) -> Self {
+        Self(state.raw().min(Self::STATES - 1) << 9 | u32::from(returns) << 8 | u32::from(last))
     }
 
     /// The splitter state after the token, which is read. `None` if the state's number does not fit.
     #[inline]
-    pub(crate) fn state(self) -> Option<u32> {
-        Some(self.0 >> 9).filter(|state| *state < Self::STATES - 1)
+    pub(crate) fn state(self) -> Option<SplitState> {
+        Some(self.0 >> 9).filter(|state| *state < Self::STATES - 1).map(SplitState::of)
     }
 
     /// Whether the token leads the text DFA from its start state back to its start state.
@@ -139,12 +137,6 @@ pub(crate) struct TokenProperties {
     whole_of_one: Box<[u32]>,
 }
 
-/// The state after `byte` in the splitter, without the transitions of fallback tokens.
-pub(crate) fn step(split: &SplitDfa, state: u32, byte: u8) -> Option<u32> {
-    let next = split.next[state as usize * split.classes.len() + usize::from(split.classes.get(byte))];
-    (next != DEAD).then_some(next)
-}
-
 /// The sets that contain no other one of `sets`. A set that intersects these intersects all.
 pub(crate) fn smallest(sets: impl Iterator<Item = ByteSet>) -> Vec<ByteSet> {
     let mut smallest: Vec<ByteSet> = Vec::new();
@@ -166,7 +158,7 @@ impl TokenProperties {
         let mut last = vec![0; vocabulary.len()];
         let [mut whole_starts, mut whole_of_one] = [(); 2].map(|()| vec![0u32; words_for(vocabulary.len())]);
         tokenizer.only_whole.iter().for_each(|token| set(&mut whole_starts, *token));
-        for (token, node) in tokenizer.whole.children(WholePieces::ROOT) {
+        for (token, node) in tokenizer.whole.children(WholeNode::ROOT) {
             if tokenizer.roles[*token as usize] == Role::Merged {
                 set(&mut whole_starts, *token);
                 if tokenizer.whole.is_complete(*node) {
@@ -177,10 +169,8 @@ impl TokenProperties {
         let added = &tokenizer.text;
         for (token, text) in vocabulary.text_tokens() {
             last[token.index()] = text.last().copied().unwrap_or_default();
-            let after = text.iter().try_fold(added.start, |state, byte| {
-                Some(added.step(state, *byte)).filter(|next| *next != DEAD)
-            });
-            if after == Some(added.start) {
+            let after = text.iter().try_fold(added.start(), |state, byte| added.step(state, *byte));
+            if after == Some(added.start()) {
                 set(&mut returns, token.0);
             }
             if !text.iter().any(|byte| liveness.may_end_added(*byte)) {
@@ -216,16 +206,16 @@ impl TokenProperties {
 }
 
 impl TokenTargets {
-    fn new(index: &CanonicalIndex, state: u32, is_piece_start: bool) -> Self {
+    fn new(index: &CanonicalIndex, state: SplitState, is_piece_start: bool) -> Self {
         let CanonicalIndex { automaton: tokenizer, vocabulary, trie, .. } = index;
         let (split, liveness, properties) = (&tokenizer.split, index.liveness(), index.properties());
         let mut merged = vec![0u32; words_for(vocabulary.len())];
         // Each token by its end state, and by whether only the end of its piece makes it certainly live.
-        let mut by_end: Vec<((u32, bool), u32)> = Vec::new();
+        let mut by_end: Vec<((SplitState, bool), u32)> = Vec::new();
         let mut target_of = vec![TokenTarget::NONE; vocabulary.len()];
         trie.walk(
             state,
-            |state, byte| step(split, state, byte),
+            |state, byte| split.step(state, byte),
             |token, end| {
                 let starts_whole = is_piece_start && properties.starts_whole(token.0);
                 if starts_whole || tokenizer.is_merged(token.0) {
@@ -238,37 +228,39 @@ impl TokenTargets {
             },
         );
         let text = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
-        let mut counts: BTreeMap<(u32, bool), usize> = BTreeMap::new();
+        let mut counts: BTreeMap<(SplitState, bool), usize> = BTreeMap::new();
         by_end.iter().for_each(|(end, _)| *counts.entry(*end).or_default() += 1);
-        let may_end = |end: u32| split.accepting[end as usize];
-        let mut counts: Vec<((u32, bool), usize)> =
-            counts.into_iter().filter(|((end, _), _)| may_end(*end)).collect();
+        let mut counts: Vec<((SplitState, bool), usize)> =
+            counts.into_iter().filter(|((end, _), _)| split.is_accepting(*end)).collect();
         counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let large = counts.partition_point(|(_, count)| *count >= LARGE_GROUP);
-        let mut lists: Vec<((u32, bool), Vec<u32>)> =
+        let mut lists: Vec<((SplitState, bool), Vec<u32>)> =
             counts.iter().map(|(end, _)| (*end, Vec::new())).collect();
         let mut closed = vec![0u32; merged.len()];
         let mut memo = CharacterMemo::default();
-        let index_of: BTreeMap<(u32, bool), usize> = lists.iter().map(|(end, _)| *end).zip(0..).collect();
+        let index_of: BTreeMap<(SplitState, bool), usize> =
+            lists.iter().map(|(end, _)| *end).zip(0..).collect();
         let mut last_bytes = vec![ByteSet::default(); lists.len()];
         for ((end, starts_whole), token) in by_end {
             if liveness.ends_added(text(token)) || starts_whole && properties.is_whole_of_one(token) {
                 continue;
             }
-            if liveness.places[end as usize] != 0 {
+            if liveness.places[end] != 0 {
                 // After the first token of a whole-piece sequence, only tokens outside that sequence count.
-                let node = tokenizer.whole.child(WholePieces::ROOT, token).filter(|_| starts_whole);
-                let place =
-                    liveness.place(text(token)).filter(|place| *place != 0 && liveness.is_calm_inside);
-                let completes_character = place.is_some_and(|place| match node {
-                    Some(node) => {
-                        let leaves = |next: u32| tokenizer.whole.child(node, next).is_none();
-                        liveness.completes_character_with(index, &mut memo, (token, end, place), leaves)
-                    }
-                    None => {
-                        !starts_whole && liveness.completes_character(index, &mut memo, token, end, place)
-                    }
-                });
+                let node = tokenizer.whole.child(WholeNode::ROOT, token).filter(|_| starts_whole);
+                let is_inside = |place: &CharacterState| *place != CharacterState::BETWEEN;
+                let place = liveness.place(text(token)).filter(is_inside);
+                let place = place.filter(|_| liveness.is_calm_inside);
+                let completes_character = place.is_some()
+                    && match node {
+                        Some(node) => {
+                            let leaves = |next: u32| tokenizer.whole.child(node, next).is_none();
+                            liveness.completes_character_with(index, &mut memo, (token, end, place), leaves)
+                        }
+                        None => {
+                            !starts_whole && liveness.completes_character(index, &mut memo, token, end, place)
+                        }
+                    };
                 if completes_character {
                     set(&mut closed, token);
                 }
@@ -281,7 +273,7 @@ impl TokenTargets {
         let mut groups: Vec<Group> = Vec::new();
         for (((end, starts_whole), tokens), last_bytes) in lists.into_iter().zip(&last_bytes) {
             let (live_after_boundary, live_next) =
-                (&liveness.live_after_boundary[end as usize], &liveness.live_next[end as usize]);
+                (&liveness.live_after_boundary[end], &liveness.live_next[end]);
             let needs = smallest(last_bytes.iter().map(|last| match starts_whole {
                 true => *live_after_boundary,
                 false => {
@@ -290,11 +282,7 @@ impl TokenTargets {
                     need
                 }
             }));
-            groups.push(Group {
-                tokens: tokens.into(),
-                needs,
-                lookahead2: liveness.lookahead2_of[end as usize],
-            });
+            groups.push(Group { tokens: tokens.into(), needs, lookahead2: liveness.lookahead2_of[end] });
         }
         let small = groups.split_off(large);
         for group in &mut groups {
@@ -374,11 +362,16 @@ impl SplitTransitions {
     }
 
     /// The tokens that are read from `state`, cached.
-    pub(crate) fn of(&self, index: &CanonicalIndex, state: u32, is_piece_start: bool) -> Arc<TokenTargets> {
+    pub(crate) fn of(
+        &self,
+        index: &CanonicalIndex,
+        state: SplitState,
+        is_piece_start: bool,
+    ) -> Arc<TokenTargets> {
         let tokenizer = &index.automaton;
         // Without whole pieces, the start of a piece makes no difference.
         let has_whole =
-            !tokenizer.only_whole.is_empty() || !tokenizer.whole.children(WholePieces::ROOT).is_empty();
+            !tokenizer.only_whole.is_empty() || !tokenizer.whole.children(WholeNode::ROOT).is_empty();
         let key = (state, is_piece_start && has_whole);
         if let Some(targets) = self.0.get(key) {
             return targets;

@@ -14,21 +14,14 @@ use std::sync::{
 use unskew_core::{TokenId, words_for};
 use unskew_trie::ByteSet;
 
-use super::{shared_cache::SharedCache, split_transitions::step, tables::CanonicalIndex};
-use crate::canonical::{
-    merges::forest::BigramRelation,
-    token_set::{bits, set},
-    tokenizer::automaton::TokenizerAutomaton,
+use super::{shared_cache::SharedCache, tables::CanonicalIndex};
+use crate::{
+    canonical::{
+        merges::forest::BigramRelation,
+        token_set::{bits, set},
+    },
+    ids::{SplitState, TokenClass},
 };
-
-/// The most successors of which all are cached.
-const ALL_KEPT: usize = if cfg!(test) { 3 } else { 2_048 };
-
-/// The size of the sample of larger sets.
-const SAMPLE: usize = if cfg!(test) { 2 } else { 128 };
-
-/// The most forbidden neighbours that are recomputed at each query. Larger sets are cached as bits.
-const MANY_FORBIDDEN: usize = if cfg!(test) { 2 } else { 512 };
 
 /// The capacity of the cache of each kind of answer in bytes, and the number of its maps.
 const CACHE_BYTES: usize = 8 << 20;
@@ -54,9 +47,9 @@ pub(crate) struct Successors {
 #[derive(Debug)]
 pub(crate) struct SuccessorCache {
     /// By class of a token and splitter state.
-    successors: SharedCache<(u32, u32), Arc<Successors>>,
+    successors: SharedCache<(TokenClass, SplitState), Arc<Successors>>,
     /// By class of a token: the tokens that must not follow, one bit each, if they are many.
-    forbidden: SharedCache<u32, Arc<[u32]>>,
+    forbidden: SharedCache<TokenClass, Arc<[u32]>>,
     /// By token: the results of its pair tests as the right neighbour.
     pair_tests: SharedCache<u32, Arc<PairTests>>,
 }
@@ -113,17 +106,17 @@ impl Default for SuccessorCache {
 impl Successors {
     /// The tokens that merges create, that the splitter reads from `state` (not a piece start), and that may follow
     /// `token`.
-    fn new(index: &CanonicalIndex, token: u32, state: u32) -> Self {
-        let CanonicalIndex { automaton: tokenizer, vocabulary, trie, .. } = index;
+    fn new(index: &CanonicalIndex, token: u32, state: SplitState) -> Self {
+        let CanonicalIndex { automaton: tokenizer, vocabulary, trie, tuning, .. } = index;
         let mut words = vec![0u32; words_for(vocabulary.len())];
-        if index.liveness().places[state as usize] == 0 {
+        if index.liveness().places[state] == 0 {
             words.copy_from_slice(&index.targets(state, false).merged);
         } else {
             // Inside a character the splitter reads few tokens. These states are many, so their tokens are not
             // cached.
             trie.walk(
                 state,
-                |state, byte| step(&tokenizer.split, state, byte),
+                |state, byte| tokenizer.split.step(state, byte),
                 |TokenId(token), _| {
                     if tokenizer.is_merged(token) {
                         set(&mut words, token);
@@ -133,9 +126,9 @@ impl Successors {
         }
         index.remove_forbidden(token, &mut words);
         let mut tokens: Vec<u32> = bits(&words).collect();
-        let is_all = tokens.len() <= ALL_KEPT;
+        let is_all = tokens.len() <= tuning.all_successors;
         if !is_all {
-            tokens = tokens.iter().copied().step_by(tokens.len() / SAMPLE).collect();
+            tokens = tokens.iter().copied().step_by(tokens.len() / tuning.successor_sample).collect();
         }
         let first_of = |token: &u32| vocabulary.text(TokenId(*token)).and_then(<[u8]>::first).copied();
         tokens.sort_by_cached_key(first_of);
@@ -168,8 +161,8 @@ impl Successors {
 
 impl SuccessorCache {
     /// The tokens that may follow `token` from `state`, cached. Merges create `token`.
-    pub(crate) fn of(&self, index: &CanonicalIndex, token: u32, state: u32) -> Arc<Successors> {
-        let key = (index.automaton.bigrams.class[token as usize], state);
+    pub(crate) fn of(&self, index: &CanonicalIndex, token: u32, state: SplitState) -> Arc<Successors> {
+        let key = (index.automaton.bigrams.class(token), state);
         if let Some(known) = self.successors.get(key) {
             return known;
         }
@@ -179,9 +172,10 @@ impl SuccessorCache {
     }
 
     /// Removes the tokens that must not follow `token` from `words`. Merges create `token`.
-    pub(crate) fn remove_forbidden(&self, tokenizer: &TokenizerAutomaton, token: u32, words: &mut [u32]) {
+    pub(crate) fn remove_forbidden(&self, index: &CanonicalIndex, token: u32, words: &mut [u32]) {
+        let CanonicalIndex { automaton: tokenizer, tuning, .. } = index;
         let bigrams = &tokenizer.bigrams;
-        let class = bigrams.class[token as usize];
+        let class = bigrams.class(token);
         if let Some(bits) = self.forbidden.get(class) {
             words.iter_mut().zip(&bits[..]).for_each(|(word, bits)| *word &= !bits);
             return;
@@ -191,7 +185,7 @@ impl SuccessorCache {
             words[token as usize / 32] &= !(1 << (token % 32));
             count += 1;
         });
-        if count > MANY_FORBIDDEN {
+        if count > tuning.listed_forbidden {
             // Padding is forbidden nowhere.
             let mut bits = vec![0u32; tokenizer.merged.len()];
             bigrams.forbidden_next(token, |token| set(&mut bits, token));
@@ -222,16 +216,35 @@ mod tests {
 
     use super::*;
     use crate::canonical::{
+        TokenizerAutomaton,
         index::split_transitions::TokenTarget,
-        merges::whole::WholePieces,
         testing::{Listing, Random, table},
+        tuning::Tuning,
     };
+    use crate::ids::WholeNode;
 
     /// Compares all caches of a tokenizer, each queried twice, with every token and every pair of tokens.
     #[test]
     fn what_is_kept_of_a_tokenizer_is_what_its_parts_say() {
+        let (all, some, forbidden_many, whole_starts) = check_kept(150, Tuning::small());
+        assert!(
+            all > 100 && some > 100 && forbidden_many > 100 && whole_starts > 100,
+            "{all} {some} {forbidden_many} {whole_starts}"
+        );
+        // Tokenizers as small as these have no more successors than are kept.
+        let (all, some, forbidden_many, whole_starts) = check_kept(30, Tuning::default());
+        assert!(
+            all > 100 && (some, forbidden_many) == (0, 0) && whole_starts > 20,
+            "{all} {some} {whole_starts}"
+        );
+    }
+
+    /// The checks of the test above, over `count` tokenizers. How often all successors were kept and how often some;
+    /// how many tokens forbid more than are listed; and how many tokens start a whole piece.
+    fn check_kept(count: u64, tuning: Tuning) -> (u32, u32, usize, usize) {
+        let Tuning { all_successors, successor_sample, listed_forbidden, .. } = tuning;
         let (mut all, mut some, mut forbidden_many, mut whole_starts) = (0, 0, 0, 0);
-        for seed in 0..150 {
+        for seed in 0..count {
             let mut random = Random::new(seed);
             let listing = [Listing::Proper, Listing::AllSplits, Listing::Shuffled][random.below(3)];
             let (texts, merges) = table(&mut random, 3, 25, listing);
@@ -249,12 +262,12 @@ mod tests {
             });
             let tokenizer = TokenizerAutomaton::new(&vocabulary, &tokenization).unwrap();
             let (tokenizer, trie) = (Arc::new(tokenizer), Arc::new(TokenTrie::new(vocabulary).unwrap()));
-            let index = CanonicalIndex::new(Arc::clone(&tokenizer), trie).unwrap();
+            let index = CanonicalIndex::with_tuning(Arc::clone(&tokenizer), trie, tuning).unwrap();
             let (split, bigrams) = (&tokenizer.split, &tokenizer.bigrams);
             let tokens =
                 || (0..u32::try_from(texts.len()).unwrap()).filter(|token| tokenizer.is_merged(*token));
-            let end = |state: u32, token: u32| {
-                texts[token as usize].iter().try_fold(state, |state, byte| step(split, state, *byte))
+            let end = |state: SplitState, token: u32| {
+                texts[token as usize].iter().try_fold(state, |state, byte| split.step(state, *byte))
             };
             for token in tokens() {
                 let mut words = vec![u32::MAX; words_for(texts.len())];
@@ -263,7 +276,7 @@ mod tests {
                     let forbidden = tokens().filter(|next| !bigrams.may_follow(token, *next));
                     let removed = tokens().filter(|next| words[*next as usize / 32] >> (next % 32) & 1 == 0);
                     let forbidden: Vec<u32> = forbidden.collect();
-                    forbidden_many += usize::from(forbidden.len() > MANY_FORBIDDEN);
+                    forbidden_many += usize::from(forbidden.len() > listed_forbidden);
                     assert_eq!(removed.collect::<Vec<u32>>(), forbidden, "seed {seed}, {token}");
                 }
                 for _ in 0..2 {
@@ -277,16 +290,16 @@ mod tests {
                         );
                     }
                 }
-                for state in 0..u32::try_from(split.accepting.len()).unwrap() {
+                for state in split.states() {
                     let may = |next: &u32| end(state, *next).is_some() && bigrams.may_follow(token, *next);
                     let expected: Vec<u32> = tokens().filter(may).collect();
                     let found = index.successors(token, state);
-                    assert_eq!(found.is_all, expected.len() <= ALL_KEPT, "seed {seed}");
+                    assert_eq!(found.is_all, expected.len() <= all_successors, "seed {seed}");
                     if found.is_all {
                         all += 1;
                         let mut tokens = found.tokens.to_vec();
                         tokens.sort_unstable();
-                        assert_eq!(tokens, expected, "seed {seed}, {token}, {state}");
+                        assert_eq!(tokens, expected, "seed {seed}, {token}, {state:?}");
                         let bytes: ByteSet = (b'a'..=b'c').filter(|_| random.below(2) == 0).collect();
                         let mut beginning: Vec<u32> = found.beginning_with(&bytes).collect();
                         beginning.sort_unstable();
@@ -294,11 +307,14 @@ mod tests {
                         assert_eq!(beginning, expected.iter().copied().filter(begins).collect::<Vec<_>>());
                     } else {
                         some += 1;
-                        assert!(found.tokens.len() >= SAMPLE && found.tokens.iter().all(may), "seed {seed}");
+                        assert!(
+                            found.tokens.len() >= successor_sample && found.tokens.iter().all(may),
+                            "seed {seed}"
+                        );
                     }
                 }
             }
-            for state in 0..u32::try_from(split.accepting.len()).unwrap() {
+            for state in split.states() {
                 for is_piece_start in [false, true] {
                     let targets = index.targets(state, is_piece_start);
                     let properties = index.properties();
@@ -313,7 +329,7 @@ mod tests {
                         }
                         let is_read = targets.merged[token as usize / 32] >> (token % 32) & 1 != 0;
                         assert_eq!(is_read, after.is_some(), "seed {seed}");
-                        let child = tokenizer.whole.child(WholePieces::ROOT, token);
+                        let child = tokenizer.whole.child(WholeNode::ROOT, token);
                         let is_whole = tokenizer.only_whole.contains(&token);
                         assert_eq!(
                             properties.starts_whole(token),
@@ -333,9 +349,6 @@ mod tests {
                 }
             }
         }
-        assert!(
-            all > 100 && some > 100 && forbidden_many > 100 && whole_starts > 100,
-            "{all} {some} {forbidden_many} {whole_starts}"
-        );
+        (all, some, forbidden_many, whole_starts)
     }
 }

@@ -24,8 +24,10 @@ use super::{
     successors::{PairTests, SuccessorCache, Successors},
 };
 use crate::{
-    canonical::{CanonicalError, tokenizer::automaton::TokenizerAutomaton, vegas::block::BigramFacts},
-    dfa::table::DEAD,
+    canonical::{
+        CanonicalError, tokenizer::automaton::TokenizerAutomaton, tuning::Tuning, vegas::block::BigramFacts,
+    },
+    ids::{SplitState, TokenClass},
 };
 
 /// The capacity of the cache of [`CanonicalIndex::completes_character`], in bytes, and its number of maps.
@@ -81,6 +83,7 @@ pub struct CanonicalIndex {
     pub(crate) automaton: Arc<TokenizerAutomaton>,
     pub(crate) vocabulary: Arc<Vocabulary>,
     pub(crate) trie: Arc<TokenTrie>,
+    pub(crate) tuning: Tuning,
     /// Facts about byte bigrams.
     facts: OnceLock<BigramFacts>,
     /// Universal states and ordinary characters of the automaton.
@@ -92,7 +95,7 @@ pub struct CanonicalIndex {
     /// By token and state: the tokens that may follow.
     successors: SuccessorCache,
     /// By class of a token and splitter state: whether tokens can complete the character in which the token ends.
-    completes_character: SharedCache<(u32, u32), bool>,
+    completes_character: SharedCache<(TokenClass, SplitState), bool>,
     /// The tokens that merges create, by the last byte of their text.
     by_last_byte: OnceLock<Vec<Vec<u32>>>,
 }
@@ -112,6 +115,15 @@ impl CanonicalIndex {
     /// [`CanonicalError::OtherVocabulary`] if the tokens of these ids are not the tokens that `automaton` was built
     /// for. Tokens are compared by [fingerprints](Vocabulary::fingerprint) of 64 bits.
     pub fn new(automaton: Arc<TokenizerAutomaton>, trie: Arc<TokenTrie>) -> Result<Self, CanonicalError> {
+        Self::with_tuning(automaton, trie, Tuning::default())
+    }
+
+    /// As [`new`](Self::new), with other numbers than those that ship.
+    pub(crate) fn with_tuning(
+        automaton: Arc<TokenizerAutomaton>,
+        trie: Arc<TokenTrie>,
+        tuning: Tuning,
+    ) -> Result<Self, CanonicalError> {
         let vocabulary = Arc::clone(trie.vocabulary());
         let ids = automaton.vocab_len();
         if ids > vocabulary.len() {
@@ -132,6 +144,7 @@ impl CanonicalIndex {
             automaton,
             vocabulary,
             trie,
+            tuning,
         })
     }
 
@@ -167,19 +180,19 @@ impl CanonicalIndex {
 
     /// The tokens that the splitter reads from `state`: with `is_piece_start` as the first token of a piece,
     /// otherwise within a piece.
-    pub(crate) fn targets(&self, state: u32, is_piece_start: bool) -> Arc<TokenTargets> {
+    pub(crate) fn targets(&self, state: SplitState, is_piece_start: bool) -> Arc<TokenTargets> {
         self.targets.of(self, state, is_piece_start)
     }
 
     /// The tokens that the splitter reads from `state` and that may follow `token` in the same piece. Merges create
     /// `token`.
-    pub(crate) fn successors(&self, token: u32, state: u32) -> Arc<Successors> {
+    pub(crate) fn successors(&self, token: u32, state: SplitState) -> Arc<Successors> {
         self.successors.of(self, token, state)
     }
 
     /// Removes the tokens that must not follow `token` from a set in words of a mask. Merges create `token`.
     pub(crate) fn remove_forbidden(&self, token: u32, words: &mut [u32]) {
-        self.successors.remove_forbidden(&self.automaton, token, words);
+        self.successors.remove_forbidden(self, token, words);
     }
 
     /// The cached pair tests of `token` as the right neighbour. Merges create `token`.
@@ -188,11 +201,11 @@ impl CanonicalIndex {
     }
 
     /// [`SplitLiveness::completes_character`] for any characters, cached.
-    pub(crate) fn completes_character(&self, token: u32, state: u32) -> bool {
-        let key = (self.automaton.bigrams.class[token as usize], state);
+    pub(crate) fn completes_character(&self, token: u32, state: SplitState) -> bool {
+        let key = (self.automaton.bigrams.class(token), state);
         self.completes_character.get(key).unwrap_or_else(|| {
             let found =
-                self.liveness().completes_character(self, &mut CharacterMemo::default(), token, state, DEAD);
+                self.liveness().completes_character(self, &mut CharacterMemo::default(), token, state, None);
             self.completes_character.keep(key, found, 0);
             found
         })

@@ -9,7 +9,11 @@ use std::{collections::HashMap, sync::LazyLock};
 use rustc_hash::FxHashMap as Map;
 use smallvec::SmallVec;
 
-use crate::{dfa::table::DEAD, split::SplitDfa};
+use crate::{
+    dfa::table::DEAD,
+    ids::{CharacterState, Id, SplitState, Table},
+    split::SplitDfa,
+};
 
 /// The transitions of UTF-8. States within a character are numbered by the bytes that must follow; 0 is between
 /// characters.
@@ -28,20 +32,45 @@ pub(crate) fn utf8(place: u8, byte: u8) -> Option<u8> {
 }
 
 /// Some states of the splitter, in ascending order.
-pub(super) type Subset = SmallVec<[u32; 4]>;
+pub(super) type Subset = SmallVec<[SplitState; 4]>;
 
 /// The states after `byte` from any state of `subset`, through ordinary and fallback transitions.
-pub(super) fn step(split: &SplitDfa, subset: &[u32], byte: u8) -> Subset {
-    let column = usize::from(split.classes.get(byte));
+pub(super) fn step(split: &SplitDfa, subset: &[SplitState], byte: u8) -> Subset {
     let mut next = Subset::new();
     for state in subset {
-        let at = *state as usize * split.classes.len() + column;
-        next.extend([split.next.get(at), split.fallback.get(at)].into_iter().flatten().copied());
+        next.extend(split.step(*state, byte));
+        next.extend(split.step_fallback(*state, byte));
     }
-    next.retain(|state| *state != DEAD);
     next.sort_unstable();
     next.dedup();
     next
+}
+
+/// Some characters as an automaton over bytes.
+#[derive(Debug)]
+pub(super) struct CharacterDfa(Table<CharacterState, [u32; 256]>);
+
+impl CharacterDfa {
+    #[inline]
+    pub(super) fn step(&self, state: CharacterState, byte: u8) -> Option<CharacterState> {
+        CharacterState::of_entry(self.0[state][usize::from(byte)])
+    }
+
+    /// Whether `byte` is a character.
+    #[inline]
+    pub(super) fn is_character(&self, byte: u8) -> bool {
+        self.step(CharacterState::BETWEEN, byte) == Some(CharacterState::BETWEEN)
+    }
+
+    /// The state after `byte`, for each state. Bytes with equal columns are not distinguished.
+    pub(super) fn column(&self, byte: u8) -> impl Iterator<Item = u32> {
+        self.0.entries().iter().map(move |row| row[usize::from(byte)])
+    }
+
+    /// In bytes.
+    pub(super) fn memory_usage(&self) -> usize {
+        size_of_val(self.0.entries())
+    }
 }
 
 /// All characters of UTF-8, as an automaton over bytes.
@@ -54,8 +83,8 @@ pub(super) fn utf8_table() -> &'static [[u32; 256]] {
 }
 
 /// The ordinary characters in `all`. Both are automata over bytes with state 0 between characters.
-pub(super) fn ordinary(split: &SplitDfa, all: &[[u32; 256]]) -> Vec<[u32; 256]> {
-    let mut nodes: Vec<(u32, Subset)> = vec![(0, Subset::from_slice(&[split.start]))];
+pub(super) fn ordinary(split: &SplitDfa, all: &[[u32; 256]]) -> CharacterDfa {
+    let mut nodes: Vec<(u32, Subset)> = vec![(0, Subset::from_slice(&[split.start()]))];
     let mut ids: HashMap<(u32, Subset), u32> = HashMap::new();
     let mut table: Vec<[u32; 256]> = Vec::new();
     let mut at = 0;
@@ -110,23 +139,25 @@ pub(super) fn ordinary(split: &SplitDfa, all: &[[u32; 256]]) -> Vec<[u32; 256]> 
         }
     }
     let renamed = |next: u32| if next == DEAD { DEAD } else { numbers[next as usize] };
-    kept.into_iter().map(|state| table[state].map(renamed)).collect()
+    CharacterDfa(kept.into_iter().map(|state| table[state].map(renamed)).collect())
 }
 
 /// By state of `split`: the UTF-8 states in which it is reached, one bit each.
-pub(super) fn places(split: &SplitDfa) -> Vec<u8> {
-    let mut places = vec![0u8; split.accepting.len()];
-    let mut open = vec![(split.start, 0u8)];
-    places[split.start as usize] = 1;
+pub(super) fn places(split: &SplitDfa) -> Table<SplitState, u8> {
+    let mut places: Table<SplitState, u8> = Table::filled(0, split.len());
+    let mut open = vec![(split.start(), 0u8)];
+    places[split.start()] = 1;
     while let Some((state, place)) = open.pop() {
-        let mut reach = |state: u32, place: u8| {
-            if state != DEAD && places[state as usize] >> place & 1 == 0 {
-                places[state as usize] |= 1 << place;
+        let mut reach = |state: SplitState, place: u8| {
+            if places[state] >> place & 1 == 0 {
+                places[state] |= 1 << place;
                 open.push((state, place));
             }
         };
-        if place == 0 {
-            reach(split.mark[state as usize], 0);
+        if place == 0
+            && let Some(mark) = split.mark(state)
+        {
+            reach(mark, 0);
         }
         for byte in split.classes.representatives() {
             // Bytes of one class are in one position of a character, or lead to no state.
@@ -139,14 +170,14 @@ pub(super) fn places(split: &SplitDfa) -> Vec<u8> {
 }
 
 /// The universal states: the greatest set that is closed under all ordinary characters.
-pub(super) fn universal(split: &SplitDfa, characters: &[[u32; 256]]) -> Vec<bool> {
-    type Node = (Subset, u32);
+pub(super) fn universal(split: &SplitDfa, characters: &CharacterDfa) -> Table<SplitState, bool> {
+    type Node = (Subset, CharacterState);
     // One byte of each class of bytes that neither automaton distinguishes.
     let mut columns: HashMap<Vec<u32>, u8> = HashMap::new();
     let mut bytes: Vec<u8> = Vec::new();
     for byte in 0..=255u8 {
         let class = u32::from(split.classes.get(byte));
-        let column = characters.iter().map(|row| row[usize::from(byte)]).chain([class]).collect();
+        let column = characters.column(byte).chain([class]).collect();
         columns.entry(column).or_insert_with(|| {
             bytes.push(byte);
             byte
@@ -160,27 +191,27 @@ pub(super) fn universal(split: &SplitDfa, characters: &[[u32; 256]]) -> Vec<bool
             nodes.len() - 1
         })
     };
-    let singles: Vec<(usize, usize)> = (0u32..)
-        .zip(places(split))
-        .filter(|(_, places)| places & 1 != 0)
-        .map(|(state, _)| (state as usize, id((Subset::from_slice(&[state]), 0), &mut nodes)))
+    let single = |state: SplitState| (Subset::from_slice(&[state]), CharacterState::BETWEEN);
+    let singles: Vec<(SplitState, usize)> = places(split)
+        .iter()
+        .filter(|(_, places)| *places & 1 != 0)
+        .map(|(state, _)| (state, id(single(state), &mut nodes)))
         .collect();
     let mut edges: Vec<(usize, usize)> = Vec::new();
     let mut is_bad: Vec<bool> = Vec::new();
     let mut at = 0;
     while let Some((mut subset, place)) = nodes.get(at).cloned() {
         let mut bad = subset.is_empty();
-        if place == 0 {
-            bad |= !subset.iter().any(|state| split.accepting[*state as usize]);
-            let marks: Subset = subset.iter().map(|state| split.mark[*state as usize]).collect();
-            subset.extend(marks.into_iter().filter(|mark| *mark != DEAD));
+        if place == CharacterState::BETWEEN {
+            bad |= !subset.iter().any(|state| split.is_accepting(*state));
+            let marks: Subset = subset.iter().filter_map(|state| split.mark(*state)).collect();
+            subset.extend(marks);
             subset.sort_unstable();
             subset.dedup();
         }
         is_bad.push(bad);
         for byte in bytes.iter().filter(|_| !bad) {
-            let place = characters[place as usize][usize::from(*byte)];
-            if place != DEAD {
+            if let Some(place) = characters.step(place, *byte) {
                 edges.push((id((step(split, &subset, *byte), place), &mut nodes), at));
             }
         }
@@ -197,7 +228,7 @@ pub(super) fn universal(split: &SplitDfa, characters: &[[u32; 256]]) -> Vec<bool
             }
         }
     }
-    let mut universal = vec![false; split.accepting.len()];
+    let mut universal = Table::filled(false, split.len());
     singles.iter().for_each(|(state, node)| universal[*state] = !is_bad[*node]);
     universal
 }

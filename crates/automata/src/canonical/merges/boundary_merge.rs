@@ -13,6 +13,7 @@ use super::{
     derivation::{Derivations, NONE},
     forest::Partners,
 };
+use crate::ids::MergeKey;
 
 /// The most symbols for which the table is built. Tokenizers over characters have more symbols, and no table.
 const SYMBOLS: usize = 512;
@@ -24,8 +25,8 @@ pub(crate) struct BoundaryMerges {
     last: Box<[Symbol]>,
     /// By token: its first symbol.
     first: Box<[Symbol]>,
-    /// By two symbols: the key of their merge, 0 if no merge joins them.
-    keys: Box<[u32]>,
+    /// By two symbols: the key of their merge. [`MergeKey::SYMBOL`], which no merge has, if no merge joins them.
+    keys: Box<[MergeKey]>,
     symbols: usize,
 }
 
@@ -35,20 +36,23 @@ struct Symbol {
     /// The number of the symbol; [`NONE`] for an unreachable token.
     number: u32,
     /// The key from which on a merge finds the symbol consumed.
-    end: u32,
+    end: MergeKey,
 }
 
 impl BoundaryMerges {
     /// `None` if there are too many symbols. O(tokens and merges of symbols) otherwise.
     pub(crate) fn new(trees: &Derivations, by_left: &Partners) -> Option<Self> {
-        let symbols: Vec<u32> =
-            (0u32..).zip(&trees.key).filter(|(_, key)| **key == 0).map(|(token, _)| token).collect();
+        let symbols: Vec<u32> = (0u32..)
+            .zip(&trees.key)
+            .filter(|(_, key)| **key == MergeKey::SYMBOL)
+            .map(|(token, _)| token)
+            .collect();
         if symbols.len() > SYMBOLS {
             return None;
         }
         let mut number = vec![NONE; trees.key.len()];
         (0u32..).zip(&symbols).for_each(|(at, symbol)| number[*symbol as usize] = at);
-        let mut keys = vec![0; symbols.len() * symbols.len()];
+        let mut keys = vec![MergeKey::SYMBOL; symbols.len() * symbols.len()];
         for (symbol, row) in symbols.iter().zip(keys.chunks_mut(symbols.len().max(1))) {
             for (partner, key) in by_left.of(*symbol) {
                 if let Some(key_of) = row.get_mut(number[partner as usize] as usize) {
@@ -59,7 +63,7 @@ impl BoundaryMerges {
         let last = ends(&number, &trees.right, |above| trees.right_end(above));
         // A merge of equal rank is further left and so happens before the symbol is consumed: hence the addition of
         // one.
-        let first = ends(&number, &trees.left, |above| trees.left_end(above).saturating_add(1));
+        let first = ends(&number, &trees.left, |above| trees.left_end(above).next());
         Some(Self { last, first, keys: keys.into(), symbols: symbols.len() })
     }
 
@@ -68,8 +72,7 @@ impl BoundaryMerges {
     pub(crate) fn crosses(&self, left: u32, right: u32) -> bool {
         let (left, right) = (self.last[left as usize], self.first[right as usize]);
         let key = self.keys.get(left.number as usize * self.symbols + right.number as usize);
-        // Keys begin with 1.
-        key.is_some_and(|key| (1..left.end.min(right.end)).contains(key))
+        key.is_some_and(|key| *key != MergeKey::SYMBOL && *key < left.end.min(right.end))
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
@@ -79,14 +82,14 @@ impl BoundaryMerges {
 
 /// For each token, the symbol at the end of the edge along `down`. `end` is the key at which a token consumes its
 /// part there.
-fn ends(number: &[u32], down: &[u32], end: impl Fn(u32) -> u32) -> Box<[Symbol]> {
+fn ends(number: &[u32], down: &[u32], end: impl Fn(u32) -> MergeKey) -> Box<[Symbol]> {
     let mut ends: Vec<Symbol> = Vec::with_capacity(down.len());
     for (token, part) in (0u32..).zip(down) {
         let (mut above, mut at) = (token, *part);
         let symbol = loop {
             match at {
                 // A symbol or an unreachable token has no parts.
-                NONE => break Symbol { number: number[above as usize], end: u32::MAX },
+                NONE => break Symbol { number: number[above as usize], end: MergeKey::NEVER },
                 // Most parts have a lower id than the token, so their result is in `ends` already.
                 _ if number[at as usize] != NONE => {
                     break Symbol { number: number[at as usize], end: end(above) };

@@ -14,6 +14,7 @@
 use unskew_core::{MergeTable, TokenId};
 
 use super::pair;
+use crate::ids::MergeKey;
 
 /// The order in which an encoder applies merges.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -34,16 +35,15 @@ pub(crate) const NONE: u32 = u32::MAX;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Derivations {
     pub(crate) order: MergeOrder,
-    /// The key of the token's last merge: 0 for a symbol, 1 + the rank of the merge for others, [`NONE`] for
-    /// unreachable tokens.
-    pub(crate) key: Vec<u32>,
+    /// The key of the token's last merge. [`MergeKey::NEVER`] for unreachable tokens.
+    pub(crate) key: Vec<MergeKey>,
     /// The left part; [`NONE`] for symbols and for unreachable tokens.
     pub(crate) left: Vec<u32>,
     /// The right part; [`NONE`] as for `left`.
     pub(crate) right: Vec<u32>,
     /// The earliest time at which the token exists: the greatest key in its tree. It is greater than the token's own
     /// key if a part is created late. Then the token's last merge happens immediately after the part is created.
-    pub(crate) time: Vec<u32>,
+    pub(crate) time: Vec<MergeKey>,
 }
 
 impl Derivations {
@@ -60,14 +60,14 @@ impl Derivations {
     ) -> Self {
         let mut trees = Self {
             order,
-            key: vec![NONE; len],
+            key: vec![MergeKey::NEVER; len],
             left: vec![NONE; len],
             right: vec![NONE; len],
-            time: vec![NONE; len],
+            time: vec![MergeKey::NEVER; len],
         };
         for symbol in symbols {
-            trees.key[symbol.index()] = 0;
-            trees.time[symbol.index()] = 0;
+            trees.key[symbol.index()] = MergeKey::SYMBOL;
+            trees.time[symbol.index()] = MergeKey::SYMBOL;
         }
         // Parts are shorter than the whole, so in this order the parts are processed before the whole.
         let mut by_length: Vec<(u32, u32)> = (0u32..)
@@ -83,7 +83,7 @@ impl Derivations {
             if trees.is_reachable(result) || !trees.is_reachable(left) || !trees.is_reachable(right) {
                 continue;
             }
-            let key = rank + 1;
+            let key = MergeKey::of_rank(rank);
             let since = trees.time[left as usize].max(trees.time[right as usize]);
             let in_time = order == MergeOrder::LowestRank || key > since;
             if in_time && !pair::crosses(&trees, |left, right| key_of(merges, left, right), left, right, true)
@@ -99,7 +99,7 @@ impl Derivations {
     /// Whether the token is reachable: some piece is encoded to this token alone, by merges.
     #[inline]
     pub(crate) fn is_reachable(&self, token: u32) -> bool {
-        self.key[token as usize] != NONE
+        self.key[token as usize] != MergeKey::NEVER
     }
 
     /// Calls `each` with the tokens on one edge of the tree of `token`, from the whole down to the symbol, each with
@@ -120,7 +120,7 @@ impl Derivations {
     /// at that time, the last merge of the whole follows immediately, with the whole's own key. The exception does
     /// not apply if the right part is created at that time too: of merges of one rank, the left ones happen first.
     #[inline]
-    pub(crate) fn left_end(&self, whole: u32) -> u32 {
+    pub(crate) fn left_end(&self, whole: u32) -> MergeKey {
         let (left, right, whole) = (self.left[whole as usize], self.right[whole as usize], whole as usize);
         if self.time[left as usize] == self.time[whole] && self.time[right as usize] != self.time[whole] {
             self.key[whole]
@@ -132,14 +132,14 @@ impl Derivations {
     /// The last key at which the right part of `whole` can still be merged with a token on its right. A merge of a
     /// lower key happens before the right part is consumed.
     #[inline]
-    pub(crate) fn right_end(&self, whole: u32) -> u32 {
+    pub(crate) fn right_end(&self, whole: u32) -> MergeKey {
         let (right, whole) = (self.right[whole as usize], whole as usize);
         if self.time[right as usize] == self.time[whole] { self.key[whole] } else { self.time[whole] }
     }
 }
 
-/// The key of the merge of `left right`: 1 + the rank.
-pub(crate) fn key_of(merges: &MergeTable, left: u32, right: u32) -> Option<u32> {
+/// The key of the merge of `left right`.
+fn key_of(merges: &MergeTable, left: u32, right: u32) -> Option<MergeKey> {
     let rank = merges.rank(TokenId(left), TokenId(right))?;
-    Some(u32::try_from(rank).expect("ranks are 32 bits wide") + 1)
+    Some(MergeKey::of_rank(u32::try_from(rank).expect("ranks are 32 bits wide")))
 }

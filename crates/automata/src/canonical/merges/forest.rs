@@ -21,6 +21,7 @@ use super::{
     boundary_merge::BoundaryMerges,
     derivation::{Derivations, MergeOrder, NONE},
 };
+use crate::ids::{Id, MergeKey, Table, TokenClass};
 
 /// All tokens below their left parts, or below their right parts, depth first. Children created later come first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -88,9 +89,9 @@ impl Forest {
     fn subtrees(
         &self,
         parent: &[u32],
-        times: &[u32],
+        times: &[MergeKey],
         token: u32,
-        since: u32,
+        since: MergeKey,
         counts: impl Fn(u32) -> bool,
         mut each: impl FnMut(&[u32]),
     ) {
@@ -101,7 +102,7 @@ impl Forest {
             return each(&[token]);
         };
         let time_at = |at: &u32| times[self.order[*at as usize] as usize];
-        let late = children.partition_point(|at| time_at(at) >= since.max(time + 1));
+        let late = children.partition_point(|at| time_at(at) >= since.max(time.next()));
         part(first - 1, self.bounds[bounds.start + late]);
         // Children created at the same time as their part: rare, and sorted after the others.
         let at_once = children.partition_point(|at| time_at(at) > time);
@@ -125,13 +126,13 @@ pub(crate) struct Partners {
     /// The partners of token `t` are at `first[t]..first[t + 1]`, in ascending order.
     pub(crate) first: Vec<u32>,
     pub(crate) partner: Vec<u32>,
-    /// 1 + the rank of the merge.
-    pub(crate) key: Vec<u32>,
+    /// The key of the merge.
+    pub(crate) key: Vec<MergeKey>,
 }
 
 impl Partners {
-    fn new(len: usize, merges: impl Iterator<Item = (u32, u32, u32)>) -> Self {
-        let mut merges: Vec<(u32, u32, u32)> = merges.collect();
+    fn new(len: usize, merges: impl Iterator<Item = (u32, u32, MergeKey)>) -> Self {
+        let mut merges: Vec<(u32, u32, MergeKey)> = merges.collect();
         merges.sort_unstable();
         let mut first = vec![0u32; len + 1];
         for (token, ..) in &merges {
@@ -152,7 +153,7 @@ impl Partners {
     }
 
     /// The partners of `token` with the keys of the merges.
-    pub(crate) fn of(&self, token: u32) -> impl Iterator<Item = (u32, u32)> {
+    pub(crate) fn of(&self, token: u32) -> impl Iterator<Item = (u32, MergeKey)> {
         let range = self.range(token);
         self.partner[range.clone()].iter().copied().zip(self.key[range].iter().copied())
     }
@@ -163,14 +164,14 @@ impl Partners {
     }
 
     /// The key of the merge of `token` and `partner`.
-    pub(crate) fn key(&self, token: u32, partner: u32) -> Option<u32> {
+    pub(crate) fn key(&self, token: u32, partner: u32) -> Option<MergeKey> {
         let range = self.range(token);
         let at = self.partner[range.clone()].binary_search(&partner).ok()?;
         Some(self.key[range.start + at])
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        [&self.first, &self.partner, &self.key].iter().map(|list| size_of_val(&list[..])).sum()
+        size_of_val(&self.first[..]) + size_of_val(&self.partner[..]) + size_of_val(&self.key[..])
     }
 }
 
@@ -196,18 +197,22 @@ pub(crate) struct BigramRelation {
     /// Built at the first pair test.
     boundary_merges: OnceLock<Option<BoundaryMerges>>,
     /// By token: tokens of one class forbid the same right neighbours. [`NONE`] for unreachable tokens.
-    pub(crate) class: Vec<u32>,
+    class: Vec<u32>,
     /// A representative token of each class.
-    pub(crate) class_token: Vec<u32>,
+    pub(crate) class_token: Table<TokenClass, u32>,
 }
 
 impl BigramRelation {
     /// Cost: O(m log m) for m merges.
     pub(crate) fn new(trees: Derivations, merges: &MergeTable) -> Self {
         let len = trees.key.len();
-        let reachable = (1u32..).zip(merges.merges()).filter_map(|(key, merge)| {
+        let reachable = (0u32..).zip(merges.merges()).filter_map(|(rank, merge)| {
             let (left, right) = (merge.left.0, merge.right.0);
-            (trees.is_reachable(left) && trees.is_reachable(right)).then_some((left, right, key))
+            (trees.is_reachable(left) && trees.is_reachable(right)).then_some((
+                left,
+                right,
+                MergeKey::of_rank(rank),
+            ))
         });
         let mut bigrams = Self {
             lefts: Forest::new(&trees, &trees.left),
@@ -215,7 +220,7 @@ impl BigramRelation {
             backward: OnceLock::new(),
             boundary_merges: OnceLock::new(),
             class: vec![NONE; len],
-            class_token: Vec::new(),
+            class_token: Table::from(Vec::new()),
             trees,
         };
         bigrams.find_classes();
@@ -235,31 +240,39 @@ impl BigramRelation {
             keys[self.by_left.range(token)].sort_unstable();
             *is_improper = self.by_left.of(token).any(|(partner, key)| trees.time[partner as usize] >= key);
         }
-        let mut classes: HashMap<Vec<(u32, u32, u32)>, u32> = HashMap::new();
-        let mut signature = Vec::new();
+        let mut classes: HashMap<Vec<(u32, u32, MergeKey)>, u32> = HashMap::new();
+        let (mut signature, mut class_token) = (Vec::new(), Vec::new());
         for token in (0u32..).take(len) {
             if !trees.is_reachable(token) {
                 continue;
             }
             signature.clear();
             trees.on_edge(&trees.right, token, |at, above| {
-                let end = above.map_or(u32::MAX, |above| trees.right_end(above));
+                let end = above.map_or(MergeKey::NEVER, |above| trees.right_end(above));
                 let in_time = keys[self.by_left.range(at)].partition_point(|key| *key < end);
                 if in_time > 0 {
-                    let until = above.map_or(u32::MAX, |above| trees.time[above as usize]);
-                    signature.push((at, index(in_time), if is_improper[at as usize] { until } else { 0 }));
+                    let until = above.map_or(MergeKey::NEVER, |above| trees.time[above as usize]);
+                    let until = if is_improper[at as usize] { until } else { MergeKey::SYMBOL };
+                    signature.push((at, index(in_time), until));
                 }
             });
             self.class[token as usize] = match classes.get(&signature) {
                 Some(class) => *class,
                 None => {
-                    let class = index(self.class_token.len());
-                    self.class_token.push(token);
+                    let class = index(class_token.len());
+                    class_token.push(token);
                     classes.insert(signature.clone(), class);
                     class
                 }
             };
         }
+        self.class_token = class_token.into();
+    }
+
+    /// The class of `token`, which is reachable.
+    #[inline]
+    pub(crate) fn class(&self, token: u32) -> TokenClass {
+        TokenClass::of(self.class[token as usize])
     }
 
     fn backward(&self) -> &Backward {
@@ -279,8 +292,8 @@ impl BigramRelation {
     fn forbidden_next_intervals(&self, token: u32, mut each: impl FnMut(&[u32])) {
         let trees = &self.trees;
         trees.on_edge(&trees.right, token, |at, above| {
-            let end = above.map_or(u32::MAX, |above| trees.right_end(above));
-            let until = above.map_or(u32::MAX, |above| trees.time[above as usize]);
+            let end = above.map_or(MergeKey::NEVER, |above| trees.right_end(above));
+            let until = above.map_or(MergeKey::NEVER, |above| trees.time[above as usize]);
             let since = trees.time[at as usize];
             for (partner, key) in self.by_left.of(at) {
                 let partner_since = trees.time[partner as usize];
@@ -299,14 +312,14 @@ impl BigramRelation {
         let Backward { rights, by_right } = self.backward();
         trees.on_edge(&trees.left, token, |at, above| {
             // Of two merges of equal rank, the left one happens first.
-            let end = above.map_or(u32::MAX, |above| trees.left_end(above));
-            let until = above.map_or(u32::MAX, |above| trees.time[above as usize]);
+            let end = above.map_or(MergeKey::NEVER, |above| trees.left_end(above));
+            let until = above.map_or(MergeKey::NEVER, |above| trees.time[above as usize]);
             let since = trees.time[at as usize];
             for (partner, key) in by_right.of(at) {
                 let partner_since = trees.time[partner as usize];
                 if key <= end && partner_since <= until && self.happens(key, since.max(partner_since)) {
                     let counts = |child| since < trees.time[child as usize] && key < trees.right_end(child);
-                    let since = key.max(since) + 1;
+                    let since = key.max(since).next();
                     rights.subtrees(&trees.right, &trees.time, partner, since, counts, &mut each);
                 }
             }
@@ -314,9 +327,9 @@ impl BigramRelation {
     }
 
     /// Whether a merge with `key` of two tokens that exist from `since` on happens at all. Unreachable tokens exist
-    /// from [`NONE`] on.
-    fn happens(&self, key: u32, since: u32) -> bool {
-        since != NONE && (self.trees.order == MergeOrder::LowestRank || key > since)
+    /// from [`MergeKey::NEVER`] on.
+    fn happens(&self, key: MergeKey, since: MergeKey) -> bool {
+        since != MergeKey::NEVER && (self.trees.order == MergeOrder::LowestRank || key > since)
     }
 
     /// Calls `each` with the tokens that must not follow `token`. A token may be reported several times.
@@ -346,8 +359,11 @@ impl BigramRelation {
     /// In bytes.
     pub(crate) fn memory_usage(&self) -> usize {
         let Derivations { key, time, left, right, .. } = &self.trees;
-        let lists = [key, time, left, right, &self.class, &self.class_token];
+        let lists = [left, right, &self.class];
         lists.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
+            + size_of_val(&key[..])
+            + size_of_val(&time[..])
+            + size_of_val(self.class_token.entries())
             + self.lefts.memory_usage()
             + self.by_left.memory_usage()
             + self
@@ -427,7 +443,7 @@ mod tests {
                         bigrams.forbidden_prev(right, |token| found |= token == left);
                         assert_eq!(found, expected.contains(&right), "{context}: {left} before {right}");
                     }
-                    let class = bigrams.class[left as usize];
+                    let class = bigrams.class(left);
                     assert_eq!(of_class.entry(class).or_insert(expected.clone()), &expected, "{context}");
                 }
             }

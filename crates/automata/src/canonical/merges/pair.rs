@@ -17,13 +17,14 @@
 //! tokens at once.
 
 use super::derivation::{Derivations, MergeOrder, NONE};
+use crate::ids::MergeKey;
 
 /// Whether some merge crosses the boundary between `left` and `right` when their texts are encoded together. Both
-/// tokens are reachable. `merge_key(a, b)` is 1 + the rank of the merge of `a` and `b`. With `inner`, the merge of
+/// tokens are reachable. `merge_key(a, b)` is the key of the merge of `a` and `b`. With `inner`, the merge of
 /// `left` and `right` themselves does not count.
 pub(crate) fn crosses(
     trees: &Derivations,
-    merge_key: impl Fn(u32, u32) -> Option<u32>,
+    merge_key: impl Fn(u32, u32) -> Option<MergeKey>,
     left: u32,
     right: u32,
     inner: bool,
@@ -37,8 +38,8 @@ pub(crate) fn crosses(
         // The tokens that consume `a` and `b`, and when they are created.
         let a_above = i.checked_sub(1).map(|i| left_edge[i]);
         let b_above = j.checked_sub(1).map(|j| right_edge[j]);
-        let a_until = a_above.map_or(u32::MAX, |above| trees.time[above as usize]);
-        let b_until = b_above.map_or(u32::MAX, |above| trees.time[above as usize]);
+        let a_until = a_above.map_or(MergeKey::NEVER, |above| trees.time[above as usize]);
+        let b_until = b_above.map_or(MergeKey::NEVER, |above| trees.time[above as usize]);
         let is_whole = i == 0 && j == 0;
         let (a_since, b_since) = (trees.time[a as usize], trees.time[b as usize]);
         // Of two merges of equal rank, the left one happens first.
@@ -46,8 +47,8 @@ pub(crate) fn crosses(
         if meet
             && !(is_whole && inner)
             && let Some(key) = merge_key(a, b)
-            && key < a_above.map_or(u32::MAX, |above| trees.right_end(above))
-            && key <= b_above.map_or(u32::MAX, |above| trees.left_end(above))
+            && key < a_above.map_or(MergeKey::NEVER, |above| trees.right_end(above))
+            && key <= b_above.map_or(MergeKey::NEVER, |above| trees.left_end(above))
             && (trees.order == MergeOrder::LowestRank || key > a_since.max(b_since))
         {
             return true;

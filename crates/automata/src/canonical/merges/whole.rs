@@ -8,6 +8,7 @@
 //! sequences. It is followed from the start of each piece.
 
 use super::derivation::NONE;
+use crate::ids::{Id, WholeNode};
 
 /// The merged sequences of the pieces that the encoder writes as one token instead.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,7 +24,7 @@ struct Node {
     /// Whether a piece may not end here.
     is_complete: bool,
     /// Tokens and nodes, in ascending order of tokens.
-    children: Vec<(u32, u32)>,
+    children: Vec<(u32, WholeNode)>,
 }
 
 impl Default for WholePieces {
@@ -39,46 +40,43 @@ impl WholePieces {
         size_of_val(&self.nodes[..]) + children.sum::<usize>()
     }
 
-    /// The start of a piece.
-    pub(crate) const ROOT: u32 = 0;
-
     /// Adds the sequence that merges would create from a piece.
     pub(crate) fn insert(&mut self, sequence: &[u32]) {
-        let mut at = Self::ROOT;
+        let mut at = WholeNode::ROOT;
         for token in sequence {
             at = match self.child(at, *token) {
                 Some(child) => child,
                 None => {
-                    let child = u32::try_from(self.nodes.len()).expect("fewer nodes than token ids");
+                    let child = WholeNode::from_index(self.nodes.len());
                     self.nodes.push(Node { token: *token, is_complete: false, children: vec![] });
-                    let children = &mut self.nodes[at as usize].children;
+                    let children = &mut self.nodes[at.index()].children;
                     let place = children.partition_point(|(other, _)| other < token);
                     children.insert(place, (*token, child));
                     child
                 }
             };
         }
-        self.nodes[at as usize].is_complete = true;
+        self.nodes[at.index()].is_complete = true;
     }
 
-    pub(crate) fn child(&self, node: u32, token: u32) -> Option<u32> {
-        let children = &self.nodes[node as usize].children;
+    pub(crate) fn child(&self, node: WholeNode, token: u32) -> Option<WholeNode> {
+        let children = &self.nodes[node.index()].children;
         let at = children.binary_search_by_key(&token, |(token, _)| *token).ok()?;
         Some(children[at].1)
     }
 
     /// The children of `node` with the tokens on the edges to them.
-    pub(crate) fn children(&self, node: u32) -> &[(u32, u32)] {
-        &self.nodes[node as usize].children
+    pub(crate) fn children(&self, node: WholeNode) -> &[(u32, WholeNode)] {
+        &self.nodes[node.index()].children
     }
 
     /// The token on the edge to `node`, which is not the root.
-    pub(crate) fn token(&self, node: u32) -> u32 {
-        self.nodes[node as usize].token
+    pub(crate) fn token(&self, node: WholeNode) -> u32 {
+        self.nodes[node.index()].token
     }
 
     /// Whether a piece must not end at `node` because the encoder writes the piece as one token.
-    pub(crate) fn is_complete(&self, node: u32) -> bool {
-        self.nodes[node as usize].is_complete
+    pub(crate) fn is_complete(&self, node: WholeNode) -> bool {
+        self.nodes[node.index()].is_complete
     }
 }

@@ -17,11 +17,16 @@
 //! Tried instead: an Aho-Corasick automaton that restarts after each added token. It is equivalent if no two tokens
 //! overlap, and tokenizers with runs of blanks as added tokens had to be refused.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{collections::HashMap, marker::PhantomData, sync::LazyLock};
 
 use smallvec::SmallVec;
 
-use crate::{ByteClasses, canonical::CanonicalError, dfa::table::DEAD};
+use crate::{
+    ByteClasses,
+    canonical::CanonicalError,
+    dfa::table::DEAD,
+    ids::{FormState, Id, TextState},
+};
 
 /// The most states that the automaton may have.
 const STATE_LIMIT: usize = 1 << 18;
@@ -34,17 +39,18 @@ const WORK_LIMIT: usize = 1 << 26;
 const OTHERWISE_LIMIT: usize = 1 << 22;
 
 /// An automaton over bytes and added tokens in which every state accepts. A text is refused by a missing transition.
+/// `S` is the type of its states.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct TextDfa {
+pub(crate) struct TextDfa<S> {
     pub(crate) classes: ByteClasses,
-    /// States times classes.
-    pub(crate) next: Vec<u32>,
-    pub(crate) start: u32,
+    /// States times classes. An entry is a state or [`DEAD`].
+    next: Vec<u32>,
     /// By number of an added token that is text: the state after it from the start, where no other token is
     /// partially read.
-    pub(crate) after: Vec<u32>,
+    after: Vec<u32>,
     /// The state after an added token if it differs from `after`: state, number and target, in ascending order.
-    pub(crate) otherwise: Vec<[u32; 3]>,
+    otherwise: Vec<[u32; 3]>,
+    states: PhantomData<fn(S) -> S>,
 }
 
 /// A string that the encoder searches for.
@@ -57,38 +63,74 @@ pub(crate) struct Matched {
     pub(crate) text: Option<usize>,
 }
 
-impl TextDfa {
+impl<S: Id> TextDfa<S> {
     /// Accepts every text without added tokens.
     pub(crate) fn any() -> Self {
-        Self {
-            classes: ByteClasses::from_begins(&[false; 256]),
-            next: vec![0],
-            start: 0,
-            after: vec![],
-            otherwise: vec![],
-        }
+        Self::from_table(ByteClasses::from_begins(&[false; 256]), vec![0])
     }
 
-    /// [`any`](Self::any), built once.
-    pub(crate) fn all() -> &'static Self {
-        static ALL: LazyLock<TextDfa> = LazyLock::new(TextDfa::any);
-        &ALL
+    /// The automaton with these transitions, states times classes, and without added tokens. The start is state 0.
+    pub(crate) fn from_table(classes: ByteClasses, next: Vec<u32>) -> Self {
+        Self { classes, next, after: vec![], otherwise: vec![], states: PhantomData }
+    }
+
+    /// The state before any text.
+    #[inline]
+    pub(crate) fn start(&self) -> S {
+        S::of(0)
+    }
+
+    /// The number of states.
+    pub(crate) fn len(&self) -> usize {
+        self.next.len() / self.classes.len()
+    }
+
+    /// All states, in ascending order.
+    pub(crate) fn states(&self) -> impl Iterator<Item = S> + use<S> {
+        (0..self.len()).map(S::from_index)
+    }
+
+    /// Whether every text is accepted, and no added token is read.
+    pub(crate) fn is_any(&self) -> bool {
+        self.next.len() == 1
+    }
+
+    /// By class: the state after a byte of it.
+    #[inline]
+    pub(crate) fn row(&self, state: S) -> impl ExactSizeIterator<Item = Option<S>> {
+        let begin = state.index() * self.classes.len();
+        self.next[begin..begin + self.classes.len()].iter().map(|next| S::of_entry(*next))
     }
 
     #[inline]
-    pub(crate) fn step(&self, state: u32, byte: u8) -> u32 {
-        self.next[state as usize * self.classes.len() + usize::from(self.classes.get(byte))]
+    pub(crate) fn step(&self, state: S, byte: u8) -> Option<S> {
+        S::of_entry(self.next[state.index() * self.classes.len() + usize::from(self.classes.get(byte))])
     }
 
-    /// The state after the added token with this number, or [`DEAD`].
-    pub(crate) fn step_added(&self, state: u32, number: usize) -> u32 {
-        let key = [state, u32::try_from(number).unwrap_or(u32::MAX)];
-        match self.otherwise.binary_search_by(|known| known[..2].cmp(&key)) {
+    /// The state after the added token with this number.
+    pub(crate) fn step_added(&self, state: S, number: usize) -> Option<S> {
+        let key = [state.raw(), u32::try_from(number).unwrap_or(u32::MAX)];
+        S::of_entry(match self.otherwise.binary_search_by(|known| known[..2].cmp(&key)) {
             Ok(at) => self.otherwise[at][2],
             Err(_) => self.after[number],
-        }
+        })
     }
 
+    /// In bytes.
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of_val(&self.next[..]) + size_of_val(&self.after[..]) + size_of_val(&self.otherwise[..])
+    }
+}
+
+impl TextDfa<FormState> {
+    /// [`any`](Self::any), built once.
+    pub(crate) fn all() -> &'static Self {
+        static ALL: LazyLock<TextDfa<FormState>> = LazyLock::new(TextDfa::any);
+        &ALL
+    }
+}
+
+impl TextDfa<TextState> {
     /// The automaton of the sequences in which a search for `matched` finds exactly their added tokens. `texts` are
     /// the contents of the tokens that are text, by number.
     pub(crate) fn new(matched: &[Matched], texts: &[&[u8]]) -> Result<Self, CanonicalError> {
@@ -161,7 +203,7 @@ impl TextDfa {
             at += 1;
         }
         *steps += builder.work;
-        Ok(Self { classes, next, start, after, otherwise })
+        Ok(Self { after, otherwise, ..Self::from_table(classes, next) })
     }
 }
 
@@ -351,7 +393,7 @@ mod tests {
     use super::*;
 
     /// The automaton of `count` tokens, and the work of its construction.
-    fn many(count: usize) -> (TextDfa, usize) {
+    fn many(count: usize) -> (TextDfa<TextState>, usize) {
         let contents: Vec<Vec<u8>> =
             (0..count).map(|number| format!("<|x_{number}|>").into_bytes()).collect();
         let matched = |(number, content): (usize, &Vec<u8>)| Matched {
@@ -372,10 +414,7 @@ mod tests {
         assert!(more_steps < 30 * few_steps && more_steps < 3_000_000, "{few_steps} {more_steps}");
         assert!(more.next.len() < 30 * few.next.len());
         assert_eq!((more.after.len(), more.otherwise.len()), (100_000, 0));
-        let run = |text: &str| {
-            text.bytes()
-                .try_fold(more.start, |state, byte| Some(more.step(state, byte)).filter(|next| *next != DEAD))
-        };
+        let run = |text: &str| text.bytes().try_fold(more.start(), |state, byte| more.step(state, byte));
         assert!(run("<|x_99999|").is_some() && run("<|x_100000|>").is_some());
         assert!(run("<<|x_9|>").is_none() && run("<|x_99999|>").is_none());
     }

@@ -29,7 +29,9 @@ use super::{
     rewriting::check_order,
 };
 use crate::{
+    SplitLimits,
     canonical::CanonicalError,
+    ids::TextState,
     split::{Prefix, Section, TextRule, White, matches_nothing_in},
 };
 
@@ -37,7 +39,7 @@ use crate::{
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct TextFacts {
     /// The texts without added tokens.
-    pub(crate) dfa: TextDfa,
+    pub(crate) dfa: TextDfa<TextState>,
     /// The Unicode form into which texts are brought.
     pub(crate) form: Option<UnicodeForm>,
     /// Characters that the steps write in place of others. In a text they would not stand for themselves, so no text
@@ -92,7 +94,11 @@ struct Normalized {
 }
 
 impl TextFacts {
-    pub(crate) fn new(vocabulary: &Vocabulary, tokenization: &Tokenization) -> Result<Self, CanonicalError> {
+    pub(crate) fn new(
+        vocabulary: &Vocabulary,
+        tokenization: &Tokenization,
+        limits: &SplitLimits,
+    ) -> Result<Self, CanonicalError> {
         let Tokenization { normalizers, splits, symbols, .. } = tokenization;
         let mut facts = Self {
             dfa: TextDfa::any(),
@@ -107,7 +113,7 @@ impl TextFacts {
             sections: Vec::new(),
             added: Vec::new(),
         };
-        let normalized = facts.read_normalizers(normalizers, splits)?;
+        let normalized = facts.read_normalizers(normalizers, splits, limits)?;
         check_order(normalizers)?;
         (facts.blank, facts.by_bytes) = (normalized.blank, normalized.by_bytes);
         let mut prefix = Prefix::Never;
@@ -136,6 +142,7 @@ impl TextFacts {
         &mut self,
         normalizers: &[Normalizer],
         splits: &[SplitPattern],
+        limits: &SplitLimits,
     ) -> Result<Normalized, CanonicalError> {
         let mut by_bytes = false;
         // The final spelling of a space.
@@ -210,7 +217,7 @@ impl TextFacts {
                 }
                 Normalizer::ReplaceRegex { pattern, to } => {
                     // A match that is replaced by itself leaves no trace.
-                    match matches_nothing_in(pattern, to) {
+                    match matches_nothing_in(pattern, to, limits) {
                         Ok(true) if marker.is_none() => self.absent.push((pattern.clone(), blank)),
                         _ => return Err(refused()),
                     }

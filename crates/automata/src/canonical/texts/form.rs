@@ -75,6 +75,7 @@ use super::added::TextDfa;
 use crate::{
     ByteClasses, StateId,
     dfa::table::{DEAD, Table},
+    ids::FormState,
 };
 
 /// A table for each form, built at the first use.
@@ -106,10 +107,10 @@ pub(crate) fn steady(form: UnicodeForm) -> &'static [[u32; 256]] {
 
 fn steady_of(form: UnicodeForm) -> Vec<[u32; 256]> {
     let form = texts(form);
-    let states = 0..u32::try_from(form.next.len() / form.classes.len()).expect("thousands of states");
     // Exactly the states between characters read this letter.
-    let between: Vec<u32> = states.filter(|state| form.step(*state, b'a') != DEAD).collect();
-    let mut ids: HashMap<Vec<u32>, u32> = HashMap::new();
+    let is_between = |state: FormState| form.step(state, b'a').is_some();
+    let between: Vec<FormState> = form.states().filter(|state| is_between(*state)).collect();
+    let mut ids: HashMap<Vec<FormState>, u32> = HashMap::new();
     let mut sets = vec![between];
     let mut table: Vec<[u32; 256]> = Vec::new();
     let mut at = 0;
@@ -118,12 +119,13 @@ fn steady_of(form: UnicodeForm) -> Vec<[u32; 256]> {
         let mut by_class = vec![None; form.classes.len()];
         for byte in 0..=255u8 {
             let target = by_class[usize::from(form.classes.get(byte))].get_or_insert_with(|| {
-                let mut next: Vec<u32> = set.iter().map(|state| form.step(*state, byte)).collect();
+                let next = set.iter().map(|state| form.step(*state, byte)).collect::<Option<Vec<_>>>();
+                let Some(mut next) = next else { return DEAD };
                 next.sort_unstable();
                 next.dedup();
                 match next.last() {
-                    None | Some(&DEAD) => DEAD,
-                    Some(state) if form.step(*state, b'a') != DEAD => 0,
+                    None => DEAD,
+                    Some(state) if is_between(*state) => 0,
                     Some(_) => *ids.entry(next.clone()).or_insert_with(|| {
                         sets.push(next);
                         u32::try_from(sets.len() - 1).expect("hundreds of sets")
@@ -140,8 +142,8 @@ fn steady_of(form: UnicodeForm) -> Vec<[u32; 256]> {
 
 /// All texts in `form`, and all their prefixes, which may end inside a character. The start is state 0. Built at the
 /// first call.
-pub(crate) fn texts(form: UnicodeForm) -> &'static TextDfa {
-    static TEXTS: ByForm<TextDfa> = ByForm([
+pub(crate) fn texts(form: UnicodeForm) -> &'static TextDfa<FormState> {
+    static TEXTS: ByForm<TextDfa<FormState>> = ByForm([
         LazyLock::new(|| texts_of(UnicodeForm::Nfc)),
         LazyLock::new(|| texts_of(UnicodeForm::Nfd)),
         LazyLock::new(|| texts_of(UnicodeForm::Nfkc)),
@@ -150,15 +152,9 @@ pub(crate) fn texts(form: UnicodeForm) -> &'static TextDfa {
     TEXTS.get(form)
 }
 
-fn texts_of(form: UnicodeForm) -> TextDfa {
+fn texts_of(form: UnicodeForm) -> TextDfa<FormState> {
     let table = build(&Characters::new(form));
-    TextDfa {
-        classes: table.classes,
-        next: table.next,
-        start: table.start.0,
-        after: vec![],
-        otherwise: vec![],
-    }
+    TextDfa::from_table(table.classes, table.next)
 }
 
 /// A set of characters that can compose with a previous one: one bit each, in ascending order of classes.

@@ -35,6 +35,7 @@ use crate::{
         },
         token_set::bits,
     },
+    ids::{MergeKey, TextState},
     split::{Prefix, SplitDfa, SplitOptions},
 };
 
@@ -91,7 +92,7 @@ pub struct TokenizerAutomaton {
     /// By byte: the fallback token that spells it in a character without a token, or [`NONE`].
     pub(crate) fallback: Vec<u32>,
     pub(crate) split: SplitDfa,
-    pub(crate) text: TextDfa,
+    pub(crate) text: TextDfa<TextState>,
     /// The Unicode form into which the normaliser brings texts.
     pub(crate) form: Option<UnicodeForm>,
     /// Added tokens that are text, in ascending order of ids.
@@ -132,7 +133,21 @@ impl TokenizerAutomaton {
         tokenization: &Tokenization,
         order: MergeOrder,
     ) -> Result<Self, CanonicalError> {
-        let facts = TextFacts::new(vocabulary, tokenization)?;
+        Self::with_limits(vocabulary, tokenization, order, &SplitLimits::default())
+    }
+
+    /// As [`with_order`](Self::with_order), with other bounds on the cost of the split patterns.
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new).
+    pub fn with_limits(
+        vocabulary: &Vocabulary,
+        tokenization: &Tokenization,
+        order: MergeOrder,
+        limits: &SplitLimits,
+    ) -> Result<Self, CanonicalError> {
+        let facts = TextFacts::new(vocabulary, tokenization, limits)?;
         let len = vocabulary.len();
         for (rank, merge) in tokenization.merges.merges().iter().enumerate() {
             let ids = [merge.left, merge.right, merge.result];
@@ -243,11 +258,9 @@ impl TokenizerAutomaton {
             sections: &facts.sections,
             known: known.as_deref(),
         };
-        let mut split = SplitDfa::new(&tokenization.splits, &options, &SplitLimits::default())?;
+        let mut split = SplitDfa::new(&tokenization.splits, &options, limits)?;
         // The lists grew state by state and are kept for long.
-        for list in [&mut split.next, &mut split.fallback, &mut split.mark] {
-            list.shrink_to_fit();
-        }
+        split.shrink_to_fit();
         let mut by_byte = vec![NONE; 256];
         for (text, token) in &symbols {
             if let [byte] = text[..] {
@@ -302,7 +315,7 @@ impl TokenizerAutomaton {
     /// encoder writes in no piece.
     pub fn forbidden_after(&self, token: TokenId) -> Vec<TokenId> {
         let mut forbidden = Vec::new();
-        if self.bigrams.trees.key.get(token.index()).is_some_and(|key| *key != NONE) {
+        if self.bigrams.trees.key.get(token.index()).is_some_and(|key| *key != MergeKey::NEVER) {
             self.bigrams.forbidden_next(token.0, |token| forbidden.push(TokenId(token)));
         }
         forbidden.sort_unstable();
@@ -324,25 +337,12 @@ impl TokenizerAutomaton {
     /// The memory of the tables, in bytes.
     pub fn memory_usage(&self) -> usize {
         let Self { split, text, .. } = self;
-        let lists = [
-            &self.merged,
-            &self.only_whole,
-            &self.symbols,
-            &self.fallback,
-            &self.added_order,
-            &split.next,
-            &split.fallback,
-            &split.mark,
-            &split.sections,
-            &text.next,
-            &text.after,
-        ];
+        let lists = [&self.merged, &self.only_whole, &self.symbols, &self.fallback, &self.added_order];
         let added = self.added.iter().map(|added| size_of_val(added) + added.content.len());
         lists.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
             + self.roles.len()
-            + split.accepting.len()
-            + split.before_strip.len()
-            + size_of_val(&text.otherwise[..])
+            + split.memory_usage()
+            + text.memory_usage()
             + added.sum::<usize>()
             + self.bigrams.memory_usage()
             + self.whole.memory_usage()
@@ -354,7 +354,7 @@ impl fmt::Debug for TokenizerAutomaton {
         f.debug_struct("TokenizerAutomaton")
             .field("vocab_len", &self.vocab_len)
             .field("classes", &self.classes())
-            .field("split_states", &self.split.accepting.len())
+            .field("split_states", &self.split.len())
             .finish_non_exhaustive()
     }
 }

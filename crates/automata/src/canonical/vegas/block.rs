@@ -53,6 +53,7 @@ use crate::{
         viability::product::Product,
     },
     dfa::table::DEAD,
+    ids::{Id, ProductState},
 };
 
 /// The number of states after an entry that decide its position among several entries.
@@ -92,15 +93,11 @@ impl BigramFacts {
     /// Whether every byte of every text that `dfa` accepts is spelled by some token.
     pub(crate) fn is_regular_for(&self, dfa: &Dfa, tokenizer: &TokenizerAutomaton) -> bool {
         let split = &tokenizer.split;
-        let by_characters = !split.fallback.is_empty();
+        let by_characters = split.has_fallback();
         // Of characters, the first table reads only those with a token. The second table reads the others.
         let spells = |byte: u8| match by_characters {
             false => tokenizer.symbols[usize::from(byte)] != NONE,
-            true => {
-                let columns = split.fallback.iter().skip(usize::from(split.classes.get(byte)));
-                let mut read = columns.step_by(split.classes.len());
-                tokenizer.fallback[usize::from(byte)] != NONE || read.all(|next| *next == DEAD)
-            }
+            true => tokenizer.fallback[usize::from(byte)] != NONE || !split.reads_fallback(byte),
         };
         self.regular && dfa.bytes().all(spells)
     }
@@ -359,7 +356,7 @@ impl<'a> Blocks<'a> {
     pub(crate) fn alone(&self, form: &Form) -> Product {
         let len = form.states.len();
         let number: HashMap<u32, u32> = form.states.iter().copied().zip(0..).collect();
-        let [ends, continuing_end] = [0, 1].map(|more| u32::try_from(len + more).expect("limited"));
+        let [ends, continuing_end] = [0, 1].map(|more| ProductState::from_index(len + more));
         let width = self.product.width;
         let table = |table: &[u32]| {
             let mut rows = Vec::with_capacity(if table.is_empty() { 0 } else { (len + 2) * width });
@@ -370,9 +367,9 @@ impl<'a> Blocks<'a> {
                     DEAD => DEAD,
                     gate if self.gate[gate as usize] => {
                         if self.continues[gate as usize] {
-                            continuing_end
+                            continuing_end.raw()
                         } else {
-                            ends
+                            ends.raw()
                         }
                     }
                     target => number[&target],
@@ -399,7 +396,7 @@ impl<'a> Blocks<'a> {
             start: 0,
             positions: Vec::new(),
             by_distance: Vec::new(),
-            continuing_end,
+            continuing_end: Some(continuing_end),
         };
         product.by_distance = by_distance(&product);
         product
@@ -408,15 +405,15 @@ impl<'a> Blocks<'a> {
 
 /// The states in the order of their distance to an accepting state, the nearest first, without sources that have no
 /// transitions.
-fn by_distance(product: &Product) -> Vec<u32> {
+fn by_distance(product: &Product) -> Vec<ProductState> {
     let sources = product.sources();
     let mut seen = product.accepting.clone();
-    let mut order: Vec<u32> =
-        (0u32..).zip(&seen).filter(|(_, seen)| **seen).map(|(state, _)| state).collect();
+    let mut order: Vec<ProductState> =
+        product.states().zip(&seen).filter(|(_, seen)| **seen).map(|(state, _)| state).collect();
     let mut at = 0;
     while let Some(state) = order.get(at).copied() {
         for (_, source) in sources.of(state) {
-            if !std::mem::replace(&mut seen[*source as usize], true) {
+            if !std::mem::replace(&mut seen[source.index()], true) {
                 order.push(*source);
             }
         }

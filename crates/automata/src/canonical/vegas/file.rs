@@ -55,6 +55,7 @@ pub enum LibraryFileError {
     #[error(
         "the library's file has version {found}, and this program reads version {expected}: build it again"
     )]
+    #[non_exhaustive]
     Version {
         /// The version of the file.
         found: u32,

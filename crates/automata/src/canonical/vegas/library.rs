@@ -33,6 +33,7 @@ use crate::{
         },
     },
     dfa::table::DEAD,
+    ids::{ProductState, Table},
 };
 
 const SHARDS: usize = 16;
@@ -160,19 +161,19 @@ pub(super) fn token_set_bytes(token_set: &TokenSet) -> usize {
 pub(crate) struct Shared {
     blocks: Vec<Arc<Block>>,
     /// By state: the block, and the state's number in it.
-    places: Vec<(u32, u32)>,
+    places: Table<ProductState, (u32, u32)>,
 }
 
 impl Shared {
     /// The block of `state`, and the state's cell in it.
-    fn cell(&self, state: u32) -> (&Block, &OnceLock<TokenSet>) {
-        let (block, number) = self.places[state as usize];
+    fn cell(&self, state: ProductState) -> (&Block, &OnceLock<TokenSet>) {
+        let (block, number) = self.places[state];
         let block = &self.blocks[block as usize];
         (block, &block.parts.token_sets[number as usize])
     }
 
     /// The token set of `state`, if some constraint has computed it.
-    pub(crate) fn token_set(&self, state: u32) -> Option<&TokenSet> {
+    pub(crate) fn token_set(&self, state: ProductState) -> Option<&TokenSet> {
         let (block, cell) = self.cell(state);
         let token_set = cell.get()?;
         block.room.row_hits.fetch_add(1, Ordering::Relaxed);
@@ -180,7 +181,7 @@ impl Shared {
     }
 
     /// Keeps the token set of `state` for all constraints, or returns it if there is no room.
-    pub(crate) fn keep(&self, state: u32, token_set: TokenSet) -> Result<&TokenSet, TokenSet> {
+    pub(crate) fn keep(&self, state: ProductState, token_set: TokenSet) -> Result<&TokenSet, TokenSet> {
         let (block, cell) = self.cell(state);
         block.room.row_misses.fetch_add(1, Ordering::Relaxed);
         if !block.take(token_set_bytes(&token_set)) {
@@ -190,8 +191,8 @@ impl Shared {
     }
 
     /// The number of states of the block that `state` belongs to.
-    pub(super) fn block_len(&self, state: u32) -> usize {
-        self.blocks[self.places[state as usize].0 as usize].parts.before.len()
+    pub(super) fn block_len(&self, state: ProductState) -> usize {
+        self.blocks[self.places[state].0 as usize].parts.before.len()
     }
 }
 
@@ -332,7 +333,8 @@ impl VegasLibrary {
                     let alone = blocks.alone(&form);
                     let known = form.states.iter().map(|state| blocks.known[*state as usize]);
                     let known = known.chain([true; 2]).collect();
-                    let mut own = Completion::knowing(&alone, index, known, alone.accepting.clone()).before;
+                    let own = Completion::knowing(&alone, index, known, alone.accepting.clone()).before;
+                    let mut own = own.into_entries();
                     own.truncate(len);
                     let token_sets = (0..len).map(|_| OnceLock::new()).collect();
                     self.insert(form.key, BlockParts { before: own.into(), token_sets })
@@ -345,8 +347,8 @@ impl VegasLibrary {
             }
             used.push(block);
         }
-        let completion = Completion { before, boundary: blocks.boundary };
-        Some((completion, Shared { blocks: used, places }))
+        let completion = Completion { before: before.into(), boundary: blocks.boundary.into() };
+        Some((completion, Shared { blocks: used, places: places.into() }))
     }
 }
 

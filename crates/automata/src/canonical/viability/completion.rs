@@ -15,12 +15,8 @@ use unskew_trie::{ByteAutomaton, Verdict};
 
 use super::product::Product;
 use crate::{
-    canonical::{
-        index::CanonicalIndex,
-        merges::{derivation::NONE, whole::WholePieces},
-        tokenizer::automaton::Role,
-    },
-    dfa::table::DEAD,
+    canonical::{index::CanonicalIndex, merges::derivation::NONE, tokenizer::automaton::Role},
+    ids::{Id, ProductState, Table, WholeNode},
 };
 
 /// The tokens that may precede a state.
@@ -40,10 +36,10 @@ pub(crate) enum Before {
 /// For each state of a product, the tokens that may precede it.
 #[derive(Clone, Debug)]
 pub(crate) struct Completion {
-    pub(crate) before: Vec<Before>,
+    pub(crate) before: Table<ProductState, Before>,
     /// By state: whether the piece may end here. That is so if the text ends, another piece begins, or an added
     /// token follows.
-    pub(crate) boundary: Vec<bool>,
+    pub(crate) boundary: Table<ProductState, bool>,
 }
 
 /// The queries on a product and its completion. The fixpoint computation and finished constraints share them.
@@ -56,7 +52,7 @@ pub(crate) struct Search<'a> {
 
 impl Completion {
     pub(crate) fn memory_usage(&self) -> usize {
-        let lists = self.before.iter().map(|before| match before {
+        let lists = self.before.entries().iter().map(|before| match before {
             Before::Any | Before::None => 0,
             Before::FollowedBy(tokens) | Before::Except(tokens) => size_of_val(&tokens[..]),
         });
@@ -67,8 +63,8 @@ impl Completion {
 impl Search<'_> {
     /// Whether `state` is live when `token` precedes it in the same piece.
     #[inline]
-    pub(crate) fn may_precede(&self, token: u32, state: u32) -> bool {
-        match &self.completion.before[state as usize] {
+    pub(crate) fn may_precede(&self, token: u32, state: ProductState) -> bool {
+        match &self.completion.before[state] {
             Before::Any => true,
             Before::None => false,
             Before::FollowedBy(tokens) => {
@@ -79,17 +75,17 @@ impl Search<'_> {
     }
 
     /// Whether `state` is live after `node` of the trie of whole pieces.
-    pub(crate) fn may_precede_node(&self, node: u32, state: u32) -> bool {
+    pub(crate) fn may_precede_node(&self, node: WholeNode, state: ProductState) -> bool {
         let whole = &self.index.automaton.whole;
-        let may_end = !whole.is_complete(node) && self.completion.boundary[state as usize];
-        if may_end || state == self.product.continuing_end {
+        let may_end = !whole.is_complete(node) && self.completion.boundary[state];
+        if may_end || Some(state) == self.product.continuing_end {
             return true;
         }
         let last = whole.token(node);
         if !self.may_precede(last, state) {
             return false;
         }
-        let is_viable = |token: u32, after: u32| {
+        let is_viable = |token: u32, after: ProductState| {
             self.index.automaton.roles[token as usize] != Role::Whole
                 && self.index.automaton.bigrams.may_follow(last, token)
                 && match whole.child(node, token) {
@@ -101,8 +97,7 @@ impl Search<'_> {
         for (byte, symbol) in
             (0..=255u8).zip(&self.index.automaton.symbols).filter(|(_, symbol)| **symbol != NONE)
         {
-            let after = self.product.step(state, byte);
-            if after != DEAD && is_viable(*symbol, after) {
+            if self.product.step(state, byte).is_some_and(|after| is_viable(*symbol, after)) {
                 return true;
             }
         }
@@ -111,34 +106,34 @@ impl Search<'_> {
 
     /// Whether `token`, as the first token of a piece, leads to `state` without a dead end.
     #[inline]
-    pub(crate) fn may_begin(&self, token: u32, state: u32) -> bool {
+    pub(crate) fn may_begin(&self, token: u32, state: ProductState) -> bool {
         match self.index.automaton.roles[token as usize] {
-            Role::Merged | Role::Fallback => match self.index.automaton.whole.child(WholePieces::ROOT, token)
-            {
+            Role::Merged | Role::Fallback => match self.index.automaton.whole.child(WholeNode::ROOT, token) {
                 Some(node) => self.may_precede_node(node, state),
                 None => self.may_precede(token, state),
             },
-            Role::Whole => self.completion.boundary[state as usize],
+            Role::Whole => self.completion.boundary[state],
             Role::Never => false,
         }
     }
 
     /// Calls `visit` with the tokens that can be read from `state` and the states after them, until it returns true.
     /// Returns whether it did. Fallback tokens are included. `visit` decides whether a token is viable.
-    pub(crate) fn any_token(&self, state: u32, mut visit: impl FnMut(u32, u32) -> bool) -> bool {
+    pub(crate) fn any_token(
+        &self,
+        state: ProductState,
+        mut visit: impl FnMut(u32, ProductState) -> bool,
+    ) -> bool {
         for (byte, token) in (0..=255u8).zip(&self.index.automaton.fallback) {
-            let after = self.product.step_fallback(state, byte);
-            if *token != NONE && after != DEAD && visit(*token, after) {
+            let after = self.product.step_fallback(state, byte).filter(|_| *token != NONE);
+            if after.is_some_and(|after| visit(*token, after)) {
                 return true;
             }
         }
         let roles = &self.index.automaton.roles;
         self.index.trie.any(
             state,
-            |state, byte| {
-                let next = self.product.step(state, byte);
-                (next != DEAD).then_some(next)
-            },
+            |state, byte| self.product.step(state, byte),
             |token, after| {
                 // A vocabulary may have more ids than its tokenizer.
                 let role = roles.get(token.index()).copied().unwrap_or(Role::Never);
@@ -149,16 +144,16 @@ impl Search<'_> {
 
     /// The tokens that can be read from `state` and lead to live states, for any left context: one bit each, in
     /// words of a mask over the vocabulary. Added tokens are not included.
-    pub(crate) fn token_set(&self, state: u32) -> Vec<u32> {
+    pub(crate) fn token_set(&self, state: ProductState) -> Vec<u32> {
         self.token_set_seeing(state, |_| ())
     }
 
     /// As [`token_set`](Self::token_set). Calls `seen` with the states in which tokens end.
-    pub(crate) fn token_set_seeing(&self, state: u32, seen: impl Fn(u32)) -> Vec<u32> {
+    pub(crate) fn token_set_seeing(&self, state: ProductState, seen: impl Fn(ProductState)) -> Vec<u32> {
         let len = self.index.vocabulary.len();
         let mut words = vec![0u32; words_for(len)];
         let mut mask = MaskMut::new_cleared(&mut words, len);
-        self.index.trie.fill(&mut Reader { search: *self, seen: &seen }, state, mask.reborrow());
+        self.index.trie.fill(&mut Reader { search: *self, seen: &seen }, state.raw(), mask.reborrow());
         // The trie also has unreachable tokens and fallback tokens, which are read through another table.
         let merged = self.index.automaton.merged.iter().copied().chain(std::iter::repeat(0));
         words.iter_mut().zip(merged).for_each(|(word, merged)| *word &= merged);
@@ -171,12 +166,12 @@ impl Search<'_> {
                 (0..=255u8).zip(&self.index.automaton.fallback).filter(|(_, token)| **token != NONE)
             {
                 let after = self.product.step_fallback(state, byte);
-                set(*token, after != DEAD && self.may_precede(*token, after));
+                set(*token, after.is_some_and(|after| self.may_precede(*token, after)));
             }
         }
-        if self.product.at_piece_start[state as usize] {
+        if self.product.at_piece_start[state.index()] {
             let read = |token: u32| self.product.run(state, self.index.vocabulary.text(TokenId(token))?);
-            for (token, _) in self.index.automaton.whole.children(WholePieces::ROOT) {
+            for (token, _) in self.index.automaton.whole.children(WholeNode::ROOT) {
                 if self.index.automaton.roles[*token as usize] == Role::Merged {
                     set(*token, read(*token).is_some_and(|after| self.may_begin(*token, after)));
                 }
@@ -195,7 +190,7 @@ struct Reader<'a, F> {
     seen: &'a F,
 }
 
-impl<F: Fn(u32)> ByteAutomaton for Reader<'_, F> {
+impl<F: Fn(ProductState)> ByteAutomaton for Reader<'_, F> {
     #[inline]
     fn class(&self, byte: u8) -> u8 {
         self.search.product.classes[usize::from(byte)]
@@ -203,13 +198,14 @@ impl<F: Fn(u32)> ByteAutomaton for Reader<'_, F> {
 
     #[inline]
     fn step(&mut self, state: u32, byte: u8) -> u32 {
-        self.search.product.step(state, byte)
+        self.search.product.next_entry(state, byte)
     }
 
     #[inline]
     fn verdict(&mut self, state: u32) -> Verdict {
+        let state = ProductState::of(state);
         (self.seen)(state);
-        match self.search.completion.before[state as usize] {
+        match self.search.completion.before[state] {
             Before::Any => Verdict::All,
             Before::None => Verdict::None,
             Before::FollowedBy(_) | Before::Except(_) => Verdict::Each,
@@ -218,6 +214,7 @@ impl<F: Fn(u32)> ByteAutomaton for Reader<'_, F> {
 
     fn admits(&mut self, state: u32, token: TokenId) -> bool {
         // Other tokens are removed from the row afterwards.
-        self.search.index.automaton.is_merged(token.0) && self.search.may_precede(token.0, state)
+        self.search.index.automaton.is_merged(token.0)
+            && self.search.may_precede(token.0, ProductState::of(state))
     }
 }

@@ -15,13 +15,10 @@ use super::{
 };
 use crate::{
     canonical::{
-        index::CanonicalIndex,
-        merges::{derivation::NONE, whole::WholePieces},
-        token_set::bits,
-        tokenizer::automaton::Role,
+        index::CanonicalIndex, merges::derivation::NONE, token_set::bits, tokenizer::automaton::Role,
         vegas::block::Blocks,
     },
-    dfa::table::DEAD,
+    ids::{Id, ProductState, Table, WholeNode},
 };
 
 /// The most viable tokens that are stored as a list.
@@ -61,14 +58,14 @@ impl Completion {
         boundary: Vec<bool>,
     ) -> Self {
         let before = known.iter().map(|known| if *known { Before::Any } else { Before::None });
-        let mut completion = Self { before: before.collect(), boundary };
+        let mut completion = Self { before: before.collect(), boundary: boundary.into() };
         let mut open = product.by_distance.clone();
-        open.retain(|state| !known[*state as usize]);
+        open.retain(|state| !known[state.index()]);
         let mut rounds = Rounds {
             product,
             index,
             sources: product.sources(),
-            settled: known,
+            settled: known.into(),
             forbidden_prev: HashMap::new(),
             forbidden: HashMap::new(),
             forbid_all: HashMap::new(),
@@ -82,18 +79,18 @@ impl Completion {
             }
             let mut changed = false;
             for state in &open {
-                let at = *state as usize;
+                let at = *state;
                 let unsettled = Cell::new(0);
                 let (boundary, before) = rounds.state(*state, &completion, &unsettled, hasty);
                 changed |= before != completion.before[at] || boundary != completion.boundary[at];
                 // Whether the piece may end here matters separately, for tokens that are written as whole pieces.
                 let may_end_later =
-                    !boundary && (product.mark[at] != DEAD || product.added(*state).next().is_some());
+                    !boundary && (product.mark(at).is_some() || product.added(at).next().is_some());
                 rounds.settled[at] = unsettled.get() == 0 || (before == Before::Any && !may_end_later);
                 completion.before[at] = before;
                 completion.boundary[at] = boundary;
             }
-            open.retain(|state| !rounds.settled[*state as usize]);
+            open.retain(|state| !rounds.settled[*state]);
             if !changed && !hasty {
                 break;
             }
@@ -111,7 +108,7 @@ struct Rounds<'a> {
     index: &'a CanonicalIndex,
     sources: Sources,
     /// States that are final: all states that they depend on are settled.
-    settled: Vec<bool>,
+    settled: Table<ProductState, bool>,
     /// By token: the tokens that it must not follow, one bit each.
     forbidden_prev: HashMap<u32, Box<[u32]>>,
     /// By token: the tokens that must not follow it, one bit each.
@@ -127,7 +124,7 @@ impl Rounds<'_> {
     /// search.
     fn state(
         &mut self,
-        state: u32,
+        state: ProductState,
         completion: &Completion,
         unsettled: &Cell<u32>,
         hasty: bool,
@@ -136,24 +133,23 @@ impl Rounds<'_> {
         let CanonicalIndex { automaton: tokenizer, vocabulary, .. } = index;
         let search = Search { product, index, completion };
         let count = |is_settled: bool| unsettled.set(unsettled.get() + u32::from(!is_settled));
-        let depends = |other: u32| count(self.settled[other as usize]);
+        let depends = |other: ProductState| count(self.settled[other]);
         let tired = || hasty && unsettled.get() > PATIENCE;
 
-        let start_is_live = |piece_start: u32| {
+        let start_is_live = |piece_start: ProductState| {
             depends(piece_start);
-            completion.before[piece_start as usize] == Before::Any
+            completion.before[piece_start] == Before::Any
         };
-        let mark = product.mark[state as usize];
-        let boundary = product.accepting[state as usize]
-            || (mark != DEAD && start_is_live(mark))
+        let boundary = product.accepting[state.index()]
+            || product.mark(state).is_some_and(start_is_live)
             || product.added(state).any(|(_, after)| start_is_live(after));
         if boundary {
             // The text may also end at the start, where no token was written, or after an added token.
             return (true, Before::Any);
         }
-        if product.at_piece_start[state as usize] {
+        if product.at_piece_start[state.index()] {
             let is_viable = Cell::new(false);
-            let is_node = |token: u32| tokenizer.whole.child(WholePieces::ROOT, token).is_some();
+            let is_node = |token: u32| tokenizer.whole.child(WholeNode::ROOT, token).is_some();
             search.any_token(state, |token, after| {
                 // Sequences that are written as one token are followed over several states, so they come last.
                 count(!is_node(token));
@@ -169,7 +165,7 @@ impl Rounds<'_> {
             return (false, if is_viable.get() { Before::Any } else { Before::None });
         }
 
-        let is_viable = |token: u32, after: u32| {
+        let is_viable = |token: u32, after: ProductState| {
             depends(after);
             tokenizer.roles[token as usize] != Role::Whole && search.may_precede(token, after)
         };
@@ -193,8 +189,7 @@ impl Rounds<'_> {
             // Use the symbols instead: a token that forbids all viable symbols is rare.
             viable.clear();
             for (byte, symbol) in (0..=255u8).zip(&tokenizer.symbols).filter(|(_, symbol)| **symbol != NONE) {
-                let after = product.step(state, byte);
-                if after != DEAD && is_viable(*symbol, after) {
+                if product.step(state, byte).is_some_and(|after| is_viable(*symbol, after)) {
                     viable.push(*symbol);
                 }
             }
@@ -212,7 +207,7 @@ impl Rounds<'_> {
             // become viable later.
             let unsettled_ends = Cell::new(false);
             let token_set = search.token_set_seeing(state, |after| {
-                unsettled_ends.set(unsettled_ends.get() | !self.settled[after as usize]);
+                unsettled_ends.set(unsettled_ends.get() | !self.settled[after]);
             });
             count(!unsettled_ends.get());
             except.retain(|token| {

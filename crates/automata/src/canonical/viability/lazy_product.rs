@@ -51,11 +51,11 @@ use crate::{
             split_liveness::{Safety, SplitLiveness},
             universal::utf8,
         },
-        merges::whole::WholePieces,
         token_set::is_in,
         tokenizer::automaton::{Role, TokenizerAutomaton},
         vegas::block::BigramFacts,
     },
+    ids::{TokenClass, WholeNode},
 };
 
 /// The most viable tokens that are kept for each position.
@@ -157,7 +157,7 @@ impl LazyProduct {
                 targets.push(target);
             }
         });
-        if !automata.tokenizer.split.fallback.is_empty() {
+        if automata.tokenizer.split.has_fallback() {
             targets.extend(bytes.iter().filter_map(|byte| automata.step_fallback(at, *byte)));
         }
         targets.extend(automata.added(at).map(|(_, after)| after));
@@ -196,7 +196,7 @@ impl<'a> Query<'a> {
 
     /// Whether `at` can certainly continue with a byte that forms a hard bigram with `last`.
     fn is_hard_after(&mut self, last: u8, at: Position) -> bool {
-        let live_next = &self.liveness.live_next[at.split as usize];
+        let live_next = &self.liveness.live_next[at.split];
         let hard = self.facts.hard.hard_after(last);
         !live_next.is_empty() && !self.live_bytes(at.regex).and(live_next).and(&hard).is_empty()
     }
@@ -204,7 +204,7 @@ impl<'a> Query<'a> {
     /// Whether `token` may certainly precede `at`, which is inside a character: the constraint accepts every
     /// completion of the character, and the tokenizer has tokens that complete it after this one.
     fn completes_character(&mut self, token: u32, at: Position) -> bool {
-        let place = self.liveness.places[at.split as usize];
+        let place = self.liveness.places[at.split];
         place != 0
             && !self.composes()
             && self.liveness.is_calm_inside
@@ -249,7 +249,7 @@ impl<'a> Query<'a> {
             return Some(true);
         }
         // Inside a character so few tokens may follow that a search is faster.
-        let is_inside = self.liveness.places[at.split as usize] != 0;
+        let is_inside = self.liveness.places[at.split] != 0;
         if !is_inside && !self.is_live(at) {
             return Some(false);
         }
@@ -279,8 +279,8 @@ impl<'a> Query<'a> {
         found.is_some()
     }
 
-    fn class(&self, token: u32) -> u32 {
-        self.tokenizer().bigrams.class[token as usize]
+    fn class(&self, token: u32) -> TokenClass {
+        self.tokenizer().bigrams.class(token)
     }
 
     /// Whether `token` may precede `at`, in the same piece.
@@ -316,7 +316,7 @@ impl<'a> Query<'a> {
         let mut open: Vec<Open> = vec![first];
         // `seen` contains the nodes that were opened after the first. Each of them is open or has failed.
         let root = (self.class(token), at);
-        let mut seen: Set<(u32, Position)> = Set::default();
+        let mut seen: Set<(TokenClass, Position)> = Set::default();
         let mut opens: Option<(u32, Position)> = None;
         loop {
             if let Some((token, at)) = opens.take() {
@@ -405,7 +405,7 @@ impl<'a> Query<'a> {
             return Err(known);
         }
         // Inside a character few tokens may follow, for any constraint.
-        if self.liveness.places[at.split as usize] != 0 {
+        if self.liveness.places[at.split] != 0 {
             return self.viable_successor(token, at).map_err(Arc::from);
         }
         // Symbols are few. In a wide position one of them, or a group of tokens, succeeds.
@@ -459,7 +459,7 @@ impl<'a> Query<'a> {
     }
 
     /// Whether `at` is live after `node` of the trie of whole pieces.
-    pub(crate) fn may_precede_node(&mut self, node: u32, at: Position) -> bool {
+    pub(crate) fn may_precede_node(&mut self, node: WholeNode, at: Position) -> bool {
         let tokenizer = self.automata.tokenizer;
         let whole = &tokenizer.whole;
         if !whole.is_complete(node) && self.is_boundary(at) {
@@ -501,7 +501,7 @@ impl<'a> Query<'a> {
     /// Whether `token`, as the first token of a piece, leads to `at` without a dead end.
     pub(crate) fn may_begin(&mut self, token: u32, at: Position) -> bool {
         match self.tokenizer().roles[token as usize] {
-            Role::Merged | Role::Fallback => match self.tokenizer().whole.child(WholePieces::ROOT, token) {
+            Role::Merged | Role::Fallback => match self.tokenizer().whole.child(WholeNode::ROOT, token) {
                 Some(node) => self.may_precede_node(node, at),
                 None => self.may_precede(token, at),
             },

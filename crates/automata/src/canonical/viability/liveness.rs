@@ -14,7 +14,7 @@ impl<'a> Query<'a> {
     /// Whether precomputed facts show that `at` is live.
     #[inline]
     fn is_certain(&self, at: Position) -> bool {
-        self.liveness.universal[at.split as usize]
+        self.liveness.universal[at.split]
             && self.liveness.holds(self.product.safety[at.regex.index()], at.text)
             || self.automata.is_accepting(at)
     }
@@ -74,12 +74,10 @@ impl<'a> Query<'a> {
     fn is_live_by_lookahead2(&mut self, at: Position) -> bool {
         let liveness = self.liveness;
         let read = self.read_bytes(at.regex);
-        liveness.lookahead2[at.split as usize].iter().filter(|(byte, _)| read.contains(*byte)).any(
-            |(byte, after)| {
-                let next = self.automata.dfa.step(at.regex, *byte);
-                next.is_some_and(|next| liveness.live_next[*after as usize].meets(self.live_bytes(next)))
-            },
-        )
+        liveness.lookahead2[at.split].iter().filter(|(byte, _)| read.contains(*byte)).any(|(byte, after)| {
+            let next = self.automata.dfa.step(at.regex, *byte);
+            next.is_some_and(|next| liveness.live_next[*after].meets(self.live_bytes(next)))
+        })
     }
 
     /// The ASCII bytes after which a state of the DFA is certainly live.
@@ -96,7 +94,7 @@ impl<'a> Query<'a> {
 
     /// Whether the piece may end in `at`: the text ends, another piece begins, or an added token follows.
     pub(crate) fn is_boundary(&mut self, at: Position) -> bool {
-        let live_after_boundary = &self.liveness.live_after_boundary[at.split as usize];
+        let live_after_boundary = &self.liveness.live_after_boundary[at.split];
         if self.automata.is_accepting(at) || live_after_boundary.meets(self.live_bytes(at.regex)) {
             return true;
         }

@@ -38,14 +38,17 @@ use super::{
     lazy_product::{OVERHEAD, Query},
     position::Position,
 };
-use crate::StateId;
-use crate::canonical::{
-    index::{
-        split_liveness::only_place,
-        split_transitions::{TokenTarget, TokenTargets},
+use crate::{
+    StateId,
+    canonical::{
+        index::{
+            split_liveness::only_place,
+            split_transitions::{TokenTarget, TokenTargets},
+        },
+        merges::derivation::NONE,
+        token_set::{SHORT_LIST, TokenSet, bits, is_in, set},
     },
-    merges::derivation::NONE,
-    token_set::{SHORT_LIST, TokenSet, bits, is_in, set},
+    ids::SplitState,
 };
 
 /// The number of token ends with one look-ahead set after which the set becomes a kind.
@@ -399,9 +402,9 @@ impl<'a> Query<'a> {
     pub(crate) fn fallback(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a> {
         let automata = self.automata;
         // Most tokenizers have none, and every position asks for them.
-        let all: &[u32] = match automata.tokenizer.split.fallback.is_empty() {
-            true => &[],
-            false => &automata.tokenizer.fallback,
+        let all: &[u32] = match automata.tokenizer.split.has_fallback() {
+            true => &automata.tokenizer.fallback,
+            false => &[],
         };
         let tokens = (0..=255u8).zip(all).filter(|(_, token)| **token != NONE);
         tokens.filter_map(move |(byte, token)| Some((*token, automata.step_fallback(at, byte)?)))
@@ -410,13 +413,13 @@ impl<'a> Query<'a> {
     /// The facts about the position `at`.
     fn pair(&mut self, at: Position) -> PairFacts {
         let is_boundary = self.is_boundary(at);
-        let live_next = self.liveness.live_next[at.split as usize].and(self.live_bytes(at.regex));
+        let live_next = self.liveness.live_next[at.split].and(self.live_bytes(at.regex));
         PairFacts { is_boundary, is_live: is_boundary || self.is_live(at), live_next }
     }
 
     /// Whether the normalisation form of texts matters for this constraint.
     pub(crate) fn composes(&self) -> bool {
-        self.automata.form.next.len() > 1
+        !self.automata.form.is_any()
     }
 }
 
@@ -428,23 +431,23 @@ struct PairCache {
     /// Whether no token was left out.
     is_whole: bool,
     /// By states of the DFA and of the splitter.
-    known: Map<(StateId, u32), PairFacts>,
+    known: Map<(StateId, SplitState), PairFacts>,
     /// The last pair: tokens of one subtree of the trie mostly end alike.
-    last: Option<(StateId, u32, PairFacts)>,
+    last: Option<(StateId, SplitState, PairFacts)>,
 }
 
 impl PairCache {
     /// Whether `token` is viable. The splitter reads it to `end`, and it leads the DFA to `regex`.
     fn is_viable(&mut self, query: &mut Query<'_>, token: u32, regex: StateId, end: TokenTarget) -> bool {
         // The other two automata mostly return to the states before the token.
-        let returns = end.returns() && self.at.text == query.automata.tokenizer.text.start;
+        let returns = end.returns() && self.at.text == query.automata.tokenizer.text.start();
         let split = end.state().filter(|_| returns && !query.composes());
         let Some(split) = split else {
             let text = query.index.vocabulary.text(TokenId(token)).unwrap_or_default();
             return query.automata.run(self.at, text).is_some_and(|after| query.may_precede(token, after));
         };
         let after = Position { regex, split, at_piece_start: false, ..self.at };
-        if query.liveness.places[split as usize] != 0 {
+        if query.liveness.places[split] != 0 {
             return query.may_precede(token, after);
         }
         let pair = match self.last {

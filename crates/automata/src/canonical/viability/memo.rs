@@ -15,6 +15,7 @@ use crate::{
         index::{CanonicalIndex, successors::PairTests},
         token_set::TokenSet,
     },
+    ids::TokenClass,
 };
 
 /// The number of pair tests of a viable token after which its results are cached for all constraints.
@@ -37,7 +38,7 @@ pub(crate) struct Memo {
     /// By position: all readable tokens, if they are few.
     pub(super) readable: Answers<Position, Arc<[(u32, Position)]>>,
     /// By the class of a token and the position after it: whether they can be completed.
-    pub(super) complete: Answers<(u32, Position), bool>,
+    pub(super) complete: Answers<(TokenClass, Position), bool>,
     /// By state of the DFA: the tokens that it reads.
     pub(super) tokens_by_lookahead: Answers<StateId, Arc<TokensByLookahead>>,
     pub(super) token_sets: Answers<Position, TokenSet>,

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `position` | the product of constraint and splitter, byte by byte |
 //! | `context` | the parts of a constraint |
+//! | `engine` | the queries, and the engine that answers them |
 //! | `lazy_product` | the lazy engine: liveness of positions, decided when it is needed |
 //! | `first_bytes` | the FIRST sets of the states of the constraint |
 //! | `liveness` | whether a position is live, for `lazy_product` |
@@ -17,6 +18,7 @@
 
 pub(crate) mod completion;
 pub(crate) mod context;
+pub(crate) mod engine;
 mod first_bytes;
 mod fixpoint;
 pub(crate) mod lazy_product;

@@ -14,23 +14,19 @@ use std::collections::HashMap;
 
 use crate::{
     Dfa, StateId,
-    canonical::{
-        texts::{added::TextDfa, form::texts},
-        tokenizer::automaton::TokenizerAutomaton,
-    },
+    canonical::{texts::added::TextDfa, tokenizer::automaton::TokenizerAutomaton},
     dfa::table::DEAD,
+    ids::{FormState, SplitState, TextState},
+    split::SplitDfa,
 };
-
-/// The most added tokens that are tried one by one.
-const FEW_ADDED: usize = if cfg!(test) { 1 } else { 32 };
 
 /// One state of each of the automata.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Position {
     pub(crate) regex: StateId,
-    pub(crate) text: u32,
-    pub(crate) form: u32,
-    pub(crate) split: u32,
+    pub(crate) text: TextState,
+    pub(crate) form: FormState,
+    pub(crate) split: SplitState,
     /// Whether a piece begins here, so that no token of the piece precedes the position.
     pub(crate) at_piece_start: bool,
 }
@@ -42,42 +38,40 @@ pub(crate) struct Automata<'a> {
     pub(crate) tokenizer: &'a TokenizerAutomaton,
     /// The texts in the tokenizer's normalisation form, if the encoder leaves only these unchanged; otherwise all
     /// texts.
-    pub(crate) form: &'static TextDfa,
+    pub(crate) form: &'static TextDfa<FormState>,
+    /// [`Tuning::few_added`](crate::canonical::tuning::Tuning::few_added).
+    pub(crate) few_added: usize,
 }
 
 impl<'a> Automata<'a> {
-    pub(crate) fn new(dfa: &'a Dfa, tokenizer: &'a TokenizerAutomaton) -> Self {
-        // ASCII texts are in every form.
-        let form = tokenizer.form.filter(|_| dfa.bytes().any(|byte| !byte.is_ascii()));
-        Self { dfa, tokenizer, form: form.map_or_else(TextDfa::all, texts) }
-    }
-
     pub(crate) fn start(&self) -> Position {
         let TokenizerAutomaton { split, text, .. } = self.tokenizer;
         let regex = self.dfa.start();
-        Position { regex, text: text.start, form: self.form.start, split: split.start, at_piece_start: true }
+        Position {
+            regex,
+            text: text.start(),
+            form: self.form.start(),
+            split: split.start(),
+            at_piece_start: true,
+        }
     }
 
     #[inline]
     pub(crate) fn step(&self, from: Position, byte: u8) -> Option<Position> {
-        self.step_in(from, byte, &self.tokenizer.split.next)
+        self.step_to(from, byte, |split, state| split.step(state, byte))
     }
 
     /// Calls `visit` with the position after each of `bytes` that can be read.
     pub(crate) fn steps(&self, from: Position, bytes: &[u8], mut visit: impl FnMut(Position)) {
         let TokenizerAutomaton { split, text, .. } = self.tokenizer;
         // As [`step`](Self::step). The rows of the two automata that refuse most bytes are looked up once.
-        let (table, width) = (self.dfa.table(), split.classes.len());
+        let table = self.dfa.table();
         let row = table.row(from.regex);
-        let split_row = &split.next[from.split as usize * width..][..width];
+        let split_row = split.row(from.split);
         for byte in bytes.iter().copied() {
             let regex = row[usize::from(table.classes.get(byte))];
-            let split = split_row[usize::from(split.classes.get(byte))];
-            if regex == DEAD || split == DEAD {
-                continue;
-            }
-            let (text, form) = (text.step(from.text, byte), self.form.step(from.form, byte));
-            if text != DEAD && form != DEAD {
+            let Some(split) = split_row.step(byte).filter(|_| regex != DEAD) else { continue };
+            if let (Some(text), Some(form)) = (text.step(from.text, byte), self.form.step(from.form, byte)) {
                 visit(Position { regex: StateId(regex), text, form, split, at_piece_start: false });
             }
         }
@@ -85,22 +79,25 @@ impl<'a> Automata<'a> {
 
     /// The position after a fallback token of `byte`.
     pub(crate) fn step_fallback(&self, from: Position, byte: u8) -> Option<Position> {
-        let table = &self.tokenizer.split.fallback;
-        if table.is_empty() { None } else { self.step_in(from, byte, table) }
+        match self.tokenizer.split.has_fallback() {
+            true => self.step_to(from, byte, |split, state| split.step_fallback(state, byte)),
+            false => None,
+        }
     }
 
-    /// The position after `byte`, where `split_next` is one of the transition tables of the splitter.
+    /// The position after `byte`, where `split_step` is one of the transition functions of the splitter.
     #[inline]
-    fn step_in(&self, from: Position, byte: u8, split_next: &[u32]) -> Option<Position> {
+    fn step_to(
+        &self,
+        from: Position,
+        byte: u8,
+        split_step: impl Fn(&SplitDfa, SplitState) -> Option<SplitState>,
+    ) -> Option<Position> {
         let TokenizerAutomaton { split, text, .. } = self.tokenizer;
         let regex = self.dfa.step(from.regex, byte)?;
-        let column = usize::from(split.classes.get(byte));
-        let split = split_next[from.split as usize * split.classes.len() + column];
-        if split == DEAD {
-            return None;
-        }
-        let (text, form) = (text.step(from.text, byte), self.form.step(from.form, byte));
-        (text != DEAD && form != DEAD).then_some(Position { regex, text, form, split, at_piece_start: false })
+        let split = split_step(split, from.split)?;
+        let (text, form) = (text.step(from.text, byte)?, self.form.step(from.form, byte)?);
+        Some(Position { regex, text, form, split, at_piece_start: false })
     }
 
     pub(crate) fn run(&self, from: Position, bytes: &[u8]) -> Option<Position> {
@@ -110,14 +107,14 @@ impl<'a> Automata<'a> {
     /// The piece start after a boundary at `from`.
     #[inline]
     pub(crate) fn mark(&self, from: Position) -> Option<Position> {
-        let split = self.tokenizer.split.mark[from.split as usize];
-        (split != DEAD).then_some(Position { split, at_piece_start: true, ..from })
+        let split = self.tokenizer.split.mark(from.split)?;
+        Some(Position { split, at_piece_start: true, ..from })
     }
 
     /// Whether the splitter accepts: the text may end here.
     #[inline]
     pub(crate) fn may_end(&self, at: Position) -> bool {
-        self.tokenizer.split.accepting[at.split as usize]
+        self.tokenizer.split.is_accepting(at.split)
     }
 
     #[inline]
@@ -132,9 +129,9 @@ impl<'a> Automata<'a> {
     pub(crate) fn added(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a> {
         let automata = *self;
         let tokens = &automata.tokenizer.added;
-        let (all, read) = match tokens.len() {
-            0..=FEW_ADDED => (0..tokens.len(), Vec::new()),
-            _ => (0..0, self.read_added(at.regex)),
+        let (all, read) = match tokens.len() <= self.few_added {
+            true => (0..tokens.len(), Vec::new()),
+            false => (0..0, self.read_added(at.regex)),
         };
         all.chain(read).filter_map(move |number| automata.added_one(at, number))
     }
@@ -143,26 +140,17 @@ impl<'a> Automata<'a> {
     pub(crate) fn added_one(&self, at: Position, number: usize) -> Option<(u32, Position)> {
         let TokenizerAutomaton { split, text, added, .. } = self.tokenizer;
         let added = &added[number];
-        let ends = match split.before_strip.get(at.split as usize) {
-            Some(ends) if added.strips => *ends,
-            _ => split.accepting[at.split as usize],
-        };
+        let ends = if added.strips { split.may_be_stripped(at.split) } else { split.is_accepting(at.split) };
         if !ends {
             return None;
         }
         let regex = self.dfa.run(at.regex, &added.content)?;
-        let text = text.step_added(at.text, number);
-        let split = split.sections[added.section];
-        (text != DEAD && split != DEAD).then_some(())?;
+        let (text, split) = (text.step_added(at.text, number)?, split.section(added.section)?);
         // The normaliser also reads an added token that is matched after normalisation.
         let form = match added.normalized {
-            true => added.content.iter().fold(at.form, |form, byte| match form {
-                DEAD => DEAD,
-                form => self.form.step(form, *byte),
-            }),
-            false => self.form.start,
+            true => added.content.iter().try_fold(at.form, |form, byte| self.form.step(form, *byte))?,
+            false => self.form.start(),
         };
-        (form != DEAD).then_some(())?;
         Some((added.token, Position { regex, text, form, split, at_piece_start: true }))
     }
 

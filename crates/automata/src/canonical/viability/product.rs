@@ -13,6 +13,7 @@ use crate::{
     Limits,
     canonical::{CanonicalError, error::NothingCanonical},
     dfa::table::DEAD,
+    ids::{Id, ProductState},
 };
 
 /// The product automaton. Every state is reachable over bytes, boundaries and added tokens, and can reach an
@@ -37,10 +38,9 @@ pub(crate) struct Product {
     /// By state: its position; empty for a block.
     pub(crate) positions: Vec<Position>,
     /// The states in the order of their distance to an accepting state, the nearest first.
-    pub(crate) by_distance: Vec<u32>,
+    pub(crate) by_distance: Vec<ProductState>,
     /// In a block ([`crate::canonical::vegas`]): the end state from which bytes continue; any token may precede it.
-    /// Otherwise [`DEAD`].
-    pub(crate) continuing_end: u32,
+    pub(crate) continuing_end: Option<ProductState>,
 }
 
 struct Builder {
@@ -58,7 +58,7 @@ impl Product {
     pub(crate) fn new(automata: Automata<'_>, limits: &Limits) -> Result<Self, CanonicalError> {
         let mut builder = Builder { limit: limits.product_states, ids: Map::default(), states: Vec::new() };
         let (classes, column_bytes) = automata.columns();
-        let has_fallback = !automata.tokenizer.split.fallback.is_empty();
+        let has_fallback = automata.tokenizer.split.has_fallback();
         let start = builder.id(Some(automata.start()))?;
         let (mut next, mut fallback, mut mark) = (Vec::new(), Vec::new(), Vec::new());
         let (mut accepting, mut at_piece_start, mut added) = (Vec::new(), Vec::new(), Vec::new());
@@ -92,7 +92,7 @@ impl Product {
             start,
             positions: builder.states,
             by_distance: Vec::new(),
-            continuing_end: DEAD,
+            continuing_end: None,
         };
         product.trimmed().ok_or(CanonicalError::NothingCanonical { reason: NothingCanonical::Rewritten })
     }
@@ -101,31 +101,45 @@ impl Product {
         self.accepting.len()
     }
 
+    /// All states, in ascending order.
+    pub(crate) fn states(&self) -> impl Iterator<Item = ProductState> + use<> {
+        (0..self.len()).map(ProductState::from_index)
+    }
+
+    /// The entry of `next` for a state and a byte.
     #[inline]
-    pub(crate) fn step(&self, state: u32, byte: u8) -> u32 {
+    pub(crate) fn next_entry(&self, state: u32, byte: u8) -> u32 {
         self.next[state as usize * self.width + usize::from(self.classes[usize::from(byte)])]
+    }
+
+    #[inline]
+    pub(crate) fn step(&self, state: ProductState, byte: u8) -> Option<ProductState> {
+        ProductState::of_entry(self.next_entry(state.raw(), byte))
     }
 
     /// The state after a fallback token of `byte`.
     #[inline]
-    pub(crate) fn step_fallback(&self, state: u32, byte: u8) -> u32 {
-        match self.fallback.get(state as usize * self.width + usize::from(self.classes[usize::from(byte)])) {
-            Some(next) => *next,
-            None => DEAD,
-        }
+    pub(crate) fn step_fallback(&self, state: ProductState, byte: u8) -> Option<ProductState> {
+        let entry = state.index() * self.width + usize::from(self.classes[usize::from(byte)]);
+        self.fallback.get(entry).and_then(|next| ProductState::of_entry(*next))
     }
 
-    pub(crate) fn run(&self, state: u32, bytes: &[u8]) -> Option<u32> {
-        bytes.iter().try_fold(state, |state, byte| Some(self.step(state, *byte)).filter(|next| *next != DEAD))
+    pub(crate) fn run(&self, state: ProductState, bytes: &[u8]) -> Option<ProductState> {
+        bytes.iter().try_fold(state, |state, byte| self.step(state, *byte))
+    }
+
+    /// The piece start after a boundary in `state`.
+    pub(crate) fn mark(&self, state: ProductState) -> Option<ProductState> {
+        ProductState::of_entry(self.mark[state.index()])
     }
 
     /// The added tokens that may follow in `state`, with the states after them.
-    pub(crate) fn added(&self, state: u32) -> impl Iterator<Item = (u32, u32)> {
-        let begin = self.added.partition_point(|(from, ..)| *from < state);
+    pub(crate) fn added(&self, state: ProductState) -> impl Iterator<Item = (u32, ProductState)> {
+        let begin = self.added.partition_point(|(from, ..)| *from < state.raw());
         self.added[begin..]
             .iter()
-            .take_while(move |(from, ..)| *from == state)
-            .map(|(_, token, to)| (*token, *to))
+            .take_while(move |(from, ..)| *from == state.raw())
+            .map(|(_, token, to)| (*token, ProductState::of(*to)))
     }
 
     /// The transitions over bytes, by their targets.
@@ -144,7 +158,10 @@ impl Product {
         for state in 0..self.len() {
             first[state + 1] += first[state];
         }
-        Sources { first, edges: edges.into_iter().map(|(_, column, source)| (column, source)).collect() }
+        Sources {
+            first,
+            edges: edges.into_iter().map(|(_, column, source)| (column, ProductState::of(source))).collect(),
+        }
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
@@ -163,7 +180,7 @@ impl Product {
         };
         let next = &self.next[row(&self.next)];
         let fallback = &self.fallback[row(&self.fallback)];
-        let added = self.added(u32::try_from(state).expect("limited")).map(|(_, target)| target);
+        let added = self.added(ProductState::from_index(state)).map(|(_, target)| target.raw());
         next.iter()
             .chain(fallback)
             .copied()
@@ -240,10 +257,10 @@ impl Product {
             added: added.filter(|(from, _, to)| *from != DEAD && *to != DEAD).collect(),
             start: renamed(self.start),
             positions: live.iter().map(|state| self.positions[*state]).collect(),
-            by_distance: order.iter().map(|state| renamed(*state)).collect(),
+            by_distance: order.iter().map(|state| ProductState::of(renamed(*state))).collect(),
             classes: self.classes,
             width: self.width,
-            continuing_end: DEAD,
+            continuing_end: None,
         })
     }
 }
@@ -253,17 +270,17 @@ pub(crate) struct Sources {
     /// By state: the index of its first edge.
     first: Vec<usize>,
     /// Columns and sources, in ascending order.
-    edges: Vec<(u8, u32)>,
+    edges: Vec<(u8, ProductState)>,
 }
 
 impl Sources {
     /// Columns and sources of the transitions that lead into `state`.
-    pub(crate) fn of(&self, state: u32) -> &[(u8, u32)] {
-        &self.edges[self.first[state as usize]..self.first[state as usize + 1]]
+    pub(crate) fn of(&self, state: ProductState) -> &[(u8, ProductState)] {
+        &self.edges[self.first[state.index()]..self.first[state.index() + 1]]
     }
 
     /// The bytes that lead into `state`, one bit each.
-    pub(crate) fn bytes(&self, product: &Product, state: u32) -> [u64; 4] {
+    pub(crate) fn bytes(&self, product: &Product, state: ProductState) -> [u64; 4] {
         let mut columns = [false; 256];
         self.of(state).iter().for_each(|(column, _)| columns[usize::from(*column)] = true);
         let mut bytes = [0; 4];
@@ -274,11 +291,11 @@ impl Sources {
     }
 
     /// Whether reading `text` from some state leads to `state`.
-    pub(crate) fn arrives(&self, product: &Product, state: u32, text: &[u8]) -> bool {
-        let mut at: Vec<u32> = vec![state];
+    pub(crate) fn arrives(&self, product: &Product, state: ProductState, text: &[u8]) -> bool {
+        let mut at: Vec<ProductState> = vec![state];
         for byte in text.iter().rev() {
             let column = product.classes[usize::from(*byte)];
-            let mut before: Vec<u32> = Vec::new();
+            let mut before: Vec<ProductState> = Vec::new();
             for state in at {
                 let edges = self.of(state);
                 let begin = edges.partition_point(|(other, _)| *other < column);

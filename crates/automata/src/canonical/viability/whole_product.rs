@@ -23,6 +23,7 @@ use crate::{
         token_set::TokenSet,
         vegas::{Shared, VegasLibrary},
     },
+    ids::{ProductState, Table, WholeNode},
 };
 
 /// A product with its completion and its token sets.
@@ -30,9 +31,9 @@ pub(crate) struct WholeProduct {
     product: Product,
     completion: Completion,
     /// The number of each position.
-    ids: Map<Position, u32>,
+    ids: Map<Position, ProductState>,
     /// By state: the tokens that lead from it to live states, for any left context.
-    token_sets: Vec<OnceLock<TokenSet>>,
+    token_sets: Table<ProductState, OnceLock<TokenSet>>,
     /// The number of further long token sets that may be kept.
     sets_left: AtomicUsize,
     /// The blocks of the library, if one is used.
@@ -61,7 +62,7 @@ impl WholeProduct {
         Ok(Self {
             token_sets: (0..product.len()).map(|_| OnceLock::new()).collect(),
             sets_left: AtomicUsize::new(kept),
-            ids: product.positions.iter().copied().zip(0..).collect(),
+            ids: product.positions.iter().copied().zip(product.states()).collect(),
             shared,
             product,
             completion,
@@ -73,12 +74,13 @@ impl WholeProduct {
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        let token_sets = self.token_sets.iter().filter_map(OnceLock::get).map(|token_set| match token_set {
-            TokenSet::Short(list) | TokenSet::Long(list) => size_of_val(&list[..]),
-        });
+        let token_sets =
+            self.token_sets.entries().iter().filter_map(OnceLock::get).map(|token_set| match token_set {
+                TokenSet::Short(list) | TokenSet::Long(list) => size_of_val(&list[..]),
+            });
         self.product.memory_usage()
             + self.completion.memory_usage()
-            + self.ids.len() * (size_of::<Position>() + size_of::<u32>())
+            + self.ids.len() * (size_of::<Position>() + size_of::<ProductState>())
             + self.token_sets.len() * size_of::<OnceLock<TokenSet>>()
             + token_sets.sum::<usize>()
     }
@@ -88,7 +90,7 @@ impl WholeProduct {
     }
 
     /// The state of a position; `None` if no accepted text continues from it.
-    fn state(&self, at: Position) -> Option<u32> {
+    fn state(&self, at: Position) -> Option<ProductState> {
         self.ids.get(&at).copied()
     }
 
@@ -99,7 +101,7 @@ impl WholeProduct {
 
     /// Whether this piece start is live.
     pub(crate) fn is_live(&self, piece_start: Position) -> bool {
-        self.state(piece_start).is_some_and(|state| self.completion.before[state as usize] == Before::Any)
+        self.state(piece_start).is_some_and(|state| self.completion.before[state] == Before::Any)
     }
 
     /// As [`Search::may_begin`].
@@ -113,7 +115,7 @@ impl WholeProduct {
     }
 
     /// As [`Search::may_precede_node`].
-    pub(crate) fn may_precede_node(&self, context: &Context, node: u32, at: Position) -> bool {
+    pub(crate) fn may_precede_node(&self, context: &Context, node: WholeNode, at: Position) -> bool {
         self.state(at).is_some_and(|state| self.search(context).may_precede_node(node, state))
     }
 
@@ -130,8 +132,13 @@ impl WholeProduct {
         }
     }
 
-    fn with_token_set_of<T>(&self, context: &Context, state: u32, read: impl FnOnce(&TokenSet) -> T) -> T {
-        let place = &self.token_sets[state as usize];
+    fn with_token_set_of<T>(
+        &self,
+        context: &Context,
+        state: ProductState,
+        read: impl FnOnce(&TokenSet) -> T,
+    ) -> T {
+        let place = &self.token_sets[state];
         if let Some(token_set) = place.get() {
             return read(token_set);
         }
@@ -157,15 +164,16 @@ impl WholeProduct {
 
     /// Computes the token sets of the wanted states now instead of at their first use. `wanted` receives the state's
     /// number and whether it is a piece start or a boundary.
-    pub(crate) fn compute_token_sets(&self, context: &Context, wanted: impl Fn(u32, bool) -> bool) {
+    pub(crate) fn compute_token_sets(&self, context: &Context, wanted: impl Fn(ProductState, bool) -> bool) {
         let is_boundary = self
             .completion
             .boundary
+            .entries()
             .iter()
             .zip(&self.product.at_piece_start)
             .map(|(end, piece_start)| *end || *piece_start);
         for (state, _) in
-            (0u32..).zip(is_boundary).filter(|(state, is_boundary)| wanted(*state, *is_boundary))
+            self.product.states().zip(is_boundary).filter(|(state, is_boundary)| wanted(*state, *is_boundary))
         {
             self.with_token_set_of(context, state, |_| ());
         }

@@ -38,7 +38,8 @@ fn the_published_figures_come_from_a_tree() {
         }),
     };
     let merges = two_names::merges();
-    let merged = merge_all(tree, merges.merges(), vocabulary.len(), &Limits::default()).unwrap().unwrap();
+    let merged =
+        merge_all(tree, merges.merges(), vocabulary.len(), &PublishedLimits::default()).unwrap().unwrap();
     assert_eq!((merged.len(), merged.edges.iter().flatten().count()), (5, 4));
     let smallest = merged.minimized();
     assert_eq!((smallest.len(), smallest.edges.iter().flatten().count()), (4, 4));
@@ -52,8 +53,8 @@ fn a_result_that_is_one_of_its_tokens() {
     let [a, b, c] = ["a", "b", "c"].map(|text| builder.text(text.as_bytes()));
     let vocabulary = builder.build().unwrap();
     let merges = MergeTable::new(vec![Merge { left: a, right: b, result: a }]).unwrap();
-    let limits = Limits::default();
-    let dfa = Dfa::from_pattern("ab|ac|abb", &limits).unwrap();
+    let limits = PublishedLimits::default();
+    let dfa = Dfa::from_pattern("ab|ac|abb", &crate::Limits::default()).unwrap();
     let symbols = InitialTokens::from_vocabulary(&vocabulary);
     let merged = MergedDfa::direct_merge(&dfa, &vocabulary, &symbols, &merges, &limits).unwrap();
     assert!(merged.accepts(&[a]) && merged.accepts(&[a, c]));

@@ -93,7 +93,7 @@ fn compare_all<'a>(
     for pattern in patterns {
         let context = format!("{}, {pattern}", subject.name);
         // A scratch without memory allows the same tokens.
-        let forgetful = Limits { lazy_bytes: 0, mask_cache_bytes: 0, ..Limits::default() };
+        let forgetful = Limits::default().lazy_bytes(0).mask_cache_bytes(0);
         let limits = if random.below(4) == 0 { &forgetful } else { &Limits::default() };
         match (subject.limited(pattern, limits), subject.whole(pattern)) {
             (Ok(by_need), Ok(whole)) => {

@@ -2,9 +2,7 @@
 //!
 //! Bodies of rules and of terminals share one reader, because they differ in a few operators only.
 
-use serde_json::{Deserializer, Map, Value};
-
-use super::{check_name, is_terminal};
+use super::{check_name, inline, is_terminal};
 use crate::{
     Fate,
     syntax::{
@@ -12,8 +10,10 @@ use crate::{
         cursor::Cursor,
         error::SyntaxError,
         escape::{number, ordered, postfix, quoted},
-        gbnf::control_token,
+        expand::{Arguments, Call},
+        parameters::parameter,
         reader::Reader,
+        tokens::token,
         tree::{Group, Node, NodeId, Pattern},
     },
 };
@@ -62,6 +62,9 @@ fn ends(reader: &mut Reader<'_>) -> bool {
         return reader.cursor.peek().is_none();
     }
     blank(&mut reader.cursor);
+    if reader.depth > 0 && reader.cursor.peek() == Some('}') {
+        return true;
+    }
     if matches!(reader.cursor.peek(), None | Some('\n' | '\r')) {
         let mut ahead = reader.cursor;
         space(&mut ahead);
@@ -105,22 +108,14 @@ fn item(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
             Ok(())
         }
         Some('-') if reader.cursor.rest().starts_with("->") => alias(reader, terminal),
-        Some('<') => {
+        Some('<' | '!') if reader.cursor.rest().trim_start_matches('!').starts_with('<') => {
             if terminal {
                 let way_out = "use it in a rule, next to the terminal";
                 return Err(reader.cursor.unsupported(at, "a control token in a terminal", way_out));
             }
-            let name = control_token(&mut reader.cursor)?;
-            let name = reader.tree.intern(name);
-            let node = reader.tree.push(Node::Token(name), at);
-            reader.body.item(&mut reader.tree, node);
-            Ok(())
+            token(reader)
         }
-        Some('%') => inline(reader),
-        Some('@') => {
-            let way_out = "copy the rules of the other grammar into this one";
-            Err(reader.cursor.unsupported(at, "another grammar by its name", way_out))
-        }
+        Some('%' | '@') => inline::read(reader, terminal),
         Some(char) if char.is_ascii_alphabetic() || char == '_' => reference(reader, terminal),
         _ => {
             let Reader { cursor, tree, body, .. } = reader;
@@ -302,76 +297,6 @@ pub(super) fn value(reader: &mut Reader<'_>) -> Result<NodeId, SyntaxError> {
     reader.end_body()
 }
 
-/// Reads `%regex { … }` in a body, and rejects similar constructs.
-fn inline(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
-    let at = reader.cursor.at();
-    reader.cursor.next();
-    let word = reader.cursor.take_while(|char| char.is_ascii_alphanumeric() || char == '_');
-    let way_out = match word {
-        "regex" => return substring(reader, at),
-        "json" => "write the texts of the schema as rules",
-        "lark" => "write its rules into this grammar, with names of their own",
-        _ => return Err(reader.cursor.invalid(at, format!("`%{word}` cannot be used in a body"))),
-    };
-    Err(reader.cursor.unsupported(at, format!("`%{word}` in a grammar"), way_out))
-}
-
-/// Reads the argument of `%regex`: a JSON object with one key, which gives the kind of the chunks.
-fn substring(reader: &mut Reader<'_>, at: usize) -> Result<(), SyntaxError> {
-    blank(&mut reader.cursor);
-    let begin = reader.cursor.at();
-    // The deserializer stops after the object, and bounds its nesting.
-    let mut values = Deserializer::from_str(reader.cursor.rest()).into_iter::<Map<String, Value>>();
-    let object = match values.next() {
-        Some(Ok(object)) => object,
-        Some(Err(error)) => {
-            return Err(reader
-                .cursor
-                .invalid(begin, format!("not an object of JSON: {error}, counted from here")));
-        }
-        None => return Err(reader.cursor.unexpected("an object of JSON after `%regex`")),
-    };
-    let end = values.byte_offset();
-    reader.cursor.skip(end);
-    let known = "write `substring_chunks` with a list of texts, or `substring_words` or `substring_chars` with a text";
-    let chunks = match object.iter().next() {
-        Some((key, value)) if object.len() == 1 => chunks(key, value),
-        _ => None,
-    };
-    let Some(chunks) = chunks else {
-        return Err(reader.cursor.unsupported(at, "this form of `%regex`", known));
-    };
-    let node = reader.tree.neighbours(chunks, at);
-    reader.body.item(&mut reader.tree, node);
-    Ok(())
-}
-
-/// The chunks of a key and its value.
-fn chunks(key: &str, value: &Value) -> Option<Vec<String>> {
-    let chunks: Option<Vec<String>> = match (key, value) {
-        ("substring_chunks", Value::Array(chunks)) => {
-            chunks.iter().map(|chunk| chunk.as_str().map(str::to_owned)).collect()
-        }
-        ("substring_chars", Value::String(text)) => Some(text.chars().map(String::from).collect()),
-        ("substring_words", Value::String(text)) => {
-            let kind = |char: char| (char.is_alphanumeric(), char.is_whitespace());
-            let mut words: Vec<String> = vec![];
-            let mut last = None;
-            for char in text.chars() {
-                if last.replace(kind(char)) == Some(kind(char)) {
-                    words.last_mut().expect("it has the last character").push(char);
-                } else {
-                    words.push(char.to_string());
-                }
-            }
-            Some(words)
-        }
-        _ => None,
-    };
-    // An empty chunk changes nothing.
-    chunks.map(|chunks| chunks.into_iter().filter(|chunk| !chunk.is_empty()).collect())
-}
-
 fn reference(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     let name = name(&mut reader.cursor);
@@ -398,13 +323,45 @@ fn reference(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError>
     if let Some(inside) = rest.strip_prefix('{')
         && !inside.trim_start().starts_with(|first: char| first.is_ascii_digit() || first == ',')
     {
-        return Err(reader.cursor.unsupported(at, "a use of a template", "write a rule for each use"));
+        let arguments = arguments(reader, terminal)?;
+        let name = reader.tree.intern(name);
+        let node = reader.tree.called(Call { name, arguments: Arguments::Nodes(arguments) }, at);
+        reader.body.item(&mut reader.tree, node);
+        return Ok(());
     }
-    if rest.starts_with("::") {
-        return Err(reader.cursor.unsupported(at, "a parameter of a rule", "write a rule for each value"));
+    if reader.cursor.eat("::") {
+        let arguments = Arguments::Number(parameter(&mut reader.cursor)?);
+        let name = reader.tree.intern(name);
+        let node = reader.tree.called(Call { name, arguments }, at);
+        reader.body.item(&mut reader.tree, node);
+        return Ok(());
     }
     reader.reference(name, at);
     Ok(())
+}
+
+/// Reads the arguments of a template, `{item, ("," | ";")}`.
+fn arguments(reader: &mut Reader<'_>, terminal: bool) -> Result<Vec<NodeId>, SyntaxError> {
+    let open = reader.cursor.at();
+    reader.cursor.next();
+    let mut arguments = Vec::new();
+    loop {
+        reader.body.begin(reader.cursor.at());
+        loop {
+            space(&mut reader.cursor);
+            match reader.cursor.peek() {
+                None => return Err(reader.cursor.unclosed(open, "the list of arguments", "`}`")),
+                Some(',' | '}') if reader.body.group().0 == Group::Body => break,
+                _ => item(reader, terminal)?,
+            }
+            reader.check_size()?;
+        }
+        arguments.push(reader.end_body()?);
+        if reader.cursor.eat("}") {
+            return Ok(arguments);
+        }
+        reader.cursor.next();
+    }
 }
 
 /// Reads a name. A dash is part of it if a letter, digit or underscore follows.

@@ -28,8 +28,13 @@
 //!   `substring_words` and `substring_chars` take the words or characters of a text as the list. A word is a
 //!   run of letters and digits, of white space, or of other characters.
 //! - `%override` and `%extend` change rules and terminals of the same file.
-//! - Templates, `%declare`, imports of files, `%json`, `%lark`, `@grammar`, tokens by number, and the
-//!   attributes `stop`, `max_tokens` and `temperature` are errors that name the text to write instead.
+//! - `%json {…}`, `%lark {…}` and `@name` are [grammars inside this one](super::nested).
+//! - `<[…]>` are [tokens by their ids](super::tokens).
+//! - Rules with [parameters](super::expand): templates of Lark, and a number as in llguidance.
+//! - `name[max_tokens=n]: …` is at most n whole tokens ([`TokenBudget`](crate::TokenBudget)). The body is regular: texts, regexes and
+//!   terminals, or a grammar inside this one that does not recur.
+//! - `name[stop=…]: …` is a text before the first end of the stop. `temperature` changes no text and is reported.
+//! - `%declare` and imports of files are errors that name the text to write instead.
 //!
 //! # The ends of lazy terminals
 //!
@@ -46,9 +51,9 @@
 //! | another terminal ends first, while the lazy one is incomplete | the other cannot end: the scanner takes the longest text (`(tool \| LETTER)*` rejects `xy`) | the other ends, and the lazy one stays open: `xy` is accepted, and a trigger is never hidden |
 //! | a lazy terminal that may be empty | documented to be always empty, but accepts longer texts too (`/a*/` accepts `a`) | always empty; removes nothing from competing readings |
 //! | `suffix=` a text, regex or terminal | body and suffix as one lazy terminal | the same |
-//! | `stop=` | the end is hidden from the output by going back | an error: a mask cannot go back. `suffix=` leaves the end in the output, and `s[stop=X]` before `X` is `s[suffix=X]` alone |
-//! | `stop=""` | the token that ends the sequence ends the terminal | an error: the end of the sequence is the end of the output |
-//! | `max_tokens=`, `temperature=` | apply to the terminal | an error: a grammar does not depend on tokens or sampling |
+//! | `stop=` | the end is written, and hidden from the output by going back | the end is not written, because a mask cannot go back. The outputs are those of llguidance after it has gone back |
+//! | `stop=""` | the token that ends the sequence ends the terminal | the next text ends it |
+//! | `max_tokens=` | ends the terminal once so many tokens are written | no token crosses the border, and no text is cut |
 //! | `lazy` on a terminal in upper case | an error | allowed; inside another terminal it is only a language |
 //! | a text of two terminals, of which only one is followed by a lazy terminal | the text is read as both | the same if the lazy terminal was open before; else an error |
 //! | a rule that calls itself in the middle, beside a lazy terminal or containing one | its terminals compete like all others | an error, unless the bytes around it separate the two |
@@ -56,59 +61,53 @@
 //! # Ignored terminals
 //!
 //! Any number of ignored terminals may follow each terminal of a rule and precede the first one. A model can
-//! therefore write unbounded white space; [`LarkOptions`] bounds it.
+//! therefore write unbounded white space; [`GrammarOptions`] bounds it.
 
+mod attributes;
 mod body;
 mod common;
+mod inline;
+
+use serde_json::{Deserializer, Map, Value};
 
 use super::{
     error::{SyntaxError, SyntaxErrorKind, location, nearest},
+    expand::{Parameters, expand},
     lower::Ignored,
     reader::Reader,
     tree::{Definition, Node, NodeId, Pattern, Tree},
 };
-use crate::{Fate, GrammarLimits};
-
-/// Options for reading a grammar in Lark. Begin with the default and set fields.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct LarkOptions {
-    /// The name of the start rule. Default: `start`.
-    pub start: String,
-    /// The greatest number of consecutive ignored terminals. Default: unbounded.
-    ///
-    /// A single ignored terminal may still be long, for example one of `[ \t]+`.
-    pub max_ignored: Option<u32>,
-    /// The greatest number of ignored characters in one place, between two terminals. Default: unbounded, as
-    /// in Lark. An ignored text consists of whole ignored terminals, and a terminal that would exceed the
-    /// bound is not allowed.
-    pub max_ignored_chars: Option<u32>,
-}
-
-impl Default for LarkOptions {
-    fn default() -> Self {
-        Self { start: "start".to_owned(), max_ignored: None, max_ignored_chars: None }
-    }
-}
+use crate::{Fate, GrammarLimits, GrammarOptions};
 
 /// Reads a text in Lark.
 pub(super) fn read<'t>(
     text: &'t str,
-    options: &LarkOptions,
-    limits: &GrammarLimits,
+    options: &GrammarOptions,
+    limits: &'t GrammarLimits,
 ) -> Result<(Tree<'t>, Ignored), SyntaxError> {
     let mut reader = Reader::new(text, limits);
+    reader.resolver = options.resolver.clone();
     let mut ignored = Ignored { nodes: vec![], options: options.clone() };
     reader.cursor.eat("\u{feff}");
+    definitions(&mut reader, &mut ignored)?;
+    expand(&mut reader.tree, text, limits)?;
+    Ok((reader.tree, ignored))
+}
+
+/// Reads definitions up to the end of the text, or up to the brace that closes a grammar inside another.
+fn definitions(reader: &mut Reader<'_>, ignored: &mut Ignored) -> Result<(), SyntaxError> {
     loop {
         body::space(&mut reader.cursor);
         match reader.cursor.peek() {
-            None => return Ok((reader.tree, ignored)),
-            Some('%') => directive(&mut reader, &mut ignored)?,
+            None => return Ok(()),
+            Some('}') if reader.depth > 0 => return Ok(()),
+            Some('%') => directive(reader, ignored)?,
             _ => {
-                let head = head(&mut reader)?;
-                let body = head.body(&mut reader)?;
-                reader.define(head.name, head.at, body, head.terminal)?;
+                let head = head(reader)?;
+                let body = head.body(reader)?;
+                let Head { name, at, terminal, parameters, .. } = head;
+                let name = reader.tree.intern(name);
+                reader.define_as(Definition { name, at, body, terminal, parameters })?;
             }
         }
     }
@@ -120,6 +119,16 @@ struct Head<'t> {
     at: usize,
     terminal: bool,
     end: End,
+    /// The greatest number of tokens, from `max_tokens`.
+    budget: Option<u32>,
+    parameters: Parameters,
+}
+
+/// The attributes of a definition.
+#[derive(Clone, Copy)]
+struct Attributes {
+    end: End,
+    budget: Option<u32>,
 }
 
 /// The rule that determines where a text of a definition ends.
@@ -130,7 +139,9 @@ enum End {
     /// The first end: `lazy`.
     First,
     /// After the first occurrence of a suffix: `suffix`.
-    Behind(NodeId),
+    After(NodeId),
+    /// Before the first occurrence of a text: `stop`.
+    Before(NodeId),
 }
 
 impl Head<'_> {
@@ -139,11 +150,18 @@ impl Head<'_> {
         body::read(reader, self.terminal)?;
         let body = reader.end_body()?;
         let whole = match self.end {
-            End::Any => return Ok(body),
-            End::First => body,
-            End::Behind(suffix) => reader.tree.sequence(&[body, suffix], self.at),
+            End::Any => body,
+            End::First => reader.tree.push(Node::Shortest(body), self.at),
+            End::After(suffix) => {
+                let whole = reader.tree.sequence(&[body, suffix], self.at);
+                reader.tree.push(Node::Shortest(whole), self.at)
+            }
+            End::Before(stop) => reader.tree.push(Node::Before(body, stop), self.at),
         };
-        Ok(reader.tree.push(Node::Shortest(whole), self.at))
+        Ok(match self.budget {
+            Some(tokens) => reader.tree.push(Node::Budget(whole, tokens), self.at),
+            None => whole,
+        })
     }
 }
 
@@ -177,27 +195,63 @@ fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
         ));
     }
     body::blank(&mut reader.cursor);
-    let end = match reader.cursor.peek() {
-        Some('{') => {
-            let way_out = "write a rule for each use";
-            return Err(reader.cursor.unsupported(reader.cursor.at(), "a template", way_out));
+    let mut parameters = match reader.cursor.peek() {
+        Some('{') if terminal => {
+            let way_out = "write a template of rules, with a name in lower case";
+            return Err(reader.cursor.unsupported(reader.cursor.at(), "a template of a terminal", way_out));
         }
-        Some('[') => attributes(reader)?,
-        _ => End::Any,
+        Some('{') => names(reader)?,
+        _ => Parameters::None,
+    };
+    let Attributes { end, budget } = match reader.cursor.peek() {
+        Some('[') => attributes::read(reader, terminal)?,
+        _ => Attributes { end: End::Any, budget: None },
     };
     body::blank(&mut reader.cursor);
     if reader.cursor.rest().starts_with("::=") {
         let message = "found `::=`, which defines rules in GBNF and EBNF: in Lark it is `:`";
         return Err(reader.cursor.invalid(reader.cursor.at(), message));
     }
-    if reader.cursor.rest().starts_with("::") {
-        let way_out = "write a rule for each value";
-        return Err(reader.cursor.unsupported(reader.cursor.at(), "a parameter of a rule", way_out));
+    if reader.cursor.eat("::") {
+        if terminal || parameters != Parameters::None {
+            let message = "only a rule that is no template has a number as its parameter";
+            return Err(reader.cursor.invalid(reader.cursor.at(), message));
+        }
+        body::blank(&mut reader.cursor);
+        if !reader.cursor.eat("_") {
+            return Err(reader.cursor.unexpected("`_`, which stands for the parameter of the rule"));
+        }
+        parameters = Parameters::Number;
+        body::blank(&mut reader.cursor);
     }
     if !reader.cursor.eat(":") {
         return Err(reader.cursor.unexpected("`:` after the name of a rule or terminal"));
     }
-    Ok(Head { name, at, terminal, end })
+    Ok(Head { name, at, terminal, end, budget, parameters })
+}
+
+/// Reads the names of the parameters of a template, `{item, separator}`.
+fn names(reader: &mut Reader<'_>) -> Result<Parameters, SyntaxError> {
+    reader.cursor.next();
+    let mut names = Vec::new();
+    loop {
+        body::space(&mut reader.cursor);
+        let at = reader.cursor.at();
+        let name = name(reader)?;
+        let name = reader.tree.intern(name);
+        if names.contains(&name) {
+            return Err(reader.cursor.invalid(at, "a template with two parameters of the same name"));
+        }
+        names.push(name);
+        body::space(&mut reader.cursor);
+        if reader.cursor.eat("}") {
+            body::blank(&mut reader.cursor);
+            return Ok(Parameters::Names(names));
+        }
+        if !reader.cursor.eat(",") {
+            return Err(reader.cursor.unexpected("`,` and another parameter, or `}`"));
+        }
+    }
 }
 
 /// Reads the name of a rule or terminal, which is mandatory here.
@@ -232,63 +286,6 @@ fn is_terminal(name: &str) -> bool {
     !name.chars().any(|char| char.is_ascii_lowercase())
 }
 
-/// Reads `[capture, lazy, …]` after the name of a definition.
-fn attributes(reader: &mut Reader<'_>) -> Result<End, SyntaxError> {
-    reader.cursor.next();
-    let mut end = End::Any;
-    loop {
-        reader.cursor.take_while(|char| char == ' ' || char == ',');
-        if reader.cursor.eat("]") {
-            return Ok(end);
-        }
-        let at = reader.cursor.at();
-        let attribute = reader.cursor.take_while(|char| char.is_ascii_alphanumeric() || char == '_');
-        body::blank(&mut reader.cursor);
-        let valued = reader.cursor.eat("=");
-        body::blank(&mut reader.cursor);
-        let way_out = match (attribute, valued) {
-            ("capture" | "stop_capture", _) => {
-                if valued {
-                    if reader.cursor.peek() != Some('"') {
-                        return Err(reader.cursor.unexpected("a name in quotes"));
-                    }
-                    super::escape::quoted(&mut reader.cursor, body::OTHERS)?;
-                }
-                reader.tree.notes.push((
-                    at,
-                    "`capture`",
-                    Fate::Annotation,
-                    "it names a part of the output and changes no text",
-                ));
-                continue;
-            }
-            ("lazy", false) if matches!(end, End::Any) => {
-                reader.tree.ends.push((at, "`lazy`"));
-                end = End::First;
-                continue;
-            }
-            ("suffix", true) if matches!(end, End::Any) => {
-                reader.tree.ends.push((at, "`suffix`"));
-                end = End::Behind(body::value(reader)?);
-                continue;
-            }
-            ("lazy" | "suffix", _) => {
-                let message = "the end of a text is given by `lazy` without a value, or by `suffix=` with a value, and only once";
-                return Err(reader.cursor.invalid(at, message));
-            }
-            ("stop", _) => "write `suffix=` instead, which leaves the end in the output",
-            ("max_tokens", _) => "bound the characters instead, such as `/(?s:.{0,200})/`",
-            ("temperature", _) => "set the temperature of the sampler",
-            _ => {
-                let message =
-                    format!("there is no attribute `{attribute}`, only `capture`, `lazy` and `suffix`");
-                return Err(reader.cursor.invalid(at, message));
-            }
-        };
-        return Err(reader.cursor.unsupported(at, format!("the attribute `{attribute}`"), way_out));
-    }
-}
-
 fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     reader.cursor.next();
@@ -307,24 +304,7 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
             let way_out = "define the terminal, since only a definition gives its texts";
             Err(reader.cursor.unsupported(at, "`%declare`", way_out))
         }
-        "llguidance" => {
-            let begin = reader.cursor.at();
-            let empty = reader.cursor.eat("{") && {
-                reader.cursor.take_while(char::is_whitespace);
-                reader.cursor.eat("}")
-            };
-            if !empty {
-                let way_out = "remove it; `LarkOptions` has the options of the language";
-                return Err(reader.cursor.unsupported(begin, "an option of llguidance", way_out));
-            }
-            reader.tree.notes.push((
-                at,
-                "`%llguidance {}`",
-                Fate::Annotation,
-                "it says which program the grammar is for",
-            ));
-            Ok(())
-        }
+        "llguidance" => llguidance(reader, ignored, at),
         _ => {
             let known = ["ignore", "import", "override", "extend"];
             let hint = nearest(word, known.into_iter()).map(|near| format!("; is `%{near}` meant?"));
@@ -333,6 +313,43 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
             Err(reader.cursor.invalid(at, format!("there is no directive `%{word}`{hint}")))
         }
     }
+}
+
+/// Reads the options of `%llguidance`.
+fn llguidance(reader: &mut Reader<'_>, ignored: &mut Ignored, at: usize) -> Result<(), SyntaxError> {
+    let begin = reader.cursor.at();
+    let mut values = Deserializer::from_str(reader.cursor.rest()).into_iter::<Map<String, Value>>();
+    let options = match values.next() {
+        Some(Ok(options)) => options,
+        Some(Err(error)) => {
+            let message = format!("not an object of JSON: {error}, counted from here");
+            return Err(reader.cursor.invalid(begin, message));
+        }
+        None => return Err(reader.cursor.unexpected("an object of JSON after `%llguidance`")),
+    };
+    let end = values.byte_offset();
+    reader.cursor.skip(end);
+    for (name, value) in &options {
+        match (name.as_str(), value) {
+            ("ignore_once", Value::Bool(once)) => {
+                ignored.options.max_ignored = once.then_some(1).or(ignored.options.max_ignored);
+            }
+            // Ignored texts may stand at the beginning anyway, and nothing is forced.
+            ("allow_initial_skip" | "no_forcing", Value::Bool(_)) => {}
+            _ => {
+                let construct = format!("the option `{name}` of llguidance with this value");
+                let way_out = "remove it; `ignore_once`, `allow_initial_skip` and `no_forcing` are read";
+                return Err(reader.cursor.unsupported(begin, construct, way_out));
+            }
+        }
+    }
+    reader.tree.notes.push((
+        at,
+        "`%llguidance`",
+        Fate::Annotation,
+        "it says which program the grammar is for; of its options, `ignore_once` is enforced",
+    ));
+    Ok(())
 }
 
 /// Reads `%override` or `%extend`: a definition that replaces an earlier one, or adds alternatives to it.
@@ -426,7 +443,13 @@ fn define_common<'t>(
     };
     // The pattern is not in the text, so its errors carry the location of the name.
     let body: NodeId = reader.tree.regex(Pattern { regex: pattern.to_owned(), added: 0 }, name_at);
-    let definition = Definition { name: reader.tree.intern(alias), at: name_at, body, terminal: true };
+    let definition = Definition {
+        name: reader.tree.intern(alias),
+        at: name_at,
+        body,
+        terminal: true,
+        parameters: Parameters::None,
+    };
     reader.tree.define(definition).map_err(|first| {
         let first = location(reader.text, reader.tree.definitions[first].at);
         reader.cursor.error(at, SyntaxErrorKind::Redefined { name: alias.to_owned(), first })

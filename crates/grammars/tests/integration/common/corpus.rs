@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, fs, path::Path};
 
 use serde::Deserialize;
-use unskew_grammars::{Grammar, GrammarLimits, LarkOptions};
+use unskew_grammars::{Grammar, GrammarLimits, GrammarOptions};
 
 use super::oracle::Input;
 
@@ -64,7 +64,7 @@ impl Raw {
         let limits = GrammarLimits::default();
         let grammar = match (&self.gbnf, &self.lark) {
             (Some(text), None) => Grammar::from_gbnf(text, &limits),
-            (None, Some(text)) => Grammar::from_lark(text, &LarkOptions::default(), &limits),
+            (None, Some(text)) => Grammar::from_lark(text, &GrammarOptions::default(), &limits),
             _ => panic!("{name}: either gbnf or lark"),
         };
         let read = |texts: &[String]| texts.iter().map(|text| inputs(text, &self.controls)).collect();

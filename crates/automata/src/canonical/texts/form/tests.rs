@@ -9,14 +9,12 @@ fn normalized(text: &str) -> String {
     text.nfc().map(|(character, _)| character).collect()
 }
 
-fn step(state: u32, byte: u8) -> Option<u32> {
-    let dfa = texts(UnicodeForm::Nfc);
-    let next = dfa.next[state as usize * dfa.classes.len() + usize::from(dfa.classes.get(byte))];
-    (next != DEAD).then_some(next)
+fn step(state: FormState, byte: u8) -> Option<FormState> {
+    texts(UnicodeForm::Nfc).step(state, byte)
 }
 
 fn accepts(text: &str) -> bool {
-    text.bytes().try_fold(texts(UnicodeForm::Nfc).start, step).is_some()
+    text.bytes().try_fold(texts(UnicodeForm::Nfc).start(), step).is_some()
 }
 
 fn check(text: &str) {
@@ -97,7 +95,7 @@ fn every_character() {
 fn only_utf8() {
     let dfa = texts(UnicodeForm::Nfc);
     let is_between = |state| step(state, b'\n').is_some();
-    let mut open = vec![(dfa.start, 0)];
+    let mut open = vec![(dfa.start(), 0)];
     let mut characters = 0;
     while let Some((state, length)) = open.pop() {
         for byte in 0..=255 {
@@ -114,8 +112,7 @@ fn only_utf8() {
     let mut buffer = [0; 4];
     let stable = ('\0'..=char::MAX).filter(|character| accepts(character.encode_utf8(&mut buffer)));
     assert_eq!(characters, stable.count());
-    for state in 0..dfa.next.len() / dfa.classes.len() {
-        let state = StateId::from_index(state).0;
+    for state in dfa.states() {
         assert!((0..=255).any(|byte| step(state, byte).is_some()));
         assert_eq!(is_between(state), (0..0x80).any(|byte| step(state, byte).is_some()));
     }
@@ -137,9 +134,7 @@ fn all_forms() {
         let dfa = texts(form);
         let mut accepted = 0;
         let mut check = |text: &str| {
-            let end = text
-                .bytes()
-                .try_fold(dfa.start, |state, byte| Some(dfa.step(state, byte)).filter(|next| *next != DEAD));
+            let end = text.bytes().try_fold(dfa.start(), |state, byte| dfa.step(state, byte));
             assert_eq!(end.is_some(), normalized(text) == text, "{form:?}: {}", text.escape_unicode());
             accepted += usize::from(end.is_some());
         };

@@ -1,0 +1,238 @@
+//! The types of the numbers that the canonical engine passes around, and the tables that they index.
+//!
+//! States of four automata, classes of tokens and keys of merges are all 32-bit numbers, and a call takes several of
+//! them at once. Each kind has a type of its own ([`id!`]), so that the compiler refuses one in the place of another.
+//! A table of transitions stores [`DEAD`] where there is no target; [`Id::of_entry`] is the one place that reads it.
+//!
+//! Tried instead: `u32` throughout. `closes(token, state, place)` could be called in six wrong orders. Tried too: the
+//! ids of the grammars, which exclude one number and so make `Option` as small as the id. They store the complement
+//! of each number, and the rows of these automata are read more often than they are kept.
+
+use std::{
+    marker::PhantomData,
+    ops::{Index, IndexMut},
+};
+
+use crate::dfa::table::DEAD;
+
+/// A number that names a thing of one kind.
+pub(crate) trait Id: Copy {
+    /// The id of this number, which is not [`DEAD`].
+    fn of(raw: u32) -> Self;
+
+    /// The number.
+    fn raw(self) -> u32;
+
+    /// The id of the entry at this index of a table.
+    ///
+    /// # Panics
+    ///
+    /// If the index has more than 32 bits. Limits stop tables before they have so many entries.
+    #[inline]
+    fn from_index(index: usize) -> Self {
+        Self::of(u32::try_from(index).expect("limited"))
+    }
+
+    /// The index in a table.
+    #[inline]
+    fn index(self) -> usize {
+        self.raw() as usize
+    }
+
+    /// The target that a table of transitions stores as `entry`. `None` for [`DEAD`].
+    #[inline]
+    fn of_entry(entry: u32) -> Option<Self> {
+        (entry != DEAD).then(|| Self::of(entry))
+    }
+}
+
+/// Declares an id type.
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(transparent)]
+        pub(crate) struct $name(u32);
+
+        impl Id for $name {
+            #[inline]
+            fn of(raw: u32) -> Self {
+                debug_assert!(raw != DEAD, "no target");
+                Self(raw)
+            }
+
+            #[inline]
+            fn raw(self) -> u32 {
+                self.0
+            }
+        }
+    };
+}
+
+id! {
+    /// A state of the splitter ([`SplitDfa`](crate::split::SplitDfa)).
+    SplitState
+}
+
+id! {
+    /// A state of the automaton of texts without added tokens ([`TextDfa`](crate::canonical::texts::added::TextDfa)).
+    TextState
+}
+
+id! {
+    /// A state of the automaton of texts in a normalisation form ([`texts`](crate::canonical::texts::form::texts)).
+    FormState
+}
+
+id! {
+    /// A state of an automaton of single characters: within a character, or between two.
+    CharacterState
+}
+
+impl CharacterState {
+    /// The state between two characters.
+    pub(crate) const BETWEEN: Self = Self(0);
+}
+
+id! {
+    /// A class of tokens that forbid the same right neighbours.
+    TokenClass
+}
+
+id! {
+    /// A node of the trie of whole pieces ([`WholePieces`](crate::canonical::merges::whole::WholePieces)).
+    WholeNode
+}
+
+impl WholeNode {
+    /// The start of a piece.
+    pub(crate) const ROOT: Self = Self(0);
+}
+
+id! {
+    /// A state of a product that is built whole ([`Product`](crate::canonical::viability::product::Product)).
+    ProductState
+}
+
+/// The position of a merge in the order of merges. It is also a time: a token exists from the key of its latest merge
+/// on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(transparent)]
+pub(crate) struct MergeKey(u32);
+
+impl MergeKey {
+    /// Before all merges: the key of a symbol.
+    pub(crate) const SYMBOL: Self = Self(0);
+
+    /// After all merges: the key of a token that no merge creates, and the end of a token that no merge consumes.
+    pub(crate) const NEVER: Self = Self(u32::MAX);
+
+    /// The key of the merge of this rank. Ranks are below `u32::MAX - 1`.
+    #[inline]
+    pub(crate) fn of_rank(rank: u32) -> Self {
+        Self(rank + 1)
+    }
+
+    /// The next key; [`NEVER`](Self::NEVER) after itself.
+    #[inline]
+    pub(crate) fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+/// A list that ids of type `I` index.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Table<I, T> {
+    entries: Box<[T]>,
+    ids: PhantomData<fn(I) -> I>,
+}
+
+impl<I: Id, T> Table<I, T> {
+    /// A table with the entry `entry` for each of `len` ids.
+    pub(crate) fn filled(entry: T, len: usize) -> Self
+    where
+        T: Clone,
+    {
+        vec![entry; len].into()
+    }
+
+    /// The number of entries.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// All ids, in ascending order.
+    pub(crate) fn ids(&self) -> impl DoubleEndedIterator<Item = I> + use<I, T> {
+        (0..self.entries.len()).map(I::from_index)
+    }
+
+    /// All entries, in the order of their ids.
+    pub(crate) fn entries(&self) -> &[T] {
+        &self.entries
+    }
+
+    /// The table as a list.
+    pub(crate) fn into_entries(self) -> Vec<T> {
+        self.entries.into()
+    }
+
+    /// The entries with their ids, in ascending order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (I, &T)> {
+        self.ids().zip(&self.entries)
+    }
+}
+
+impl<I, T> From<Vec<T>> for Table<I, T> {
+    fn from(entries: Vec<T>) -> Self {
+        Self { entries: entries.into(), ids: PhantomData }
+    }
+}
+
+impl<I, T> FromIterator<T> for Table<I, T> {
+    fn from_iter<A: IntoIterator<Item = T>>(entries: A) -> Self {
+        Vec::from_iter(entries).into()
+    }
+}
+
+impl<I: Id, T> Index<I> for Table<I, T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, id: I) -> &T {
+        &self.entries[id.index()]
+    }
+}
+
+impl<I: Id, T> IndexMut<I> for Table<I, T> {
+    #[inline]
+    fn index_mut(&mut self, id: I) -> &mut T {
+        &mut self.entries[id.index()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_without_a_target_is_no_id() {
+        assert_eq!(SplitState::of_entry(DEAD), None);
+        assert_eq!(SplitState::of_entry(7), Some(SplitState::of(7)));
+        assert_eq!(size_of::<SplitState>(), size_of::<u32>());
+    }
+
+    #[test]
+    fn keys_of_merges_are_between_symbols_and_the_end() {
+        let keys = [MergeKey::SYMBOL, MergeKey::of_rank(0), MergeKey::of_rank(1), MergeKey::NEVER];
+        assert!(keys.is_sorted());
+        assert_eq!((keys[0].next(), keys[3].next()), (keys[1], keys[3]));
+    }
+
+    #[test]
+    fn tables_have_an_entry_for_each_id() {
+        let mut table: Table<TextState, u8> = [3, 1].into_iter().collect();
+        table[TextState::of(1)] = 9;
+        assert_eq!(table.iter().collect::<Vec<_>>(), [(TextState::of(0), &3), (TextState::of(1), &9)]);
+        assert_eq!((table.len(), table.entries()), (2, &[3, 9][..]));
+    }
+}

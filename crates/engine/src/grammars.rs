@@ -1,0 +1,394 @@
+//! Grammars of specs: what a grammar refers to, and specs as parts of others.
+//!
+//! A grammar in Lark refers to JSON Schemas (`%json`), to other grammars (`@name`) and to files (`%import`). Any spec is a grammar,
+//! so that a regex, a schema and a set can follow each other, or be alternatives. Each is copied into the grammar around it, and what
+//! they share is there once.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
+
+use serde::Deserialize;
+use unskew_automata::{Dfa, DfaAlgebra};
+use unskew_core::{Cancel, Vocabulary};
+use unskew_grammars::{Grammar, GrammarFormat, GrammarLimits, GrammarOptions, Resolve, Resolver};
+use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions, Whitespace};
+
+use crate::{
+    Error, Result, Spec, chain,
+    compile::{of_file, registry},
+    read,
+    spec::{GrammarSpec, Language, SchemaSpec, Source},
+    tag::{self, TagOptions},
+};
+
+/// The most schemas and grammars to which a text may refer, those in other grammars included.
+const MAX_REFERENCES: u32 = 1_000;
+
+/// How deep grammars may refer to others.
+const MAX_DEPTH: u32 = 32;
+
+/// What is around a text: the tokens, if they are known, and the limits of the work.
+#[derive(Clone, Debug)]
+pub(crate) struct Around {
+    vocabulary: Option<Arc<Vocabulary>>,
+    limits: GrammarLimits,
+    cancel: Cancel,
+    /// The references that are left.
+    left: Arc<AtomicU32>,
+    depth: u32,
+}
+
+impl Around {
+    pub(crate) fn new(vocabulary: Option<&Arc<Vocabulary>>, limits: GrammarLimits, cancel: Cancel) -> Self {
+        let (vocabulary, left) = (vocabulary.map(Arc::clone), Arc::new(AtomicU32::new(MAX_REFERENCES)));
+        Self { vocabulary, limits, cancel, left, depth: 0 }
+    }
+
+    /// The same for a text inside.
+    fn inside(&self) -> std::result::Result<Self, String> {
+        if self.depth == MAX_DEPTH {
+            return Err(format!("grammars refer to each other more than {MAX_DEPTH} levels deep"));
+        }
+        self.left
+            .fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1))
+            .map_err(|_| format!("a grammar refers to more than {MAX_REFERENCES} schemas and grammars"))?;
+        Ok(Self { depth: self.depth + 1, ..self.clone() })
+    }
+}
+
+/// The grammar of a language, and the file that its text is from.
+///
+/// # Errors
+///
+/// [`Error`] where the text has a fault, and [`Error::Combination`] for a language that has no grammar.
+pub(crate) fn of_language<'a>(
+    language: &'a Language,
+    around: &Around,
+) -> Result<(Option<&'a Path>, Grammar)> {
+    let limits = &around.limits;
+    let terminal = |name: &str, dfa: Dfa| {
+        let mut builder = Grammar::builder(limits);
+        let (start, body) = (builder.rule(name), builder.automaton(name, dfa));
+        builder.define(start, body);
+        builder.build(start).map_err(Error::constraint)
+    };
+    match language {
+        Language::Anything => {
+            let text = Dfa::from_pattern("(?s:.*)", &limits.regex).map_err(Error::constraint)?;
+            Ok((None, terminal("any text", text)?))
+        }
+        Language::Regex(source) => {
+            let (path, pattern) = source.read()?;
+            let dfa = Dfa::from_pattern(&pattern, &limits.regex).map_err(|error| of_file(path, error))?;
+            Ok((path, terminal("regex", dfa)?))
+        }
+        Language::Choices(choices) => {
+            let dfa = DfaAlgebra::new(&limits.regex).literals(choices).map_err(Error::constraint)?;
+            Ok((None, terminal("choices", dfa)?))
+        }
+        Language::Grammar(spec) => spec.grammar(around),
+        Language::JsonSchema(spec) => spec.grammar(&around.cancel),
+        Language::StructuralTag(spec) => {
+            let (path, text) = spec.source.read()?;
+            let options = TagOptions {
+                whitespace: spec.whitespace.unwrap_or_default(),
+                limits: limits.clone(),
+                cancel: around.cancel.clone(),
+            };
+            let grammar = tag::grammar(&text, around.vocabulary.as_deref(), &options);
+            Ok((path, grammar.map_err(|error| of_file(path, error))?))
+        }
+        Language::AnyOf(parts) => Ok((None, combined(parts, around, Combination::AnyOf)?)),
+        Language::Sequence(parts) => Ok((None, combined(parts, around, Combination::Sequence)?)),
+        Language::Set(set) if set.subset.is_none() => {
+            let text = read::text(&set.file)?;
+            let items: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+            let dfa = DfaAlgebra::new(&limits.regex).literals(&items);
+            let dfa = dfa.map_err(|error| Error::file(&set.file, error))?;
+            Ok((Some(&set.file), terminal("set", dfa)?))
+        }
+        Language::Set(_) | Language::ExcludeSet(_) => Err(Error::combination(
+            "a subset, or all texts but those of a set, is no part of another constraint; a `set` of a text file can be",
+        )),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Combination {
+    AnyOf,
+    Sequence,
+}
+
+/// The union or the concatenation of `parts`.
+fn combined(parts: &[Spec], around: &Around, how: Combination) -> Result<Grammar> {
+    let mut builder = Grammar::builder(&around.limits);
+    let mut expressions = Vec::with_capacity(parts.len());
+    for part in parts {
+        if part.canonical {
+            return Err(Error::combination(
+                "`canonical` is a property of whole outputs; give it to the constraint around and not to its parts",
+            ));
+        }
+        let around = around.inside().map_err(Error::combination)?;
+        let (_, grammar) = of_language(&part.language, &around)?;
+        expressions.push(builder.import(&grammar));
+        if builder.size() > around.limits.nodes {
+            return Err(Error::combination(format!(
+                "the parts have more than {} nodes together; give fewer or smaller ones",
+                around.limits.nodes
+            )));
+        }
+    }
+    let body = match how {
+        Combination::AnyOf => builder.choice(expressions),
+        Combination::Sequence => builder.sequence(expressions),
+    };
+    let start = builder.rule("parts");
+    builder.define(start, body);
+    builder.build(start).map_err(Error::constraint)
+}
+
+/// Supplies the schemas and grammars to which a grammar refers.
+#[derive(Debug)]
+struct References {
+    grammars: BTreeMap<String, Spec>,
+    around: Around,
+}
+
+impl Resolve for References {
+    fn json_schema(&self, schema: &str) -> std::result::Result<Grammar, String> {
+        let around = self.around.inside()?;
+        let spec = SchemaSpec::new(Source::Text(schema.to_owned()));
+        let (_, grammar) = spec.grammar(&around.cancel).map_err(|error| chain(&error))?;
+        Ok(grammar)
+    }
+
+    fn named(&self, name: &str) -> std::result::Result<Grammar, String> {
+        let Some(spec) = self.grammars.get(name) else {
+            let known: Vec<&str> = self.grammars.keys().map(String::as_str).collect();
+            return Err(match &known[..] {
+                [] => "no other grammar is given; `grammars` of a constraint holds them by their names"
+                    .to_owned(),
+                known => format!("no grammar has this name, only {}", known.join(", ")),
+            });
+        };
+        if spec.canonical {
+            return Err("`canonical` is a property of whole outputs; leave it out".to_owned());
+        }
+        let around = self.around.inside()?;
+        let with_names;
+        let language = match &spec.language {
+            // Grammars of one list know each other.
+            Language::Grammar(inner) if inner.grammars.is_empty() => {
+                with_names =
+                    Language::Grammar(GrammarSpec { grammars: self.grammars.clone(), ..inner.clone() });
+                &with_names
+            }
+            language => language,
+        };
+        let (_, grammar) = of_language(language, &around).map_err(|error| chain(&error))?;
+        Ok(grammar)
+    }
+}
+
+impl GrammarSpec {
+    /// The language of the text.
+    pub(crate) fn language(&self) -> Result<GrammarFormat> {
+        if let Some(format) = self.format {
+            return Ok(format);
+        }
+        let Source::File(path) = &self.source else {
+            return Err(Error::combination(
+                "the text of a `grammar` needs its `grammar_format`: lark, gbnf or ebnf",
+            ));
+        };
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        GrammarFormat::from_extension(extension).ok_or_else(|| {
+            Error::file(
+                path,
+                "the name must end in .lark, .gbnf or .ebnf, which says how the grammar is written",
+            )
+        })
+    }
+
+    /// The options by which the text is read.
+    pub(crate) fn options(&self, format: GrammarFormat, around: &Around) -> Result<GrammarOptions> {
+        if format != GrammarFormat::Lark && self.max_ignored.is_some() {
+            return Err(Error::combination("`max_ignored` bounds %ignore, which only grammars in Lark have"));
+        }
+        let references = References { grammars: self.grammars.clone(), around: around.clone() };
+        let mut options = GrammarOptions::default();
+        options.max_ignored_chars = self.max_ignored;
+        options.start.clone_from(&self.start);
+        options.resolver = Resolver::new(references);
+        Ok(options)
+    }
+
+    fn grammar(&self, around: &Around) -> Result<(Option<&Path>, Grammar)> {
+        let format = self.language()?;
+        let (path, text) = self.source.read()?;
+        if format == GrammarFormat::Lark && text.trim_start().starts_with('{') {
+            let listed = self.listed(&text).map_err(|error| of_file(path, error))?;
+            return Ok((path, listed.grammar(around)?.1));
+        }
+        let grammar = Grammar::parse(&text, format, &self.options(format, around)?, &around.limits);
+        Ok((path, grammar.map_err(|error| of_file(path, error))?))
+    }
+
+    /// The first grammar of a list in JSON, as llguidance takes it, with the others by their names.
+    fn listed(&self, text: &str) -> Result<Self> {
+        let List { grammars } = serde_json::from_str(text)
+            .map_err(|error| Error::combination(format!("not a list of grammars in JSON: {error}")))?;
+        let mut first = None;
+        let mut named = BTreeMap::new();
+        for (index, listed) in grammars.into_iter().enumerate() {
+            let spec = match (listed.lark_grammar, listed.json_schema) {
+                (Some(text), None) => Spec::grammar(text, GrammarFormat::Lark),
+                (None, Some(schema)) => Spec::json_schema(schema.get()),
+                _ => {
+                    return Err(Error::combination(format!(
+                        "grammar {index} of the list needs `lark_grammar` or `json_schema`, and one of them alone"
+                    )));
+                }
+            };
+            match (index, listed.name) {
+                (0, _) => first = Some(spec),
+                (_, Some(name)) => _ = named.insert(name, spec),
+                (_, None) => {}
+            }
+        }
+        let source = match first.map(|first| first.language) {
+            Some(Language::Grammar(GrammarSpec { source, .. })) => source,
+            Some(language) => {
+                named.insert("first".to_owned(), Spec::new(language));
+                Source::Text("start: @first".to_owned())
+            }
+            None => return Err(Error::combination("a list of grammars without a grammar")),
+        };
+        Ok(Self { source, grammars: named, format: Some(GrammarFormat::Lark), ..self.clone() })
+    }
+}
+
+/// The list of grammars that llguidance takes.
+#[derive(Deserialize)]
+struct List {
+    grammars: Vec<Listed>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    name: Option<String>,
+    lark_grammar: Option<String>,
+    json_schema: Option<Box<serde_json::value::RawValue>>,
+}
+
+impl SchemaSpec {
+    fn grammar(&self, cancel: &Cancel) -> Result<(Option<&Path>, Grammar)> {
+        let mut options = self.options(cancel)?;
+        let (path, text) = self.source.read()?;
+        if self.whitespace.is_none()
+            && let Some(whitespace) = guidance(&text).map_err(|error| of_file(path, error))?
+        {
+            options.whitespace = whitespace;
+        }
+        let limits = SchemaLimits::default();
+        let grammar = unskew_schema::grammar(&text, &options, &limits);
+        let grammar = grammar.map_err(|error| of_file(path, error))?;
+        if self.margin == 0 {
+            return Ok((path, grammar));
+        }
+        let space = format!("[ \\t\\n\\r]{{0,{}}}", self.margin);
+        let space = Dfa::from_pattern(&space, &limits.grammar.regex).map_err(Error::constraint)?;
+        let mut builder = Grammar::builder(&limits.grammar);
+        let (document, space) = (builder.import(&grammar), builder.automaton("white space", space));
+        let (start, body) = (builder.rule("document"), builder.sequence([space, document, space]));
+        builder.define(start, body);
+        Ok((path, builder.build(start).map_err(|error| of_file(path, error))?))
+    }
+
+    pub(crate) fn options(&self, cancel: &Cancel) -> Result<SchemaOptions> {
+        let mut options = SchemaOptions::default();
+        options.cancel = cancel.clone();
+        options.whitespace = self.whitespace.unwrap_or_default();
+        options.ascii = self.ascii;
+        options.exponents = self.exponents.unwrap_or(0);
+        options.registry = registry(self.registry.as_ref(), cancel)?;
+        if self.any_order {
+            options.order = MemberOrder::Any;
+        }
+        Ok(options)
+    }
+}
+
+/// The white space that `x-guidance` of a schema asks for: options of llguidance, which stand in the schema itself.
+///
+/// # Errors
+///
+/// [`Error::Combination`] for an option of it that this project does not have.
+fn guidance(schema: &str) -> Result<Option<Whitespace>> {
+    #[derive(Deserialize)]
+    struct Root {
+        #[serde(rename = "x-guidance")]
+        guidance: Option<Guidance>,
+    }
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Guidance {
+        item_separator: Option<String>,
+        key_separator: Option<String>,
+        whitespace_flexible: Option<bool>,
+        whitespace_pattern: Option<String>,
+        #[serde(rename = "coerce_one_of")]
+        _coerce_one_of: Option<bool>,
+        #[serde(rename = "lenient")]
+        _lenient: Option<bool>,
+        json_allowed_escapes: Option<String>,
+        #[serde(rename = "json_allow_general_unicode_escapes")]
+        _json_allow_general_unicode_escapes: Option<bool>,
+    }
+    if !schema.contains("\"x-guidance\"") {
+        return Ok(None);
+    }
+    // A schema that cannot be read so has its error elsewhere.
+    let Ok(Root { guidance: Some(guidance) }) = serde_json::from_str(schema) else {
+        return match serde_json::from_str::<serde_json::Value>(schema) {
+            Ok(value) if value.get("x-guidance").is_some_and(serde_json::Value::is_object) => {
+                let known = "`item_separator`, `key_separator`, `whitespace_flexible`, `whitespace_pattern`, `coerce_one_of`, \
+                             `lenient`, `json_allowed_escapes` and `json_allow_general_unicode_escapes`";
+                Err(Error::combination(format!("`x-guidance` has another option than {known}; leave it out")))
+            }
+            _ => Ok(None),
+        };
+    };
+    let refuse = |option: &str, why: &str| {
+        Err(Error::combination(format!("`x-guidance`: `{option}` is not supported: {why}")))
+    };
+    if guidance.json_allowed_escapes.is_some_and(|escapes| escapes != "nrbtf\\\"u") {
+        return refuse("json_allowed_escapes", "strings have all escapes of JSON; leave it out");
+    }
+    if let Some(pattern) = guidance.whitespace_pattern {
+        let flexible = [r"[\x20\x0A\x0D\x09]+", r"[ \n\r\t]+", r"[ \t\n\r]+", r"\s+", r"\s*"];
+        if !flexible.contains(&&*pattern) {
+            return refuse("whitespace_pattern", "use the option `whitespace`, such as `bounded:8`");
+        }
+        return Ok(Some(Whitespace::Flexible));
+    }
+    let separators =
+        (guidance.item_separator.as_deref().unwrap_or(","), guidance.key_separator.as_deref().unwrap_or(":"));
+    match (guidance.whitespace_flexible, separators) {
+        (Some(false), (",", ":")) => Ok(Some(Whitespace::Compact)),
+        (Some(false), (", ", ": ")) => Ok(Some(Whitespace::Spaced)),
+        (Some(true), (",", ":")) => Ok(Some(Whitespace::Flexible)),
+        (None, (",", ":")) => Ok(None),
+        _ => refuse(
+            "item_separator",
+            "use the option `whitespace`: `compact` for `,` and `:`, `spaced` for `, ` and `: `, `flexible` or `bounded:N`",
+        ),
+    }
+}

@@ -1,0 +1,90 @@
+//! Attributes of a definition in Lark: `name[capture, lazy, max_tokens=10]: …`.
+
+use super::{Attributes, End, body};
+use crate::{
+    Fate,
+    syntax::{error::SyntaxError, escape::number, reader::Reader},
+};
+
+/// Reads `[capture, lazy, …]` after the name of a definition. `terminal` is whether the name is that of a terminal.
+pub(super) fn read(reader: &mut Reader<'_>, terminal: bool) -> Result<Attributes, SyntaxError> {
+    reader.cursor.next();
+    let mut read = Attributes { end: End::Any, budget: None };
+    loop {
+        reader.cursor.take_while(|char| char == ' ' || char == ',');
+        if reader.cursor.eat("]") {
+            return Ok(read);
+        }
+        let at = reader.cursor.at();
+        let attribute = reader.cursor.take_while(|char| char.is_ascii_alphanumeric() || char == '_');
+        body::blank(&mut reader.cursor);
+        let valued = reader.cursor.eat("=");
+        body::blank(&mut reader.cursor);
+        let is_first = matches!(read.end, End::Any);
+        match (attribute, valued) {
+            ("capture" | "stop_capture", _) => {
+                if valued {
+                    if reader.cursor.peek() != Some('"') {
+                        return Err(reader.cursor.unexpected("a name in quotes"));
+                    }
+                    super::super::escape::quoted(&mut reader.cursor, body::OTHERS)?;
+                }
+                let why = "it names a part of the output and changes no text";
+                reader.tree.notes.push((at, "`capture`", Fate::Annotation, why));
+            }
+            ("temperature", true) => {
+                let digits =
+                    |char: char| char.is_ascii_digit() || matches!(char, '.' | '-' | '+' | 'e' | 'E');
+                if reader.cursor.take_while(digits).parse::<f64>().is_err() {
+                    return Err(reader.cursor.unexpected("a number"));
+                }
+                let why = "it changes no text; the temperature of the sampler applies everywhere";
+                reader.tree.notes.push((at, "`temperature`", Fate::Annotation, why));
+            }
+            ("max_tokens", true) if terminal => {
+                let way_out = "give it to a rule (in lower case) whose body is the terminal";
+                return Err(reader.cursor.unsupported(at, "`max_tokens` of a terminal", way_out));
+            }
+            ("max_tokens", true) if read.budget.is_none() => {
+                read.budget = Some(number(&mut reader.cursor, "a number of tokens")?);
+                reader.tree.ends.push((at, "`max_tokens`"));
+            }
+            ("lazy", false) if is_first => {
+                reader.tree.ends.push((at, "`lazy`"));
+                read.end = End::First;
+            }
+            ("suffix", true) if is_first => {
+                reader.tree.ends.push((at, "`suffix`"));
+                read.end = End::After(body::value(reader)?);
+            }
+            ("stop", true) if is_first => {
+                let rest = reader.cursor.rest();
+                if rest.starts_with("\"\"") {
+                    reader.cursor.eat("\"\"");
+                    let why = "an empty `stop` is the end of the sequence: the text may end wherever the next one begins";
+                    reader.tree.notes.push((at, "`stop`", Fate::Annotation, why));
+                } else {
+                    reader.tree.ends.push((at, "`stop`"));
+                    read.end = End::Before(body::value(reader)?);
+                }
+            }
+            ("lazy" | "suffix" | "stop", _) => {
+                let message = "the end of a text is given by `lazy` without a value, or by `suffix=` or `stop=` with a value, and \
+                               only once";
+                return Err(reader.cursor.invalid(at, message));
+            }
+            ("max_tokens" | "temperature", _) => {
+                return Err(reader
+                    .cursor
+                    .invalid(at, format!("`{attribute}` needs one value: `{attribute}=…`")));
+            }
+            _ => {
+                let message = format!(
+                    "there is no attribute `{attribute}`, only `capture`, `stop_capture`, `lazy`, `suffix`, `stop`, `max_tokens` \
+                     and `temperature`"
+                );
+                return Err(reader.cursor.invalid(at, message));
+            }
+        }
+    }
+}
