@@ -44,7 +44,8 @@ fuzz_target!(|bytes: &[u8]| {
         // Gives each rule a text.
         text += " \"a\"\n";
     }
-    let limits = GrammarLimits { state_items: 20_000, ..GrammarLimits::default() };
+    let mut limits = GrammarLimits::default();
+    limits.state_items = 20_000;
     let grammar = match Grammar::from_lark(&text, &GrammarOptions::default(), &limits) {
         Ok(grammar) => grammar,
         Err(error) => panic!("{error}\n{text}"),

@@ -154,12 +154,8 @@ fn instance(code: &mut Choices<'_>, depth: usize) -> String {
 /// The constraint of the grammar; `None` for a schema that no text satisfies, and for a rejected schema.
 fn compiled(text: &str) -> Option<GrammarConstraint> {
     let regex = Limits::default().nfa_size(20_000).dfa_states(5_000).dfa_steps(2_000_000);
-    let grammars = GrammarLimits {
-        nodes: 20_000,
-        automata_bytes: 1 << 22,
-        regex: regex.clone(),
-        ..GrammarLimits::default()
-    };
+    let mut grammars = GrammarLimits::default();
+    (grammars.nodes, grammars.automata_bytes, grammars.regex) = (20_000, 1 << 22, regex.clone());
     let mut limits = SchemaLimits::default();
     (limits.rules, limits.alternatives) = (2_000, 2_000);
     (limits.automata, limits.automata_bytes, limits.grammar) = (regex, 4 << 20, grammars);

@@ -66,7 +66,8 @@ fuzz_target!(|bytes: &[u8]| {
         format!(r#"{{"type":"array","uniqueItems":true,"items":{item},"minItems":{least}}}"#)
     };
     let regex = Limits::default().nfa_size(20_000).dfa_states(5_000).dfa_steps(2_000_000);
-    let grammars = GrammarLimits { nodes: 20_000, regex: regex.clone(), ..GrammarLimits::default() };
+    let mut grammars = GrammarLimits::default();
+    (grammars.nodes, grammars.regex) = (20_000, regex.clone());
     let mut limits = SchemaLimits::default();
     (limits.automata, limits.grammar) = (regex, grammars);
     let mut options = SchemaOptions::default();

@@ -43,7 +43,8 @@ impl<'a> Choices<'a> {
 /// The limits are small, so that a run covers many grammars and not a few huge ones.
 pub fn read_grammar(text: &str, format: GrammarFormat) {
     let regex = Limits::default().nfa_size(20_000).dfa_states(2_000).dfa_steps(2_000_000);
-    let limits = GrammarLimits { nodes: 20_000, automata_bytes: 1 << 22, regex, ..GrammarLimits::default() };
+    let mut limits = GrammarLimits::default();
+    (limits.nodes, limits.automata_bytes, limits.regex) = (20_000, 1 << 22, regex);
     assert!(!explain(text, format, &limits).iter().any(|fate| fate.why.is_empty()));
     match Grammar::parse(text, format, &GrammarOptions::default(), &limits) {
         Ok(grammar) => {

@@ -20,12 +20,6 @@ const ROOMS: [(&str, &[&str]); 4] = [
     ("crates/schema", &["decimal", "draft", "text", "document", "normalize", "emit"]),
 ];
 
-/// Files that name a higher room, and why.
-const EXCEPTIONS: [(&str, &str); 1] = [
-    // A library of trees keeps fragments of masks too, for the next scratch of the same grammar.
-    ("crates/grammars/src/trees/cache.rs", "mask"),
-];
-
 /// Adds a fault for each arrow of a file that points up.
 pub(crate) fn arrows(file: &str, text: &str, faults: &mut Vec<String>) {
     let in_crate = |(name, rooms): &(&str, &'static [&'static str])| {
@@ -37,8 +31,7 @@ pub(crate) fn arrows(file: &str, text: &str, faults: &mut Vec<String>) {
         return;
     };
     for other in named(text) {
-        let is_known = EXCEPTIONS.contains(&(file, other.as_str()));
-        if higher.contains(&other.as_str()) && !is_known {
+        if higher.contains(&other.as_str()) {
             faults.push(format!("{file}: `{room}` names `{other}`, which stands above it"));
         }
     }

@@ -6,8 +6,14 @@
 
 use unskew_automata::Limits;
 
-/// The limits of reading, compiling and using a grammar.
+/// The limits of reading, compiling and using a grammar. Begin with the default and set fields.
+///
+/// ```
+/// let mut limits = unskew_grammars::GrammarLimits::default();
+/// limits.scratch_bytes = 16 << 20;
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct GrammarLimits {
     /// The length of the text of a grammar, in bytes. Default: 8 MiB.
     pub grammar_bytes: usize,

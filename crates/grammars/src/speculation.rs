@@ -25,8 +25,9 @@ pub struct CountModel {
     frozen: bool,
 }
 
-/// The thresholds at which a [`CountModel`] proposes a token.
+/// The thresholds at which a [`CountModel`] proposes a token. Begin with the default and set fields.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct CountConfig {
     /// The least share of a token among all tokens of its context. Default: 0.5.
     pub threshold: f64,

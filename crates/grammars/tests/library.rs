@@ -4,6 +4,7 @@
 use std::{sync::Arc, thread};
 
 use peak_alloc::PeakAlloc;
+use unskew_automata::Dfa;
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary, Tuning};
 use unskew_trie::TokenTrie;
@@ -136,6 +137,39 @@ fn what_is_said_of_memory_is_what_is_held() {
         let share = constraint.memory_usage() as f64 / held as f64;
         assert!((0.8..1.2).contains(&share), "{share} of {held}: {}", &text[..40]);
     }
+    what_is_said_of_keys_and_differences_is_what_is_held(&trie);
+}
+
+/// The same of a grammar of keys, differences, repetitions and members in any order, before its masks and after them.
+fn what_is_said_of_keys_and_differences_is_what_is_held(trie: &Arc<TokenTrie>) {
+    let limits = GrammarLimits::default();
+    let dfa = |pattern: &str| Arc::new(Dfa::from_pattern(pattern, &limits.regex).unwrap());
+    let base = ALLOCATOR.current_usage();
+    let constraint = {
+        let mut builder = Grammar::builder(&limits);
+        let left_out: Vec<String> = (0..100).map(|number| format!("\"ab{number}\"")).collect();
+        let key = builder.distinct("key", &dfa("\"[a-h0-9]{1,40}\""), left_out.iter(), None).unwrap();
+        let other = builder.difference("other", &dfa("\"[a-h: ]*\""), ["\"a\"", "\"b\""]).unwrap();
+        let many = builder.bounded_repetition("many", b"{", &dfa("[ab]c|d"), b"}", 2, Some(500)).unwrap();
+        let members: Vec<_> =
+            (0..60).map(|number| (builder.literal(format!("m{number}")), number % 2 == 0)).collect();
+        let members = builder.unordered(members, Some(other), None, 0, None);
+        let (colon, comma) = (builder.literal(":"), builder.literal(","));
+        let member = builder.sequence([key, colon, many, comma]);
+        let list = builder.repeat(member, 0, None);
+        let start = builder.rule("start");
+        let body = builder.sequence([list, members]);
+        builder.define(start, body);
+        let grammar = builder.build(start).unwrap();
+        Box::new(GrammarConstraint::new(&grammar, Arc::clone(trie), &limits).unwrap())
+    };
+    let held = |base: usize| ALLOCATOR.current_usage() - base;
+    let share = constraint.memory_usage() as f64 / held(base) as f64;
+    assert!((0.8..1.2).contains(&share), "{share} of {}", held(base));
+    let before = constraint.memory_usage();
+    assert!(!masks(&constraint, 3, 20).is_empty());
+    let (grown, more) = (constraint.memory_usage() - before, held(base) as f64 - before as f64);
+    assert!(grown > 1_000 && (0.6..1.4).contains(&(grown as f64 / more)), "{grown} of {more}");
 }
 
 /// A full scratch keeps the masks in use, and later masks stay the same.
@@ -148,7 +182,11 @@ fn a_full_scratch_keeps_masks_in_use() {
         &GrammarLimits::default(),
     )
     .unwrap();
-    let limits = |scratch_bytes| GrammarLimits { scratch_bytes, ..GrammarLimits::default() };
+    let limits = |scratch_bytes| {
+        let mut limits = GrammarLimits::default();
+        limits.scratch_bytes = scratch_bytes;
+        limits
+    };
     let constraint = |bytes| {
         let trie = Arc::clone(&trie);
         GrammarConstraint::new(&grammar, trie, &limits(bytes)).unwrap()

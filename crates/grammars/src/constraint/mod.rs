@@ -263,10 +263,15 @@ impl GrammarConstraint {
         Ok(Self { compiled, vocabulary, trie, trees: None, start, distinct, scratch_bytes, state_items })
     }
 
-    /// The memory of the compiled grammar, in bytes: rules, literals and automata, which a [`Grammar`] or a
-    /// [`TreeLibrary`] may share. Vocabulary, trie and library are not counted. O(n) for n terminals.
+    /// The memory of the compiled grammar, in bytes: rules, literals and automata, and the tokens that contain keys or texts which
+    /// are left out, once a mask has asked for them. A [`Grammar`] or a [`TreeLibrary`] may share them. Vocabulary, trie and library
+    /// are not counted. O(n) for n terminals and such tokens.
     pub fn memory_usage(&self) -> usize {
-        size_of::<Self>() + self.compiled.rules.memory_usage() + self.compiled.terminals.memory_usage()
+        size_of::<Self>()
+            + self.compiled.rules.memory_usage()
+            + self.compiled.terminals.memory_usage()
+            + self.trees.as_ref().map_or(0, GrammarTrees::memory_usage)
+            + self.distinct.as_ref().map_or(0, DistinctTerminals::memory_usage)
     }
 
     /// Whether a state depends on the text alone, and not on the tokens that spell it: no terminal is

@@ -74,16 +74,19 @@ pub enum FindingKind {
     /// No output uses the rule.
     Unreachable,
     /// The rule has no text: each rule of `cycle` needs the next one and cannot end without it.
+    #[non_exhaustive]
     NeverEnds {
         /// The names of the rules. The first name is repeated at the end.
         cycle: Vec<String>,
     },
     /// Alternatives that can never be completed, because they use rules without a text.
+    #[non_exhaustive]
     DeadAlternatives {
         /// The number of these alternatives.
         count: usize,
     },
     /// Alternatives that repeat other alternatives.
+    #[non_exhaustive]
     RepeatedAlternatives {
         /// The number of these alternatives.
         count: usize,

@@ -16,9 +16,8 @@ use unskew_trie::TokenTrie;
 
 use super::{
     fragments::Fragments,
-    fusion::{Fused, FusionKey},
+    fusion::FusionKey,
     grammar_trees::GrammarTrees,
-    paths::{OpenNode, Origin, Segment, SegmentKey},
     union::MaskUnion,
     walks::{ConfigurationWalk, EdgeWalk},
 };
@@ -33,6 +32,7 @@ use crate::{
     terminal::{ScanState, bounded::Horizon, difference::Below},
     trees::{
         nodes::{ParentKey, TreeNode},
+        points::{Fused, OpenNode, Origin, Segment, SegmentKey},
         suffixes::{SuffixNode, SuffixTrie},
     },
 };

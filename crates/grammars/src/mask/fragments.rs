@@ -12,16 +12,9 @@ use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
-use unskew_core::TokenId;
 use unskew_trie::ByteSet;
 
-use super::{
-    builder::MaskBuilder,
-    fusion::{Loop, OriginKey},
-    grammar_trees::GrammarTrees,
-    paths::{OpenNode, Origin, Segment, SegmentKey},
-    shared_fragments::shared_fragment_key,
-};
+use super::{builder::MaskBuilder, fusion::OriginKey, shared_fragments::shared_fragment_key};
 use crate::{
     ids::Id,
     network::rules::{Placeholder, Rules},
@@ -31,52 +24,14 @@ use crate::{
         truncation::{Placeholders, Truncations},
     },
     trees::{
-        cache::{LibraryId, hold_node},
+        cache::LibraryId,
+        fragments::{Fragment, SuffixPoints},
+        library::TreeLibrary,
         nodes::TreeNode,
-        suffixes::{SuffixGroup, SuffixNode},
+        points::{Loop, OpenNode, Origin, Point, PointKey, Segment},
     },
     tuning::Tuning,
 };
-
-/// A point from which tokens continue with the followers of a parser state.
-#[derive(Clone, Debug)]
-pub(crate) enum Point {
-    /// The beginning of tokens.
-    Root,
-    /// Where they leave a node; the node's own parser state is not part of the point.
-    Open(OpenNode),
-    /// A suffix node among the exits of a node, or among all tokens, in the group at this index.
-    Suffix(Option<Arc<TreeNode>>, usize, SuffixNode),
-}
-
-/// A point, in a scratch.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum PointKey {
-    Root,
-    /// The node, its segment, whether that was begun before the token, and whether the tokens inside are left out.
-    Open(LibraryId, SegmentKey, bool, bool),
-    Suffix(LibraryId, SuffixNode),
-}
-
-/// The tokens from a point on, up to the placeholders.
-#[derive(Debug)]
-pub(crate) struct Fragment {
-    ids: Box<[TokenId]>,
-    /// With whether a terminal that was begun reads their tokens.
-    nodes: Box<[(Arc<TreeNode>, bool)]>,
-    to_verify: Box<[TokenId]>,
-    /// The points from which tokens reach a placeholder; suffix nodes are in `suffixes`.
-    points: Box<[(Point, Placeholder)]>,
-    suffixes: Box<[SuffixPoints]>,
-}
-
-/// Suffix nodes of a group, and the placeholders that are reached there.
-#[derive(Debug)]
-struct SuffixPoints {
-    holder: Option<Arc<TreeNode>>,
-    index: usize,
-    nodes: Box<[(SuffixNode, Placeholder)]>,
-}
 
 /// The continuation of a placeholder, and how the mask resumes there.
 #[derive(Clone, Copy)]
@@ -406,7 +361,7 @@ impl MaskBuilder<'_> {
                 self.add_open(&OpenNode { segment, parser_state: state, ..open.clone() });
             }
             Point::Suffix(holder, index, at) => {
-                let group = point.group(self.trees).expect("it is a suffix node");
+                let group = point.group(&self.trees.library).expect("it is a suffix node");
                 self.fragments.work.made_in = Some(group.id);
                 self.add_after_suffix(holder.as_ref(), (group, *index), *at, state);
                 self.continue_ended(holder.as_ref(), group, *index);
@@ -424,7 +379,7 @@ impl MaskBuilder<'_> {
         }
         nodes.iter().for_each(|(node, continues)| self.fragments.note_node(node, *continues));
         self.union.dedup(added, self.buffer);
-        let (points, suffixes) = points_of(self.trees, reached);
+        let (points, suffixes) = points_of(&self.trees.library, reached);
         Some(Fragment {
             ids: self.union.ids[added.1..].into(),
             nodes: nodes.into(),
@@ -448,7 +403,7 @@ impl MaskBuilder<'_> {
                 PointKey::Open(node.id, segment.key(), is_begun, *is_added)
             }
             Point::Suffix(_, _, at) => {
-                PointKey::Suffix(point.group(self.trees).expect("it is a suffix node").id, *at)
+                PointKey::Suffix(point.group(&self.trees.library).expect("it is a suffix node").id, *at)
             }
         }
     }
@@ -458,7 +413,10 @@ impl MaskBuilder<'_> {
 type ReachedPoint = (Point, Placeholder);
 
 /// The points of a fragment, suffix nodes by their groups. Parser states are numbers of this scratch, and are dropped.
-fn points_of(trees: &GrammarTrees, reached: Vec<ReachedPoint>) -> (Box<[ReachedPoint]>, Box<[SuffixPoints]>) {
+fn points_of(
+    library: &TreeLibrary,
+    reached: Vec<ReachedPoint>,
+) -> (Box<[ReachedPoint]>, Box<[SuffixPoints]>) {
     let (mut suffixes, mut points): (Vec<_>, Vec<_>) =
         reached.into_iter().partition(|(point, _)| matches!(point, Point::Suffix(..)));
     for (point, _) in &mut points {
@@ -469,7 +427,7 @@ fn points_of(trees: &GrammarTrees, reached: Vec<ReachedPoint>) -> (Box<[ReachedP
             }
         }
     }
-    let group = |point: &Point| point.group(trees).map(|group| group.id);
+    let group = |point: &Point| point.group(library).map(|group| group.id);
     suffixes.sort_by_key(|(point, _)| group(point));
     let groups = suffixes.chunk_by(|(left, _), (right, _)| group(left) == group(right));
     let suffixes = groups.filter_map(|points| {
@@ -482,48 +440,4 @@ fn points_of(trees: &GrammarTrees, reached: Vec<ReachedPoint>) -> (Box<[ReachedP
         Some(SuffixPoints { holder: holder.clone(), index: *index, nodes })
     });
     (points.into(), suffixes.collect())
-}
-
-impl Point {
-    /// Whether its key means the same in every scratch.
-    fn is_kept(&self) -> bool {
-        match self {
-            Self::Root | Self::Suffix(None, ..) => true,
-            Self::Open(OpenNode { node, .. }) | Self::Suffix(Some(node), ..) => node.is_kept,
-        }
-    }
-
-    /// The group of a suffix node.
-    fn group<'p>(&'p self, trees: &'p GrammarTrees) -> Option<&'p SuffixGroup> {
-        let Self::Suffix(holder, index, _) = self else { return None };
-        let exits = holder.as_ref().map_or(trees.library.all(), |holder| &holder.exits);
-        Some(&exits.groups[*index])
-    }
-}
-
-impl Fragment {
-    /// Calls `each` with every node and automaton that the fragment refers to, and their bytes.
-    pub(crate) fn each_held(&self, each: &mut dyn FnMut(LibraryId, usize)) {
-        let holders = self.suffixes.iter().filter_map(|points| points.holder.as_ref());
-        let nodes = self.nodes.iter().map(|(node, _)| node).chain(holders);
-        nodes.for_each(|node| hold_node(node, each));
-        for (point, _) in &self.points {
-            match point {
-                Point::Root | Point::Suffix(None, ..) => {}
-                Point::Suffix(Some(node), ..) => hold_node(node, each),
-                Point::Open(open) => open.each_held(each),
-            }
-        }
-    }
-
-    pub(crate) fn memory_usage(&self) -> usize {
-        let suffixes =
-            self.suffixes.iter().map(|points| size_of::<SuffixPoints>() + size_of_val(&points.nodes[..]));
-        size_of::<Self>()
-            + size_of_val(&self.ids[..])
-            + size_of_val(&self.nodes[..])
-            + size_of_val(&self.to_verify[..])
-            + size_of_val(&self.points[..])
-            + suffixes.sum::<usize>()
-    }
 }

@@ -11,10 +11,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use unskew_automata::{Dfa, StateId};
 
-use super::{
-    builder::MaskBuilder,
-    paths::{OpenNode, Segment, SegmentKey},
-};
+use super::builder::MaskBuilder;
 use crate::{
     ids::Id,
     network::terminals::{ScanTerminal, Scanner},
@@ -24,21 +21,11 @@ use crate::{
     },
     terminal::ScanState,
     trees::{
-        cache::LibraryId,
         fused::{self, Next},
         nodes::{ParentKey, SuffixReader, TreeNode},
+        points::{Fused, Loop, OpenNode, Segment, SegmentKey},
     },
 };
-
-/// Terminals that are one automaton.
-#[derive(Clone, Debug)]
-pub(crate) struct Fused {
-    /// The node after the origin.
-    pub(crate) node: Arc<TreeNode>,
-    pub(crate) dfa: Arc<Dfa>,
-    /// The number of the automaton in the library.
-    pub(crate) number: LibraryId,
-}
 
 /// The origin, if it has a parent.
 pub(crate) type OriginKey = Option<ParentKey>;
@@ -51,14 +38,6 @@ pub(crate) type FusionKey = (OriginKey, SegmentKey, FusedWith);
 pub(crate) enum FusedWith {
     Terminal(ScanTerminal),
     Loop(Loop),
-}
-
-/// Terminals that form a loop: after one of them, every terminal that was possible before is still possible, with the
-/// same target.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Loop {
-    pub(crate) from: ParserState,
-    pub(crate) to: ParserState,
 }
 
 impl MaskBuilder<'_> {

@@ -52,6 +52,16 @@ impl GrammarTrees {
         }
     }
 
+    /// The memory of its tables, in bytes, without the library.
+    pub(crate) fn memory_usage(&self) -> usize {
+        let containing =
+            self.containing.iter().filter_map(OnceLock::get).map(|tokens| size_of_val(&tokens[..]));
+        self.automata.capacity() * size_of::<Option<LibraryId>>()
+            + self.containing.capacity() * size_of::<OnceLock<Box<[TokenId]>>>()
+            + containing.sum::<usize>()
+            + self.unbounded.capacity() * size_of::<OnceLock<NumberedDfa>>()
+    }
+
     /// The tokens that contain a text of the automaton from which `difference` leaves texts out.
     pub(crate) fn key_tokens(&self, difference: &Difference, remaining: &Remaining) -> Arc<KeyTokens> {
         let library = &self.library;

@@ -12,71 +12,17 @@ use std::{cmp::Reverse, ops::Range, sync::Arc};
 use smallvec::SmallVec;
 use unskew_trie::ByteSet;
 
-use super::{
-    builder::{Buffers, MaskBuilder, ScratchNodes},
-    fragments::Point,
-    fusion::{Fused, Loop},
-};
+use super::builder::{Buffers, MaskBuilder, ScratchNodes};
 use crate::{
     network::terminals::{ScanTerminal, Scanner},
     parser::states::{Edge, Followers, ParserState},
     terminal::ScanState,
     trees::{
-        cache::{LibraryId, hold_automaton, hold_node},
-        library::TreeLibrary,
-        nodes::{Parent, SuffixReader, TreeNode},
+        nodes::{SuffixReader, TreeNode},
+        points::{Loop, OpenNode, Origin, Point, Segment},
         suffixes::{Exits, SuffixGroup, SuffixNode, SuffixTrie},
     },
 };
-
-/// A node that is to be looked at.
-#[derive(Clone, Debug)]
-pub(crate) struct OpenNode {
-    pub(crate) node: Arc<TreeNode>,
-    pub(crate) segment: Segment,
-    /// The parser state after the segment.
-    pub(crate) parser_state: ParserState,
-    pub(crate) origin: Origin,
-    /// The first terminal after the origin, and the parser state after it. None if the path continues after a
-    /// [placeholder](crate::parser::truncation).
-    pub(crate) edge: Option<(ScanTerminal, ParserState)>,
-    /// Whether the tokens inside were added before.
-    pub(crate) is_added: bool,
-}
-
-/// The part of a path since its origin.
-#[derive(Clone, Debug)]
-pub(crate) enum Segment {
-    /// A terminal, from a state on.
-    Terminal(ScanTerminal, ScanState),
-    Fused {
-        fused: Fused,
-        /// The number of terminals and loops.
-        parts: u32,
-        /// The loop at its end, whose terminals occur any number of times.
-        loops: Option<Loop>,
-    },
-}
-
-/// A segment: a terminal and a state, or an automaton of the library.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum SegmentKey {
-    Terminal(ScanTerminal, ScanState),
-    Fused(LibraryId),
-}
-
-/// The origin of a node.
-#[derive(Clone, Debug)]
-pub(crate) enum Origin {
-    /// The node is the root of a terminal at the beginning of the token.
-    Root,
-    /// The node is the root of a terminal that was begun before the token.
-    Begun,
-    /// The exits of a node.
-    Exits(Arc<TreeNode>),
-    /// A suffix node among the exits of a node, or among all tokens, in the group at this index.
-    Suffix(Option<Arc<TreeNode>>, usize, SuffixNode),
-}
 
 impl MaskBuilder<'_> {
     /// Adds the tokens that read the paths of the open nodes and all that may follow. Terminals of roots whose token
@@ -399,42 +345,5 @@ impl MaskBuilder<'_> {
             child
         });
         (Arc::clone(child), start)
-    }
-}
-
-impl OpenNode {
-    /// Calls `each` with every node and automaton that it refers to, and their bytes.
-    pub(crate) fn each_held(&self, each: &mut dyn FnMut(LibraryId, usize)) {
-        hold_node(&self.node, each);
-        if let Segment::Fused { fused, .. } = &self.segment {
-            hold_node(&fused.node, each);
-            hold_automaton((fused.number, &fused.dfa), each);
-        }
-        if let Origin::Exits(node) | Origin::Suffix(Some(node), ..) = &self.origin {
-            hold_node(node, each);
-        }
-    }
-}
-
-impl Segment {
-    pub(crate) fn key(&self) -> SegmentKey {
-        match self {
-            Self::Terminal(terminal, state) => SegmentKey::Terminal(*terminal, *state),
-            Self::Fused { fused, .. } => SegmentKey::Fused(fused.number),
-        }
-    }
-}
-
-impl Origin {
-    /// The parent of nodes that are no roots.
-    pub(crate) fn parent<'o>(&'o self, library: &'o TreeLibrary) -> Option<Parent<'o>> {
-        match self {
-            Self::Root | Self::Begun => None,
-            Self::Exits(node) => Some(Parent::Exits(node)),
-            Self::Suffix(Some(node), group, at) => {
-                Some(Parent::Suffix(Some(node), &node.exits.groups[*group], *at))
-            }
-            Self::Suffix(None, group, at) => Some(Parent::Suffix(None, &library.all().groups[*group], *at)),
-        }
     }
 }

@@ -22,6 +22,7 @@ use unskew_trie::TokenTrie;
 
 use crate::{
     Difference,
+    ids::COUNTS,
     network::terminals::ScanTerminal,
     parser::{
         configurations::{Compiled, Configuration, Configurations},
@@ -51,6 +52,12 @@ impl DistinctTerminals {
         let terminals: Box<[ScanTerminal]> =
             all.filter(|terminal| compiled.terminals.is_distinct(*terminal)).collect();
         (!terminals.is_empty()).then(|| Self { terminals, key_tokens: OnceLock::new() })
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        let tokens =
+            self.key_tokens.get().map(|tokens| tokens.memory_usage() + size_of::<KeyTokens>() + COUNTS);
+        size_of_val(&self.terminals[..]) + tokens.unwrap_or(0)
     }
 
     /// The tokens that contain keys of the terminals; more of them where some texts are left out. `of` finds those of

@@ -10,14 +10,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use hashbrown::HashMap;
-
-use super::{
-    fragments::{Fragment, PointKey},
-    grammar_trees::GrammarTrees,
-};
+use super::grammar_trees::GrammarTrees;
 use crate::{
-    ids::{COUNTS, Id, number},
+    ids::{Id, number},
     network::terminals::Scanner,
     parser::{
         configurations::Compiled,
@@ -25,50 +20,15 @@ use crate::{
         states::{Parser, ParserState},
     },
     trees::{
-        cache::{CacheEntry, LibraryId, Tables},
+        cache::LibraryId,
+        fragments::{Fragment, SharedFragmentKey, SpelledGrammar},
         library::TreeLibrary,
+        points::PointKey,
     },
 };
 
-/// The grammars and fragments of a library.
-#[derive(Debug, Default)]
-pub(crate) struct SharedFragments {
-    pub(crate) grammars: HashMap<SpelledGrammar, LibraryId>,
-    fragments: HashMap<SharedFragmentKey, Option<Arc<Fragment>>>,
-}
-
-/// A compiled grammar, spelled out.
-#[derive(PartialEq, Eq, Hash, Debug)]
-pub(crate) struct SpelledGrammar(pub(crate) Box<[u32]>);
-
-/// The grammar, the point, and the truncated state, spelled out.
-#[derive(PartialEq, Eq, Hash, Debug)]
-pub(crate) struct SharedFragmentKey(LibraryId, PointKey, Box<[u32]>);
-
 /// The number of a grammar in a library, once it was asked for; `None` if it has none.
 pub(crate) type GrammarNumber = OnceLock<Option<LibraryId>>;
-
-impl CacheEntry for SharedFragmentKey {
-    type Value = Option<Arc<Fragment>>;
-
-    fn table(tables: &Tables) -> &HashMap<Self, Self::Value> {
-        &tables.shared_fragments.fragments
-    }
-
-    fn table_mut(tables: &mut Tables) -> &mut HashMap<Self, Self::Value> {
-        &mut tables.shared_fragments.fragments
-    }
-
-    fn bytes(&self, fragment: &Self::Value) -> usize {
-        size_of_val(&self.2[..]) + fragment.as_ref().map_or(0, |fragment| fragment.memory_usage() + COUNTS)
-    }
-
-    fn each_held(&self, fragment: &Self::Value, each: &mut dyn FnMut(LibraryId, usize)) {
-        if let Some(fragment) = fragment {
-            fragment.each_held(each);
-        }
-    }
-}
 
 /// The key of the fragment of a point in a truncated state, if a library can keep it.
 pub(crate) fn shared_fragment_key(

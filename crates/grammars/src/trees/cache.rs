@@ -30,16 +30,13 @@ use unskew_trie::ByteSet;
 
 use super::{
     by_count::TokensByCount,
+    fragments::{Fragment, SharedFragmentKey, SpelledGrammar},
     fused::NextKey,
     key_tokens::KeyTokens,
     library::{MarkedUnit, NumberedDfa},
     nodes::{NodeKey, TreeNode},
 };
-use crate::{
-    ids::COUNTS,
-    mask::shared_fragments::{SharedFragments, SpelledGrammar},
-    terminal::ScanState,
-};
+use crate::{ids::COUNTS, terminal::ScanState};
 
 /// The id of a node, a suffix group, an automaton or a grammar in a library. It is given once in the life of the
 /// library.
@@ -133,7 +130,8 @@ pub(crate) struct Tables {
     by_count: HashMap<CountsOf, Arc<TokensByCount>>,
     key_tokens: HashMap<KeyTokensOf, Arc<KeyTokens>>,
     fused: HashMap<FusionOf, Option<NumberedDfa>>,
-    pub(crate) shared_fragments: SharedFragments,
+    grammars: HashMap<SpelledGrammar, LibraryId>,
+    fragments: HashMap<SharedFragmentKey, Option<Arc<Fragment>>>,
 }
 
 /// Calls `each` with an automaton and its bytes.
@@ -157,16 +155,16 @@ fn bytes_of<K: CacheEntry>(key: &K, value: &K::Value) -> usize {
 }
 
 macro_rules! entry {
-    ($key:ty => $value:ty, $($field:ident).+; $($rest:tt)*) => {
+    ($key:ty => $value:ty, $field:ident; $($rest:tt)*) => {
         impl CacheEntry for $key {
             type Value = $value;
 
             fn table(tables: &Tables) -> &HashMap<Self, Self::Value> {
-                &tables.$($field).+
+                &tables.$field
             }
 
             fn table_mut(tables: &mut Tables) -> &mut HashMap<Self, Self::Value> {
-                &mut tables.$($field).+
+                &mut tables.$field
             }
 
             $($rest)*
@@ -228,9 +226,21 @@ entry! {
     }
 }
 entry! {
-    SpelledGrammar => LibraryId, shared_fragments.grammars;
+    SpelledGrammar => LibraryId, grammars;
     fn bytes(&self, _: &LibraryId) -> usize {
         size_of_val(&self.0[..])
+    }
+}
+entry! {
+    SharedFragmentKey => Option<Arc<Fragment>>, fragments;
+    fn bytes(&self, fragment: &Option<Arc<Fragment>>) -> usize {
+        size_of_val(&self.2[..]) + fragment.as_ref().map_or(0, |fragment| fragment.memory_usage() + COUNTS)
+    }
+
+    fn each_held(&self, fragment: &Option<Arc<Fragment>>, each: &mut dyn FnMut(LibraryId, usize)) {
+        if let Some(fragment) = fragment {
+            fragment.each_held(each);
+        }
     }
 }
 

@@ -138,7 +138,8 @@ fn sequences_that_change_scratches_cost_the_same() {
 fn a_state_beyond_the_limit_is_an_error_that_names_it() {
     let mut read = Vec::new();
     for state_items in [100, 200] {
-        let limits = GrammarLimits { state_items, ..GrammarLimits::default() };
+        let mut limits = GrammarLimits::default();
+        limits.state_items = state_items;
         let constraint = constraint_within(GRAMMARS[10].1, &limits);
         let mut sequence = Sequence::new(&constraint, true);
         let mut count = 0;

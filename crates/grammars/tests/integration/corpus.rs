@@ -250,7 +250,8 @@ fn masks_with_a_full_scratch_are_those_of_the_oracle() {
     controls.dedup();
     let subject = vocabularies::toy(&controls);
     for scratch_bytes in [0, 20_000] {
-        let limits = GrammarLimits { scratch_bytes, ..GrammarLimits::default() };
+        let mut limits = GrammarLimits::default();
+        limits.scratch_bytes = scratch_bytes;
         compare(&cases, &subject, &limits, if DEBUG { [1, 1, 10] } else { [2, 5, 100] });
     }
 }

@@ -498,7 +498,8 @@ proptest! {
     /// a state holds.
     #[test]
     fn masks_do_not_depend_on_the_scratch(parts in rules(), depth in 4..20usize) {
-        let limits = GrammarLimits { scratch_bytes: 0, ..GrammarLimits::default() };
+        let mut limits = GrammarLimits::default();
+        limits.scratch_bytes = 0;
         prop_assert_eq!(check(&parts, None, &limits, depth), Ok(()));
     }
 

@@ -13,6 +13,7 @@ mod end_tokens;
 mod formats;
 mod imports;
 mod lazy;
+mod lazy_verdicts;
 mod membership;
 mod munch;
 mod nested;

@@ -315,7 +315,8 @@ fn what_it_is_not_made_for_is_refused() {
     let error = munched(&grammar, &vocabulary()).unwrap_err();
     assert!(matches!(error, GrammarError::NoMunch { .. }), "{error}");
 
-    let limits = GrammarLimits { munch_steps: 1_000, ..limits };
+    let mut limits = limits;
+    limits.munch_steps = 1_000;
     let text = "start: (A | B | C)* \nA: /[a-z]{1,9}/\nB: /[a-m]{1,40}/\nC: /[a-g]{1,70}/";
     let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits).unwrap();
     let trie = vocabularies::toy(&[]).trie;

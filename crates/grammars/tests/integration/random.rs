@@ -188,7 +188,8 @@ proptest! {
     /// A scratch that is emptied before every step gives the same answers.
     #[test]
     fn masks_do_not_depend_on_the_scratch(shape in random::grammar()) {
-        let limits = GrammarLimits { scratch_bytes: 0, ..GrammarLimits::default() };
+        let mut limits = GrammarLimits::default();
+        limits.scratch_bytes = 0;
         prop_assert_eq!(check(&shape.build(), None, &limits, 4), Ok(()), "\n{}", shape);
     }
 
