@@ -1,12 +1,13 @@
 """XGrammar as a peer of structural tags: a process that answers lines of JSON, for `cargo xtask bench tags`.
 
-The first line is {"vocabulary": [bytes as numbers, ...], "end": id}. Each other one is {"tag": {...}, "sequences": [[id, ...], ...]}, and
-the answer is {"accepted": [bool, ...]}, or {"error": text} where the tag is refused.
+The first line is {"vocabulary": [bytes as numbers, ...], "end": id}, and its answer is {"version": text}. Each other one is
+{"tag": {...}, "sequences": [[id, ...], ...]}, and the answer is {"accepted": [bool, ...]}, or {"error": text} where the tag is refused.
 """
 
 import json
 import os
 import sys
+from importlib.metadata import version
 
 import xgrammar
 
@@ -30,7 +31,7 @@ def main():
     info = xgrammar.TokenizerInfo(texts, xgrammar.VocabType.RAW, stop_token_ids=[end])
     compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
     mask = xgrammar.allocate_token_bitmask(1, len(texts))
-    print(json.dumps({"ready": True}), file=answers, flush=True)
+    print(json.dumps({"version": version("xgrammar")}), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
         try:

@@ -16,7 +16,7 @@ const TESTS: [(&str, &[&str], &[&str]); 2] = [
     // The versions that the tests were written for: `generate` changes with every minor version.
     (
         "transformers",
-        &["numpy", "pytest", "torch==2.13.0", "transformers==5.19.0"],
+        &["numpy", "pytest", "torch==2.13.0", "transformers==5.24.0"],
         &["tests/test_transformers.py"],
     ),
 ];

@@ -469,24 +469,45 @@ fn element(style: &str, name: Option<&str>, value: &Value, into: &mut String) {
 pub(super) fn reason(format: &Value, here: bool) -> Option<&'static str> {
     const TOKENS: &[&str] =
         &["token", "exclude_token", "any_tokens", "token_triggered_tags", "token_dispatch"];
+    if !here && repeats(format, TOKENS) {
+        return Some("tokens inside of `repeat` are not excluded there");
+    }
     if here && has(format, TOKENS) {
         return Some("a token that is text and itself at once goes on in one of the two ways there");
+    }
+    if here && counts_characters(format) {
+        return Some("with `excludes`, `max_chars` counts the bytes of a character in two tokens there");
     }
     let fires = !here && has(format, &["dispatch", "triggered_tags"]);
     fires.then_some("a trigger fires inside of an excluded text that is not complete, and there it does not")
 }
 
+/// Whether a `repeat` has a format of one of these types in it.
+fn repeats(format: &Value, types: &[&str]) -> bool {
+    any(format, &|format| format["type"] == json!("repeat") && has(format, types))
+}
+
+/// Whether an `any_text` has both excluded texts and a budget of characters.
+fn counts_characters(format: &Value) -> bool {
+    any(format, &|format| {
+        let excludes = format["excludes"].as_array().is_some_and(|texts| !texts.is_empty());
+        format["type"] == json!("any_text") && excludes && format["max_chars"].is_u64()
+    })
+}
+
 /// Whether a format of one of these types is in it.
 fn has(format: &Value, types: &[&str]) -> bool {
+    any(format, &|format| format["type"].as_str().is_some_and(|of| types.contains(&of)))
+}
+
+/// Whether it or a format in it is such a one. Schemas are not looked at.
+fn any(format: &Value, test: &dyn Fn(&Value) -> bool) -> bool {
     match format {
         Value::Object(members) => {
-            members.get("type").and_then(Value::as_str).is_some_and(|of| types.contains(&of))
-                || members
-                    .iter()
-                    .filter(|(name, _)| *name != "json_schema")
-                    .any(|(_, member)| has(member, types))
+            let mut inside = members.iter().filter(|(name, _)| *name != "json_schema");
+            test(format) || inside.any(|(_, member)| any(member, test))
         }
-        Value::Array(items) => items.iter().any(|item| has(item, types)),
+        Value::Array(items) => items.iter().any(|item| any(item, test)),
         _ => false,
     }
 }

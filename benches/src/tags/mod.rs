@@ -8,7 +8,13 @@
 
 mod make;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use clap::Args;
 use serde::Deserialize;
@@ -17,7 +23,7 @@ use unskew_core::{TokenId, Vocabulary};
 use unskew_engine::{Compiler, Spec, TokenSpace};
 
 use self::make::{Maker, reason};
-use crate::process::Process;
+use crate::{options::RecordOptions, process::Process, record};
 
 /// Structural tags beside XGrammar
 #[derive(Args, Clone, Debug)]
@@ -36,6 +42,8 @@ pub(crate) struct Options {
     /// How many differences without a reason are shown
     #[arg(long, value_name = "N", default_value_t = 10)]
     show: usize,
+    #[command(flatten)]
+    record: RecordOptions,
 }
 
 /// How long an answer may take, and the memory of the peer.
@@ -49,7 +57,7 @@ const TOKENS: &[&str] = &[
 
 #[derive(Deserialize)]
 struct Ready {
-    ready: bool,
+    version: String,
 }
 
 #[derive(Deserialize)]
@@ -74,16 +82,7 @@ struct Counts {
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let (vocabulary, end) = vocabulary()?;
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/xgrammar_tags.py");
-    let mut peer = Process::start(&options.python, &[script])?;
-    let texts: Vec<&[u8]> = (0..vocabulary.len())
-        .map(|id| vocabulary.text(TokenId::from_index(id)).unwrap_or(b"<end>"))
-        .collect();
-    peer.send(&json!({"vocabulary": texts, "end": end.0}).to_string())?;
-    let Ready { ready } = peer.answer(LIMIT.0, LIMIT.1)?;
-    if !ready {
-        return Err("the peer is not ready".to_owned());
-    }
+    let (mut peer, version) = start(&options.python, &vocabulary, end)?;
     let space = Arc::new(TokenSpace::from_vocabulary(Arc::clone(&vocabulary)));
     let compiler = Compiler::new(space);
     let mut maker = Maker::new(options.seed, &vocabulary);
@@ -94,8 +93,16 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         let tag = json!({"type": "structural_tag", "format": format});
         let ids: Vec<Vec<u32>> =
             sequences.iter().map(|tokens| tokens.iter().map(|token| token.0).collect()).collect();
-        peer.send(&json!({"tag": tag, "sequences": ids}).to_string())?;
-        let there: Answer = peer.answer(LIMIT.0, LIMIT.1)?;
+        let request = json!({"tag": tag, "sequences": ids}).to_string();
+        let there = match peer.send(&request).and_then(|()| peer.answer(LIMIT.0, LIMIT.1)) {
+            Ok(answer) => answer,
+            Err(error) => {
+                // A tag may crash the peer.
+                println!("{error}, there:\n    {format}\n");
+                (peer, _) = start(&options.python, &vocabulary, end)?;
+                Answer::Error(error)
+            }
+        };
         let here = compiler.compile(&Spec::structural_tag(tag.to_string()));
         counts.tags += 1;
         let (compiled, there) = match (here, there) {
@@ -133,28 +140,54 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             }
         }
     }
-    counts.print();
+    let report = format!(
+        "# Structural tags beside XGrammar, {}\n\n{}{}.\n\n\
+         Random tags with {} sequences each, seed {}, beside the Python package xgrammar {version}. A tag that one of the two refuses has no \
+         sequences here.\n\n{}",
+        record::today(),
+        record::host(),
+        record::command(),
+        options.sequences,
+        options.seed,
+        counts.lines(),
+    );
+    print!("{report}");
+    options.record.write("tags", &report)?;
     match counts.differ.get("without a reason") {
         None => Ok(()),
         Some(count) => Err(format!("{count} differences without a reason")),
     }
 }
 
+/// The peer as a process, and its version.
+fn start(python: &Path, vocabulary: &Vocabulary, end: TokenId) -> Result<(Process, String), String> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/xgrammar_tags.py");
+    let mut peer = Process::start(python, &[script])?;
+    let texts: Vec<&[u8]> = (0..vocabulary.len())
+        .map(|id| vocabulary.text(TokenId::from_index(id)).unwrap_or(b"<end>"))
+        .collect();
+    peer.send(&json!({"vocabulary": texts, "end": end.0}).to_string())?;
+    let Ready { version } = peer.answer(LIMIT.0, LIMIT.1)?;
+    Ok((peer, version))
+}
+
 impl Counts {
-    fn print(&self) {
-        println!(
-            "{} tags, {} refused by both; {} sequences, {} accepted by both",
+    /// As a list.
+    fn lines(&self) -> String {
+        let mut out = format!(
+            "- {} tags, {} refused by both; {} sequences, {} accepted by both\n",
             self.tags, self.refused_by_both, self.sequences, self.accepted
         );
         for (title, counts) in [("refused here", &self.refused_here), ("refused there", &self.refused_there)]
         {
             for (why, count) in counts {
-                println!("{title}: {count} tags: {why}");
+                let _ = writeln!(out, "- {title}: {count} tags: {why}");
             }
         }
         for (why, count) in &self.differ {
-            println!("differ: {count} sequences: {why}");
+            let _ = writeln!(out, "- differ: {count} sequences: {why}");
         }
+        out
     }
 }
 

@@ -45,6 +45,8 @@
 //! | a trigger that cannot fire, or that no tag begins with, is an error | it is accepted, or an internal error |
 //! | a token that may be text and itself at once goes on in both ways | a token of several bytes goes on as text |
 //! | `max_tokens` of `any_tokens` holds for tokens that are accepted too | it holds for masks alone |
+//! | tokens inside of `repeat` are those that the format names | `exclude_tokens` has no effect, `token` is an error, `token_dispatch` may end the process |
+//! | `max_chars` counts characters | with `excludes`, it counts the bytes of a character that lies in two tokens |
 //! | names of any value in the style `cohere_xml` come once each | they may repeat |
 //! | `max_tokens` of `any_text` is an error: a token may lie across an end of the text, and belongs to it in part | a budget, which is exceeded where the text cannot end |
 //! | `excludes` go together with `pattern`, `format`, `minLength` and `maxLength` | strings with the first two are not looked at, the others are dropped |
