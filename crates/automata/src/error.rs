@@ -33,8 +33,8 @@ impl Place {
     /// ```
     /// use unskew_automata::{Dfa, Limits};
     ///
-    /// let error = Dfa::from_pattern(r"[a-z]+\b!", &Limits::default()).unwrap_err();
-    /// assert_eq!(error.place().unwrap().caret(r"[a-z]+\b!"), "[a-z]+\\b!\n      ^^");
+    /// let error = Dfa::from_pattern(r"([a-z]+)\1!", &Limits::default()).unwrap_err();
+    /// assert_eq!(error.place().unwrap().caret(r"([a-z]+)\1!"), "([a-z]+)\\1!\n        ^^");
     /// ```
     pub fn caret(&self, pattern: &str) -> String {
         /// Characters shown before and after the start of the place.
@@ -74,15 +74,23 @@ pub enum Construct {
     WordBoundary,
     /// `^` and `$` under the flag `m`, where they match at line ends.
     LineAnchor,
+    /// Look-ahead, `$` or a word boundary inside look-behind.
+    AheadInBehind,
 }
 
 impl Construct {
+    /// Whether it is look-around, anchors and word boundaries included.
+    pub(crate) fn looks(self) -> bool {
+        matches!(self, Self::LookAround | Self::WordBoundary | Self::LineAnchor)
+    }
+
     fn advice(self) -> &'static str {
         match self {
             Self::LookAround => "write the alternatives out",
             Self::BackReference => "list the texts that may repeat as alternatives",
             Self::WordBoundary => "write out which characters may stand on both sides",
             Self::LineAnchor => "drop the flag `m` and write `\\n` where a line ends",
+            Self::AheadInBehind => "put it next to the look-behind",
         }
     }
 }
@@ -94,6 +102,7 @@ impl fmt::Display for Construct {
             Self::BackReference => "a back-reference",
             Self::WordBoundary => "a word boundary",
             Self::LineAnchor => "a line anchor under the flag `m`",
+            Self::AheadInBehind => "look-ahead, `$` or a word boundary inside look-behind",
         })
     }
 }

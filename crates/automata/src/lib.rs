@@ -89,7 +89,10 @@ pub use canonical::{
     LibraryFileError, LibraryStats, MergeOrder, NothingCanonical, TokenizerAutomaton, VegasConfiguration,
     VegasLibrary, vegas_configurations,
 };
-pub use dfa::{ByteClasses, Dfa, DfaAlgebra, DfaBuilder, Edge, StateId};
+pub use dfa::{
+    ByteClasses, Dfa, DfaAlgebra, DfaBuilder, Edge, InContext, LookAround, PatternId, Patterns, Reading,
+    StateId,
+};
 pub use error::{Construct, Place, RegexError};
 pub use limits::Limits;
 pub use published::{InitialTokens, LiftedDfa, MergedDfa, PublishedError, PublishedLimits};

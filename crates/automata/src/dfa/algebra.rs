@@ -72,9 +72,12 @@ impl DfaAlgebra {
         const BYTE_STEPS: u64 = 50;
         const PATTERN_STEPS: u64 = 1_500;
         self.spend(LEAST_STEPS + PATTERN_STEPS + BYTE_STEPS * pattern.len() as u64)?;
-        let nfa = {
-            let hir = syntax::parse(pattern, &self.limits)?;
-            Nfa::new(&hir, self.limits.nfa_size)?
+        let nfa = match syntax::parse(pattern, &self.limits) {
+            Ok(hir) => Nfa::new(&hir, self.limits.nfa_size)?,
+            Err(RegexError::Unsupported { construct, .. }) if construct.looks() => {
+                return self.looking(pattern);
+            }
+            Err(error) => return Err(error),
         };
         self.determinized(&nfa)?.ok_or(RegexError::MatchesNothing)
     }
@@ -335,6 +338,15 @@ impl DfaAlgebra {
         })?;
         self.spend(table.next.len() as u64)?;
         Ok(Dfa::from_table(table))
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Counts work that was done elsewhere.
+    pub(super) fn charge(&mut self, steps: u64) -> Result<(), RegexError> {
+        self.spend(steps)
     }
 
     fn spend(&mut self, steps: u64) -> Result<(), RegexError> {

@@ -13,7 +13,7 @@ use super::{
     nfa::Nfa,
     table::{DEAD, Table},
 };
-use crate::{ByteClasses, Limits, RegexError, StateId, regex::syntax};
+use crate::{ByteClasses, DfaAlgebra, Limits, RegexError, StateId, regex::syntax};
 
 /// A minimal deterministic automaton over bytes. Immutable.
 ///
@@ -68,9 +68,9 @@ pub struct Edge {
 }
 
 impl Dfa {
-    /// The DFA of the texts that `pattern` matches as a whole. The syntax is that of the `regex` crate, without word
-    /// boundaries and line anchors; `^` and `$` are allowed anywhere and mean the beginning and end of the whole
-    /// text.
+    /// The DFA of the texts that `pattern` matches as a whole. The syntax is that of the `regex` crate, with look-ahead
+    /// (`(?=…)`, `(?!…)`) and look-behind (`(?<=…)`, `(?<!…)`) besides; `^` and `$` are allowed anywhere and mean the
+    /// beginning and end of the whole text. A lazy repetition means the same as a greedy one.
     ///
     /// Cost: O(2^n) states at worst for an NFA of n states; for most patterns in use, a few states for each NFA
     /// state. The `limits` bound time and memory.
@@ -79,9 +79,12 @@ impl Dfa {
     ///
     /// [`RegexError`]: syntax, an unsupported construct, a limit, or a pattern that matches nothing.
     pub fn from_pattern(pattern: &str, limits: &Limits) -> Result<Self, RegexError> {
-        let nfa = {
-            let hir = syntax::parse(pattern, limits)?;
-            Nfa::new(&hir, limits.nfa_size)?
+        let nfa = match syntax::parse(pattern, limits) {
+            Ok(hir) => Nfa::new(&hir, limits.nfa_size)?,
+            Err(RegexError::Unsupported { construct, .. }) if construct.looks() => {
+                return DfaAlgebra::new(limits).looking(pattern);
+            }
+            Err(error) => return Err(error),
         };
         let table = determinize::determinize(&nfa, limits)?;
         drop(nfa);

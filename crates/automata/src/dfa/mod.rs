@@ -20,6 +20,7 @@
 //! | `minimize` | states with the same language become one (Hopcroft's algorithm) |
 //! | `automaton` | the finished automaton: [`Dfa`] |
 //! | `algebra` | union, intersection, difference and others under one budget: [`DfaAlgebra`] |
+//! | `look/` | patterns that look around, and order among matches: [`Patterns`] |
 //! | `builder` | an automaton edge by edge: [`DfaBuilder`] |
 
 mod acyclic;
@@ -29,6 +30,7 @@ mod builder;
 mod classes;
 pub(crate) mod closure;
 pub(crate) mod determinize;
+mod look;
 pub(crate) mod minimize;
 pub(crate) mod nfa;
 pub(crate) mod state;
@@ -38,4 +40,5 @@ pub use algebra::DfaAlgebra;
 pub use automaton::{Dfa, Edge};
 pub use builder::DfaBuilder;
 pub use classes::ByteClasses;
+pub use look::{InContext, LookAround, PatternId, Patterns, Reading};
 pub use state::StateId;

@@ -20,10 +20,16 @@ use regex_syntax::ast::{
 
 use crate::{Construct, Limits, Place, RegexError};
 
-/// Refuses a tree that has constructs without an exact meaning here, or whose expansion would exceed the limit.
-pub(crate) fn check(ast: &Ast, limits: &Limits) -> Result<(), RegexError> {
-    let check =
-        Check { limit: limits.syntax_steps, steps: 0, flags: Flags::default(), outer: vec![], open: vec![] };
+/// Refuses a tree whose expansion would exceed the limit, and, unless `looks`, one with word boundaries or line anchors.
+pub(crate) fn check(ast: &Ast, limits: &Limits, looks: bool) -> Result<(), RegexError> {
+    let check = Check {
+        limit: limits.syntax_steps,
+        looks,
+        steps: 0,
+        flags: Flags::default(),
+        outer: vec![],
+        open: vec![],
+    };
     ast::visit(ast, check)
 }
 
@@ -79,6 +85,8 @@ const FOLD_STEPS: u64 = 100;
 
 struct Check {
     limit: u64,
+    /// Whether word boundaries and line anchors are allowed.
+    looks: bool,
     steps: u64,
     flags: Flags,
     /// The flags to restore at the ends of the open groups.
@@ -151,6 +159,16 @@ impl Visitor for Check {
             }
             // Flags hold to the end of the enclosing group, across its alternatives.
             Ast::Flags(set) => self.flags.set(&set.flags),
+            Ast::Assertion(assertion) if self.looks => {
+                let is_anchor = matches!(
+                    assertion.kind,
+                    AssertionKind::StartText
+                        | AssertionKind::EndText
+                        | AssertionKind::StartLine
+                        | AssertionKind::EndLine
+                );
+                self.spend(if is_anchor { 1 } else { TABLE_STEPS }, &assertion.span)?;
+            }
             Ast::Assertion(assertion) => {
                 let construct = match assertion.kind {
                     AssertionKind::StartText | AssertionKind::EndText => return Ok(()),

@@ -18,15 +18,20 @@ use crate::{Construct, Limits, Place, RegexError};
 /// The syntax tree of `pattern`. O(n) for n bytes of pattern, but for character classes, which
 /// [`Limits::syntax_steps`] bounds.
 pub(crate) fn parse(pattern: &str, limits: &Limits) -> Result<Hir, RegexError> {
-    if pattern.len() > limits.pattern_bytes {
-        return Err(RegexError::PatternTooLong { bytes: pattern.len(), limit: limits.pattern_bytes });
-    }
-    check_names(pattern, limits)?;
+    check_text(pattern, limits)?;
     let nest = limits.nest.min(Limits::MAX_NEST);
     let ast =
         ast::parse::ParserBuilder::new().nest_limit(nest).build().parse(pattern).map_err(syntax_error)?;
-    check::check(&ast, limits)?;
+    check::check(&ast, limits, false)?;
     translate(pattern, &ast)
+}
+
+/// The checks before the text is read.
+pub(super) fn check_text(pattern: &str, limits: &Limits) -> Result<(), RegexError> {
+    if pattern.len() > limits.pattern_bytes {
+        return Err(RegexError::PatternTooLong { bytes: pattern.len(), limit: limits.pattern_bytes });
+    }
+    check_names(pattern, limits)
 }
 
 /// The parser keeps the names of groups in a sorted vector, so n names take up to n^2 moves: 8 seconds for a megabyte
@@ -62,7 +67,7 @@ fn translate(pattern: &str, ast: &Ast) -> Result<Hir, RegexError> {
     Ok(hir)
 }
 
-fn syntax_error(error: ast::Error) -> RegexError {
+pub(super) fn syntax_error(error: ast::Error) -> RegexError {
     let place = Place::from(error.span());
     match error.kind() {
         ast::ErrorKind::UnsupportedLookAround => {
@@ -77,7 +82,7 @@ fn syntax_error(error: ast::Error) -> RegexError {
 }
 
 /// The parser's description as a clause of ours: one line, with a way out if the parser names none.
-fn describe(message: &str) -> String {
+pub(super) fn describe(message: &str) -> String {
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     if message == "pattern can match invalid UTF-8" {
         return format!("{message} (write it without `(?-u)`)");

@@ -39,7 +39,16 @@ impl AnyRegex {
 /// [`RegexError`]. If the vocabulary lacks a token for some single byte of the pattern, a [`LazyRegexConstraint`] is
 /// impossible too, and the error is the DFA's.
 pub fn regex(pattern: &str, trie: Arc<TokenTrie>, limits: &Limits) -> Result<AnyRegex, RegexError> {
-    let nfa = Nfa::new(&syntax::parse(pattern, limits)?, limits.nfa_size)?;
+    let hir = match syntax::parse(pattern, limits) {
+        Ok(hir) => hir,
+        Err(RegexError::Unsupported { construct, .. }) if construct.looks() => {
+            // The lazy automaton has no look-around.
+            let dfa = Arc::new(Dfa::from_pattern(pattern, limits)?);
+            return RegexConstraint::from_dfa(dfa, trie, limits).map(|made| AnyRegex::Dfa(Arc::new(made)));
+        }
+        Err(error) => return Err(error),
+    };
+    let nfa = Nfa::new(&hir, limits.nfa_size)?;
     let error = match determinize(&nfa, limits) {
         Ok(table) => {
             drop(nfa);

@@ -9,6 +9,7 @@ mod generated;
 mod lazy;
 mod lift;
 mod limits;
+mod looking;
 mod properties;
 mod suite;
 mod tokenizers;

@@ -1,0 +1,372 @@
+//! A pattern with look-around as an NFA whose states may ask whether a look-around holds.
+//!
+//! The pattern and its look-arounds are parts of one program. Each has an entry and an end of its own. The alternatives of
+//! a split stand in the order in which an engine with backtracking tries them.
+
+use std::{collections::HashMap, rc::Rc};
+
+use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange};
+
+use super::{
+    super::acyclic::Acyclic,
+    tree::{Node, PatternId, Patterns},
+};
+use crate::{Construct, Edge, Limits, Place, RegexError};
+
+/// The end of the pattern itself, as the number of a look-around.
+pub(super) const WHOLE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    /// Reads a byte: a range of `edges`.
+    Bytes(u32, u32),
+    /// Continues with each of a range of `targets`, earlier ones first.
+    Split(u32, u32),
+    /// Continues at the state if the look-around matches (`true`) or does not.
+    Test(u32, bool, u32),
+    /// Begins a round of the repetition whose rounds end at the first state, at the second.
+    Enter(u32, u32),
+    /// The end of a round that may be empty: continues at the first state, or, if the round read nothing, at the second.
+    /// As in Python, no round follows one that reads nothing.
+    Round(u32, u32),
+    /// The end of a look-around, or of the [`WHOLE`].
+    End(u32),
+}
+
+/// A look-around.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Assertion {
+    pub(super) ahead: bool,
+    pub(super) entry: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) states: Vec<State>,
+    edges: Vec<(u8, u8, u32)>,
+    targets: Vec<u32>,
+    /// Look-arounds, those inside others first.
+    pub(super) assertions: Vec<Assertion>,
+    pub(super) entry: u32,
+    /// The state that reads any text and then begins a look-behind.
+    pub(super) behind: u32,
+    /// The state that reads a character there.
+    pub(super) character: u32,
+    /// Whether some look-ahead looks behind inside.
+    pub(super) ahead_looks_behind: bool,
+}
+
+impl Program {
+    pub(super) fn edges(&self, state: u32) -> &[(u8, u8, u32)] {
+        match self.states[state as usize] {
+            State::Bytes(first, end) => &self.edges[first as usize..end as usize],
+            _ => &[],
+        }
+    }
+
+    pub(super) fn targets(&self, first: u32, end: u32) -> &[u32] {
+        &self.targets[first as usize..end as usize]
+    }
+
+    /// Whether some look-around looks behind.
+    pub(super) fn looks_behind(&self) -> bool {
+        self.assertions.iter().any(|assertion| !assertion.ahead)
+    }
+
+    /// One byte of each class of bytes that no state distinguishes, with the last byte of the class.
+    pub(super) fn stretches(&self) -> Vec<(u8, u8)> {
+        let mut begins = [false; 256];
+        begins[0] = true;
+        for (first, last, _) in &self.edges {
+            begins[usize::from(*first)] = true;
+            if let Some(after) = last.checked_add(1) {
+                begins[usize::from(after)] = true;
+            }
+        }
+        let firsts: Vec<u8> = (0..=255u8).filter(|byte| begins[usize::from(*byte)]).collect();
+        let ends = firsts.iter().skip(1).map(|next| next - 1).chain([255]);
+        firsts.iter().copied().zip(ends).collect()
+    }
+
+    /// The program of `root`.
+    pub(super) fn new(patterns: &Patterns, root: PatternId, limits: &Limits) -> Result<Self, RegexError> {
+        let mut reached = vec![false; root.index() + 1];
+        reached[root.index()] = true;
+        // A look-behind, and what it contains.
+        let mut in_behind = vec![false; root.index() + 1];
+        let mut in_ahead = in_behind.clone();
+        let mut looks: Vec<(PatternId, bool)> = vec![];
+        let mut ahead_looks_behind = false;
+        for index in (0..=root.index()).rev() {
+            let id = PatternId(u32::try_from(index).expect("an id"));
+            if !reached[index] {
+                continue;
+            }
+            let (behind, ahead) = (in_behind[index], in_ahead[index]);
+            let mut reach = |part: PatternId, behind: bool, ahead: bool| {
+                reached[part.index()] = true;
+                in_behind[part.index()] |= behind;
+                in_ahead[part.index()] |= ahead;
+            };
+            match patterns.node(id) {
+                Node::Concatenation(first, end) | Node::Alternation(first, end) => {
+                    patterns.parts(*first, *end).iter().for_each(|part| reach(*part, behind, ahead));
+                }
+                Node::Repetition { item, .. } => reach(*item, behind, ahead),
+                Node::Look { ahead: looks_ahead, item, .. } => {
+                    if behind && *looks_ahead {
+                        let place = Place { span: 0..0, line: 1, column: 1 };
+                        return Err(RegexError::Unsupported { construct: Construct::AheadInBehind, place });
+                    }
+                    ahead_looks_behind |= ahead && !looks_ahead;
+                    looks.push((*item, *looks_ahead));
+                    reach(*item, behind || !looks_ahead, ahead || *looks_ahead);
+                }
+                _ => {}
+            }
+        }
+        // Parts precede their whole, so those inside others come first.
+        looks.sort_unstable();
+        looks.dedup();
+        let mut compiler = Compiler {
+            patterns,
+            limit: limits.nfa_size.min(u64::from(u32::MAX)),
+            states: vec![],
+            edges: vec![],
+            targets: vec![],
+            classes: HashMap::new(),
+            numbers: (0..).zip(&looks).map(|(number, look)| (*look, number)).collect(),
+            next: 0,
+        };
+        let mut assertions = vec![];
+        for (number, (item, ahead)) in (0..).zip(looks) {
+            assertions.push(Assertion { ahead, entry: compiler.part(item, number)? });
+        }
+        let entry = compiler.part(root, WHOLE)?;
+        let behind = compiler.push(State::Split(0, 0))?;
+        compiler.next = behind;
+        let any = [ClassUnicodeRange::new('\0', char::MAX)];
+        compiler.class(&Acyclic::class(&Class::Unicode(ClassUnicode::new(any))))?;
+        let character = compiler.next;
+        let entries = assertions.iter().filter(|assertion| !assertion.ahead).map(|assertion| assertion.entry);
+        let targets: Vec<u32> = entries.chain([character]).collect();
+        compiler.states[behind as usize] = compiler.split(&targets)?;
+        let Compiler { states, edges, targets, .. } = compiler;
+        Ok(Self { states, edges, targets, assertions, entry, behind, character, ahead_looks_behind })
+    }
+}
+
+/// The remaining work, as a stack.
+enum Task {
+    /// Compile a part before `next`.
+    Part(PatternId),
+    /// Compile the alternatives from `at` on before `join`; `entries` has the entries of the earlier ones.
+    Alternatives { first: u32, end: u32, at: u32, join: u32, entries: Vec<u32> },
+    /// Compile `left` more optional copies, each with a way to `exit`.
+    Optional { item: PatternId, left: u32, exit: u32, greedy: bool },
+    /// Make the part that begins at `next` optional. `round` is its end if it may be empty.
+    Fork { round: Option<u32>, exit: u32, greedy: bool },
+    /// Compile `left` more copies.
+    Copies { item: PatternId, left: u32 },
+    /// Close the loop at `fork`, after its body was compiled.
+    Loop { fork: u32, round: Option<u32>, exit: u32, min: u32, greedy: bool },
+}
+
+struct Compiler<'p> {
+    patterns: &'p Patterns,
+    limit: u64,
+    states: Vec<State>,
+    edges: Vec<(u8, u8, u32)>,
+    targets: Vec<u32>,
+    /// By node of a class.
+    classes: HashMap<PatternId, Rc<Acyclic>>,
+    /// The numbers of look-arounds, by item and side.
+    numbers: HashMap<(PatternId, bool), u32>,
+    /// The target of the next part.
+    next: u32,
+}
+
+impl Compiler<'_> {
+    fn check(&self) -> Result<(), RegexError> {
+        let size = (self.states.len() + self.edges.len() + self.targets.len()) as u64;
+        if size > self.limit { Err(RegexError::NfaTooLarge { size, limit: self.limit }) } else { Ok(()) }
+    }
+
+    fn push(&mut self, state: State) -> Result<u32, RegexError> {
+        self.states.push(state);
+        self.check()?;
+        Ok(index(self.states.len() - 1))
+    }
+
+    fn split(&mut self, targets: &[u32]) -> Result<State, RegexError> {
+        let first = index(self.targets.len());
+        self.targets.extend_from_slice(targets);
+        self.check()?;
+        Ok(State::Split(first, index(self.targets.len())))
+    }
+
+    fn push_split(&mut self, targets: &[u32]) -> Result<u32, RegexError> {
+        let split = self.split(targets)?;
+        self.push(split)
+    }
+
+    /// A choice between the part at `next` and `exit`.
+    fn fork(&mut self, round: Option<u32>, exit: u32, greedy: bool) -> Result<State, RegexError> {
+        let more = match round {
+            Some(round) => self.push(State::Enter(round, self.next))?,
+            None => self.next,
+        };
+        self.split(&if greedy { [more, exit] } else { [exit, more] })
+    }
+
+    /// Puts the end of a round before `next` if `item` may be empty.
+    fn round(&mut self, item: PatternId, exit: u32) -> Result<Option<u32>, RegexError> {
+        if !self.patterns.can_be_empty(item) {
+            return Ok(None);
+        }
+        self.next = self.push(State::Round(self.next, exit))?;
+        Ok(Some(self.next))
+    }
+
+    /// Compiles `root` with an end of its own, and returns its entry.
+    fn part(&mut self, root: PatternId, end: u32) -> Result<u32, RegexError> {
+        self.next = self.push(State::End(end))?;
+        let mut tasks = vec![Task::Part(root)];
+        while let Some(task) = tasks.pop() {
+            self.run(task, &mut tasks)?;
+        }
+        Ok(self.next)
+    }
+
+    fn run(&mut self, task: Task, tasks: &mut Vec<Task>) -> Result<(), RegexError> {
+        match task {
+            Task::Part(part) => self.node(part, tasks)?,
+            Task::Alternatives { first, end, at, join, mut entries } => {
+                if at > first {
+                    entries.push(self.next);
+                }
+                if at < end {
+                    self.next = join;
+                    tasks.push(Task::Alternatives { first, end, at: at + 1, join, entries });
+                    tasks.push(Task::Part(self.patterns.parts(at, at + 1)[0]));
+                } else {
+                    self.next = self.push_split(&entries)?;
+                }
+            }
+            Task::Optional { item, left, exit, greedy } => {
+                if left > 0 {
+                    let round = self.round(item, exit)?;
+                    tasks.push(Task::Optional { item, left: left - 1, exit, greedy });
+                    tasks.push(Task::Fork { round, exit, greedy });
+                    tasks.push(Task::Part(item));
+                }
+            }
+            Task::Fork { round, exit, greedy } => {
+                let fork = self.fork(round, exit, greedy)?;
+                self.next = self.push(fork)?;
+            }
+            Task::Copies { item, left } => {
+                if left > 0 {
+                    tasks.push(Task::Copies { item, left: left - 1 });
+                    tasks.push(Task::Part(item));
+                }
+            }
+            Task::Loop { fork, round, exit, min, greedy } => {
+                self.states[fork as usize] = self.fork(round, exit, greedy)?;
+                if min == 0 {
+                    self.next = fork;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, part: PatternId, tasks: &mut Vec<Task>) -> Result<(), RegexError> {
+        let patterns = self.patterns;
+        match patterns.node(part) {
+            Node::Empty => {}
+            Node::Literal(text) => {
+                for byte in text.iter().rev() {
+                    let first = index(self.edges.len());
+                    self.edges.push((*byte, *byte, self.next));
+                    self.next = self.push(State::Bytes(first, first + 1))?;
+                }
+            }
+            Node::Class(class) => {
+                let made = self.classes.entry(part).or_insert_with(|| Rc::new(Acyclic::class(class)));
+                let made = Rc::clone(made);
+                self.class(&made)?;
+            }
+            Node::Automaton(dfa) => {
+                let (after, base) = (self.next, index(self.states.len()));
+                // A state of the automaton has two states here: one that reads, and one that reads or ends.
+                for state in dfa.states() {
+                    let first = index(self.edges.len());
+                    for Edge { bytes, target } in dfa.edges(state) {
+                        let next = base + 2 * index(target.index()) + 1;
+                        self.edges.push((*bytes.start(), *bytes.end(), next));
+                    }
+                    let reads = self.push(State::Bytes(first, index(self.edges.len())))?;
+                    match dfa.is_accepting(state) {
+                        true => self.push_split(&[reads, after])?,
+                        false => self.push_split(&[reads])?,
+                    };
+                }
+                self.next = base + 2 * index(dfa.start().index()) + 1;
+            }
+            Node::Concatenation(first, end) => {
+                // The tasks are a stack, so the last part is compiled first.
+                tasks.extend(patterns.parts(*first, *end).iter().map(|part| Task::Part(*part)));
+            }
+            Node::Alternation(first, end) => {
+                let (first, end) = (*first, *end);
+                tasks.push(Task::Alternatives { first, end, at: first, join: self.next, entries: vec![] });
+            }
+            Node::Repetition { item, min, max, greedy } => {
+                let (item, min, max, greedy) = (*item, *min, *max, *greedy);
+                if max == u32::MAX {
+                    tasks.push(Task::Copies { item, left: min.saturating_sub(1) });
+                    let (exit, fork) = (self.next, self.push(State::Split(0, 0))?);
+                    self.next = fork;
+                    let round = self.round(item, exit)?;
+                    tasks.push(Task::Loop { fork, round, exit, min, greedy });
+                    tasks.push(Task::Part(item));
+                } else {
+                    tasks.push(Task::Copies { item, left: min });
+                    tasks.push(Task::Optional { item, left: max - min, exit: self.next, greedy });
+                }
+            }
+            Node::Look { ahead, positive, item } => {
+                let number = self.numbers[&(*item, *ahead)];
+                self.next = self.push(State::Test(number, *positive, self.next))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the automaton of a class before `next`.
+    fn class(&mut self, of_class: &Acyclic) -> Result<(), RegexError> {
+        if of_class.matches_nothing() {
+            self.next = self.push(State::Bytes(0, 0))?;
+            return Ok(());
+        }
+        // Node 0 is the accepting one; the other nodes follow `base` in their order.
+        let (after, base) = (self.next, index(self.states.len()));
+        for node in 1..of_class.len() {
+            let first = index(self.edges.len());
+            let edges = of_class.edges(node).iter();
+            self.edges.extend(
+                edges.map(|edge| {
+                    (edge.first, edge.last, if edge.to == 0 { after } else { base + edge.to - 1 })
+                }),
+            );
+            self.states.push(State::Bytes(first, index(self.edges.len())));
+            self.next = index(self.states.len() - 1);
+        }
+        self.check()
+    }
+}
+
+fn index(value: usize) -> u32 {
+    u32::try_from(value).expect("the limit is within 32 bits")
+}

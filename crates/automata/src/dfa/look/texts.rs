@@ -1,0 +1,443 @@
+//! The deterministic automata of a pattern with look-around: of its texts, and of the texts before and after.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::{
+    machine::{Configuration, Machine},
+    program::Program,
+    tree::{PatternId, Patterns},
+};
+use crate::{Dfa, DfaAlgebra, DfaBuilder, Limits, RegexError};
+
+/// The matches that count.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Reading {
+    /// Every match.
+    Any,
+    /// The match that an engine with backtracking finds first.
+    First,
+}
+
+/// Texts under a condition on the text before and after.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct InContext {
+    /// The whole texts that may come before; `None` for any.
+    pub before: Option<Arc<Dfa>>,
+    /// The texts.
+    pub text: Arc<Dfa>,
+    /// The whole texts that may come after; `None` for any.
+    pub after: Option<Arc<Dfa>>,
+}
+
+impl DfaAlgebra {
+    /// The texts that `pattern` matches as a whole, with nothing before or after them. [`Patterns`] has the meaning.
+    ///
+    /// # Errors
+    ///
+    /// [`RegexError`]: [`MatchesNothing`](RegexError::MatchesNothing), or a limit.
+    pub fn whole(&mut self, patterns: &Patterns, pattern: PatternId) -> Result<Dfa, RegexError> {
+        let limits = self.limits().clone();
+        let program = Program::new(patterns, pattern, &limits)?;
+        self.counted(&program, Reading::Any, |maker| {
+            let behind = maker.machine.look_behind(&[program.behind]);
+            let start = maker.begin(&behind)?;
+            maker.explore(&[start])?;
+            let ends = |maker: &Maker<'_>, state: u32| {
+                let after = maker.after.of[state as usize].iter();
+                after.copied().any(|after| maker.configurations[after as usize].may_end())
+            };
+            maker.automaton(start, ends)
+        })
+    }
+
+    /// The texts that `pattern` matches as a whole.
+    pub(crate) fn looking(&mut self, pattern: &str) -> Result<Dfa, RegexError> {
+        let mut patterns = Patterns::new(self.limits());
+        let pattern = patterns.pattern(pattern, false)?;
+        self.whole(&patterns, pattern)
+    }
+
+    /// The texts of `pattern`, with conditions on the text before and after. The texts of the results may overlap: together
+    /// they have every way in which the pattern matches. No result if the pattern matches nothing.
+    ///
+    /// Cost: as [`pattern`](Self::pattern), for each condition on the text before.
+    ///
+    /// # Errors
+    ///
+    /// [`RegexError`]: a limit.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use unskew_automata::{DfaAlgebra, Limits, Patterns, Reading};
+    ///
+    /// let limits = Limits::default();
+    /// let (mut patterns, mut algebra) = (Patterns::new(&limits), DfaAlgebra::new(&limits));
+    /// let string = patterns.pattern(r#"".*?""#, false)?;
+    /// let found = algebra.in_context(&patterns, string, Reading::First)?;
+    /// assert!(found[0].text.accepts(br#""a""#) && !found[0].text.accepts(br#""a" "b""#));
+    ///
+    /// let assign = patterns.pattern("=(?!=)", false)?;
+    /// let found = algebra.in_context(&patterns, assign, Reading::First)?;
+    /// let after = found[0].after.as_ref().unwrap();
+    /// assert!(found.len() == 1 && after.accepts(b" =") && after.accepts(b"") && !after.accepts(b"= "));
+    /// # Ok::<(), unskew_automata::RegexError>(())
+    /// ```
+    pub fn in_context(
+        &mut self,
+        patterns: &Patterns,
+        pattern: PatternId,
+        reading: Reading,
+    ) -> Result<Vec<InContext>, RegexError> {
+        let limits = self.limits().clone();
+        let program = Program::new(patterns, pattern, &limits)?;
+        self.counted(&program, reading, |maker: &mut Maker<'_>| maker.in_context())
+    }
+
+    fn counted<T>(
+        &mut self,
+        program: &Program,
+        reading: Reading,
+        make: impl FnOnce(&mut Maker<'_>) -> Result<T, RegexError>,
+    ) -> Result<T, RegexError> {
+        self.charge(program.states.len() as u64)?;
+        let limits = Limits { dfa_steps: self.limits().dfa_steps - self.steps(), ..self.limits().clone() };
+        let machine = Machine::new(program, reading == Reading::First);
+        let mut maker = Maker {
+            machine,
+            limits: &limits,
+            configurations: vec![],
+            ids: FxHashMap::default(),
+            bytes: 0,
+            sets: Sets::default(),
+            after: After::default(),
+            stretches: program.stretches(),
+        };
+        let made = make(&mut maker);
+        let steps = maker.machine.steps;
+        self.charge(steps)?;
+        made
+    }
+}
+
+/// Deterministic states: sets of configurations.
+#[derive(Default)]
+struct Sets {
+    ids: FxHashMap<Box<[u32]>, u32>,
+    of: Vec<Box<[u32]>>,
+    /// By state, as far as it was explored: byte ranges with the next state.
+    edges: Vec<Vec<(u8, u8, u32)>>,
+}
+
+/// What is left where the pattern ends.
+#[derive(Default)]
+struct After {
+    /// By state: the configurations after the end of the pattern.
+    of: Vec<Box<[u32]>>,
+}
+
+struct Maker<'p> {
+    machine: Machine<'p>,
+    limits: &'p Limits,
+    configurations: Vec<Configuration>,
+    ids: FxHashMap<Configuration, u32>,
+    bytes: usize,
+    sets: Sets,
+    after: After,
+    stretches: Vec<(u8, u8)>,
+}
+
+impl Maker<'_> {
+    fn check(&self) -> Result<(), RegexError> {
+        self.limits.check_cancelled()?;
+        let states = self.sets.of.len();
+        if self.machine.steps > self.limits.dfa_steps {
+            return Err(RegexError::DfaTooCostly { limit: self.limits.dfa_steps, states });
+        }
+        if states.max(self.configurations.len()) > self.limits.dfa_states {
+            return Err(RegexError::TooManyDfaStates { limit: self.limits.dfa_states });
+        }
+        if self.bytes > self.limits.dfa_bytes {
+            return Err(RegexError::DfaTooLarge { bytes: self.bytes, limit: self.limits.dfa_bytes });
+        }
+        Ok(())
+    }
+
+    fn configuration(&mut self, configuration: Configuration) -> u32 {
+        let next = number(self.configurations.len());
+        match self.ids.get(&configuration) {
+            Some(known) => *known,
+            None => {
+                let claims = configuration.claims.iter().map(|(.., states)| states.len() + 8).sum::<usize>();
+                let main = configuration.main.as_ref().map_or(0, |main| main.len());
+                self.bytes += 2 * (4 * (claims + main + configuration.behind.len()) + 64);
+                self.configurations.push(configuration.clone());
+                self.ids.insert(configuration, next);
+                next
+            }
+        }
+    }
+
+    /// The state of these configurations.
+    fn set(&mut self, configurations: impl IntoIterator<Item = Configuration>) -> Result<u32, RegexError> {
+        let configurations: Vec<Configuration> = configurations.into_iter().collect();
+        let mut set: Vec<u32> = configurations.into_iter().map(|one| self.configuration(one)).collect();
+        set.sort_unstable();
+        set.dedup();
+        self.state(set)
+    }
+
+    fn state(&mut self, mut set: Vec<u32>) -> Result<u32, RegexError> {
+        // After the end of the pattern, a configuration without claims has any text.
+        let is_free = |id: &&u32| {
+            let configuration = &self.configurations[**id as usize];
+            configuration.main.is_none() && configuration.claims.is_empty()
+        };
+        if let Some(free) = set.iter().find(is_free).copied() {
+            set = vec![free];
+        }
+        let set = set.into_boxed_slice();
+        if let Some(known) = self.sets.ids.get(&set) {
+            return Ok(*known);
+        }
+        let next = number(self.sets.of.len());
+        let of = set.iter().filter_map(|id| self.machine.after(&self.configurations[*id as usize]));
+        let of: Vec<Configuration> = of.collect();
+        let mut of: Vec<u32> = of.into_iter().map(|one| self.configuration(one)).collect();
+        of.sort_unstable();
+        of.dedup();
+        self.bytes += 8 * set.len() + 4 * of.len() + 128;
+        self.after.of.push(of.into());
+        self.sets.of.push(set.clone());
+        self.sets.ids.insert(set, next);
+        self.sets.edges.push(vec![]);
+        self.check()?;
+        Ok(next)
+    }
+
+    /// The state before the pattern, where the look-behinds have these states.
+    fn begin(&mut self, behind: &[u32]) -> Result<u32, RegexError> {
+        let main = Some(Box::from([self.machine.program.entry]));
+        let start = Configuration { main, behind: behind.into(), claims: Box::default() };
+        let closed = self.machine.close(&start);
+        self.set(closed)
+    }
+
+    /// Fills the edges of all states that `starts` reach, and returns these states.
+    fn explore(&mut self, starts: &[u32]) -> Result<(), RegexError> {
+        let mut open: Vec<u32> = starts.to_vec();
+        while let Some(state) = open.pop() {
+            if !self.sets.edges[state as usize].is_empty() {
+                continue;
+            }
+            let mut edges: Vec<(u8, u8, u32)> = vec![];
+            let mut last: Option<(Vec<Configuration>, u32)> = None;
+            for (first, end) in self.stretches.clone() {
+                let members = self.sets.of[state as usize].clone();
+                let mut stepped = vec![];
+                for member in &members {
+                    let machine = &mut self.machine;
+                    stepped.extend(machine.step(&self.configurations[*member as usize], first));
+                }
+                // Neighbouring bytes often lead to the same states.
+                let next = match &last {
+                    Some((before, next)) if *before == stepped => *next,
+                    _ => {
+                        let mut closed = vec![];
+                        for one in &stepped {
+                            closed.extend(self.machine.close(one));
+                        }
+                        let next = self.set(closed)?;
+                        last = Some((stepped, next));
+                        next
+                    }
+                };
+                self.check()?;
+                if !self.sets.of[next as usize].is_empty() {
+                    edges.push((first, end, next));
+                    open.push(next);
+                }
+            }
+            if edges.is_empty() {
+                // An edge that leads nowhere marks the state as explored.
+                let dead = self.state(vec![])?;
+                edges.push((0, 0, dead));
+            }
+            self.bytes += 12 * edges.len();
+            self.sets.edges[state as usize] = edges;
+        }
+        Ok(())
+    }
+
+    /// The automaton from `start`, over explored states.
+    fn automaton(&self, start: u32, ends: impl Fn(&Self, u32) -> bool) -> Result<Dfa, RegexError> {
+        let mut made = DfaBuilder::new(self.limits);
+        let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut states = vec![start];
+        numbers.insert(start, made.state(ends(self, start))?);
+        let mut at = 0;
+        while let Some(state) = states.get(at).copied() {
+            for (first, last, next) in &self.sets.edges[state as usize] {
+                let to = match numbers.get(next) {
+                    Some(known) => *known,
+                    None => {
+                        let new = made.state(ends(self, *next))?;
+                        numbers.insert(*next, new);
+                        states.push(*next);
+                        new
+                    }
+                };
+                made.edge(numbers[&state], *first..=*last, to);
+            }
+            at += 1;
+        }
+        made.build()
+    }
+
+    /// The automaton of the texts that may come after one of these configurations. `Ok(None)` for any text.
+    fn follow(&mut self, after: &[u32]) -> Result<Option<Dfa>, RegexError> {
+        let start = self.state(after.to_vec())?;
+        self.explore(&[start])?;
+        let may_end = |maker: &Self, state: u32| {
+            let set = maker.sets.of[state as usize].iter();
+            set.copied().any(|one| maker.configurations[one as usize].may_end())
+        };
+        let made = self.automaton(start, may_end)?;
+        let start = made.start();
+        let any = made.len() == 1
+            && made.is_accepting(start)
+            && (0..=255).all(|byte| made.step(start, byte).is_some());
+        Ok((!any).then_some(made))
+    }
+
+    fn in_context(&mut self) -> Result<Vec<InContext>, RegexError> {
+        let befores = self.befores()?;
+        let mut starts: Vec<u32> = vec![];
+        for before in &befores.at_boundary {
+            let start = self.begin(&befores.states[*before as usize])?;
+            starts.push(start);
+        }
+        self.explore(&starts)?;
+        // By what may come after: the number of its automaton; `None` if nothing can.
+        let mut follows: Vec<Option<Arc<Dfa>>> = vec![];
+        let mut by_after: FxHashMap<Box<[u32]>, Option<usize>> = FxHashMap::default();
+        let explored = self.sets.of.len();
+        for state in 0..explored {
+            let after = self.after.of[state].clone();
+            if after.is_empty() || by_after.contains_key(&after) {
+                continue;
+            }
+            let follow = match self.follow(&after) {
+                Err(RegexError::MatchesNothing) => None,
+                follow => {
+                    let follow = follow?.map(Arc::new);
+                    let known = follows.iter().position(|known| *known == follow);
+                    Some(known.unwrap_or_else(|| {
+                        follows.push(follow);
+                        follows.len() - 1
+                    }))
+                }
+            };
+            by_after.insert(after, follow);
+        }
+        // Texts with what may come after, each with the texts before that allow both.
+        let mut found: Vec<(Arc<Dfa>, usize, Vec<u32>)> = vec![];
+        for (before, start) in befores.at_boundary.iter().zip(&starts) {
+            for follow in 0..follows.len() {
+                let ends = |maker: &Self, state: u32| {
+                    by_after.get(&maker.after.of[state as usize]).is_some_and(|own| *own == Some(follow))
+                };
+                let text = match self.automaton(*start, ends) {
+                    Err(RegexError::MatchesNothing) => continue,
+                    text => text?,
+                };
+                match found.iter_mut().find(|(known, of, _)| *of == follow && **known == text) {
+                    Some((.., all)) => all.push(*before),
+                    None => found.push((Arc::new(text), follow, vec![*before])),
+                }
+            }
+        }
+        let mut made = vec![];
+        for (text, follow, of) in found {
+            let before = match of.len() == befores.at_boundary.len() {
+                true => None,
+                false => Some(Arc::new(befores.automaton(&of, self.limits)?)),
+            };
+            made.push(InContext { before, text, after: follows[follow].clone() });
+        }
+        Ok(made)
+    }
+
+    /// The states of the look-behinds after every text.
+    fn befores(&mut self) -> Result<Befores, RegexError> {
+        let program = self.machine.program;
+        let mut befores = Befores::default();
+        if !program.looks_behind() {
+            befores.states.push(Box::default());
+            befores.at_boundary.push(0);
+            return Ok(befores);
+        }
+        let start = self.machine.look_behind(&[program.behind]);
+        let mut ids: FxHashMap<Box<[u32]>, u32> = FxHashMap::default();
+        ids.insert(start.clone(), 0);
+        befores.states.push(start);
+        while let Some(state) = befores.states.get(befores.edges.len()).cloned() {
+            // A look-behind begins between two characters and never inside one.
+            if state.contains(&program.character) {
+                befores.at_boundary.push(number(befores.edges.len()));
+            }
+            let mut edges = vec![];
+            for (first, last) in self.stretches.clone() {
+                let next = self.machine.next(&state, first);
+                if next.is_empty() {
+                    continue;
+                }
+                let next = self.machine.look_behind(&next);
+                self.bytes += 8 * next.len() + 32;
+                let new = number(befores.states.len());
+                let to = *ids.entry(next.clone()).or_insert_with(|| {
+                    befores.states.push(next);
+                    new
+                });
+                edges.push((first, last, to));
+            }
+            befores.edges.push(edges);
+            self.check()?;
+            if befores.states.len() > self.limits.dfa_states {
+                return Err(RegexError::TooManyDfaStates { limit: self.limits.dfa_states });
+            }
+        }
+        Ok(befores)
+    }
+}
+
+/// A deterministic automaton over the text before a pattern.
+#[derive(Default)]
+struct Befores {
+    /// By state: the states of the look-behinds.
+    states: Vec<Box<[u32]>>,
+    edges: Vec<Vec<(u8, u8, u32)>>,
+    /// The states after whole characters.
+    at_boundary: Vec<u32>,
+}
+
+impl Befores {
+    /// The texts that lead to one of these states.
+    fn automaton(&self, ends: &[u32], limits: &Limits) -> Result<Dfa, RegexError> {
+        let mut made = DfaBuilder::new(limits);
+        for state in 0..self.states.len() {
+            made.state(ends.contains(&number(state)))?;
+        }
+        for (from, edges) in (0..).zip(&self.edges) {
+            edges.iter().for_each(|(first, last, to)| made.edge(from, *first..=*last, *to));
+        }
+        made.build()
+    }
+}
+
+fn number(index: usize) -> u32 {
+    u32::try_from(index).expect("the limit on states is within 32 bits")
+}
