@@ -4,11 +4,15 @@
 //! them differently.
 
 use super::{
-    chars::CharSet, cursor::Cursor, error::SyntaxError, escape::escaped, reader::Reader, tree::Group,
+    chars::CharSet, cursor::Cursor, error::SyntaxError, escape::{escaped, escaped_as_in_c}, reader::Reader,
+    tree::Group,
 };
 
 /// Characters that stand for themselves after a backslash.
 pub(super) const OTHERS: &str = "\"'[]-^";
+
+/// Characters that stand for themselves after a backslash in a class of XGrammar.
+const CLASS: &str = "^$.*+()[]{}|-";
 
 /// Constructs of other notations that GBNF and EBNF lack, each with the text to write instead.
 pub(super) const FOREIGN: &[(&str, &str)] = &[
@@ -53,6 +57,8 @@ pub(super) enum Characters {
     Escaped,
     /// Code points as `#xN`, as in the W3C's notation. A backslash is an ordinary character.
     Numbered,
+    /// Escapes after a backslash, as in XGrammar, and a class may be all characters, `[^]`.
+    OfC,
 }
 
 impl Reader<'_> {
@@ -97,6 +103,9 @@ impl Reader<'_> {
                 compact_at = compact_at.max(2 * ranges.len());
             }
         }
+        if ranges.is_empty() && negated && characters == Characters::OfC {
+            return Ok(CharSet::all());
+        }
         if ranges.is_empty() {
             return Err(cursor.invalid(begin, "a class without characters; write `.` for any character"));
         }
@@ -122,7 +131,7 @@ impl Reader<'_> {
         }
         match cursor.peek() {
             None | Some('\n') => {
-                let escaped = characters == Characters::Escaped && cursor.since(begin).contains("\\]");
+                let escaped = characters != Characters::Numbered && cursor.since(begin).contains("\\]");
                 let close = match escaped {
                     true => "`]` on the same line; `\\]` is a bracket in it, and `\\\\` a backslash",
                     false => "`]` on the same line",
@@ -135,6 +144,7 @@ impl Reader<'_> {
                 match characters {
                     Characters::Escaped => escaped(cursor, OTHERS),
                     Characters::Numbered => itself(cursor, at),
+                    Characters::OfC => escaped_as_in_c(cursor, CLASS),
                 }
             }
             Some(char) => {

@@ -65,13 +65,40 @@ pub(super) fn escaped(cursor: &mut Cursor<'_>, others: &str) -> Result<char, Syn
         value = value << 4 | digit;
         cursor.next();
     }
-    char::from_u32(value).ok_or_else(|| {
-        let escape = cursor.since(begin);
-        cursor.invalid(
-            begin,
-            format!("`{escape}` is no character: surrogates and numbers above 10FFFF are not"),
-        )
-    })
+    char::from_u32(value).ok_or_else(|| no_character(cursor, begin))
+}
+
+/// Reads the rest of an escape of XGrammar. The cursor is after its backslash. The escapes are those of C; `\x` takes all
+/// hexadecimal digits that follow. `others` are further characters that stand for themselves.
+pub(super) fn escaped_as_in_c(cursor: &mut Cursor<'_>, others: &str) -> Result<char, SyntaxError> {
+    let begin = cursor.at() - 1;
+    let control = match cursor.peek() {
+        Some('0') => '\0',
+        Some('a') => '\u{7}',
+        Some('b') => '\u{8}',
+        Some('f') => '\u{c}',
+        Some('v') => '\u{b}',
+        Some('e') => '\u{1b}',
+        Some(char @ ('"' | '\'' | '?' | '/')) => char,
+        Some('x') => {
+            cursor.next();
+            let digits = cursor.take_while(|digit| digit.is_ascii_hexdigit());
+            if digits.is_empty() {
+                return Err(cursor.unexpected("hexadecimal digits after `\\x`"));
+            }
+            let digits = digits.trim_start_matches('0');
+            let value = if digits.is_empty() { Some(0) } else { u32::from_str_radix(digits, 16).ok() };
+            return value.and_then(char::from_u32).ok_or_else(|| no_character(cursor, begin));
+        }
+        _ => return escaped(cursor, others),
+    };
+    cursor.next();
+    Ok(control)
+}
+
+fn no_character(cursor: &Cursor<'_>, begin: usize) -> SyntaxError {
+    let escape = cursor.since(begin);
+    cursor.invalid(begin, format!("`{escape}` is no character: surrogates and numbers above 10FFFF are not"))
 }
 
 /// Reads the literal in double quotes at which the cursor is.

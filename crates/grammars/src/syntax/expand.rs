@@ -195,6 +195,7 @@ impl Expansion<'_> {
             Node::Before(left, right) => self.pair(tree, at, Node::Before, copies[&left], copies[&right]),
             Node::Not(item) => copies[&item].map(|item| tree.push(Node::Not(item), at)),
             Node::Shortest(item) => copies[&item].map(|item| tree.push(Node::Shortest(item), at)),
+            Node::Within(item, most) => copies[&item].map(|item| tree.push(Node::Within(item, most), at)),
             Node::Budget(item, most) => copies[&item].map(|item| tree.push(Node::Budget(item, most), at)),
             _ => Some(node),
         })

@@ -66,7 +66,7 @@ fn uses(tree: &Tree<'_>) -> Vec<Use> {
             }
             Node::Repeat(item, ..) => uses[item.index()] = of_whole,
             Node::Budget(item, _) if matches!(tree.node(item), Node::Grammar(_)) => {}
-            Node::Not(item) | Node::Shortest(item) | Node::Budget(item, _) => {
+            Node::Not(item) | Node::Shortest(item) | Node::Within(item, _) | Node::Budget(item, _) => {
                 uses[item.index()] = Use::Regular;
             }
             Node::Minus(left, right) | Node::And(left, right) | Node::Before(left, right) => {
@@ -262,6 +262,7 @@ impl<'a, 't> Lowering<'a, 't> {
             | Node::Minus(..)
             | Node::And(..)
             | Node::Before(..)
+            | Node::Within(..)
             | Node::Not(_) => {
                 let value = self.regulars.node(node)?;
                 let value = self.regulars.automaton(node, value)?;

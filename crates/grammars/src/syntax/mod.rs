@@ -25,6 +25,7 @@ mod reader;
 mod regular;
 mod tokens;
 mod tree;
+mod xgrammar;
 
 pub use error::{Location, SyntaxError, SyntaxErrorKind};
 pub use lark::imports::imported_files;
@@ -50,6 +51,8 @@ pub enum GrammarFormat {
     Gbnf,
     /// EBNF, the language of the W3C and of transformers-CFG.
     Ebnf,
+    /// The EBNF of XGrammar.
+    Xgrammar,
     /// The language of the Lark parser, in llguidance's dialect.
     Lark,
 }
@@ -57,7 +60,7 @@ pub enum GrammarFormat {
 impl GrammarFormat {
     /// The language of files with this extension, without the dot, in upper or lower case.
     pub fn from_extension(extension: &str) -> Option<Self> {
-        let formats = [("gbnf", Self::Gbnf), ("ebnf", Self::Ebnf), ("lark", Self::Lark)];
+        let formats = [("gbnf", Self::Gbnf), ("ebnf", Self::Ebnf), ("xgrammar", Self::Xgrammar), ("lark", Self::Lark)];
         formats.into_iter().find(|(known, _)| extension.eq_ignore_ascii_case(known)).map(|(_, format)| format)
     }
 }
@@ -173,6 +176,11 @@ pub(crate) fn read(
         GrammarFormat::Lark => return read_lark(text, options, limits),
         GrammarFormat::Gbnf => {
             let tree = gbnf::read(text, limits)?;
+            let start = start(text, &tree, named.unwrap_or("root"))?;
+            (tree, start)
+        }
+        GrammarFormat::Xgrammar => {
+            let tree = xgrammar::read(text, limits)?;
             let start = start(text, &tree, named.unwrap_or("root"))?;
             (tree, start)
         }

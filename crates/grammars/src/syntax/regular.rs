@@ -175,7 +175,7 @@ impl<'a, 't> Regulars<'a, 't> {
                 tasks.push(Task::Combine(node));
                 tasks.extend(tree.parts(parts).iter().rev().map(part));
             }
-            Node::Repeat(item, ..) | Node::Not(item) | Node::Shortest(item) => {
+            Node::Repeat(item, ..) | Node::Not(item) | Node::Shortest(item) | Node::Within(item, _) => {
                 tasks.extend([Task::Combine(node), Task::Visit(item)]);
             }
             Node::Call(_) | Node::Guard(_) => unreachable!("rules with parameters are written out"),
@@ -258,6 +258,11 @@ impl<'a, 't> Regulars<'a, 't> {
                 let before = self.automaton(node, before)?;
                 let made = self.builder.intersection(&body, &before);
                 self.make(node, made)
+            }
+            Node::Within(_, most) => {
+                let item = pop();
+                let item = self.automaton(node, item)?;
+                self.within(node, &item, most)
             }
             Node::Not(_) => {
                 let item = pop();
@@ -348,6 +353,25 @@ impl<'a, 't> Regulars<'a, 't> {
         self.make(node, made)
     }
 
+    /// The texts of `item` of which no shorter beginning of at least `most` characters is a text of it.
+    fn within(&mut self, node: NodeId, item: &Dfa, most: u32) -> Result<Regular, GrammarError> {
+        let least = self.pattern(node, &format!("(?s).{{{most},}}"))?;
+        let least = self.automaton(node, least)?;
+        let ends = match self.builder.intersection(item, &least) {
+            // Every text is shorter.
+            Err(RegexError::MatchesNothing) => return Ok(Regular::Automaton(Arc::new(item.clone()))),
+            ends => self.make(node, ends)?,
+        };
+        let ends = self.automaton(node, ends)?;
+        let more = self.pattern(node, "(?s).+")?;
+        let more = self.automaton(node, more)?;
+        let longer = self.builder.concatenation([&*ends, &*more]);
+        let longer = self.make(node, longer)?;
+        let longer = self.automaton(node, longer)?;
+        let made = self.builder.difference(item, &longer);
+        self.make(node, made)
+    }
+
     /// The automaton of `pattern`, which is built once.
     pub(super) fn pattern(&mut self, node: NodeId, pattern: &str) -> Result<Regular, GrammarError> {
         if let Some(made) = self.by_pattern.get(pattern) {
@@ -417,7 +441,7 @@ impl<'a, 't> Regulars<'a, 't> {
     fn error(&self, node: NodeId, mut source: RegexError) -> GrammarError {
         let begin = self.place(node);
         let added = match self.tree.node(node) {
-            Node::Pattern(pattern) => Some(self.tree.pattern(pattern).added),
+            Node::Pattern(pattern) => self.tree.pattern(pattern).added,
             _ => None,
         };
         if let (
@@ -450,6 +474,7 @@ impl<'a, 't> Regulars<'a, 't> {
     /// Rejects constructs of the regex syntax that have no meaning in a part of a text. The pattern is known
     /// to be valid.
     fn check_pattern(&self, node: NodeId, pattern: &Pattern) -> Result<(), GrammarError> {
+        let Some(added) = pattern.added else { return Ok(()) };
         // The same limit as in the automata, which compare their syntax tree recursively. They accepted this
         // pattern, so its depth is within the limit.
         let nest = self.limits.regex.nest.min(unskew_automata::Limits::MAX_NEST);
@@ -457,7 +482,7 @@ impl<'a, 't> Regulars<'a, 't> {
             return Ok(());
         };
         ast::visit(&tree, Refused).map_err(|(construct, way_out, span)| {
-            let begin = self.tree.place(node) + 1 - pattern.added;
+            let begin = self.tree.place(node) + 1 - added;
             let kind = SyntaxErrorKind::Unsupported { construct: construct.to_owned(), way_out };
             SyntaxError { kind, location: location(self.text, begin + span.start.offset) }.into()
         })

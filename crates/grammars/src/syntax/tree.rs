@@ -76,6 +76,8 @@ pub(super) enum Node {
     Shortest(NodeId),
     /// The texts of the first operand up to the first end of a text of the second one after them.
     Before(NodeId, NodeId),
+    /// The texts of the operand that end at the first place after this number of characters, or before.
+    Within(NodeId, u32),
     /// The texts of the operand that at most this number of tokens spell.
     Budget(NodeId, u32),
 }
@@ -99,7 +101,8 @@ pub(super) struct Pattern {
     pub(super) regex: String,
     /// The number of bytes at the beginning of `regex` that are not in the text of the grammar, such as
     /// `(?i)`. The next byte of a regex in the text follows the opening slash, at which the node begins.
-    pub(super) added: usize,
+    /// `None`: `regex` is made of the text and not a part of it.
+    pub(super) added: Option<usize>,
 }
 
 /// A parsed text.
@@ -232,6 +235,7 @@ impl<'t> Tree<'t> {
             Node::Before(left, right) => ("before".to_owned(), vec![left, right]),
             Node::Not(item) => ("not".to_owned(), vec![item]),
             Node::Shortest(item) => ("shortest".to_owned(), vec![item]),
+            Node::Within(item, most) => (format!("within {most}"), vec![item]),
             Node::Budget(item, most) => (format!("budget {most}"), vec![item]),
             Node::Call(call) => {
                 let Call { name, arguments } = self.call(call);

@@ -224,7 +224,7 @@ fn regex(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     }
     let added = regex.len();
     regex.push_str(content);
-    let node = reader.tree.regex(Pattern { regex, added }, at);
+    let node = reader.tree.regex(Pattern { regex, added: Some(added) }, at);
     reader.body.item(&mut reader.tree, node);
     Ok(())
 }

@@ -509,7 +509,7 @@ fn define_common<'t>(
         return Err(reader.cursor.error(name_at, kind));
     };
     // The pattern is not in the text, so its errors carry the location of the name.
-    let body: NodeId = reader.tree.regex(Pattern { regex: pattern.to_owned(), added: 0 }, name_at);
+    let body: NodeId = reader.tree.regex(Pattern { regex: pattern.to_owned(), added: Some(0) }, name_at);
     let definition = Definition {
         name: reader.tree.intern(alias),
         at: name_at,
