@@ -4,7 +4,11 @@
 //! them differently.
 
 use super::{
-    chars::CharSet, cursor::Cursor, error::SyntaxError, escape::{escaped, escaped_as_in_c}, reader::Reader,
+    chars::CharSet,
+    cursor::Cursor,
+    error::SyntaxError,
+    escape::{escaped, escaped_as_in_c},
+    reader::Reader,
     tree::Group,
 };
 

@@ -60,7 +60,8 @@ pub enum GrammarFormat {
 impl GrammarFormat {
     /// The language of files with this extension, without the dot, in upper or lower case.
     pub fn from_extension(extension: &str) -> Option<Self> {
-        let formats = [("gbnf", Self::Gbnf), ("ebnf", Self::Ebnf), ("xgrammar", Self::Xgrammar), ("lark", Self::Lark)];
+        let formats =
+            [("gbnf", Self::Gbnf), ("ebnf", Self::Ebnf), ("xgrammar", Self::Xgrammar), ("lark", Self::Lark)];
         formats.into_iter().find(|(known, _)| extension.eq_ignore_ascii_case(known)).map(|(_, format)| format)
     }
 }

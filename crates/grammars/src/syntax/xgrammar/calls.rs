@@ -2,10 +2,7 @@
 //!
 //! No argument contains a call or a tuple of tuples, so nothing recurses.
 
-use super::{
-    Quoted, Reader, dispatch, is_name, name,
-    quoted, regex, space, unknown,
-};
+use super::{Quoted, Reader, dispatch, is_name, name, quoted, regex, space, unknown};
 use crate::{
     TokenSet,
     syntax::{
@@ -76,7 +73,12 @@ impl<'t> Arguments<'t> {
     }
 
     /// The value of a named argument that is `true` or `false`.
-    pub(super) fn truth(&mut self, cursor: &Cursor<'_>, name: &str, default: bool) -> Result<bool, SyntaxError> {
+    pub(super) fn truth(
+        &mut self,
+        cursor: &Cursor<'_>,
+        name: &str,
+        default: bool,
+    ) -> Result<bool, SyntaxError> {
         match self.take(name) {
             None => Ok(default),
             Some(Value { is: Is::Bool(value), .. }) => Ok(value),
@@ -98,7 +100,9 @@ pub(super) fn read(reader: &mut Reader<'_>, function: Function, at: usize) -> Re
             let mut texts = vec![];
             for value in arguments.listed {
                 let Is::Text(text) = value.is else {
-                    return Err(reader.cursor.invalid(value.at, "`Substring` has texts in double quotes as arguments"));
+                    return Err(reader
+                        .cursor
+                        .invalid(value.at, "`Substring` has texts in double quotes as arguments"));
                 };
                 texts.push(text.text);
             }
@@ -145,7 +149,10 @@ fn pattern(reader: &mut Reader<'_>, arguments: &mut Arguments<'_>, at: usize) ->
             flags.dot_ends = !text.text.contains('s');
             flags.any_case = text.text.contains('i');
             if let Some(flag) = text.text.chars().find(|flag| !"isu".contains(*flag)) {
-                return Err(cursor.invalid(*at, format!("`{flag}` is no flag of a regex; the flags are `i`, `s` and `u`")));
+                return Err(cursor.invalid(
+                    *at,
+                    format!("`{flag}` is no flag of a regex; the flags are `i`, `s` and `u`"),
+                ));
             }
         }
         Some((_, value)) => return Err(cursor.invalid(value.at, "`flags` is a text in double quotes")),
@@ -226,7 +233,11 @@ fn value<'t>(cursor: &mut Cursor<'t>, tuples: bool) -> Result<Value<'t>, SyntaxE
             "false" => Is::Bool(false),
             name => Is::Name(name),
         },
-        _ => return Err(cursor.unexpected("a text in double quotes, a number, `true`, `false`, a name or a tuple")),
+        _ => {
+            return Err(
+                cursor.unexpected("a text in double quotes, a number, `true`, `false`, a name or a tuple")
+            );
+        }
     };
     Ok(Value { at, is })
 }

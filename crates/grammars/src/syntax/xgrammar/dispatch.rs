@@ -139,19 +139,29 @@ fn pair<'t>(reader: &mut Reader<'t>, value: Value<'t>) -> Result<(Value<'t>, Nod
 fn text(cursor: &Cursor<'_>, value: Value<'_>) -> Result<(usize, String), SyntaxError> {
     match value.is {
         Is::Text(quoted) if !quoted.text.is_empty() => Ok((value.at, quoted.text)),
-        _ => Err(cursor.invalid(value.at, "a trigger, or an excluded text, is a text in double quotes that is not empty")),
+        _ => Err(cursor.invalid(
+            value.at,
+            "a trigger, or an excluded text, is a text in double quotes that is not empty",
+        )),
     }
 }
 
 /// Checks that every trigger can be the first one.
-fn check(cursor: &Cursor<'_>, triggers: &[(usize, String, Vec<NodeId>)], excludes: &[String]) -> Result<(), SyntaxError> {
+fn check(
+    cursor: &Cursor<'_>,
+    triggers: &[(usize, String, Vec<NodeId>)],
+    excludes: &[String],
+) -> Result<(), SyntaxError> {
     for (at, trigger, _) in triggers {
         if let Some(excluded) = excludes.iter().find(|excluded| trigger.contains(excluded.as_str())) {
-            return Err(cursor.invalid(*at, format!("the trigger {trigger:?} contains the excluded text {excluded:?}")));
+            return Err(cursor
+                .invalid(*at, format!("the trigger {trigger:?} contains the excluded text {excluded:?}")));
         }
-        let earlier = |other: &str| trigger.find(other).is_some_and(|found| found + other.len() < trigger.len());
+        let earlier =
+            |other: &str| trigger.find(other).is_some_and(|found| found + other.len() < trigger.len());
         if let Some((_, other, _)) = triggers.iter().find(|(_, other, _)| earlier(other)) {
-            let message = format!("the trigger {trigger:?} never fires, as {other:?} is a part of it and fires before");
+            let message =
+                format!("the trigger {trigger:?} never fires, as {other:?} is a part of it and fires before");
             return Err(cursor.invalid(*at, message));
         }
     }

@@ -73,7 +73,9 @@ fn rule<'t>(reader: &mut Reader<'t>, names: &mut Vec<NodeId>) -> Result<(), Synt
         return Err(reader.cursor.foreign(&foreign, "the name of a rule"));
     }
     if !first_on_line(reader.text, at) {
-        return Err(reader.cursor.invalid(at, format!("the name of the rule `{name}` must be the first on its line")));
+        return Err(reader
+            .cursor
+            .invalid(at, format!("the name of the rule `{name}` must be the first on its line")));
     }
     let options = options::read(reader)?;
     space(&mut reader.cursor);
@@ -117,8 +119,11 @@ fn look_ahead(reader: &mut Reader<'_>, names: &mut Vec<NodeId>) -> Result<(), Sy
     check_item(reader)?;
     reader.end_body()?;
     reader.cursor.eat(")");
-    names.extend(reader.tree.nodes().skip(first).filter(|node| matches!(reader.tree.node(*node), Node::Name(_))));
-    let why = "it says which text follows the rule, by which XGrammar finds masks sooner, and changes no text";
+    names.extend(
+        reader.tree.nodes().skip(first).filter(|node| matches!(reader.tree.node(*node), Node::Name(_))),
+    );
+    let why =
+        "it says which text follows the rule, by which XGrammar finds masks sooner, and changes no text";
     reader.tree.notes.push((at, "look-ahead", Fate::Annotation, why));
     if !ends(reader) {
         return Err(reader.cursor.unexpected("the next rule, as a look-ahead ends a rule"));

@@ -93,10 +93,17 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Options, SyntaxError> {
         }
         seen.push(name);
         match name {
-            "" => return Err(reader.cursor.unexpected("an option of a rule, such as `lazy` or `max_chars=8`")),
+            "" => {
+                return Err(reader.cursor.unexpected("an option of a rule, such as `lazy` or `max_chars=8`"));
+            }
             "lazy" => {
                 options.lazy = true;
-                reader.tree.notes.push((at, "`lazy`", Fate::Enforced, "the rule ends at the first place where it can"));
+                reader.tree.notes.push((
+                    at,
+                    "`lazy`",
+                    Fate::Enforced,
+                    "the rule ends at the first place where it can",
+                ));
             }
             "max_chars" => {
                 options.most_chars = Some(value(reader)?);
@@ -106,7 +113,9 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Options, SyntaxError> {
             "max_tokens" => {
                 let most = value(reader)?;
                 if most == 0 {
-                    return Err(reader.cursor.invalid(at, "a rule of no tokens; the least number of tokens is 1"));
+                    return Err(reader
+                        .cursor
+                        .invalid(at, "a rule of no tokens; the least number of tokens is 1"));
                 }
                 options.most_tokens = Some(most);
                 reader.tree.ends.push((at, "`max_tokens`"));
@@ -129,7 +138,8 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Options, SyntaxError> {
             "temperature" => {
                 equals(reader)?;
                 let begin = reader.cursor.at();
-                let digits = |char: char| char.is_ascii_digit() || matches!(char, '.' | '-' | '+' | 'e' | 'E');
+                let digits =
+                    |char: char| char.is_ascii_digit() || matches!(char, '.' | '-' | '+' | 'e' | 'E');
                 let number = reader.cursor.take_while(digits).parse::<f64>();
                 if !number.is_ok_and(|number| number >= 0.0 && number <= f64::from(f32::MAX)) {
                     return Err(reader.cursor.invalid(begin, "a temperature is a number from 0"));

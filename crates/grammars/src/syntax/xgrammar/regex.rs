@@ -149,7 +149,11 @@ impl Rewriter<'_> {
     }
 
     fn repeated(&self) -> Result<(), Fault> {
-        if self.repeats { Ok(()) } else { self.fault("nothing to repeat before the operator; a character is `\\*`") }
+        if self.repeats {
+            Ok(())
+        } else {
+            self.fault("nothing to repeat before the operator; a character is `\\*`")
+        }
     }
 
     /// Skips the mark of a repetition that matches as little as it can: whole texts are the same.
@@ -202,10 +206,13 @@ impl Rewriter<'_> {
         self.at += 1;
         if self.eat("?") && !self.eat(":") {
             let is_named = self.eat("P<") || self.eat("<");
-            let name = self.rest().bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+            let name =
+                self.rest().bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
             if !is_named || name == 0 || !self.rest()[name..].starts_with('>') {
                 self.at = begin;
-                return self.fault("look-around and modifiers of groups are not supported: write the texts that are allowed");
+                return self.fault(
+                    "look-around and modifiers of groups are not supported: write the texts that are allowed",
+                );
             }
             self.at += name + 1;
         }
@@ -309,7 +316,9 @@ impl Rewriter<'_> {
             'e' => 0x1b,
             '0' => 0,
             'b' if in_class => 0x8,
-            'b' | 'B' => return refused("a boundary of words is not supported: write the characters around it"),
+            'b' | 'B' => {
+                return refused("a boundary of words is not supported: write the characters around it");
+            }
             'p' | 'P' => return refused("a class by its property is not supported: list the characters"),
             'k' | '1'..='9' => return refused("a back reference is not supported: it is not regular"),
             'd' | 'D' => return set(&[(0x30, 0x39)], char == 'D'),
@@ -332,7 +341,10 @@ impl Rewriter<'_> {
                 u32::from(letter) & 0x1f
             }
             letter if letter.is_ascii_alphanumeric() => {
-                return Err((begin, format!("`\\{letter}` is no escape: write `{letter}` for the character alone")));
+                return Err((
+                    begin,
+                    format!("`\\{letter}` is no escape: write `{letter}` for the character alone"),
+                ));
             }
             other => other.into(),
         };
@@ -343,7 +355,8 @@ impl Rewriter<'_> {
     }
 
     fn hexadecimal(&mut self, digits: usize) -> Result<u32, Fault> {
-        let text = self.rest().get(..digits).filter(|text| text.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        let text =
+            self.rest().get(..digits).filter(|text| text.bytes().all(|digit| digit.is_ascii_hexdigit()));
         let Some(text) = text else { return self.fault(&format!("expected {digits} hexadecimal digits")) };
         let value = u32::from_str_radix(text, 16).expect("these are hexadecimal digits");
         self.at += digits;
