@@ -443,11 +443,10 @@ fn spec(kind: &str, data: &str) -> Result<Spec, Failure> {
             Some(schema) => Spec::json_schema(schema),
             None => Spec::grammar(data, GrammarFormat::Lark),
         }),
-        "llguidance" | "guidance" => Err(Failure::argument(format!(
-            "`{kind}` is a list of grammars; give its one grammar as `lark`, or its schema as `json_schema`"
-        ))),
+        // A list of grammars in JSON.
+        "llguidance" | "guidance" => Ok(Spec::grammar(data, GrammarFormat::Lark)),
         other => Err(Failure::argument(format!(
-            "there is no kind of constraint `{other}`, only `regex`, `json_schema`, `json_object` and `lark`"
+            "there is no kind of constraint `{other}`, only `regex`, `json_schema`, `json_object`, `lark` and `llguidance`"
         ))),
     }
 }

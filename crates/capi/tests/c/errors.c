@@ -107,7 +107,7 @@ static void llg(const char *json) {
     LlgConstraintInit with;
     llg_constraint_init_set_defaults(&with, other);
     const char *refused[][2] = {{"regex", "("}, {"lark", "start: missing"}, {"llguidance", "{}"}, {"other", "a"}, {"json_schema", "{"},
-                                {"lark", "start: \"a\" %json {}"}};
+                                {"lark", "start: \"a\" %json 5"}};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         LlgMatcher *matcher = llg_new_matcher(&with, refused[i][0], refused[i][1]);
         const char *why = llg_matcher_get_error(matcher);

@@ -96,6 +96,7 @@ mod tests {
         "--text",
         "--name",
         "--subset",
+        "--start",
         "--choice",
         "--regex",
         "--regex-file",

@@ -288,7 +288,8 @@ fn explain_refuses_what_it_cannot_read() {
     ] {
         files.run(&[&["explain"], args].concat()).refusal();
     }
-    for args in [&["--json-schema", "refused.json"][..], &["--grammar", "refused.lark"], &["--regex", r"a\b"]]
+    for args in
+        [&["--json-schema", "refused.json"][..], &["--grammar", "refused.lark"], &["--regex", r"(a)\1"]]
     {
         let run = files.run(&[&["explain", "--format", "jsonl"], args].concat());
         assert!(run.json().iter().any(|one| one["fate"] == "rejected"), "{args:?}");

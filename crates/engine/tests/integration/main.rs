@@ -5,6 +5,7 @@ mod batch;
 mod common;
 mod compiler;
 mod matcher;
+mod parts;
 mod requests;
 mod tag_parts;
 mod tags;

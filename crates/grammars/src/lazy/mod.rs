@@ -373,9 +373,9 @@ impl Resolver<'_> {
             let runs = !open.is_empty() || !lazy.is_empty();
             let mut competes = begin.bytes.meets(&running) || (runs && facts.is_nullable(*rule));
             let mut others = edges.iter().filter(|(other, _)| other != symbol);
-            competes |= others.any(|(other, behind)| {
-                // Agreeing readings must reach one set.
-                bytes_of(other).meets(&begin.lazy_bytes) || (behind != to && meet(&begin, other))
+            competes |= others.any(|(other, _)| {
+                // Agreeing readings must reach one set, and while one is inside the rule the other has left its symbol.
+                bytes_of(other).meets(&begin.lazy_bytes) || meet(&begin, other)
             });
             // A reading that continues in the rule may agree with a reading that has left it.
             competes |= sets[*to].edges.iter().any(|(next, _)| meet(&trail, next));

@@ -396,7 +396,8 @@ fn lengths(dfa: &Dfa) -> (u32, u32) {
             }
         }
     }
-    let longest = dfa.states().filter(|state| dfa.is_accepting(*state)).map(|state| most[state.index()]).max();
+    let longest =
+        dfa.states().filter(|state| dfa.is_accepting(*state)).map(|state| most[state.index()]).max();
     (shortest, if done == dfa.len() { longest.unwrap_or(0) } else { u32::MAX })
 }
 
