@@ -4,12 +4,12 @@
 //! them differently.
 
 use super::{
+    assembler::Group,
     chars::CharSet,
     cursor::Cursor,
     error::SyntaxError,
     escape::{escaped, escaped_as_in_c},
     reader::Reader,
-    tree::Group,
 };
 
 /// Characters that stand for themselves after a backslash.

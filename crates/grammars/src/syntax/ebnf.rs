@@ -27,13 +27,14 @@
 //! the difference operator.
 
 use super::{
+    assembler::Group,
     bnf::{ANGLES, Characters, FOREIGN, OTHERS, hexadecimal, is_escape, itself, open},
     chars::CharSet,
     cursor::Cursor,
     error::SyntaxError,
     escape::{postfix, quoted},
     reader::Reader,
-    tree::{Group, Tree},
+    tree::Tree,
 };
 use crate::{Fate, GrammarLimits};
 

@@ -2,11 +2,7 @@
 //!
 //! One implementation keeps the meaning of an escape the same in all three languages.
 
-use super::{
-    cursor::Cursor,
-    error::SyntaxError,
-    tree::{Assembler, Tree},
-};
+use super::{assembler::Assembler, cursor::Cursor, error::SyntaxError, tree::Tree};
 
 /// Reads the rest of an escape. The cursor is after its backslash. Every language has `\n`, `\r`, `\t`, `\\`,
 /// and `\x`, `\u`, `\U` with 2, 4 and 8 hexadecimal digits. `others` are the further characters that may

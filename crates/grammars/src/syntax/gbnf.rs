@@ -17,6 +17,7 @@
 //! - A second rule of the same name is an error. In llama.cpp it replaces the first.
 
 use super::{
+    assembler::Group,
     bnf::{ANGLES, Characters, FOREIGN, OTHERS, name, open},
     chars::CharSet,
     cursor::Cursor,
@@ -24,7 +25,7 @@ use super::{
     escape::{postfix, quoted},
     reader::Reader,
     tokens::token,
-    tree::{Group, Tree},
+    tree::Tree,
 };
 use crate::GrammarLimits;
 

@@ -8,6 +8,7 @@
 //! documents it and its differences from the original. No front end recurses, so deep nesting in untrusted
 //! text costs memory alone.
 
+mod assembler;
 mod bnf;
 mod chars;
 mod cursor;

@@ -3,13 +3,14 @@
 //! It exists because the front ends share the operations on items, groups and definitions, with the same errors.
 
 use super::{
+    assembler::{Assembler, Group},
     chars::CharSet,
     cursor::Cursor,
     error::{SyntaxError, SyntaxErrorKind, location},
     expand::Parameters,
     lark::imports::File,
     nested::Resolver,
-    tree::{Assembler, Definition, Group, Node, NodeId, Tree},
+    tree::{Definition, Node, NodeId, Tree},
 };
 use crate::GrammarLimits;
 

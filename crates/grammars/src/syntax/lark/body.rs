@@ -6,6 +6,7 @@ use super::{check_name, inline, is_terminal};
 use crate::{
     Fate,
     syntax::{
+        assembler::Group,
         chars::CharSet,
         cursor::Cursor,
         error::SyntaxError,
@@ -14,7 +15,7 @@ use crate::{
         parameters::parameter,
         reader::Reader,
         tokens::token,
-        tree::{Group, Node, NodeId, Pattern},
+        tree::{Node, NodeId, Pattern},
     },
 };
 

@@ -33,12 +33,13 @@ mod options;
 mod regex;
 
 use super::{
+    assembler::Group,
     bnf::{ANGLES, Characters, FOREIGN, open},
     cursor::Cursor,
     error::{SyntaxError, SyntaxErrorKind, nearest},
     escape::{escaped_as_in_c, number, ordered},
     reader::Reader,
-    tree::{Group, Node, NodeId, Tree},
+    tree::{Node, NodeId, Tree},
 };
 use crate::{Fate, GrammarLimits};
 
