@@ -1,7 +1,7 @@
 //! The types of the numbers that the canonical engine passes around, and the tables that they index.
 //!
 //! States of four automata, classes of tokens and keys of merges are all 32-bit numbers, and a call takes several of
-//! them at once. Each kind has a type of its own ([`id!`]), so that the compiler refuses one in the place of another.
+//! them at once. Each kind has a type of its own (macro `id`), so that the compiler refuses one in the place of another.
 //! A table of transitions stores [`DEAD`] where there is no target; [`Id::of_entry`] is the one place that reads it.
 //!
 //! Tried instead: `u32` throughout. `closes(token, state, place)` could be called in six wrong orders. Tried too: the
@@ -75,12 +75,12 @@ id! {
 }
 
 id! {
-    /// A state of the automaton of texts without added tokens ([`TextDfa`](crate::canonical::texts::added::TextDfa)).
+    /// A state of the automaton of texts without added tokens (`TextDfa`).
     TextState
 }
 
 id! {
-    /// A state of the automaton of texts in a normalisation form ([`texts`](crate::canonical::texts::form::texts)).
+    /// A state of the automaton of texts in a normalisation form (`texts`).
     FormState
 }
 
@@ -100,7 +100,7 @@ id! {
 }
 
 id! {
-    /// A node of the trie of whole pieces ([`WholePieces`](crate::canonical::merges::whole::WholePieces)).
+    /// A node of the trie of whole pieces (`WholePieces`).
     WholeNode
 }
 
@@ -110,7 +110,7 @@ impl WholeNode {
 }
 
 id! {
-    /// A state of a product that is built whole ([`Product`](crate::canonical::viability::product::Product)).
+    /// A state of a product that is built whole (`Product`).
     ProductState
 }
 
