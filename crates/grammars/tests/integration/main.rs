@@ -12,6 +12,7 @@ mod distinct;
 mod end_tokens;
 mod formats;
 mod lazy;
+mod looks;
 mod membership;
 mod munch;
 mod nested;

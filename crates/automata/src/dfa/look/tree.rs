@@ -1,7 +1,10 @@
 //! Patterns with look-around as a list of nodes, parts before their whole, so that nothing recurses over what a user
 //! nests and a part that is used twice is kept once.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use regex_syntax::hir::{
     self, Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look,
@@ -113,8 +116,8 @@ impl Patterns {
 
     /// The texts of an automaton, longer ones before shorter ones.
     pub fn automaton(&mut self, dfa: Arc<Dfa>) -> PatternId {
-        let least = u32::from(!dfa.is_accepting(dfa.start()));
-        self.push(Node::Automaton(dfa), Facts { least, most: u32::MAX, ..Facts::EMPTY })
+        let (least, most) = lengths(&dfa);
+        self.push(Node::Automaton(dfa), Facts { least, most, ..Facts::EMPTY })
     }
 
     /// The parts one after another.
@@ -356,6 +359,45 @@ impl hir::Visitor for Reader<'_> {
         self.stack.push(made);
         Ok(())
     }
+}
+
+/// The lengths of the shortest and of the longest text of an automaton.
+fn lengths(dfa: &Dfa) -> (u32, u32) {
+    let mut before = vec![0; dfa.len()];
+    for edge in dfa.states().flat_map(|state| dfa.edges(state)) {
+        before[edge.target.index()] += 1;
+    }
+    let mut least = vec![u32::MAX; dfa.len()];
+    least[dfa.start().index()] = 0;
+    let (mut near, mut shortest) = (VecDeque::from([dfa.start()]), u32::MAX);
+    while let Some(state) = near.pop_front() {
+        if dfa.is_accepting(state) {
+            shortest = least[state.index()];
+            break;
+        }
+        for edge in dfa.edges(state) {
+            if least[edge.target.index()] == u32::MAX {
+                least[edge.target.index()] = least[state.index()] + 1;
+                near.push_back(edge.target);
+            }
+        }
+    }
+    // Every state is reachable and reaches an end, so a state that is never free of edges into it is on a loop.
+    let (mut most, mut done) = (vec![0; dfa.len()], 0);
+    let mut free = if before[dfa.start().index()] == 0 { vec![dfa.start()] } else { vec![] };
+    while let Some(state) = free.pop() {
+        done += 1;
+        for edge in dfa.edges(state) {
+            let target = edge.target.index();
+            most[target] = most[target].max(most[state.index()] + 1);
+            before[target] -= 1;
+            if before[target] == 0 {
+                free.push(edge.target);
+            }
+        }
+    }
+    let longest = dfa.states().filter(|state| dfa.is_accepting(*state)).map(|state| most[state.index()]).max();
+    (shortest, if done == dfa.len() { longest.unwrap_or(0) } else { u32::MAX })
 }
 
 pub(super) fn length(value: usize) -> u32 {
