@@ -13,8 +13,8 @@ const ROOMS: [(&str, &[&str]); 4] = [
     (
         "crates/grammars",
         &[
-            "ids", "tuning", "terminal", "grammar", "network", "lazy", "syntax", "munch", "unique", "parser",
-            "trees", "mask",
+            "ids", "tuning", "terminal", "grammar", "network", "lazy", "looks", "syntax", "munch", "unique",
+            "parser", "trees", "mask",
         ],
     ),
     ("crates/schema", &["decimal", "draft", "text", "document", "normalize", "emit"]),

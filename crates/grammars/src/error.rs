@@ -76,6 +76,16 @@ pub enum GrammarError {
         /// The limit, in states.
         limit: usize,
     },
+    /// Carrying the conditions of look-around through the rules takes too many states.
+    #[error(
+        "carrying the conditions of look-around through the rules takes more than {limit} states: let terminals look around at fewer \
+         characters, or raise `GrammarLimits::positions`"
+    )]
+    #[non_exhaustive]
+    LooksTooCostly {
+        /// The limit, in states.
+        limit: usize,
+    },
     /// The grammar has too many rules, terminals and expression nodes.
     #[error("the grammar has more than {limit} nodes; raise `GrammarLimits::nodes`")]
     #[non_exhaustive]

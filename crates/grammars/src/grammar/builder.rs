@@ -30,6 +30,14 @@ impl Grammar {
             limits: limits.clone(),
         }
     }
+
+    /// A builder that already has all of this grammar, under the same ids.
+    pub(crate) fn extended(&self, limits: &GrammarLimits) -> GrammarBuilder {
+        let ids = self.terminals().map(|terminal| (self.terminal(terminal).clone(), terminal)).collect();
+        let Self { rules, terminals, names, nodes, parts, unordered, ignored, .. } = self.clone();
+        let (counted, limits) = (HashMap::new(), limits.clone());
+        GrammarBuilder { rules, terminals, names, nodes, parts, unordered, ids, counted, ignored, limits }
+    }
 }
 
 /// Builds a [`Grammar`], parts before the whole. Equal terminals become one.

@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use unskew_automata::Dfa;
+use unskew_automata::{Dfa, InContext};
 
 use super::{
     chars::CharSet,
@@ -15,7 +15,11 @@ use super::{
     regular::{Regular, Regulars, Work},
     tree::{Definition, Node, NodeId, Tree},
 };
-use crate::{ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId, lazy::Lazy};
+use crate::{
+    ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId,
+    lazy::Lazy,
+    looks::{Condition, Looks},
+};
 
 /// The terminals that may be ignored.
 #[derive(Debug, Default)]
@@ -25,17 +29,24 @@ pub(super) struct Ignored {
     pub(super) options: GrammarOptions,
 }
 
-/// Builds the grammar of `tree`, with the rule of index `start` as the start rule. Also returns the uses of
-/// lazy terminals.
+/// A grammar with the uses of terminals that are more than a language.
+pub(super) struct Lowered {
+    pub(super) grammar: Grammar,
+    pub(super) lazy: Lazy,
+    pub(super) looks: Looks,
+    /// Constructs for [`explain`](crate::explain()): offset, construct and reason.
+    pub(super) notes: Vec<(usize, &'static str, &'static str)>,
+}
+
+/// Builds the grammar of `tree`, with the rule of index `start` as the start rule.
 pub(super) fn lower(
     text: &str,
     tree: &Tree<'_>,
     start: usize,
     ignored: &Ignored,
     limits: &GrammarLimits,
-) -> Result<(Grammar, Lazy), GrammarError> {
-    let (grammar, lazy, _) = Lowering::new(text, tree, limits, Work::new(limits)).whole(start, ignored)?;
-    Ok((grammar, lazy))
+) -> Result<Lowered, GrammarError> {
+    Ok(Lowering::new(text, tree, limits, Work::new(limits)).whole(start, ignored)?.0)
 }
 
 /// The use of a node.
@@ -94,6 +105,9 @@ struct Lowering<'a, 't> {
     /// An expression for the ignored text after each terminal.
     ignored: Option<ExprId>,
     lazy: Lazy,
+    looks: Looks,
+    /// The notes of grammars inside this one.
+    notes: Vec<(usize, &'static str, &'static str)>,
 }
 
 impl<'a, 't> Lowering<'a, 't> {
@@ -109,10 +123,12 @@ impl<'a, 't> Lowering<'a, 't> {
             sets: HashMap::new(),
             ignored: None,
             lazy: Lazy::new(),
+            looks: Looks::new(),
+            notes: vec![],
         }
     }
 
-    fn whole(mut self, start: usize, ignored: &Ignored) -> Result<(Grammar, Lazy, Work), GrammarError> {
+    fn whole(mut self, start: usize, ignored: &Ignored) -> Result<(Lowered, Work), GrammarError> {
         self.rules();
         self.ignored = self.ignored(ignored)?;
         let uses = uses(self.tree);
@@ -151,16 +167,36 @@ impl<'a, 't> Lowering<'a, 't> {
         let Some(first) = ignored.nodes.first().copied() else { return Ok(None) };
         let GrammarOptions { max_ignored, max_ignored_chars, .. } = ignored.options;
         let mut terminals = vec![];
+        // Terminals with conditions on the text around them are no part of an automaton.
+        let mut conditional: Vec<ExprId> = vec![];
         for node in &ignored.nodes {
             let value = self.regulars.node(*node)?;
-            terminals.push(self.regulars.automaton(*node, value)?);
+            match self.conditional(*node, &excerpt(self.text, self.tree.place(*node)), &value)? {
+                Some(made) => conditional.push(made),
+                None => terminals.push(self.regulars.automaton(*node, value)?),
+            }
         }
         if max_ignored == Some(0) || max_ignored_chars == Some(0) {
             return Ok(None);
         }
+        if !conditional.is_empty() && max_ignored_chars.is_some() {
+            let construct =
+                "a bound on ignored characters beside look-around in ignored terminals".to_owned();
+            let way_out = "bound the number of ignored terminals";
+            return Err(self.regulars.unsupported(first, construct, way_out));
+        }
+        if terminals.is_empty() {
+            let run = self.builder.choice(conditional);
+            return Ok(Some(self.builder.repeat(run, 0, max_ignored)));
+        }
         let any = self.regulars.builder.union(terminals.iter().map(|terminal| &**terminal));
         let any = self.regulars.make(first, any)?;
         let any = self.regulars.automaton(first, any)?;
+        if !conditional.is_empty() {
+            let any = self.builder.shared_automaton("%ignore", &any);
+            let run = self.builder.choice(conditional.into_iter().chain([any]));
+            return Ok(Some(self.builder.repeat(run, 0, max_ignored)));
+        }
         let run = self.regulars.builder.repetition(&any, 1, max_ignored);
         let run = self.regulars.make(first, run)?;
         let mut run = self.regulars.automaton(first, run)?;
@@ -185,7 +221,7 @@ impl<'a, 't> Lowering<'a, 't> {
         mut self,
         start: usize,
         expressions: &[Option<ExprId>],
-    ) -> Result<(Grammar, Lazy, Work), GrammarError> {
+    ) -> Result<(Lowered, Work), GrammarError> {
         for (rule, definition) in self.rules.iter().zip(&self.tree.definitions) {
             if let Some(rule) = rule {
                 let body = expressions[definition.body.index()].expect("the bodies of rules were made");
@@ -212,7 +248,10 @@ impl<'a, 't> Lowering<'a, 't> {
                 whole
             }
         };
-        Ok((self.builder.build(start)?, self.lazy, self.regulars.lend()))
+        let mut notes = std::mem::take(&mut self.regulars.looking.notes);
+        notes.append(&mut self.notes);
+        let work = self.regulars.lend();
+        Ok((Lowered { grammar: self.builder.build(start)?, lazy: self.lazy, looks: self.looks, notes }, work))
     }
 
     /// The expression of a node of a rule. The expressions of its parts are in `expressions`.
@@ -265,9 +304,14 @@ impl<'a, 't> Lowering<'a, 't> {
             | Node::Within(..)
             | Node::Not(_) => {
                 let value = self.regulars.node(node)?;
-                let value = self.regulars.automaton(node, value)?;
                 let name = excerpt(self.text, tree.place(node));
-                let made = self.builder.shared_automaton(&name, &value);
+                let made = match self.conditional(node, &name, &value)? {
+                    Some(made) => made,
+                    None => {
+                        let value = self.regulars.automaton(node, value)?;
+                        self.builder.shared_automaton(&name, &value)
+                    }
+                };
                 self.followed(made)
             }
             Node::Budget(item, tokens) => {
@@ -294,12 +338,13 @@ impl<'a, 't> Lowering<'a, 't> {
     /// The language of a grammar inside this one, which must not recur.
     fn nested_automaton(&mut self, nested: &Nested<'_>, node: NodeId) -> Result<Arc<Dfa>, GrammarError> {
         let made;
-        let (grammar, lazy) = match nested {
-            Nested::Ready(grammar) => (grammar, false),
+        let (grammar, more) = match nested {
+            Nested::Ready(grammar) => (grammar, None),
             Nested::Text(part) => {
-                let (grammar, lazy) = self.part(part)?;
+                let Lowered { grammar, lazy, looks, .. } = self.part(part)?;
                 made = grammar;
-                (&made, !lazy.is_empty())
+                let more = (!lazy.is_empty()).then_some("lazy terminals");
+                (&made, more.or((!looks.is_empty()).then_some("look-around beyond a terminal")))
             }
         };
         let unsupported = |construct: String| {
@@ -307,8 +352,8 @@ impl<'a, 't> Lowering<'a, 't> {
             let kind = SyntaxErrorKind::Unsupported { construct, way_out };
             SyntaxError { kind, location: location(self.text, self.tree.place(node)) }
         };
-        if lazy {
-            return Err(unsupported("a budget of tokens for a grammar with lazy terminals".to_owned()).into());
+        if let Some(more) = more {
+            return Err(unsupported(format!("a budget of tokens for a grammar with {more}")).into());
         }
         match grammar.regular(&self.limits.regex) {
             Ok(dfa) => Ok(Arc::new(dfa)),
@@ -320,24 +365,26 @@ impl<'a, 't> Lowering<'a, 't> {
         }
     }
 
-    /// The grammar of a part of the text, and its uses of lazy terminals.
-    fn part(&mut self, part: &Part<'_>) -> Result<(Grammar, Lazy), GrammarError> {
+    /// The grammar of a part of the text.
+    fn part(&mut self, part: &Part<'_>) -> Result<Lowered, GrammarError> {
         let Part { tree, ignored, start } = part;
         let work = self.regulars.lend();
         let inner = Lowering::new(self.text, tree, self.limits, work);
-        let (grammar, lazy, work) = inner.whole(*start, ignored)?;
+        let (mut lowered, work) = inner.whole(*start, ignored)?;
         self.regulars.give_back(work);
-        Ok((grammar, lazy))
+        self.notes.append(&mut lowered.notes);
+        Ok(lowered)
     }
 
     /// A grammar inside this one. Its lazy terminals are lazy among the terminals around it too.
     fn nested(&mut self, nested: &Nested<'_>) -> Result<ExprId, GrammarError> {
-        let (grammar, lazy) = match nested {
+        let Lowered { grammar, lazy, looks, .. } = match nested {
             Nested::Ready(grammar) => return Ok(self.builder.import(grammar)),
             Nested::Text(part) => self.part(part)?,
         };
         let (whole, made) = self.builder.import_parts(&grammar);
         self.lazy.extend(lazy.iter().map(|(terminal, at)| (made[terminal.index()], *at)));
+        self.looks.extend(looks.into_iter().map(|(terminal, condition)| (made[terminal.index()], condition)));
         Ok(whole)
     }
 
@@ -351,9 +398,44 @@ impl<'a, 't> Lowering<'a, 't> {
             }
             Regular::Text(text) => self.builder.literal(text),
             Regular::Automaton(automaton) => self.builder.shared_automaton(name, &automaton),
+            Regular::Pattern(_) => unreachable!("a lazy terminal is an automaton"),
         };
         self.lazy.insert(made, at);
         made
+    }
+
+    /// A terminal with conditions on the text around it; `None` if `value` has none.
+    fn conditional(
+        &mut self,
+        node: NodeId,
+        name: &str,
+        value: &Regular,
+    ) -> Result<Option<ExprId>, GrammarError> {
+        let Regular::Pattern(pattern) = value else { return Ok(None) };
+        let found = self.regulars.in_context(node, *pattern)?;
+        let is_empty =
+            |one: &InContext| one.text.accepts(b"") && one.text.edges(one.text.start()).next().is_none();
+        if self.regulars.looking.is_lazy(*pattern) && found.iter().all(is_empty) {
+            let message = format!(
+                "the lazy repetition of `{name}` ends at once, so the terminal has no text but the empty one: write the text that \
+                 ends it into the same terminal"
+            );
+            let kind = SyntaxErrorKind::Invalid { message };
+            return Err(SyntaxError { kind, location: location(self.text, self.tree.place(node)) }.into());
+        }
+        if let [InContext { before: None, after: None, .. }] = &found[..] {
+            return Ok(None);
+        }
+        let at = self.tree.place(node);
+        let mut ways = vec![];
+        for InContext { before, text, after, .. } in found.iter() {
+            let made = self.builder.shared_automaton(name, text);
+            if before.is_some() || after.is_some() {
+                self.looks.insert(made, Condition { before: before.clone(), after: after.clone(), at });
+            }
+            ways.push(made);
+        }
+        Ok(Some(self.builder.choice(ways)))
     }
 
     fn class(&mut self, node: NodeId, set: &'a CharSet) -> Result<ExprId, GrammarError> {
@@ -380,6 +462,13 @@ impl<'a, 't> Lowering<'a, 't> {
             Regular::Text(text) if text.is_empty() => self.builder.empty(),
             Regular::Text(text) => self.builder.literal(text),
             Regular::Automaton(automaton) => self.builder.shared_automaton(name, &automaton),
+            Regular::Pattern(_) => match self.conditional(body, name, &value)? {
+                Some(made) => made,
+                None => {
+                    let automaton = self.regulars.automaton(body, value)?;
+                    self.builder.shared_automaton(name, &automaton)
+                }
+            },
         };
         let made = self.followed(made);
         self.terminals[definition] = Some(made);

@@ -18,6 +18,7 @@ mod escape;
 mod expand;
 mod gbnf;
 mod lark;
+mod looking;
 mod lower;
 mod nested;
 mod options;
@@ -35,13 +36,14 @@ pub use options::GrammarOptions;
 
 use self::{
     error::{Locations, excerpt, location, nearest},
-    lower::Ignored,
+    lower::{Ignored, Lowered},
     nested::Nested,
     tree::{Node, Tree},
 };
 use crate::{
     Explained, Fate, Grammar, GrammarError, GrammarLimits,
     lazy::{self, LazyError},
+    looks,
 };
 
 /// The language of a grammar's text.
@@ -197,8 +199,8 @@ pub(crate) fn read(
         }
     };
     let ignored = Ignored::default();
-    let (written, _) = lower::lower(text, &tree, start, &ignored, limits)?;
-    Ok(Read { written, resolved: None, fates: fates(text, &tree, &ignored) })
+    let Lowered { grammar: written, notes, .. } = lower::lower(text, &tree, start, &ignored, limits)?;
+    Ok(Read { written, resolved: None, fates: fates(text, &tree, &ignored, &notes) })
 }
 
 fn read_lark(text: &str, options: &GrammarOptions, limits: &GrammarLimits) -> Result<Read, GrammarError> {
@@ -220,7 +222,19 @@ fn read_sources(
     let text = &*sources.text;
     let (tree, ignored) = lark::read(sources, options, limits)?;
     let start = start(text, &tree, options.start.as_deref().unwrap_or("start"))?;
-    let (written, lazy) = lower::lower(text, &tree, start, &ignored, limits)?;
+    let Lowered { grammar: written, lazy, looks, notes } =
+        lower::lower(text, &tree, start, &ignored, limits)?;
+    if let (Some(at), false) = (looks.values().map(|condition| condition.at).min(), lazy.is_empty()) {
+        let construct = "look-around beyond a terminal in a grammar with lazy terminals".to_owned();
+        let way_out =
+            "write which characters may stand around the terminal, or leave out `lazy`, `suffix` and `stop`";
+        let kind = SyntaxErrorKind::Unsupported { construct, way_out };
+        return Err(SyntaxError { kind, location: location(text, at) }.into());
+    }
+    if !looks.is_empty() {
+        let resolved = looks::resolve(&written, &looks, limits, |at| location(text, at))?;
+        return Ok(Read { written, resolved: Some(resolved), fates: fates(text, &tree, &ignored, &notes) });
+    }
     let resolved = lazy::resolve(&written, &lazy, limits).map_err(|error| match error {
         LazyError::Grammar(error) => error,
         LazyError::TooLarge(at) => {
@@ -239,11 +253,17 @@ fn read_sources(
             SyntaxError { kind, location: location(text, at) }.into()
         }
     })?;
-    Ok(Read { written, resolved, fates: fates(text, &tree, &ignored) })
+    Ok(Read { written, resolved, fates: fates(text, &tree, &ignored, &notes) })
 }
 
-/// The fates of terminals, control tokens, ignored terminals, ends of lazy terminals, and annotations.
-fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
+/// The fates of terminals, control tokens, ignored terminals, ends of lazy terminals, and annotations. `notes` has those of
+/// look-around and lazy repetitions.
+fn fates(
+    text: &str,
+    tree: &Tree<'_>,
+    ignored: &Ignored,
+    notes: &[(usize, &'static str, &'static str)],
+) -> Vec<Explained> {
     let mut found: Vec<(usize, String, Fate, &str)> = vec![];
     let mut inside: Vec<Explained> = vec![];
     for definition in tree.definitions.iter().filter(|definition| definition.terminal) {
@@ -277,7 +297,7 @@ fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
         let why = "a grammar of its own inside this one, with its own names and ignored texts";
         found.push((tree.place(node), construct, Fate::Enforced, why));
         if let Nested::Text(part) = tree.nested(nested) {
-            inside.extend(fates(text, &part.tree, &part.ignored));
+            inside.extend(fates(text, &part.tree, &part.ignored, &[]));
         }
     }
     for node in &ignored.nodes {
@@ -290,6 +310,9 @@ fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
             "`max_tokens`" => "at most so many whole tokens; a token that crosses the border is left out",
             _ => "its first end is the boundary, and competing readings lose the texts beyond it",
         };
+        found.push((*at, (*construct).to_owned(), Fate::Enforced, why));
+    }
+    for (at, construct, why) in notes {
         found.push((*at, (*construct).to_owned(), Fate::Enforced, why));
     }
     for (at, construct, fate, why) in &tree.notes {

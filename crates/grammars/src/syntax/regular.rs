@@ -7,13 +7,13 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use regex_syntax::ast::{self, Ast};
-use unskew_automata::{Dfa, DfaAlgebra, RegexError};
+use unskew_automata::{Dfa, DfaAlgebra, PatternId, RegexError};
 
 use super::{
     error::{Location, SyntaxError, SyntaxErrorKind, excerpt, location},
+    looking::Looking,
     lower::undefined,
-    tree::{Node, NodeId, Pattern, Tree},
+    tree::{Node, NodeId, Tree},
 };
 use crate::{GrammarError, GrammarLimits};
 
@@ -23,6 +23,8 @@ pub(super) enum Regular {
     /// Exactly this text, possibly empty.
     Text(Arc<[u8]>),
     Automaton(Arc<Dfa>),
+    /// A pattern that looks around or has lazy repetitions, and depends on the texts around it.
+    Pattern(PatternId),
 }
 
 /// The state of a definition.
@@ -57,7 +59,7 @@ impl Work {
 /// Builds the languages of nodes.
 pub(super) struct Regulars<'a, 't> {
     text: &'a str,
-    tree: &'a Tree<'t>,
+    pub(super) tree: &'a Tree<'t>,
     limits: &'a GrammarLimits,
     /// By definition.
     made: Vec<Made>,
@@ -67,13 +69,15 @@ pub(super) struct Regulars<'a, 't> {
     bytes: usize,
     /// The definitions in work, innermost last.
     open: Vec<usize>,
+    pub(super) looking: Looking,
 }
 
 impl<'a, 't> Regulars<'a, 't> {
     pub(super) fn new(text: &'a str, tree: &'a Tree<'t>, limits: &'a GrammarLimits, work: Work) -> Self {
         let Work { builder, bytes } = work;
         let made = vec![Made::No; tree.definitions.len()];
-        Self { text, tree, limits, made, by_pattern: HashMap::new(), builder, bytes, open: vec![] }
+        let looking = Looking::new(&limits.regex);
+        Self { text, tree, limits, made, by_pattern: HashMap::new(), builder, bytes, open: vec![], looking }
     }
 
     /// Lends the work to a grammar inside this one, until it is given back.
@@ -139,16 +143,10 @@ impl<'a, 't> Regulars<'a, 't> {
             Node::Class(set) => return self.pattern(node, &tree.set(set).pattern()).map(Some),
             Node::Pattern(pattern) => {
                 let pattern = tree.pattern(pattern);
-                let made = self.pattern(node, &pattern.regex);
-                // A pattern that exceeded a limit is not checked. A pattern that matches nothing is checked,
-                // because an anchor may be the cause, and naming the anchor is more helpful.
-                if matches!(
-                    made,
-                    Ok(_) | Err(GrammarError::Terminal { source: RegexError::MatchesNothing, .. })
-                ) {
-                    self.check_pattern(node, pattern)?;
-                }
-                return made.map(Some);
+                return match self.looking(node, &pattern.regex)? {
+                    Some(looking) => Ok(Some(looking)),
+                    None => self.pattern(node, &pattern.regex).map(Some),
+                };
             }
             Node::Neighbours(texts) => {
                 let made = self.builder.factors(tree.texts(texts));
@@ -283,6 +281,9 @@ impl<'a, 't> Regulars<'a, 't> {
     }
 
     fn sequence(&mut self, node: NodeId, parts: Vec<Regular>) -> Result<Regular, GrammarError> {
+        if let Some(looking) = self.looking_sequence(&parts) {
+            return Ok(looking);
+        }
         let mut joined: Vec<Arc<Dfa>> = vec![];
         let mut text: Vec<u8> = vec![];
         for part in parts {
@@ -297,6 +298,7 @@ impl<'a, 't> Regulars<'a, 't> {
                     }
                     joined.push(part);
                 }
+                Regular::Pattern(_) => unreachable!("such a sequence is a pattern"),
             }
         }
         if joined.is_empty() {
@@ -313,6 +315,9 @@ impl<'a, 't> Regulars<'a, 't> {
     }
 
     fn choice(&mut self, node: NodeId, parts: Vec<Regular>) -> Result<Regular, GrammarError> {
+        if let Some(looking) = self.looking_choice(&parts) {
+            return Ok(looking);
+        }
         let mut texts: Vec<Arc<[u8]>> = vec![];
         let mut joined: Vec<Arc<Dfa>> = vec![];
         let mut with_empty = false;
@@ -321,6 +326,7 @@ impl<'a, 't> Regulars<'a, 't> {
                 Regular::Text(text) if text.is_empty() => with_empty = true,
                 Regular::Text(text) => texts.push(text),
                 Regular::Automaton(part) => joined.push(part),
+                Regular::Pattern(_) => unreachable!("such a choice is a pattern"),
             }
         }
         if !texts.is_empty() {
@@ -345,6 +351,7 @@ impl<'a, 't> Regulars<'a, 't> {
                 self.check_text(node, text.len().saturating_mul(min as usize))?;
                 return self.text(node, text.repeat(min as usize));
             }
+            Regular::Pattern(item) => return Ok(self.looking.repeat(item, min, max)),
             Regular::Text(_) | Regular::Automaton(_) => {}
         }
         let item = self.automaton(node, item)?;
@@ -398,6 +405,7 @@ impl<'a, 't> Regulars<'a, 't> {
         match value {
             Regular::Automaton(automaton) => Ok(automaton),
             Regular::Text(text) => self.literal(node, &text),
+            Regular::Pattern(pattern) => self.without_context(node, pattern),
         }
     }
 
@@ -424,7 +432,7 @@ impl<'a, 't> Regulars<'a, 't> {
         Ok(Regular::Automaton(Arc::new(automaton)))
     }
 
-    fn count(&mut self, node: NodeId, bytes: usize) -> Result<(), GrammarError> {
+    pub(super) fn count(&mut self, node: NodeId, bytes: usize) -> Result<(), GrammarError> {
         self.bytes += bytes;
         let limit = self.limits.automata_bytes;
         if self.bytes > limit {
@@ -438,7 +446,7 @@ impl<'a, 't> Regulars<'a, 't> {
     }
 
     /// An error of the automata at `node`. A location in the pattern is converted to one in the text of the grammar.
-    fn error(&self, node: NodeId, mut source: RegexError) -> GrammarError {
+    pub(super) fn error(&self, node: NodeId, mut source: RegexError) -> GrammarError {
         let begin = self.place(node);
         let added = match self.tree.node(node) {
             Node::Pattern(pattern) => self.tree.pattern(pattern).added,
@@ -466,54 +474,8 @@ impl<'a, 't> Regulars<'a, 't> {
         GrammarError::Terminal { name, location: Some(begin), source }
     }
 
-    fn unsupported(&self, node: NodeId, construct: String, way_out: &'static str) -> GrammarError {
+    pub(super) fn unsupported(&self, node: NodeId, construct: String, way_out: &'static str) -> GrammarError {
         let kind = SyntaxErrorKind::Unsupported { construct, way_out };
         SyntaxError { kind, location: self.place(node) }.into()
-    }
-
-    /// Rejects constructs of the regex syntax that have no meaning in a part of a text. The pattern is known
-    /// to be valid.
-    fn check_pattern(&self, node: NodeId, pattern: &Pattern) -> Result<(), GrammarError> {
-        let Some(added) = pattern.added else { return Ok(()) };
-        // The same limit as in the automata, which compare their syntax tree recursively. They accepted this
-        // pattern, so its depth is within the limit.
-        let nest = self.limits.regex.nest.min(unskew_automata::Limits::MAX_NEST);
-        let Ok(tree) = ast::parse::ParserBuilder::new().nest_limit(nest).build().parse(&pattern.regex) else {
-            return Ok(());
-        };
-        ast::visit(&tree, Refused).map_err(|(construct, way_out, span)| {
-            let begin = self.tree.place(node) + 1 - added;
-            let kind = SyntaxErrorKind::Unsupported { construct: construct.to_owned(), way_out };
-            SyntaxError { kind, location: location(self.text, begin + span.start.offset) }.into()
-        })
-    }
-}
-
-/// Finds anchors and lazy repetitions.
-struct Refused;
-
-impl ast::Visitor for Refused {
-    type Output = ();
-    type Err = (&'static str, &'static str, ast::Span);
-
-    fn finish(self) -> Result<(), Self::Err> {
-        Ok(())
-    }
-
-    fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
-        match ast {
-            Ast::Assertion(assertion) => Err((
-                "an anchor in a terminal",
-                "remove it; a terminal always matches as a whole",
-                assertion.span,
-            )),
-            Ast::Repetition(repetition) if !repetition.greedy => Err((
-                "a lazy repetition",
-                "all ways to read a text count, so it would mean what the greedy one does; write which characters may \
-                 stand before the end, such as `[^\"]*`",
-                repetition.op.span,
-            )),
-            _ => Ok(()),
-        }
     }
 }

@@ -14,6 +14,7 @@ mod formats;
 mod imports;
 mod lazy;
 mod lazy_verdicts;
+mod looks;
 mod membership;
 mod munch;
 mod nested;

@@ -61,7 +61,7 @@ impl Comparison<'_> {
 }
 
 /// Compares the masks along one long text. Each of `choices` selects the next token from the mask.
-fn check_along(grammar: &Grammar, choices: &[u8]) -> Result<(), String> {
+pub(crate) fn check_along(grammar: &Grammar, choices: &[u8]) -> Result<(), String> {
     let vocabulary = vocabulary();
     let oracle = Oracle::new(grammar, &Alphabet::of(&vocabulary));
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());

@@ -40,7 +40,10 @@ const FOREIGN: &[(&str, &str)] = &[
     ),
     (";", "a rule ends with its line, without a semicolon"),
     ("=", "Lark has no calls with arguments; a regex is written between slashes, such as `/[a-z]+/`"),
-    ("!", "look-ahead is not supported; a terminal leaves texts out as in `NAME: /[a-z]+/ & ~\"if\"`"),
+    (
+        "!",
+        "look-ahead is a part of a regex, such as `/=(?!=)/`; a terminal leaves texts out as in `NAME: /[a-z]+/ & ~\"if\"`",
+    ),
     ("-", "a terminal leaves texts out as in `NAME: /[a-z]+/ & ~\"if\"`, and a comment begins with `//`"),
 ];
 

@@ -12,10 +12,11 @@
 //!
 //! There is no lexer. A terminal matches any of its texts, and every reading of an output counts. Priorities
 //! choose among readings, so they have no effect here. `?`, `!` and `-> alias` shape parse trees and have no
-//! effect either, and neither has `[capture]`. A lazy repetition (`*?`) has no meaning without a lexer and is
-//! an error. So are anchors and look-around.
+//! effect either, and neither has `[capture]`.
 //!
-//! - Regular expressions have the syntax of the `regex` crate, and the flags `i`, `m`, `s`, `u` and `x`.
+//! - Regular expressions have the syntax of the `regex` crate with look-around, and the flags `i`, `m`, `s`, `u` and `x`. A `{`
+//!   that begins no repetition is a character. [Lazy repetitions, look-around and anchors](super::looking) mean what they mean
+//!   to Python's `re.match`; back-references are errors.
 //! - Escapes in texts are `\n \r \t \f \\ \"`, `\xHH`, `\uHHHH` and `\UHHHHHHHH`. Lark keeps any other
 //!   backslash and JSON drops it. Here it is an error.
 //! - Repetitions are `~n` and `~n..m`, and also `{n}`, `{n,}`, `{,m}` and `{n,m}`. Comments begin with `//` or `#`.

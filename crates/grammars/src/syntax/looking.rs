@@ -1,0 +1,169 @@
+//! Terminals that look around or have lazy repetitions.
+//!
+//! # Meaning
+//!
+//! A terminal is one regex, as in Lark: the regex of a terminal in it is a part of it, and `|` prefers the longest
+//! alternative, as Lark sorts them. A text of the terminal is one that Python's `re.match` takes as a whole:
+//!
+//! - If the regex has a lazy repetition, the match that an engine with backtracking finds first counts, and no other:
+//!   `"\"" /.*?/ "\""` ends at the first quote. Alternatives inside a regex count in their order then.
+//! - Else every match counts, as for all other terminals. There is no lexer that would take the longest.
+//! - A look-around is a condition on the text of the whole output before or after its place. Inside a terminal it is
+//!   decided with the terminal; a condition that reaches beyond its border is a condition on what is written around it, which
+//!   [`looks`](crate::looks) enforces. Ignored text counts. A control token has no text.
+//! - `^` and `$` are the beginning and the end of the output, and under the flag `m` of a line. `$` is not before a newline
+//!   at the end, unlike in Python.
+//!
+//! # Method
+//!
+//! Terminals without such constructs do not come here. The others are kept as patterns until they are used, because the
+//! order of matches and the text around are facts of the whole terminal. The operands of `&`, `~` and `-`, and of `[lazy]`,
+//! are languages; a condition that reaches beyond an operand is an error.
+//!
+//! Tried instead: to make a lazy repetition the shortest text of its terminal (`[lazy]`). It agrees for a repetition that is
+//! followed by the end, and not for `(a|b)*?c|d*`, or where a look-behind refuses the first end.
+
+use std::{collections::HashMap, sync::Arc};
+
+use unskew_automata::{Dfa, InContext, Limits, PatternId, Patterns, Reading, RegexError};
+
+use super::{
+    regular::{Regular, Regulars},
+    tree::NodeId,
+};
+use crate::GrammarError;
+
+/// The patterns of terminals.
+pub(super) struct Looking {
+    patterns: Patterns,
+    /// By pattern of a regex in the text; `None` if it is a plain one.
+    read: HashMap<String, Option<PatternId>>,
+    in_context: HashMap<PatternId, Arc<[InContext]>>,
+    /// Constructs for [`explain`](crate::explain()): offset, construct and reason.
+    pub(super) notes: Vec<(usize, &'static str, &'static str)>,
+}
+
+/// A regex without any of these is plain.
+const MARKS: [&str; 18] = [
+    "(?=", "(?!", "(?<=", "(?<!", "^", "$", "\\b", "\\B", "\\A", "\\z", "\\<", "\\>", "*?", "+?", "??", "}?",
+    "{", "U",
+];
+
+impl Looking {
+    pub(super) fn new(limits: &Limits) -> Self {
+        let (read, in_context) = (HashMap::new(), HashMap::new());
+        Self { patterns: Patterns::new(limits), read, in_context, notes: vec![] }
+    }
+
+    fn part(&mut self, part: &Regular) -> PatternId {
+        match part {
+            Regular::Pattern(pattern) => *pattern,
+            Regular::Text(text) => self.patterns.text(text),
+            Regular::Automaton(dfa) => self.patterns.automaton(Arc::clone(dfa)),
+        }
+    }
+
+    fn parts(&mut self, parts: &[Regular]) -> Option<Vec<PatternId>> {
+        let looks = parts.iter().any(|part| matches!(part, Regular::Pattern(_)));
+        looks.then(|| parts.iter().map(|part| self.part(part)).collect())
+    }
+
+    pub(super) fn repeat(&mut self, item: PatternId, min: u32, max: u32) -> Regular {
+        let max = (max != u32::MAX).then_some(max);
+        Regular::Pattern(self.patterns.repetition(item, min, max, true))
+    }
+
+    pub(super) fn is_lazy(&self, pattern: PatternId) -> bool {
+        self.patterns.is_lazy(pattern)
+    }
+}
+
+impl Regulars<'_, '_> {
+    /// The pattern of a regex at `node`, if it looks around or has lazy repetitions.
+    pub(super) fn looking(&mut self, node: NodeId, regex: &str) -> Result<Option<Regular>, GrammarError> {
+        if !MARKS.iter().any(|mark| regex.contains(mark)) {
+            return Ok(None);
+        }
+        if let Some(known) = self.looking.read.get(regex) {
+            return Ok(known.map(Regular::Pattern));
+        }
+        let read = self.looking.patterns.pattern(regex, true).map_err(|source| self.error(node, source))?;
+        let (looks, lazy) = (self.looking.patterns.looks(read), self.looking.patterns.is_lazy(read));
+        let at = self.tree.place(node);
+        if looks {
+            let why = "a condition on the text of the output around its place, also beyond the terminal";
+            self.looking.notes.push((at, "look-around, an anchor or a word boundary", why));
+        }
+        if lazy {
+            let why = "the terminal ends at the first match of an engine with backtracking, as Python's `re.match` does";
+            self.looking.notes.push((at, "a lazy repetition", why));
+        }
+        // A brace that repeats nothing is no syntax of plain patterns.
+        let is_plain = !looks
+            && !lazy
+            && !matches!(
+                self.pattern(node, regex),
+                Err(GrammarError::Terminal { source: RegexError::Syntax { .. }, .. })
+            );
+        let read = (!is_plain).then_some(read);
+        self.looking.read.insert(regex.to_owned(), read);
+        Ok(read.map(Regular::Pattern))
+    }
+
+    pub(super) fn looking_sequence(&mut self, parts: &[Regular]) -> Option<Regular> {
+        let parts = self.looking.parts(parts)?;
+        Some(Regular::Pattern(self.looking.patterns.concatenation(&parts)))
+    }
+
+    pub(super) fn looking_choice(&mut self, parts: &[Regular]) -> Option<Regular> {
+        let mut parts = self.looking.parts(parts)?;
+        let patterns = &mut self.looking.patterns;
+        parts.sort_by_key(|part| {
+            let (least, most) = patterns.lengths(*part);
+            std::cmp::Reverse((most.unwrap_or(u32::MAX), least))
+        });
+        Some(Regular::Pattern(patterns.alternation(&parts)))
+    }
+
+    /// The texts of `pattern`, used at `node`, with conditions on the text around them: at least one.
+    pub(super) fn in_context(
+        &mut self,
+        node: NodeId,
+        pattern: PatternId,
+    ) -> Result<Arc<[InContext]>, GrammarError> {
+        if let Some(known) = self.looking.in_context.get(&pattern) {
+            return Ok(Arc::clone(known));
+        }
+        let patterns = &self.looking.patterns;
+        let reading = if patterns.is_lazy(pattern) { Reading::First } else { Reading::Any };
+        let made = self.builder.in_context(patterns, pattern, reading);
+        let made =
+            made.and_then(|made| if made.is_empty() { Err(RegexError::MatchesNothing) } else { Ok(made) });
+        let made: Arc<[InContext]> = made.map_err(|source| self.error(node, source))?.into();
+        for one in &*made {
+            let parts = [one.before.as_ref(), Some(&one.text), one.after.as_ref()];
+            let bytes = parts.into_iter().flatten().map(|dfa| dfa.memory_usage()).sum();
+            self.count(node, bytes)?;
+        }
+        self.looking.in_context.insert(pattern, Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// The language of `pattern`, which must not depend on the text around it.
+    pub(super) fn without_context(
+        &mut self,
+        node: NodeId,
+        pattern: PatternId,
+    ) -> Result<Arc<Dfa>, GrammarError> {
+        let made = self.in_context(node, pattern)?;
+        match &made[..] {
+            [InContext { before: None, text, after: None, .. }] => Ok(Arc::clone(text)),
+            _ => {
+                let construct =
+                    "look-around beyond an operand of `&`, `~` or `-`, a lazy rule or a budget of tokens,";
+                let way_out = "use the terminal in a rule, or write which characters may stand around it";
+                Err(self.unsupported(node, construct.to_owned(), way_out))
+            }
+        }
+    }
+}
