@@ -155,18 +155,18 @@ impl<'a, 't> Regulars<'a, 't> {
             Node::Name(name) => return self.name(node, name, tasks),
             Node::Token(name) => {
                 let construct = format!(
-                    "the control token `{}` inside a terminal, a lazy rule or an operand of `-`",
+                    "the control token `{}` inside a terminal, a lazy or limited rule or an operand of `-`",
                     tree.name(name)
                 );
                 return Err(self.unsupported(node, construct, "use it in a rule, next to the terminal"));
             }
             Node::Grammar(_) => {
-                let construct = "a grammar inside a terminal, a lazy rule or an operand of `-`".to_owned();
+                let construct = "a grammar inside a terminal, a lazy or limited rule or an operand of `-`".to_owned();
                 return Err(self.unsupported(node, construct, "use it in a rule, next to the terminal"));
             }
             Node::Tokens(_) => {
                 let construct =
-                    "a token by its id inside a terminal, a lazy rule or an operand of `-`".to_owned();
+                    "a token by its id inside a terminal, a lazy or limited rule or an operand of `-`".to_owned();
                 return Err(self.unsupported(node, construct, "use it in a rule, next to the terminal"));
             }
             Node::Sequence(parts) | Node::Choice(parts) => {
@@ -202,7 +202,7 @@ impl<'a, 't> Regulars<'a, 't> {
             Made::Begun => {
                 let kind = SyntaxErrorKind::Recursive {
                     name: tree.name(name).to_owned(),
-                    place: "a terminal, a lazy rule or an operand of `-`",
+                    place: "a terminal, a lazy or limited rule or an operand of `-`",
                     way_out: "use a rule, or write the repetition with `*` or `+`",
                 };
                 return Err(SyntaxError { kind, location: location(self.text, place) }.into());

@@ -23,6 +23,7 @@ mod oracle_itself;
 mod parameters;
 mod random;
 mod token_sets;
+mod texts;
 mod touching;
 mod w3c;
 mod work;

@@ -11,8 +11,8 @@
 //!   minus `any E any`;
 //! - the whole: `(first t rule | …)* without`, or without a loop `first t rule | … | without`.
 //!
-//! Where two triggers end together the longer one counts, as in XGrammar's automaton. A trigger that contains another one
-//! before its end never fires: an error here, and without effect in XGrammar.
+//! Where two triggers end together the longer one counts, as in XGrammar. A trigger that contains another one before its end
+//! never fires and is an error. XGrammar lets either fire if one begins with the other, which its documentation does not say.
 //!
 //! A token is a trigger by its id, so `TokenTagDispatch` is a choice of tokens.
 

@@ -30,6 +30,7 @@
 mod calls;
 mod dispatch;
 mod options;
+mod recursion;
 mod regex;
 
 use super::{
@@ -45,14 +46,14 @@ use crate::{Fate, GrammarLimits};
 
 pub(super) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<Tree<'t>, SyntaxError> {
     let mut reader = Reader::new(text, limits);
-    let mut names = vec![];
+    let (mut names, mut regular) = (vec![], false);
     reader.cursor.eat("\u{feff}");
     loop {
         space(&mut reader.cursor);
         if reader.cursor.peek().is_none() {
             break;
         }
-        rule(&mut reader, &mut names)?;
+        regular |= rule(&mut reader, &mut names)?;
     }
     // A look-ahead becomes no part of a grammar, so its names are checked here.
     for node in names {
@@ -62,11 +63,14 @@ pub(super) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<Tree<
             return Err(super::lower::undefined(text, &reader.tree, name, at));
         }
     }
+    if regular {
+        recursion::unroll(&mut reader.tree);
+    }
     Ok(reader.tree)
 }
 
-/// Reads a rule. `names` receives the nodes of its look-ahead.
-fn rule<'t>(reader: &mut Reader<'t>, names: &mut Vec<NodeId>) -> Result<(), SyntaxError> {
+/// Reads a rule. `names` receives the nodes of its look-ahead. Returns whether it must be regular.
+fn rule(reader: &mut Reader<'_>, names: &mut Vec<NodeId>) -> Result<bool, SyntaxError> {
     let at = reader.cursor.at();
     let name = name(&mut reader.cursor);
     if name.is_empty() {
@@ -95,8 +99,9 @@ fn rule<'t>(reader: &mut Reader<'t>, names: &mut Vec<NodeId>) -> Result<(), Synt
     if reader.cursor.rest().starts_with("(=") {
         look_ahead(reader, names)?;
     }
-    let body = options.apply(reader, body, at);
-    reader.define(name, at, body, false)
+    let regular = options.apply(reader, body, at);
+    reader.define(name, at, regular, false)?;
+    Ok(regular != body)
 }
 
 /// Reads `(= … )`, which ends a rule.
