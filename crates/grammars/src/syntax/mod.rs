@@ -8,6 +8,7 @@
 //! documents it and its differences from the original. No front end recurses, so deep nesting in untrusted
 //! text costs memory alone.
 
+mod abnf;
 mod assembler;
 mod bnf;
 mod chars;
@@ -56,6 +57,8 @@ pub enum GrammarFormat {
     Ebnf,
     /// The EBNF of XGrammar.
     Xgrammar,
+    /// ABNF, the language of RFCs.
+    Abnf,
     /// The language of the Lark parser, in llguidance's dialect.
     Lark,
 }
@@ -63,8 +66,13 @@ pub enum GrammarFormat {
 impl GrammarFormat {
     /// The language of files with this extension, without the dot, in upper or lower case.
     pub fn from_extension(extension: &str) -> Option<Self> {
-        let formats =
-            [("gbnf", Self::Gbnf), ("ebnf", Self::Ebnf), ("xgrammar", Self::Xgrammar), ("lark", Self::Lark)];
+        let formats = [
+            ("gbnf", Self::Gbnf),
+            ("ebnf", Self::Ebnf),
+            ("xgrammar", Self::Xgrammar),
+            ("abnf", Self::Abnf),
+            ("lark", Self::Lark),
+        ];
         formats.into_iter().find(|(known, _)| extension.eq_ignore_ascii_case(known)).map(|(_, format)| format)
     }
 }
@@ -186,6 +194,14 @@ pub(crate) fn read(
         GrammarFormat::Xgrammar => {
             let tree = xgrammar::read(text, limits)?;
             let start = start(text, &tree, named.unwrap_or("root"))?;
+            (tree, start)
+        }
+        GrammarFormat::Abnf => {
+            let tree = abnf::read(text, limits)?;
+            let start = match named {
+                None => 0,
+                Some(named) => start(text, &tree, abnf::spelling(&tree, named).unwrap_or(named))?,
+            };
             (tree, start)
         }
         GrammarFormat::Ebnf => {

@@ -165,7 +165,7 @@ impl Shape {
             }
             Self::Choice(parts) => {
                 for (index, part) in parts.iter().enumerate() {
-                    out.push_str(if index == 0 { "(" } else { "/\n  " });
+                    out.push_str(if index == 0 { "(" } else { "/\n    " });
                     part.in_abnf(out, own, rules);
                 }
                 out.push_str(") ");
@@ -360,5 +360,26 @@ proptest! {
             text += if own % 2 == 0 { "(=\"a\")\n" } else { "# a comment\n" };
         }
         prop_assert_eq!(check(&text, GrammarFormat::Xgrammar, &language(&rules)), Ok(()), "\n{}", text);
+    }
+
+    #[test]
+    fn grammars_in_abnf_have_their_texts(rules in rules(false)) {
+        let mut text = String::new();
+        for (own, Rule(shape, ..)) in rules.iter().enumerate() {
+            write!(text, "  r{own} = ").unwrap();
+            match shape {
+                Shape::Choice(parts) => {
+                    // The first alternative, and the others after it.
+                    parts[0].in_abnf(&mut text, own, rules.len());
+                    for part in &parts[1..] {
+                        write!(text, " ; a comment\n\n  R{own} =/ ").unwrap();
+                        part.in_abnf(&mut text, own, rules.len());
+                    }
+                }
+                shape => shape.in_abnf(&mut text, own, rules.len()),
+            }
+            text += "\r\n";
+        }
+        prop_assert_eq!(check(&text, GrammarFormat::Abnf, &language(&rules)), Ok(()), "\n{}", text);
     }
 }
