@@ -91,7 +91,9 @@ fn rule<'t>(reader: &mut Reader<'t>, names: &mut Names<'t>) -> Result<(), Syntax
     }
     let indentation = indentation(reader.text, at);
     if indentation.is_none() {
-        return Err(reader.cursor.invalid(at, format!("the name of the rule `{name}` must be the first on its line")));
+        return Err(reader
+            .cursor
+            .invalid(at, format!("the name of the rule `{name}` must be the first on its line")));
     }
     space(&mut reader.cursor);
     if !reader.cursor.eat("=") {
@@ -106,7 +108,9 @@ fn rule<'t>(reader: &mut Reader<'t>, names: &mut Names<'t>) -> Result<(), Syntax
         let here = reader.cursor.at();
         let is_less = self::indentation(reader.text, here).is_some_and(|here| Some(here) <= indentation);
         if is_less && reader.cursor.peek() != Some('=') {
-            let message = format!("this line belongs to the rule `{name}` and is not indented more than its first line; is a rule missing here?");
+            let message = format!(
+                "this line belongs to the rule `{name}` and is not indented more than its first line; is a rule missing here?"
+            );
             return Err(reader.cursor.invalid(here, message));
         }
         element(reader, names, &mut before)?;
@@ -119,7 +123,13 @@ fn rule<'t>(reader: &mut Reader<'t>, names: &mut Names<'t>) -> Result<(), Syntax
 }
 
 /// Defines a rule, or adds alternatives to it if there are `more`.
-fn define<'t>(reader: &mut Reader<'t>, name: &'t str, at: usize, body: NodeId, more: bool) -> Result<(), SyntaxError> {
+fn define<'t>(
+    reader: &mut Reader<'t>,
+    name: &'t str,
+    at: usize,
+    body: NodeId,
+    more: bool,
+) -> Result<(), SyntaxError> {
     match (reader.tree.find(name), more) {
         (None, false) => reader.define(name, at, body, false),
         (Some(earlier), true) => {
@@ -129,8 +139,9 @@ fn define<'t>(reader: &mut Reader<'t>, name: &'t str, at: usize, body: NodeId, m
         }
         (Some(earlier), false) => {
             let first = location(reader.text, reader.tree.definitions[earlier].at);
-            let message =
-                format!("`{name}` is defined a second time; the first definition is at {first}: add alternatives with `=/`");
+            let message = format!(
+                "`{name}` is defined a second time; the first definition is at {first}: add alternatives with `=/`"
+            );
             Err(reader.cursor.invalid(at, message))
         }
         (None, true) => {
@@ -143,11 +154,11 @@ fn define<'t>(reader: &mut Reader<'t>, name: &'t str, at: usize, body: NodeId, m
     }
 }
 
-/// The characters before `at` on its line, if they are blanks.
+/// The number of bytes before `at` on its line, if they are blanks.
 fn indentation(text: &str, at: usize) -> Option<usize> {
-    let line = &text[text[..at].rfind(['\n', '\r']).map_or(0, |end| end + 1)..at];
-    let line = line.trim_start_matches('\u{feff}');
-    line.chars().all(|char| char == ' ' || char == '\t').then(|| line.len())
+    // Only blanks are read, as a line may be long.
+    let before = text[..at].trim_end_matches([' ', '\t', '\u{feff}']);
+    (before.is_empty() || before.ends_with(['\n', '\r'])).then_some(at - before.len())
 }
 
 /// Whether the rule ends here: at the end of the text, or before the next rule.
@@ -213,7 +224,11 @@ fn element<'t>(
             let name = name(&mut reader.cursor);
             reader.reference(names.spelled(name), at);
         }
-        _ => return Err(reader.cursor.foreign(FOREIGN, "a name, a text in double quotes, `%x…`, a group, `/` or the next rule")),
+        _ => {
+            return Err(reader
+                .cursor
+                .foreign(FOREIGN, "a name, a text in double quotes, `%x…`, a group, `/` or the next rule"));
+        }
     }
     repeat(reader, times);
     Ok(())
@@ -251,7 +266,8 @@ fn string(reader: &mut Reader<'_>, at: usize, any_case: bool) -> Result<(), Synt
             return Err(reader.cursor.unclosed(begin, "the text in quotes", "`\"` on the same line"));
         }
         Some(char) => {
-            let message = format!("{char:?} is not ASCII, and texts in quotes are: write `%x{:X}`", u32::from(char));
+            let message =
+                format!("{char:?} is not ASCII, and texts in quotes are: write `%x{:X}`", u32::from(char));
             return Err(reader.cursor.invalid(reader.cursor.at(), message));
         }
     }
@@ -345,7 +361,9 @@ fn value(cursor: &mut Cursor<'_>, base: u32) -> Result<u32, SyntaxError> {
     }
     let digits = digits.trim_start_matches('0');
     let value = if digits.is_empty() { Some(0) } else { u32::from_str_radix(digits, base).ok() };
-    value.filter(|value| *value <= 0x10_ffff).ok_or_else(|| cursor.invalid(begin, "no character has a number above 10FFFF"))
+    value
+        .filter(|value| *value <= 0x10_ffff)
+        .ok_or_else(|| cursor.invalid(begin, "no character has a number above 10FFFF"))
 }
 
 /// Reads `<…>`: the name of a rule, or words.
@@ -381,7 +399,9 @@ fn space(cursor: &mut Cursor<'_>) {
 }
 
 /// A core rule: its name, its ranges of characters, and its text if it has no ranges.
-const CORE: [(&str, &[(u32, u32)], &str); 14] = [
+type Core = (&'static str, &'static [(u32, u32)], &'static str);
+
+const CORE: [Core; 14] = [
     ("ALPHA", &[(0x41, 0x5a), (0x61, 0x7a)], ""),
     ("BIT", &[(0x30, 0x31)], ""),
     ("CHAR", &[(0x1, 0x7f)], ""),

@@ -111,7 +111,9 @@ impl Reader<'_> {
             return Ok(CharSet::all());
         }
         if ranges.is_empty() {
-            return Err(cursor.invalid(begin, "a class without characters; write `.` for any character"));
+            let any = if characters == Characters::OfC { "[^]" } else { "." };
+            let message = format!("a class without characters; write `{any}` for any character");
+            return Err(cursor.invalid(begin, message));
         }
         let set = CharSet::new(ranges);
         let set = if negated { set.negated() } else { set };

@@ -156,6 +156,13 @@ pub(super) fn foreign_name(text: &str, at: usize, name: &str) -> Option<&'static
         _ if name.chars().all(|char| char.is_ascii_digit()) => {
             Some("a number of repetitions follows the repeated item, as in `x{3}`")
         }
+        _ if name == "." => Some("any character is `[^]`"),
+        (_, Some('('))
+            if ["Regex", "Substring", "Token", "ExcludeToken", "TagDispatch", "TokenTagDispatch"]
+                .contains(&name) =>
+        {
+            Some("functions of XGrammar are read in a file that ends in `.xgrammar`")
+        }
         (_, Some('(')) => Some(
             "this notation has no calls with arguments; write rules instead, or, in Lark, a regex between slashes such as \
              `/[a-z]+/`",

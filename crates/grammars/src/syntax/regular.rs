@@ -161,12 +161,14 @@ impl<'a, 't> Regulars<'a, 't> {
                 return Err(self.unsupported(node, construct, "use it in a rule, next to the terminal"));
             }
             Node::Grammar(_) => {
-                let construct = "a grammar inside a terminal, a lazy or limited rule or an operand of `-`".to_owned();
+                let construct =
+                    "a grammar inside a terminal, a lazy or limited rule or an operand of `-`".to_owned();
                 return Err(self.unsupported(node, construct, "use it in a rule, next to the terminal"));
             }
             Node::Tokens(_) => {
                 let construct =
-                    "a token by its id inside a terminal, a lazy or limited rule or an operand of `-`".to_owned();
+                    "a token by its id inside a terminal, a lazy or limited rule or an operand of `-`"
+                        .to_owned();
                 return Err(self.unsupported(node, construct, "use it in a rule, next to the terminal"));
             }
             Node::Sequence(parts) | Node::Choice(parts) => {

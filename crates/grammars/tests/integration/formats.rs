@@ -247,9 +247,14 @@ fn rules_know_their_place() {
 
 #[test]
 fn extensions_name_formats() {
-    for (extension, format) in
-        [("gbnf", Some(Gbnf)), ("EBNF", Some(Ebnf)), ("lark", Some(Lark)), ("txt", None)]
-    {
+    for (extension, format) in [
+        ("gbnf", Some(Gbnf)),
+        ("EBNF", Some(Ebnf)),
+        ("lark", Some(Lark)),
+        ("Abnf", Some(GrammarFormat::Abnf)),
+        ("xgrammar", Some(GrammarFormat::Xgrammar)),
+        ("txt", None),
+    ] {
         assert_eq!(GrammarFormat::from_extension(extension), format);
     }
 }

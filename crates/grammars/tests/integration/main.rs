@@ -1,6 +1,7 @@
 //! One program for the tests of this crate, so that they are linked once. Tests that measure the heap of the
 //! process are programs of their own next to this folder.
 
+mod abnf;
 mod ambiguous;
 mod analysis;
 mod bad_grammars;
@@ -27,3 +28,4 @@ mod texts;
 mod touching;
 mod w3c;
 mod work;
+mod xgrammar;

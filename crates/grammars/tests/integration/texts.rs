@@ -3,14 +3,15 @@
 //! The grammars have rules that call later ones, so each set is finite up to a length. The constraint is asked for every text
 //! of three letters up to that length, letter by letter.
 
-use std::{collections::BTreeSet, fmt::Write as _, sync::{Arc, OnceLock}};
+use std::{collections::BTreeSet, fmt::Write as _};
 
+use crate::common::texts::bytes;
 use proptest::{prelude::*, sample::select};
-use unskew_core::{Constraint, TokenId, Vocabulary};
+use unskew_core::{Constraint, TokenId};
 use unskew_grammars::{
-    Grammar, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits, GrammarOptions, GrammarScratch, GrammarState,
+    Grammar, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits, GrammarOptions, GrammarScratch,
+    GrammarState,
 };
-use unskew_trie::TokenTrie;
 
 /// The length up to which texts are compared.
 const LENGTH: usize = 5;
@@ -56,9 +57,9 @@ impl Shape {
         match self {
             Self::Literal(text) => Texts::from([(*text).to_owned()]),
             Self::Class(letters) => letters.chars().map(String::from).collect(),
-            Self::Sequence(parts) => {
-                parts.iter().fold(Texts::from([String::new()]), |made, part| joined(&made, &part.texts(rules)))
-            }
+            Self::Sequence(parts) => parts
+                .iter()
+                .fold(Texts::from([String::new()]), |made, part| joined(&made, &part.texts(rules))),
             Self::Choice(parts) => parts.iter().flat_map(|part| part.texts(rules)).collect(),
             Self::Repeat(item, min, max) => {
                 let item = item.texts(rules);
@@ -75,13 +76,17 @@ impl Shape {
             Self::Rule(after) => rules[after % rules.len()].clone(),
             Self::Regex(item, _) => item.texts(&[]),
             Self::Substring(parts) => {
-                let ranges = (0..parts.len()).flat_map(|first| (first + 1..=parts.len()).map(move |end| (first, end)));
+                let ranges =
+                    (0..parts.len()).flat_map(|first| (first + 1..=parts.len()).map(move |end| (first, end)));
                 let runs = ranges.map(|(first, end)| parts[first..end].concat());
                 runs.chain([String::new()]).filter(|text| text.len() <= LENGTH).collect()
             }
             Self::Dispatch(triggers, after, excludes, again) => {
                 let rules: Vec<&Texts> = after.iter().map(|after| &rules[after % rules.len()]).collect();
-                all_texts().into_iter().filter(|text| dispatched(text, triggers, &rules, excludes, *again)).collect()
+                all_texts()
+                    .into_iter()
+                    .filter(|text| dispatched(text, triggers, &rules, excludes, *again))
+                    .collect()
             }
         }
     }
@@ -120,7 +125,11 @@ impl Shape {
             Self::Rule(after) => write!(out, "{} ", name(after)).unwrap(),
             Self::Regex(item, any_case) => {
                 let regex = item.as_regex();
-                let (regex, flags) = if *any_case { (regex.to_ascii_uppercase(), "flags=\"is\"") } else { (regex, "json_string=false") };
+                let (regex, flags) = if *any_case {
+                    (regex.to_ascii_uppercase(), "flags=\"is\"")
+                } else {
+                    (regex, "json_string=false")
+                };
                 write!(out, "Regex(\"{regex}\", {flags}) ").unwrap();
             }
             Self::Substring(parts) => write!(out, "Substring({}) ", quoted(parts)).unwrap(),
@@ -139,7 +148,9 @@ impl Shape {
             Self::Literal(text) => (*text).to_owned(),
             Self::Class(letters) => format!("[{letters}]"),
             Self::Sequence(parts) => parts.iter().map(Self::as_regex).collect(),
-            Self::Choice(parts) => format!("({})", parts.iter().map(Self::as_regex).collect::<Vec<_>>().join("|")),
+            Self::Choice(parts) => {
+                format!("({})", parts.iter().map(Self::as_regex).collect::<Vec<_>>().join("|"))
+            }
             Self::Repeat(item, min, None) => format!("(?:{}){{{min},}}?", item.as_regex()),
             Self::Repeat(item, min, Some(max)) => format!("(?:{}){{ {min} , {max}}}", item.as_regex()),
             _ => unreachable!("a regex has no rules"),
@@ -185,7 +196,9 @@ impl Shape {
                 item.in_abnf(out, own, rules);
                 out.push_str(") ");
             }
-            Self::Rule(after) if after % 2 == 0 => write!(out, "R{} ", own + 1 + after % (rules - own - 1)).unwrap(),
+            Self::Rule(after) if after % 2 == 0 => {
+                write!(out, "R{} ", own + 1 + after % (rules - own - 1)).unwrap();
+            }
             Self::Rule(after) => write!(out, "<r{}> ", own + 1 + after % (rules - own - 1)).unwrap(),
             _ => unreachable!("ABNF has no calls"),
         }
@@ -221,7 +234,11 @@ fn dispatched(text: &str, triggers: &[&str], rules: &[&Texts], excludes: &[&str]
     let Some((end, which)) = first else { return true };
     (end..=text.len()).any(|next| {
         rules[which].contains(&text[end..next])
-            && if again { dispatched(&text[next..], triggers, rules, excludes, again) } else { next == text.len() }
+            && if again {
+                dispatched(&text[next..], triggers, rules, excludes, again)
+            } else {
+                next == text.len()
+            }
     })
 }
 
@@ -231,21 +248,11 @@ fn language(rules: &[Rule]) -> Texts {
     for Rule(shape, lazy, most) in rules.iter().rev() {
         let all = shape.texts(&made);
         let ends = |text: &str, from: usize| (from..text.len()).any(|end| all.contains(&text[..end]));
-        let kept = all.iter().filter(|text| !(*lazy && ends(text, 0)) && !most.is_some_and(|most| ends(text, most)));
+        let is_cut = |text: &str| (*lazy && ends(text, 0)) || most.is_some_and(|most| ends(text, most));
+        let kept = all.iter().filter(|text| !is_cut(text));
         made.insert(0, kept.cloned().collect());
     }
     made.swap_remove(0)
-}
-
-/// A trie of single bytes, each by its number.
-fn bytes() -> Arc<TokenTrie> {
-    static TRIE: OnceLock<Arc<TokenTrie>> = OnceLock::new();
-    let trie = TRIE.get_or_init(|| {
-        let mut builder = Vocabulary::builder();
-        (0..=u8::MAX).for_each(|byte| _ = builder.text(&[byte]));
-        Arc::new(TokenTrie::new(Arc::new(builder.build().unwrap())).unwrap())
-    });
-    Arc::clone(trie)
 }
 
 /// Compares the constraint with the texts, from `text` on.
@@ -269,7 +276,9 @@ fn compare(
         match constraint.advance(scratch, &mut next, token) {
             Ok(()) => compare(constraint, scratch, &next, &longer, wanted)?,
             Err(_) => {
-                if let Some(text) = wanted.range(longer.clone()..).next().filter(|text| text.starts_with(&longer)) {
+                if let Some(text) =
+                    wanted.range(longer.clone()..).next().filter(|text| text.starts_with(&longer))
+                {
                     return Err(format!("{longer:?} is refused, and {text:?} is a text"));
                 }
             }
@@ -280,7 +289,8 @@ fn compare(
 
 fn check(text: &str, format: GrammarFormat, wanted: &Texts) -> Result<(), String> {
     let limits = GrammarLimits::default();
-    let grammar = Grammar::parse(text, format, &GrammarOptions::default(), &limits).map_err(|error| error.to_string())?;
+    let grammar = Grammar::parse(text, format, &GrammarOptions::default(), &limits)
+        .map_err(|error| error.to_string())?;
     let constraint = match GrammarConstraint::new(&grammar, bytes(), &limits) {
         Ok(constraint) => constraint,
         Err(GrammarError::Empty { .. }) if wanted.is_empty() => return Ok(()),
@@ -295,10 +305,12 @@ const EXCLUDES: [&[&str]; 3] = [&[], &["cc"], &["bc", "acc"]];
 fn shape(calls: bool) -> impl Strategy<Value = Shape> {
     let letters = || select(&["a", "ab", "abc", "bc", "c"][..]);
     let text = || select(&["a", "b", "ab", "ba", "c", "cab", "aa"][..]);
-    let leaf = move || prop_oneof![
-        4 => text().prop_map(Shape::Literal),
-        3 => letters().prop_map(Shape::Class),
-    ];
+    let leaf = move || {
+        prop_oneof![
+            4 => text().prop_map(Shape::Literal),
+            3 => letters().prop_map(Shape::Class),
+        ]
+    };
     let bounds = (0..3usize, prop::option::of(0..3usize));
     let whole = move |leaf: BoxedStrategy<Shape>| {
         let bounds = bounds.clone();
@@ -333,7 +345,8 @@ fn shape(calls: bool) -> impl Strategy<Value = Shape> {
 fn rules(calls: bool) -> impl Strategy<Value = Vec<Rule>> {
     let lazy = prop::bool::weighted(if calls { 0.3 } else { 0.0 });
     let most = prop_oneof![2 => Just(None), 1 => (0..4usize).prop_map(Some)];
-    let rule = (shape(calls), lazy, most).prop_map(move |(shape, lazy, most)| Rule(shape, lazy, most.filter(|_| calls)));
+    let rule = (shape(calls), lazy, most)
+        .prop_map(move |(shape, lazy, most)| Rule(shape, lazy, most.filter(|_| calls)));
     let last = select(&["a", "b", "ca", "c"][..]).prop_map(|text| Rule(Shape::Literal(text), false, None));
     (prop::collection::vec(rule, 1..4), last).prop_map(|(mut rules, last)| {
         rules.push(last);

@@ -90,7 +90,9 @@ fn rule(reader: &mut Reader<'_>, names: &mut Vec<NodeId>) -> Result<bool, Syntax
     space(&mut reader.cursor);
     reader.body.begin(reader.cursor.at());
     let mut quantified = false;
-    while !ends(reader) && !reader.cursor.rest().starts_with("(=") {
+    let looks_ahead =
+        |reader: &Reader<'_>| reader.body.depth() == 0 && reader.cursor.rest().starts_with("(=");
+    while !ends(reader) && !looks_ahead(reader) {
         item(reader, &mut quantified)?;
         reader.check_size()?;
     }
@@ -216,7 +218,8 @@ fn item(reader: &mut Reader<'_>, quantified: &mut bool) -> Result<(), SyntaxErro
         }
         _ => {
             let expected = "a name, a text in double quotes, a class, a group, `|` or the next rule";
-            return Err(reader.cursor.foreign(FOREIGN, expected));
+            let foreign = [&[("<", ANGLES)], FOREIGN].concat();
+            return Err(reader.cursor.foreign(&foreign, expected));
         }
     }
     Ok(())

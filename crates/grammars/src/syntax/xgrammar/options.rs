@@ -46,7 +46,9 @@ impl Options {
 fn is_char(tree: &Tree<'_>, node: NodeId) -> bool {
     match tree.node(node) {
         Node::Class(_) => true,
-        Node::Literal(text) => std::str::from_utf8(tree.text(text)).is_ok_and(|text| text.chars().count() == 1),
+        Node::Literal(text) => {
+            std::str::from_utf8(tree.text(text)).is_ok_and(|text| text.chars().count() == 1)
+        }
         _ => false,
     }
 }

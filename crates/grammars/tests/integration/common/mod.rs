@@ -8,6 +8,7 @@ pub(crate) mod lazy;
 pub(crate) mod munch;
 pub(crate) mod oracle;
 pub(crate) mod random;
+pub(crate) mod texts;
 pub(crate) mod vocabularies;
 
 /// JSON with white space between parts, in Lark.
