@@ -25,13 +25,14 @@
 use std::collections::HashMap;
 
 use super::{
+    assembler::Group,
     chars::CharSet,
     cursor::Cursor,
     error::{SyntaxError, SyntaxErrorKind, location, nearest},
     escape::ordered,
     expand::Parameters,
     reader::Reader,
-    tree::{Definition, Group, Node, NodeId, Pattern, Tree},
+    tree::{Definition, Node, NodeId, Pattern, Tree},
 };
 use crate::{Fate, GrammarLimits};
 
