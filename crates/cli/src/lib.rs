@@ -44,7 +44,7 @@
 //! | [`core`] | token ids, vocabularies, masks; the traits of constraints, models and samplers, with tests for any implementation |
 //! | [`trie`] | the tokens of a vocabulary as a trie, and masks from automata over bytes |
 //! | [`automata`] | regular expressions and lists of choices as exact constraints, over all spellings or the tokenizer's own |
-//! | [`grammars`] | context-free grammars (Lark, GBNF, EBNF) as exact constraints |
+//! | [`grammars`] | context-free grammars (Lark, GBNF, EBNF, ABNF) as exact constraints |
 //! | [`schema`] | JSON Schema as exact grammars; a keyword that is not enforced is an error |
 //! | [`sets`] | items out of millions as exact constraints; any text but those |
 //! | [`engine`] | what an inference engine embeds: a compiler with a bounded cache, matchers, batches (feature `facade`) |

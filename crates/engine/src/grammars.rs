@@ -236,14 +236,14 @@ impl GrammarSpec {
         }
         let Source::File(path) = &self.source else {
             return Err(Error::combination(
-                "the text of a `grammar` needs its `grammar_format`: lark, gbnf or ebnf",
+                "the text of a `grammar` needs its `grammar_format`: lark, gbnf, ebnf, xgrammar or abnf",
             ));
         };
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         GrammarFormat::from_extension(extension).ok_or_else(|| {
             Error::file(
                 path,
-                "the name must end in .lark, .gbnf or .ebnf, which says how the grammar is written",
+                "the name must end in .lark, .gbnf, .ebnf, .xgrammar or .abnf, which says how the grammar is written",
             )
         })
     }

@@ -1,7 +1,7 @@
 //! Context-free grammars as exact constraints over tokens.
 //!
 //! ```text
-//! Lark, GBNF, EBNF --syntax/--> Grammar (grammar/) --network/--> automata of rules --parser/--> parser states
+//! Lark, GBNF, EBNF, ABNF --syntax/--> Grammar (grammar/) --network/--> automata of rules --parser/--> parser states
 //!                                  |                                                                  |
 //!                                  +-terminal/--> automata of terminals --parser/--> configurations --+
 //!                                                        |                                |

@@ -141,6 +141,22 @@ impl Constraint {
         made(SpecOptions { grammar, grammar_format, canonical, start, ..SpecOptions::default() })
     }
 
+    /// The output is a word of a grammar in the EBNF of XGrammar.
+    #[staticmethod]
+    #[pyo3(signature = (grammar, *, canonical=false, start=None))]
+    fn xgrammar(grammar: String, canonical: bool, start: Option<String>) -> PyResult<Self> {
+        let (grammar, grammar_format) = (Some(grammar), Some("xgrammar".to_owned()));
+        made(SpecOptions { grammar, grammar_format, canonical, start, ..SpecOptions::default() })
+    }
+
+    /// The output is a word of a grammar in ABNF, as in RFCs.
+    #[staticmethod]
+    #[pyo3(signature = (grammar, *, canonical=false, start=None))]
+    fn abnf(grammar: String, canonical: bool, start: Option<String>) -> PyResult<Self> {
+        let (grammar, grammar_format) = (Some(grammar), Some("abnf".to_owned()));
+        made(SpecOptions { grammar, grammar_format, canonical, start, ..SpecOptions::default() })
+    }
+
     /// The output is as a structural tag says: a text, or a value that becomes JSON.
     #[staticmethod]
     #[pyo3(signature = (tag, *, canonical=false, whitespace=None))]

@@ -48,6 +48,8 @@ SPECS = [
     {"grammar": 'root ::= "a" root "b" | "c"', "grammar_format": "gbnf"},
     {"grammar": 'root ::= [a-z]+ (", " [a-z]+)*', "grammar_format": "gbnf"},
     {"grammar": "root ::= 'a'* 'b' | 'c' root 'd'", "grammar_format": "ebnf"},
+    {"grammar": 'root ::= "a" Regex("[b-d]+") | x root\nx[max_chars=2] ::= [x-z]+', "grammar_format": "xgrammar"},
+    {"grammar": 'a = 1*3"a" [ b ] / "(" a ")"\nb = %x62-64', "grammar_format": "abnf"},
     {"structural_tag": TAG},
     {"canonical": True},
     {},

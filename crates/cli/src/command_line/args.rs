@@ -151,10 +151,11 @@ pub(crate) struct ConstraintArgs {
     /// The same, read from a file (a line break at its end is not part of it)
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) regex_file: Option<PathBuf>,
-    /// The whole output is a word of this grammar: a file that ends in `.lark`, `.gbnf` or `.ebnf`
+    /// The whole output is a word of this grammar: a file that ends in `.lark`, `.gbnf`, `.ebnf`, `.xgrammar` (the EBNF of
+    /// XGrammar) or `.abnf`
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) grammar: Option<PathBuf>,
-    /// Grammars: the start rule (default: `start` in Lark, `root` elsewhere)
+    /// Grammars: the start rule (default: `start` in Lark, the first rule in ABNF, `root` elsewhere)
     #[arg(long, value_name = "RULE")]
     pub(crate) start: Option<String>,
     /// The output is JSON that satisfies the JSON Schema in this file

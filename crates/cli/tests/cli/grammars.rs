@@ -17,7 +17,13 @@ INT: /[1-9][0-9]?/
 const BRACKETS: &[u8] = b"root ::= \"(\" root \")\" root | \"\"\n";
 
 fn files() -> Files {
-    Files::new(&[("record.lark", RECORD), ("brackets.gbnf", BRACKETS), ("brackets.ebnf", BRACKETS)])
+    Files::new(&[
+        ("record.lark", RECORD),
+        ("brackets.gbnf", BRACKETS),
+        ("brackets.ebnf", BRACKETS),
+        ("brackets.xgrammar", BRACKETS),
+        ("brackets.abnf", b"a = *( \"(\" a \")\" )\nb = \"b\""),
+    ])
 }
 
 #[test]
@@ -41,7 +47,7 @@ fn outputs_are_words_of_the_grammar() {
 fn masks_and_checks() {
     let files = files();
     assert_snapshot!(files.run(&["mask", "--grammar", "record.lark", "--prefix", "{\"name\":"]).stdout);
-    for grammar in ["brackets.gbnf", "brackets.ebnf"] {
+    for grammar in ["brackets.gbnf", "brackets.ebnf", "brackets.xgrammar", "brackets.abnf"] {
         let accepted = |text: &str| {
             let run = files.run(&["check", "--grammar", grammar, "--text", text, "--format", "json"]);
             run.json()[0]["accepted"] == Value::Bool(true)

@@ -233,6 +233,8 @@ fn byte_order_marks_are_passed_over_and_those_of_utf_16_named() {
         ("g.lark", &with("start: \"a\"")),
         ("g.gbnf", &with("root ::= \"a\"")),
         ("g.ebnf", &with("a ::= \"a\"")),
+        ("g.xgrammar", &with("root ::= \"a\"")),
+        ("g.abnf", &with("a = \"a\"")),
         ("r.txt", &with("a")),
         ("set.txt", &with("a\nb\n")),
         ("t.json", &with(std::str::from_utf8(TABLE).unwrap())),
@@ -246,7 +248,7 @@ fn byte_order_marks_are_passed_over_and_those_of_utf_16_named() {
         assert_eq!(run.json()[0]["accepted"], true, "{constraint:?}");
     };
     accepts(&["--json-schema", "s.json"], "1");
-    for grammar in ["g.lark", "g.gbnf", "g.ebnf"] {
+    for grammar in ["g.lark", "g.gbnf", "g.ebnf", "g.xgrammar", "g.abnf"] {
         accepts(&["--grammar", grammar], "a");
     }
     accepts(&["--regex-file", "r.txt"], "a");

@@ -257,7 +257,7 @@ impl Spec {
         Self::new(Language::Grammar(spec))
     }
 
-    /// The output is a word of the grammar in a file that ends in `.lark`, `.gbnf` or `.ebnf`.
+    /// The output is a word of the grammar in a file that ends in `.lark`, `.gbnf`, `.ebnf`, `.xgrammar` or `.abnf`.
     pub fn grammar_file(path: impl Into<PathBuf>) -> Self {
         Self::new(Language::Grammar(GrammarSpec::new(Source::File(path.into()))))
     }
@@ -463,6 +463,8 @@ mod tests {
         r#"{"choices":["yes","no"]}"#,
         r#"{"grammar":"start: \"a\"","grammar_format":"lark","max_ignored":3,"maximal_munch":true}"#,
         r#"{"grammar_file":"g.gbnf","start":"value"}"#,
+        r#"{"grammar":"root ::= \"a\"","grammar_format":"xgrammar"}"#,
+        r#"{"grammar":"a = \"b\"","grammar_format":"abnf","start":"a"}"#,
         r#"{"grammar":"start: @a","grammar_format":"lark","grammars":{"a":{"regex":"b"}},"imports":{"d/b.lark":"c: \"d\""}}"#,
         r#"{"any_of":[{"regex":"a"},{"sequence":[{"choices":["b"]},{"json_schema":true}]}]}"#,
         r#"{"json_schema":{"type":"integer","maximum":1e2},"whitespace":"indent:2","ascii":true,"exponents":3,"schema_registry":"all","any_order":true,"margin":2}"#,
@@ -496,7 +498,10 @@ mod tests {
             (r#"{"whitespace": "compact"}"#, "`whitespace` is that of a `json_schema` or a `structural_tag`"),
             (r#"{"json_schema": {}, "whitespace": "wide"}"#, "`whitespace` = \"wide\": it is `compact`"),
             (r#"{"grammar": "start: \"a\""}"#, "needs its language"),
-            (r#"{"grammar": "", "grammar_format": "bnf"}"#, "it is `lark`, `gbnf` or `ebnf`"),
+            (
+                r#"{"grammar": "", "grammar_format": "bnf"}"#,
+                "it is `lark`, `gbnf`, `ebnf`, `xgrammar` or `abnf`",
+            ),
             (
                 r#"{"json_schema": {}, "exponents": 101}"#,
                 "`exponents` = \"101\": give a whole number up to 100",

@@ -31,7 +31,7 @@ pub struct SpecOptions {
     /// The text of a grammar, with `grammar_format`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grammar: Option<String>,
-    /// `lark`, `gbnf` or `ebnf`.
+    /// `lark`, `gbnf`, `ebnf`, `xgrammar` or `abnf`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grammar_format: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -235,10 +235,12 @@ impl TryFrom<SpecOptions> for Spec {
             Some(name) => Some(GrammarFormat::from_extension(name).ok_or_else(|| SpecError::Value {
                 option: "grammar_format",
                 value: name.to_owned(),
-                why: "it is `lark`, `gbnf` or `ebnf`".to_owned(),
+                why: "it is `lark`, `gbnf`, `ebnf`, `xgrammar` or `abnf`".to_owned(),
             })?),
             None if options.grammar.is_some() => {
-                let why = "the text of a grammar needs its language: `lark`, `gbnf` or `ebnf`".to_owned();
+                let why =
+                    "the text of a grammar needs its language: `lark`, `gbnf`, `ebnf`, `xgrammar` or `abnf`"
+                        .to_owned();
                 return Err(SpecError::Value { option: "grammar_format", value: String::new(), why });
             }
             None => None,
@@ -315,14 +317,8 @@ impl From<Spec> for SpecOptions {
                 imports,
             }) => {
                 let (grammar, grammar_file) = apart(source);
-                let grammar_format = format.filter(|_| grammar.is_some()).map(|format| {
-                    let name = match format {
-                        GrammarFormat::Gbnf => "gbnf",
-                        GrammarFormat::Ebnf => "ebnf",
-                        _ => "lark",
-                    };
-                    name.to_owned()
-                });
+                let grammar_format =
+                    format.filter(|_| grammar.is_some()).map(|format| format.extension().to_owned());
                 Self {
                     grammar,
                     grammar_format,

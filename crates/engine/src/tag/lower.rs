@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use unskew_core::Vocabulary;
-use unskew_grammars::{ExprId, Grammar, GrammarBuilder};
+use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarFormat, GrammarOptions};
 use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions, Whitespace};
 
 use super::{
@@ -180,7 +180,8 @@ impl<'a> Lowering<'a> {
             }
             "grammar" => {
                 let text: String = fields.required("grammar")?;
-                let grammar = Grammar::from_ebnf(&text, &self.options.limits);
+                let (format, options) = (GrammarFormat::Xgrammar, GrammarOptions::default());
+                let grammar = Grammar::parse(&text, format, &options, &self.options.limits);
                 let grammar = grammar.map_err(|error| TagError::of(&fields.place("grammar"), &error))?;
                 Ok(self.builder.import(&grammar))
             }

@@ -10,7 +10,7 @@
 //! | `const_string` | `value` |
 //! | `json_schema` | JSON that satisfies `json_schema`, without `excludes` in its strings; with a `style`, the parameters of a call as that model writes them (`xml`, `nested`) |
 //! | `any_text` | free text without `excludes`, of at most `max_chars` characters |
-//! | `grammar`, `regex` | the words of a grammar in EBNF; the texts that `pattern` matches as a whole |
+//! | `grammar`, `regex` | the words of a grammar in the EBNF of XGrammar; the texts that `pattern` matches as a whole |
 //! | `sequence`, `or`, `optional`, `plus`, `star`, `repeat` | as in a regular expression |
 //! | `tag` | `begin`, then `content`, then one of `end` |
 //! | `triggered_tags` | free text in which a trigger begins a tag: the rest of a tag that begins with it follows |

@@ -1,7 +1,7 @@
-//! Front ends for grammars as text: GBNF, EBNF and Lark.
+//! Front ends for grammars as text: GBNF, EBNF, the EBNF of XGrammar, ABNF and Lark.
 //!
 //! ```text
-//! text --gbnf, ebnf, lark--> tree of definitions --lower--> Grammar
+//! text --gbnf, ebnf, xgrammar, abnf, lark--> tree of definitions --lower--> Grammar
 //! ```
 //!
 //! Constructs that several languages share are in [`escape`] and [`bnf`]. Each language has a file that
@@ -64,16 +64,23 @@ pub enum GrammarFormat {
 }
 
 impl GrammarFormat {
+    /// All languages.
+    pub const ALL: [Self; 5] = [Self::Lark, Self::Gbnf, Self::Ebnf, Self::Xgrammar, Self::Abnf];
+
     /// The language of files with this extension, without the dot, in upper or lower case.
     pub fn from_extension(extension: &str) -> Option<Self> {
-        let formats = [
-            ("gbnf", Self::Gbnf),
-            ("ebnf", Self::Ebnf),
-            ("xgrammar", Self::Xgrammar),
-            ("abnf", Self::Abnf),
-            ("lark", Self::Lark),
-        ];
-        formats.into_iter().find(|(known, _)| extension.eq_ignore_ascii_case(known)).map(|(_, format)| format)
+        Self::ALL.into_iter().find(|format| extension.eq_ignore_ascii_case(format.extension()))
+    }
+
+    /// The extension of files in this language, without the dot, which is also the name of the language.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Gbnf => "gbnf",
+            Self::Ebnf => "ebnf",
+            Self::Xgrammar => "xgrammar",
+            Self::Abnf => "abnf",
+            Self::Lark => "lark",
+        }
     }
 }
 

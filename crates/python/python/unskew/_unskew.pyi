@@ -132,6 +132,12 @@ class Constraint:
     def ebnf(grammar: str, *, canonical: bool = False, start: str | None = None) -> Constraint:
         """The output is a word of a grammar in the EBNF of the W3C."""
     @staticmethod
+    def xgrammar(grammar: str, *, canonical: bool = False, start: str | None = None) -> Constraint:
+        """The output is a word of a grammar in the EBNF of XGrammar, with `Regex(...)`, `TagDispatch(...)` and options of rules."""
+    @staticmethod
+    def abnf(grammar: str, *, canonical: bool = False, start: str | None = None) -> Constraint:
+        """The output is a word of a grammar in ABNF, as in RFCs. The start rule is the first one, if `start` names no other."""
+    @staticmethod
     def structural_tag(
         tag: str | Mapping[str, Any], *, canonical: bool = False, whitespace: str | None = None
     ) -> Constraint:

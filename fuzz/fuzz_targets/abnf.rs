@@ -1,0 +1,9 @@
+//! Any text as a grammar in ABNF: see `unskew_fuzz::read_grammar`.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use unskew_fuzz::read_grammar;
+use unskew_grammars::GrammarFormat;
+
+fuzz_target!(|text: &str| read_grammar(text, GrammarFormat::Abnf));
