@@ -18,7 +18,7 @@ use unskew_grammars::{
 };
 use unskew_trie::TokenTrie;
 
-use GrammarFormat::{Ebnf, Gbnf, Lark};
+use GrammarFormat::{Abnf, Ebnf, Gbnf, Lark, Xgrammar};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
@@ -65,12 +65,18 @@ fn deep_groups() {
     let _alone = alone();
     for depth in [60_000, 900_000] {
         let (open, close) = ("(".repeat(depth), ")".repeat(depth));
-        for format in [Gbnf, Ebnf] {
+        for format in [Gbnf, Ebnf, Xgrammar] {
             read("groups", format, &format!("root ::= {open}\"a\"{close}")).unwrap();
             let starred = format!("root ::= {open}\"a\"{}", ")*".repeat(depth));
             assert_eq!(read("starred groups", format, &starred).is_ok(), depth == 60_000);
             read("open groups", format, &format!("root ::= {open}")).unwrap_err();
         }
+        let twice = format!("a = {}%x61{close}", "2(".repeat(depth));
+        assert_eq!(read("groups", Abnf, &twice).is_ok(), depth == 60_000);
+        let squares = format!("a = {}%x61{}", "[".repeat(depth), "]".repeat(depth));
+        assert_eq!(read("squares", Abnf, &squares).is_ok(), depth == 60_000);
+        read("open groups", Abnf, &format!("a = {open}")).unwrap_err();
+        read("open look-ahead", Xgrammar, &format!("root ::= \"a\" (= {open}")).unwrap_err();
         read("groups", Lark, &format!("start: {open}\"a\"{close}")).unwrap();
         read("groups in a terminal", Lark, &format!("start: A\nA: {open}\"a\"{close}")).unwrap();
         let alternatives = format!("start: {}\"a\"{}", "(\"b\"|".repeat(depth), close);
@@ -180,6 +186,67 @@ fn five_megabytes() {
     let _ = read("names in a regex", Lark, &format!("start: /{names}/"));
     let too_long = "#".repeat((8 << 20) + 1);
     read("too long", Gbnf, &too_long).unwrap_err();
+}
+
+#[test]
+fn five_megabytes_of_xgrammar() {
+    let _alone = alone();
+    let read = |name: &str, text: &str| _ = read(name, Xgrammar, text);
+    let rooted = |item: &str, count: usize| format!("root ::= {}\"a\"", item.repeat(count));
+    read("five megabytes of names", &rooted("a ", 2_500_000));
+    read("five megabytes of brackets", &rooted("a[", 2_500_000));
+    read("five megabytes of options", &rooted("a[lazy] ", 600_000));
+    read("five megabytes of quotes in brackets", &rooted("a[\"]", 1_250_000));
+    read("five megabytes of an option", &format!("root[{}] ::= \"a\"", "a,".repeat(2_500_000)));
+    read("five megabytes of a name", &format!("root ::= {}", "a-".repeat(2_500_000)));
+    read("five megabytes of empty groups", &rooted("()", 2_500_000));
+    read("five megabytes of look-ahead", &format!("root ::= \"a\" (= {})", "a ".repeat(2_500_000)));
+    read("five megabytes of escapes", &format!("root ::= \"{}\"", "\\x000".repeat(1_000_000)));
+    read("five megabytes of a regex", &format!("root ::= Regex(\"{}\")", "a".repeat(5_000_000)));
+    read("five megabytes of classes", &format!("root ::= Regex(\"{}\")", "[a]".repeat(1_600_000)));
+    read("five megabytes of any characters", &format!("root ::= Regex(\"{}\")", ".".repeat(5_000_000)));
+    read("five megabytes of a class", &format!("root ::= Regex(\"[{}]\")", "a-z".repeat(1_600_000)));
+    read("five megabytes of groups", &format!("root ::= Regex(\"{}\")", "(".repeat(5_000_000)));
+    read("five megabytes of regexes", &rooted("Regex(\"a\")", 450_000));
+    read("five megabytes of arguments", &format!("root ::= Token({}1)", "1,".repeat(2_500_000)));
+    read("five megabytes of named arguments", &format!("root ::= Regex({}1)", "flags=1,".repeat(600_000)));
+    read("five megabytes of chunks", &format!("root ::= Substring({}\"\")", "\"a\",".repeat(1_250_000)));
+    read("five megabytes of a tuple", &format!("root ::= TagDispatch(({}))", "1,".repeat(2_500_000)));
+    let triggers: String = (0..300_000).map(|at| format!("(\"t{at}\",r),")).collect();
+    read("five megabytes of triggers", &format!("root ::= TagDispatch({triggers} excludes=())"));
+    let triggers: String = (0..60_000).map(|at| format!("(\"t{at}\",root),")).collect();
+    read("a megabyte of triggers", &format!("root ::= TagDispatch({triggers} excludes=())"));
+    let triggers: String = (0..200).map(|at| format!("(\"<tool_{at:03}>\",root),")).collect();
+    read("two hundred triggers", &format!("root ::= TagDispatch({triggers} excludes=(\"</end>\"))"));
+    let same: String = "(\"t\",root),".repeat(400_000);
+    read("five megabytes of a trigger", &format!("root ::= TagDispatch({same} excludes=())"));
+    let triggers: String = (0..300_000).map(|at| format!("({at},root),")).collect();
+    read("five megabytes of tokens", &format!("root ::= TokenTagDispatch({triggers} excludes=())"));
+    let rules: String = (0..200_000).map(|at| format!("r{at} ::= r{at} \"a\" | \"b\"\n")).collect();
+    read("five megabytes of recursive rules", &format!("root[lazy] ::= \"a\"\n{rules}"));
+    read("a limit on a limit", "root[max_chars=4000000000] ::= (\"ab\")*");
+    read("a limit", "root[max_chars=60000] ::= (\"ab\" | \"c\")*");
+}
+
+#[test]
+fn five_megabytes_of_abnf() {
+    let _alone = alone();
+    let read = |name: &str, text: &str| _ = read(name, Abnf, text);
+    read("five megabytes of names", &format!("a = {}", "a ".repeat(2_500_000)));
+    read("five megabytes of numbers", &format!("a = {}", "%x1 ".repeat(1_250_000)));
+    read("five megabytes of a number", &format!("a = %x1{}", ".1".repeat(2_500_000)));
+    read("five megabytes of digits", &format!("a = %x{}", "1".repeat(5_000_000)));
+    read("five megabytes of a text", &format!("a = \"{}\"", "a".repeat(5_000_000)));
+    read("five megabytes of texts", &format!("a = {}", "\"a\" ".repeat(1_250_000)));
+    read("five megabytes of repetitions", &format!("a = {}%x1", "1*".repeat(2_500_000)));
+    read("five megabytes of blanks", &format!("a ={}%x1", " ".repeat(5_000_000)));
+    read("five megabytes of comments", &format!("a =\n{} %x1", ";\n".repeat(2_500_000)));
+    read("five megabytes of words", &format!("a = <{}", "a".repeat(5_000_000)));
+    read("five megabytes of alternatives", &format!("a = %x1\n{}", "a=/%x1\n".repeat(700_000)));
+    let rules: String = (0..300_000).map(|at| format!("r{at} = r\n")).collect();
+    read("rules that use what is not defined", &rules);
+    let rules: String = (0..300_000).map(|at| format!("r{at} = DIGIT\n")).collect();
+    read("core rules", &rules);
 }
 
 #[test]

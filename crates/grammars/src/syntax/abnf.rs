@@ -276,8 +276,15 @@ fn string(reader: &mut Reader<'_>, at: usize, any_case: bool) -> Result<(), Synt
         reader.literal(text, at);
         return Ok(());
     }
+    let most = reader.limits.regex.pattern_bytes / 4;
+    if text.len() > most {
+        let message = format!(
+            "a text in upper and lower case of more than {most} bytes; write `%s` before it, or split it"
+        );
+        return Err(reader.cursor.invalid(begin, message));
+    }
     // `(?i)` would add characters beyond ASCII, such as the sign for kelvin to `k`.
-    let mut regex = String::new();
+    let mut regex = String::with_capacity(4 * text.len());
     for char in text.chars() {
         match char {
             letter if letter.is_ascii_alphabetic() => {

@@ -53,7 +53,7 @@ pub(super) struct Value<'t> {
 }
 
 pub(super) enum Is<'t> {
-    Text(Quoted),
+    Text(Box<Quoted>),
     Number(u32),
     Bool(bool),
     Name(&'t str),
@@ -157,7 +157,8 @@ fn pattern(reader: &mut Reader<'_>, arguments: &mut Arguments<'_>, at: usize) ->
         }
         Some((_, value)) => return Err(cursor.invalid(value.at, "`flags` is a text in double quotes")),
     }
-    let made = regex::rewrite(&pattern.text, flags)
+    let most = reader.limits.regex.pattern_bytes;
+    let made = regex::rewrite(&pattern.text, flags, most)
         .map_err(|(offset, fault)| cursor.invalid(pattern.place(offset), fault))?;
     let place = pattern.at;
     let node = reader.tree.regex(Pattern { regex: made, added: None }, place);
@@ -172,6 +173,8 @@ fn pattern(reader: &mut Reader<'_>, arguments: &mut Arguments<'_>, at: usize) ->
 
 /// Reads the arguments of a call. The cursor is at the `(`.
 fn arguments<'t>(reader: &mut Reader<'t>, function: Function) -> Result<Arguments<'t>, SyntaxError> {
+    // Values are counted like nodes.
+    let mut left = reader.limits.nodes.saturating_sub(reader.tree.size());
     let cursor = &mut reader.cursor;
     let begin = cursor.at();
     cursor.next();
@@ -195,10 +198,10 @@ fn arguments<'t>(reader: &mut Reader<'t>, function: Function) -> Result<Argument
             }
             *cursor = ahead;
             space(cursor);
-            let value = value(cursor, true)?;
+            let value = value(cursor, true, &mut left)?;
             read.named.push((option, value));
         } else {
-            let value = value(cursor, true)?;
+            let value = value(cursor, true, &mut left)?;
             read.listed.push(value);
         }
         space(cursor);
@@ -214,11 +217,16 @@ fn arguments<'t>(reader: &mut Reader<'t>, function: Function) -> Result<Argument
     }
 }
 
-/// Reads a value. `tuples` says whether it may be a tuple.
-fn value<'t>(cursor: &mut Cursor<'t>, tuples: bool) -> Result<Value<'t>, SyntaxError> {
+/// Reads a value. `tuples` says whether it may be a tuple, and `left` how many more values there may be.
+fn value<'t>(cursor: &mut Cursor<'t>, tuples: bool, left: &mut usize) -> Result<Value<'t>, SyntaxError> {
     let at = cursor.at();
+    let Some(less) = left.checked_sub(1) else {
+        let message = "the arguments exceed the number of nodes (GrammarLimits::nodes): split the grammar, or raise the limit";
+        return Err(cursor.invalid(at, message));
+    };
+    *left = less;
     let is = match cursor.peek() {
-        Some('"') => Is::Text(quoted(cursor)?),
+        Some('"') => Is::Text(Box::new(quoted(cursor)?)),
         Some('0'..='9') => {
             let digits = cursor.take_while(|digit| digit.is_ascii_digit());
             match digits.parse() {
@@ -226,7 +234,7 @@ fn value<'t>(cursor: &mut Cursor<'t>, tuples: bool) -> Result<Value<'t>, SyntaxE
                 Err(_) => return Err(cursor.invalid(at, "a number that is too large for the id of a token")),
             }
         }
-        Some('(') if tuples => Is::Tuple(tuple(cursor)?),
+        Some('(') if tuples => Is::Tuple(tuple(cursor, left)?),
         Some('(') => return Err(cursor.invalid(at, "a tuple inside of a tuple; no argument has one")),
         Some(char) if is_name(char) => match name(cursor) {
             "true" => Is::Bool(true),
@@ -243,7 +251,7 @@ fn value<'t>(cursor: &mut Cursor<'t>, tuples: bool) -> Result<Value<'t>, SyntaxE
 }
 
 /// Reads a tuple. The cursor is at its `(`.
-fn tuple<'t>(cursor: &mut Cursor<'t>) -> Result<Vec<Value<'t>>, SyntaxError> {
+fn tuple<'t>(cursor: &mut Cursor<'t>, left: &mut usize) -> Result<Vec<Value<'t>>, SyntaxError> {
     let begin = cursor.at();
     cursor.next();
     let mut values = vec![];
@@ -255,7 +263,7 @@ fn tuple<'t>(cursor: &mut Cursor<'t>) -> Result<Vec<Value<'t>>, SyntaxError> {
         if cursor.peek().is_none() {
             return Err(cursor.unclosed(begin, "the tuple", "`)`"));
         }
-        values.push(value(cursor, false)?);
+        values.push(value(cursor, false, left)?);
         space(cursor);
         if !cursor.eat(",") && cursor.peek() != Some(')') {
             return Err(cursor.unexpected("`,` or `)` after a value of a tuple"));

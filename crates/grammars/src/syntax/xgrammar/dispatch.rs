@@ -16,6 +16,8 @@
 //!
 //! A token is a trigger by its id, so `TokenTagDispatch` is a choice of tokens.
 
+use std::collections::{HashMap, HashSet};
+
 use super::{
     Reader,
     calls::{Arguments, Is, Value, id},
@@ -43,12 +45,16 @@ pub(super) fn texts<'t>(
     }
     // By trigger: its offset, its text, and its rules.
     let mut triggers: Vec<(usize, String, Vec<NodeId>)> = vec![];
+    let mut known: HashMap<String, usize> = HashMap::new();
     for value in arguments.listed {
         let (trigger, rule) = pair(reader, value)?;
         let (at, trigger) = text(&cursor, trigger)?;
-        match triggers.iter_mut().find(|(_, known, _)| *known == trigger) {
-            Some((.., rules)) => rules.push(rule),
-            None => triggers.push((at, trigger, vec![rule])),
+        match known.get(&trigger) {
+            Some(known) => triggers[*known].2.push(rule),
+            None => {
+                known.insert(trigger.clone(), triggers.len());
+                triggers.push((at, trigger, vec![rule]));
+            }
         }
     }
     check(&cursor, &triggers, &excludes)?;
@@ -57,8 +63,12 @@ pub(super) fn texts<'t>(
     let ends: Vec<&str> = begins.iter().copied().chain(excludes.iter().map(|text| &**text)).collect();
     let without = free.without(&ends);
     let mut alternatives = vec![];
+    let any_first = free.any_first(&begins);
+    let excluded = free.containing(&excludes);
+    let ends_in: HashMap<&str, Vec<&str>> = suffixes(&begins);
     for (_, trigger, rules) in &triggers {
-        let first = free.first(&begins, trigger, &excludes);
+        let longer = ends_in.get(trigger.as_str()).map_or(&[][..], Vec::as_slice);
+        let first = free.first(any_first, trigger, longer, excluded);
         let rules = free.reader.tree.choice(rules, at);
         alternatives.push(free.reader.tree.sequence(&[first, rules], at));
     }
@@ -146,12 +156,31 @@ fn text(cursor: &Cursor<'_>, value: Value<'_>) -> Result<(usize, String), Syntax
     }
 }
 
-/// Checks that every trigger can be the first one.
+/// By trigger: the longer triggers that end in it.
+fn suffixes<'s>(triggers: &[&'s str]) -> HashMap<&'s str, Vec<&'s str>> {
+    let all: HashSet<&str> = triggers.iter().copied().collect();
+    let mut ends: HashMap<&str, Vec<&str>> = HashMap::new();
+    for trigger in triggers {
+        for (at, _) in trigger.char_indices().skip(1).filter(|(at, _)| all.contains(&trigger[*at..])) {
+            ends.entry(&trigger[at..]).or_default().push(trigger);
+        }
+    }
+    ends
+}
+
+/// Checks that every trigger can be the first one, unless the triggers are very many. An automaton without texts is an error too,
+/// and does not say why.
 fn check(
     cursor: &Cursor<'_>,
     triggers: &[(usize, String, Vec<NodeId>)],
     excludes: &[String],
 ) -> Result<(), SyntaxError> {
+    /// The comparisons that are made, times the length of the triggers.
+    const MOST: usize = 20_000_000;
+    let bytes: usize = triggers.iter().map(|(_, text, _)| text.len()).sum();
+    if bytes.saturating_mul(triggers.len() + excludes.len()) > MOST {
+        return Ok(());
+    }
     for (at, trigger, _) in triggers {
         if let Some(excluded) = excludes.iter().find(|excluded| trigger.contains(excluded.as_str())) {
             return Err(cursor
@@ -180,9 +209,10 @@ impl Free<'_, '_> {
     }
 
     /// One of `texts`.
-    fn one_of(&mut self, texts: &[&str]) -> NodeId {
+    fn one_of(&mut self, texts: &[impl AsRef<str>]) -> NodeId {
         let tree = &mut self.reader.tree;
-        let texts: Vec<NodeId> = texts.iter().map(|text| tree.literal(text.as_bytes(), self.at)).collect();
+        let texts: Vec<NodeId> =
+            texts.iter().map(|text| tree.literal(text.as_ref().as_bytes(), self.at)).collect();
         tree.choice(&texts, self.at)
     }
 
@@ -192,34 +222,46 @@ impl Free<'_, '_> {
         self.reader.tree.sequence(&parts, self.at)
     }
 
-    /// The texts of `from` of which none of `texts` is a part.
-    fn leave_out(&mut self, from: NodeId, texts: &[&str]) -> NodeId {
+    /// Any text of which one of `texts` is a part, if there are any.
+    fn containing(&mut self, texts: &[impl AsRef<str>]) -> Option<NodeId> {
         if texts.is_empty() {
-            return from;
+            return None;
         }
         let parts = [self.any(), self.one_of(texts), self.any()];
-        let contains = self.reader.tree.sequence(&parts, self.at);
-        self.reader.tree.push(Node::Minus(from, contains), self.at)
+        Some(self.reader.tree.sequence(&parts, self.at))
     }
 
     fn without(&mut self, texts: &[&str]) -> NodeId {
         let any = self.any();
-        self.leave_out(any, texts)
+        match self.containing(texts) {
+            Some(contains) => self.reader.tree.push(Node::Minus(any, contains), self.at),
+            None => any,
+        }
     }
 
-    /// The texts whose first trigger is `trigger`, at their end.
-    fn first(&mut self, triggers: &[&str], trigger: &str, excludes: &[String]) -> NodeId {
+    /// The texts that end in one of `triggers` and begin with no shorter one.
+    fn any_first(&mut self, triggers: &[&str]) -> NodeId {
         let all = self.ending(triggers);
-        let mut first = self.reader.tree.push(Node::Shortest(all), self.at);
+        self.reader.tree.push(Node::Shortest(all), self.at)
+    }
+
+    /// The texts of `any_first` that end in `trigger`, in none of `longer`, and that are not `excluded`.
+    fn first(
+        &mut self,
+        any_first: NodeId,
+        trigger: &str,
+        longer: &[&str],
+        excluded: Option<NodeId>,
+    ) -> NodeId {
         let own = self.ending(&[trigger]);
-        first = self.reader.tree.push(Node::And(first, own), self.at);
-        let longer = |other: &&str| other.len() > trigger.len() && other.ends_with(trigger);
-        let longer: Vec<&str> = triggers.iter().copied().filter(longer).collect();
+        let mut first = self.reader.tree.push(Node::And(any_first, own), self.at);
         if !longer.is_empty() {
-            let longer = self.ending(&longer);
+            let longer = self.ending(longer);
             first = self.reader.tree.push(Node::Minus(first, longer), self.at);
         }
-        let excludes: Vec<&str> = excludes.iter().map(|text| &**text).collect();
-        self.leave_out(first, &excludes)
+        match excluded {
+            Some(excluded) => self.reader.tree.push(Node::Minus(first, excluded), self.at),
+            None => first,
+        }
     }
 }

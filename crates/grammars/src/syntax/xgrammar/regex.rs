@@ -29,8 +29,8 @@ pub(super) struct Flags {
 /// A fault of a pattern: its offset, and the fault.
 pub(super) type Fault = (usize, String);
 
-/// The pattern in the syntax of the automata. O(n) for n bytes, apart from sorting the ranges of classes.
-pub(super) fn rewrite(pattern: &str, flags: Flags) -> Result<String, Fault> {
+/// The pattern in the syntax of the automata, of at most `most` bytes. O(n) for n bytes, apart from sorting the ranges of classes.
+pub(super) fn rewrite(pattern: &str, flags: Flags, most: usize) -> Result<String, Fault> {
     let mut rewriter = Rewriter { pattern, at: 0, flags, made: String::new(), open: vec![], repeats: false };
     if pattern.starts_with("(?i)") {
         rewriter.at = 4;
@@ -39,6 +39,13 @@ pub(super) fn rewrite(pattern: &str, flags: Flags) -> Result<String, Fault> {
     let first = rewriter.at;
     while let Some(char) = rewriter.peek() {
         rewriter.part(char, first)?;
+        if rewriter.made.len() > most {
+            let at = rewriter.at.min(pattern.len());
+            return Err((
+                at,
+                format!("a regex that takes more than {most} bytes with its classes written out: shorten it"),
+            ));
+        }
     }
     match rewriter.open.pop() {
         Some(open) => Err((open, "a group that is not closed".to_owned())),
@@ -120,9 +127,8 @@ impl Rewriter<'_> {
             }
             '.' => {
                 self.at = after;
-                let newline = CharSet::new(vec![(0xa, 0xa)]);
-                let set = if self.flags.dot_ends { newline.negated() } else { CharSet::all() };
-                self.atom(&set);
+                self.made.push_str(if self.flags.dot_ends { "." } else { "(?s:.)" });
+                self.repeats = true;
             }
             '\\' => {
                 let set = match self.escape(false)? {
@@ -130,6 +136,14 @@ impl Rewriter<'_> {
                     Item::Set(set) => set,
                 };
                 self.atom(&set);
+            }
+            _ if !(self.flags.any_case && char.is_ascii_alphabetic()) => {
+                self.at = after;
+                if regex_syntax::is_meta_character(char) {
+                    self.made.push('\\');
+                }
+                self.made.push(char);
+                self.repeats = true;
             }
             _ => {
                 self.at = after;
