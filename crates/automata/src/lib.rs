@@ -15,8 +15,10 @@
 //! - A token is allowed if and only if its text can be continued to a whole match **with tokens of the vocabulary**.
 //!   An allowed token never leads to a dead end.
 //! - The whole output matches. `^` and `$` are allowed anywhere and mean the same as in the `regex` crate.
-//! - A construct that cannot be enforced is a [`RegexError`] with its place, and is never ignored: look-around,
-//!   back-references, word boundaries, and `^` and `$` under the flag `m`.
+//! - Look-around and word boundaries are conditions on the text around them, anywhere in a pattern. [`Patterns`] and
+//!   [`DfaAlgebra::in_context`] have them for a part of a text.
+//! - A construct that cannot be enforced is a [`RegexError`] with its place, and is never ignored: back-references,
+//!   and look-ahead inside look-behind.
 //! - Outputs are valid UTF-8 as a whole; single tokens need not be.
 //! - Every stage has a limit ([`Limits`]), and the error names the value and the limit.
 //!

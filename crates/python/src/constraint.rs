@@ -34,7 +34,7 @@ fn json_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
 
 #[pymethods]
 impl Constraint {
-    /// The whole output matches the pattern (syntax of Rust's regex crate, no look-around).
+    /// The whole output matches the pattern (syntax of Rust's regex crate, with look-around).
     #[staticmethod]
     #[pyo3(signature = (pattern, *, canonical=false))]
     fn regex(pattern: String, canonical: bool) -> PyResult<Self> {

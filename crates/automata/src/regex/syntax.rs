@@ -73,6 +73,12 @@ pub(super) fn syntax_error(error: ast::Error) -> RegexError {
         ast::ErrorKind::UnsupportedLookAround => {
             RegexError::Unsupported { construct: Construct::LookAround, place }
         }
+        // Python's way to repeat a named group.
+        ast::ErrorKind::FlagUnrecognized
+            if error.pattern().get(place.span.start..).is_some_and(|rest| rest.starts_with("P=")) =>
+        {
+            RegexError::Unsupported { construct: Construct::BackReference, place }
+        }
         ast::ErrorKind::UnsupportedBackreference => {
             RegexError::Unsupported { construct: Construct::BackReference, place }
         }

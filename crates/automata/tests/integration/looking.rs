@@ -330,6 +330,9 @@ fn limits_and_refusals() {
          look-behind"
     );
     assert!(error(r"(a)(?=b)\1").starts_with("a back-reference is not supported, at line 1, column 9"));
+    assert!(
+        error(r"(?P<a>b)(?=b)(?P=a)").starts_with("a back-reference is not supported, at line 1, column 16")
+    );
     let few = Limits::default().dfa_states(40);
     let mut patterns = Patterns::new(&few);
     let pattern = patterns.pattern("(?=.*a.{10}b).*", false).unwrap();

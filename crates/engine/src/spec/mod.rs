@@ -241,7 +241,7 @@ impl Spec {
         Self { language, canonical: false }
     }
 
-    /// The whole output matches `pattern` (syntax of the `regex` crate, no look-around).
+    /// The whole output matches `pattern` (syntax of the `regex` crate, with look-around).
     pub fn regex(pattern: impl Into<String>) -> Self {
         Self::new(Language::Regex(Source::Text(pattern.into())))
     }

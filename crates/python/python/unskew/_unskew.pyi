@@ -85,7 +85,7 @@ class Constraint:
 
     @staticmethod
     def regex(pattern: str, *, canonical: bool = False) -> Constraint:
-        """The whole output matches the pattern (syntax of Rust's regex crate, no look-around)."""
+        """The whole output matches the pattern (syntax of Rust's regex crate, with look-around)."""
     @staticmethod
     def choice(choices: Sequence[str], *, canonical: bool = False) -> Constraint:
         """The output is one of these texts."""
