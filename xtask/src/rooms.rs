@@ -3,42 +3,47 @@
 //! A folder is a room of the crate; the crate's documentation says in which order they stand. Only paths that begin with `crate::` are
 //! read, because files name other rooms by these alone. Tests may name every room.
 
-/// The rooms of each crate, from the lowest to the highest. Files beside them stand above all rooms.
-const ROOMS: [(&str, &[&str]); 4] = [
+/// The rooms of each crate, and of a folder that has rooms itself, from the lowest to the highest: the folder, the beginning of the
+/// paths that name its rooms, and the rooms. Files beside them stand above all rooms.
+const ROOMS: [(&str, &str, &[&str]); 5] = [
     (
-        "crates/trie",
+        "crates/trie/src/",
+        "crate::",
         &["automaton", "tuning", "ids", "byte_trie", "symbols", "quotient", "walk", "trie", "healing"],
     ),
-    ("crates/automata", &["regex", "dfa", "tokens", "published", "split", "canonical"]),
+    ("crates/automata/src/", "crate::", &["regex", "dfa", "tokens", "published", "split", "canonical"]),
     (
-        "crates/grammars",
+        "crates/grammars/src/",
+        "crate::",
         &[
             "ids", "tuning", "terminal", "grammar", "network", "lazy", "looks", "syntax", "munch", "unique",
             "parser", "trees", "mask",
         ],
     ),
-    ("crates/schema", &["decimal", "draft", "text", "document", "normalize", "emit"]),
+    ("crates/grammars/src/syntax/", "crate::syntax::", &["text", "tree", "lower", "bnf", "xgrammar", "lark"]),
+    ("crates/schema/src/", "crate::", &["decimal", "draft", "text", "document", "normalize", "emit"]),
 ];
 
 /// Adds a fault for each arrow of a file that points up.
 pub(crate) fn arrows(file: &str, text: &str, faults: &mut Vec<String>) {
-    let in_crate = |(name, rooms): &(&str, &'static [&'static str])| {
-        let inside = file.strip_prefix(name)?.strip_prefix("/src/")?;
-        let room = inside.split(['/', '.']).next()?;
-        rooms.iter().position(|other| *other == room).map(|index| (room.to_owned(), &rooms[index + 1..]))
-    };
-    let Some((room, higher)) = ROOMS.iter().find_map(in_crate).filter(|_| !file.ends_with("tests.rs")) else {
+    if file.ends_with("tests.rs") {
         return;
-    };
-    for other in named(text) {
-        if higher.contains(&other.as_str()) {
-            faults.push(format!("{file}: `{room}` names `{other}`, which stands above it"));
+    }
+    for (folder, prefix, rooms) in ROOMS {
+        let Some(room) = file.strip_prefix(folder).and_then(|inside| inside.split(['/', '.']).next()) else {
+            continue;
+        };
+        let Some(index) = rooms.iter().position(|other| *other == room) else { continue };
+        for other in named(text, prefix) {
+            if rooms[index + 1..].contains(&other.as_str()) {
+                faults.push(format!("{file}: `{room}` names `{other}`, which stands above it"));
+            }
         }
     }
 }
 
-/// The first names of the paths that begin with `crate::`, in the code before its tests.
-fn named(text: &str) -> Vec<String> {
+/// The names after `prefix` in the paths of the code before its tests.
+fn named(text: &str, prefix: &str) -> Vec<String> {
     let code: String = text
         .split("#[cfg(test)]\nmod ")
         .next()
@@ -48,7 +53,7 @@ fn named(text: &str) -> Vec<String> {
         .collect::<Vec<_>>()
         .join("\n");
     let mut found = Vec::new();
-    for (at, begin) in code.match_indices("crate::") {
+    for (at, begin) in code.match_indices(prefix) {
         let rest = &code[at + begin.len()..];
         match rest.strip_prefix('{') {
             Some(list) => found.extend(first_names(list)),
@@ -94,6 +99,6 @@ mod tests {
         let code = "use crate::{\n    Dfa, ids::{COUNTS, NONE},\n    mask::maker::Maker,\n};\nuse crate::trees::nodes;\n\
                     fn f() -> crate::parser::places::Place { crate::network::rules::x() } // crate::munch::y\n\
                     #[cfg(test)]\nmod tests { use crate::syntax::z; }";
-        assert_eq!(named(code), ["Dfa", "ids", "mask", "network", "parser", "trees"]);
+        assert_eq!(named(code, "crate::"), ["Dfa", "ids", "mask", "network", "parser", "trees"]);
     }
 }

@@ -8,8 +8,8 @@ use unskew_schema::{self as schema, SchemaError, SchemaLimits, explain as explai
 
 use crate::{
     Error, Result, Spec, chain,
-    compile::of_file,
-    grammars::Around,
+    compiler::compile::of_file,
+    compiler::grammars::Around,
     spec::{GrammarSpec, Language, SchemaSpec},
     tag::{self, TagOptions},
 };

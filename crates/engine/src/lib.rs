@@ -61,13 +61,11 @@
 //! ```
 
 mod batch;
-mod compile;
 mod compiler;
 mod constraint;
 mod error;
 mod explain;
 mod fields;
-mod grammars;
 pub mod items;
 mod machine;
 mod matcher;
@@ -79,7 +77,7 @@ mod tokens;
 
 pub use self::{
     batch::{BatchRow, DraftNode, Drafts, fill_batch},
-    compile::Kind,
+    compiler::compile::Kind,
     compiler::{Compiled, Compiler, CompilerOptions, CompilerStats, Until},
     constraint::{LastScratch, Position},
     error::{BoxError, Error, Mismatch, Result, chain, place},

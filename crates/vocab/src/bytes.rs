@@ -19,8 +19,8 @@ use unskew_core::{TokenId, alphabet_to_byte};
 use crate::{
     Limits, TokenizerError,
     error::quoted,
-    json::{Added, ModelKind, checked_id},
-    pipeline::{DecoderStep, NormalizerStep, Pattern, SplitStep},
+    format::json::{Added, ModelKind, checked_id},
+    format::pipeline::{DecoderStep, NormalizerStep, Pattern, SplitStep},
 };
 
 /// How the tokens of a model are spelled.

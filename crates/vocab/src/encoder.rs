@@ -37,8 +37,8 @@ use unskew_core::{PrependScheme, SplitBehavior, UnicodeForm, byte_to_alphabet};
 use crate::{
     TokenizerError,
     error::quoted,
-    json::Added,
-    pipeline::{NormalizerStep, Pattern, SplitStep},
+    format::json::Added,
+    format::pipeline::{NormalizerStep, Pattern, SplitStep},
     tokenization::BYTE_LEVEL_PATTERN,
 };
 

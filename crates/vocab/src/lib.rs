@@ -85,16 +85,12 @@
 //! Without features the crate needs `tokenizers` with its pure-Rust regex engine (about 100 seconds of one core to
 //! build), `serde` and `serde_json`.
 
-mod base64;
 mod bytes;
 mod chars;
-mod charsmap;
 mod encoder;
 mod error;
-mod json;
+mod format;
 mod limits;
-mod pipeline;
-mod rank_file;
 mod tokenization;
 mod tokenizer;
 #[cfg(feature = "train")]

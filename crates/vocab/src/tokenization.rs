@@ -11,7 +11,7 @@ use unskew_core::{
 
 use crate::{
     TokenizationError, chars,
-    pipeline::{NormalizerStep, Pattern, SplitStep},
+    format::pipeline::{NormalizerStep, Pattern, SplitStep},
 };
 
 /// The pattern of GPT-2, which a byte-level step applies unless it is told not to.

@@ -11,8 +11,8 @@ use crate::{
     bytes::{self, Meaning, Spelling, fallback_name},
     encoder::{self, Encoder, NormalizerChain, Piece},
     error::quoted,
-    json::{Added, File, ModelKind, ModelTokens},
-    pipeline::{self, NormalizerStep, SplitStep},
+    format::json::{Added, File, ModelKind, ModelTokens},
+    format::pipeline::{self, NormalizerStep, SplitStep},
     tokenization,
 };
 
@@ -454,7 +454,7 @@ fn vocabulary(meanings: Vec<(u32, Meaning)>) -> Result<Vocabulary, TokenizerErro
 /// The id of the unknown token, which is a control token: it stands for text that it does not spell.
 fn unknown_id(
     kind: ModelKind,
-    model: &crate::json::Model,
+    model: &crate::format::json::Model,
     tokens: &ModelTokens,
     by_name: &std::collections::HashMap<&str, u32>,
 ) -> Result<Option<u32>, TokenizerError> {
@@ -481,7 +481,7 @@ type Merges = (Vec<Merge>, Vec<(String, String)>);
 
 /// The merges of a byte-pair model, by id and by name: each side and each result is a token of the model.
 fn merges(
-    model: &mut crate::json::Model,
+    model: &mut crate::format::json::Model,
     by_name: &std::collections::HashMap<&str, u32>,
 ) -> Result<Merges, TokenizerError> {
     for (field, value) in [
@@ -545,7 +545,7 @@ fn prepends_space(spelling: &Spelling, normalizers: &[NormalizerStep], splits: &
 
 fn encoder_model(
     kind: ModelKind,
-    model: crate::json::Model,
+    model: crate::format::json::Model,
     tokens: ModelTokens,
     merges: Vec<(String, String)>,
     unknown: Option<u32>,

@@ -27,6 +27,8 @@
 //! tokens, the memory that is counted for JSON Schemas is 1.21 times that of the allocator, and `tests/memory.rs` allows 1.2.
 
 mod cache;
+pub(crate) mod compile;
+pub(crate) mod grammars;
 
 use std::{
     fmt,
@@ -40,7 +42,7 @@ use unskew_grammars::TreeLibrary;
 use self::cache::{Cache, Found};
 use crate::{
     Error, Matcher, MatcherOptions, Result, Spec, TokenSpace,
-    compile::{Means, compile},
+    compiler::compile::{Means, compile},
     machine::Machine,
     spec::Resolved,
 };

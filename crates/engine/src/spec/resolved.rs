@@ -6,7 +6,11 @@ use unskew_core::Cancel;
 use unskew_grammars::{GrammarFormat, GrammarLimits, imported_files};
 
 use super::{GrammarSpec, Language, RegistrySource, SchemaSpec, Source, Spec, TagSpec};
-use crate::{Error, Result, compile, grammars::Around, items::ItemFile};
+use crate::{
+    Error, Result,
+    compiler::{compile, grammars::Around},
+    items::ItemFile,
+};
 
 /// The longest text that a constraint is kept by, in bytes. Schemas and tags that are longer are refused at once
 /// ([`SchemaLimits::schema_bytes`](unskew_schema::SchemaLimits::schema_bytes)), in less time than a key of them takes: no deadline waits

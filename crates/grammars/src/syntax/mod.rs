@@ -1,45 +1,34 @@
 //! Front ends for grammars as text: GBNF, EBNF, the EBNF of XGrammar, ABNF and Lark.
 //!
 //! ```text
-//! text --gbnf, ebnf, xgrammar, abnf, lark--> tree of definitions --lower--> Grammar
+//! text/ --bnf/, xgrammar/, lark/--> tree/ of definitions --lower/--> Grammar
 //! ```
 //!
-//! Constructs that several languages share are in [`escape`] and [`bnf`]. Each language has a file that
-//! documents it and its differences from the original. No front end recurses, so deep nesting in untrusted
+//! `bnf/` has GBNF, EBNF and ABNF. Constructs that several languages share are in [`escape`] and [`bnf`]. Each language has a
+//! file or folder that documents it and its differences from the original. No front end recurses, so deep nesting in untrusted
 //! text costs memory alone.
 
-mod abnf;
-mod assembler;
 mod bnf;
-mod chars;
-mod cursor;
-mod ebnf;
-mod error;
-mod escape;
-mod expand;
-mod gbnf;
 mod lark;
-mod looking;
 mod lower;
 mod nested;
 mod options;
-mod parameters;
-mod reader;
-mod regular;
-mod tokens;
+mod text;
 mod tree;
 mod xgrammar;
 
-pub use error::{Location, SyntaxError, SyntaxErrorKind};
 pub use lark::imports::imported_files;
 pub use nested::{Resolve, Resolver};
 pub use options::GrammarOptions;
+pub use text::error::{Location, SyntaxError, SyntaxErrorKind};
 
 use self::{
+    bnf::{abnf, ebnf, gbnf},
     error::{Locations, excerpt, location, nearest},
     lower::{Ignored, Lowered},
     nested::Nested,
-    tree::{Node, Tree},
+    text::{chars, cursor, error},
+    tree::{Node, Tree, assembler, escape, expand, parameters, reader, tokens},
 };
 use crate::{
     Explained, Fate, Grammar, GrammarError, GrammarLimits,

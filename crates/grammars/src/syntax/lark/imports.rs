@@ -14,6 +14,7 @@ use crate::{
     syntax::{
         cursor::Cursor,
         error::{FILE_MARK, SyntaxError, SyntaxErrorKind, location},
+        text::File,
     },
 };
 
@@ -27,13 +28,6 @@ pub(in crate::syntax) struct Sources {
     pub(in crate::syntax) text: String,
     /// The files: path, and where the text begins and ends. The first is the text itself.
     pub(in crate::syntax) files: Vec<File>,
-}
-
-#[derive(Clone, Debug)]
-pub(in crate::syntax) struct File {
-    pub(in crate::syntax) path: String,
-    pub(in crate::syntax) begin: usize,
-    pub(in crate::syntax) end: usize,
 }
 
 /// The path of a module, such as `..dir.file`, in the file `from`. The last name is that of what is imported, unless names follow in

@@ -15,7 +15,7 @@
 //! effect either, and neither has `[capture]`.
 //!
 //! - Regular expressions have the syntax of the `regex` crate with look-around, and the flags `i`, `m`, `s`, `u` and `x`. A `{`
-//!   that begins no repetition is a character. [Lazy repetitions, look-around and anchors](super::looking) mean what they mean
+//!   that begins no repetition is a character. [Lazy repetitions, look-around and anchors](super::lower::looking) mean what they mean
 //!   to Python's `re.match`; back-references are errors.
 //! - Escapes in texts are `\n \r \t \f \\ \"`, `\xHH`, `\uHHHH` and `\UHHHHHHHH`. Lark keeps any other
 //!   backslash and JSON drops it. Here it is an error.

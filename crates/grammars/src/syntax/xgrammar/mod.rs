@@ -60,7 +60,7 @@ pub(super) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<Tree<
         let Node::Name(name) = reader.tree.node(node) else { continue };
         if reader.tree.definition_of(name).is_none() {
             let at = reader.tree.place(node);
-            return Err(super::lower::undefined(text, &reader.tree, name, at));
+            return Err(super::tree::undefined(text, &reader.tree, name, at));
         }
     }
     if regular {

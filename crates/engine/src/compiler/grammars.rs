@@ -21,7 +21,7 @@ use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions, Whitespace};
 
 use crate::{
     Error, Result, Spec, chain,
-    compile::{of_file, registry},
+    compiler::compile::{of_file, registry},
     read,
     spec::{GrammarSpec, Language, SchemaSpec, Source},
     tag::{self, TagOptions},

@@ -20,7 +20,7 @@ pub struct Location {
 }
 
 /// Stands between the texts of the files that a grammar consists of. Unicode reserves it: no text has it.
-pub(super) const FILE_MARK: char = '\u{fdd0}';
+pub(crate) const FILE_MARK: char = '\u{fdd0}';
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -149,7 +149,7 @@ fn hint(nearest: Option<&str>, way_out: Option<&str>) -> String {
 }
 
 /// The notation for which an undefined name was probably meant, as a way out. The name is at offset `at` of `text`.
-pub(super) fn foreign_name(text: &str, at: usize, name: &str) -> Option<&'static str> {
+pub(crate) fn foreign_name(text: &str, at: usize, name: &str) -> Option<&'static str> {
     let before = text[..at].chars().next_back();
     let after = text[at + name.len()..].chars().next();
     match (before, after) {
@@ -187,13 +187,13 @@ pub(super) fn foreign_name(text: &str, at: usize, name: &str) -> Option<&'static
 }
 
 /// The location at `offset` of `text`. O(n).
-pub(super) fn location(text: &str, offset: usize) -> Location {
+pub(crate) fn location(text: &str, offset: usize) -> Location {
     Locations::new(text).at(offset)
 }
 
 /// An excerpt at `offset`, which serves as the name of a construct without one: up to the next blank, or, if
 /// it begins with a quote, slash or bracket, up to the end of the line.
-pub(super) fn excerpt(text: &str, offset: usize) -> String {
+pub(crate) fn excerpt(text: &str, offset: usize) -> String {
     /// The length at which an excerpt is cut, in characters.
     const LONGEST: usize = 40;
     let rest = &text[offset..];
@@ -203,7 +203,7 @@ pub(super) fn excerpt(text: &str, offset: usize) -> String {
 }
 
 /// Converts offsets to locations. Offsets in ascending order take O(n) together.
-pub(super) struct Locations<'t> {
+pub(crate) struct Locations<'t> {
     text: &'t str,
     /// The offset of the last location.
     passed: usize,
@@ -213,12 +213,12 @@ pub(super) struct Locations<'t> {
 }
 
 impl<'t> Locations<'t> {
-    pub(super) fn new(text: &'t str) -> Self {
+    pub(crate) fn new(text: &'t str) -> Self {
         let last = Location { offset: 0, line: 1, column: 1, file: 0 };
         Self { text, passed: 0, begin: 0, last }
     }
 
-    pub(super) fn at(&mut self, offset: usize) -> Location {
+    pub(crate) fn at(&mut self, offset: usize) -> Location {
         if offset < self.passed {
             *self = Self::new(self.text);
         }
@@ -242,7 +242,7 @@ impl<'t> Locations<'t> {
 
 /// The name among `names` that `name` was probably meant to be: the one with the least edit distance, if that is at
 /// most a third of its length. O(l^2) for each of n names of length l. Only the first thousand names are compared.
-pub(super) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
+pub(crate) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
     /// Longer names are not compared.
     const LONGEST: usize = 64;
     if name.len() > LONGEST {

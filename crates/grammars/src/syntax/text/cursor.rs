@@ -2,45 +2,45 @@
 //!
 //! It is a copyable offset instead of an iterator, so that copying it looks ahead.
 
-use super::error::{SyntaxError, SyntaxErrorKind, location};
+use crate::syntax::text::error::{SyntaxError, SyntaxErrorKind, location};
 
 /// A position in a text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cursor<'t> {
+pub(crate) struct Cursor<'t> {
     text: &'t str,
     at: usize,
 }
 
 impl<'t> Cursor<'t> {
-    pub(super) fn new(text: &'t str) -> Self {
+    pub(crate) fn new(text: &'t str) -> Self {
         Self { text, at: 0 }
     }
 
     /// A cursor at `begin` of `text`, which ends at `end` for it.
-    pub(super) fn within(text: &'t str, begin: usize, end: usize) -> Self {
+    pub(crate) fn within(text: &'t str, begin: usize, end: usize) -> Self {
         Self { text: &text[..end], at: begin }
     }
 
     /// The number of bytes read.
-    pub(super) fn at(&self) -> usize {
+    pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    pub(super) fn rest(&self) -> &'t str {
+    pub(crate) fn rest(&self) -> &'t str {
         &self.text[self.at..]
     }
 
     /// Whether only blanks precede the position on its line.
-    pub(super) fn is_first_on_line(&self) -> bool {
+    pub(crate) fn is_first_on_line(&self) -> bool {
         let before = self.text[..self.at].trim_end_matches([' ', '\t']);
         before.is_empty() || before.ends_with('\n')
     }
 
-    pub(super) fn since(&self, begin: usize) -> &'t str {
+    pub(crate) fn since(&self, begin: usize) -> &'t str {
         &self.text[begin..self.at]
     }
 
-    pub(super) fn peek(&self) -> Option<char> {
+    pub(crate) fn peek(&self) -> Option<char> {
         // Most of a grammar is ASCII.
         match self.text.as_bytes().get(self.at)? {
             ascii @ ..0x80 => Some(char::from(*ascii)),
@@ -48,21 +48,21 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    pub(super) fn next(&mut self) -> Option<char> {
+    pub(crate) fn next(&mut self) -> Option<char> {
         let char = self.peek()?;
         self.at += char.len_utf8();
         Some(char)
     }
 
     /// Advances past `expected` if the rest begins with it.
-    pub(super) fn eat(&mut self, expected: &str) -> bool {
+    pub(crate) fn eat(&mut self, expected: &str) -> bool {
         let found = self.rest().as_bytes().starts_with(expected.as_bytes());
         self.at += if found { expected.len() } else { 0 };
         found
     }
 
     /// Advances past all characters that satisfy `wanted`, and returns them.
-    pub(super) fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'t str {
+    pub(crate) fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'t str {
         let begin = self.at;
         while self.peek().is_some_and(&wanted) {
             self.next();
@@ -71,34 +71,34 @@ impl<'t> Cursor<'t> {
     }
 
     /// Advances by `bytes` bytes. The new position must be the beginning of a character.
-    pub(super) fn skip(&mut self, bytes: usize) {
+    pub(crate) fn skip(&mut self, bytes: usize) {
         self.at += bytes;
     }
 
     /// Advances to the end of the line.
-    pub(super) fn skip_line(&mut self) {
+    pub(crate) fn skip_line(&mut self) {
         self.at += self.rest().find('\n').unwrap_or(self.rest().len());
     }
 
     /// Advances past the next occurrence of `end`. Returns whether there is one.
-    pub(super) fn skip_past(&mut self, end: &str) -> bool {
+    pub(crate) fn skip_past(&mut self, end: &str) -> bool {
         let Some(found) = self.rest().find(end) else { return false };
         self.at += found + end.len();
         true
     }
 
-    pub(super) fn error(&self, offset: usize, kind: SyntaxErrorKind) -> SyntaxError {
+    pub(crate) fn error(&self, offset: usize, kind: SyntaxErrorKind) -> SyntaxError {
         SyntaxError { kind, location: location(self.text, offset) }
     }
 
     /// An error: the text at the position is not the expected one.
-    pub(super) fn unexpected(&self, expected: &'static str) -> SyntaxError {
+    pub(crate) fn unexpected(&self, expected: &'static str) -> SyntaxError {
         self.error(self.at, SyntaxErrorKind::Unexpected { found: self.found(), expected })
     }
 
     /// As [`unexpected`](Self::unexpected). If the rest begins with a construct in `foreign`, the message
     /// names the text to write instead.
-    pub(super) fn foreign(&self, foreign: &[(&str, &str)], expected: &'static str) -> SyntaxError {
+    pub(crate) fn foreign(&self, foreign: &[(&str, &str)], expected: &'static str) -> SyntaxError {
         let known = foreign.iter().find(|(beginning, _)| self.rest().starts_with(beginning));
         match known {
             Some((beginning, way_out)) => self.invalid(self.at, format!("found `{beginning}`: {way_out}")),
@@ -106,15 +106,15 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    pub(super) fn unclosed(&self, begin: usize, what: &'static str, close: &'static str) -> SyntaxError {
+    pub(crate) fn unclosed(&self, begin: usize, what: &'static str, close: &'static str) -> SyntaxError {
         self.error(begin, SyntaxErrorKind::Unclosed { what, close })
     }
 
-    pub(super) fn invalid(&self, offset: usize, message: impl Into<String>) -> SyntaxError {
+    pub(crate) fn invalid(&self, offset: usize, message: impl Into<String>) -> SyntaxError {
         self.error(offset, SyntaxErrorKind::Invalid { message: message.into() })
     }
 
-    pub(super) fn unsupported(
+    pub(crate) fn unsupported(
         &self,
         offset: usize,
         construct: impl Into<String>,

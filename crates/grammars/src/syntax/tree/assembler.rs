@@ -3,12 +3,14 @@
 //! Open groups are kept on an explicit stack: sixty thousand brackets are sixty thousand entries of a vector.
 //! Recursive descent would overflow the call stack.
 
-use super::{
-    cursor::Cursor,
-    error::{SyntaxError, SyntaxErrorKind},
+use crate::GrammarLimits;
+use crate::syntax::{
+    text::{
+        cursor::Cursor,
+        error::{SyntaxError, SyntaxErrorKind},
+    },
     tree::{Node, NodeId, Tree, index},
 };
-use crate::GrammarLimits;
 
 /// `-`, between its two operands.
 const MINUS: NodeId = NodeId::mark(0);
@@ -17,7 +19,7 @@ const AND: NodeId = NodeId::mark(1);
 
 /// The brackets of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Group {
+pub(crate) enum Group {
     /// The whole body of a definition.
     Body,
     /// `( … )`.
@@ -40,7 +42,7 @@ struct Frame {
 
 /// Assembles the body of a definition from left to right.
 #[derive(Debug)]
-pub(super) struct Assembler {
+pub(crate) struct Assembler {
     frames: Vec<Frame>,
     alternatives: Vec<NodeId>,
     items: Vec<NodeId>,
@@ -50,33 +52,33 @@ pub(super) struct Assembler {
 }
 
 impl Assembler {
-    pub(super) fn new(limits: &GrammarLimits) -> Self {
+    pub(crate) fn new(limits: &GrammarLimits) -> Self {
         let nest = limits.nest;
         Self { frames: vec![], alternatives: vec![], items: vec![], negated: false, nest }
     }
 
     /// Begins a body at `at`.
-    pub(super) fn begin(&mut self, at: usize) {
+    pub(crate) fn begin(&mut self, at: usize) {
         self.frame(Group::Body, at);
     }
 
     /// The number of open groups.
-    pub(super) fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         self.frames.len() - 1
     }
 
     /// The number of nodes that wait to become parts of other nodes.
-    pub(super) fn pending(&self) -> usize {
+    pub(crate) fn pending(&self) -> usize {
         self.items.len() + self.alternatives.len()
     }
 
     /// The innermost open group and its offset.
-    pub(super) fn group(&self) -> (Group, usize) {
+    pub(crate) fn group(&self) -> (Group, usize) {
         let frame = self.top();
         (frame.group, frame.at as usize)
     }
 
-    pub(super) fn open(&mut self, group: Group, cursor: &Cursor<'_>) -> Result<(), SyntaxError> {
+    pub(crate) fn open(&mut self, group: Group, cursor: &Cursor<'_>) -> Result<(), SyntaxError> {
         if self.depth() >= self.nest {
             return Err(cursor.error(cursor.at(), SyntaxErrorKind::NestTooDeep { limit: self.nest }));
         }
@@ -94,31 +96,31 @@ impl Assembler {
         self.frames.last().expect("a body has begun")
     }
 
-    pub(super) fn item(&mut self, tree: &mut Tree<'_>, item: NodeId) {
+    pub(crate) fn item(&mut self, tree: &mut Tree<'_>, item: NodeId) {
         let negated = std::mem::take(&mut self.negated);
         let item = if negated { tree.push(Node::Not(item), tree.place(item)) } else { item };
         self.items.push(item);
     }
 
     /// The item to which a postfix operator would apply.
-    pub(super) fn last(&self) -> Option<NodeId> {
+    pub(crate) fn last(&self) -> Option<NodeId> {
         let items = &self.items[self.top().items as usize..];
         items.last().copied().filter(|item| !self.negated && *item != MINUS && *item != AND)
     }
 
     /// Whether an operator waits for its operand, so that an item must follow.
-    pub(super) fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         let items = &self.items[self.top().items as usize..];
         self.negated || matches!(items.last(), Some(&MINUS | &AND))
     }
 
     /// Whether `~` waits for its operand.
-    pub(super) fn negates(&self) -> bool {
+    pub(crate) fn negates(&self) -> bool {
         self.negated
     }
 
     /// Repeats the last item. The caller has checked that there is one.
-    pub(super) fn repeat(&mut self, tree: &mut Tree<'_>, min: u32, max: u32) {
+    pub(crate) fn repeat(&mut self, tree: &mut Tree<'_>, min: u32, max: u32) {
         let item = self.items.last_mut().expect("the caller has looked");
         if (min, max) != (1, 1) {
             *item = tree.push(Node::Repeat(*item, min, max), tree.place(*item));
@@ -126,22 +128,22 @@ impl Assembler {
     }
 
     /// Adds `-`. The caller has checked that an operand precedes it.
-    pub(super) fn minus(&mut self) {
+    pub(crate) fn minus(&mut self) {
         self.items.push(MINUS);
     }
 
     /// Adds `&`. The caller has checked that an operand precedes it.
-    pub(super) fn and(&mut self) {
+    pub(crate) fn and(&mut self) {
         self.items.push(AND);
     }
 
     /// Adds `~`.
-    pub(super) fn not(&mut self) {
+    pub(crate) fn not(&mut self) {
         self.negated = true;
     }
 
     /// Ends an alternative.
-    pub(super) fn bar(&mut self, tree: &mut Tree<'_>) {
+    pub(crate) fn bar(&mut self, tree: &mut Tree<'_>) {
         let frame = self.frames.last().expect("a body has begun");
         let (begin, at) = (frame.items as usize, frame.at as usize);
         let at = self.items.get(begin).map_or(at, |first| tree.place(*first));
@@ -151,7 +153,7 @@ impl Assembler {
     }
 
     /// Ends the innermost group and makes it an item of the enclosing one.
-    pub(super) fn close(&mut self, tree: &mut Tree<'_>) {
+    pub(crate) fn close(&mut self, tree: &mut Tree<'_>) {
         let (node, frame) = self.finish(tree);
         self.negated = frame.negated;
         self.item(tree, node);
@@ -161,7 +163,7 @@ impl Assembler {
     }
 
     /// Ends the body.
-    pub(super) fn end(&mut self, tree: &mut Tree<'_>) -> NodeId {
+    pub(crate) fn end(&mut self, tree: &mut Tree<'_>) -> NodeId {
         self.finish(tree).0
     }
 

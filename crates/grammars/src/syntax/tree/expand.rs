@@ -9,16 +9,15 @@
 
 use std::collections::HashMap;
 
-use super::{
-    error::{SyntaxError, SyntaxErrorKind, location},
-    parameters::Parameter,
-    tree::{Definition, Node, NodeId, Tree},
-};
 use crate::GrammarLimits;
+use crate::syntax::{
+    text::error::{SyntaxError, SyntaxErrorKind, location},
+    tree::{Definition, Node, NodeId, Tree, parameters::Parameter, undefined},
+};
 
 /// The parameters of a definition.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) enum Parameters {
+pub(crate) enum Parameters {
     #[default]
     None,
     /// The names of a template.
@@ -29,13 +28,13 @@ pub(super) enum Parameters {
 
 /// A use of a rule with parameters.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
-    pub(super) name: u32,
-    pub(super) arguments: Arguments,
+pub(crate) struct Call {
+    pub(crate) name: u32,
+    pub(crate) arguments: Arguments,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Arguments {
+pub(crate) enum Arguments {
     Nodes(Vec<NodeId>),
     Number(Parameter),
 }
@@ -57,7 +56,7 @@ type Key = (usize, Vec<u64>);
 /// # Errors
 ///
 /// A call with other arguments than the rule has, and more nodes than the limit.
-pub(super) fn expand(tree: &mut Tree<'_>, text: &str, limits: &GrammarLimits) -> Result<(), SyntaxError> {
+pub(crate) fn expand(tree: &mut Tree<'_>, text: &str, limits: &GrammarLimits) -> Result<(), SyntaxError> {
     let is_plain = |definition: &Definition| definition.parameters == Parameters::None;
     if tree.definitions.iter().all(is_plain) && !tree.has_calls() {
         return Ok(());
@@ -224,7 +223,7 @@ impl Expansion<'_> {
         let Call { name, arguments } = tree.call(call).clone();
         let at = tree.place(node);
         let Some(definition) = tree.definition_of(name) else {
-            return Err(super::lower::undefined(self.text, tree, name, at));
+            return Err(undefined(self.text, tree, name, at));
         };
         let invalid = |message: String| SyntaxError {
             kind: SyntaxErrorKind::Invalid { message },

@@ -3,17 +3,22 @@
 //! Nodes are stored parts first, so one pass from the first to the last builds every expression, without a
 //! stack. A terminal, and each side of a difference, becomes one automaton ([`Regulars`]).
 
+pub(crate) mod looking;
+mod regular;
+
 use std::{collections::HashMap, sync::Arc};
 
 use unskew_automata::{Dfa, InContext};
 
-use super::{
-    chars::CharSet,
-    error::{Locations, SyntaxError, SyntaxErrorKind, excerpt, foreign_name, location, nearest},
+use crate::syntax::{
+    lower::regular::{Regular, Regulars, Work},
     nested::{Nested, Part},
     options::GrammarOptions,
-    regular::{Regular, Regulars, Work},
-    tree::{Definition, Node, NodeId, Tree},
+    text::{
+        chars::CharSet,
+        error::{Locations, SyntaxError, SyntaxErrorKind, excerpt, location},
+    },
+    tree::{Definition, Node, NodeId, Tree, undefined},
 };
 use crate::{
     ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId,
@@ -23,23 +28,23 @@ use crate::{
 
 /// The terminals that may be ignored.
 #[derive(Debug, Default)]
-pub(super) struct Ignored {
+pub(crate) struct Ignored {
     /// The alternatives.
-    pub(super) nodes: Vec<NodeId>,
-    pub(super) options: GrammarOptions,
+    pub(crate) nodes: Vec<NodeId>,
+    pub(crate) options: GrammarOptions,
 }
 
 /// A grammar with the uses of terminals that are more than a language.
-pub(super) struct Lowered {
-    pub(super) grammar: Grammar,
-    pub(super) lazy: Lazy,
-    pub(super) looks: Looks,
+pub(crate) struct Lowered {
+    pub(crate) grammar: Grammar,
+    pub(crate) lazy: Lazy,
+    pub(crate) looks: Looks,
     /// Constructs for [`explain`](crate::explain()): offset, construct and reason.
-    pub(super) notes: Vec<(usize, &'static str, &'static str)>,
+    pub(crate) notes: Vec<(usize, &'static str, &'static str)>,
 }
 
 /// Builds the grammar of `tree`, with the rule of index `start` as the start rule.
-pub(super) fn lower(
+pub(crate) fn lower(
     text: &str,
     tree: &Tree<'_>,
     start: usize,
@@ -478,20 +483,5 @@ impl<'a, 't> Lowering<'a, 't> {
     /// `terminal`, followed by optional ignored text.
     fn followed(&mut self, terminal: ExprId) -> ExprId {
         self.builder.sequence([terminal].into_iter().chain(self.ignored))
-    }
-}
-
-/// The error for `name`, used at `at` without a definition.
-pub(super) fn undefined(text: &str, tree: &Tree<'_>, name: u32, at: usize) -> SyntaxError {
-    let name = tree.name(name);
-    let defined = tree.definitions.iter().map(|definition| tree.name(definition.name));
-    let is_terminal = tree.definitions.iter().any(|definition| definition.terminal)
-        && !name.chars().any(|char| char.is_ascii_lowercase());
-    let what = if is_terminal { "terminal" } else { "rule" };
-    let nearest = nearest(name, defined);
-    let way_out = foreign_name(text, at, name);
-    SyntaxError {
-        kind: SyntaxErrorKind::Undefined { what, name: name.to_owned(), nearest, way_out },
-        location: location(text, at),
     }
 }

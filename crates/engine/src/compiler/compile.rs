@@ -10,7 +10,7 @@ use unskew_sets::{ExclusionConstraint, SetConstraint};
 
 use crate::{
     BoxError, Error, Progress, Result, Spec, TokenSpace, chain,
-    grammars::{self, Around},
+    compiler::grammars::{self, Around},
     items,
     machine::{Machine, Pool},
     read,

@@ -3,23 +3,27 @@
 //! They are here because both languages write them alike, apart from escapes ([`Characters`]). Lark writes
 //! them differently.
 
-use super::{
-    assembler::Group,
-    chars::CharSet,
-    cursor::Cursor,
-    error::SyntaxError,
-    escape::{escaped, escaped_as_in_c},
-    reader::Reader,
+pub(crate) mod abnf;
+pub(crate) mod ebnf;
+pub(crate) mod gbnf;
+
+use crate::syntax::{
+    text::{chars::CharSet, cursor::Cursor, error::SyntaxError},
+    tree::{
+        assembler::Group,
+        escape::{escaped, escaped_as_in_c},
+        reader::Reader,
+    },
 };
 
 /// Characters that stand for themselves after a backslash.
-pub(super) const OTHERS: &str = "\"'[]-^";
+pub(crate) const OTHERS: &str = "\"'[]-^";
 
 /// Characters that stand for themselves after a backslash in a class of XGrammar.
 const CLASS: &str = "^$.*+()[]{}|-";
 
 /// Constructs of other notations that GBNF and EBNF lack, each with the text to write instead.
-pub(super) const FOREIGN: &[(&str, &str)] = &[
+pub(crate) const FOREIGN: &[(&str, &str)] = &[
     ("“", QUOTES),
     ("”", QUOTES),
     ("‘", QUOTES),
@@ -50,13 +54,13 @@ pub(super) const FOREIGN: &[(&str, &str)] = &[
 ];
 
 /// The way out for the name of a rule in `<…>`.
-pub(super) const ANGLES: &str = "the name of a rule is written without angle brackets";
+pub(crate) const ANGLES: &str = "the name of a rule is written without angle brackets";
 
 const QUOTES: &str = "a text is written in double quotes, `\"…\"`";
 
 /// The notation for characters that cannot be typed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Characters {
+pub(crate) enum Characters {
     /// Escapes after a backslash, as in GBNF.
     Escaped,
     /// Code points as `#xN`, as in the W3C's notation. A backslash is an ordinary character.
@@ -68,7 +72,7 @@ pub(super) enum Characters {
 impl Reader<'_> {
     /// Reads a character class. The cursor is at its `[`. `backslash` receives the offset of the first
     /// backslash in the class, if it has no value yet.
-    pub(super) fn bracketed(
+    pub(crate) fn bracketed(
         &mut self,
         characters: Characters,
         backslash: &mut Option<usize>,
@@ -163,7 +167,7 @@ impl Reader<'_> {
 
 /// The backslash at `at`, as an ordinary character. A backslash that looks like an escape is an error,
 /// because the author may have meant an escape.
-pub(super) fn itself(cursor: &Cursor<'_>, at: usize) -> Result<char, SyntaxError> {
+pub(crate) fn itself(cursor: &Cursor<'_>, at: usize) -> Result<char, SyntaxError> {
     match is_escape(cursor.rest()) {
         false => Ok('\\'),
         true => Err(cursor.invalid(
@@ -176,7 +180,7 @@ pub(super) fn itself(cursor: &Cursor<'_>, at: usize) -> Result<char, SyntaxError
 
 /// Whether `after`, the text after a backslash, looks like an escape of GBNF for a character other than
 /// itself, or for a backslash.
-pub(super) fn is_escape(after: &str) -> bool {
+pub(crate) fn is_escape(after: &str) -> bool {
     let digits = |count: usize| {
         let digits = after.chars().skip(1).take(count);
         digits.filter(char::is_ascii_hexdigit).count() == count
@@ -191,7 +195,7 @@ pub(super) fn is_escape(after: &str) -> bool {
 }
 
 /// Reads `#xN`, a character by its code point, if the cursor is at one.
-pub(super) fn hexadecimal(cursor: &mut Cursor<'_>) -> Result<Option<char>, SyntaxError> {
+pub(crate) fn hexadecimal(cursor: &mut Cursor<'_>) -> Result<Option<char>, SyntaxError> {
     let begin = cursor.at();
     let mut ahead = *cursor;
     if !ahead.eat("#x") || !ahead.peek().is_some_and(|digit| digit.is_ascii_hexdigit()) {
@@ -209,12 +213,12 @@ pub(super) fn hexadecimal(cursor: &mut Cursor<'_>) -> Result<Option<char>, Synta
 }
 
 /// Reads a name, which may contain dashes.
-pub(super) fn name<'t>(cursor: &mut Cursor<'t>) -> &'t str {
+pub(crate) fn name<'t>(cursor: &mut Cursor<'t>) -> &'t str {
     cursor.take_while(|char| char.is_ascii_alphanumeric() || char == '-' || char == '_')
 }
 
 /// Opens a group at `(`.
-pub(super) fn open(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
+pub(crate) fn open(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     reader.body.open(Group::Round, &reader.cursor)?;
     reader.cursor.next();
     Ok(())

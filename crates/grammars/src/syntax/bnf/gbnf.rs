@@ -13,23 +13,23 @@
 //!   continues before `|`, unlike in llama.cpp.
 //! - The start rule is `root`.
 //! - `<name>` is the control token of that name, or the end of the output if the token ends sequences.
-//!   [`tokens`](super::tokens) lists the notations for ids and for all other tokens (`!<name>`).
+//!   [`tokens`](crate::syntax::tokens) lists the notations for ids and for all other tokens (`!<name>`).
 //! - A second rule of the same name is an error. In llama.cpp it replaces the first.
 
-use super::{
-    assembler::Group,
-    bnf::{ANGLES, Characters, FOREIGN, OTHERS, name, open},
-    chars::CharSet,
-    cursor::Cursor,
-    error::SyntaxError,
-    escape::{postfix, quoted},
-    reader::Reader,
-    tokens::token,
-    tree::Tree,
-};
 use crate::GrammarLimits;
+use crate::syntax::{
+    bnf::{ANGLES, Characters, FOREIGN, OTHERS, name, open},
+    text::{chars::CharSet, cursor::Cursor, error::SyntaxError},
+    tree::{
+        Tree,
+        assembler::Group,
+        escape::{postfix, quoted},
+        reader::Reader,
+        tokens::token,
+    },
+};
 
-pub(super) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<Tree<'t>, SyntaxError> {
+pub(crate) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<Tree<'t>, SyntaxError> {
     let mut reader = Reader::new(text, limits);
     reader.cursor.eat("\u{feff}");
     loop {

@@ -24,15 +24,19 @@
 
 use std::collections::HashMap;
 
-use super::{
-    assembler::Group,
-    chars::CharSet,
-    cursor::Cursor,
-    error::{SyntaxError, SyntaxErrorKind, location, nearest},
-    escape::ordered,
-    expand::Parameters,
-    reader::Reader,
-    tree::{Definition, Node, NodeId, Pattern, Tree},
+use crate::syntax::{
+    text::{
+        chars::CharSet,
+        cursor::Cursor,
+        error::{SyntaxError, SyntaxErrorKind, location, nearest},
+    },
+    tree::{
+        Definition, Node, NodeId, Pattern, Tree,
+        assembler::Group,
+        escape::{self, ordered},
+        expand::Parameters,
+        reader::Reader,
+    },
 };
 use crate::{Fate, GrammarLimits};
 
@@ -63,7 +67,7 @@ impl<'t> Names<'t> {
 }
 
 /// Reads a text in ABNF. The first definition is that of the first rule.
-pub(super) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<Tree<'t>, SyntaxError> {
+pub(crate) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<Tree<'t>, SyntaxError> {
     let mut reader = Reader::new(text, limits);
     let mut names = Names { spelled: HashMap::new() };
     reader.cursor.eat("\u{feff}");
@@ -79,7 +83,7 @@ pub(super) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<Tree<
 }
 
 /// The name of the start rule as the grammar spells it.
-pub(super) fn spelling<'t>(tree: &Tree<'t>, name: &str) -> Option<&'t str> {
+pub(crate) fn spelling<'t>(tree: &Tree<'t>, name: &str) -> Option<&'t str> {
     let names = tree.definitions.iter().map(|definition| tree.name(definition.name));
     names.into_iter().find(|known| known.eq_ignore_ascii_case(name))
 }
@@ -245,7 +249,7 @@ fn repeat(reader: &mut Reader<'_>, times: Option<(u32, u32)>) {
 fn repetition(cursor: &mut Cursor<'_>) -> Result<Option<(u32, u32)>, SyntaxError> {
     let begin = cursor.at();
     let bound = |cursor: &mut Cursor<'_>| match cursor.peek() {
-        Some('0'..='9') => super::escape::number(cursor, "a number of repetitions").map(Some),
+        Some('0'..='9') => escape::number(cursor, "a number of repetitions").map(Some),
         _ => Ok(None),
     };
     let min = bound(cursor)?;

@@ -14,10 +14,11 @@ use std::{collections::HashMap, path::Path};
 use serde_json::json;
 use unskew_core::byte_to_alphabet;
 
+use super::base64;
 use crate::{
-    Limits, Tokenizer, TokenizerError, base64,
+    Limits, Tokenizer, TokenizerError,
     error::quoted,
-    json::{Added, File, MergePair, Model, Vocab, checked_id},
+    format::json::{Added, File, MergePair, Model, Vocab, checked_id},
     tokenizer::read,
 };
 

@@ -2,47 +2,51 @@
 //!
 //! It exists because the front ends share the operations on items, groups and definitions, with the same errors.
 
-use super::{
-    assembler::{Assembler, Group},
-    chars::CharSet,
-    cursor::Cursor,
-    error::{SyntaxError, SyntaxErrorKind, location},
-    expand::Parameters,
-    lark::imports::File,
-    nested::Resolver,
-    tree::{Definition, Node, NodeId, Tree},
-};
 use crate::GrammarLimits;
+use crate::syntax::{
+    nested::Resolver,
+    text::{
+        File,
+        chars::CharSet,
+        cursor::Cursor,
+        error::{SyntaxError, SyntaxErrorKind, location},
+    },
+    tree::{
+        Definition, Node, NodeId, Tree,
+        assembler::{Assembler, Group},
+        expand::Parameters,
+    },
+};
 
 /// A definition that replaces or extends another one.
 #[derive(Debug)]
-pub(super) struct Change {
-    pub(super) name: u32,
-    pub(super) at: usize,
-    pub(super) body: NodeId,
-    pub(super) terminal: bool,
-    pub(super) extend: bool,
+pub(crate) struct Change {
+    pub(crate) name: u32,
+    pub(crate) at: usize,
+    pub(crate) body: NodeId,
+    pub(crate) terminal: bool,
+    pub(crate) extend: bool,
 }
 
 /// The cursor in the text, and the tree built so far.
 #[derive(Debug)]
-pub(super) struct Reader<'t> {
-    pub(super) text: &'t str,
-    pub(super) cursor: Cursor<'t>,
-    pub(super) tree: Tree<'t>,
-    pub(super) body: Assembler,
-    pub(super) limits: &'t GrammarLimits,
-    pub(super) resolver: Resolver,
+pub(crate) struct Reader<'t> {
+    pub(crate) text: &'t str,
+    pub(crate) cursor: Cursor<'t>,
+    pub(crate) tree: Tree<'t>,
+    pub(crate) body: Assembler,
+    pub(crate) limits: &'t GrammarLimits,
+    pub(crate) resolver: Resolver,
     /// Changes of definitions, which are applied at the end.
-    pub(super) changes: Vec<Change>,
+    pub(crate) changes: Vec<Change>,
     /// The files of the text.
-    pub(super) files: &'t [File],
+    pub(crate) files: &'t [File],
     /// The number of grammars around this one in the text.
-    pub(super) depth: u32,
+    pub(crate) depth: u32,
 }
 
 impl<'t> Reader<'t> {
-    pub(super) fn new(text: &'t str, limits: &'t GrammarLimits) -> Self {
+    pub(crate) fn new(text: &'t str, limits: &'t GrammarLimits) -> Self {
         let (cursor, body) = (Cursor::new(text), Assembler::new(limits));
         Self {
             text,
@@ -58,7 +62,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Checks the limit of nodes. A front end calls it once per item.
-    pub(super) fn check_size(&self) -> Result<(), SyntaxError> {
+    pub(crate) fn check_size(&self) -> Result<(), SyntaxError> {
         if self.tree.size() + self.body.pending() > self.limits.nodes {
             let message = format!(
                 "the grammar has more than {} nodes (GrammarLimits::nodes): split it, or raise the limit",
@@ -70,18 +74,18 @@ impl<'t> Reader<'t> {
     }
 
     /// Adds a use of a name as an item.
-    pub(super) fn reference(&mut self, name: &'t str, at: usize) {
+    pub(crate) fn reference(&mut self, name: &'t str, at: usize) {
         let name = self.tree.intern(name);
         let node = self.tree.push(Node::Name(name), at);
         self.body.item(&mut self.tree, node);
     }
 
-    pub(super) fn literal(&mut self, text: &str, at: usize) {
+    pub(crate) fn literal(&mut self, text: &str, at: usize) {
         let node = self.tree.literal(text.as_bytes(), at);
         self.body.item(&mut self.tree, node);
     }
 
-    pub(super) fn class(&mut self, set: CharSet, at: usize) {
+    pub(crate) fn class(&mut self, set: CharSet, at: usize) {
         let node = match set.single() {
             Some(char) => self.tree.literal(char.encode_utf8(&mut [0; 4]).as_bytes(), at),
             None => self.tree.class(set, at),
@@ -90,7 +94,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Closes a group at `)`, or at `]` where that closes a group.
-    pub(super) fn close(&mut self, group: Group) -> Result<(), SyntaxError> {
+    pub(crate) fn close(&mut self, group: Group) -> Result<(), SyntaxError> {
         let expected = match self.body.group().0 {
             open if open == group => None,
             Group::Round => Some("`)`, which closes the group that is open"),
@@ -109,13 +113,13 @@ impl<'t> Reader<'t> {
     }
 
     /// Ends the open body and defines `name` by it. `at` is the offset of the name.
-    pub(super) fn end(&mut self, name: &'t str, at: usize, terminal: bool) -> Result<(), SyntaxError> {
+    pub(crate) fn end(&mut self, name: &'t str, at: usize, terminal: bool) -> Result<(), SyntaxError> {
         let body = self.end_body()?;
         self.define(name, at, body, terminal)
     }
 
     /// Ends the open body.
-    pub(super) fn end_body(&mut self) -> Result<NodeId, SyntaxError> {
+    pub(crate) fn end_body(&mut self) -> Result<NodeId, SyntaxError> {
         match self.body.group() {
             (Group::Body, _) => {}
             (Group::Round, open) => return Err(self.cursor.unclosed(open, "the group", "`)`")),
@@ -128,7 +132,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Defines `name`, found at `at`.
-    pub(super) fn define(
+    pub(crate) fn define(
         &mut self,
         name: &'t str,
         at: usize,
@@ -140,7 +144,7 @@ impl<'t> Reader<'t> {
         self.define_as(Definition { name, at, body, terminal, parameters })
     }
 
-    pub(super) fn define_as(&mut self, definition: Definition) -> Result<(), SyntaxError> {
+    pub(crate) fn define_as(&mut self, definition: Definition) -> Result<(), SyntaxError> {
         let (name, at) = (self.tree.name(definition.name), definition.at);
         self.tree.define(definition).map_err(|first| {
             let first = location(self.text, self.tree.definitions[first].at);

@@ -26,15 +26,15 @@
 //! A dash is part of a name if a letter, digit, dash or underscore follows it immediately. Otherwise it is
 //! the difference operator.
 
-use super::{
-    assembler::Group,
+use crate::syntax::{
     bnf::{ANGLES, Characters, FOREIGN, OTHERS, hexadecimal, is_escape, itself, open},
-    chars::CharSet,
-    cursor::Cursor,
-    error::SyntaxError,
-    escape::{postfix, quoted},
-    reader::Reader,
-    tree::Tree,
+    text::{chars::CharSet, cursor::Cursor, error::SyntaxError},
+    tree::{
+        Tree,
+        assembler::Group,
+        escape::{postfix, quoted},
+        reader::Reader,
+    },
 };
 use crate::{Fate, GrammarLimits};
 
@@ -45,7 +45,7 @@ struct Notation {
     backslash: Option<usize>,
 }
 
-pub(super) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<Tree<'t>, SyntaxError> {
+pub(crate) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<Tree<'t>, SyntaxError> {
     let mut reader = Reader::new(text, limits);
     let mut notation = Notation { characters: characters(&reader.cursor)?, backslash: None };
     reader.cursor.eat("\u{feff}");

@@ -8,16 +8,16 @@ const LAST: u32 = 0x10_ffff;
 
 /// A set of Unicode scalar values: ranges in ascending order, with gaps between them.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct CharSet(Vec<(u32, u32)>);
+pub(crate) struct CharSet(Vec<(u32, u32)>);
 
 impl CharSet {
     /// Every character.
-    pub(super) fn all() -> Self {
+    pub(crate) fn all() -> Self {
         Self::new(vec![(0, LAST)])
     }
 
     /// The characters in any of these ranges, both ends included.
-    pub(super) fn new(mut ranges: Vec<(u32, u32)>) -> Self {
+    pub(crate) fn new(mut ranges: Vec<(u32, u32)>) -> Self {
         ranges.sort_unstable();
         let mut joined: Vec<(u32, u32)> = vec![];
         for (first, last) in ranges {
@@ -30,12 +30,12 @@ impl CharSet {
     }
 
     /// The ranges, in ascending order.
-    pub(super) fn into_ranges(self) -> Vec<(u32, u32)> {
+    pub(crate) fn into_ranges(self) -> Vec<(u32, u32)> {
         self.0
     }
 
     /// The complement.
-    pub(super) fn negated(&self) -> Self {
+    pub(crate) fn negated(&self) -> Self {
         let mut ranges = vec![];
         let mut next = 0;
         for (first, last) in &self.0 {
@@ -50,12 +50,12 @@ impl CharSet {
         Self(without_surrogates(&ranges))
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The character of a set with exactly one.
-    pub(super) fn single(&self) -> Option<char> {
+    pub(crate) fn single(&self) -> Option<char> {
         match self.0[..] {
             [(first, last)] if first == last => char::from_u32(first),
             _ => None,
@@ -63,7 +63,7 @@ impl CharSet {
     }
 
     /// The set as a class in regex syntax.
-    pub(super) fn pattern(&self) -> String {
+    pub(crate) fn pattern(&self) -> String {
         use std::fmt::Write as _;
 
         let mut pattern = String::from("[");

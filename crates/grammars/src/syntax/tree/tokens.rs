@@ -11,11 +11,14 @@
 //! The notations are those of llguidance and of llama.cpp. A token by its id stands for itself and not for its text,
 //! so another spelling of the same text is no such token.
 
-use super::{cursor::Cursor, error::SyntaxError, escape::number, reader::Reader, tree::Node};
 use crate::TokenSet;
+use crate::syntax::{
+    text::{cursor::Cursor, error::SyntaxError},
+    tree::{Node, escape::number, reader::Reader},
+};
 
 /// Reads a token or a set of tokens, and adds it as an item. The cursor is at the `<`, or at a `!` before it.
-pub(super) fn token(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
+pub(crate) fn token(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     let complement = reader.cursor.eat("!");
     if complement && reader.cursor.peek() != Some('<') {

@@ -9,17 +9,16 @@ use std::{collections::HashMap, sync::Arc};
 
 use unskew_automata::{Dfa, DfaAlgebra, PatternId, RegexError};
 
-use super::{
-    error::{Location, SyntaxError, SyntaxErrorKind, excerpt, location},
-    looking::Looking,
-    lower::undefined,
-    tree::{Node, NodeId, Tree},
+use crate::syntax::{
+    lower::looking::Looking,
+    text::error::{Location, SyntaxError, SyntaxErrorKind, excerpt, location},
+    tree::{Node, NodeId, Tree, undefined},
 };
 use crate::{GrammarError, GrammarLimits};
 
 /// A regular language.
 #[derive(Clone, Debug)]
-pub(super) enum Regular {
+pub(crate) enum Regular {
     /// Exactly this text, possibly empty.
     Text(Arc<[u8]>),
     Automaton(Arc<Dfa>),
@@ -45,35 +44,35 @@ enum Task {
 }
 
 /// The work on automata so far, which a grammar and those inside of it share.
-pub(super) struct Work {
+pub(crate) struct Work {
     builder: DfaAlgebra,
     bytes: usize,
 }
 
 impl Work {
-    pub(super) fn new(limits: &GrammarLimits) -> Self {
+    pub(crate) fn new(limits: &GrammarLimits) -> Self {
         Self { builder: DfaAlgebra::new(&limits.regex), bytes: 0 }
     }
 }
 
 /// Builds the languages of nodes.
-pub(super) struct Regulars<'a, 't> {
+pub(crate) struct Regulars<'a, 't> {
     text: &'a str,
-    pub(super) tree: &'a Tree<'t>,
+    pub(crate) tree: &'a Tree<'t>,
     limits: &'a GrammarLimits,
     /// By definition.
     made: Vec<Made>,
     by_pattern: HashMap<String, Arc<Dfa>>,
-    pub(super) builder: DfaAlgebra,
+    pub(crate) builder: DfaAlgebra,
     /// The size of the tables of all automata built, including those of parts, in bytes.
     bytes: usize,
     /// The definitions in work, innermost last.
     open: Vec<usize>,
-    pub(super) looking: Looking,
+    pub(crate) looking: Looking,
 }
 
 impl<'a, 't> Regulars<'a, 't> {
-    pub(super) fn new(text: &'a str, tree: &'a Tree<'t>, limits: &'a GrammarLimits, work: Work) -> Self {
+    pub(crate) fn new(text: &'a str, tree: &'a Tree<'t>, limits: &'a GrammarLimits, work: Work) -> Self {
         let Work { builder, bytes } = work;
         let made = vec![Made::No; tree.definitions.len()];
         let looking = Looking::new(&limits.regex);
@@ -81,17 +80,17 @@ impl<'a, 't> Regulars<'a, 't> {
     }
 
     /// Lends the work to a grammar inside this one, until it is given back.
-    pub(super) fn lend(&mut self) -> Work {
+    pub(crate) fn lend(&mut self) -> Work {
         let builder = std::mem::replace(&mut self.builder, DfaAlgebra::new(&self.limits.regex));
         Work { builder, bytes: self.bytes }
     }
 
-    pub(super) fn give_back(&mut self, work: Work) {
+    pub(crate) fn give_back(&mut self, work: Work) {
         (self.builder, self.bytes) = (work.builder, work.bytes);
     }
 
     /// The language of the definition of this index.
-    pub(super) fn definition(&mut self, definition: usize) -> Result<Regular, GrammarError> {
+    pub(crate) fn definition(&mut self, definition: usize) -> Result<Regular, GrammarError> {
         if let Made::Yes(made) = &self.made[definition] {
             return Ok(made.clone());
         }
@@ -102,7 +101,7 @@ impl<'a, 't> Regulars<'a, 't> {
     }
 
     /// The language of `node`.
-    pub(super) fn node(&mut self, node: NodeId) -> Result<Regular, GrammarError> {
+    pub(crate) fn node(&mut self, node: NodeId) -> Result<Regular, GrammarError> {
         self.run(vec![Task::Visit(node)])
     }
 
@@ -382,7 +381,7 @@ impl<'a, 't> Regulars<'a, 't> {
     }
 
     /// The automaton of `pattern`, which is built once.
-    pub(super) fn pattern(&mut self, node: NodeId, pattern: &str) -> Result<Regular, GrammarError> {
+    pub(crate) fn pattern(&mut self, node: NodeId, pattern: &str) -> Result<Regular, GrammarError> {
         if let Some(made) = self.by_pattern.get(pattern) {
             return Ok(Regular::Automaton(made.clone()));
         }
@@ -403,7 +402,7 @@ impl<'a, 't> Regulars<'a, 't> {
     }
 
     /// The automaton of a language at `node`.
-    pub(super) fn automaton(&mut self, node: NodeId, value: Regular) -> Result<Arc<Dfa>, GrammarError> {
+    pub(crate) fn automaton(&mut self, node: NodeId, value: Regular) -> Result<Arc<Dfa>, GrammarError> {
         match value {
             Regular::Automaton(automaton) => Ok(automaton),
             Regular::Text(text) => self.literal(node, &text),
@@ -424,7 +423,7 @@ impl<'a, 't> Regulars<'a, 't> {
     }
 
     /// Counts an automaton built at `node`.
-    pub(super) fn make(
+    pub(crate) fn make(
         &mut self,
         node: NodeId,
         made: Result<Dfa, RegexError>,
@@ -434,7 +433,7 @@ impl<'a, 't> Regulars<'a, 't> {
         Ok(Regular::Automaton(Arc::new(automaton)))
     }
 
-    pub(super) fn count(&mut self, node: NodeId, bytes: usize) -> Result<(), GrammarError> {
+    pub(crate) fn count(&mut self, node: NodeId, bytes: usize) -> Result<(), GrammarError> {
         self.bytes += bytes;
         let limit = self.limits.automata_bytes;
         if self.bytes > limit {
@@ -448,7 +447,7 @@ impl<'a, 't> Regulars<'a, 't> {
     }
 
     /// An error of the automata at `node`. A location in the pattern is converted to one in the text of the grammar.
-    pub(super) fn error(&self, node: NodeId, mut source: RegexError) -> GrammarError {
+    pub(crate) fn error(&self, node: NodeId, mut source: RegexError) -> GrammarError {
         let begin = self.place(node);
         let added = match self.tree.node(node) {
             Node::Pattern(pattern) => self.tree.pattern(pattern).added,
@@ -476,7 +475,7 @@ impl<'a, 't> Regulars<'a, 't> {
         GrammarError::Terminal { name, location: Some(begin), source }
     }
 
-    pub(super) fn unsupported(&self, node: NodeId, construct: String, way_out: &'static str) -> GrammarError {
+    pub(crate) fn unsupported(&self, node: NodeId, construct: String, way_out: &'static str) -> GrammarError {
         let kind = SyntaxErrorKind::Unsupported { construct, way_out };
         SyntaxError { kind, location: self.place(node) }.into()
     }

@@ -27,20 +27,20 @@ use std::{collections::HashMap, sync::Arc};
 
 use unskew_automata::{Dfa, InContext, Limits, PatternId, Patterns, Reading, RegexError};
 
-use super::{
-    regular::{Regular, Regulars},
+use crate::GrammarError;
+use crate::syntax::{
+    lower::regular::{Regular, Regulars},
     tree::NodeId,
 };
-use crate::GrammarError;
 
 /// The patterns of terminals.
-pub(super) struct Looking {
+pub(crate) struct Looking {
     patterns: Patterns,
     /// By pattern of a regex in the text; `None` if it is a plain one.
     read: HashMap<String, Option<PatternId>>,
     in_context: HashMap<PatternId, Arc<[InContext]>>,
     /// Constructs for [`explain`](crate::explain()): offset, construct and reason.
-    pub(super) notes: Vec<(usize, &'static str, &'static str)>,
+    pub(crate) notes: Vec<(usize, &'static str, &'static str)>,
 }
 
 /// A regex without any of these is plain.
@@ -50,7 +50,7 @@ const MARKS: [&str; 18] = [
 ];
 
 impl Looking {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         let (read, in_context) = (HashMap::new(), HashMap::new());
         Self { patterns: Patterns::new(limits), read, in_context, notes: vec![] }
     }
@@ -68,19 +68,19 @@ impl Looking {
         looks.then(|| parts.iter().map(|part| self.part(part)).collect())
     }
 
-    pub(super) fn repeat(&mut self, item: PatternId, min: u32, max: u32) -> Regular {
+    pub(crate) fn repeat(&mut self, item: PatternId, min: u32, max: u32) -> Regular {
         let max = (max != u32::MAX).then_some(max);
         Regular::Pattern(self.patterns.repetition(item, min, max, true))
     }
 
-    pub(super) fn is_lazy(&self, pattern: PatternId) -> bool {
+    pub(crate) fn is_lazy(&self, pattern: PatternId) -> bool {
         self.patterns.is_lazy(pattern)
     }
 }
 
 impl Regulars<'_, '_> {
     /// The pattern of a regex at `node`, if it looks around or has lazy repetitions.
-    pub(super) fn looking(&mut self, node: NodeId, regex: &str) -> Result<Option<Regular>, GrammarError> {
+    pub(crate) fn looking(&mut self, node: NodeId, regex: &str) -> Result<Option<Regular>, GrammarError> {
         if !MARKS.iter().any(|mark| regex.contains(mark)) {
             return Ok(None);
         }
@@ -110,12 +110,12 @@ impl Regulars<'_, '_> {
         Ok(read.map(Regular::Pattern))
     }
 
-    pub(super) fn looking_sequence(&mut self, parts: &[Regular]) -> Option<Regular> {
+    pub(crate) fn looking_sequence(&mut self, parts: &[Regular]) -> Option<Regular> {
         let parts = self.looking.parts(parts)?;
         Some(Regular::Pattern(self.looking.patterns.concatenation(&parts)))
     }
 
-    pub(super) fn looking_choice(&mut self, parts: &[Regular]) -> Option<Regular> {
+    pub(crate) fn looking_choice(&mut self, parts: &[Regular]) -> Option<Regular> {
         let mut parts = self.looking.parts(parts)?;
         let patterns = &mut self.looking.patterns;
         parts.sort_by_key(|part| {
@@ -126,7 +126,7 @@ impl Regulars<'_, '_> {
     }
 
     /// The texts of `pattern`, used at `node`, with conditions on the text around them: at least one.
-    pub(super) fn in_context(
+    pub(crate) fn in_context(
         &mut self,
         node: NodeId,
         pattern: PatternId,
@@ -150,7 +150,7 @@ impl Regulars<'_, '_> {
     }
 
     /// The language of `pattern`, which must not depend on the text around it.
-    pub(super) fn without_context(
+    pub(crate) fn without_context(
         &mut self,
         node: NodeId,
         pattern: PatternId,

@@ -8,7 +8,8 @@
 use serde_json::{Map, Value};
 use unskew_core::{PrependScheme, SplitBehavior, UnicodeForm};
 
-use crate::{TokenizerError, base64, charsmap, error::quoted};
+use super::{base64, charsmap};
+use crate::{TokenizerError, error::quoted};
 
 /// The longest regex that is accepted, in bytes: each of its parts may be tried at each place of a text. The longest
 /// known ones have about a thousand.

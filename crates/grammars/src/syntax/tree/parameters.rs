@@ -21,11 +21,11 @@
 //!
 //! A range is `[x:y]`, from bit x up to bit y, or `_` for all 64 bits.
 
-use super::{cursor::Cursor, error::SyntaxError};
+use crate::syntax::text::{cursor::Cursor, error::SyntaxError};
 
 /// How the parameter of a callee follows from that of the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Parameter {
+pub(crate) enum Parameter {
     Same,
     Value(u64),
     And(u64),
@@ -36,7 +36,7 @@ pub(super) enum Parameter {
 
 /// A condition on a parameter.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Condition {
+pub(crate) enum Condition {
     True,
     /// The bits as a number.
     Value(Bits, Relation, u64),
@@ -48,7 +48,7 @@ pub(super) enum Condition {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Relation {
+pub(crate) enum Relation {
     Equal,
     NotEqual,
     Less,
@@ -59,7 +59,7 @@ pub(super) enum Relation {
 
 /// Adjacent bits of a parameter: the first, and their number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Bits {
+pub(crate) struct Bits {
     first: u32,
     number: u32,
 }
@@ -83,7 +83,7 @@ impl Bits {
 
 impl Parameter {
     /// The parameter of the callee. `None` if it needs that of the caller, and the caller has none.
-    pub(super) fn of(self, caller: Option<u64>) -> Option<u64> {
+    pub(crate) fn of(self, caller: Option<u64>) -> Option<u64> {
         if let Self::Value(value) = self {
             return Some(value);
         }
@@ -102,7 +102,7 @@ impl Parameter {
 
 impl Condition {
     /// Whether the condition holds. It nests no deeper than [`MAX_NEST`].
-    pub(super) fn holds(&self, parameter: u64) -> bool {
+    pub(crate) fn holds(&self, parameter: u64) -> bool {
         match self {
             Self::True => true,
             Self::Value(bits, relation, value) => relation.holds(bits.of(parameter), *value),
@@ -145,7 +145,7 @@ impl Relation {
 const MAX_NEST: u32 = 64;
 
 /// Reads the value after `::` at a call.
-pub(super) fn parameter(cursor: &mut Cursor<'_>) -> Result<Parameter, SyntaxError> {
+pub(crate) fn parameter(cursor: &mut Cursor<'_>) -> Result<Parameter, SyntaxError> {
     blank(cursor);
     if cursor.peek().is_some_and(|digit| digit.is_ascii_digit()) {
         return value(cursor).map(Parameter::Value);
@@ -177,7 +177,7 @@ pub(super) fn parameter(cursor: &mut Cursor<'_>) -> Result<Parameter, SyntaxErro
 }
 
 /// Reads a condition after `%if`.
-pub(super) fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, SyntaxError> {
+pub(crate) fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, SyntaxError> {
     nested_condition(cursor, 0)
 }
 

@@ -2,12 +2,15 @@
 //!
 //! One implementation keeps the meaning of an escape the same in all three languages.
 
-use super::{assembler::Assembler, cursor::Cursor, error::SyntaxError, tree::Tree};
+use crate::syntax::{
+    text::{cursor::Cursor, error::SyntaxError},
+    tree::{Tree, assembler::Assembler},
+};
 
 /// Reads the rest of an escape. The cursor is after its backslash. Every language has `\n`, `\r`, `\t`, `\\`,
 /// and `\x`, `\u`, `\U` with 2, 4 and 8 hexadecimal digits. `others` are the further characters that may
 /// follow the backslash. They stand for themselves, except `f`, which is a form feed.
-pub(super) fn escaped(cursor: &mut Cursor<'_>, others: &str) -> Result<char, SyntaxError> {
+pub(crate) fn escaped(cursor: &mut Cursor<'_>, others: &str) -> Result<char, SyntaxError> {
     let begin = cursor.at() - 1;
     let before = *cursor;
     let digits = match cursor.next() {
@@ -66,7 +69,7 @@ pub(super) fn escaped(cursor: &mut Cursor<'_>, others: &str) -> Result<char, Syn
 
 /// Reads the rest of an escape of XGrammar. The cursor is after its backslash. The escapes are those of C; `\x` takes all
 /// hexadecimal digits that follow. `others` are further characters that stand for themselves.
-pub(super) fn escaped_as_in_c(cursor: &mut Cursor<'_>, others: &str) -> Result<char, SyntaxError> {
+pub(crate) fn escaped_as_in_c(cursor: &mut Cursor<'_>, others: &str) -> Result<char, SyntaxError> {
     let begin = cursor.at() - 1;
     let control = match cursor.peek() {
         Some('0') => '\0',
@@ -98,7 +101,7 @@ fn no_character(cursor: &Cursor<'_>, begin: usize) -> SyntaxError {
 }
 
 /// Reads the literal in double quotes at which the cursor is.
-pub(super) fn quoted(cursor: &mut Cursor<'_>, others: &str) -> Result<String, SyntaxError> {
+pub(crate) fn quoted(cursor: &mut Cursor<'_>, others: &str) -> Result<String, SyntaxError> {
     let begin = cursor.at();
     cursor.next();
     let mut text = String::new();
@@ -123,7 +126,7 @@ pub(super) fn quoted(cursor: &mut Cursor<'_>, others: &str) -> Result<String, Sy
 }
 
 /// Reads digits as a number. `expected` is named in the error if there are none.
-pub(super) fn number(cursor: &mut Cursor<'_>, expected: &'static str) -> Result<u32, SyntaxError> {
+pub(crate) fn number(cursor: &mut Cursor<'_>, expected: &'static str) -> Result<u32, SyntaxError> {
     let begin = cursor.at();
     let digits = cursor.take_while(|char| char.is_ascii_digit());
     if digits.is_empty() {
@@ -138,7 +141,7 @@ pub(super) fn number(cursor: &mut Cursor<'_>, expected: &'static str) -> Result<
 
 /// Reads the bounds of a repetition in braces at which the cursor is: `{n}`, `{n,}`, `{n,m}`, and, if
 /// `open_below`, `{,m}`.
-pub(super) fn bounds(
+pub(crate) fn bounds(
     cursor: &mut Cursor<'_>,
     open_below: bool,
     space: impl Fn(&mut Cursor<'_>),
@@ -167,7 +170,7 @@ pub(super) fn bounds(
 }
 
 /// Returns the bounds if the upper one is not below the lower one.
-pub(super) fn ordered(
+pub(crate) fn ordered(
     cursor: &Cursor<'_>,
     begin: usize,
     min: u32,
@@ -180,7 +183,7 @@ pub(super) fn ordered(
 }
 
 /// Applies the postfix operator at which the cursor is. Returns whether there is one.
-pub(super) fn postfix(
+pub(crate) fn postfix(
     cursor: &mut Cursor<'_>,
     tree: &mut Tree<'_>,
     body: &mut Assembler,

@@ -1,41 +1,53 @@
 //! The result of parsing in all three languages: definitions over one flat list of nodes, parts before the whole.
 //!
-//! A name may be used before its definition, so a second pass builds the grammar ([`lower`](super::lower)).
+//! A name may be used before its definition, so a second pass builds the grammar ([`lower`](crate::syntax::lower)).
+
+pub(crate) mod assembler;
+pub(crate) mod escape;
+pub(crate) mod expand;
+pub(crate) mod parameters;
+pub(crate) mod reader;
+pub(crate) mod tokens;
 
 use std::collections::HashMap;
 
-use super::{
-    chars::CharSet,
-    expand::{Arguments, Call, Parameters},
+use crate::syntax::{
     nested::Nested,
-    parameters::Condition,
+    text::{
+        chars::CharSet,
+        error::{SyntaxError, SyntaxErrorKind, foreign_name, location, nearest},
+    },
+    tree::{
+        expand::{Arguments, Call, Parameters},
+        parameters::Condition,
+    },
 };
 use crate::{Fate, TokenSet};
 
 /// A node of a tree, or the mark of an operator between two nodes while a body is assembled.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct NodeId(u32);
+pub(crate) struct NodeId(u32);
 
 impl NodeId {
     /// A mark of an operator, which is no node of a tree.
-    pub(super) const fn mark(operator: u32) -> Self {
+    pub(crate) const fn mark(operator: u32) -> Self {
         Self(u32::MAX - operator)
     }
 
-    pub(super) fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 /// A range of one of the tree's lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Span {
+pub(crate) struct Span {
     first: u32,
     end: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Node {
+pub(crate) enum Node {
     /// Exactly this text, possibly empty.
     Literal(Span),
     /// This text in any mixture of upper and lower case.
@@ -80,30 +92,30 @@ pub(super) enum Node {
 
 /// A rule or terminal with its body.
 #[derive(Clone, Debug)]
-pub(super) struct Definition {
-    pub(super) name: u32,
+pub(crate) struct Definition {
+    pub(crate) name: u32,
     /// The offset of its name.
-    pub(super) at: usize,
-    pub(super) body: NodeId,
+    pub(crate) at: usize,
+    pub(crate) body: NodeId,
     /// Whether it is a terminal, which becomes one automaton.
-    pub(super) terminal: bool,
-    pub(super) parameters: Parameters,
+    pub(crate) terminal: bool,
+    pub(crate) parameters: Parameters,
 }
 
 /// A regular expression in a grammar.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Pattern {
+pub(crate) struct Pattern {
     /// The pattern, in the syntax of the automata.
-    pub(super) regex: String,
+    pub(crate) regex: String,
     /// The number of bytes at the beginning of `regex` that are not in the text of the grammar, such as
     /// `(?i)`. The next byte of a regex in the text follows the opening slash, at which the node begins.
     /// `None`: `regex` is made of the text and not a part of it.
-    pub(super) added: Option<usize>,
+    pub(crate) added: Option<usize>,
 }
 
 /// A parsed text.
 #[derive(Debug)]
-pub(super) struct Tree<'t> {
+pub(crate) struct Tree<'t> {
     nodes: Vec<Node>,
     /// By node: its offset in the text.
     places: Vec<u32>,
@@ -123,15 +135,15 @@ pub(super) struct Tree<'t> {
     file: u32,
     /// By name.
     definition_of: Vec<Option<u32>>,
-    pub(super) definitions: Vec<Definition>,
+    pub(crate) definitions: Vec<Definition>,
     /// Notes for [`explain`](crate::explain()) about constructs other than rules: offset, construct, fate and reason.
-    pub(super) notes: Vec<(usize, &'static str, Fate, &'static str)>,
+    pub(crate) notes: Vec<(usize, &'static str, Fate, &'static str)>,
     /// Attributes that determine where a text ends: offset and attribute.
-    pub(super) ends: Vec<(usize, &'static str)>,
+    pub(crate) ends: Vec<(usize, &'static str)>,
 }
 
 impl<'t> Tree<'t> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             nodes: vec![],
             places: vec![],
@@ -154,65 +166,65 @@ impl<'t> Tree<'t> {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    pub(super) fn node(&self, id: NodeId) -> Node {
+    pub(crate) fn node(&self, id: NodeId) -> Node {
         self.nodes[id.index()]
     }
 
-    pub(super) fn nodes(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
+    pub(crate) fn nodes(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
         (0..index(self.nodes.len())).map(NodeId)
     }
 
     /// The offset at which the node begins in the text.
-    pub(super) fn place(&self, id: NodeId) -> usize {
+    pub(crate) fn place(&self, id: NodeId) -> usize {
         self.places[id.index()] as usize
     }
 
-    pub(super) fn parts(&self, span: Span) -> &[NodeId] {
+    pub(crate) fn parts(&self, span: Span) -> &[NodeId] {
         &self.parts[span.first as usize..span.end as usize]
     }
 
-    pub(super) fn text(&self, span: Span) -> &[u8] {
+    pub(crate) fn text(&self, span: Span) -> &[u8] {
         &self.text[span.first as usize..span.end as usize]
     }
 
-    pub(super) fn set(&self, set: u32) -> &CharSet {
+    pub(crate) fn set(&self, set: u32) -> &CharSet {
         &self.sets[set as usize]
     }
 
-    pub(super) fn pattern(&self, pattern: u32) -> &Pattern {
+    pub(crate) fn pattern(&self, pattern: u32) -> &Pattern {
         &self.patterns[pattern as usize]
     }
 
-    pub(super) fn texts(&self, list: u32) -> &[String] {
+    pub(crate) fn texts(&self, list: u32) -> &[String] {
         &self.lists[list as usize]
     }
 
-    pub(super) fn token_set(&self, set: u32) -> &TokenSet {
+    pub(crate) fn token_set(&self, set: u32) -> &TokenSet {
         &self.token_sets[set as usize]
     }
 
-    pub(super) fn nested(&self, nested: u32) -> &Nested<'t> {
+    pub(crate) fn nested(&self, nested: u32) -> &Nested<'t> {
         &self.nested[nested as usize]
     }
 
-    pub(super) fn call(&self, call: u32) -> &Call {
+    pub(crate) fn call(&self, call: u32) -> &Call {
         &self.calls[call as usize]
     }
 
-    pub(super) fn has_calls(&self) -> bool {
+    pub(crate) fn has_calls(&self) -> bool {
         !self.calls.is_empty() || !self.conditions.is_empty()
     }
 
-    pub(super) fn condition(&self, condition: u32) -> &Condition {
+    pub(crate) fn condition(&self, condition: u32) -> &Condition {
         &self.conditions[condition as usize]
     }
 
     /// The node without its parts, and its parts.
-    pub(super) fn form(&self, node: NodeId) -> (String, Vec<NodeId>) {
+    pub(crate) fn form(&self, node: NodeId) -> (String, Vec<NodeId>) {
         match self.node(node) {
             Node::Literal(text) => (format!("text {:?}", self.text(text)), vec![]),
             Node::AnyCase(text) => (format!("any case {:?}", self.text(text)), vec![]),
@@ -243,20 +255,20 @@ impl<'t> Tree<'t> {
         }
     }
 
-    pub(super) fn name(&self, name: u32) -> &'t str {
+    pub(crate) fn name(&self, name: u32) -> &'t str {
         self.names[name as usize]
     }
 
-    pub(super) fn definition_of(&self, name: u32) -> Option<usize> {
+    pub(crate) fn definition_of(&self, name: u32) -> Option<usize> {
         self.definition_of[name as usize].map(|definition| definition as usize)
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<usize> {
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
         self.ids.get(&(self.file, name)).and_then(|id| self.definition_of(*id))
     }
 
     /// The number of `name`, a new one if necessary.
-    pub(super) fn intern(&mut self, name: &'t str) -> u32 {
+    pub(crate) fn intern(&mut self, name: &'t str) -> u32 {
         *self.ids.entry((self.file, name)).or_insert_with(|| {
             self.names.push(name);
             self.definition_of.push(None);
@@ -265,22 +277,22 @@ impl<'t> Tree<'t> {
     }
 
     /// The number of the file that is being read. Names are those of one file.
-    pub(super) fn file(&self) -> u32 {
+    pub(crate) fn file(&self) -> u32 {
         self.file
     }
 
-    pub(super) fn enter(&mut self, file: u32) {
+    pub(crate) fn enter(&mut self, file: u32) {
         self.file = file;
     }
 
     /// Makes `name` of `file` the name `own`. If it is another name already, that one is returned.
-    pub(super) fn import(&mut self, file: u32, name: &'t str, own: u32) -> Option<u32> {
+    pub(crate) fn import(&mut self, file: u32, name: &'t str, own: u32) -> Option<u32> {
         let known = *self.ids.entry((file, name)).or_insert(own);
         (known != own).then_some(known)
     }
 
     /// Removes the definitions from `first` on, in the order of the text, that no definition before it reaches.
-    pub(super) fn remove_unreached(&mut self, end: usize) {
+    pub(crate) fn remove_unreached(&mut self, end: usize) {
         let mut open: Vec<NodeId> = Vec::new();
         let mut is_reached: Vec<bool> =
             self.definitions.iter().map(|definition| definition.at < end).collect();
@@ -313,29 +325,29 @@ impl<'t> Tree<'t> {
     }
 
     /// Another name that reads like `name`.
-    pub(super) fn fresh(&mut self, name: u32) -> u32 {
+    pub(crate) fn fresh(&mut self, name: u32) -> u32 {
         self.names.push(self.names[name as usize]);
         self.definition_of.push(None);
         index(self.names.len() - 1)
     }
 
     /// A use of `name`, in the place of `node`.
-    pub(super) fn push_name(&mut self, name: u32, node: NodeId) -> NodeId {
+    pub(crate) fn push_name(&mut self, name: u32, node: NodeId) -> NodeId {
         self.push(Node::Name(name), self.place(node))
     }
 
-    pub(super) fn called(&mut self, call: Call, at: usize) -> NodeId {
+    pub(crate) fn called(&mut self, call: Call, at: usize) -> NodeId {
         self.calls.push(call);
         self.push(Node::Call(index(self.calls.len() - 1)), at)
     }
 
-    pub(super) fn guard(&mut self, condition: Condition, at: usize) -> NodeId {
+    pub(crate) fn guard(&mut self, condition: Condition, at: usize) -> NodeId {
         self.conditions.push(condition);
         self.push(Node::Guard(index(self.conditions.len() - 1)), at)
     }
 
     /// Removes the definitions with parameters, which were written out.
-    pub(super) fn remove_parametric(&mut self) {
+    pub(crate) fn remove_parametric(&mut self) {
         self.definitions.retain(|definition| definition.parameters == Parameters::None);
         self.index_definitions();
     }
@@ -347,50 +359,50 @@ impl<'t> Tree<'t> {
         }
     }
 
-    pub(super) fn push(&mut self, node: Node, at: usize) -> NodeId {
+    pub(crate) fn push(&mut self, node: Node, at: usize) -> NodeId {
         self.nodes.push(node);
         self.places.push(index(at));
         NodeId(index(self.nodes.len() - 1))
     }
 
-    pub(super) fn literal(&mut self, text: &[u8], at: usize) -> NodeId {
+    pub(crate) fn literal(&mut self, text: &[u8], at: usize) -> NodeId {
         let span = self.text_span(text);
         self.push(Node::Literal(span), at)
     }
 
     /// Stores a text for a node.
-    pub(super) fn text_span(&mut self, text: &[u8]) -> Span {
+    pub(crate) fn text_span(&mut self, text: &[u8]) -> Span {
         let first = index(self.text.len());
         self.text.extend_from_slice(text);
         Span { first, end: index(self.text.len()) }
     }
 
-    pub(super) fn class(&mut self, set: CharSet, at: usize) -> NodeId {
+    pub(crate) fn class(&mut self, set: CharSet, at: usize) -> NodeId {
         self.sets.push(set);
         self.push(Node::Class(index(self.sets.len() - 1)), at)
     }
 
-    pub(super) fn regex(&mut self, pattern: Pattern, at: usize) -> NodeId {
+    pub(crate) fn regex(&mut self, pattern: Pattern, at: usize) -> NodeId {
         self.patterns.push(pattern);
         self.push(Node::Pattern(index(self.patterns.len() - 1)), at)
     }
 
-    pub(super) fn neighbours(&mut self, texts: Vec<String>, at: usize) -> NodeId {
+    pub(crate) fn neighbours(&mut self, texts: Vec<String>, at: usize) -> NodeId {
         self.lists.push(texts);
         self.push(Node::Neighbours(index(self.lists.len() - 1)), at)
     }
 
-    pub(super) fn tokens(&mut self, set: TokenSet, at: usize) -> NodeId {
+    pub(crate) fn tokens(&mut self, set: TokenSet, at: usize) -> NodeId {
         self.token_sets.push(set);
         self.push(Node::Tokens(index(self.token_sets.len() - 1)), at)
     }
 
-    pub(super) fn grammar(&mut self, nested: Nested<'t>, at: usize) -> NodeId {
+    pub(crate) fn grammar(&mut self, nested: Nested<'t>, at: usize) -> NodeId {
         self.nested.push(nested);
         self.push(Node::Grammar(index(self.nested.len() - 1)), at)
     }
 
-    pub(super) fn choice(&mut self, alternatives: &[NodeId], at: usize) -> NodeId {
+    pub(crate) fn choice(&mut self, alternatives: &[NodeId], at: usize) -> NodeId {
         if let [only] = alternatives {
             return *only;
         }
@@ -398,7 +410,7 @@ impl<'t> Tree<'t> {
         self.push(Node::Choice(span), at)
     }
 
-    pub(super) fn sequence(&mut self, parts: &[NodeId], at: usize) -> NodeId {
+    pub(crate) fn sequence(&mut self, parts: &[NodeId], at: usize) -> NodeId {
         if let [only] = parts {
             return *only;
         }
@@ -413,12 +425,12 @@ impl<'t> Tree<'t> {
     }
 
     /// The number of definitions, names, nodes and parts, as [`GrammarLimits::nodes`](crate::GrammarLimits::nodes) counts them.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.definitions.len() + self.names.len() + self.nodes.len() + self.parts.len()
     }
 
     /// Defines a name. If the name has a definition already, returns the index of that definition as an error.
-    pub(super) fn define(&mut self, definition: Definition) -> Result<(), usize> {
+    pub(crate) fn define(&mut self, definition: Definition) -> Result<(), usize> {
         let slot = &mut self.definition_of[definition.name as usize];
         if let Some(first) = *slot {
             return Err(first as usize);
@@ -431,6 +443,21 @@ impl<'t> Tree<'t> {
 
 /// Converts an offset or index to four bytes. Texts are shorter than 4 GiB, because
 /// [`GrammarLimits::grammar_bytes`](crate::GrammarLimits::grammar_bytes) is clamped below that.
-pub(super) fn index(value: usize) -> u32 {
+pub(crate) fn index(value: usize) -> u32 {
     u32::try_from(value).expect("texts of grammars are shorter than 4 GiB")
+}
+
+/// The error for `name`, used at `at` without a definition.
+pub(crate) fn undefined(text: &str, tree: &Tree<'_>, name: u32, at: usize) -> SyntaxError {
+    let name = tree.name(name);
+    let defined = tree.definitions.iter().map(|definition| tree.name(definition.name));
+    let is_terminal = tree.definitions.iter().any(|definition| definition.terminal)
+        && !name.chars().any(|char| char.is_ascii_lowercase());
+    let what = if is_terminal { "terminal" } else { "rule" };
+    let nearest = nearest(name, defined);
+    let way_out = foreign_name(text, at, name);
+    SyntaxError {
+        kind: SyntaxErrorKind::Undefined { what, name: name.to_owned(), nearest, way_out },
+        location: location(text, at),
+    }
 }

@@ -1,0 +1,7 @@
+//! The formats of files: `tokenizer.json` with the steps around its model, rank files, and the encodings in both.
+
+pub(crate) mod base64;
+pub(crate) mod charsmap;
+pub(crate) mod json;
+pub(crate) mod pipeline;
+pub(crate) mod rank_file;
