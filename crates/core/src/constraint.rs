@@ -9,7 +9,10 @@
 //! needs no knowledge of how a model ends its outputs, and a cached mask serves both cases. An empty mask in a state that does not
 //! accept would have no meaning: it cannot happen.
 
-use std::sync::Arc;
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
 
 use crate::{MaskBatch, MaskMut, MaskRef, TokenId, TokenMask};
 
@@ -37,6 +40,18 @@ impl Rejected {
     }
 }
 
+/// A [key](Constraint::state_key) of a state that is larger than 64 bits: a hash, the same in every run of a program.
+///
+/// ```
+/// assert_eq!(unskew_core::hashed_key(&[1, 2]), unskew_core::hashed_key(&[1, 2]));
+/// assert_ne!(unskew_core::hashed_key(&[1, 2]), unskew_core::hashed_key(&[2, 1]));
+/// ```
+pub fn hashed_key(state: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    state.hash(&mut hasher);
+    hasher.finish()
+}
+
 fn beyond(limit: Option<&'static str>) -> String {
     limit.map_or_else(String::new, |limit| format!(": the state is beyond `{limit}`, which can be raised"))
 }
@@ -54,6 +69,7 @@ fn beyond(limit: Option<&'static str>) -> String {
 ///    [`verify`](Self::verify) and [`forced`](Self::forced) agree with [`fill_mask`](Self::fill_mask).
 /// 5. A scratch is never part of the meaning: a fresh one and a used one give the same answers.
 /// 6. Tail bits are zero.
+/// 7. States with equal [keys](Self::state_key) have equal futures, and a state has the same key in every scratch.
 ///
 /// # Example
 ///
@@ -155,6 +171,16 @@ pub trait Constraint: Send + Sync {
         ids.next().filter(|_| ids.next().is_none())
     }
 
+    /// A key of `state`: states with equal keys accept the same continuations. Two states with the same future may have different
+    /// keys. A key belongs to the compiled constraint and means nothing to another one. `None` where the constraint has no keys.
+    ///
+    /// Samplers keep what they learn about a state under its key, so that a prefix profits from the other prefixes of its state.
+    /// A key is a hash where a state is larger than 64 bits. A collision misleads a proposal and changes no distribution.
+    fn state_key(&self, scratch: &mut Self::Scratch, state: &Self::State) -> Option<u64> {
+        let _ = (scratch, state);
+        None
+    }
+
     /// Whether each of some candidates is allowed: `each` of them for each state, in order. Samplers call it where the most
     /// probable tokens are verified and no mask is made: Parallel Prefix-Verification for sets.
     ///
@@ -244,6 +270,10 @@ macro_rules! delegate {
 
             fn forced(&self, scratch: &mut C::Scratch, state: &C::State) -> Option<TokenId> {
                 (**self).forced(scratch, state)
+            }
+
+            fn state_key(&self, scratch: &mut C::Scratch, state: &C::State) -> Option<u64> {
+                (**self).state_key(scratch, state)
             }
 
             fn verify(

@@ -98,6 +98,10 @@ impl Constraint for AnyConstraint {
         self.0.erased_forced(scratch, state)
     }
 
+    fn state_key(&self, scratch: &mut AnyScratch, state: &AnyState) -> Option<u64> {
+        self.0.erased_state_key(scratch, state)
+    }
+
     fn verify(
         &self,
         scratch: &mut AnyScratch,
@@ -160,6 +164,7 @@ trait Erased: Send + Sync {
     fn erased_ready_mask<'a>(&'a self, s: &'a AnyScratch, state: &AnyState) -> Option<MaskRef<'a>>;
     fn erased_allows(&self, s: &mut AnyScratch, state: &AnyState, token: TokenId) -> bool;
     fn erased_forced(&self, s: &mut AnyScratch, state: &AnyState) -> Option<TokenId>;
+    fn erased_state_key(&self, s: &mut AnyScratch, state: &AnyState) -> Option<u64>;
     fn erased_verify(
         &self,
         s: &mut AnyScratch,
@@ -216,6 +221,10 @@ impl<C: Constraint> Erased for C {
 
     fn erased_forced(&self, s: &mut AnyScratch, any: &AnyState) -> Option<TokenId> {
         self.forced(scratch_mut::<C>(s), state::<C>(any))
+    }
+
+    fn erased_state_key(&self, s: &mut AnyScratch, any: &AnyState) -> Option<u64> {
+        self.state_key(scratch_mut::<C>(s), state::<C>(any))
     }
 
     fn erased_verify(

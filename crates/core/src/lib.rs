@@ -48,7 +48,7 @@ mod unconstrained;
 mod vocabulary;
 
 pub use cancel::Cancel;
-pub use constraint::{Constraint, Rejected};
+pub use constraint::{Constraint, Rejected, hashed_key};
 pub use erased::{AnyConstraint, AnyScratch, AnyState};
 pub use exact::{EnumerationError, ExactDistribution};
 pub use fn_model::{FnModel, FnModelError};

@@ -44,6 +44,11 @@ impl Constraint for Unconstrained {
         mask.copy_from(self.mask.as_ref());
     }
 
+    /// There is one state.
+    fn state_key(&self, (): &mut (), (): &()) -> Option<u64> {
+        Some(0)
+    }
+
     fn ready_mask<'a>(&'a self, (): &'a (), (): &()) -> Option<MaskRef<'a>> {
         Some(self.mask.as_ref())
     }

@@ -63,6 +63,10 @@ impl Constraint for Compiled {
         self.machine.fill_mask(&scratch.0, &state.0, mask);
     }
 
+    fn state_key(&self, scratch: &mut LastScratch, state: &Position) -> Option<u64> {
+        self.machine.state_key(&scratch.0, &state.0)
+    }
+
     fn forced(&self, scratch: &mut LastScratch, state: &Position) -> Option<TokenId> {
         self.machine.forced(&scratch.0, &state.0)
     }

@@ -194,6 +194,7 @@ pub(crate) trait Machine: Send + Sync {
     fn fill(&self, slot: &Slot, state: &State, words: &mut [u32]);
     fn fill_mask(&self, slot: &Slot, state: &State, mask: MaskMut<'_>);
     fn forced(&self, slot: &Slot, state: &State) -> Option<TokenId>;
+    fn state_key(&self, slot: &Slot, state: &State) -> Option<u64>;
 }
 
 /// A scratch, once there is one, and its memory after its last use.
@@ -314,5 +315,10 @@ impl<C: Measured<State: Sync>> Machine for Pool<C> {
     fn forced(&self, slot: &Slot, state: &State) -> Option<TokenId> {
         let state = self.state(state);
         self.with(slot, |constraint, scratch| constraint.forced(scratch, state))
+    }
+
+    fn state_key(&self, slot: &Slot, state: &State) -> Option<u64> {
+        let state = self.state(state);
+        self.with(slot, |constraint, scratch| constraint.state_key(scratch, state))
     }
 }

@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use unskew_core::{Constraint, MaskBatch, MaskMut, MaskRef, Rejected, TokenId, TokenMask};
+use unskew_core::{Constraint, MaskBatch, MaskMut, MaskRef, Rejected, TokenId, TokenMask, hashed_key};
 
 use crate::{Cursor, Delta, ItemSet, SetError, Subset};
 
@@ -400,6 +400,11 @@ impl Constraint for SetConstraint {
                 self.fill_mask(&mut (), state, masks.row_mut(ahead * AHEAD + row));
             }
         }
+    }
+
+    /// A hash of the intervals.
+    fn state_key(&self, (): &mut (), state: &SetState) -> Option<u64> {
+        Some(hashed_key(state))
     }
 
     fn forced(&self, (): &mut (), state: &SetState) -> Option<TokenId> {

@@ -10,7 +10,7 @@
 
 use std::{io::BufRead, sync::Arc};
 
-use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenMask, Vocabulary};
+use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenMask, Vocabulary, hashed_key};
 
 use crate::{Cursor, ItemSet, SetBuilder, SetError, SetLimits, lines::read_lines};
 
@@ -143,6 +143,11 @@ impl Constraint for ExclusionConstraint {
 
     fn fill_mask(&self, (): &mut (), _state: &Option<Cursor>, mut mask: MaskMut<'_>) {
         mask.copy_from(self.mask.as_ref());
+    }
+
+    /// A hash of the prefix of items.
+    fn state_key(&self, (): &mut (), state: &Option<Cursor>) -> Option<u64> {
+        Some(hashed_key(state))
     }
 
     fn ready_mask<'a>(&'a self, (): &'a (), _state: &Option<Cursor>) -> Option<MaskRef<'a>> {

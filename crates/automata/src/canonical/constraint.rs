@@ -15,7 +15,7 @@
 use std::{fmt, sync::Arc};
 
 use smallvec::SmallVec;
-use unskew_core::{Constraint, Generations, MaskMut, MaskRef, Rejected, TokenId, TokenMask, words_for};
+use unskew_core::{Constraint, Generations, MaskMut, MaskRef, Rejected, TokenId, TokenMask, hashed_key, words_for};
 
 use super::{
     CanonicalError,
@@ -521,6 +521,11 @@ impl Constraint for CanonicalConstraint {
     /// Reads the token's bytes; no mask is computed.
     fn allows(&self, scratch: &mut CanonicalScratch, state: &CanonicalState, token: TokenId) -> bool {
         self.advance(scratch, &mut state.clone(), token).is_ok()
+    }
+
+    /// A hash of the configurations.
+    fn state_key(&self, _scratch: &mut CanonicalScratch, state: &CanonicalState) -> Option<u64> {
+        Some(hashed_key(state))
     }
 
     fn forced(&self, scratch: &mut CanonicalScratch, state: &CanonicalState) -> Option<TokenId> {

@@ -51,6 +51,11 @@ macro_rules! constraint_by_edges {
                 self.step(*state, token).is_some()
             }
 
+            /// The number of the state.
+            fn state_key(&self, (): &mut (), state: &Self::State) -> Option<u64> {
+                Some(u64::from(state.0))
+            }
+
             fn forced(&self, (): &mut (), state: &Self::State) -> Option<unskew_core::TokenId> {
                 self.forced_token(*state)
             }

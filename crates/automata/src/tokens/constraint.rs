@@ -194,6 +194,11 @@ impl Constraint for RegexConstraint {
         self.tokens.step(*state, token).is_some()
     }
 
+    /// The number of the state.
+    fn state_key(&self, (): &mut (), state: &StateId) -> Option<u64> {
+        Some(u64::from(state.0))
+    }
+
     /// A walk that ends at the second allowed token. The answer is kept for each state.
     fn forced(&self, (): &mut (), state: &StateId) -> Option<TokenId> {
         if self.is_accepting(state) {

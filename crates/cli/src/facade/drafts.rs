@@ -159,6 +159,10 @@ impl Constraint for Shared {
         self.0.allows(scratch, state, token)
     }
 
+    fn state_key(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Option<u64> {
+        self.0.state_key(scratch, state)
+    }
+
     fn forced(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Option<TokenId> {
         self.0.forced(scratch, state)
     }

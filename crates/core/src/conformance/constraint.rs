@@ -1,6 +1,6 @@
 //! The contract of [`Constraint`], over every sequence of tokens up to a depth.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use super::ConformanceError;
 use crate::{Constraint, MaskBatch, TokenId, TokenMask};
@@ -32,6 +32,7 @@ pub fn check_constraint<C: Constraint>(constraint: &C, depth: usize) -> Result<(
         used: constraint.scratch(),
         mask: TokenMask::new(constraint.vocab_len()),
         seen: Vec::new(),
+        keys: HashMap::new(),
     };
     let mut queue = VecDeque::from([(Vec::new(), constraint.start())]);
     while let Some((prefix, state)) = queue.pop_front() {
@@ -56,6 +57,8 @@ struct Checker<'a, C: Constraint> {
     used: C::Scratch,
     mask: TokenMask,
     seen: Vec<(Vec<TokenId>, C::State)>,
+    /// By key, the first state with this key.
+    keys: HashMap<u64, (Vec<TokenId>, C::State)>,
 }
 
 impl<C: Constraint> Checker<'_, C> {
@@ -136,7 +139,43 @@ impl<C: Constraint> Checker<'_, C> {
                 format!("{}: no accepted output in reach", at()),
             ));
         }
+        self.check_key(prefix, state)?;
         Ok(allowed)
+    }
+
+    /// Rule 7: the state has its key in every scratch, and the first state with this key has the same mask and the same masks after
+    /// each token.
+    fn check_key(&mut self, prefix: &[TokenId], state: &C::State) -> Result<(), ConformanceError> {
+        let key = self.constraint.state_key(&mut self.used, state);
+        if self.constraint.state_key(&mut self.constraint.scratch(), state) != key {
+            return Err(ConformanceError::new("a key is the same in every scratch", format!("after {prefix:?}")));
+        }
+        let Some(key) = key else { return Ok(()) };
+        let Some((other_prefix, other)) = self.keys.get(&key).cloned() else {
+            self.keys.insert(key, (prefix.to_vec(), state.clone()));
+            return Ok(());
+        };
+        let is_same = |checker: &mut Self, left: &C::State, right: &C::State| {
+            checker.constraint.is_accepting(left) == checker.constraint.is_accepting(right)
+                && checker.mask_of(left) == checker.mask_of(right)
+        };
+        let differ = |token: Option<TokenId>| {
+            let detail = format!("after {prefix:?} and after {other_prefix:?}, then {token:?}");
+            Err(ConformanceError::new("states with equal keys have equal futures", detail))
+        };
+        if !is_same(self, state, &other) {
+            return differ(None);
+        }
+        for token in self.mask_of(state).ids() {
+            let (mut after, mut other_after) = (state.clone(), other.clone());
+            for state in [&mut after, &mut other_after] {
+                self.advance(&[token], state)?;
+            }
+            if !is_same(self, &after, &other_after) {
+                return differ(Some(token));
+            }
+        }
+        Ok(())
     }
 
     fn mask_of(&mut self, state: &C::State) -> TokenMask {
@@ -240,6 +279,7 @@ mod tests {
         Forced,
         Dirty,
         Batch,
+        OneKey,
     }
 
     #[derive(Clone)]
@@ -284,6 +324,9 @@ mod tests {
                 mask.insert(TokenId(2));
             }
         }
+        fn state_key(&self, (): &mut (), state: &usize) -> Option<u64> {
+            Some(if self.fault == Fault::OneKey { (*state).min(1) } else { *state } as u64)
+        }
         fn forced(&self, (): &mut (), _state: &usize) -> Option<TokenId> {
             (self.fault == Fault::Forced).then_some(TokenId(0))
         }
@@ -308,6 +351,7 @@ mod tests {
             (Fault::Forced, "forced is the only token of a state that does not accept"),
             (Fault::Dirty, "a fresh scratch and a used buffer give the same mask"),
             (Fault::Batch, "a batch is its rows"),
+            (Fault::OneKey, "states with equal keys have equal futures"),
         ] {
             assert_eq!(check(fault).unwrap_err().rule, rule, "{fault:?}");
         }

@@ -405,6 +405,18 @@ impl Constraint for GrammarConstraint {
         !self.is_beyond(scratch, at) && self.after(scratch, at, token).is_some()
     }
 
+    /// A hash of the hypotheses, with the rules that they are in and the keys that were used. Takes as long as a snapshot.
+    fn state_key(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Option<u64> {
+        let at = self.at(scratch, state);
+        let GrammarScratch { configurations, snapshots, tracking, .. } = scratch;
+        Some(match (at.tracked, tracking) {
+            (Some(tracked), Some(Tracking { configurations, snapshots, .. })) => {
+                snapshots.key(configurations, &self.compiled, tracked)
+            }
+            _ => snapshots.key(configurations, &self.compiled, at.for_mask),
+        })
+    }
+
     fn forced(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Option<TokenId> {
         if self.is_accepting(state) {
             return None;

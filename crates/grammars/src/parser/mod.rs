@@ -10,6 +10,7 @@
 //! | `tracking` | hypotheses of keys, where used keys are tracked |
 //! | `configurations` | sets of hypotheses, each with an id |
 //! | `snapshot` | configurations without the tables of a scratch: the state of a sequence |
+//! | `state_keys` | hashes of snapshots |
 //! | `erasure` | from the parser that tracks keys to the parser that does not |
 
 pub(crate) mod configurations;
@@ -18,6 +19,7 @@ pub(crate) mod erasure;
 pub(crate) mod hypotheses;
 mod prediction;
 pub(crate) mod snapshot;
+mod state_keys;
 pub(crate) mod states;
 mod tracking;
 pub(crate) mod truncation;

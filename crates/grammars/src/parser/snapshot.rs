@@ -33,26 +33,26 @@ use crate::{
 /// A configuration, spelled out.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    hypotheses: Box<[HypothesisSnapshot]>,
+    pub(super) hypotheses: Box<[HypothesisSnapshot]>,
 }
 
 #[derive(Debug)]
-struct HypothesisSnapshot {
-    terminal: Option<ScanTerminal>,
-    progress: ProgressSnapshot,
+pub(super) struct HypothesisSnapshot {
+    pub(super) terminal: Option<ScanTerminal>,
+    pub(super) progress: ProgressSnapshot,
     /// The items of the parser state.
-    items: Box<[(PositionSnapshot, ContinuationSnapshot, KeySetSnapshot)]>,
+    pub(super) items: Box<[(PositionSnapshot, ContinuationSnapshot, KeySetSnapshot)]>,
 }
 
 #[derive(Debug)]
-enum ProgressSnapshot {
+pub(super) enum ProgressSnapshot {
     /// Of a terminal that is no tracked key: the number is the same in every scratch.
     Number(Progress),
     Key(ScanTerminal, Arc<PrefixSnapshot>),
 }
 
 #[derive(Clone, Debug)]
-enum KeySetSnapshot {
+pub(super) enum KeySetSnapshot {
     Empty,
     Inherited,
     Keys(Arc<KeyList>),
@@ -60,17 +60,30 @@ enum KeySetSnapshot {
 
 /// The last key of a set, and the others.
 #[derive(Debug)]
-struct KeyList {
-    others: KeySetSnapshot,
-    key: Arc<[u8]>,
+pub(super) struct KeyList {
+    pub(super) others: KeySetSnapshot,
+    pub(super) key: Arc<[u8]>,
 }
 
 /// The prefix of a key: a shorter one that was spelled out, and the bytes after it. So a long key is not spelled out
 /// again at each snapshot inside it.
 #[derive(Debug)]
-struct PrefixSnapshot {
+pub(super) struct PrefixSnapshot {
     before: Option<Arc<PrefixSnapshot>>,
     bytes: Box<[u8]>,
+}
+
+impl PrefixSnapshot {
+    /// The bytes of the key so far.
+    pub(super) fn text(&self) -> Vec<u8> {
+        let mut parts = vec![&self.bytes];
+        let mut next = self.before.as_ref();
+        while let Some(prefix) = next {
+            parts.push(&prefix.bytes);
+            next = prefix.before.as_ref();
+        }
+        parts.into_iter().rev().flat_map(|bytes| bytes.iter().copied()).collect()
+    }
 }
 
 impl Drop for PrefixSnapshot {
@@ -95,7 +108,7 @@ impl Drop for KeyList {
 }
 
 #[derive(Clone, Debug)]
-enum PositionSnapshot {
+pub(super) enum PositionSnapshot {
     /// Of the automaton of a rule: the number is the same in every scratch.
     Fixed(Position),
     /// Of a group with members in any order: the members that were read, and the offset of the position in that state.
@@ -123,22 +136,22 @@ impl PositionSnapshot {
 
 /// A continuation, as a member of its group.
 #[derive(Clone, Debug)]
-struct ContinuationSnapshot {
-    group: Arc<GroupSnapshot>,
-    member: u32,
+pub(super) struct ContinuationSnapshot {
+    pub(super) group: Arc<GroupSnapshot>,
+    pub(super) member: u32,
 }
 
 /// Continuations that were created together; see [`continuations`](super::continuations).
 #[derive(Debug)]
-struct GroupSnapshot {
-    members: Box<[Frames]>,
+pub(super) struct GroupSnapshot {
+    pub(super) members: Box<[Frames]>,
 }
 
-type Frames = Box<[(PositionSnapshot, TargetSnapshot, KeySetSnapshot)]>;
+pub(super) type Frames = Box<[(PositionSnapshot, TargetSnapshot, KeySetSnapshot)]>;
 
 /// The continuation of a frame.
 #[derive(Debug)]
-enum TargetSnapshot {
+pub(super) enum TargetSnapshot {
     /// A member of the same group.
     Member(u32),
     Outer(ContinuationSnapshot),
@@ -181,9 +194,12 @@ pub(crate) struct SnapshotTable {
     by_prefix: HashMap<KeyPrefix, Arc<PrefixSnapshot>>,
     /// The bytes of prefixes.
     bytes: usize,
+    /// The [keys](Self::key) of configurations, and the keys of groups by address.
+    pub(super) keys: HashMap<Configuration, u64>,
+    pub(super) group_keys: HashMap<usize, u64>,
 }
 
-fn address<T>(shared: &Arc<T>) -> usize {
+pub(super) fn address<T>(shared: &Arc<T>) -> usize {
     Arc::as_ptr(shared).addr()
 }
 
@@ -275,7 +291,9 @@ impl SnapshotTable {
         let exported =
             self.by_configuration.len() + self.by_group.len() + self.by_set.len() + self.by_prefix.len();
         let all = self.configurations.len() + self.groups.len() + self.sets.len() + self.prefixes.len();
+        let keys = self.keys.len() + self.group_keys.len();
         (all + exported * 4) * ENTRY
+            + keys * size_of::<(usize, u64)>()
             + self.items * size_of::<(PositionSnapshot, TargetSnapshot, KeySetSnapshot)>()
             + self.bytes
     }

@@ -372,7 +372,10 @@ proptest! {
             shape.in_xgrammar(&mut text, own, rules.len());
             text += if own % 2 == 0 { "(=\"a\")\n" } else { "# a comment\n" };
         }
-        prop_assert_eq!(check(&text, GrammarFormat::Xgrammar, &language(&rules)), Ok(()), "\n{}", text);
+        let checked = check(&text, GrammarFormat::Xgrammar, &language(&rules));
+        // Nested repetitions of dispatched tags may be too large, which is an error that names its limit.
+        prop_assume!(!checked.as_ref().is_err_and(|error| error.contains("Limits::dfa_steps")));
+        prop_assert_eq!(checked, Ok(()), "\n{}", text);
     }
 
     #[test]

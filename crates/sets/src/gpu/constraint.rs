@@ -103,6 +103,10 @@ impl Constraint for GpuSetConstraint {
         self.cpu.allows(&mut (), state, token)
     }
 
+    fn state_key(&self, (): &mut (), state: &SetState) -> Option<u64> {
+        self.cpu.state_key(&mut (), state)
+    }
+
     fn forced(&self, (): &mut (), state: &SetState) -> Option<TokenId> {
         self.cpu.forced(&mut (), state)
     }

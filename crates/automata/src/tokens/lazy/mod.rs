@@ -26,7 +26,7 @@ mod walk;
 
 use std::{fmt, sync::Arc};
 
-use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, WORD_BITS};
+use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, WORD_BITS, hashed_key};
 use unskew_trie::TokenTrie;
 
 use self::{
@@ -300,6 +300,11 @@ impl Constraint for LazyRegexConstraint {
     /// Reads the token's bytes; no mask is computed.
     fn allows(&self, scratch: &mut LazyScratch, state: &LazyState, token: TokenId) -> bool {
         self.text(token).is_some_and(|text| self.run(&mut scratch.work, &state.0, text))
+    }
+
+    /// A hash of the set of NFA states.
+    fn state_key(&self, _scratch: &mut LazyScratch, state: &LazyState) -> Option<u64> {
+        Some(hashed_key(&state.0))
     }
 
     /// Reads the state's mask, which is kept: O(v) for v ids, without an allocation if the mask was computed before.
