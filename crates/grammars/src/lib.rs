@@ -91,7 +91,7 @@ pub use stats::GrammarStats;
 pub use syntax::{
     GrammarFormat, GrammarOptions, Location, Resolve, Resolver, SyntaxError, SyntaxErrorKind, imported_files,
 };
-pub use terminal::{bounded::BoundedRepetition, difference::Difference};
+pub use terminal::{bounded::BoundedRepetition, difference::Difference, length::BoundedLength};
 pub use trees::{cache::LibraryStats, library::TreeLibrary};
 #[doc(hidden)]
 pub use tuning::Tuning;

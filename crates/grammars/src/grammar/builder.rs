@@ -8,7 +8,8 @@ use unskew_core::TokenMask;
 
 use super::data::{ExprId, Grammar, Node, Rule, RuleId, Terminal, TerminalId, Unordered};
 use crate::{
-    BoundedRepetition, Difference, GrammarError, GrammarLimits, Location, TokenBudget, TokenSet,
+    BoundedLength, BoundedRepetition, Difference, GrammarError, GrammarLimits, Location, TokenBudget,
+    TokenSet,
     ids::{Id, number},
     terminal::remaining::{Remaining, has_enough},
 };
@@ -260,6 +261,28 @@ impl GrammarBuilder {
         let repetition = BoundedRepetition::new(open.as_ref(), unit, close.as_ref(), (min, max))
             .map_err(|reason| GrammarError::Uncountable { name: name.to_owned(), reason })?;
         Ok(self.terminal(Terminal::BoundedRepetition(Arc::new(repetition)), || name.to_owned()))
+    }
+
+    /// The texts of `dfa` with at most `max` texts of `unit` between `open` and `close`. All texts of `dfa` consist of
+    /// units between these marks. The size of the terminal does not depend on `max`. Of a unit and the marks,
+    /// [`bounded_repetition`](Self::bounded_repetition) has the conditions; and a state of `dfa` is either between units or
+    /// inside of one. Cost: O(b) for b bytes on the edges of `dfa`.
+    ///
+    /// # Errors
+    ///
+    /// [`GrammarError::Uncountable`] if a condition does not hold, or if every text is longer.
+    pub fn bounded_length(
+        &mut self,
+        name: &str,
+        dfa: &Arc<Dfa>,
+        open: impl AsRef<[u8]>,
+        unit: &Arc<Dfa>,
+        close: u8,
+        max: u32,
+    ) -> Result<ExprId, GrammarError> {
+        let made = BoundedLength::new(dfa, open.as_ref(), unit, close, max)
+            .map_err(|reason| GrammarError::Uncountable { name: name.to_owned(), reason })?;
+        Ok(self.terminal(Terminal::BoundedLength(Arc::new(made)), || name.to_owned()))
     }
 
     /// Any text that `pattern` matches as a whole; [`Dfa::from_pattern`] documents the syntax. `name` is for

@@ -13,7 +13,7 @@ use unskew_automata::Dfa;
 use unskew_core::TokenMask;
 
 use crate::{
-    BoundedRepetition, Difference, Location, TokenBudget, TokenSet,
+    BoundedLength, BoundedRepetition, Difference, Location, TokenBudget, TokenSet,
     ids::{Id, id, number},
 };
 
@@ -121,6 +121,8 @@ pub enum Terminal {
     Difference(Arc<Difference>),
     /// A bounded repetition of a unit between two marks.
     BoundedRepetition(Arc<BoundedRepetition>),
+    /// The texts of an automaton with at most a number of units between two marks.
+    BoundedLength(Arc<BoundedLength>),
     /// A regular language, possibly minus finitely many texts, of which each text may occur once in a scope;
     /// see [`GrammarBuilder::distinct`](crate::GrammarBuilder::distinct).
     Distinct(Arc<Difference>),

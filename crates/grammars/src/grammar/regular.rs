@@ -123,6 +123,7 @@ impl Grammar {
                     let (min, max) = repetition.bounds();
                     repetition.made(builder, min, max)
                 }
+                Terminal::BoundedLength(length) => length.made(builder),
                 Terminal::Distinct(_) => {
                     let name = self.terminal_name(terminal).to_owned();
                     let reason = "has distinct texts".to_owned();

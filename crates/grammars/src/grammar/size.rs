@@ -25,6 +25,7 @@ impl Grammar {
             Terminal::Automaton(dfa) => dfa.len(),
             Terminal::Difference(difference) | Terminal::Distinct(difference) => difference.base().len(),
             Terminal::BoundedRepetition(repetition) => repetition.unit().len(),
+            Terminal::BoundedLength(length) => length.dfa().len(),
             Terminal::Literal(_)
             | Terminal::Token(_)
             | Terminal::Tokens(_)

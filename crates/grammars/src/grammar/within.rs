@@ -94,6 +94,14 @@ impl Within<'_> {
                 let all = repetition.made(&mut self.dfas, min, max).map_err(of)?;
                 self.automaton(&Arc::new(all)).map_err(of)?.map(Terminal::Automaton)
             }
+            Terminal::BoundedLength(length) => {
+                // Where all texts of the automaton are within the language, so are these.
+                if self.dfas.difference(length.dfa(), self.language) == Err(RegexError::MatchesNothing) {
+                    return Ok(Some(old.clone()));
+                }
+                let all = length.made(&mut self.dfas).map_err(of)?;
+                self.automaton(&Arc::new(all)).map_err(of)?.map(Terminal::Automaton)
+            }
             Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) => {
                 Some(old.clone())
             }

@@ -282,7 +282,10 @@ fn stretches(terminals: &[&Terminal]) -> Vec<(u8, u8)> {
         match terminal {
             Terminal::Literal(text) => text.iter().for_each(|byte| begin(*byte)),
             // Their bytes are in no classes.
-            Terminal::Difference(_) | Terminal::Distinct(_) | Terminal::BoundedRepetition(_) => {
+            Terminal::Difference(_)
+            | Terminal::Distinct(_)
+            | Terminal::BoundedRepetition(_)
+            | Terminal::BoundedLength(_) => {
                 (0..=255).for_each(&mut begin);
             }
             terminal => {
@@ -309,6 +312,7 @@ fn start(terminal: &Terminal) -> ReadState {
         Terminal::Literal(_) => ReadState::of(0),
         Terminal::Difference(difference) | Terminal::Distinct(difference) => read_scan(difference.start()),
         Terminal::BoundedRepetition(repetition) => read_scan(repetition.start()),
+        Terminal::BoundedLength(length) => read_scan(length.start()),
         terminal => read_state(automaton(terminal).start()),
     }
 }
@@ -323,6 +327,7 @@ fn step(terminal: &Terminal, state: ReadState, byte: u8) -> Option<ReadState> {
             difference.step(scan, byte).map(read_scan)
         }
         Terminal::BoundedRepetition(repetition) => repetition.step(scan, byte).map(read_scan),
+        Terminal::BoundedLength(length) => length.step(scan, byte).map(read_scan),
         terminal => automaton(terminal).step(StateId::from_index(state.index()), byte).map(read_state),
     }
 }
@@ -333,6 +338,7 @@ fn accepts(terminal: &Terminal, state: ReadState) -> bool {
         Terminal::Literal(text) => state.index() == text.len(),
         Terminal::Difference(difference) | Terminal::Distinct(difference) => difference.is_accepting(scan),
         Terminal::BoundedRepetition(repetition) => repetition.is_accepting(scan),
+        Terminal::BoundedLength(length) => length.is_accepting(scan),
         terminal => automaton(terminal).is_accepting(StateId::from_index(state.index())),
     }
 }

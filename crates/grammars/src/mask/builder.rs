@@ -295,7 +295,9 @@ impl MaskBuilder<'_> {
         let Self { compiled, trees, known, to_verify, .. } = self;
         let ScratchNodes { roots, bytes, .. } = &mut **known;
         let library = &trees.library;
-        if let Scanner::BoundedRepetition(_) = compiled.terminals.scanner(terminal) {
+        if let Scanner::BoundedRepetition(_) | Scanner::BoundedLength(_) =
+            compiled.terminals.scanner(terminal)
+        {
             to_verify.extend_from_slice(library.longest().1);
         }
         let node = roots.entry((terminal, state)).or_insert_with(|| {
@@ -315,6 +317,9 @@ impl MaskBuilder<'_> {
                         }
                     }
                 }
+                Scanner::BoundedLength(length) => {
+                    library.within_length(length, trees.number(compiled, terminal), state)
+                }
                 Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => unreachable!("it reads no bytes"),
             };
             *bytes += node.memory_in_scratch();
@@ -329,6 +334,7 @@ impl MaskBuilder<'_> {
             Scanner::Automaton(dfa, _) => ScanState::from_index(dfa.start().index()),
             Scanner::Difference(difference, _) => difference.start(),
             Scanner::BoundedRepetition(repetition) => repetition.start(),
+            Scanner::BoundedLength(length) => length.start(),
             Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => unreachable!("it reads no bytes"),
         }
     }

@@ -160,7 +160,11 @@ impl MaskBuilder<'_> {
             Scanner::Difference(difference, _) => {
                 Some((self.trees.number(self.compiled, terminal), difference.base()))
             }
-            Scanner::BoundedRepetition(_) | Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => None,
+            Scanner::BoundedRepetition(_)
+            | Scanner::BoundedLength(_)
+            | Scanner::Token(_)
+            | Scanner::OneOf(_)
+            | Scanner::End => None,
         };
         // A text that is left out does not end, though its automaton may. Tokens in which one ends are verified, but
         // not tokens that begin at its end.
@@ -219,7 +223,11 @@ fn automaton_of<'l>(compiled: &'l Compiled, segment: &'l Segment) -> Option<(&'l
         Segment::Terminal(terminal, state) => match compiled.terminals.scanner(*terminal) {
             Scanner::Automaton(dfa, _) => Some((dfa, StateId::from_index(state.index()))),
             Scanner::Difference(difference, _) => Some((difference.base(), difference.state(*state))),
-            Scanner::BoundedRepetition(_) | Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => None,
+            Scanner::BoundedRepetition(_)
+            | Scanner::BoundedLength(_)
+            | Scanner::Token(_)
+            | Scanner::OneOf(_)
+            | Scanner::End => None,
         },
     }
 }

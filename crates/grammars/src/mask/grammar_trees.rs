@@ -39,6 +39,7 @@ impl GrammarTrees {
             match compiled.terminals.scanner(terminal) {
                 Scanner::Automaton(dfa, _) => Some(library.automaton(dfa)),
                 Scanner::Difference(difference, _) => Some(library.automaton(difference.base())),
+                Scanner::BoundedLength(length) => Some(library.automaton(length.dfa())),
                 // The automaton of a repetition is the one without bounds, built when it is first asked for.
                 Scanner::BoundedRepetition(_) | Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => None,
             }

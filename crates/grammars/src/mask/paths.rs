@@ -324,7 +324,9 @@ impl MaskBuilder<'_> {
         let Some(parent) = origin.parent(library) else { return (self.root(terminal, start), start) };
         let Self { compiled, trees, known, to_verify, .. } = self;
         let ScratchNodes { children, bytes, .. } = &mut **known;
-        if let Scanner::BoundedRepetition(_) = compiled.terminals.scanner(terminal) {
+        if let Scanner::BoundedRepetition(_) | Scanner::BoundedLength(_) =
+            compiled.terminals.scanner(terminal)
+        {
             to_verify.extend_from_slice(library.longest().1);
         }
         let child = children.entry((parent.key(), terminal)).or_insert_with(|| {
@@ -337,6 +339,18 @@ impl MaskBuilder<'_> {
                     let (number, _) = trees.unbounded(compiled, terminal, repetition);
                     let bounds = repetition.left(0, library.longest().0);
                     SuffixReader::BoundedRepetition(*number, repetition, bounds)
+                }
+                Scanner::BoundedLength(length) => {
+                    let number = trees.number(compiled, terminal);
+                    // No token of ordinary length reaches a bound beyond.
+                    match length.left(start) {
+                        (_, left) if left >= length.greatest_cost(library.longest().0) => {
+                            SuffixReader::Automaton(number, length.dfa())
+                        }
+                        (_, left) => {
+                            SuffixReader::BoundedLength(library.measured(length, number), length, left)
+                        }
+                    }
                 }
                 Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => unreachable!("it reads no bytes"),
             };

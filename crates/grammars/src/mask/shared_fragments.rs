@@ -79,7 +79,10 @@ fn spelled_grammar(trees: &GrammarTrees, compiled: &Compiled) -> Option<Vec<u32>
             }
             Scanner::Token(token) => spelled.extend([1, token.0]),
             Scanner::End => spelled.push(2),
-            Scanner::Difference(..) | Scanner::BoundedRepetition(_) | Scanner::OneOf(_) => return None,
+            Scanner::Difference(..)
+            | Scanner::BoundedRepetition(_)
+            | Scanner::BoundedLength(_)
+            | Scanner::OneOf(_) => return None,
         }
     }
     rules.spell(&mut spelled);

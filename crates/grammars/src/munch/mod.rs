@@ -511,6 +511,7 @@ fn refuse_others(
             Terminal::Literal(_) | Terminal::Automaton(_) | Terminal::Token(_) => continue,
             Terminal::Difference(_) => "a difference of texts",
             Terminal::BoundedRepetition(_) => "a bounded repetition",
+            Terminal::BoundedLength(_) => "an automaton with a bounded length",
             Terminal::Distinct(_) => "distinct texts",
             Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) => "tokens that are no text",
         };

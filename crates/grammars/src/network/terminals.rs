@@ -12,7 +12,7 @@ use unskew_core::{TokenId, TokenMask};
 use unskew_trie::{ByteSet, TokenTrie};
 
 use crate::{
-    BoundedRepetition, Difference, GrammarError,
+    BoundedLength, BoundedRepetition, Difference, GrammarError,
     grammar::{
         data::{Grammar, Terminal, TerminalId},
         token_set::{Resolved, written_tokens},
@@ -37,6 +37,7 @@ pub(crate) enum Scanner {
     /// With the same of its automaton.
     Difference(Arc<Difference>, Box<[bool]>),
     BoundedRepetition(Arc<BoundedRepetition>),
+    BoundedLength(Arc<BoundedLength>),
     Token(TokenId),
     /// The tokens of a set that a mask may hold.
     OneOf(Arc<TokenMask>),
@@ -98,6 +99,9 @@ impl Terminals {
             }
             Scanner::BoundedRepetition(repetition) => {
                 automaton(repetition.unit()) + repetition.memory_usage()
+            }
+            Scanner::BoundedLength(length) => {
+                automaton(length.dfa()) + automaton(length.repetition().unit()) + length.memory_usage()
             }
             Scanner::OneOf(tokens) => size_of_val(tokens.words()),
             Scanner::Token(_) | Scanner::End => 0,
@@ -171,6 +175,12 @@ impl Terminals {
                         }
                     }
                     scanners.push(Scanner::BoundedRepetition(Arc::clone(repetition)));
+                }
+                Terminal::BoundedLength(length) => {
+                    if is_used {
+                        use_automaton(length.dfa(), &mut used, &mut begins);
+                    }
+                    scanners.push(Scanner::BoundedLength(Arc::clone(length)));
                 }
                 Terminal::Token(name) => {
                     let controls = controls.get_or_insert_with(|| {
@@ -344,6 +354,7 @@ impl Terminals {
                 add_edges(difference.base(), difference.state(state), &mut bytes);
             }
             Scanner::BoundedRepetition(repetition) => repetition.next_bytes(state, |byte| bytes.insert(byte)),
+            Scanner::BoundedLength(length) => length.next_bytes(state, |byte| bytes.insert(byte)),
             Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => {}
         }
         bytes
@@ -427,6 +438,7 @@ impl Terminals {
             Scanner::BoundedRepetition(repetition) => {
                 repetition.step(repetition.start(), self.bytes[usize::from(class)])
             }
+            Scanner::BoundedLength(length) => length.step(length.start(), self.bytes[usize::from(class)]),
             Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => None,
         }
     }
@@ -440,6 +452,7 @@ impl Terminals {
             }
             Scanner::Difference(difference, _) => difference.step(state, self.bytes[usize::from(class)]),
             Scanner::BoundedRepetition(repetition) => repetition.step(state, self.bytes[usize::from(class)]),
+            Scanner::BoundedLength(length) => length.step(state, self.bytes[usize::from(class)]),
             Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => None,
         }
     }
@@ -451,6 +464,7 @@ impl Terminals {
             Scanner::Automaton(dfa, _) => dfa.is_accepting(StateId::from_index(state.index())),
             Scanner::Difference(difference, _) => difference.is_accepting(state),
             Scanner::BoundedRepetition(repetition) => repetition.is_accepting(state),
+            Scanner::BoundedLength(length) => length.is_accepting(state),
             Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => false,
         }
     }
@@ -464,6 +478,7 @@ impl Terminals {
                 difference.is_accepting(state) && ends[difference.state(state).index()]
             }
             Scanner::BoundedRepetition(repetition) => repetition.is_accepting(state),
+            Scanner::BoundedLength(length) => length.is_accepting(state),
             Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => false,
         }
     }
@@ -509,6 +524,7 @@ pub(crate) fn first_bytes(terminal: &Terminal) -> ByteSet {
         Terminal::BoundedRepetition(repetition) => {
             repetition.next_bytes(repetition.start(), |byte| first.insert(byte));
         }
+        Terminal::BoundedLength(length) => length.next_bytes(length.start(), |byte| first.insert(byte)),
         Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) => {}
     }
     first

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `bounded` | a bounded repetition of a unit between two marks: [`BoundedRepetition`](crate::BoundedRepetition) |
+//! | `length` | the texts of an automaton up to a length: [`BoundedLength`](crate::BoundedLength) |
 //! | `difference` | a regular language minus finitely many texts: [`Difference`](crate::Difference) |
 //! | `remaining` | the number of texts that a terminal has left |
 //! | `extending` | the bytes that may continue a complete text of a terminal |
@@ -10,6 +11,7 @@
 pub(crate) mod bounded;
 pub(crate) mod difference;
 pub(crate) mod extending;
+pub(crate) mod length;
 pub(crate) mod remaining;
 
 use crate::ids::Id;

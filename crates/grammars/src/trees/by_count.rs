@@ -15,14 +15,16 @@ use super::{
     nodes::{Tokens, TreeNode},
     suffixes::Exit,
 };
-use crate::BoundedRepetition;
+use crate::{BoundedLength, BoundedRepetition};
 
 /// The tokens that continue from a state of a unit, by the number of units in them.
 #[derive(Debug)]
 pub(crate) struct TokensByCount {
     /// Tokens without the closing mark, in the order of that number.
     open: Box<[TokenId]>,
-    /// By number: how many of these tokens have fewer units.
+    /// The least number of these tokens.
+    least: u32,
+    /// By number, from the least one on: how many of these tokens have fewer units.
     first: Box<[u32]>,
     /// The same tokens as a mask.
     all: TokenMask,
@@ -41,11 +43,28 @@ impl TokensByCount {
         unbounded: &TreeNode,
         vocabulary: &Vocabulary,
     ) -> Self {
+        let single = repetition.single_units();
+        let count = |text: &[u8]| repetition.count(at, text, &single);
+        Self::made(unbounded, vocabulary, count)
+    }
+
+    /// `root` is the node of the automaton of `length` in the state `at`. The number is the
+    /// [cost](BoundedLength::cost), and no token is closing.
+    pub(crate) fn by_cost(
+        length: &BoundedLength,
+        at: StateId,
+        root: &TreeNode,
+        vocabulary: &Vocabulary,
+    ) -> Self {
+        Self::made(root, vocabulary, |text| (length.cost(at, text), false))
+    }
+
+    /// `count` is the number of a token, and whether it contains the closing mark.
+    fn made(unbounded: &TreeNode, vocabulary: &Vocabulary, count_of: impl Fn(&[u8]) -> (u32, bool)) -> Self {
         let text = |token: TokenId| vocabulary.text(token).unwrap_or_default();
         let mut all = TokenMask::new(vocabulary.len());
         let (mut open, mut closing) = (Vec::new(), Vec::new());
-        let single = repetition.single_units();
-        let mut add = |token: TokenId| match repetition.count(at, text(token), &single) {
+        let mut add = |token: TokenId| match count_of(text(token)) {
             (count, false) => {
                 all.as_mut().insert(token);
                 open.push((count, token));
@@ -57,6 +76,8 @@ impl TokensByCount {
             Tokens::Many(words) => MaskRef::new(words, vocabulary.len()).into_ids().for_each(&mut add),
         }
         // A counting sort: there are few numbers.
+        let least = open.iter().map(|(count, _)| *count).min().unwrap_or(0);
+        open.iter_mut().for_each(|(count, _)| *count -= least);
         let most = open.iter().map(|(count, _)| *count as usize).max().unwrap_or(0);
         let mut first = vec![0u32; most + 2];
         open.iter().for_each(|(count, _)| first[*count as usize + 1] += 1);
@@ -70,23 +91,35 @@ impl TokensByCount {
             *at += 1;
         }
         let leaving = unbounded.exits.tokens().map(|(byte, token, left)| {
-            let (count, _) = repetition.count(at, text(token), &single);
+            let (count, _) = count_of(text(token));
             (token, count, byte, left)
         });
         Self {
             first: first.into(),
             open: sorted.into(),
+            least,
             all,
             closing: closing.into(),
             leaving: leaving.collect(),
         }
     }
 
+    /// The greatest number of a token.
+    pub(crate) fn greatest(&self) -> u32 {
+        let open = self.least + u32::try_from(self.first.len()).expect("tokens are short") - 2;
+        let others = self.closing.iter().map(|(_, count)| *count);
+        others.chain(self.leaving.iter().map(|(_, count, ..)| *count)).fold(open, u32::max)
+    }
+
     /// The tokens inside, where `min` to `max` units follow.
     pub(crate) fn inside(&self, min: u32, max: Option<u32>) -> Tokens {
         let max = max.unwrap_or(u32::MAX);
-        let end =
-            self.first.get((max as usize).saturating_add(1)).map_or(self.open.len(), |end| *end as usize);
+        let end = match max.checked_sub(self.least) {
+            None => 0,
+            Some(max) => {
+                self.first.get((max as usize).saturating_add(1)).map_or(self.open.len(), |end| *end as usize)
+            }
+        };
         let (within, beyond) = self.open.split_at(end);
         let closing = self.closing.iter().filter(|(_, count)| (min..=max).contains(count));
         let closing = closing.map(|(token, _)| *token);

@@ -113,6 +113,10 @@ pub(crate) type Around = (u8, u8, bool);
 /// An automaton of units and a state of the unit.
 pub(crate) type CountsOf = (LibraryId, ScanState);
 
+/// The number of an automaton, and its states in which a unit ends.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Measured(pub(crate) LibraryId, pub(crate) Arc<[bool]>);
+
 /// An automaton: the tokens that contain a text of it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct KeyTokensOf(pub(crate) LibraryId);
@@ -128,6 +132,7 @@ pub(crate) struct Tables {
     around: HashMap<Around, Arc<[TokenId]>>,
     unbounded: HashMap<MarkedUnit, NumberedDfa>,
     by_count: HashMap<CountsOf, Arc<TokensByCount>>,
+    measured: HashMap<Measured, LibraryId>,
     key_tokens: HashMap<KeyTokensOf, Arc<KeyTokens>>,
     fused: HashMap<FusionOf, Option<NumberedDfa>>,
     grammars: HashMap<SpelledGrammar, LibraryId>,
@@ -205,6 +210,12 @@ entry! {
     CountsOf => Arc<TokensByCount>, by_count;
     fn bytes(&self, value: &Arc<TokensByCount>) -> usize {
         value.memory_usage() + size_of::<TokensByCount>() + COUNTS
+    }
+}
+entry! {
+    Measured => LibraryId, measured;
+    fn bytes(&self, _: &LibraryId) -> usize {
+        self.1.len() + COUNTS
     }
 }
 entry! {

@@ -25,7 +25,9 @@ use unskew_trie::{ByteAutomaton, ByteSet, DEAD, KindTokens, TokenTrie, Verdict};
 
 use super::{
     by_count::TokensByCount,
-    cache::{CountsOf, ExtendingOf, KeyTokensOf, LibraryCache, LibraryId, LibraryIds, LibraryStats},
+    cache::{
+        CountsOf, ExtendingOf, KeyTokensOf, LibraryCache, LibraryId, LibraryIds, LibraryStats, Measured,
+    },
     fused::{Next, fuse},
     key_tokens::KeyTokens,
     nodes::{FEW, NodeKey, Parent, SuffixReader, Tokens, TreeNode},
@@ -33,7 +35,7 @@ use super::{
     suffixes::{Entered, Exit, Exits},
 };
 use crate::{
-    BoundedRepetition,
+    BoundedLength, BoundedRepetition,
     ids::{Id, number},
     terminal::{ScanState, extending::extending},
     tuning::Tuning,
@@ -226,6 +228,42 @@ impl TreeLibrary {
         self.keep(key, TreeNode { id: self.ids.next(), is_kept: true, inside, exits, extending })
     }
 
+    /// The number of an automaton with units. `number` is that of the automaton alone.
+    pub(crate) fn measured(&self, length: &BoundedLength, number: LibraryId) -> LibraryId {
+        let key = Measured(number, Arc::clone(length.ends()));
+        self.cache.get(&key).unwrap_or_else(|| self.cache.keep(key, self.ids.next()))
+    }
+
+    /// The root of the tree of an automaton with a bounded length in `state`; it may have longer tokens than those of
+    /// [ordinary length](Self::longest) that pass the bound. `number` is that of the automaton.
+    pub(crate) fn within_length(
+        &self,
+        length: &BoundedLength,
+        number: LibraryId,
+        state: ScanState,
+    ) -> Arc<TreeNode> {
+        let (at, left) = length.left(state);
+        let root = || self.root(number, length.dfa(), at);
+        if left >= length.greatest_cost(self.longest().0) {
+            return root();
+        }
+        let at_state = ScanState::from_index(at.index());
+        let measured = self.measured(length, number);
+        let by_cost = self
+            .by_count((measured, at_state), || TokensByCount::by_cost(length, at, &root(), &self.vocabulary));
+        if by_cost.greatest() <= left {
+            return root();
+        }
+        let key = NodeKey::Inside((measured, Some((0, Some(left)))), at_state);
+        if let Some(known) = self.cache.get(&key) {
+            return known;
+        }
+        let inside = by_cost.inside(0, Some(left));
+        let exits = Exits::new(&by_cost.exits(0, Some(left)), true, &self.ids);
+        let extending = ByteSet::default();
+        self.keep(key, TreeNode { id: self.ids.next(), is_kept: true, inside, exits, extending })
+    }
+
     fn by_count(&self, key: CountsOf, made: impl FnOnce() -> TokensByCount) -> Arc<TokensByCount> {
         self.cache.get(&key).unwrap_or_else(|| self.cache.keep(key, Arc::new(made())))
     }
@@ -377,7 +415,7 @@ impl TreeLibrary {
         let extending = match reader {
             SuffixReader::Automaton(number, dfa) => self.extending(number, dfa),
             // A repetition that may end must end.
-            SuffixReader::BoundedRepetition(..) => ByteSet::default(),
+            SuffixReader::BoundedRepetition(..) | SuffixReader::BoundedLength(..) => ByteSet::default(),
         };
         TreeNode { id: self.ids.next(), is_kept, inside, exits, extending }
     }

@@ -13,7 +13,7 @@ use super::{
     cache::LibraryId,
     suffixes::{Entered, Exits, PER_TOKEN, SuffixGroup, SuffixNode, SuffixTrie},
 };
-use crate::{BoundedRepetition, terminal::ScanState};
+use crate::{BoundedLength, BoundedRepetition, terminal::ScanState};
 
 /// The most tokens of a set that is a list: 512 tokens are written into a mask in less time than a mask of 128,000
 /// bits is copied twice.
@@ -65,6 +65,8 @@ pub(crate) enum SuffixReader<'a> {
     /// A bounded repetition, with the number of its automaton without bounds, and the bounds as far as a token can
     /// distinguish them.
     BoundedRepetition(LibraryId, &'a BoundedRepetition, (u32, Option<u32>)),
+    /// An automaton with a bounded length, with its [number](crate::TreeLibrary::measured), and the length.
+    BoundedLength(LibraryId, &'a BoundedLength, u32),
 }
 
 impl SuffixReader<'_> {
@@ -72,6 +74,7 @@ impl SuffixReader<'_> {
         match self {
             Self::Automaton(number, _) => (*number, None),
             Self::BoundedRepetition(number, _, bounds) => (*number, Some(*bounds)),
+            Self::BoundedLength(number, _, left) => (*number, Some((0, Some(*left)))),
         }
     }
 
@@ -99,6 +102,13 @@ impl SuffixReader<'_> {
                 |state| repetition.is_accepting(state),
                 entered,
             ),
+            Self::BoundedLength(_, length, _) => trie.enter(
+                at,
+                length.start(),
+                |state, byte| length.step(state, byte),
+                |state| length.is_accepting(state),
+                entered,
+            ),
         }
     }
 
@@ -107,6 +117,7 @@ impl SuffixReader<'_> {
         match self {
             Self::Automaton(_, dfa) => dfa.step(dfa.start(), byte).is_some(),
             Self::BoundedRepetition(_, repetition, _) => repetition.step(repetition.start(), byte).is_some(),
+            Self::BoundedLength(_, length, _) => length.step(length.start(), byte).is_some(),
         }
     }
 }

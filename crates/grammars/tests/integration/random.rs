@@ -239,6 +239,66 @@ fn a_token_enters_counted_units_with_their_own_bounds() {
     }
 }
 
+/// The texts of a pattern up to a length, alone, after and before terminals that share bytes with it, with masks near
+/// and far from the bound.
+#[test]
+fn a_bounded_length_cuts_the_texts_of_its_pattern() {
+    for (pattern, open, unit, close) in [
+        ("a(b|ab)*c", "a", "b|ab", b'c'),
+        ("bb(ab)*(ac)*c", "bb", "ab|ac", b'c'),
+        ("c((aa|ab)*b)*c", "c", "aa|ab|b", b'c'),
+        ("b(a{4}|c)(ac)*b", "b", "a|c", b'b'),
+    ] {
+        let mut made = 0;
+        for max in [0, 1, 2, 3, 5, 30] {
+            for before in ["", "a*", "[bc]"] {
+                let mut builder = Grammar::builder(&GrammarLimits::default());
+                let [dfa, unit] = [pattern, unit]
+                    .map(|text| Arc::new(Dfa::from_pattern(text, &Limits::default()).unwrap()));
+                let first = builder.regex("before", before).unwrap();
+                let second = match builder.bounded_length("length", &dfa, open, &unit, close, max) {
+                    Ok(second) => second,
+                    Err(GrammarError::Uncountable { reason: "every text is longer", .. }) => continue,
+                    Err(error) => panic!("{pattern}: {error}"),
+                };
+                made += 1;
+                let third = builder.regex("after", "[ab]*").unwrap();
+                let body = builder.sequence([first, second, third]);
+                let start = builder.rule("start");
+                builder.define(start, body);
+                let grammar = builder.build(start).unwrap();
+                for kind in 0..5 {
+                    let result = check(&grammar, Some(library(kind)), &GrammarLimits::default(), 5);
+                    assert_eq!(result, Ok(()), "{before} {pattern} up to {max}, library {kind}");
+                }
+            }
+        }
+        assert!(made > 9, "{pattern}");
+    }
+}
+
+/// What cannot be counted is an error.
+#[test]
+fn a_bounded_length_asks_for_units_and_marks() {
+    for (pattern, unit, reason) in [
+        ("a[ab]*", "[ab]", "a text does not end with the closing mark, or goes on after it"),
+        ("ab*ca?", "b", "a text has something else around its marks"),
+        ("a(b|cb)*c", "b", "a text has something else around its marks"),
+        ("bb*c", "b", "a text has something else around its marks"),
+        ("ab{9}c", "b", "every text is longer"),
+        ("a[ab]*c", "b", "a text has something else than units between its marks"),
+        ("a(a(b|ab)*b|bab)*c", "aa|ab|b", "a state is inside of units and between them"),
+    ] {
+        let mut builder = Grammar::builder(&GrammarLimits::default());
+        let [dfa, unit] =
+            [pattern, unit].map(|text| Arc::new(Dfa::from_pattern(text, &Limits::default()).unwrap()));
+        match builder.bounded_length("length", &dfa, "a", &unit, b'c', 5) {
+            Err(GrammarError::Uncountable { reason: found, .. }) => assert_eq!(found, reason, "{pattern}"),
+            other => panic!("{pattern}: {other:?}"),
+        }
+    }
+}
+
 /// Adjacent terminals with common continuation bytes are fused into one automaton, but not across the end of
 /// an excluded text.
 #[test]

@@ -1,19 +1,22 @@
 //! Arrays with `uniqueItems`: whether items must be compared, remembered items, and how many there may be.
 
-use std::{rc::Rc, sync::Arc};
+use std::rc::Rc;
 
 use unskew_grammars::ExprId;
 
-use super::emitter::{Distinct, DistinctItem, Emitter};
+use super::{
+    emitter::{Distinct, DistinctItem, Emitter},
+    one_text::OneText,
+};
 use crate::{
     SchemaError,
     document::{json::NodeId, literal::Literal},
     normalize::{
         finite::KnownValues,
         parts::ItemConditions,
-        shape::{ARRAY, Count, FALSE, NULL, NUMBER, OBJECT, STRING, Shape, TRUE},
+        shape::{Count, Shape},
     },
-    text::{enumerated::texts, languages::Language, number},
+    text::{enumerated::texts, languages::Language},
 };
 
 /// The treatment of equal items.
@@ -42,52 +45,27 @@ impl Emitter {
         Ok(rule.map(|rule| self.builder.call(rule)))
     }
 
-    /// A new item that satisfies `set`, or `Some(None)` if there is none. `None` if it may be an array or an
-    /// object.
+    /// A new item that satisfies `set`, or `Some(None)` if there is none. `None` if it may be an array or an object
+    /// that has no [text of its own](super::one_text).
     #[allow(clippy::option_option, reason = "no answer, or that there are none")]
     fn distinct_item(&mut self, set: &[Literal]) -> Result<Option<Option<DistinctItem>>, SchemaError> {
         let key: Rc<[Literal]> = set.into();
         if let Some(known) = self.distinct_items.get(&key) {
             return Ok(Some(known.clone()));
         }
-        let node = set.first().map(|literal| literal.node);
-        let shapes = self.ex.shapes(set)?;
-        if shapes.iter().any(|shape| shape.types & (ARRAY | OBJECT) != 0) {
+        let mut of = OneText::default();
+        let all = self.one_text(set, &mut of)?;
+        if of.may_compose && !of.composes {
             return Ok(None);
         }
-        let mut parts = vec![];
-        for shape in shapes.iter() {
-            self.ex.refuse(shape, shape.types);
-            if shape.types & STRING != 0 {
-                let texts = self.ex.texts(shape);
-                if let Some(texts) = self.ex.located(node, texts)? {
-                    let written = self.ex.languages.spelled_once(&texts);
-                    parts.extend(self.ex.located(node, written)?);
-                }
-            }
-            if shape.types & NUMBER != 0 {
-                let plain = self.ex.languages.pattern(number::SHORTEST);
-                let both = plain.and_then(|plain| match &shape.numbers {
-                    Some(own) => self.ex.languages.and(&plain, &Some(Arc::clone(own))),
-                    None => Ok(plain),
-                });
-                parts.extend(self.ex.located(node, both)?);
-            }
-        }
-        for (types, word) in [(NULL, "null"), (FALSE, "false"), (TRUE, "true")] {
-            if shapes.iter().any(|shape| shape.types & types != 0) {
-                let word = self.ex.languages.text(word);
-                parts.extend(self.ex.located(node, word)?);
-            }
-        }
-        let all = if parts.is_empty() { Ok(None) } else { self.ex.languages.any(&parts) };
-        let made = match self.ex.located(node, all)? {
+        let is_composed = of.may_compose;
+        let made = match all {
             None => None,
             Some(all) => {
                 let most = texts(&all);
                 let distinct =
                     Distinct { expr: self.builder.distinct("new item", &all, [""; 0], most)?, most };
-                Some(DistinctItem { distinct, texts: all })
+                Some(DistinctItem { distinct, texts: all, is_composed })
             }
         };
         self.distinct_items.insert(key, made.clone());
@@ -144,10 +122,18 @@ impl Emitter {
             return Ok((EqualItems::Ignored, None));
         }
         let mut remembered = compared == EqualItems::Forbidden;
+        let mut is_composed = false;
         for set in slots.iter().flatten() {
-            remembered = remembered && self.distinct_item(set)?.is_some();
+            if remembered {
+                let item = self.distinct_item(set)?;
+                remembered = item.is_some();
+                is_composed |= item.flatten().is_some_and(|item| item.is_composed);
+            }
         }
         if remembered {
+            if is_composed {
+                self.ex.narrow_down(node, "uniqueItems", ONE_TEXT.to_owned());
+            }
             return Ok((EqualItems::Remembered, self.most_distinct_items(node, shape, &slots, counts)?));
         }
         let reason = "a grammar cannot compare arrays and objects that may have any of many values, nor find equal items";
@@ -308,6 +294,8 @@ impl Emitter {
         self.ex.located(Some(node), all)
     }
 }
+
+const ONE_TEXT: &str = "the objects in the array have one text each, because texts are compared: members in one order and with one white space, no members that the schema does not name, no values inside of themselves or of large automata, and no members that are counted or have to be found";
 
 /// The largest number of slots that are compared pairwise.
 const COMPARED: usize = 32;

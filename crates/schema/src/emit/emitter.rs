@@ -54,6 +54,8 @@ pub(crate) struct Emitter {
     /// The expression of unique items that satisfy a set of schemas; `None` if there are none.
     pub(crate) distinct_items: HashMap<Rc<[Literal]>, Option<DistinctItem>>,
     pub(super) kept: Vec<Arc<Dfa>>,
+    /// The order of members where objects have one text: that in which their names were first met.
+    pub(super) name_ranks: HashMap<Box<str>, usize>,
 }
 
 /// A terminal without repeated texts in one object or array.
@@ -69,6 +71,8 @@ pub(crate) struct Distinct {
 pub(crate) struct DistinctItem {
     pub(crate) distinct: Distinct,
     pub(crate) texts: Arc<Dfa>,
+    /// Whether objects or arrays are among them.
+    pub(crate) is_composed: bool,
 }
 
 /// The largest repetition that is written as rules; larger ones are counted by the parser.
@@ -106,6 +110,7 @@ impl Emitter {
             distinct_names: HashMap::new(),
             distinct_items: HashMap::new(),
             kept: vec![],
+            name_ranks: HashMap::new(),
         };
         emitter.begin()?;
         Ok(emitter)

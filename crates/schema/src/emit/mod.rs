@@ -11,6 +11,7 @@
 //! | `chain` | the states of an object with counted members or witnesses |
 //! | `arrays` | the rules of arrays |
 //! | `distinct_items` | `uniqueItems` |
+//! | `one_text` | values with one text each, which `uniqueItems` compares |
 //!
 //! The rule of a value needs the rules of its parts. [`Emitter::rule`](emitter::Emitter::rule) only puts them on a
 //! work list, so nothing recurses.
@@ -23,4 +24,5 @@ mod layout;
 mod members;
 mod names;
 mod objects;
+mod one_text;
 mod values;

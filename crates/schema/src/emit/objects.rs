@@ -30,16 +30,7 @@ struct Cast {
 
 impl Emitter {
     pub(crate) fn object(&mut self, set: &[Literal], shape: &Shape) -> Result<Option<ExprId>, SchemaError> {
-        let mut names: Vec<Box<str>> = vec![];
-        let mut known: std::collections::HashSet<Box<str>> = std::collections::HashSet::new();
-        for group in &shape.properties {
-            let declared = self.ex.schemas.document.member(*group, "properties");
-            let declared = declared.and_then(|declared| self.ex.schemas.document.members(declared));
-            names.extend(declared.unwrap_or_default().iter().map(|(name, _)| name.clone()));
-        }
-        names.extend(shape.property.iter().map(|(name, _)| name.clone()));
-        names.extend(shape.required.iter().cloned());
-        names.retain(|name| known.insert(name.clone()));
+        let mut names = self.listed_names(shape);
         let witnesses = shape.witnesses.len();
         let limit = self.ex.limits.products;
         if 1usize.checked_shl(u32::try_from(witnesses).unwrap_or(u32::MAX)).is_none_or(|sets| sets > limit) {

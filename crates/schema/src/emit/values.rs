@@ -15,11 +15,14 @@ use crate::{
     normalize::shape::{ARRAY, FALSE, FiniteValue, NULL, NUMBER, OBJECT, STRING, Shape, TRUE},
     text::{
         characters::Run,
-        enumerated::{Plain, plain_texts},
+        enumerated::{Plain, is_finite, plain_texts},
         languages::Language,
         number, standard, string,
     },
 };
+
+/// The number of states, the longest text times those of the condition, from which on a length is counted.
+const COPIED: u64 = 1 << 11;
 
 /// The shortest run that is counted. The automata of shorter runs are small, and counting saves nothing.
 const LONG_RUN: u32 = 16;
@@ -44,6 +47,10 @@ impl Emitter {
                     ways.push(self.bounded_string(node, shape)?);
                 } else if let Some(run) = run(shape).filter(|_| strings == 1)
                     && let Some(string) = self.run(node, &run)?
+                {
+                    ways.push(string);
+                } else if strings == 1
+                    && let Some(string) = self.long_string(node, shape)?
                 {
                     ways.push(string);
                 } else {
@@ -152,6 +159,35 @@ impl Emitter {
         match self.counted(node, &character, run.min, run.max) {
             Err(SchemaError::Grammar(GrammarError::Uncountable { .. })) => Ok(None),
             made => made.map(Some),
+        }
+    }
+
+    /// A JSON string with a condition and a large bound on its length, if it is better counted than built. It is `None` too
+    /// where no text is that short, or where characters cannot be counted.
+    fn long_string(&mut self, node: Option<NodeId>, shape: &Shape) -> Result<Option<ExprId>, SchemaError> {
+        let (Some(texts), Some(max)) = (&shape.strings, shape.max_length) else { return Ok(None) };
+        // Each character copies the automaton of the condition.
+        if u64::from(max) * (texts.len() as u64) < COPIED
+            || max > self.ex.limits.characters
+            || is_finite(texts)
+        {
+            return Ok(None);
+        }
+        let texts = if shape.min_length == 0 {
+            Arc::clone(texts)
+        } else {
+            let long = self.ex.languages.pattern(&format!("(?s:.){{{},}}", shape.min_length));
+            let both = long.and_then(|long| self.ex.languages.and(&Some(Arc::clone(texts)), &long));
+            let Some(both) = self.ex.located(node, both)? else { return Ok(None) };
+            both
+        };
+        let spelled = self.ex.languages.spelled(&texts);
+        let spelled = self.ex.located(node, spelled)?;
+        let character = standard::character(self.ascii);
+        let character = self.ex.located(node, character)?;
+        match self.builder.bounded_length("string", &spelled, "\"", &character, b'"', max) {
+            Err(GrammarError::Uncountable { .. }) => Ok(None),
+            made => Ok(Some(made?)),
         }
     }
 

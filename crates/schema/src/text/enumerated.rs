@@ -118,6 +118,13 @@ pub(crate) fn lengths_within(dfa: &Dfa, min: u32, max: Option<u32>) -> bool {
         .all(|state| shortest[state.index()] >= min && max.is_none_or(|max| longest[state.index()] <= max))
 }
 
+/// Whether `dfa` has finitely many texts.
+///
+/// Cost: O(m) for m edges.
+pub(crate) fn is_finite(dfa: &Dfa) -> bool {
+    in_order(dfa).is_some()
+}
+
 /// The states of `dfa` in topological order; `None` if it has a loop.
 fn in_order(dfa: &Dfa) -> Option<Vec<StateId>> {
     let mut entering = vec![0u32; dfa.len()];

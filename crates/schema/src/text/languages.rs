@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use unskew_automata::{Dfa, DfaAlgebra, RegexError};
 
 use super::{
+    composed::{self, Member},
     format::{self, Format},
     number,
     pattern::UnsupportedConstruct,
@@ -147,6 +148,26 @@ impl Languages {
             }
             _ => Ok(None),
         }
+    }
+
+    /// At least `min` and at most `max` texts of a language, one after the other.
+    pub(crate) fn repeated(
+        &mut self,
+        texts: &Language,
+        min: u32,
+        max: Option<u32>,
+    ) -> Result<Language, RegexError> {
+        match texts {
+            Some(texts) if max != Some(0) => self.counted_some(|builder| builder.repetition(texts, min, max)),
+            None if min > 0 => Ok(None),
+            _ => self.pattern(""),
+        }
+    }
+
+    /// As [`composed::object`].
+    pub(crate) fn object(&mut self, members: &[Member], comma: &str) -> Result<Language, RegexError> {
+        let made = composed::object(members, comma, &self.limits.automata);
+        self.counted(made)
     }
 
     /// The union of several languages.

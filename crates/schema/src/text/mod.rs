@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `characters` | the edges of an automaton over text, as ranges of characters |
+//! | `composed` | objects whose members come in one order |
 //! | `string` | lifts an automaton over text to its spellings as a JSON string |
 //! | `number` | bounds, multiples and equality over decimal digits |
 //! | `pattern`, `lookaround` | patterns of ECMA-262, and patterns with look-ahead |
@@ -12,6 +13,7 @@
 //! | `enumerated` | the number, the lengths and the list of the texts of a finite automaton |
 
 pub(crate) mod characters;
+pub(crate) mod composed;
 pub(crate) mod enumerated;
 pub(crate) mod format;
 pub(crate) mod languages;

@@ -10,6 +10,8 @@
 
 use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError};
 
+use rustc_hash::FxHashMap;
+
 use crate::decimal::Decimal;
 
 /// Any JSON number.
@@ -27,8 +29,9 @@ pub(crate) const WHOLE: &str = r"-?(0|[1-9][0-9]*)(\.0+)?";
 /// Integers of draft 4, where `1.0` is none.
 pub(crate) const WHOLE_WITHOUT_POINT: &str = r"-?(0|[1-9][0-9]*)";
 
-/// The largest number of remainders times layers in an automaton of multiples.
-const MAX_REMAINDERS: u64 = 20_000;
+/// The largest modulus of an automaton of multiples, so that no product overflows. [`Limits::dfa_states`] bounds the
+/// automata.
+const MAX_MODULUS: u64 = 1 << 40;
 
 /// A number of the schema with more digits may also be written with an exponent. This length exceeds the range of
 /// binary floating point.
@@ -199,69 +202,145 @@ fn compared(
 /// The multiples of `factor`, without an exponent; `None` if `factor` has too many digits. `factor` must be greater
 /// than zero.
 ///
-/// A state is the remainder of the digits so far, and the number of digits after the point.
+/// A number is read as digits over the modulus, which is the factor without its point: a state is the number of digits
+/// after the point, and a remainder. Remainders are one state if the same digits complete them to a multiple. After as
+/// many digits as the modulus has, only the remainder times ten, once for each, makes a difference: of the 65,536
+/// remainders of 65,536 some 2,000 are left, and of those of 100,000 six. With a state for each remainder and a
+/// minimization afterwards, both would exceed the limits.
 pub(crate) fn multiple(factor: &Decimal, limits: &Limits) -> Result<Option<Dfa>, RegexError> {
-    // More digits than a modulus within [`MAX_REMAINDERS`] can have.
-    let Some((whole, fraction)) = factor.plain(40) else { return Ok(None) };
-    let places = fraction.len() as u64;
-    let Ok(modulus) = [whole, fraction].concat().parse::<u64>() else { return Ok(None) };
-    if modulus == 0 || modulus.saturating_mul(places + 2) > MAX_REMAINDERS {
+    let Some((whole, fraction)) = factor.plain(20) else { return Ok(None) };
+    let Ok(modulus) = format!("{whole}{fraction}").parse::<u64>() else { return Ok(None) };
+    let places = u32::try_from(fraction.len()).unwrap_or(u32::MAX);
+    let remainders = Remainders { modulus, places };
+    if modulus == 0 || modulus > MAX_MODULUS || remainders.at_least() > limits.dfa_states as u64 {
         return Ok(None);
     }
     let mut edges = DfaBuilder::new(limits);
-    // Whether the number is a multiple if all remaining places are zeros.
-    let divides = |mut remainder: u64, places: u64| {
-        for _ in 0..places {
-            remainder = remainder * 10 % modulus;
-        }
-        remainder == 0
-    };
-    let start = edges.state(false)?;
-    let minus = edges.state(false)?;
-    let zero = edges.state(true)?;
+    let (start, minus, zero) = (edges.state(false)?, edges.state(false)?, edges.state(true)?);
     edges.edge(start, b'-'..=b'-', minus);
-    // The first state of each layer, indexed within by remainder. The layers are: before the point, directly after
-    // it, and after each number of digits of the fraction.
-    let mut layers: Vec<u32> = vec![];
-    for layer in 0..places + 3 {
-        let first = u32::try_from(edges.states()).unwrap_or(u32::MAX);
-        layers.push(first);
-        for remainder in 0..modulus {
-            let accepting = match layer {
-                0 => divides(remainder, places),
-                1 => false,
-                // If the factor has no fraction, only zeros may follow the point.
-                _ => divides(remainder, (places + 1).saturating_sub(layer)),
-            };
-            edges.state(accepting)?;
+    // After a fraction of as many digits as the factor has, and zeros.
+    let zeros = edges.state(true)?;
+    edges.edge(zeros, b'0'..=b'0', zeros);
+    let mut known: FxHashMap<Remainder, u32> = FxHashMap::default();
+    let mut todo: Vec<(Layer, u64, u32)> = vec![];
+    let mut state = |edges: &mut DfaBuilder, todo: &mut Vec<_>, layer: Layer, remainder: u64| {
+        let Some(key) = remainders.key(layer, remainder) else { return Ok(None) };
+        if let Some(known) = known.get(&key) {
+            return Ok(Some(*known));
         }
-    }
-    let state = |layer: usize, remainder: u64| layers[layer] + u32::try_from(remainder).unwrap_or(0);
-    let next = |remainder: u64, digit: u8| (remainder * 10 + u64::from(digit - b'0')) % modulus;
-    for from in [start, minus] {
-        edges.edge(from, b'0'..=b'0', zero);
-        for digit in b'1'..=b'9' {
-            edges.edge(from, digit..=digit, state(0, next(0, digit)));
-        }
-    }
-    edges.edge(zero, b'.'..=b'.', state(1, 0));
-    let last = layers.len() - 1;
-    for remainder in 0..modulus {
-        for digit in b'0'..=b'9' {
-            edges.edge(state(0, remainder), digit..=digit, state(0, next(remainder, digit)));
-        }
-        edges.edge(state(0, remainder), b'.'..=b'.', state(1, remainder));
-        for layer in 1..last - 1 {
-            for digit in b'0'..=b'9' {
-                edges.edge(state(layer, remainder), digit..=digit, state(layer + 1, next(remainder, digit)));
+        let id = edges.state(remainders.may_end(layer, remainder))?;
+        known.insert(key, id);
+        todo.push((layer, remainder, id));
+        Ok::<Option<u32>, RegexError>(Some(id))
+    };
+    for digit in 1..=9 {
+        if let Some(to) = state(&mut edges, &mut todo, Layer::Whole, digit % modulus)? {
+            for from in [start, minus] {
+                edges.edge(from, digit_byte(digit)..=digit_byte(digit), to);
             }
         }
-        // After the decimal places of the factor, only zeros may follow.
-        for layer in [last - 1, last] {
-            edges.edge(state(layer, remainder), b'0'..=b'0', state(last, remainder));
+    }
+    for from in [start, minus] {
+        edges.edge(from, b'0'..=b'0', zero);
+    }
+    if let Some(to) = state(&mut edges, &mut todo, Layer::Point, 0)? {
+        edges.edge(zero, b'.'..=b'.', to);
+    }
+    while let Some((layer, remainder, from)) = todo.pop() {
+        let next = match layer {
+            Layer::Whole => {
+                if let Some(to) = state(&mut edges, &mut todo, Layer::Point, remainder)? {
+                    edges.edge(from, b'.'..=b'.', to);
+                }
+                Layer::Whole
+            }
+            Layer::Point => Layer::Fraction(1),
+            Layer::Fraction(read) => Layer::Fraction(read + 1),
+        };
+        if matches!(next, Layer::Fraction(read) if read > places) {
+            // Only a multiple has a state here.
+            edges.edge(from, b'0'..=b'0', zeros);
+            continue;
+        }
+        for digit in 0..=9 {
+            let after = (remainder * 10 + digit) % modulus;
+            if let Some(to) = state(&mut edges, &mut todo, next, after)? {
+                edges.edge(from, digit_byte(digit)..=digit_byte(digit), to);
+            }
         }
     }
     edges.build().map(Some)
+}
+
+/// The place of the last digit of a number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Layer {
+    Whole,
+    /// Directly after the point.
+    Point,
+    /// After this many digits of the fraction.
+    Fraction(u32),
+}
+
+/// A remainder up to the digits that complete it.
+type Remainder = (Layer, Vec<Option<u64>>);
+
+/// The remainders of a number without its point, whose fraction has `places` digits.
+struct Remainders {
+    modulus: u64,
+    places: u32,
+}
+
+impl Remainders {
+    /// Equal for two remainders in a layer if the same digits complete both; `None` if no digits do.
+    fn key(&self, layer: Layer, remainder: u64) -> Option<Remainder> {
+        // The digits that complete a number are the only ones of their number, or one of those with a remainder.
+        let completion = |digits: u32| {
+            let after = self.shifted(remainder, digits);
+            let missing = (self.modulus - after) % self.modulus;
+            let is_one = 10u64.checked_pow(digits).is_some_and(|all| all < self.modulus);
+            if is_one { (missing < 10u64.pow(digits)).then_some(missing) } else { Some(missing) }
+        };
+        let left = match layer {
+            Layer::Whole => {
+                let enough = self.places.max(self.modulus.ilog10() + 1);
+                return Some((layer, (self.places..=enough).map(completion).collect()));
+            }
+            Layer::Point => self.places,
+            Layer::Fraction(read) => self.places - read,
+        };
+        completion(left).map(|one| (layer, vec![Some(one)]))
+    }
+
+    /// Whether the number is a multiple if all remaining places are zeros.
+    fn may_end(&self, layer: Layer, remainder: u64) -> bool {
+        match layer {
+            Layer::Whole => self.shifted(remainder, self.places) == 0,
+            Layer::Point => false,
+            Layer::Fraction(read) => self.shifted(remainder, self.places - read) == 0,
+        }
+    }
+
+    /// The remainder after this many zeros.
+    fn shifted(&self, remainder: u64, zeros: u32) -> u64 {
+        (0..zeros).fold(remainder % self.modulus, |remainder, _| remainder * 10 % self.modulus)
+    }
+
+    /// A lower bound on the number of states: remainders differ if they differ modulo the part of the modulus without
+    /// the factors two and five.
+    fn at_least(&self) -> u64 {
+        let mut rest = self.modulus;
+        for prime in [2, 5] {
+            while rest.is_multiple_of(prime) && rest > 0 {
+                rest /= prime;
+            }
+        }
+        rest
+    }
+}
+
+fn digit_byte(digit: u64) -> u8 {
+    b"0123456789"[digit as usize]
 }
 
 /// The pattern of an exponent, if exponents up to `most` are allowed. An exponent of zero may be left out.
@@ -348,7 +427,48 @@ mod tests {
                 assert!(!dfa.accepts(wrong.as_bytes()), "{wrong} of {factor}");
             }
         }
-        assert_eq!(multiple(&Decimal::parse("123456").unwrap(), &Limits::default()), Ok(None));
+        for large in ["12345678901", "0.123456789", "1e13"] {
+            assert_eq!(multiple(&Decimal::parse(large).unwrap(), &Limits::default()), Ok(None), "{large}");
+        }
+    }
+
+    /// Large factors, those with many factors two and five and those with few, with few states.
+    #[test]
+    fn large_multiples_are_those_of_arithmetic() {
+        for (factor, states) in [
+            ("12345", 12_345),
+            ("65536", 5_000),
+            ("100000", 20),
+            ("1024", 1_024),
+            ("0.00625", 50),
+            ("1000.5", 2_100),
+            ("99991", 100_010),
+        ] {
+            let dfa = multiple(&Decimal::parse(factor).unwrap(), &Limits::default()).unwrap().unwrap();
+            assert!(dfa.len() <= states, "{factor} {}", dfa.len());
+            let scaled = |text: &str| {
+                let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+                format!("{whole}{fraction:0<8}").parse::<i128>().unwrap()
+            };
+            let step = scaled(factor);
+            let mut random = 1u64;
+            for case in 0..4_000u64 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(case);
+                // Half of the numbers are multiples or next to one.
+                let number = i128::from(random >> (20 + case % 40));
+                let number =
+                    if case % 2 == 0 { number / step * step + i128::from(case % 3) - 1 } else { number };
+                let number = number.abs();
+                let (whole, fraction) = (number / 100_000_000, number % 100_000_000);
+                let long = format!("{whole}.{fraction:08}");
+                let short = long.trim_end_matches('0').trim_end_matches('.');
+                for text in [&long, short] {
+                    let expected = number % step == 0;
+                    assert_eq!(dfa.accepts(text.as_bytes()), expected, "{text} of {factor}");
+                    assert_eq!(dfa.accepts(format!("-{text}").as_bytes()), expected, "-{text} of {factor}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -177,7 +177,7 @@ impl Oracle {
     }
 }
 
-/// A difference or a bounded repetition as an automaton; other terminals unchanged.
+/// A difference, a bounded repetition or a bounded length as an automaton; other terminals unchanged.
 pub(crate) fn plain(terminal: &Terminal) -> Terminal {
     let mut builder = DfaAlgebra::new(&Limits::default());
     if let Terminal::BoundedRepetition(repetition) = terminal {
@@ -191,6 +191,14 @@ pub(crate) fn plain(terminal: &Terminal) -> Terminal {
             mark => builder.literals([mark]).unwrap(),
         });
         return Terminal::Automaton(builder.concatenation([&open, &units, &close]).unwrap().into());
+    }
+    if let Terminal::BoundedLength(length) = terminal {
+        let Terminal::Automaton(short) =
+            plain(&Terminal::BoundedRepetition(length.repetition().clone().into()))
+        else {
+            unreachable!("a bounded repetition")
+        };
+        return Terminal::Automaton(builder.intersection(length.dfa(), &short).unwrap().into());
     }
     let Terminal::Difference(difference) = terminal else { return terminal.clone() };
     let (filled, empty): (Vec<&[u8]>, Vec<&[u8]>) = difference.texts().partition(|text| !text.is_empty());

@@ -36,6 +36,8 @@ pub(crate) enum Shape {
     Difference(&'static str, Vec<&'static str>),
     /// A bounded repetition: opening mark, unit, closing mark, and bounds.
     BoundedRepetition(&'static str, &'static str, &'static str, u32, Option<u32>),
+    /// The texts of a pattern up to a number of units: pattern, opening mark, unit, closing mark, and the number.
+    BoundedLength((&'static str, &'static str, &'static str, u8), u32),
     /// A rule, by its number modulo the number of rules.
     Rule(usize),
     Sequence(Vec<Shape>),
@@ -58,6 +60,15 @@ const UNITS: [(&str, &str, &str); 6] = [
     ("a", "b", "a"),
     ("", "a", "bc"),
     ("ca", "a", "cb"),
+];
+/// A pattern of units between two marks, the opening mark, the unit, the closing mark.
+const LENGTHS: [(&str, &str, &str, u8); 6] = [
+    ("a(b|ab)*c", "a", "b|ab", b'c'),
+    ("c(aa|b)*ab?c", "c", "a|b", b'c'),
+    ("bb(ab)*(ac)*c", "bb", "ab|ac", b'c'),
+    ("a(bbc?|ccb)*a", "a", "b|c", b'a'),
+    ("c((aa|ab)*b)*c", "c", "aa|ab|b", b'c'),
+    ("b(a{3}|c)(ac)*b", "b", "a|c", b'b'),
 ];
 const LEFT_OUT: [&str; 12] = ["", "a", "b", "aa", "ab", "bc", "c", "abc", "aab", "cc", "abab", "bb"];
 const PATTERNS: [&str; 9] = ["a*", "[ab]", "a+b?", "(ab)*", "b|bc", "", "[ab]*c", "(a|b|c){2}", "c+"];
@@ -99,6 +110,7 @@ fn shape() -> impl Strategy<Value = Shape> {
                 Shape::BoundedRepetition(open, unit, close, min, more.map(|more| min + more))
             }
         ),
+        1 => (select(&LENGTHS[..]), 0..9u32).prop_map(|(length, max)| Shape::BoundedLength(length, max)),
         6 => (0..5usize).prop_map(Shape::Rule),
     ];
     leaf.prop_recursive(3, 12, 4, |inner| {
@@ -151,6 +163,16 @@ impl Shape {
                 builder
                     .bounded_repetition("counted", open, &unit, close, *min, *max)
                     .expect("it can be counted")
+            }
+            Self::BoundedLength((pattern, open, unit, close), max) => {
+                let [dfa, unit] = [pattern, unit].map(|pattern| {
+                    Arc::new(Dfa::from_pattern(pattern, &Limits::default()).expect("the pattern is valid"))
+                });
+                match builder.bounded_length("length", &dfa, open, &unit, *close, *max) {
+                    Ok(made) => made,
+                    // Every text may be longer, or a state is inside of units and between them.
+                    Err(_) => builder.literal("c"),
+                }
             }
             Self::Rule(index) => builder.call(rules[index % rules.len()]),
             Self::Sequence(parts) => {
@@ -205,6 +227,9 @@ impl fmt::Display for Shape {
             Self::Difference(pattern, texts) => write!(f, "/{pattern}/ - {texts:?}"),
             Self::BoundedRepetition(open, unit, close, min, max) => {
                 write!(f, "{open:?} /{unit}/{{{min},{max:?}}} {close:?}")
+            }
+            Self::BoundedLength((pattern, open, unit, close), max) => {
+                write!(f, "/{pattern}/ of {open:?} /{unit}/{{0,{max}}} {:?}", char::from(*close))
             }
             Self::Rule(index) => write!(f, "r{index}"),
             Self::Sequence(parts) => list(f, parts, " "),
