@@ -71,12 +71,14 @@ mod sampling;
 mod scheduler;
 mod session;
 mod tree;
+mod values;
 mod walks;
 
 mod asap;
 mod exact;
 mod mcmc;
 mod search;
+mod twisted;
 mod weighted;
 
 pub mod speculative;
@@ -108,7 +110,9 @@ pub use task::{ModelShape, Task};
 pub use trace::{TraceStep, trace};
 pub use tree::TrieFileError;
 pub use truncation::{Truncation, TruncationError};
+pub use twisted::Twisted;
 pub use unskew_core::Cancel;
+pub use values::{StateValues, ValuesError};
 pub use walks::{FullError, Walk, WalkEnd, WalkMode, WalkOutput, WalkStats, WalkStep, Walks};
 pub use warped::{MAX_TEMPERATURE, MIN_TEMPERATURE, TemperatureError, Warped};
 pub use weighted::{Awrs, Masked, Populations, Smc, SmcConfig};

@@ -11,6 +11,7 @@ use crate::{
     SampleError,
     rollout::{End, Output, RolloutConfig, Step},
     session::Scope,
+    values::StateValues,
 };
 
 /// The rules of a sampler that is made of rollouts.
@@ -26,6 +27,11 @@ pub trait Policy {
     /// Whether rollouts are taken into the bounds.
     fn learns(&self) -> bool {
         false
+    }
+
+    /// The values that its rollouts propose by, if they do. Rollouts teach them.
+    fn values(&self) -> Option<StateValues> {
+        None
     }
 
     /// Whether its outputs are proposals with weights, which may follow another distribution than the model's.

@@ -143,8 +143,12 @@ impl<C: Constraint, P: Policy + fmt::Debug> fmt::Debug for Scheduler<C, P> {
 impl<C: Constraint, P: Policy> Scheduler<C, P> {
     /// The machine of a policy for `task`. Up to [`Task::batch`] of its draws are under way at once.
     pub fn new(task: Task<ModelShape, C>, policy: P) -> Self {
+        let mut session = Session::new(task, policy.scope());
+        if let Some(values) = policy.values() {
+            session.set_values(values);
+        }
         Self {
-            session: Session::new(task, policy.scope()),
+            session,
             drafter: None,
             policy,
             slots: Vec::new(),
@@ -352,6 +356,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
             if self.policy.learns() {
                 rollout.back_up(&mut self.session)?;
             }
+            rollout.teach(&mut self.session);
             slot.new_tokens += rollout.new_tokens();
             slot.stats += rollout.stats(&mut self.session);
             slot.rollout = None;

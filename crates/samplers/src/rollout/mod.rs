@@ -26,6 +26,7 @@
 mod accept;
 mod drafted;
 mod propose;
+mod value;
 mod waiting;
 
 use std::{collections::VecDeque, convert::Infallible, sync::Arc};
@@ -78,6 +79,8 @@ pub(crate) enum Proposal {
     Cars,
     /// The same over all tokens: a token that is not allowed is drawn too, and ends the rollout.
     Ars,
+    /// The model's probability times the value of the prefix that the token leads to.
+    Twisted,
     /// The model's probability, by adaptive weighted rejection, which asks the constraint about single tokens.
     Awrs,
 }
@@ -86,7 +89,7 @@ impl Proposal {
     /// The tokens that the proposal draws from.
     pub(crate) fn scope(self) -> Scope {
         match self {
-            Self::Masked | Self::Truncated(_) | Self::Greedy | Self::Cars => Scope::Allowed,
+            Self::Masked | Self::Truncated(_) | Self::Greedy | Self::Cars | Self::Twisted => Scope::Allowed,
             Self::Ars => Scope::Everything,
             Self::Awrs => Scope::Unmasked,
         }
@@ -373,7 +376,7 @@ impl<C: Constraint> Rollout<C> {
         match self.config.proposal {
             Proposal::Greedy => Some(Pick::Best),
             Proposal::Masked | Proposal::Cars => self.uniform.map(Pick::Uniform),
-            Proposal::Truncated(_) | Proposal::Ars | Proposal::Awrs => None,
+            Proposal::Truncated(_) | Proposal::Ars | Proposal::Awrs | Proposal::Twisted => None,
         }
     }
 
@@ -443,7 +446,9 @@ impl<C: Constraint> Rollout<C> {
                 if let Some(end) = self.test_forced(session, rng)? {
                     return Ok(Progress::Done(end));
                 }
-                if let Some(end) = self.test_here(session, rng, backed_up) {
+                if proposal != Proposal::Twisted
+                    && let Some(end) = self.test_here(session, rng, backed_up)
+                {
                     return Ok(Progress::Done(end));
                 }
             }
@@ -454,6 +459,7 @@ impl<C: Constraint> Rollout<C> {
                     self.draw_by_draft(session, rng)
                 }
                 Proposal::Awrs => self.draw_by_rejection(session, rng),
+                Proposal::Twisted => self.draw_by_values(session, rng),
                 Proposal::Ars => self.draw_by_bounds(session, backed_up, rng),
                 Proposal::Cars if backed_up || self.unexplored.is_some() => {
                     self.draw_by_bounds(session, backed_up, rng)
@@ -475,6 +481,10 @@ impl<C: Constraint> Rollout<C> {
         self.new_tokens += 1;
         session.observe(&state, token);
         self.follow_draft(session, Some(token));
+        // A prefix that was proposed by a value and is left without a draw pays for it here. Its mass is counted with its row.
+        if self.config.proposal == Proposal::Twisted {
+            self.log_weight -= self.paid;
+        }
         self.descend(session, token, 0.0);
         let known = session.tree().is_scored(node)
             && (!session.tree().log_p(self.node).is_nan() || self.row(session, node).is_some());

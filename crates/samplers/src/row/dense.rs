@@ -160,6 +160,35 @@ impl DenseRow {
         Some((self.token(index), self.log_of(index)))
     }
 
+    /// Up to `most` of the most probable tokens, by token, with their log-probabilities. A token whose probability, relative to the
+    /// most probable one, is below e to `least_ratio` is left out. Reads the blocks alone that have such a token.
+    pub(crate) fn most_probable(&self, most: usize, least_ratio: f64) -> Vec<(TokenId, f64)> {
+        let best = self.sums.greatest.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        if best == f32::NEG_INFINITY {
+            return Vec::new();
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "a threshold")]
+        let least = best + least_ratio as f32;
+        let logits = self.logits();
+        let mut found: Vec<(f32, usize)> = Vec::new();
+        for (block, _) in self.sums.greatest.iter().enumerate().filter(|(_, greatest)| **greatest >= least) {
+            let first = block * BLOCK;
+            let some = &logits[first..logits.len().min(first + BLOCK)];
+            let above = some.iter().enumerate().filter(|(_, logit)| **logit >= least);
+            let above = above.map(|(lane, logit)| (*logit, first + lane));
+            found.extend(above.filter(|(_, index)| self.index(self.token(*index)).is_some()));
+        }
+        if found.len() > most {
+            let order = |left: &(f32, usize), right: &(f32, usize)| {
+                right.0.total_cmp(&left.0).then(left.1.cmp(&right.1))
+            };
+            found.select_nth_unstable_by(most, order);
+            found.truncate(most);
+        }
+        found.sort_unstable_by_key(|(_, index)| *index);
+        found.into_iter().map(|(_, index)| (self.token(index), self.log_of(index))).collect()
+    }
+
     /// The logarithm of the mass of all tokens.
     pub(crate) fn sum(&self) -> f64 {
         self.log_mass(&[])

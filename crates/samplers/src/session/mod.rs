@@ -7,6 +7,7 @@
 //! States of the constraint are not kept: advancing a state along a prefix takes microseconds, and a state may be large.
 
 mod reading;
+mod valuing;
 
 use std::{convert::Infallible, fmt, sync::Arc};
 
@@ -14,6 +15,7 @@ use twox_hash::XxHash3_64;
 use unskew_core::{Cancel, Constraint, Cost, TokenId, TokenMask};
 
 pub(crate) use reading::Unread;
+use valuing::Valuing;
 
 use crate::{
     SampleError, Task,
@@ -57,6 +59,8 @@ pub(crate) struct Session<C: Constraint> {
     mask: Arc<TokenMask>,
     /// The state of drafting, if the rollouts are drafted for.
     speculation: Option<Speculation<C::State>>,
+    /// The values that rollouts propose by, if they do.
+    valuing: Option<Valuing>,
     /// All tokens of a row, without the tokens that end a sequence and with them, as masks that rows share.
     open: [Option<Arc<TokenMask>>; 2],
 }
@@ -104,6 +108,7 @@ impl<C: Constraint> Session<C> {
             rows: RowCache::new(max_bytes / 4 * 3),
             mask: Arc::new(TokenMask::new(0)),
             speculation: None,
+            valuing: None,
             open: [None, None],
         }
     }
@@ -141,7 +146,8 @@ impl<C: Constraint> Session<C> {
 
     /// The number of prefixes, the bytes of the tree, and the bytes of the cached rows.
     pub(crate) fn usage(&self) -> (usize, usize, usize) {
-        (self.tree.len(), self.tree.bytes(), self.rows.bytes())
+        let lookaheads = self.valuing.as_ref().map_or(0, |valuing| valuing.bytes);
+        (self.tree.len(), self.tree.bytes() + lookaheads, self.rows.bytes())
     }
 
     /// The constraint's state before the first token.
@@ -206,15 +212,23 @@ impl<C: Constraint> Session<C> {
 
     /// Whether the tree exceeds its limit.
     pub(crate) fn is_full(&self) -> bool {
-        self.tree.bytes() > self.max_bytes / 4
+        let lookaheads = self.valuing.as_ref().map_or(0, |valuing| valuing.bytes);
+        self.tree.bytes() + lookaheads > self.max_bytes / 4
     }
 
     /// Forgets old prefixes if the tree exceeds its limit. To be called only while no rollout is under way: the ids of nodes
     /// change.
     pub(crate) fn keep_within_limit(&mut self) {
         if self.is_full() {
-            let map = self.tree.shrink(self.max_bytes / 4);
+            // The lookaheads of the prefixes that stay are as large a part of the memory as they are now.
+            let lookaheads = self.valuing.as_ref().map_or(0, |valuing| valuing.bytes);
+            let nodes = self.tree.bytes();
+            let map =
+                self.tree.shrink(self.max_bytes / 4 / (nodes + lookaheads).div_ceil(nodes.max(1)).max(1));
             self.rows.rename(|node| node.renamed(&map));
+            if let Some(valuing) = &mut self.valuing {
+                valuing.rename(&map);
+            }
         }
     }
 
@@ -243,6 +257,7 @@ impl<C: Constraint> Session<C> {
             rows,
             mask: Arc::new(TokenMask::new(0)),
             speculation: None,
+            valuing: None,
             open: [None, None],
             ..*self
         }
@@ -320,6 +335,9 @@ impl<C: Constraint> Session<C> {
     pub(crate) fn load(&mut self, name: &str, bytes: &[u8]) -> Result<(), TrieFileError> {
         self.tree = tree::read(bytes, &self.header(name))?;
         self.rows.rename(|_| None);
+        if let Some(valuing) = &mut self.valuing {
+            *valuing = Valuing::new(valuing.values.clone());
+        }
         Ok(())
     }
 

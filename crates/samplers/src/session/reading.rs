@@ -66,7 +66,7 @@ impl<C: Constraint> Session<C> {
             return self.read_elsewhere(unread, candidates, logits);
         }
         let mut all = Vec::with_capacity(unread.len());
-        for (Unread { node, row: index, .. }, candidates) in unread.iter().zip(candidates) {
+        for (Unread { node, state, row: index, .. }, candidates) in unread.iter().zip(candidates) {
             let row = logits.row(*index);
             let Candidates { mask, accepting, forced } = candidates;
             let long = row.len() >= LONG;
@@ -95,6 +95,7 @@ impl<C: Constraint> Session<C> {
             }
             let row = Arc::new(Row::dense(dense, end));
             self.score(*node, eos, &row, forced, keeps);
+            self.look_ahead(*node, state, &row, eos)?;
             all.push(Read { row, picked: Vec::new() });
         }
         Ok(all)
@@ -128,7 +129,7 @@ impl<C: Constraint> Session<C> {
         })?;
         let mut answers = answers.into_iter();
         let mut all = Vec::with_capacity(unread.len());
-        for (Unread { node, row, picks, .. }, candidates) in unread.iter().zip(candidates) {
+        for (Unread { node, state, row, picks }, candidates) in unread.iter().zip(candidates) {
             let Candidates { mask, accepting, forced } = candidates;
             let own: Vec<_> = answers.by_ref().take(picks.len().max(1)).collect();
             let first = own.first().expect("there is an answer to each question");
@@ -138,6 +139,7 @@ impl<C: Constraint> Session<C> {
             // The row keeps the whole pass on its device.
             let keeps = self.tree.is_scored(*node) || self.is_likely(*node);
             self.score(*node, eos, &row, forced, keeps);
+            self.look_ahead(*node, state, &row, eos)?;
             let picked = own.iter().take(picks.len()).map(|answer| answer.picked).collect();
             all.push(Read { row, picked });
         }

@@ -10,6 +10,8 @@
 //! With **twists** the proposal and the weights use the bounds of the tree, as far as they are known: a prefix that is known to
 //! lead nowhere loses its weight at once, not at its end. The final weights are the same ratio of the model's probability to the
 //! proposal's. A population is taken into the bounds when it is finished.
+//!
+//! With **values** ([`Smc::by_values`]) the twists are estimates of the future probability itself ([`values`](crate::values)).
 
 use std::{collections::VecDeque, convert::Infallible, sync::Arc};
 
@@ -24,6 +26,7 @@ use crate::{
     scheduler::stream,
     session::{Scope, Session},
     task::ModelShape,
+    values::StateValues,
 };
 
 /// The parameters of a population.
@@ -65,6 +68,15 @@ impl<M: LanguageModel, C: Constraint> Smc<M, C> {
         let batch = task.batch;
         let (model, task) = task.split();
         Self { pool: SequencePool::new(model, batch), populations: Populations::new(task, config) }
+    }
+
+    /// An SMC sampler for `task` whose particles propose by learned values, and are weighed by them on the way. `config.twisted` means
+    /// nothing then. Populations teach the values.
+    pub fn by_values(task: Task<M, C>, config: SmcConfig, values: StateValues) -> Self {
+        let batch = task.batch;
+        let (model, task) = task.split();
+        let populations = Populations::by_values(task, config, values);
+        Self { pool: SequencePool::new(model, batch), populations }
     }
 
     /// All outputs of one population, each with its weight. The mean of the weights over the particles is the estimate of `P(L)`;
@@ -113,6 +125,8 @@ enum Wanted {
 pub struct Populations<C: Constraint> {
     session: Session<C>,
     config: SmcConfig,
+    /// Whether particles propose by learned values.
+    by_values: bool,
     /// The outputs that were asked for.
     wanted: VecDeque<(Wanted, ChaCha8Rng)>,
     run: Option<Run<C>>,
@@ -149,11 +163,19 @@ impl<C: Constraint> Populations<C> {
         Self {
             session: Session::new(task, Scope::Allowed),
             config,
+            by_values: false,
             wanted: VecDeque::new(),
             run: None,
             waiting: Waiting::default(),
             done: VecDeque::new(),
         }
+    }
+
+    /// The machine for `task` whose particles propose by learned values; see [`Smc::by_values`].
+    pub fn by_values(task: Task<ModelShape, C>, config: SmcConfig, values: StateValues) -> Self {
+        let mut populations = Self::new(task, SmcConfig { twisted: false, ..config });
+        populations.session.set_values(values);
+        Self { by_values: true, ..populations }
     }
 
     /// Asks for one more output, whose random numbers are seeded from `rng`.
@@ -195,7 +217,11 @@ impl<C: Constraint> Populations<C> {
         limits::check("particles", particles, limits::MAX_PARTICLES)?;
         let many = particles.max(1);
         self.session.keep_within_limit();
-        let proposal = if twisted { Proposal::Cars } else { Proposal::Masked };
+        let proposal = match (self.by_values, twisted) {
+            (true, _) => Proposal::Twisted,
+            (false, true) => Proposal::Cars,
+            (false, false) => Proposal::Masked,
+        };
         let config = RolloutConfig { yields: true, ..RolloutConfig::new(proposal, AcceptTest::Never) };
         cost.proposals += many as u64;
         let streams = (0..many).map(|_| stream(&mut rng)).collect();
@@ -211,6 +237,7 @@ impl<C: Constraint> Populations<C> {
         if self.config.twisted {
             rollouts.iter().try_for_each(|rollout| rollout.back_up(&mut self.session))?;
         }
+        rollouts.iter().for_each(|rollout| rollout.teach(&mut self.session));
         let many = rollouts.len();
         let outputs = progress.into_iter().zip(shared).filter_map(|(progress, shared)| match progress {
             Progress::Done(End::Output(output)) => {

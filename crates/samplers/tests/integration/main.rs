@@ -11,3 +11,4 @@ mod optimum;
 mod samplers;
 mod speculative;
 mod support;
+mod twisted;
