@@ -78,9 +78,13 @@ def randomise(model, seed):
                 parameter.copy_(1.2 * noise / math.sqrt(SIZES["hidden_size"]))
 
 
-def logits(folder, tokens, length):
+def logits(folder, tokens, length, dtype):
     # Attention that knows soft caps.
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    embedding = model.get_input_embeddings()
+    if hasattr(embedding, "embed_scale"):
+        # The pass is in f32; with weights of another type the factor of Gemma's embeddings is rounded to that type.
+        embedding.embed_scale = embedding.embed_scale.to(dtype).float()
     with torch.no_grad():
         rows = model(input_ids=torch.tensor(tokens[:, :length]), use_cache=False).logits[:, -1].float()
     # A file holds the memory of an array.
@@ -105,7 +109,7 @@ def make(name, kind, options, dtype, out, number):
     tokens = random.integers(0, VOCAB, size=(2, max(LENGTHS)))
     data = {"tokens": tokens.astype(np.int32)}
     for length in LENGTHS:
-        data[f"logits.{length}"] = logits(folder, tokens, length)
+        data[f"logits.{length}"] = logits(folder, tokens, length, dtype)
     spread = np.abs(data[f"logits.{LENGTHS[-1]}"]).max()
     assert 0.5 < spread < 60, (name, spread)
     save_file(data, folder / "logits.safetensors")

@@ -247,6 +247,7 @@ impl Decoder {
             .iter()
             .flat_map(|piece| (piece.start..piece.end).map(|position| (piece.regime, position)))
             .collect();
+        rotary.begin();
         for piece in &mut *pieces {
             rotary.reach(piece.regime, piece.end);
             piece.cache.reserve(piece.start, piece.end, heads);

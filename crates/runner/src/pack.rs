@@ -120,7 +120,7 @@ impl Packer {
         let panels = weights.par_chunks(LANES * inputs);
         match &mut self.lines {
             Lines::F32(lines) => {
-                fill(&mut lines[from * inputs..], inputs, panels, |raw| R::read(raw).value())
+                fill(&mut lines[from * inputs..], inputs, panels, |raw| R::read(raw).value());
             }
             Lines::F16(lines) => {
                 fill(&mut lines[from * inputs..], inputs, panels, |raw| f16::from_f32(R::read(raw).value()));

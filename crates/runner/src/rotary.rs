@@ -11,7 +11,12 @@
 //! The tables grow by doubling when later positions come. Tried instead: a table for the whole context. At a context of
 //! 131072 the table costs 130 MB before the first token.
 
+use std::collections::HashMap;
+
 use crate::config::{LayerRotary, ModelConfig, Scaling};
+
+/// Regimes of one length whose tables are kept from pass to pass.
+const MOST_PASSING: usize = 32;
 
 /// The set of frequencies that a row uses: zero, but in sequences that are longer than a scaling's bound.
 pub(crate) type Regime = usize;
@@ -104,8 +109,8 @@ pub(crate) struct Rotary {
     /// By regime, for the regimes that last.
     global: Vec<Table>,
     local: Option<Table>,
-    /// The last of many regimes that was asked for.
-    passing: Option<(Regime, Table)>,
+    /// Regimes of one length each, those of the last passes.
+    passing: HashMap<Regime, Table>,
 }
 
 impl Rotary {
@@ -127,7 +132,14 @@ impl Rotary {
             context: config.max_position_embeddings,
             global,
             local: architecture.local_rope.as_ref().map(|local| table(local.theta, &local.scaling, false)),
-            passing: None,
+            passing: HashMap::new(),
+        }
+    }
+
+    /// Begins a pass: forgets regimes of earlier ones where they are many.
+    pub(crate) fn begin(&mut self) {
+        if self.passing.len() > MOST_PASSING {
+            self.passing.clear();
         }
     }
 
@@ -139,25 +151,23 @@ impl Rotary {
         if let Some(table) = self.global.get_mut(regime) {
             return table.reach(count);
         }
-        if self.passing.as_ref().is_none_or(|(known, _)| *known != regime) {
+        if !self.passing.contains_key(&regime) {
             let (length, context, width) =
                 ((self.context + regime) as f64, self.context as f64, self.width as f64);
             let Scaling::Dynamic { factor } = self.scaling else { unreachable!("one regime has no table") };
             let growth = factor * length / context - (factor - 1.0);
             let theta = self.theta * growth.powf(width / (width - 2.0));
             let table = Table::new(frequencies(theta, self.width, &Scaling::None, false), 1.0);
-            self.passing = Some((regime, table));
+            self.passing.insert(regime, table);
         }
-        self.passing.as_mut().expect("it was made").1.reach(count);
+        self.passing.get_mut(&regime).expect("it was made").reach(count);
     }
 
     fn table(&self, kind: LayerRotary, regime: Regime) -> Option<&Table> {
         match kind {
             LayerRotary::None => None,
             LayerRotary::Local => self.local.as_ref(),
-            LayerRotary::Global => self.global.get(regime).or_else(|| {
-                self.passing.as_ref().filter(|(known, _)| *known == regime).map(|(_, table)| table)
-            }),
+            LayerRotary::Global => self.global.get(regime).or_else(|| self.passing.get(&regime)),
         }
     }
 
@@ -261,8 +271,8 @@ mod tests {
             while position < expected.len() {
                 let end = regimes.next(position).min(expected.len());
                 assert!(end > position);
-                for at in position..end {
-                    assert_eq!(regimes.of(at), expected[at], "{regimes:?}, {at}");
+                for (at, expected) in expected.iter().enumerate().take(end).skip(position) {
+                    assert_eq!(regimes.of(at), *expected, "{regimes:?}, {at}");
                     assert_eq!(regimes.of(at), regimes.of(position));
                 }
                 position = end;

@@ -201,11 +201,11 @@ fn shards(index: &Path, table: &[Parameter]) -> Result<BTreeMap<String, Vec<usiz
             return Err(LoadError::Missing { path: index.to_owned(), tensor: name.clone() });
         };
         let Some(shard) = shard.as_str() else {
-            return Err(damaged(format!("the shard of `{}` is {shard}, not a file name", name)));
+            return Err(damaged(format!("the shard of `{name}` is {shard}, not a file name")));
         };
         // An index must not point outside its folder.
         if Path::new(shard).file_name().is_none_or(|name| name != shard) {
-            return Err(damaged(format!("the shard of `{}` is \"{shard}\", not a file name", name)));
+            return Err(damaged(format!("the shard of `{name}` is \"{shard}\", not a file name")));
         }
         shards.entry(shard.to_owned()).or_default().push(row);
     }

@@ -137,7 +137,7 @@ pub(super) fn read(root: &Object, family: Family) -> Result<ModelConfig, ConfigE
         _ => num_attention_heads,
     };
     let intermediate_size = if gpt2 {
-        size(root, "n_inner")?.map_or_else(|| hidden_size.saturating_mul(4), |inner| inner)
+        size(root, "n_inner")?.unwrap_or_else(|| hidden_size.saturating_mul(4))
     } else {
         required(root, "intermediate_size")?
     };

@@ -283,7 +283,10 @@ impl ModelConfig {
             return Err(invalid("head_dim", self.head_dim, "even: rotary embeddings turn pairs"));
         }
         let width = architecture.rotary_width.unwrap_or(self.head_dim);
-        if width == 0 || width > self.head_dim || (!architecture.learned_positions && width % 2 != 0) {
+        if width == 0
+            || width > self.head_dim
+            || (!architecture.learned_positions && !width.is_multiple_of(2))
+        {
             let expected = format!("such that an even number of head_dim = {} is turned", self.head_dim);
             return Err(invalid("partial_rotary_factor", width, expected));
         }

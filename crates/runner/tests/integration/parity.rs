@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use safetensors::SafeTensors;
 use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId};
-use unskew_runner::{Llama, LoadOptions, Quantization};
+use unskew_runner::{Llama, LoadOptions, ModelConfig, Quantization};
 
 use crate::common::extend;
 
@@ -74,6 +74,7 @@ fn compare(what: &str, row: &[f32], expected: &[f32], tolerance: f32) -> f32 {
 }
 
 #[test]
+#[allow(clippy::print_stderr, reason = "a report for `cargo xtask parity`")]
 fn logits_are_those_of_transformers() {
     for folder in folders() {
         let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
@@ -123,6 +124,16 @@ fn logits_are_those_of_transformers() {
             compare(&format!("{name}, truncated to {length}"), &row[0], &expected[0], tolerance);
         }
         eprintln!("{name}: {most:.1e}");
+    }
+}
+
+/// What is written of a configuration is read back as the same.
+#[test]
+fn configurations_are_written_and_read() {
+    for folder in folders() {
+        let text = fs::read_to_string(folder.join("config.json")).unwrap();
+        let config = ModelConfig::from_json(&text).unwrap();
+        assert_eq!(ModelConfig::from_json(&config.to_json()).unwrap(), config, "{folder:?}");
     }
 }
 
