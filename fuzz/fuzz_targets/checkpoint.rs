@@ -18,7 +18,7 @@ enum Case<'a> {
 }
 
 /// The values for fields: extreme values of each type, and values small enough for a model.
-fn values() -> [Value; 18] {
+fn values() -> [Value; 34] {
     [
         json!(0),
         json!(1),
@@ -38,18 +38,35 @@ fn values() -> [Value; 18] {
         json!([0, 1]),
         json!({"rope_type": "default", "rope_theta": 1e4}),
         json!({"rope_type": "yarn", "factor": 2.0}),
+        json!({"rope_type": "linear", "factor": 2.0}),
+        json!({"rope_type": "dynamic", "factor": 3.0}),
+        json!({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1, "high_freq_factor": 4}),
+        json!({"rope_type": "longrope", "short_factor": [1, 2], "long_factor": [3, 1e9]}),
+        json!({"full_attention": {"rope_theta": 5.0}, "sliding_attention": {"rope_type": "linear", "factor": 2.0}}),
+        json!(1_000_000_000_000_u64),
+        json!("mistral"),
+        json!("qwen2"),
+        json!("qwen3"),
+        json!("smollm3"),
+        json!("gemma2"),
+        json!("gemma3_text"),
+        json!("phi3"),
+        json!("gpt2"),
+        json!("olmo2"),
+        json!("gelu"),
     ]
 }
 
 fn good() -> Value {
     json!({
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
+        "architectures": null, "model_type": "llama", "hidden_act": "silu",
         "attention_bias": false, "mlp_bias": false, "bos_token_id": 0, "eos_token_id": 0, "head_dim": 4,
         "hidden_size": 8, "intermediate_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2,
         "num_key_value_heads": 1, "rms_norm_eps": 1e-5, "rope_theta": 1e4, "tie_word_embeddings": true,
         "vocab_size": 7, "max_position_embeddings": 16, "rope_scaling": null, "rope_parameters": null,
         "quantization_config": null, "sliding_window": null, "use_sliding_window": null, "logit_scale": null,
-        "num_experts": null, "torch_dtype": "float16",
+        "num_experts": null, "torch_dtype": "float16", "original_max_position_embeddings": null, "layer_types": null,
+        "no_rope_layers": null, "query_pre_attn_scalar": null, "attn_logit_softcapping": null, "partial_rotary_factor": null,
     })
 }
 

@@ -42,6 +42,8 @@ cargo xtask TASK
   engines [ENGINE] [ARGUMENTS]
                     builds the wheel, installs it with an engine into an environment under target, and runs the tests of the
                     plug-in with the engine itself on the CPU: vllm, sglang (6 and 7 GB of packages; ARGUMENTS: for pytest)
+  parity [SEED]     makes tiny random checkpoints of every family with transformers, in an environment under target (torch, of which
+                    5 GB are downloaded), and runs the decoder beside its logits (default seed: 1, that of the test data)
   train [STEPS]     make the embedded models (STEPS: a trial run of so many steps, into target/train/trial)
   bench SUBCOMMAND [ARGUMENTS]
                     builds `unskew-bench` with the features that the subcommand needs, and runs it here: regex, grammars,
@@ -86,6 +88,8 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
         }
         ["python", rest @ ..] => python::python(root, rest),
         ["engines", rest @ ..] => engines::engines(root, rest),
+        ["parity"] => python::parity(root, "1"),
+        ["parity", seed] => python::parity(root, seed),
         ["train", rest @ ..] if rest.len() < 2 => train(root, rest),
         ["bench", rest @ ..] => bench::bench(root, rest),
         ["conformance", rest @ ..] => conformance::conformance(root, rest),

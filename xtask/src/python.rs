@@ -84,6 +84,35 @@ pub(crate) fn python(root: &Path, args: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// The packages of `parity`, pinned: the test data were made with them.
+const PARITY: &[&str] = &["numpy", "torch==2.13.0", "transformers==5.24.0"];
+
+/// Makes random checkpoints of every family with transformers, and runs the decoder beside its logits.
+pub(crate) fn parity(root: &Path, seed: &str) -> Result<()> {
+    let seed: u32 = seed.parse().map_err(|_| format!("the seed is a number, not `{seed}`"))?;
+    let python = peer(root, "parity", PARITY)?;
+    let out = root.join("target/parity");
+    if out.is_dir() {
+        std::fs::remove_dir_all(&out)?;
+    }
+    let mut command = Command::new(python);
+    command.arg(root.join("crates/runner/parity/make.py")).arg(&out).arg(seed.to_string());
+    run(command.env("PYTHONDONTWRITEBYTECODE", "1").env("HF_HUB_OFFLINE", "1"))?;
+    let mut command = Command::new(env!("CARGO"));
+    command.args([
+        "test",
+        "--package",
+        "unskew-runner",
+        "--test",
+        "integration",
+        "parity",
+        "--",
+        "--nocapture",
+    ]);
+    command.current_dir(root).env("UNSKEW_PARITY", &out);
+    run(&mut command)
+}
+
 /// The tests of the package, in an environment. They leave no files behind.
 pub(crate) fn pytest(root: &Path, python: &Path) -> Command {
     let mut command = Command::new(python);
@@ -159,7 +188,8 @@ pub(crate) fn interpreter(root: &Path, name: &str) -> PathBuf {
     folder(root, name).join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" })
 }
 
-pub(crate) fn run(mut command: Command) -> Result<()> {
+pub(crate) fn run(mut command: impl std::borrow::BorrowMut<Command>) -> Result<()> {
+    let command = command.borrow_mut();
     let line = format!("{command:?}").replace('"', "");
     println!("$ {line}");
     let status = command.status().map_err(|error| format!("`{line}` cannot be started: {error}"))?;

@@ -50,7 +50,7 @@
 //! | [`engine`] | what an inference engine embeds: a compiler with a bounded cache, matchers, batches (feature `facade`) |
 //! | [`samplers`] | masked, exact and weighted samplers, searches, drafts |
 //! | [`vocab`] | `tokenizer.json` files (feature `vocab`) |
-//! | [`runner`] | transformers of the Llama family (feature `runner`) |
+//! | [`runner`] | transformers on the CPU (feature `runner`) |
 //! | [`tiny_model`] | the embedded models (feature `tiny-model`) |
 //!
 //! A library should depend with `default-features = false`: the default feature `cli` is the command line.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use unskew_core::{Rows, TokenId};
 
 use crate::config::ModelConfig;
+use crate::rotary::{Regime, Regimes};
 
 /// The most rows of one pass. Above a few hundred rows a pass is no faster per row.
 const PASS_ROWS: usize = 512;
@@ -76,6 +77,31 @@ impl ModelId {
     }
 }
 
+/// The positions of a sequence whose keys and values are there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Held {
+    /// In the first regime.
+    pub(crate) first: usize,
+    /// In another one, where there is one.
+    pub(crate) beyond: Option<(Regime, usize)>,
+}
+
+impl Held {
+    /// Those of a sequence in which all are there.
+    #[cfg(feature = "burn")]
+    pub(crate) fn all(len: usize) -> Self {
+        Self { first: len, beyond: None }
+    }
+
+    pub(crate) fn in_regime(self, regime: Regime) -> usize {
+        match self.beyond {
+            _ if regime == 0 => self.first,
+            Some((known, len)) if known == regime => len,
+            _ => 0,
+        }
+    }
+}
+
 /// An extension of a batch: a sequence's own tokens, and those to append.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item<'a> {
@@ -83,6 +109,7 @@ pub(crate) struct Item<'a> {
     pub(crate) old: &'a [TokenId],
     pub(crate) new: &'a [TokenId],
     pub(crate) rows: Rows,
+    pub(crate) held: Held,
 }
 
 impl Item<'_> {
@@ -90,12 +117,36 @@ impl Item<'_> {
     pub(crate) fn token(&self, position: usize) -> TokenId {
         self.old.get(position).copied().unwrap_or_else(|| self.new[position - self.old.len()])
     }
+
+    /// The positions to evaluate, regime by regime, so that the logits from `wanted_from` on are known.
+    fn work(&self, index: usize, wanted_from: usize, regimes: Regimes, out: &mut Vec<Work>) {
+        let len = self.old.len() + self.new.len();
+        let mut push = |regime, from: usize, end| {
+            let start = self.held.in_regime(regime).min(from);
+            out.push(Work { item: index, regime, start, end, wanted_from: from });
+        };
+        if wanted_from >= len {
+            // Nothing is asked for. Other regimes wait until a row is.
+            let regime = len.checked_sub(1).map_or(0, |last| regimes.of(last));
+            if regime == 0 {
+                push(0, len, len);
+            }
+            return;
+        }
+        let mut position = wanted_from;
+        while position < len {
+            let end = regimes.next(position).min(len);
+            push(regimes.of(position), position, end);
+            position = end;
+        }
+    }
 }
 
 /// The positions `start..end` of an item, of which the logits from `wanted_from` on are wanted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     pub(crate) item: usize,
+    pub(crate) regime: Regime,
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) wanted_from: usize,
@@ -116,14 +167,16 @@ impl Work {
     }
 }
 
-/// Checks a batch and returns the work of each item. The batch stays unchanged.
+/// Checks a batch and returns the work, item by item. The batch stays unchanged.
 pub(crate) fn plan<'a>(
     config: &ModelConfig,
     model: ModelId,
     items: impl Iterator<Item = Item<'a>>,
 ) -> Result<Vec<Work>, ModelError> {
-    let (vocab_len, context) = (config.vocab_size, config.max_position_embeddings);
-    let check = |(index, item): (usize, Item<'a>)| {
+    let (vocab_len, context) = (config.vocab_size, config.context_len());
+    let regimes = Regimes::new(config);
+    let mut plan = Vec::new();
+    let mut check = |(index, item): (usize, Item<'a>)| {
         if item.model != model {
             return Err(ModelError::ForeignSequence { item: index });
         }
@@ -135,34 +188,36 @@ pub(crate) fn plan<'a>(
         if len > context {
             return Err(ModelError::ContextFull { item: index, len, context });
         }
-        let (start, wanted_from) = match item.rows {
+        let wanted_from = match item.rows {
             Rows::Last if len == 0 => {
                 let bos = config.bos_token_id;
                 let bos = bos.map_or_else(|| "the token for a line end".to_owned(), |id| id.to_string());
                 return Err(ModelError::EmptyContext { item: index, bos });
             }
             // If there is no token to append, the last position is evaluated again.
-            Rows::Last => (old.min(len - 1), len - 1),
-            Rows::All => (old, old),
-            Rows::From(first) => (old, old.saturating_add(first).min(len)),
+            Rows::Last => len - 1,
+            Rows::All => old,
+            Rows::From(first) => old.saturating_add(first).min(len),
         };
-        Ok(Work { item: index, start, end: len, wanted_from })
+        item.work(index, wanted_from, regimes, &mut plan);
+        Ok(())
     };
-    items.enumerate().map(check).collect()
+    items.enumerate().try_for_each(&mut check)?;
+    Ok(plan)
 }
 
-/// The work of a batch as passes, none of them empty.
+/// The work of a batch as passes, none of them empty. An item is in a pass at most once.
 pub(crate) fn passes(mut plan: Vec<Work>) -> Vec<Vec<Work>> {
-    let (mut passes, mut pieces, mut room) = (Vec::new(), Vec::new(), PASS_ROWS);
+    let (mut passes, mut pieces, mut room) = (Vec::new(), Vec::<Work>::new(), PASS_ROWS);
     for work in &mut plan {
         while work.start < work.end {
-            let piece = work.split_front(room);
-            room -= piece.end - piece.start;
-            pieces.push(piece);
-            if room == 0 {
+            if room == 0 || pieces.last().is_some_and(|last| last.item == work.item) {
                 passes.push(std::mem::take(&mut pieces));
                 room = PASS_ROWS;
             }
+            let piece = work.split_front(room);
+            room -= piece.end - piece.start;
+            pieces.push(piece);
         }
     }
     passes.extend((!pieces.is_empty()).then_some(pieces));

@@ -1,8 +1,10 @@
-//! Functions of single rows: normalisation, softmax, the gate of the feed-forward block.
+//! Functions of single rows: normalisations, softmax, soft caps, the functions inside feed-forward blocks.
 //!
 //! Sums run in [`STRIPS`] strips, the same on every processor, and the exponential is made of additions and multiplications
 //! that are rounded alike everywhere. The compiler turns the loops into vectors. Not taken: `f32::exp`, which is a call for each
 //! value, and another function on every platform.
+
+use crate::config::Activation;
 
 /// Partial sums of a row: enough for the widest vectors.
 const STRIPS: usize = 16;
@@ -43,11 +45,71 @@ pub(crate) fn normalise(row: &[f32], scale: &[f32], eps: f64, out: &mut [f32]) {
     }
 }
 
-/// Replaces `gate` by `silu(gate) * up`, where `silu(x)` is `x / (1 + exp(-x))`.
-pub(crate) fn gated(gate: &mut [f32], up: &[f32]) {
-    for (gate, up) in gate.iter_mut().zip(up) {
-        *gate = *gate / (1.0 + exp(-*gate)) * up;
+/// Gives `row` mean zero and variance one, multiplies it by `scale` and adds `bias`.
+pub(crate) fn standardise(row: &[f32], scale: &[f32], bias: &[f32], eps: f64, out: &mut [f32]) {
+    let mean = (f64::from(sum(row, |value| value)) / row.len() as f64) as f32;
+    let variance = f64::from(sum(row, |value| (value - mean) * (value - mean))) / row.len() as f64;
+    let inverse = (1.0 / (variance + eps).sqrt()) as f32;
+    for ((out, value), (scale, bias)) in out.iter_mut().zip(row).zip(scale.iter().zip(bias)) {
+        *out = (value - mean) * inverse * scale + bias;
     }
+}
+
+/// Replaces each value by that of the function.
+pub(crate) fn activate(activation: Activation, row: &mut [f32]) {
+    match activation {
+        Activation::Silu => row.iter_mut().for_each(|x| *x = *x / (1.0 + exp(-*x))),
+        Activation::QuickGelu => row.iter_mut().for_each(|x| *x = *x / (1.0 + exp(-1.702 * *x))),
+        Activation::Gelu => row.iter_mut().for_each(|x| *x = *x * normal(*x)),
+        Activation::GeluTanh => {
+            // The root of two over pi.
+            const ROOT: f32 = 0.797_884_6;
+            for x in row {
+                *x = 0.5 * *x * (1.0 + tanh(ROOT * (*x + 0.044_715 * *x * *x * *x)));
+            }
+        }
+        // A NaN stays one.
+        Activation::Relu => row.iter_mut().for_each(|x| *x = if *x < 0.0 { 0.0 } else { *x }),
+    }
+}
+
+/// Replaces `gate` by the function of it, times `up`.
+pub(crate) fn gated(activation: Activation, gate: &mut [f32], up: &[f32]) {
+    activate(activation, gate);
+    for (gate, up) in gate.iter_mut().zip(up) {
+        *gate *= up;
+    }
+}
+
+/// Replaces values `x` by `cap * tanh(x / cap)`.
+pub(crate) fn soft_cap(cap: f32, row: &mut [f32]) {
+    for value in row {
+        *value = cap * tanh(*value / cap);
+    }
+}
+
+/// The hyperbolic tangent.
+#[inline(always)]
+fn tanh(x: f32) -> f32 {
+    // Near zero the other formula is a small difference of large numbers.
+    let square = x * x;
+    let series = 1.0 + square * (-1.0 / 3.0 + square * (2.0 / 15.0 + square * (-17.0 / 315.0)));
+    let far = 1.0 - 2.0 / (1.0 + exp(2.0 * x));
+    if square < 0.03 { x * series } else { far }
+}
+
+/// The normal distribution's function, by the complementary error function: a rational approximation (Abramowitz and Stegun 7.1.26),
+/// exact to 1e-7.
+#[inline(always)]
+fn normal(x: f32) -> f32 {
+    let root = x * std::f32::consts::FRAC_1_SQRT_2;
+    let t = 1.0 / (1.0 + 0.327_591_1 * root.abs());
+    let mut series = 1.061_405_4_f32;
+    for coefficient in [-1.453_152, 1.421_413_7, -0.284_496_74, 0.254_829_6] {
+        series = series * t + coefficient;
+    }
+    let tail = 0.5 * series * t * exp(-root * root);
+    if x < 0.0 { tail } else { 1.0 - tail }
 }
 
 /// Replaces scores by shares that are proportional to their exponentials and sum to one.
@@ -86,7 +148,8 @@ fn exp(x: f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{exp, gated, normalise, softmax};
+    use super::{activate, exp, gated, normal, normalise, soft_cap, softmax, standardise, tanh};
+    use crate::config::Activation;
 
     #[test]
     fn the_exponential_is_that_of_64_bits_but_for_rounding() {
@@ -121,12 +184,60 @@ mod tests {
                 assert!((f64::from(*out) - exact).abs() < 1e-5);
             }
 
+            let bias: Vec<f32> = scale.iter().map(|scale| scale - 0.7).collect();
+            standardise(&row, &scale, &bias, 1e-5, &mut out);
+            let mean = row.iter().map(|x| f64::from(*x)).sum::<f64>() / len as f64;
+            let variance = row.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / len as f64;
+            for ((out, x), (scale, bias)) in out.iter().zip(&row).zip(scale.iter().zip(&bias)) {
+                let exact = (f64::from(*x) - mean) / (variance + 1e-5).sqrt() * f64::from(*scale);
+                assert!((f64::from(*out) - exact - f64::from(*bias)).abs() < 1e-4);
+            }
+
             let mut gate = row.clone();
-            gated(&mut gate, &scale);
+            gated(Activation::Silu, &mut gate, &scale);
             for ((gate, x), up) in gate.iter().zip(&row).zip(&scale) {
                 let exact = f64::from(*x) / (1.0 + (-f64::from(*x)).exp()) * f64::from(*up);
                 assert!((f64::from(*gate) - exact).abs() < 1e-5);
             }
+        }
+    }
+
+    /// The error function by its series, in f64.
+    fn erf(x: f64) -> f64 {
+        let (mut sum, mut term) = (0.0, x);
+        for n in 0..200_u32 {
+            sum += term / f64::from(2 * n + 1);
+            term *= -x * x / f64::from(n + 1);
+        }
+        sum * 2.0 / std::f64::consts::PI.sqrt()
+    }
+
+    #[test]
+    fn functions_are_those_of_64_bits_but_for_rounding() {
+        for step in -4000..=4000 {
+            let x = step as f32 / 1000.0;
+            let wide = f64::from(x);
+            assert!((f64::from(tanh(x)) - wide.tanh()).abs() < 2e-7, "{x}");
+            assert!((f64::from(tanh(x * 5.0)) - (5.0 * x as f64).tanh()).abs() < 1e-6, "{x}");
+            assert!((f64::from(normal(x)) - 0.5 * (1.0 + erf(wide / 2_f64.sqrt()))).abs() < 3e-7, "{x}");
+            let of = |activation| {
+                let mut row = [x];
+                activate(activation, &mut row);
+                f64::from(row[0])
+            };
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (wide + 0.044_715 * wide.powi(3));
+            for (activation, exact) in [
+                (Activation::Silu, wide / (1.0 + (-wide).exp())),
+                (Activation::QuickGelu, wide / (1.0 + (-1.702 * wide).exp())),
+                (Activation::Gelu, wide * 0.5 * (1.0 + erf(wide / 2_f64.sqrt()))),
+                (Activation::GeluTanh, wide * 0.5 * (1.0 + inner.tanh())),
+                (Activation::Relu, wide.max(0.0)),
+            ] {
+                assert!((of(activation) - exact).abs() < 2e-6, "{activation:?} of {x}: {}", of(activation));
+            }
+            let mut capped = [x * 20.0];
+            soft_cap(30.0, &mut capped);
+            assert!((f64::from(capped[0]) - 30.0 * (wide * 20.0 / 30.0).tanh()).abs() < 1e-5, "{x}");
         }
     }
 
@@ -138,8 +249,19 @@ mod tests {
         let mut overflown = [1.0, f32::INFINITY];
         softmax(&mut overflown);
         assert!(overflown.iter().any(|share| share.is_nan()));
-        let mut gate = [f32::NAN];
-        gated(&mut gate, &[1.0]);
-        assert!(gate[0].is_nan());
+        for activation in [
+            Activation::Silu,
+            Activation::Gelu,
+            Activation::GeluTanh,
+            Activation::QuickGelu,
+            Activation::Relu,
+        ] {
+            let mut gate = [f32::NAN];
+            gated(activation, &mut gate, &[1.0]);
+            assert!(gate[0].is_nan(), "{activation:?}");
+        }
+        let mut capped = [f32::NAN];
+        soft_cap(3.0, &mut capped);
+        assert!(capped[0].is_nan());
     }
 }

@@ -1,6 +1,6 @@
 //! The inner loop of every product: some rows of inputs times one panel of 32 columns.
 //!
-//! A panel is a list of lines. Line `k` has the 32 weights that input `k` is multiplied by, one for each output. The loop
+//! A panel is a list of lines. Line `k` has the 32 (for keys: 8) weights that input `k` is multiplied by, one for each output. The loop
 //! broadcasts one input, and multiplies it with a line as vectors. Several rows of inputs share each line that is loaded.
 //! Matrices of weights have this layout ([`crate::matrix`]), and so have the keys and the values of a page of the cache
 //! ([`crate::cache`]): one loop serves linear maps, scores and mixtures of values.
@@ -17,11 +17,13 @@ use std::{array, borrow::Borrow};
 use half::{bf16, f16};
 use pulp::{Simd, WithSimd};
 
+use crate::pack::{BLOCK, Block};
+
 /// Outputs of a panel.
 pub(crate) const LANES: usize = 32;
 
 /// The weights of one input in a panel.
-pub(crate) type Line = [f32; LANES];
+pub(crate) type Line<const L: usize = LANES> = [f32; L];
 
 /// A weight as it is stored; finite.
 pub(crate) trait Weight: Copy + Default {
@@ -29,7 +31,7 @@ pub(crate) trait Weight: Copy + Default {
     fn wide(self) -> f32;
 
     /// The values of a line.
-    fn line(line: &[Self; LANES]) -> impl Borrow<Line>;
+    fn line<const L: usize>(line: &[Self; L]) -> impl Borrow<Line<L>>;
 }
 
 impl Weight for f32 {
@@ -39,15 +41,15 @@ impl Weight for f32 {
     }
 
     #[inline(always)]
-    fn line(line: &Line) -> impl Borrow<Line> {
+    fn line<const L: usize>(line: &Line<L>) -> impl Borrow<Line<L>> {
         line
     }
 }
 
 /// The values of a line that is not stored in f32.
 #[inline(always)]
-fn widened<W: Weight>(line: &[W; LANES]) -> Line {
-    let mut wide = [0.0; LANES];
+fn widened<W: Weight, const L: usize>(line: &[W; L]) -> Line<L> {
+    let mut wide = [0.0; L];
     for (to, from) in wide.iter_mut().zip(line) {
         *to = from.wide();
     }
@@ -67,7 +69,7 @@ impl Weight for f16 {
     }
 
     #[inline(always)]
-    fn line(line: &[Self; LANES]) -> impl Borrow<Line> {
+    fn line<const L: usize>(line: &[Self; L]) -> impl Borrow<Line<L>> {
         widened(line)
     }
 }
@@ -79,7 +81,7 @@ impl Weight for bf16 {
     }
 
     #[inline(always)]
-    fn line(line: &[Self; LANES]) -> impl Borrow<Line> {
+    fn line<const L: usize>(line: &[Self; L]) -> impl Borrow<Line<L>> {
         widened(line)
     }
 }
@@ -98,56 +100,88 @@ pub(crate) struct Sums<'a> {
     pub(crate) stride: usize,
 }
 
-/// Adds `rows` of `inputs` times each of the panels to the sums, [`LANES`] columns for each panel. Panels are equally long.
+/// Adds `rows` of `inputs` times each of the panels to the sums, `L` columns for each panel. Panels are equally long.
 ///
 /// # Panics
 ///
 /// If a slice is too short.
-pub(crate) fn multiply<W: Weight, const P: usize>(
-    panels: [&[[W; LANES]]; P],
+pub(crate) fn multiply<W: Weight, const L: usize, const P: usize>(
+    panels: [&[[W; L]]; P],
     inputs: Inputs<'_>,
     sums: Sums<'_>,
     rows: usize,
 ) {
-    pulp::Arch::new().dispatch(Multiply { panels, inputs, sums, rows });
+    let product = Multiply { panels, inputs, sums, rows };
+    if L < LANES {
+        return dispatch_narrow(product);
+    }
+    pulp::Arch::new().dispatch(product);
 }
 
-struct Multiply<'a, W, const P: usize> {
-    panels: [&'a [[W; LANES]]; P],
+/// Runs a loop with vectors of at most eight lanes.
+#[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+fn dispatch_narrow<F: WithSimd>(function: F) -> F::Output {
+    match pulp::x86::V3::try_new() {
+        Some(simd) => Simd::vectorize(simd, function),
+        None => Simd::vectorize(pulp::Scalar::new(), function),
+    }
+}
+
+/// Runs a loop with the processor's vectors; no other processor here has more than eight lanes.
+#[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
+fn dispatch_narrow<F: WithSimd>(function: F) -> F::Output {
+    pulp::Arch::new().dispatch(function)
+}
+
+struct Multiply<'a, W, const L: usize, const P: usize> {
+    panels: [&'a [[W; L]]; P],
     inputs: Inputs<'a>,
     sums: Sums<'a>,
     rows: usize,
 }
 
-impl<W: Weight, const P: usize> WithSimd for Multiply<'_, W, P> {
+impl<W: Weight, const L: usize, const P: usize> WithSimd for Multiply<'_, W, L, P> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        // As many vectors as make a panel, where registers hold three rows of them.
-        if S::F32_LANES == 16 { self.tiles::<S, 2>(simd) } else { self.tiles::<S, 4>(simd) }
+        // As many vectors of a panel as leave registers for three rows of sums.
+        match (S::F32_LANES, L) {
+            (8, 8) => self.tiles::<S, 1>(simd),
+            (16, _) | (_, 8) => self.tiles::<S, 2>(simd),
+            _ => self.tiles::<S, 4>(simd),
+        }
     }
 }
 
-impl<W: Weight, const P: usize> Multiply<'_, W, P> {
+impl<W: Weight, const L: usize, const P: usize> Multiply<'_, W, L, P> {
     #[inline(always)]
     fn tiles<S: Simd, const V: usize>(mut self, simd: S) {
-        for first in (0..LANES / S::F32_LANES).step_by(V) {
+        for first in (0..L / S::F32_LANES).step_by(V) {
             if self.rows == 1 {
                 // The sums of one row wait for each other; those of all panels together do so less.
                 self.tile::<S, 1, V, P>(simd, 0, 0, first);
-                continue;
-            }
-            for panel in 0..P {
-                let mut row = 0;
-                while row < self.rows {
-                    row += match self.rows - row {
-                        1 => self.tile::<S, 1, V, 1>(simd, row, panel, first),
-                        2 | 4 => self.tile::<S, 2, V, 1>(simd, row, panel, first),
-                        _ => self.tile::<S, 3, V, 1>(simd, row, panel, first),
-                    };
+            } else if L < LANES {
+                // One vector of each of many panels is what many vectors of one are.
+                self.rows::<S, V, P>(simd, 0, first);
+            } else {
+                for panel in 0..P {
+                    self.rows::<S, V, 1>(simd, panel, first);
                 }
             }
+        }
+    }
+
+    /// All rows times `V` vectors of each of `N` panels.
+    #[inline(always)]
+    fn rows<S: Simd, const V: usize, const N: usize>(&mut self, simd: S, panel: usize, first: usize) {
+        let mut row = 0;
+        while row < self.rows {
+            row += match self.rows - row {
+                1 => self.tile::<S, 1, V, N>(simd, row, panel, first),
+                2 | 4 => self.tile::<S, 2, V, N>(simd, row, panel, first),
+                _ => self.tile::<S, 3, V, N>(simd, row, panel, first),
+            };
         }
     }
 
@@ -161,13 +195,13 @@ impl<W: Weight, const P: usize> Multiply<'_, W, P> {
         first: usize,
     ) -> usize {
         let depth = self.panels[panel].len();
-        let panels: [&[[W; LANES]]; N] = array::from_fn(|index| &self.panels[panel + index][..depth]);
+        let panels: [&[[W; L]]; N] = array::from_fn(|index| &self.panels[panel + index][..depth]);
         let inputs: [&[f32]; R] =
             array::from_fn(|index| &self.inputs.values[(row + index) * self.inputs.stride..][..depth]);
-        let place = |index: usize, at: usize| (row + index) * self.sums.stride + (panel + at) * LANES;
+        let place = |index: usize, at: usize| (row + index) * self.sums.stride + (panel + at) * L;
         let mut sums: [[[S::f32s; V]; N]; R] = array::from_fn(|index| {
             array::from_fn(|at| {
-                let (line, _) = S::as_simd_f32s(&self.sums.values[place(index, at)..][..LANES]);
+                let (line, _) = S::as_simd_f32s(&self.sums.values[place(index, at)..][..L]);
                 array::from_fn(|vector| line[first + vector])
             })
         });
@@ -188,7 +222,7 @@ impl<W: Weight, const P: usize> Multiply<'_, W, P> {
         for (index, sums) in sums.iter().enumerate() {
             for (at, sums) in sums.iter().enumerate() {
                 let to = place(index, at);
-                let (line, _) = S::as_mut_simd_f32s(&mut self.sums.values[to..][..LANES]);
+                let (line, _) = S::as_mut_simd_f32s(&mut self.sums.values[to..][..L]);
                 line[first..first + V].copy_from_slice(sums);
             }
         }
@@ -196,23 +230,116 @@ impl<W: Weight, const P: usize> Multiply<'_, W, P> {
     }
 }
 
+/// Adds one row of inputs times panels of blocks to the sums, [`LANES`] for each panel. Panels are equally long.
+pub(crate) fn multiply_blocks<const P: usize>(panels: [&[Block]; P], inputs: &[f32], sums: &mut [f32]) {
+    pulp::Arch::new().dispatch(MultiplyBlocks { panels, inputs, sums });
+}
+
+struct MultiplyBlocks<'a, const P: usize> {
+    panels: [&'a [Block]; P],
+    inputs: &'a [f32],
+    sums: &'a mut [f32],
+}
+
+impl<const P: usize> WithSimd for MultiplyBlocks<'_, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        if S::F32_LANES == 16 { self.tiles::<S, 2>(simd) } else { self.tiles::<S, 4>(simd) }
+    }
+}
+
+impl<const P: usize> MultiplyBlocks<'_, P> {
+    #[inline(always)]
+    fn tiles<S: Simd, const V: usize>(self, simd: S) {
+        for first in (0..LANES / S::F32_LANES).step_by(V) {
+            let mut sums: [[S::f32s; V]; P] = array::from_fn(|panel| {
+                let (line, _) = S::as_simd_f32s(&self.sums[panel * LANES..][..LANES]);
+                array::from_fn(|vector| line[first + vector])
+            });
+            for (number, inputs) in self.inputs.chunks(BLOCK).enumerate() {
+                let blocks: [&Block; P] = array::from_fn(|panel| &self.panels[panel][number]);
+                let mut own = [[simd.splat_f32s(0.0); V]; P];
+                for (k, input) in inputs.iter().enumerate() {
+                    let input = simd.splat_f32s(*input);
+                    for (own, block) in own.iter_mut().zip(&blocks) {
+                        let mut wide = [0.0; LANES];
+                        for (to, from) in wide.iter_mut().zip(&block.weights[k]) {
+                            *to = f32::from(*from);
+                        }
+                        let (line, _) = S::as_simd_f32s(&wide);
+                        for (vector, own) in own.iter_mut().enumerate() {
+                            *own = simd.mul_add_e_f32s(input, line[first + vector], *own);
+                        }
+                    }
+                }
+                for ((sums, own), block) in sums.iter_mut().zip(own).zip(&blocks) {
+                    let scales = widened(&block.scales);
+                    let (scales, _) = S::as_simd_f32s(&scales);
+                    for (vector, (sum, own)) in sums.iter_mut().zip(own).enumerate() {
+                        *sum = simd.mul_add_e_f32s(own, scales[first + vector], *sum);
+                    }
+                }
+            }
+            for (panel, sums) in sums.iter().enumerate() {
+                let (line, _) = S::as_mut_simd_f32s(&mut self.sums[panel * LANES..][..LANES]);
+                line[first..first + V].copy_from_slice(sums);
+            }
+        }
+    }
+}
+
+/// Adds rows times their scales to rows of sums: all rows are as wide as the scales, which are whole lines.
+pub(crate) fn add_scaled(scales: &[f32], rows: &[f32], sums: &mut [f32]) {
+    pulp::Arch::new().dispatch(AddScaled { scales, rows, sums });
+}
+
+struct AddScaled<'a> {
+    scales: &'a [f32],
+    rows: &'a [f32],
+    sums: &'a mut [f32],
+}
+
+impl WithSimd for AddScaled<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let width = self.scales.len();
+        let (scales, _) = S::as_simd_f32s(self.scales);
+        for (row, sums) in self.rows.chunks_exact(width).zip(self.sums.chunks_exact_mut(width)) {
+            let ((row, _), (sums, _)) = (S::as_simd_f32s(row), S::as_mut_simd_f32s(sums));
+            for ((sum, value), scale) in sums.iter_mut().zip(row).zip(scales) {
+                *sum = simd.mul_add_e_f32s(*value, *scale, *sum);
+            }
+        }
+    }
+}
+
 /// Widens weights, with the vectors that the processor has. The slices are equally long.
 pub(crate) fn widen<W: Weight>(from: &[W], to: &mut [f32]) {
-    pulp::Arch::new().dispatch(Widen { from, to });
+    pulp::Arch::new().dispatch(Widen { from, to, of: W::wide });
 }
 
-struct Widen<'a, W> {
+/// The same for whole numbers.
+pub(crate) fn widen_bytes(from: &[i8], to: &mut [f32]) {
+    pulp::Arch::new().dispatch(Widen { from, to, of: |byte: i8| f32::from(byte) });
+}
+
+struct Widen<'a, W, F> {
     from: &'a [W],
     to: &'a mut [f32],
+    of: F,
 }
 
-impl<W: Weight> WithSimd for Widen<'_, W> {
+impl<W: Copy, F: Fn(W) -> f32> WithSimd for Widen<'_, W, F> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         for (to, from) in self.to.iter_mut().zip(self.from) {
-            *to = from.wide();
+            *to = (self.of)(*from);
         }
     }
 }
@@ -240,14 +367,19 @@ mod tests {
 
     #[test]
     fn products_are_sums_in_order_whatever_rows_share_them() {
+        products_are_sums_in_order::<LANES>();
+        products_are_sums_in_order::<8>();
+    }
+
+    fn products_are_sums_in_order<const L: usize>() {
         let number = |seed: usize| ((seed * 7919 + 13) % 1009) as f32 / 1009.0 - 0.5;
         for depth in [0, 1, 7, 40] {
-            let panels: [Vec<Line>; 2] = [0, 9].map(|seed| {
-                let line = |k| std::array::from_fn(|lane| number(seed + k * LANES + lane));
+            let panels: [Vec<Line<L>>; 2] = [0, 9].map(|seed| {
+                let line = |k| std::array::from_fn(|lane| number(seed + k * L + lane));
                 (0..depth).map(line).collect()
             });
             for rows in 0..9 {
-                let (inner, outer) = (depth + 3, 2 * LANES + 5);
+                let (inner, outer) = (depth + 3, 2 * L + 5);
                 let values: Vec<f32> = (0..rows * inner).map(|at| number(at + 5)).collect();
                 let mut sums: Vec<f32> = (0..rows * outer).map(|at| number(at + 9)).collect();
                 let before = sums.clone();
@@ -255,17 +387,17 @@ mod tests {
                 let of = Sums { values: &mut sums, stride: outer };
                 multiply([&panels[0][..], &panels[1][..]], inputs, of, rows);
                 for (row, (sums, before)) in sums.chunks(outer).zip(before.chunks(outer)).enumerate() {
-                    for column in 0..2 * LANES {
-                        let terms = panels[column / LANES].iter().zip(&values[row * inner..]);
+                    for column in 0..2 * L {
+                        let terms = panels[column / L].iter().zip(&values[row * inner..]);
                         let sum =
-                            terms.fold(before[column], |sum, (line, x)| x.mul_add(line[column % LANES], sum));
+                            terms.fold(before[column], |sum, (line, x)| x.mul_add(line[column % L], sum));
                         // A processor without fused multiply-adds rounds each product.
                         assert!((sum - sums[column]).abs() < 1e-5);
                         if !matches!(pulp::Arch::new(), pulp::Arch::Scalar) {
                             assert_eq!(sum.to_bits(), sums[column].to_bits());
                         }
                     }
-                    assert_eq!(sums[2 * LANES..], before[2 * LANES..]);
+                    assert_eq!(sums[2 * L..], before[2 * L..]);
                 }
             }
         }

@@ -4,12 +4,12 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `config` | the shape of a model, read from `config.json` and checked |
+//! | `config` | the shape of a model and how it computes, read from `config.json` and checked |
 //! | `parameters` | the table of parameters: names, shapes, orientation, random values |
 //! | `weights` | safetensors to matrices |
-//! | `kernel`, `matrix`, `functions` | products with SIMD and threads; functions of rows |
+//! | `kernel`, `pack`, `matrix`, `functions` | products with SIMD and threads, and the layout of weights; functions of rows |
 //! | `rotary` | position embeddings |
-//! | `cache` | keys and values of one sequence, and attention over them |
+//! | `cache`, `prefixes` | keys and values of one sequence, and attention over them; those that the model remembers |
 //! | `decoder` | the decoder on the CPU |
 //! | `batch` | a batch of sequences as passes |
 //! | `llama` | batches of sequences: the `LanguageModel` |
@@ -26,7 +26,9 @@ mod functions;
 mod kernel;
 mod llama;
 mod matrix;
+mod pack;
 mod parameters;
+mod prefixes;
 mod rotary;
 #[cfg(feature = "train")]
 mod save;
@@ -35,8 +37,11 @@ mod train;
 mod weights;
 
 pub use batch::ModelError;
-pub use config::{ConfigError, ModelConfig};
+pub use config::{
+    Activation, Architecture, Biases, ConfigError, Family, HeadNorm, LayerKind, LayerRotary, LocalRope,
+    ModelConfig, Norm, Placement, Scaling,
+};
 pub use llama::{Llama, Sequence};
 #[cfg(feature = "train")]
 pub use train::{TrainError, TrainEvent, TrainOptions, TrainedModel, TrainingData, train};
-pub use weights::LoadError;
+pub use weights::{LoadError, LoadOptions, LoadProgress, Quantization};

@@ -2,25 +2,33 @@
 //!
 //! Embedding, linear maps and normalisations treat all rows alike; attention runs sequence by sequence, each over its own
 //! cache. Only rows whose logits are wanted go through the head, which for a small model is a large part of the work.
+//!
+//! Keys and values of whole pages go into a tree of known prefixes ([`crate::prefixes`]). A sequence that reads the same tokens again
+//! takes them from there.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 use unskew_core::{Extension, LanguageModel, Logits, TokenId};
 
-use crate::batch::{self, Item, ModelError, ModelId, Work};
-use crate::cache::Cache;
+use crate::batch::{self, Held, Item, ModelError, ModelId, Work};
+use crate::cache::{Cache, PAGE};
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoder::{Buffers, Decoder, Piece};
 use crate::matrix::Matrix;
 use crate::parameters;
-use crate::rotary::Rotary;
-use crate::weights::{self, LoadError};
+use crate::prefixes::Prefixes;
+use crate::rotary::{Regime, Regimes, Rotary};
+use crate::weights::{self, LoadError, LoadOptions};
 
-/// A model of the Llama family on the CPU, in plain Rust with SIMD and threads.
+/// The bytes of keys and values that a model remembers, if nobody sets another number.
+const REMEMBERED: usize = 256 << 20;
+
+/// A decoder of Llama's kind on the CPU, of any family in [`Family`](crate::Family), in plain Rust with SIMD and threads.
 ///
-/// Weights are kept as the checkpoint stores them (f32, f16 or bf16), and sums are f32. A row of logits is a function of the
+/// Weights are kept as the checkpoint stores them (f32, f16 or bf16) or in eight bits, and sums are f32. A row of logits is a function of the
 /// model and the tokens before it, bit by bit: it depends neither on the rest of the batch, nor on how the tokens were
 /// appended, nor on the number of threads.
 ///
@@ -51,18 +59,27 @@ pub struct Llama {
     decoder: Decoder,
     rotary: Rotary,
     buffers: Buffers,
+    prefixes: Prefixes,
+    /// Rows that passes have evaluated.
+    evaluated: u64,
     id: ModelId,
 }
 
 /// One sequence of a [`Llama`]: its tokens, with their keys and values.
 ///
 /// Memory, in addition to the tokens: `8 * num_hidden_layers * num_key_value_heads * head_dim` bytes for each position, in pages
-/// of 32 positions (`head_dim` rounded up to a multiple of 32 for the values). A fork shares all pages; the side that writes to a
+/// of 8 positions (`head_dim` rounded up to a multiple of 32 for the values). A fork shares all pages; the side that writes to a
 /// shared page copies that page alone.
 #[derive(Clone, Debug)]
 pub struct Sequence {
-    tokens: Vec<TokenId>,
+    /// The sequence's own are the first `len`: a truncation leaves the others to forks.
+    tokens: Arc<Vec<TokenId>>,
+    len: usize,
     cache: Cache,
+    /// Keys and values of another regime than the first.
+    beyond: Option<(Regime, Cache)>,
+    /// The positions that the caches hold.
+    held: Held,
     model: ModelId,
 }
 
@@ -70,27 +87,56 @@ impl Sequence {
     /// The tokens so far.
     #[must_use]
     pub fn tokens(&self) -> &[TokenId] {
-        &self.tokens
+        &self.tokens[..self.len]
+    }
+
+    /// The cache of a regime.
+    fn cache(&mut self, regime: Regime) -> &mut Cache {
+        if regime == 0 {
+            return &mut self.cache;
+        }
+        if self.beyond.as_ref().is_none_or(|(known, _)| *known != regime) {
+            self.beyond = Some((regime, Cache::default()));
+            self.held.beyond = Some((regime, 0));
+        }
+        &mut self.beyond.as_mut().expect("it was made").1
+    }
+
+    fn set_held(&mut self, regime: Regime, len: usize) {
+        if regime == 0 {
+            self.held.first = len;
+        } else {
+            self.held.beyond = Some((regime, len));
+        }
     }
 }
 
 impl Llama {
     /// Loads `config.json` and the weights from a folder in the layout of Hugging Face.
     ///
-    /// Memory at the peak: the model and its largest file.
+    /// Memory at the peak: the model, and some megabytes.
     ///
     /// # Errors
     ///
     /// [`LoadError`] when a file is absent or damaged, when the configuration asks for a computation that is not supported,
     /// and when configuration and weights do not belong together.
     pub fn from_dir(folder: impl AsRef<Path>) -> Result<Self, LoadError> {
+        Self::from_dir_with(folder, &mut LoadOptions::default())
+    }
+
+    /// The same with options: weights of eight bits, reports of progress.
+    ///
+    /// # Errors
+    ///
+    /// As [`Llama::from_dir`].
+    pub fn from_dir_with(folder: impl AsRef<Path>, options: &mut LoadOptions<'_>) -> Result<Self, LoadError> {
         let folder = folder.as_ref();
         let path = folder.join("config.json");
         let text = String::from_utf8(weights::read(&path)?)
             .map_err(|error| LoadError::Damaged { path, reason: error.to_string() })?;
         // Editors on Windows put a byte order mark in front of the text.
         let config = ModelConfig::from_json(text.strip_prefix('\u{feff}').unwrap_or(&text))?;
-        let parameters = weights::from_folder(&config, folder)?;
+        let parameters = weights::from_folder(&config, folder, options)?;
         Ok(Self::new(config, parameters))
     }
 
@@ -100,8 +146,21 @@ impl Llama {
     ///
     /// As [`Llama::from_dir`].
     pub fn from_bytes(config_json: &str, safetensors: &[u8]) -> Result<Self, LoadError> {
+        Self::from_bytes_with(config_json, safetensors, &mut LoadOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Llama::from_dir`].
+    pub fn from_bytes_with(
+        config_json: &str,
+        safetensors: &[u8],
+        options: &mut LoadOptions<'_>,
+    ) -> Result<Self, LoadError> {
         let config = ModelConfig::from_json(config_json)?;
-        let parameters = weights::from_bytes(&config, safetensors)?;
+        let parameters = weights::from_bytes(&config, safetensors, options)?;
         Ok(Self::new(config, parameters))
     }
 
@@ -120,7 +179,50 @@ impl Llama {
     fn new(config: ModelConfig, parameters: Vec<Matrix>) -> Self {
         let decoder = Decoder::new(&config, parameters);
         let rotary = Rotary::new(&config);
-        Self { config, decoder, rotary, buffers: Buffers::default(), id: ModelId::next() }
+        let prefixes = Prefixes::new(decoder.heads().page_bytes(), REMEMBERED);
+        let (buffers, id) = (Buffers::default(), ModelId::next());
+        Self { config, decoder, rotary, buffers, prefixes, evaluated: 0, id }
+    }
+
+    /// Sets the bytes of keys and values that the model remembers of earlier sequences, 256 MiB if never called. Zero: none.
+    pub fn remember(&mut self, bytes: usize) {
+        self.prefixes.set_limit(bytes);
+    }
+
+    /// The bytes of keys and values that the model remembers now. Living sequences share them.
+    #[must_use]
+    pub fn remembered(&self) -> usize {
+        self.prefixes.bytes()
+    }
+
+    /// The rows that were evaluated so far: every position that was not remembered.
+    #[must_use]
+    pub fn evaluated(&self) -> u64 {
+        self.evaluated
+    }
+
+    /// The bytes of all weights, a tied head once.
+    #[must_use]
+    pub fn weight_bytes(&self) -> usize {
+        self.decoder.bytes()
+    }
+
+    /// The bytes of weights that a step of one sequence reads.
+    #[must_use]
+    pub fn step_bytes(&self) -> usize {
+        self.decoder.step_bytes()
+    }
+
+    /// The type in which most weights are kept: `f32`, `f16`, `bf16` or `q8_0`.
+    #[must_use]
+    pub fn kept_as(&self) -> &'static str {
+        self.decoder.kept_as()
+    }
+
+    /// The bytes of keys and values of one position.
+    #[must_use]
+    pub fn position_bytes(&self) -> usize {
+        self.decoder.heads().page_bytes() / PAGE
     }
 
     /// The model's shape and its special tokens.
@@ -131,13 +233,17 @@ impl Llama {
 
     /// A copy of the model on burn. Sequences of this model are not sequences of the copy.
     ///
+    /// # Errors
+    ///
+    /// [`ConfigError::Unsupported`] for what plain Llama does not have: other families, biases, scaled rotary embeddings.
+    ///
     /// # Panics
     ///
     /// With `Backend::Wgpu` where there is no adapter; `on_gpu` returns an error there.
     #[cfg(feature = "burn")]
-    #[must_use]
-    pub fn to_burn(&self, backend: crate::burn::Backend) -> crate::burn::Llama {
-        crate::burn::Llama::new(self.config.clone(), self.decoder.values(), backend)
+    pub fn to_burn(&self, backend: crate::burn::Backend) -> Result<crate::burn::Llama, ConfigError> {
+        self.config.check_plain()?;
+        Ok(crate::burn::Llama::new(self.config.clone(), self.decoder.values(), backend))
     }
 
     /// A copy of the model on the default GPU, whose logits stay there: as [`to_burn`](Self::to_burn) with `Backend::Wgpu`, but
@@ -145,11 +251,12 @@ impl Llama {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::NoRuntime`](crate::burn::DeviceError::NoRuntime).
+    /// [`DeviceError::NoRuntime`](crate::burn::DeviceError::NoRuntime), and
+    /// [`DeviceError::Config`](crate::burn::DeviceError::Config) as `to_burn`.
     #[cfg(feature = "wgpu")]
     pub fn on_gpu(&self) -> Result<crate::burn::Llama, crate::burn::DeviceError> {
         crate::burn::start_runtime()?;
-        Ok(self.to_burn(crate::burn::Backend::Wgpu))
+        Ok(self.to_burn(crate::burn::Backend::Wgpu)?)
     }
 
     /// Evaluates some positions of some sequences, and writes the wanted rows of logits to the front of `output`. Returns the
@@ -175,20 +282,63 @@ impl Llama {
         let mut parts = Vec::with_capacity(pieces.len());
         for (index, extension) in batch.iter_mut().enumerate() {
             if let Some(piece) = work.next_if(|piece| piece.item == index) {
-                let cache = &mut extension.sequence.cache;
-                parts.push(Piece { cache, start: piece.start, end: piece.end });
+                let Work { start, end, regime, .. } = *piece;
+                let cache = extension.sequence.cache(regime);
+                parts.push(Piece { cache, start, end, regime });
             }
         }
         self.decoder.forward(&tokens, &mut parts, &mut self.rotary, &mut self.buffers);
+        self.evaluated += tokens.len() as u64;
         let (front, rest) = output.split_at_mut(wanted.len() * self.config.vocab_size);
         self.decoder.logits(&wanted, &mut self.buffers, front);
         rest
+    }
+
+    /// Takes known pages of the prefixes that are about to be evaluated, and shortens the work.
+    fn recall(&mut self, batch: &mut [Extension<'_, Sequence>], plan: &mut [Work]) {
+        for work in plan {
+            // A row that is asked for is evaluated.
+            let pages = work.wanted_from.min(work.end) / PAGE;
+            let first = work.start / PAGE;
+            if pages <= first || !self.prefixes.keeps(work.regime) {
+                continue;
+            }
+            let extension = &mut batch[work.item];
+            let own = item(extension);
+            let known = self.prefixes.find(work.regime, pages, |position| own.token(position));
+            let count = known.len();
+            if count <= first {
+                continue;
+            }
+            let sequence = &mut *extension.sequence;
+            let cache = sequence.cache(work.regime);
+            for (number, page) in known.into_iter().enumerate().skip(first) {
+                cache.put(number, page);
+            }
+            work.start = count * PAGE;
+        }
+    }
+
+    /// Remembers the pages that the works of a plan have filled. Sequences have their new tokens.
+    fn store(&mut self, batch: &mut [Extension<'_, Sequence>], plan: &[Work]) {
+        for work in plan {
+            let pages = work.end / PAGE;
+            if pages <= work.start / PAGE || !self.prefixes.keeps(work.regime) {
+                continue;
+            }
+            let Sequence { tokens, cache, beyond, .. } = &mut *batch[work.item].sequence;
+            let cache = match beyond {
+                Some((_, cache)) if work.regime > 0 => cache,
+                _ => cache,
+            };
+            self.prefixes.store(work.regime, &tokens[..pages * PAGE], cache);
+        }
     }
 }
 
 fn item<'a>(extension: &'a Extension<'_, Sequence>) -> Item<'a> {
     let Extension { sequence, tokens, rows } = extension;
-    Item { model: sequence.model, old: &sequence.tokens, new: tokens, rows: *rows }
+    Item { model: sequence.model, old: sequence.tokens(), new: tokens, rows: *rows, held: sequence.held }
 }
 
 impl LanguageModel for Llama {
@@ -200,27 +350,44 @@ impl LanguageModel for Llama {
     }
 
     fn context_len(&self) -> Option<usize> {
-        Some(self.config.max_position_embeddings)
+        Some(self.config.context_len())
     }
 
     fn start(&mut self) -> Sequence {
-        Sequence { tokens: Vec::new(), cache: Cache::default(), model: self.id }
+        Sequence {
+            tokens: Arc::default(),
+            len: 0,
+            cache: Cache::default(),
+            beyond: None,
+            held: Held::default(),
+            model: self.id,
+        }
     }
 
     fn len(&self, sequence: &Sequence) -> usize {
-        sequence.tokens.len()
+        sequence.len
     }
 
-    /// Clones one handle for each 32 positions. The first of the two sequences to write to the last page copies that page.
+    /// Clones three handles. The first of the two sequences to write to the last page copies that page.
     fn fork(&mut self, sequence: &Sequence) -> Sequence {
         sequence.clone()
     }
 
     fn truncate(&mut self, sequence: &mut Sequence, len: usize) {
-        let old = sequence.tokens.len();
+        let old = sequence.len;
         assert!(len <= old, "cannot truncate a sequence of {old} tokens to {len}");
-        sequence.tokens.truncate(len);
-        sequence.cache.truncate(len);
+        sequence.len = len;
+        sequence.held.first = sequence.held.first.min(len);
+        sequence.cache.truncate(sequence.held.first);
+        let regime = len.checked_sub(1).map_or(0, |last| Regimes::new(&self.config).of(last));
+        if let (Some((_, cache)), Some((known, held))) = (&mut sequence.beyond, &mut sequence.held.beyond)
+            && *known == regime
+        {
+            *held = len.min(*held);
+            cache.truncate(*held);
+        } else {
+            (sequence.beyond, sequence.held.beyond) = (None, None);
+        }
     }
 
     fn extend(
@@ -228,15 +395,25 @@ impl LanguageModel for Llama {
         batch: &mut [Extension<'_, Sequence>],
         logits: &mut Logits,
     ) -> Result<(), ModelError> {
-        let plan = batch::plan(&self.config, self.id, batch.iter().map(item))?;
+        let mut plan = batch::plan(&self.config, self.id, batch.iter().map(item))?;
         let rows = plan.iter().map(Work::wanted).sum();
         let mut output = logits.reset(rows, self.config.vocab_size);
-        for pieces in batch::passes(plan) {
+        self.recall(batch, &mut plan);
+        for pieces in batch::passes(plan.clone()) {
             output = self.pass(batch, &pieces, output);
         }
-        for extension in batch {
-            extension.sequence.tokens.extend_from_slice(extension.tokens);
+        for Extension { sequence, tokens, .. } in &mut *batch {
+            if !tokens.is_empty() {
+                let (len, own) = (sequence.len, Arc::make_mut(&mut sequence.tokens));
+                own.truncate(len);
+                own.extend_from_slice(tokens);
+                sequence.len = own.len();
+            }
         }
+        for work in &plan {
+            batch[work.item].sequence.set_held(work.regime, work.end);
+        }
+        self.store(batch, &plan);
         Ok(())
     }
 }

@@ -1,8 +1,11 @@
-//! Matrices of weights, kept as a checkpoint stores them (f32, f16 or bf16), and their products with rows of inputs.
+//! Matrices of weights, kept as a checkpoint stores them (f32, f16 or bf16) or in eight bits, and their products with rows of inputs.
 //!
 //! A matrix of `outputs` rows and `inputs` columns lies in panels of [`LANES`] outputs, for the loop of [`crate::kernel`]. The
 //! last panel is filled up with zeros. A product goes through the weights once for all rows, panel by panel. Weights of 16
 //! bits are widened a few kilobytes at a time, which then serve all rows out of the first-level cache.
+//!
+//! Weights of eight bits come in blocks of 32 inputs ([`crate::pack`]). A block's products are summed on their own and then
+//! multiplied by its scales, for one row as for many, so that a batch equals its items bit by bit.
 //!
 //! Threads share a product by ranges of panels: each thread reads its own weights. A small product is one thread's work,
 //! because waking another one takes longer.
@@ -13,7 +16,10 @@ use half::{bf16, f16};
 use rayon::prelude::*;
 use safetensors::tensor::Dtype;
 
-use crate::kernel::{Inputs, LANES, Line, Sums, Weight, multiply, widen};
+use crate::kernel::{
+    Inputs, LANES, Line, Sums, Weight, add_scaled, multiply, multiply_blocks, widen, widen_bytes,
+};
+use crate::pack::{BLOCK, Block, Lines, Packer};
 
 /// Lines of a panel that are widened at a time, with those of another panel: 16 KiB of f32.
 const DEPTH: usize = 64;
@@ -26,87 +32,84 @@ pub(crate) const WORTH_A_THREAD: usize = 1 << 18;
 pub(crate) struct Matrix {
     outputs: usize,
     inputs: usize,
+    /// The type in the file.
+    dtype: Dtype,
     lines: Lines,
 }
 
-/// `inputs` lines for each panel, one panel after the other.
-#[derive(Clone, Debug)]
-enum Lines {
-    F32(Vec<Line>),
-    F16(Vec<[f16; LANES]>),
-    Bf16(Vec<[bf16; LANES]>),
-}
-
-/// The place of a weight that is infinite or not a number, and its value.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NotFinite {
-    /// Position in row-major order.
-    pub(crate) index: usize,
-    pub(crate) value: f32,
-}
-
-/// The lines of a matrix with the weights `at(output * inputs + input)`.
-fn pack<W: Weight>([outputs, inputs]: [usize; 2], at: impl Fn(usize) -> W) -> Vec<[W; LANES]> {
-    let mut lines = Vec::with_capacity(outputs.div_ceil(LANES) * inputs);
-    for first in (0..outputs).step_by(LANES) {
-        for input in 0..inputs {
-            let mut line = [W::default(); LANES];
-            for (lane, output) in line.iter_mut().zip(first..outputs) {
-                *lane = at(output * inputs + input);
-            }
-            lines.push(line);
-        }
-    }
-    lines
-}
-
-/// The lines of a tensor's bytes, each weight read by `of`. `value` is right for weights that are not finite, too.
-fn read<W: Weight, const N: usize>(
-    shape: [usize; 2],
-    bytes: &[u8],
-    of: impl Fn([u8; N]) -> W,
-    value: impl Fn(W) -> f32,
-) -> Result<Vec<[W; LANES]>, NotFinite> {
-    let (weights, _) = bytes.as_chunks::<N>();
-    if let Some(index) = weights.iter().position(|raw| !value(of(*raw)).is_finite()) {
-        return Err(NotFinite { index, value: value(of(weights[index])) });
-    }
-    Ok(pack(shape, |index| of(weights[index])))
-}
-
 impl Matrix {
-    /// The matrix whose weights are the `bytes` of a tensor of a checkpoint, `[outputs, inputs]`. `None` for a type other than
-    /// the three. The bytes are as many as the shape and the type say.
-    pub(crate) fn from_bytes(
-        shape: [usize; 2],
-        dtype: Dtype,
-        bytes: &[u8],
-    ) -> Option<Result<Self, NotFinite>> {
-        let lines = match dtype {
-            Dtype::F32 => read(shape, bytes, f32::from_le_bytes, |value| value).map(Lines::F32),
-            Dtype::F16 => read(shape, bytes, f16::from_le_bytes, f16::to_f32).map(Lines::F16),
-            Dtype::BF16 => read(shape, bytes, bf16::from_le_bytes, bf16::to_f32).map(Lines::Bf16),
-            _ => return None,
-        };
-        let [outputs, inputs] = shape;
-        Some(lines.map(|lines| Self { outputs, inputs, lines }))
+    /// The matrix that was packed.
+    pub(crate) fn packed([outputs, inputs]: [usize; 2], packer: Packer) -> Self {
+        let (lines, dtype) = packer.finish();
+        Self { outputs, inputs, dtype, lines }
     }
 
     /// The f32 matrix with the weights `at(output * inputs + input)`.
     pub(crate) fn from_fn(outputs: usize, inputs: usize, at: impl Fn(usize) -> f32) -> Self {
-        Self { outputs, inputs, lines: Lines::F32(pack([outputs, inputs], at)) }
+        let mut lines = Vec::with_capacity(outputs.div_ceil(LANES) * inputs);
+        for first in (0..outputs).step_by(LANES) {
+            for input in 0..inputs {
+                let mut line = [0.0; LANES];
+                for (lane, output) in line.iter_mut().zip(first..outputs) {
+                    *lane = at(output * inputs + input);
+                }
+                lines.push(line);
+            }
+        }
+        Self { outputs, inputs, dtype: Dtype::F32, lines: Lines::F32(lines) }
     }
 
     /// The weights of one output, in f32.
     pub(crate) fn row(&self, output: usize, row: &mut [f32]) {
         debug_assert!(output < self.outputs && row.len() == self.inputs);
-        let (from, lane) = (output / LANES * self.inputs, output % LANES);
+        let (panel, lane) = (output / LANES, output % LANES);
+        let from = panel * self.inputs;
+        if let Lines::Q8(blocks) = &self.lines {
+            let wide = self.inputs.div_ceil(BLOCK);
+            for (values, block) in row.chunks_mut(BLOCK).zip(&blocks[panel * wide..]) {
+                let scale = block.scales[lane].to_f32();
+                for (value, line) in values.iter_mut().zip(&block.weights) {
+                    *value = f32::from(line[lane]) * scale;
+                }
+            }
+            return;
+        }
         for (index, value) in row.iter_mut().enumerate() {
             *value = match &self.lines {
                 Lines::F32(lines) => lines[from + index][lane],
                 Lines::F16(lines) => lines[from + index][lane].to_f32(),
                 Lines::Bf16(lines) => lines[from + index][lane].to_f32(),
+                Lines::Q8(_) => unreachable!("read above"),
             };
+        }
+    }
+
+    /// A number, rounded to the type in which the weights are stored in the file.
+    pub(crate) fn rounded(&self, value: f32) -> f32 {
+        match self.dtype {
+            Dtype::F16 => f16::from_f32(value).to_f32(),
+            Dtype::BF16 => bf16::from_f32(value).to_f32(),
+            _ => value,
+        }
+    }
+
+    /// The bytes that its weights take.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.lines {
+            Lines::F32(lines) => size_of_val(&lines[..]),
+            Lines::F16(lines) => size_of_val(&lines[..]),
+            Lines::Bf16(lines) => size_of_val(&lines[..]),
+            Lines::Q8(blocks) => size_of_val(&blocks[..]),
+        }
+    }
+
+    /// The name of the type in which its weights are kept.
+    pub(crate) fn kept_as(&self) -> &'static str {
+        match &self.lines {
+            Lines::F32(_) => "f32",
+            Lines::F16(_) => "f16",
+            Lines::Bf16(_) => "bf16",
+            Lines::Q8(_) => "q8_0",
         }
     }
 
@@ -149,6 +152,11 @@ impl Matrix {
             Lines::Bf16(lines) => {
                 wide.multiply::<bf16, P>(array::from_fn(|index| &lines[of(index)]), inputs, sums);
             }
+            Lines::Q8(blocks) => {
+                let count = self.inputs.div_ceil(BLOCK);
+                let panels = array::from_fn(|index| &blocks[(panel + index) * count..][..count]);
+                wide.multiply_blocks::<P>(panels, self.inputs, inputs, sums);
+            }
         }
     }
 }
@@ -178,6 +186,39 @@ impl Wide {
             let inputs = Inputs { values: &inputs.values[from..], ..inputs };
             let panels: [&[Line]; P] = array::from_fn(|index| &self.0[index][..depth]);
             multiply(panels, inputs, Sums { values: &mut *sums, stride }, rows);
+        }
+    }
+
+    /// The same for panels of blocks, of `depth` inputs.
+    fn multiply_blocks<const P: usize>(
+        &mut self,
+        panels: [&[Block]; P],
+        depth: usize,
+        inputs: Inputs<'_>,
+        sums: &mut [f32],
+    ) {
+        let stride = P * LANES;
+        let rows = sums.len() / stride;
+        if rows == 1 {
+            return multiply_blocks(panels, &inputs.values[..depth], sums);
+        }
+        let mut own = vec![0.0; sums.len()];
+        for (number, from) in (0..depth).step_by(BLOCK).enumerate() {
+            let count = BLOCK.min(depth - from);
+            for (panel, wide) in panels.iter().zip(&mut self.0) {
+                let weights = &panel[number].weights[..count];
+                widen_bytes(weights.as_flattened(), wide[..count].as_flattened_mut());
+            }
+            own.fill(0.0);
+            let inputs = Inputs { values: &inputs.values[from..], ..inputs };
+            let lines: [&[Line]; P] = array::from_fn(|index| &self.0[index][..count]);
+            multiply(lines, inputs, Sums { values: &mut own, stride }, rows);
+            let scales: [Line; P] = array::from_fn(|index| {
+                let mut scales = [0.0; LANES];
+                widen(&panels[index][number].scales, &mut scales);
+                scales
+            });
+            add_scaled(scales.as_flattened(), &own, sums);
         }
     }
 }

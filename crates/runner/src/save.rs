@@ -19,7 +19,7 @@ pub(crate) fn to_f16(config: &ModelConfig, values: &[Vec<f32>]) -> Vec<u8> {
             let halves: Vec<f16> = values.iter().map(|value| f16::from_f32(*value)).collect();
             let halves = if parameter.is_transposed() { transposed(&halves, rows, columns) } else { halves };
             let bytes = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
-            (parameter.file_shape(), parameter.name, bytes)
+            (parameter.stored.shape, parameter.stored.name, bytes)
         })
         .map(|(shape, name, bytes)| (name, shape, bytes))
         .collect();

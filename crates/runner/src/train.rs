@@ -302,6 +302,7 @@ pub fn train(
     on_event: &mut dyn FnMut(TrainEvent),
 ) -> Result<TrainedModel, TrainError> {
     config.validate()?;
+    config.check_plain()?;
     check(config, data, options)?;
     let table = parameters::table(config);
     let device = options.backend.device();

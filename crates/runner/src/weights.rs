@@ -1,20 +1,23 @@
 //! Reads the weights of a checkpoint: safetensors in F32, F16 or BF16, in one file or in several with an index.
 //!
-//! Every check comes before any large allocation: every tensor of the model is there, and its type and shape are those of
-//! the configuration. A file is read whole and dropped when its tensors are packed, so that the peak of memory is the
-//! model and one file. Not taken: mapping files into memory. It would save the memory of the file, but it needs unsafe
-//! code, and a file that changes during the read is undefined behaviour.
+//! Every check comes before any large allocation, for all files: every tensor of the model is there, and its type and shape are
+//! those of the configuration. Tensors are then read a few megabytes at a time and packed, so that the peak of memory is the model.
+//! Not taken: mapping files into memory. Weights are laid out anew for the kernel, so that a mapped file would be read once, as it is
+//! here, and a file that shrinks meanwhile would end the process.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use safetensors::tensor::{Dtype, SafeTensors};
+use safetensors::tensor::{Dtype, Metadata};
 use serde_json::Value;
 
 use crate::config::{ConfigError, ModelConfig};
-use crate::matrix::{Matrix, NotFinite};
-use crate::parameters::{self, Parameter};
+use crate::kernel::LANES;
+use crate::matrix::Matrix;
+use crate::pack::{NotFinite, Packer};
+use crate::parameters::{self, Kind, Parameter, Stored};
 
 /// An error of loading a model.
 #[derive(Debug, thiserror::Error)]
@@ -85,43 +88,101 @@ pub enum LoadError {
     },
 }
 
+/// How the weights of a model are kept in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Quantization {
+    /// As the checkpoint stores them.
+    #[default]
+    None,
+    /// Eight bits: whole numbers, with a scale for each 32 weights of an output. The model is another one, by the rounding.
+    Q8_0,
+}
+
+/// Bytes of a checkpoint that were read, of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadProgress {
+    /// Those read.
+    pub done: u64,
+    /// All.
+    pub total: u64,
+}
+
+/// How a model is loaded.
+#[derive(Default)]
+#[non_exhaustive]
+pub struct LoadOptions<'a> {
+    /// How the weights are kept.
+    pub quantization: Quantization,
+    /// Called after every few megabytes.
+    pub on_progress: Option<&'a mut dyn FnMut(LoadProgress)>,
+}
+
+impl std::fmt::Debug for LoadOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoadOptions").field("quantization", &self.quantization).finish_non_exhaustive()
+    }
+}
+
 /// The name in errors of a checkpoint that was passed as bytes.
 const IN_MEMORY: &str = "safetensors";
 
+/// Bytes of a file that are read at a time, or one panel's where these are more.
+const GROUP: usize = 4 << 20;
+
+/// The longest header of a file, as in the safetensors library.
+const MOST_HEADER: u64 = 100_000_000;
+
 /// Reads a `model.safetensors` that is already in memory. Matrices have the order of [`parameters::table`].
-pub(crate) fn from_bytes(config: &ModelConfig, bytes: &[u8]) -> Result<Vec<Matrix>, LoadError> {
-    let path = Path::new(IN_MEMORY);
-    let mut loader = Loader::new(config);
-    let all: Vec<usize> = (0..loader.table.len()).collect();
-    loader.load(path, bytes, &all)?;
-    Ok(loader.finish())
+pub(crate) fn from_bytes(
+    config: &ModelConfig,
+    bytes: &[u8],
+    options: &mut LoadOptions<'_>,
+) -> Result<Vec<Matrix>, LoadError> {
+    let table = parameters::table(config);
+    let all = (0..table.len()).collect();
+    let content = Content::Bytes(bytes);
+    load(&table, vec![File { path: IN_MEMORY.into(), content, rows: all }], options)
 }
 
 /// Reads the weights in a folder: `model.safetensors` where there is one, otherwise the shards that
 /// `model.safetensors.index.json` names.
-pub(crate) fn from_folder(config: &ModelConfig, folder: &Path) -> Result<Vec<Matrix>, LoadError> {
-    let mut loader = Loader::new(config);
+pub(crate) fn from_folder(
+    config: &ModelConfig,
+    folder: &Path,
+    options: &mut LoadOptions<'_>,
+) -> Result<Vec<Matrix>, LoadError> {
+    let table = parameters::table(config);
     let single = folder.join("model.safetensors");
     let index = folder.join("model.safetensors.index.json");
-    if single.exists() || !index.exists() {
-        let all: Vec<usize> = (0..loader.table.len()).collect();
-        loader.load(&single, &read(&single)?, &all)?;
-        return Ok(loader.finish());
-    }
-    for (shard, parameters) in shards(&index, &loader.table)? {
-        let path = folder.join(shard);
-        loader.load(&path, &read(&path)?, &parameters)?;
-    }
-    Ok(loader.finish())
+    let files = if single.exists() || !index.exists() {
+        vec![(single, (0..table.len()).collect())]
+    } else {
+        let shards = shards(&index, &table)?.into_iter();
+        shards.map(|(shard, rows)| (folder.join(shard), rows)).collect()
+    };
+    let open = |(path, rows): (PathBuf, Vec<usize>)| {
+        let failed = |source| LoadError::Io { path: path.clone(), source };
+        regular(&path)?;
+        let content = Content::File(fs::File::open(&path).map_err(failed)?);
+        Ok(File { path, content, rows })
+    };
+    load(&table, files.into_iter().map(open).collect::<Result<_, LoadError>>()?, options)
 }
 
-/// Reads a file whole. Only regular files have a known end, so that the disk bounds the memory of the read.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+/// Refuses what is no regular file. Only such files have a known end, so that the disk bounds the memory of the read.
+fn regular(path: &Path) -> Result<(), LoadError> {
     let failed = |source| LoadError::Io { path: path.to_owned(), source };
-    if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(LoadError::Damaged { path: path.to_owned(), reason: "it is no regular file".to_owned() });
+    if fs::metadata(path).map_err(failed)?.is_file() {
+        return Ok(());
     }
-    fs::read(path).map_err(failed)
+    Err(LoadError::Damaged { path: path.to_owned(), reason: "it is no regular file".to_owned() })
+}
+
+/// Reads a file whole.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+    regular(path)?;
+    fs::read(path).map_err(|source| LoadError::Io { path: path.to_owned(), source })
 }
 
 /// The rows of the table that each shard holds, by the index file.
@@ -134,78 +195,208 @@ fn shards(index: &Path, table: &[Parameter]) -> Result<BTreeMap<String, Vec<usiz
     };
     let mut shards: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (row, parameter) in table.iter().enumerate() {
-        let Some(shard) = map.get(parameter.name.as_str()) else {
-            return Err(LoadError::Missing { path: index.to_owned(), tensor: parameter.name.clone() });
+        let name = &parameter.stored.name;
+        let short = name.strip_prefix("transformer.").unwrap_or(name);
+        let Some(shard) = map.get(name.as_str()).or_else(|| map.get(short)) else {
+            return Err(LoadError::Missing { path: index.to_owned(), tensor: name.clone() });
         };
         let Some(shard) = shard.as_str() else {
-            return Err(damaged(format!("the shard of `{}` is {shard}, not a file name", parameter.name)));
+            return Err(damaged(format!("the shard of `{name}` is {shard}, not a file name")));
         };
         // An index must not point outside its folder.
         if Path::new(shard).file_name().is_none_or(|name| name != shard) {
-            return Err(damaged(format!(
-                "the shard of `{}` is \"{shard}\", not a file name",
-                parameter.name
-            )));
+            return Err(damaged(format!("the shard of `{name}` is \"{shard}\", not a file name")));
         }
         shards.entry(shard.to_owned()).or_default().push(row);
     }
     Ok(shards)
 }
 
-/// Collects matrices from one file after the other.
-struct Loader {
-    table: Vec<Parameter>,
-    matrices: Vec<Option<Matrix>>,
+/// Where the bytes of a file are.
+enum Content<'a> {
+    Bytes(&'a [u8]),
+    File(fs::File),
 }
 
-impl Loader {
-    fn new(config: &ModelConfig) -> Self {
-        let table = parameters::table(config);
-        let matrices = vec![None; table.len()];
-        Self { table, matrices }
+impl Content<'_> {
+    fn len(&self) -> std::io::Result<u64> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes.len() as u64),
+            Self::File(file) => Ok(file.metadata()?.len()),
+        }
     }
 
-    /// Reads some rows of the table from a file's bytes, after checks of all of them.
-    fn load(&mut self, path: &Path, bytes: &[u8], rows: &[usize]) -> Result<(), LoadError> {
-        let file = SafeTensors::deserialize(bytes)
-            .map_err(|error| LoadError::Damaged { path: path.to_owned(), reason: error.to_string() })?;
-        let mut views = Vec::with_capacity(rows.len());
-        for row in rows {
-            let parameter = &self.table[*row];
-            let tensor = parameter.name.clone();
-            let Ok(view) = file.tensor(&tensor) else {
-                return Err(LoadError::Missing { path: path.to_owned(), tensor });
-            };
-            let expected = parameter.file_shape();
-            if view.shape() != expected {
-                return Err(LoadError::Shape { tensor, found: view.shape().to_vec(), expected });
+    /// Fills a buffer with the bytes from `at` on.
+    fn read(&mut self, at: u64, buffer: &mut [u8]) -> std::io::Result<()> {
+        match self {
+            Self::Bytes(bytes) => {
+                let mut rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+                rest.read_exact(buffer)
             }
-            if !matches!(view.dtype(), Dtype::F32 | Dtype::F16 | Dtype::BF16) {
-                return Err(unknown(tensor, view.dtype()));
+            Self::File(file) => {
+                file.seek(SeekFrom::Start(at))?;
+                file.read_exact(buffer)
             }
-            views.push((*row, view));
         }
-        for (row, view) in views {
-            let parameter = &self.table[row];
-            let tensor = || parameter.name.clone();
-            let matrix = Matrix::from_bytes(parameter.matrix(), view.dtype(), view.data());
-            self.matrices[row] = match matrix {
-                Some(Ok(matrix)) => Some(matrix),
-                Some(Err(NotFinite { index, value })) => {
-                    return Err(LoadError::NotFinite { tensor: tensor(), index, value });
+    }
+}
+
+/// A file of a checkpoint, and the rows of the table that are in it.
+struct File<'a> {
+    path: PathBuf,
+    content: Content<'a>,
+    rows: Vec<usize>,
+}
+
+/// A tensor of a file: where its bytes begin, its type and its shape.
+struct Tensor {
+    begin: u64,
+    dtype: Dtype,
+    shape: Vec<usize>,
+}
+
+impl File<'_> {
+    fn damaged(&self, reason: impl ToString) -> LoadError {
+        LoadError::Damaged { path: self.path.clone(), reason: reason.to_string() }
+    }
+
+    fn failed(&self, source: std::io::Error) -> LoadError {
+        LoadError::Io { path: self.path.clone(), source }
+    }
+
+    /// Reads the header.
+    fn header(&mut self) -> Result<(u64, Metadata), LoadError> {
+        let len = self.content.len().map_err(|error| self.failed(error))?;
+        let mut size = [0; 8];
+        if len < 8 {
+            return Err(self.damaged(format!("it has {len} bytes, fewer than the length of a header takes")));
+        }
+        self.content.read(0, &mut size).map_err(|error| self.failed(error))?;
+        let size = u64::from_le_bytes(size);
+        if size > MOST_HEADER || size > len - 8 {
+            let most = MOST_HEADER.min(len - 8);
+            return Err(self.damaged(format!("its header says that it has {size} bytes, of at most {most}")));
+        }
+        let mut header = vec![0; size as usize];
+        self.content.read(8, &mut header).map_err(|error| self.failed(error))?;
+        let metadata: Metadata = serde_json::from_slice(&header).map_err(|error| self.damaged(error))?;
+        let data = len - 8 - size;
+        let end = metadata.tensors().values().map(|info| info.data_offsets.1 as u64).max().unwrap_or(0);
+        if end != data {
+            return Err(self.damaged(format!("it has {data} bytes of tensors, and its header says {end}")));
+        }
+        Ok((8 + size, metadata))
+    }
+
+    /// The tensors of the file's rows, after checks of all of them.
+    fn tensors(&mut self, table: &[Parameter]) -> Result<Vec<Tensor>, LoadError> {
+        let (data, metadata) = self.header()?;
+        let find = |row: &usize| {
+            let Stored { name, shape: expected, .. } = &table[*row].stored;
+            // Older files of GPT-2 have names without the model's.
+            let short = name.strip_prefix("transformer.").unwrap_or(name);
+            let Some(info) = metadata.info(name).or_else(|| metadata.info(short)) else {
+                return Err(LoadError::Missing { path: self.path.clone(), tensor: name.clone() });
+            };
+            if info.shape != *expected {
+                let (found, expected) = (info.shape.clone(), expected.clone());
+                return Err(LoadError::Shape { tensor: name.clone(), found, expected });
+            }
+            let width: usize = match info.dtype {
+                Dtype::F32 => 4,
+                Dtype::F16 | Dtype::BF16 => 2,
+                other => {
+                    return Err(LoadError::Type { tensor: name.clone(), found: format!("{other:?}") });
                 }
-                None => return Err(unknown(tensor(), view.dtype())),
             };
-        }
-        Ok(())
-    }
-
-    fn finish(self) -> Vec<Matrix> {
-        let matrices = self.matrices.into_iter();
-        matrices.map(|matrix| matrix.expect("each row of the table was read from some file")).collect()
+            let (begin, end) = info.data_offsets;
+            // The configuration's limits keep the product small.
+            let size = expected.iter().product::<usize>() * width;
+            if end.checked_sub(begin) != Some(size) {
+                return Err(self.damaged(format!("`{name}` has {begin} to {end} for {size} bytes")));
+            }
+            Ok(Tensor { begin: data + begin as u64, dtype: info.dtype, shape: info.shape.clone() })
+        };
+        self.rows.iter().map(find).collect()
     }
 }
 
-fn unknown(tensor: String, dtype: Dtype) -> LoadError {
-    LoadError::Type { tensor, found: format!("{dtype:?}") }
+/// Reads all files, after checks of all of them.
+fn load(
+    table: &[Parameter],
+    mut files: Vec<File<'_>>,
+    options: &mut LoadOptions<'_>,
+) -> Result<Vec<Matrix>, LoadError> {
+    let tensors: Vec<Vec<Tensor>> =
+        files.iter_mut().map(|file| file.tensors(table)).collect::<Result<_, _>>()?;
+    let width = |dtype| if dtype == Dtype::F32 { 4 } else { 2 };
+    let size = |row: usize, tensor: &Tensor| table[row].len() as u64 * width(tensor.dtype);
+    let mut progress = LoadProgress { done: 0, total: 0 };
+    for (file, tensors) in files.iter().zip(&tensors) {
+        progress.total += file.rows.iter().zip(tensors).map(|(row, tensor)| size(*row, tensor)).sum::<u64>();
+    }
+    let mut matrices: Vec<Option<Matrix>> = vec![None; table.len()];
+    for (mut file, tensors) in files.into_iter().zip(tensors) {
+        for (row, tensor) in std::mem::take(&mut file.rows).into_iter().zip(tensors) {
+            let mut report = |bytes: usize| {
+                progress.done += bytes as u64;
+                if let Some(on_progress) = &mut options.on_progress {
+                    on_progress(progress);
+                }
+            };
+            let quantizes = options.quantization == Quantization::Q8_0;
+            matrices[row] = Some(file.matrix(&table[row], &tensor, quantizes, &mut report)?);
+        }
+    }
+    Ok(matrices.into_iter().map(|matrix| matrix.expect("every row of the table is one of a file")).collect())
+}
+
+impl File<'_> {
+    /// Reads one parameter.
+    fn matrix(
+        &mut self,
+        parameter: &Parameter,
+        tensor: &Tensor,
+        quantizes: bool,
+        report: &mut dyn FnMut(usize),
+    ) -> Result<Matrix, LoadError> {
+        let [outputs, inputs] = parameter.matrix();
+        let Stored { name, first, is_transposed, .. } = &parameter.stored;
+        let quantizes = quantizes && !matches!(parameter.kind, Kind::Norm | Kind::Bias);
+        let Some(mut packer) = Packer::new([outputs, inputs], tensor.dtype, quantizes) else {
+            return Err(LoadError::Type { tensor: name.clone(), found: format!("{:?}", tensor.dtype) });
+        };
+        let width = if tensor.dtype == Dtype::F32 { 4 } else { 2 };
+        let refused = |NotFinite { index, value }| LoadError::NotFinite {
+            tensor: name.clone(),
+            index: first * inputs + index,
+            value,
+        };
+        if *is_transposed {
+            // All of it, since an output's weights are a column.
+            let columns = tensor.shape[1];
+            let mut all = vec![0; inputs * columns * width];
+            self.content.read(tensor.begin, &mut all).map_err(|error| self.failed(error))?;
+            let mut rows = Vec::with_capacity(outputs * inputs * width);
+            for output in *first..first + outputs {
+                for input in 0..inputs {
+                    rows.extend_from_slice(&all[(input * columns + output) * width..][..width]);
+                }
+            }
+            packer.push(&rows).map_err(refused)?;
+            report(rows.len());
+            return Ok(Matrix::packed([outputs, inputs], packer));
+        }
+        let bytes = inputs * width;
+        let group = LANES * (GROUP / (LANES * bytes)).max(1);
+        let mut buffer = vec![0; bytes * group.min(outputs)];
+        for from in (0..outputs).step_by(group) {
+            let buffer = &mut buffer[..bytes * group.min(outputs - from)];
+            let at = tensor.begin + (bytes * (first + from)) as u64;
+            self.content.read(at, buffer).map_err(|error| self.failed(error))?;
+            packer.push(buffer).map_err(refused)?;
+            report(buffer.len());
+        }
+        Ok(Matrix::packed([outputs, inputs], packer))
+    }
 }

@@ -46,7 +46,7 @@ impl<M: LanguageModel> Side<M> {
 
 /// Walks through both models, and returns the largest difference of two logits.
 fn walk(cpu: Llama, seed: u64) -> f32 {
-    let on_burn = cpu.to_burn(burn::Backend::Cpu);
+    let on_burn = cpu.to_burn(burn::Backend::Cpu).unwrap();
     let (mut cpu, mut on_burn) = (Side::new(cpu), Side::new(on_burn));
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut below = |end: usize| random.next_u32() as usize % end;
@@ -132,6 +132,28 @@ fn random_models_are_those_of_burn() {
 fn models_on_burn_keep_the_contract_of_models() {
     let config = config([6, 2, 6, 36, 2], true);
     let texts = [vec![3], vec![1, 7], tokens(9, 9).iter().map(|token| token.0).collect()];
-    let mut model = load(&config, &checkpoint(&config, 1)).to_burn(burn::Backend::Cpu);
+    let mut model = load(&config, &checkpoint(&config, 1)).to_burn(burn::Backend::Cpu).unwrap();
     conformance::check_model(&mut model, &texts, 1e-5).unwrap();
+}
+
+#[test]
+fn what_burn_does_not_compute_is_named() {
+    for (fields, words) in [
+        (r#""model_type": "qwen2""#, "`model_type` = \"qwen2\""),
+        (r#""model_type": "llama", "attention_bias": true"#, "`attention_bias` = true"),
+        (r#""model_type": "llama", "mlp_bias": true"#, "`mlp_bias` = true"),
+        (r#""model_type": "llama", "hidden_act": "gelu""#, "`hidden_act` = Gelu"),
+        (
+            r#""model_type": "llama", "rope_scaling": {"rope_type": "linear", "factor": 2.0}"#,
+            "`rope_scaling` = Linear",
+        ),
+    ] {
+        let text = format!(
+            r#"{{{fields}, "hidden_size": 8, "intermediate_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2,
+                "num_key_value_heads": 1, "vocab_size": 7}}"#
+        );
+        let model = Llama::random(&ModelConfig::from_json(&text).unwrap(), 1).unwrap();
+        let error = model.to_burn(burn::Backend::Cpu).unwrap_err().to_string();
+        assert!(error.contains(words) && error.contains("on burn"), "{error}");
+    }
 }

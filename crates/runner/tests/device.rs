@@ -209,7 +209,7 @@ fn samplers(cpu: &Llama) {
 }
 
 fn errors(cpu: &Llama) {
-    let on_cpu = cpu.to_burn(Backend::Cpu).gpu().unwrap_err();
+    let on_cpu = cpu.to_burn(Backend::Cpu).unwrap().gpu().unwrap_err();
     assert!(matches!(on_cpu, DeviceError::OnCpu), "{on_cpu}");
     let mut model = cpu.on_gpu().unwrap();
     let mut sequence = model.start();

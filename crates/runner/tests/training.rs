@@ -23,6 +23,7 @@ fn config() -> ModelConfig {
         tie_word_embeddings: true,
         bos_token_id: None,
         eos_token_ids: Vec::new(),
+        architecture: unskew_runner::Architecture::llama(),
     }
 }
 

@@ -242,7 +242,7 @@ fn fields_of_a_configuration_are_refused_by_name() {
             "`architectures` = [\"GemmaForCausalLM\"]",
         ),
         ("final_logit_softcapping", serde_json::json!(30.0), "`final_logit_softcapping` = 30.0"),
-        ("model_type", serde_json::json!("mistral"), "`model_type` = \"mistral\""),
+        ("model_type", serde_json::json!("mamba"), "`model_type` = \"mamba\""),
     ] {
         let before = config[field].take();
         config[field] = value;

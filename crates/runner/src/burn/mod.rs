@@ -16,7 +16,7 @@ pub(crate) mod rotary;
 use ::burn::tensor::{Device, Int, Tensor, TensorData};
 use unskew_core::{Extension, LanguageModel, Logits, TokenId};
 
-use crate::batch::{self, Item, ModelError, ModelId, Work};
+use crate::batch::{self, Held, Item, ModelError, ModelId, Work};
 use crate::config::ModelConfig;
 use crate::parameters::{self, transposed};
 use crate::rotary::Rotary;
@@ -168,7 +168,8 @@ impl Llama {
 
 fn item<'a>(extension: &'a Extension<'_, Sequence>) -> Item<'a> {
     let Extension { sequence, tokens, rows } = extension;
-    Item { model: sequence.model, old: &sequence.tokens, new: tokens, rows: *rows }
+    let held = Held::all(sequence.tokens.len());
+    Item { model: sequence.model, old: &sequence.tokens, new: tokens, rows: *rows, held }
 }
 
 impl LanguageModel for Llama {

@@ -20,7 +20,7 @@ impl Rotation {
         positions: impl Iterator<Item = usize> + Clone,
         device: &Device,
     ) -> Self {
-        rotary.reach(positions.clone().max().map_or(0, |last| last + 1));
+        rotary.reach(0, positions.clone().max().map_or(0, |last| last + 1));
         let (mut cosines, mut sines, mut rows) = (Vec::new(), Vec::new(), 0);
         for position in positions {
             let (of_cosine, of_sine) = rotary.at(position);

@@ -42,7 +42,7 @@ pub(super) fn store(
     {
         for (parameter, values) in table.iter().zip(vectors) {
             let raw = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            bytes.push((format!("{part}.{}", parameter.name), raw, parameter.shape));
+            bytes.push((format!("{part}.{}", parameter.stored.name), raw, parameter.shape));
         }
     }
     let views = bytes.iter().map(|(name, raw, shape)| {
@@ -85,7 +85,7 @@ pub(super) fn load(
         table
             .iter()
             .map(|parameter| {
-                let name = format!("{part}.{}", parameter.name);
+                let name = format!("{part}.{}", parameter.stored.name);
                 let tensor = tensors.tensor(&name).map_err(|error| damaged(error.to_string()))?;
                 if tensor.dtype() != Dtype::F32 || tensor.shape() != parameter.shape {
                     return Err(damaged(format!("{name} has another type or shape")));

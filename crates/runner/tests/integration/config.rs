@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use unskew_runner::{ConfigError, ModelConfig};
+use unskew_runner::{Architecture, ConfigError, ModelConfig};
 
 fn base() -> Value {
     json!({
@@ -81,20 +81,39 @@ fn both_spellings_of_the_rotary_base_and_of_end_tokens() {
 #[test]
 fn what_is_not_computed_is_refused_by_name() {
     for (changes, words) in [
-        (json!({"model_type": "qwen2"}), ["`model_type` = \"qwen2\"", "supported: \"llama\""]),
-        (json!({"hidden_act": "gelu"}), ["`hidden_act` = \"gelu\"", "supported: \"silu\""]),
-        (json!({"attention_bias": true}), ["`attention_bias` = true", "supported: false"]),
-        (json!({"mlp_bias": true}), ["`mlp_bias` = true", "supported: false"]),
-        (json!({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}), ["`rope_scaling` = {", "default"]),
-        (json!({"rope_scaling": {"type": "linear", "factor": 2.0}}), ["\"linear\"", "no scaling"]),
-        (json!({"rope_parameters": {"rope_type": "yarn"}}), ["`rope_parameters` = {", "default"]),
-        (json!({"rope_parameters": {"partial_rotary_factor": 0.5}}), ["0.5", "the whole head"]),
+        (
+            json!({"model_type": "qwen2_moe"}),
+            ["`model_type` = \"qwen2_moe\"", "supported: \"llama\", \"mistral\""],
+        ),
+        (
+            json!({"model_type": "qwen2"}),
+            ["`architectures` = [\"LlamaForCausalLM\"]", "[\"Qwen2ForCausalLM\"]"],
+        ),
+        (json!({"hidden_act": "mish"}), ["`hidden_act` = \"mish\"", "supported: \"silu\", \"gelu\""]),
+        (
+            json!({"model_type": "mistral", "architectures": null, "attention_bias": true}),
+            ["`attention_bias` = true", "supported: false"],
+        ),
+        (
+            json!({"model_type": "qwen3", "architectures": null, "mlp_bias": true}),
+            ["`mlp_bias` = true", "supported: false"],
+        ),
+        (
+            json!({"rope_scaling": {"rope_type": "mrope"}}),
+            ["`rope_scaling.rope_type` = \"mrope\"", "\"yarn\""],
+        ),
+        (json!({"rope_scaling": {"type": "ntk", "factor": 2.0}}), ["\"ntk\"", "\"linear\", \"dynamic\""]),
+        (
+            json!({"rope_parameters": {"mrope_section": [1, 2]}}),
+            ["`rope_parameters.mrope_section`", "rope_type"],
+        ),
+        (json!({"rope_parameters": {"partial_rotary_factor": 0.5}}), ["0.5", "supported: 1"]),
         (json!({"quantization_config": {"bits": 4}}), ["`quantization_config`", "F16"]),
         (json!({"compression_config": {}}), ["`compression_config`", "null"]),
         (json!({"rope_scaling": {"factor": 8.0}}), ["`rope_scaling` = {", "default"]),
         (
             json!({"rope_parameters": {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}}),
-            ["`rope_parameters` = {", "default"],
+            ["`rope_parameters.full_attention` = {", "rotary embedding"],
         ),
         (
             json!({"architectures": ["LlamaForSequenceClassification"]}),
@@ -112,7 +131,7 @@ fn what_is_not_computed_is_refused_by_name() {
         (json!({"qkv_bias": true}), ["`qkv_bias` = true", "supported: false"]),
         (json!({"use_qk_norm": true}), ["`use_qk_norm` = true", "supported: false"]),
         (json!({"num_local_experts": 8}), ["`num_local_experts` = 8", "supported: 0"]),
-        (json!({"hidden_activation": "gelu_pytorch_tanh"}), ["`hidden_activation`", "silu"]),
+        (json!({"hidden_activation": "gelu_pytorch_tanh"}), ["`hidden_activation`", "no such field"]),
         (
             json!({"layer_types": ["full_attention", "linear_attention"]}),
             ["\"linear_attention\"", "full_attention"],
@@ -136,7 +155,7 @@ fn a_window_counts_where_it_is_shorter_than_the_context() {
     ] {
         assert_eq!(
             refusal(changes),
-            "config.json asks for `sliding_window` = 4096, which is not supported: this runner attends to all of the context \
+            "config.json asks for `sliding_window` = 4096, which is not supported: models of this type attend to all of the context \
              (`max_position_embeddings` = 8192); write 4096 there, for within the window the model is the same"
         );
     }
@@ -250,6 +269,7 @@ proptest! {
             tie_word_embeddings: tied,
             bos_token_id: bos,
             eos_token_ids: eos,
+            architecture: Architecture::llama(),
         };
         let mut read = ModelConfig::from_json(&config.to_json()).unwrap();
         let near = |left: f64, right: f64| (left / right - 1.0).abs() < 1e-15;

@@ -4,5 +4,6 @@
 mod common;
 mod config;
 mod loading;
+mod parity;
 mod reference;
 mod sequences;

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use safetensors::tensor::Dtype;
 use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId, conformance};
-use unskew_runner::{Llama, ModelError, Sequence};
+use unskew_runner::{Llama, ModelConfig, ModelError, Sequence};
 
 /// Rows are equal bit by bit, however they came about.
 const TOLERANCE: f64 = 0.0;
@@ -280,17 +280,38 @@ struct Walk {
     tokens: Vec<TokenId>,
 }
 
+/// Configurations of other families: windows, soft caps, frequencies that change with the length.
+fn other_families() -> Vec<ModelConfig> {
+    let sizes = r#""hidden_size": 12, "intermediate_size": 10, "num_hidden_layers": 3, "num_attention_heads": 4,
+                   "num_key_value_heads": 2, "head_dim": 6, "vocab_size": 41, "max_position_embeddings": 300"#;
+    let of = |fields: &str| ModelConfig::from_json(&format!("{{{sizes}, {fields}}}")).unwrap();
+    vec![
+        of(r#""model_type": "gemma2", "sliding_window": 11"#),
+        of(r#""model_type": "mistral", "sliding_window": 9"#),
+        of(r#""model_type": "llama", "max_position_embeddings": 50,
+              "rope_scaling": {"rope_type": "dynamic", "factor": 6.0}"#),
+        of(r#""model_type": "phi3", "original_max_position_embeddings": 45, "rope_scaling":
+              {"type": "longrope", "short_factor": [1, 1.5, 2], "long_factor": [2, 3, 4]}"#),
+    ]
+}
+
+/// Steps, forks, truncations, fresh sequences with known tokens, evictions and batches; each row beside one pass of a model that
+/// remembers nothing.
 #[test]
 fn any_mix_of_steps_equals_one_pass() {
     // Heads of widths that are no multiple of a vector's, and sequences around the ends of pages.
-    for (sizes, seed) in [([6, 2, 6, 36, 2], 1), ([4, 4, 34, 40, 1], 2), ([2, 1, 66, 20, 2], 3)] {
-        let config = config(sizes, seed % 2 == 0);
-        let mut model = load(&config, &checkpoint(&config, seed));
+    let own = [([6, 2, 6, 36, 2], 1), ([4, 4, 34, 40, 1], 2), ([2, 1, 66, 20, 2], 3)];
+    let own = own.map(|(sizes, seed)| config(sizes, seed % 2 == 0));
+    for (config, seed) in own.into_iter().chain(other_families()).zip(1_u64..) {
+        let mut model = Llama::random(&config, seed).unwrap();
+        let mut oracle = Llama::random(&config, seed).unwrap();
+        oracle.remember(0);
+        let page = 8 * model.position_bytes();
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut below = |end: usize| random.next_u32() as usize % end;
         let mut walks = vec![Walk { sequence: model.start(), tokens: Vec::new() }];
         for step in 0..60 {
-            match below(4) {
+            match below(6) {
                 0 if walks.len() < 6 => {
                     let of = below(walks.len());
                     let sequence = model.fork(&walks[of].sequence);
@@ -303,9 +324,10 @@ fn any_mix_of_steps_equals_one_pass() {
                     walks[of].tokens.truncate(len);
                 }
                 2 if walks.len() > 2 => _ = walks.swap_remove(below(walks.len())),
+                3 => model.remember([0, 3, 20, 1000][below(4)] * page),
                 _ => {}
             }
-            let pieces: Vec<Vec<TokenId>> = walks
+            let mut pieces: Vec<Vec<TokenId>> = walks
                 .iter()
                 .map(|walk| {
                     let most = if walk.tokens.len() > 120 { 2 } else { 40 };
@@ -313,6 +335,12 @@ fn any_mix_of_steps_equals_one_pass() {
                     tokens(below(most).max(usize::from(walk.tokens.is_empty())), step)
                 })
                 .collect();
+            if walks.len() < 6 {
+                // A sequence that reads again what another one holds, and something else.
+                let known = &walks[below(walks.len())].tokens;
+                pieces.push([&known[..known.len().min(130)], &tokens(1 + below(9), step + 1000)].concat());
+                walks.push(Walk { sequence: model.start(), tokens: Vec::new() });
+            }
             let mut batch: Vec<_> = walks
                 .iter_mut()
                 .zip(&pieces)
@@ -323,12 +351,72 @@ fn any_mix_of_steps_equals_one_pass() {
             for (row, (walk, piece)) in logits.rows().zip(walks.iter_mut().zip(&pieces)) {
                 walk.tokens.extend(piece);
                 assert_eq!(walk.sequence.tokens(), walk.tokens);
-                let mut fresh = model.start();
-                let expected = extend(&mut model, &mut fresh, &walk.tokens, Rows::Last);
-                assert_eq!(row, expected[0], "{sizes:?}, step {step}");
+                let mut fresh = oracle.start();
+                let expected = extend(&mut oracle, &mut fresh, &walk.tokens, Rows::Last);
+                assert_eq!(row, expected[0], "{config:?}, step {step}");
             }
         }
     }
+}
+
+#[test]
+fn every_row_of_a_longer_text_is_that_of_its_prefix() {
+    for config in other_families() {
+        let mut model = Llama::random(&config, 1).unwrap();
+        model.remember(0);
+        let text = tokens(70, 3);
+        let rows = all_rows(&mut model, &text);
+        for len in [1, 30, 49, 50, 51, 70] {
+            let mut sequence = model.start();
+            assert_eq!(
+                extend(&mut model, &mut sequence, &text[..len], Rows::Last)[0],
+                rows[len - 1],
+                "{len}"
+            );
+        }
+    }
+}
+
+#[test]
+fn known_prefixes_are_not_evaluated_again() {
+    let mut model = Llama::random(&config([2, 1, 4, 8, 2], true), 1).unwrap();
+    let prompt = tokens(100, 1);
+    let first = all_rows(&mut model, &prompt);
+    assert_eq!((model.evaluated(), model.remembered()), (100, 96 * model.position_bytes()));
+    // Twelve pages are known, and the row after the last token is asked for.
+    let mut sequence = model.start();
+    assert_eq!(extend(&mut model, &mut sequence, &prompt, Rows::Last)[0], first[99]);
+    assert_eq!(model.evaluated(), 104);
+    // Every row is asked for.
+    assert_eq!(all_rows(&mut model, &prompt), first);
+    assert_eq!(model.evaluated(), 204);
+    model.remember(0);
+    assert_eq!(model.remembered(), 0);
+    let mut sequence = model.start();
+    extend(&mut model, &mut sequence, &prompt, Rows::Last);
+    assert_eq!(model.evaluated(), 304);
+}
+
+#[test]
+fn a_prompt_is_held_once_for_many_walks() {
+    let mut model = Llama::random(&config([2, 1, 32, 64, 2], true), 1).unwrap();
+    let mut prompt = model.start();
+    extend(&mut model, &mut prompt, &tokens(800, 1), Rows::Last);
+    let mut walks: Vec<Sequence> = (0..50).map(|_| model.fork(&prompt)).collect();
+    for step in 0..24 {
+        let pieces: Vec<Vec<TokenId>> = (0..50).map(|walk| tokens(1, 100 * step + walk)).collect();
+        let mut batch: Vec<_> = walks
+            .iter_mut()
+            .zip(&pieces)
+            .map(|(sequence, tokens)| Extension { sequence, tokens, rows: Rows::Last })
+            .collect();
+        model.extend(&mut batch, &mut Logits::new()).unwrap();
+    }
+    // The tree has all pages, each once; walks with the same first tokens share them.
+    let positions = 800 + 50 * 24;
+    assert!(model.remembered() <= positions * model.position_bytes());
+    assert!(model.remembered() > 800 * model.position_bytes());
+    assert_eq!(model.evaluated(), positions as u64);
 }
 
 #[test]

@@ -148,6 +148,7 @@ fn train_one(recipe: &Recipe, steps: u64, checkpoint: PathBuf, data: &TrainingDa
         tie_word_embeddings: true,
         bos_token_id: Some(0),
         eos_token_ids: vec![0],
+        architecture: unskew_runner::Architecture::llama(),
     };
     let mut options = TrainOptions::new(checkpoint);
     options.steps = steps;

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use safetensors::tensor::{Dtype, TensorView};
 use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId};
-use unskew_runner::{Llama, ModelConfig, Sequence};
+use unskew_runner::{Architecture, Llama, ModelConfig, Sequence};
 
 /// A tensor as in a checkpoint, linear maps `[out, in]`.
 #[derive(Clone, Debug)]
@@ -39,6 +39,7 @@ pub fn config(sizes: [usize; 5], tied: bool) -> ModelConfig {
         tie_word_embeddings: tied,
         bos_token_id: Some(1),
         eos_token_ids: vec![2],
+        architecture: Architecture::llama(),
     }
 }
 

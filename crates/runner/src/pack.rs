@@ -1,0 +1,185 @@
+//! The weights of a matrix in panels ([`crate::kernel`]), packed from the rows of a tensor as they come out of a file.
+//!
+//! Rows come in groups of whole panels, so that a file is read a few megabytes at a time and nothing else is held than the result.
+//! Threads share the panels of a group.
+
+use half::{bf16, f16};
+use rayon::prelude::*;
+use safetensors::tensor::Dtype;
+
+use crate::kernel::{LANES, Line, Weight};
+
+/// Inputs of a block, whose weights for one output share a scale.
+pub(crate) const BLOCK: usize = 32;
+
+/// The weights of [`BLOCK`] inputs in a panel, of eight bits: those of an output are whole numbers times its scale.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) weights: [[i8; LANES]; BLOCK],
+    pub(crate) scales: [f16; LANES],
+}
+
+impl Default for Block {
+    fn default() -> Self {
+        Self { weights: [[0; LANES]; BLOCK], scales: [f16::ZERO; LANES] }
+    }
+}
+
+/// The lines of all panels, one panel after the other.
+#[derive(Clone, Debug)]
+pub(crate) enum Lines {
+    F32(Vec<Line>),
+    F16(Vec<[f16; LANES]>),
+    Bf16(Vec<[bf16; LANES]>),
+    /// Blocks of the inputs, the last of a panel filled up with zeros.
+    Q8(Vec<Block>),
+}
+
+/// The place of a weight that is infinite or not a number, and its value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NotFinite {
+    /// Position in row-major order.
+    pub(crate) index: usize,
+    pub(crate) value: f32,
+}
+
+/// A weight in a file.
+trait Raw: Weight + Send + Sync {
+    type Bytes: Copy + Sync;
+    fn chunks(bytes: &[u8]) -> &[Self::Bytes];
+    fn read(bytes: Self::Bytes) -> Self;
+    /// Right for weights that are not finite, too.
+    fn value(self) -> f32;
+}
+
+macro_rules! raw {
+    ($type:ty, $bytes:literal, $value:expr) => {
+        impl Raw for $type {
+            type Bytes = [u8; $bytes];
+            fn chunks(bytes: &[u8]) -> &[[u8; $bytes]] {
+                bytes.as_chunks().0
+            }
+            fn read(bytes: [u8; $bytes]) -> Self {
+                Self::from_le_bytes(bytes)
+            }
+            fn value(self) -> f32 {
+                $value(self)
+            }
+        }
+    };
+}
+
+raw!(f32, 4, std::convert::identity);
+raw!(f16, 2, f16::to_f32);
+raw!(bf16, 2, bf16::to_f32);
+
+/// Packs the rows of one matrix, group by group.
+pub(crate) struct Packer {
+    outputs: usize,
+    inputs: usize,
+    dtype: Dtype,
+    /// The rows so far; all but the last group are whole panels.
+    rows: usize,
+    lines: Lines,
+}
+
+impl Packer {
+    /// For the weights `[outputs, inputs]` of a type. `None` for a type other than the three.
+    pub(crate) fn new([outputs, inputs]: [usize; 2], dtype: Dtype, quantizes: bool) -> Option<Self> {
+        let panels = outputs.div_ceil(LANES);
+        let count = panels * inputs;
+        let lines = match dtype {
+            Dtype::F32 | Dtype::F16 | Dtype::BF16 if quantizes => {
+                Lines::Q8(vec![Block::default(); panels * inputs.div_ceil(BLOCK)])
+            }
+            Dtype::F32 => Lines::F32(vec![[0.0; LANES]; count]),
+            Dtype::F16 => Lines::F16(vec![[f16::ZERO; LANES]; count]),
+            Dtype::BF16 => Lines::Bf16(vec![[bf16::ZERO; LANES]; count]),
+            _ => return None,
+        };
+        Some(Self { outputs, inputs, dtype, rows: 0, lines })
+    }
+
+    /// Adds rows, as a file has them: whole panels, or the last rows.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(), NotFinite> {
+        match self.dtype {
+            Dtype::F32 => self.group::<f32>(f32::chunks(bytes)),
+            Dtype::F16 => self.group::<f16>(f16::chunks(bytes)),
+            _ => self.group::<bf16>(bf16::chunks(bytes)),
+        }
+    }
+
+    fn group<R: Raw>(&mut self, weights: &[R::Bytes]) -> Result<(), NotFinite> {
+        debug_assert_eq!(self.rows % LANES, 0);
+        let inputs = self.inputs;
+        if let Some(at) = weights.par_iter().position_first(|raw| !R::read(*raw).value().is_finite()) {
+            let index = self.rows * inputs + at;
+            return Err(NotFinite { index, value: R::read(weights[at]).value() });
+        }
+        let from = self.rows / LANES;
+        let panels = weights.par_chunks(LANES * inputs);
+        match &mut self.lines {
+            Lines::F32(lines) => {
+                fill(&mut lines[from * inputs..], inputs, panels, |raw| R::read(raw).value());
+            }
+            Lines::F16(lines) => {
+                fill(&mut lines[from * inputs..], inputs, panels, |raw| f16::from_f32(R::read(raw).value()));
+            }
+            Lines::Bf16(lines) => {
+                fill(&mut lines[from * inputs..], inputs, panels, |raw| bf16::from_f32(R::read(raw).value()));
+            }
+            Lines::Q8(blocks) => {
+                let wide = inputs.div_ceil(BLOCK);
+                blocks[from * wide..].par_chunks_mut(wide).zip(panels).for_each(|(blocks, rows)| {
+                    for (lane, row) in rows.chunks(inputs).enumerate() {
+                        quantize::<R>(row, lane, blocks);
+                    }
+                });
+            }
+        }
+        self.rows += weights.len() / inputs;
+        Ok(())
+    }
+
+    /// The lines, and the type of the file.
+    pub(crate) fn finish(self) -> (Lines, Dtype) {
+        debug_assert_eq!(self.rows, self.outputs);
+        (self.lines, self.dtype)
+    }
+}
+
+/// Writes the panels' rows into their lanes.
+fn fill<B: Copy + Sync, W: Copy + Send>(
+    lines: &mut [[W; LANES]],
+    inputs: usize,
+    panels: rayon::slice::Chunks<'_, B>,
+    of: impl Fn(B) -> W + Sync,
+) {
+    lines.par_chunks_mut(inputs).zip(panels).for_each(|(lines, rows)| {
+        // Some lines at a time, which stay in cache while each row passes.
+        const DEPTH: usize = 64;
+        for (number, lines) in lines.chunks_mut(DEPTH).enumerate() {
+            for (lane, row) in rows.chunks(inputs).enumerate() {
+                let weights = &row[number * DEPTH..][..lines.len()];
+                for (line, weight) in lines.iter_mut().zip(weights) {
+                    line[lane] = of(*weight);
+                }
+            }
+        }
+    });
+}
+
+/// Writes a row into one lane of blocks: whole numbers from -127 to 127, and a scale for each block, as q8_0 of llama.cpp.
+fn quantize<R: Raw>(row: &[R::Bytes], lane: usize, blocks: &mut [Block]) {
+    for (weights, block) in row.chunks(BLOCK).zip(blocks) {
+        let values = || weights.iter().map(|raw| R::read(*raw).value());
+        let most = values().fold(0.0_f32, |most, value| most.max(value.abs()));
+        let scale = f16::from_f32(most / 127.0);
+        // The scale is rounded to f16; a weight beyond its range stays at the range's end.
+        let inverse = if scale.to_f32() > 0.0 { 1.0 / scale.to_f32() } else { 0.0 };
+        block.scales[lane] = scale;
+        for (line, value) in block.weights.iter_mut().zip(values()) {
+            line[lane] = (value * inverse).round().clamp(-127.0, 127.0) as i8;
+        }
+    }
+}
