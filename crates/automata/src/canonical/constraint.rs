@@ -15,7 +15,9 @@
 use std::{fmt, sync::Arc};
 
 use smallvec::SmallVec;
-use unskew_core::{Constraint, Generations, MaskMut, MaskRef, Rejected, TokenId, TokenMask, hashed_key, words_for};
+use unskew_core::{
+    Constraint, Generations, MaskMut, MaskRef, Rejected, TokenId, TokenMask, hashed_key, words_for,
+};
 
 use super::{
     CanonicalError,

@@ -148,7 +148,10 @@ impl<C: Constraint> Checker<'_, C> {
     fn check_key(&mut self, prefix: &[TokenId], state: &C::State) -> Result<(), ConformanceError> {
         let key = self.constraint.state_key(&mut self.used, state);
         if self.constraint.state_key(&mut self.constraint.scratch(), state) != key {
-            return Err(ConformanceError::new("a key is the same in every scratch", format!("after {prefix:?}")));
+            return Err(ConformanceError::new(
+                "a key is the same in every scratch",
+                format!("after {prefix:?}"),
+            ));
         }
         let Some(key) = key else { return Ok(()) };
         let Some((other_prefix, other)) = self.keys.get(&key).cloned() else {

@@ -41,7 +41,11 @@ impl SnapshotTable {
     fn key_of(&mut self, snapshot: &Snapshot) -> u64 {
         let hypotheses = snapshot.hypotheses.iter().map(|hypothesis| {
             let items = hypothesis.items.iter().map(|(position, continuation, keys)| {
-                hashed_key(&(key_of_position(position), self.key_of_continuation(continuation), key_of_set(keys)))
+                hashed_key(&(
+                    key_of_position(position),
+                    self.key_of_continuation(continuation),
+                    key_of_set(keys),
+                ))
             });
             let items = sum(items);
             let progress = match &hypothesis.progress {
