@@ -1,6 +1,6 @@
 //! Fragments of masks that are the same in every context, computed once.
 //!
-//! A **fragment** is what a walk over paths adds from one point on in a [truncated](crate::parser::truncation) parser
+//! A **fragment** has the tokens that a walk over paths adds from one point on in a [truncated](crate::parser::truncation) parser
 //! state; and the points from which tokens reach a placeholder. A mask adds the fragment, which is ready, and
 //! continues from those points with the continuations of the placeholders, again with fragments. So the mask of a
 //! state that never occurred, in a nesting that never occurred, is put together from a few lists, if the same rules

@@ -117,7 +117,7 @@ pub(crate) type CountsOf = (LibraryId, ScanState);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct KeyTokensOf(pub(crate) LibraryId);
 
-/// An automaton, a state, and what follows: see [`TreeLibrary::fused`](crate::TreeLibrary::fused).
+/// An automaton, a state, and the language that follows: see [`TreeLibrary::fused`](crate::TreeLibrary::fused).
 pub(crate) type FusionOf = (LibraryId, ScanState, NextKey);
 
 #[derive(Default)]
