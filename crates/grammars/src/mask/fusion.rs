@@ -75,7 +75,6 @@ impl MaskBuilder<'_> {
                 segment: Segment::Fused { fused, parts: parts + 1, loops: in_loop },
                 parser_state: edge.1,
                 origin: open.origin.clone(),
-                edge: open.edge,
                 is_added: false,
             });
         }

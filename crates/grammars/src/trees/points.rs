@@ -22,9 +22,6 @@ pub(crate) struct OpenNode {
     /// The parser state after the segment.
     pub(crate) parser_state: ParserState,
     pub(crate) origin: Origin,
-    /// The first terminal after the origin, and the parser state after it. None if the path continues after a
-    /// [placeholder](crate::parser::truncation).
-    pub(crate) edge: Option<(ScanTerminal, ParserState)>,
     /// Whether the tokens inside were added before.
     pub(crate) is_added: bool,
 }
