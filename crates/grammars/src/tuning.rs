@@ -24,9 +24,9 @@ pub struct Tuning {
     /// The most tokens that are taken out of the set of all tokens for a permissive state. For more, a walk is less work.
     pub permissive_out: usize,
 
-    /// The most terminals and loops that are fused into one automaton. Beyond it, tokens take the general way.
+    /// The most terminals and loops that are fused into one automaton. Beyond it, the mask is built by a walk.
     pub fused_parts: u32,
-    /// The most terminals that a segment may overlap before its tokens take the general way.
+    /// The most terminals that a segment may overlap before the mask is built by a walk.
     pub fused_ways: usize,
     /// The most states of a fused automaton.
     pub fused_states: usize,
@@ -35,7 +35,7 @@ pub struct Tuning {
     /// The most pairs of states that are looked at to compare two automata.
     pub compared_pairs: usize,
 
-    /// The most nodes that are opened for one hypothesis before the general way is taken. Each is another sequence of terminals that
+    /// The most nodes that are opened for one hypothesis before the mask is built by a walk. Each is another sequence of terminals that
     /// are no literals, and tokens of hundreds of bytes may have as many sequences as there are ways to cut them.
     pub opened_nodes: usize,
     /// From a suffix node with at most this number of descendants, suffixes are read directly. It is less work than to build a node,
@@ -50,10 +50,8 @@ pub struct Tuning {
     pub fragment_edges: usize,
     /// The deepest nesting of fragments. Beyond it, tokens are added without fragments.
     pub fragment_nesting: u32,
-    /// The most points that are looked at for one mask before it is built without fragments.
+    /// The most points that are looked at for one mask before it is built by a walk.
     pub fragment_points: usize,
-    /// The number of masks of a scratch that had to be built without fragments, after which all are.
-    pub fragment_failures: u32,
     /// The most numbers of a spelled-out grammar whose fragments a library keeps. A larger grammar is not worth comparing.
     pub shared_numbers: usize,
 
@@ -87,7 +85,6 @@ impl Default for Tuning {
             fragment_edges: 8,
             fragment_nesting: 24,
             fragment_points: 4_000,
-            fragment_failures: 4,
             shared_numbers: 1 << 16,
             covered_looks: 512,
             hashed_items: 16,
@@ -106,7 +103,7 @@ impl Tuning {
         }
     }
 
-    /// The numbers at which all that is bounded soon comes to its bound, and the general ways are taken.
+    /// The numbers at which all that is bounded soon comes to its bound, and masks are built by walks.
     pub fn tight() -> Self {
         Self {
             ordinary_bytes: 2,
@@ -120,7 +117,6 @@ impl Tuning {
             read_descendants: 1,
             fragment_nesting: 3,
             fragment_points: 6,
-            fragment_failures: u32::MAX,
             covered_looks: 4,
             hashed_items: 0,
             truncated_levels: 2,

@@ -40,7 +40,6 @@ impl GrammarConstraint {
                 known: &mut scratch.known,
                 buffers: &mut scratch.buffers,
                 to_verify: &mut scratch.to_verify,
-                incomplete: Vec::new(),
                 fragments: &mut scratch.fragments,
                 walks: &mut scratch.stats.walks,
             }

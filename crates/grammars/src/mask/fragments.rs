@@ -1,6 +1,6 @@
 //! Fragments of masks that are the same in every context, computed once.
 //!
-//! A **fragment** is what a walk over paths adds from one point on in a [truncated](crate::parser::truncation) parser
+//! A **fragment** has the tokens that a walk over paths adds from one point on in a [truncated](crate::parser::truncation) parser
 //! state; and the points from which tokens reach a placeholder. A mask adds the fragment, which is ready, and
 //! continues from those points with the continuations of the placeholders, again with fragments. So the mask of a
 //! state that never occurred, in a nesting that never occurred, is put together from a few lists, if the same rules
@@ -30,7 +30,6 @@ use crate::{
         nodes::TreeNode,
         points::{Loop, OpenNode, Origin, Point, PointKey, Segment},
     },
-    tuning::Tuning,
 };
 
 /// The continuation of a placeholder, and how the mask resumes there.
@@ -60,9 +59,6 @@ pub(crate) struct Fragments {
     making: u32,
     nested: u32,
     looked_at: usize,
-    is_off: bool,
-    /// How many masks had to be built without fragments.
-    failures: u32,
 }
 
 /// The work on the fragment under construction, or on the mask itself.
@@ -87,9 +83,8 @@ struct Work {
 
 impl Fragments {
     /// Begins a mask.
-    pub(crate) fn begin(&mut self, tuning: &Tuning) {
+    pub(crate) fn begin(&mut self) {
         (self.making, self.nested, self.looked_at) = (0, 0, 0);
-        self.is_off = self.failures >= tuning.fragment_failures;
         let Work { nodes, reached, resumed, segments, has_failed, .. } = &mut self.work;
         nodes.clear();
         reached.clear();
@@ -98,24 +93,13 @@ impl Fragments {
         *has_failed = false;
     }
 
-    /// Begins the same mask again, without fragments.
-    pub(crate) fn turn_off(&mut self, tuning: &Tuning) {
-        self.failures += 1;
-        self.begin(tuning);
-        self.is_off = true;
-    }
-
-    /// Notes that tokens are missing.
+    /// Notes that tokens are missing: the mask is built by a walk then.
     pub(crate) fn fail(&mut self) {
         self.work.has_failed = true;
     }
 
     pub(crate) fn has_failed(&self) -> bool {
         self.work.has_failed
-    }
-
-    pub(crate) fn is_making(&self) -> bool {
-        self.making > 0
     }
 
     /// Notes that the tokens inside `node` belong to the fragment under construction.
@@ -145,7 +129,7 @@ impl MaskBuilder<'_> {
     /// Answers false if there is no fragment.
     pub(crate) fn add_by_fragment(&mut self, point: &Point, state: ParserState) -> bool {
         let tuning = &self.compiled.tuning;
-        if self.fragments.is_off || self.fragments.nested >= tuning.fragment_nesting {
+        if self.fragments.nested >= tuning.fragment_nesting {
             return false;
         }
         self.fragments.looked_at += 1;
@@ -180,8 +164,8 @@ impl MaskBuilder<'_> {
         };
         let Some(fragment) = fragment else {
             // A fragment that contains this point fails too.
-            self.fragments.work.has_failed |= self.fragments.is_making();
-            return self.fragments.is_making();
+            self.fragments.work.has_failed |= self.fragments.making > 0;
+            return self.fragments.making > 0;
         };
         self.fragments.nested += 1;
         self.resume(&fragment, &truncated.placeholders, point);
@@ -252,8 +236,7 @@ impl MaskBuilder<'_> {
                         && self.is_first_time(point, continuation)
                         && self.is_new(open, continuation)
                     {
-                        let mut open =
-                            OpenNode { edge: None, is_added: true, parser_state: state, ..open.clone() };
+                        let mut open = OpenNode { is_added: true, parser_state: state, ..open.clone() };
                         if let Point::Open(OpenNode { node, segment, .. }) = from
                             && (node.id, segment.key()) == (open.node.id, open.segment.key())
                         {
@@ -421,7 +404,7 @@ fn points_of(
         reached.into_iter().partition(|(point, _)| matches!(point, Point::Suffix(..)));
     for (point, _) in &mut points {
         if let Point::Open(open) = point {
-            (open.parser_state, open.edge) = (Parser::START, None);
+            open.parser_state = Parser::START;
             if let Segment::Fused { loops, .. } = &mut open.segment {
                 *loops = None;
             }

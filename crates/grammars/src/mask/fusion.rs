@@ -30,7 +30,7 @@ use crate::{
 /// The origin, if it has a parent.
 pub(crate) type OriginKey = Option<ParentKey>;
 
-/// The origin, the segment, and what it is fused with.
+/// The origin, the segment, and the second part of the fusion.
 pub(crate) type FusionKey = (OriginKey, SegmentKey, FusedWith);
 
 /// The second part of a fusion: a terminal, or all terminals of a loop.
@@ -75,7 +75,6 @@ impl MaskBuilder<'_> {
                 segment: Segment::Fused { fused, parts: parts + 1, loops: in_loop },
                 parser_state: edge.1,
                 origin: open.origin.clone(),
-                edge: open.edge,
                 is_added: false,
             });
         }

@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// A library, and what a compiled grammar needs of it.
+/// A library, and the parts of it that a compiled grammar needs.
 #[derive(Debug)]
 pub(crate) struct GrammarTrees {
     pub(crate) library: Arc<TreeLibrary>,

@@ -25,15 +25,15 @@ use crate::{
 };
 
 impl MaskBuilder<'_> {
-    /// Adds the tokens that read the paths of the open nodes and all that may follow. Terminals of roots whose token
-    /// set is incomplete are in `incomplete` afterwards, with the parser states after them.
+    /// Adds the tokens that read the paths of the open nodes and all that may follow.
     pub(crate) fn add_paths(&mut self) {
         let mut looked_at = 0;
         while let Some(open) = self.buffers.open.pop() {
             looked_at += 1;
             if looked_at > self.compiled.tuning.opened_nodes {
-                self.leave_incomplete(&open);
-                continue;
+                self.fragments.fail();
+                self.buffers.open.clear();
+                return;
             }
             let state = open.parser_state;
             let has_many_exits = open.node.exits.groups.len() >= self.compiled.tuning.fragment_groups;
@@ -52,7 +52,7 @@ impl MaskBuilder<'_> {
         let OpenNode { node, segment, parser_state, origin, .. } = open;
         let first = self.configurations.first_bytes(self.compiled, *parser_state);
         if first.meets(&node.extending) && !self.open_fused(open) {
-            self.leave_incomplete(open);
+            self.fragments.fail();
             return;
         }
         self.reach_placeholders(*parser_state, || Point::Open(open.clone()));
@@ -62,26 +62,6 @@ impl MaskBuilder<'_> {
         }
         let origin = Origin::Exits(Arc::clone(node));
         self.add_exits(&node.exits, Some(node), &origin, *parser_state, Some(segment));
-    }
-
-    /// Leaves the tokens of a node to the general way.
-    fn leave_incomplete(&mut self, open: &OpenNode) {
-        let Some(edge) = open.edge.filter(|_| !self.fragments.is_making()) else {
-            // A walk would not see placeholders, nor begin in the middle.
-            self.fragments.fail();
-            return;
-        };
-        match &open.origin {
-            Origin::Root | Origin::Begun => self.incomplete.push(edge),
-            Origin::Exits(parent) => self.add_by_configurations(&parent.exits, None, edge),
-            Origin::Suffix(Some(holder), group, at) => {
-                self.add_by_configurations(&holder.exits, Some((*group, *at)), edge);
-            }
-            Origin::Suffix(None, group, at) => {
-                let trees = self.trees;
-                self.add_by_configurations(trees.library.all(), Some((*group, *at)), edge);
-            }
-        }
     }
 
     /// Adds the tokens that leave by `exits` and continue in a parser state, and opens the nodes after `origin`.
@@ -275,44 +255,8 @@ impl MaskBuilder<'_> {
                     segment: Segment::Terminal(terminal, start),
                     parser_state: after,
                     origin: origin.clone(),
-                    edge: Some(edge),
                     is_added: false,
                 });
-            }
-        }
-    }
-
-    /// Adds the tokens that leave by `exits`, or those that pass a suffix node of one of their groups, and continue
-    /// with the terminal of `edge` and the parser state after it. By configurations, as a walk over the vocabulary
-    /// would.
-    fn add_by_configurations(
-        &mut self,
-        exits: &Exits,
-        at: Option<(usize, SuffixNode)>,
-        edge: (ScanTerminal, ParserState),
-    ) {
-        let Self { union, configurations, compiled, trees, buffers, .. } = self;
-        let library = &trees.library;
-        let mut read = |trie: &SuffixTrie, at: SuffixNode, byte: u8| {
-            if let Some(after) = configurations.begin(compiled, &[edge], byte) {
-                let step = |configuration, byte: u8| {
-                    configurations.work.reads += 1;
-                    configurations.step(compiled, configuration, byte)
-                };
-                let each = |at: SuffixNode, _| union.ids.extend_from_slice(trie.tokens(at));
-                trie.walk(at, after, &mut buffers.configurations, step, each);
-            }
-        };
-        match at {
-            None => {
-                let first = compiled.terminals.first_bytes(edge.0);
-                for group in exits.groups.iter().filter(|group| first.contains(group.byte)) {
-                    read(group.trie(library), SuffixTrie::FIRST, group.byte);
-                }
-            }
-            Some((group, at)) => {
-                let trie = exits.groups[group].trie(library);
-                trie.children(at).for_each(|(byte, child)| read(trie, child, byte));
             }
         }
     }

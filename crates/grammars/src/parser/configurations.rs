@@ -147,24 +147,8 @@ impl Configurations {
     }
 
     /// The configuration of one hypothesis.
-    pub(crate) fn single(&mut self, hypothesis: Hypothesis) -> Configuration {
+    fn single(&mut self, hypothesis: Hypothesis) -> Configuration {
         self.insert(&[hypothesis])
-    }
-
-    /// The configuration after `byte` where it begins one of `edges`, none of which reads literals; if there is one.
-    pub(crate) fn begin(
-        &mut self,
-        compiled: &Compiled,
-        edges: &[(ScanTerminal, ParserState)],
-        byte: u8,
-    ) -> Option<Configuration> {
-        let terminals = &compiled.terminals;
-        let class = terminals.class(byte);
-        let begun = edges.iter().filter_map(|(terminal, after)| {
-            Some(Hypothesis::scanning(*terminal, terminals.first(*terminal, class)?, *after))
-        });
-        let mut begun: Vec<Hypothesis> = begun.collect();
-        self.configuration(&mut begun, compiled)
     }
 
     /// The bytes with which the rest may begin in a parser state.

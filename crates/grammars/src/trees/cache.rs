@@ -121,7 +121,7 @@ pub(crate) struct Measured(pub(crate) LibraryId, pub(crate) Arc<[bool]>);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct KeyTokensOf(pub(crate) LibraryId);
 
-/// An automaton, a state, and what follows: see [`TreeLibrary::fused`](crate::TreeLibrary::fused).
+/// An automaton, a state, and the language that follows: see [`TreeLibrary::fused`](crate::TreeLibrary::fused).
 pub(crate) type FusionOf = (LibraryId, ScanState, NextKey);
 
 #[derive(Default)]

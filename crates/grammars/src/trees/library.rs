@@ -9,7 +9,7 @@
 //!   the same node in ten thousand grammars.
 //! - **Only exits.** A path leaves a terminal where the terminal cannot read the next byte. Where it could also read
 //!   it (two names side by side), the terminals [overlap](crate::mask::fusion): that depends on the followers, which
-//!   a node does not know. The mask compares the bytes, and fuses the terminals or takes the general way.
+//!   a node does not know. The mask compares the bytes, and fuses the terminals, or is built by a walk.
 //! - **The end of a path is a trie** of the [suffixes](super::suffixes) of the tokens that leave it. Literals are
 //!   read along it, and where an automaton comes next, the next node is built from the trie and not by a walk over
 //!   the vocabulary.

@@ -1,4 +1,4 @@
-//! Points of paths through subterminal trees: where a path stands, how it came there, and what was read since its origin.
+//! Points of paths through subterminal trees: where a path stands, how it came there, and the segment read since its origin.
 //!
 //! The [paths](crate::mask::paths) of a mask are made of them, and so are the [fragments](super::fragments) that a library keeps.
 
@@ -22,9 +22,6 @@ pub(crate) struct OpenNode {
     /// The parser state after the segment.
     pub(crate) parser_state: ParserState,
     pub(crate) origin: Origin,
-    /// The first terminal after the origin, and the parser state after it. None if the path continues after a
-    /// [placeholder](crate::parser::truncation).
-    pub(crate) edge: Option<(ScanTerminal, ParserState)>,
     /// Whether the tokens inside were added before.
     pub(crate) is_added: bool,
 }

@@ -8,8 +8,8 @@
 //! - *Exhausted prefixes*, where few keys are left: a prefix is exhausted if it is no unused key itself and all its
 //!   continuations by one byte are exhausted. A key changes at most as many of them as it has bytes.
 //! - *Hits* of a prefix: the used keys and exhausted prefixes that some token reaches from there. They exist where
-//!   the last bytes of a key are the first bytes of a token, which is in few places. So a mask looks only at what
-//!   removes tokens from it.
+//!   the last bytes of a key are the first bytes of a token, which is in few places. So a mask looks only at the
+//!   prefixes that remove tokens from it.
 //!
 //! Tried instead: the keys of a set, sorted, side by side with the trie of the vocabulary. Each mask then looks at
 //! all keys. A trie with versions still holds all keys that have a token on their way, and most of these are far from

@@ -133,7 +133,7 @@ fn node(random: &mut ChaCha8Rng, depth: u32) -> Node {
         6 | 7 => Node::Choice((0..1 + below(random, 3)).map(|_| node(random, depth - 1)).collect()),
         _ => {
             let (min, max) = [(0, None), (1, None), (0, Some(1)), (1, Some(3))][below(random, 4) as usize];
-            // What is repeated is not empty, for the oracle's sake.
+            // The repeated part is not empty, for the oracle's sake.
             let item = Node::Sequence(vec![node(random, 0), node(random, depth - 1)]);
             Node::Repeat(Box::new(item), min, max)
         }

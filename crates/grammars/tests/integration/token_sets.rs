@@ -203,7 +203,7 @@ fn a_stop_ends_a_text_before_its_first_occurrence() {
         let words = short(&read(text, GrammarFormat::Lark).unwrap(), 4).words;
         words.into_iter().map(|text| String::from_utf8(text).unwrap()).collect()
     };
-    // `ab` begins nowhere in the text and what follows.
+    // `ab` begins nowhere in the text and the rest.
     assert_eq!(texts("start: s \"c\"\ns[stop=\"b\"]: /[ab]{0,3}/"), ["aaac", "aac", "ac", "c"]);
     assert_eq!(texts("start: s\ns[stop=/b+/]: /a+b?/"), ["a", "aa", "aaa", "aaaa"]);
     // A text that the body cannot have before a stop is left out.

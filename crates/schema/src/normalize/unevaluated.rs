@@ -80,7 +80,7 @@ pub(crate) fn scenarios(ex: &Expander, node: NodeId) -> Result<Scenarios, Schema
 fn of(ex: &Expander, node: NodeId, search: &mut Search) -> Result<Scenarios, SchemaError> {
     search.visits += 1;
     if search.visits > VISITS {
-        return Ok(Err("too many schemas decide what was evaluated"));
+        return Ok(Err("too many schemas decide which parts were evaluated"));
     }
     if search.within.contains(&node) || search.within.len() > DEPTH {
         return Ok(Err("schemas refer to each other for the same value"));
@@ -157,7 +157,7 @@ fn of(ex: &Expander, node: NodeId, search: &mut Search) -> Result<Scenarios, Sch
         };
         all = all.iter().flat_map(|one| factor.iter().map(|other| one.and(other))).collect();
         if all.len() > SCENARIOS {
-            return Ok(Err("too many combinations of branches decide what was evaluated"));
+            return Ok(Err("too many combinations of branches decide which parts were evaluated"));
         }
     }
     Ok(Ok(all))
@@ -192,7 +192,7 @@ fn branches(
             let ways: Vec<_> = inner.iter().map(|inner| holds.and(inner)).chain([breaks]).collect();
             all = all.iter().flat_map(|one| ways.iter().map(|other| one.and(other))).collect();
             if all.len() > SCENARIOS {
-                return Ok(Err("too many combinations of branches decide what was evaluated"));
+                return Ok(Err("too many combinations of branches decide which parts were evaluated"));
             }
         }
         if !others {

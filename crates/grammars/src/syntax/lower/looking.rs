@@ -9,7 +9,7 @@
 //!   `"\"" /.*?/ "\""` ends at the first quote. Alternatives inside a regex count in their order then.
 //! - Else every match counts, as for all other terminals. There is no lexer that would take the longest.
 //! - A look-around is a condition on the text of the whole output before or after its place. Inside a terminal it is
-//!   decided with the terminal; a condition that reaches beyond its border is a condition on what is written around it, which
+//!   decided with the terminal; a condition that reaches beyond its border is a condition on the text around it, which
 //!   [`looks`](crate::looks) enforces. Ignored text counts. A control token has no text.
 //! - `^` and `$` are the beginning and the end of the output, and under the flag `m` of a line. `$` is not before a newline
 //!   at the end, unlike in Python.

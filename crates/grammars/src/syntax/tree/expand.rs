@@ -1,7 +1,7 @@
 //! Writes out rules with parameters: templates of Lark, `list{item, sep}: item (sep item)*`, and rules with
 //! [a number as parameter](super::parameters).
 //!
-//! Each use with other arguments is a rule of its own, made when it is met first. So what follows knows plain rules alone. Arguments are
+//! Each use with other arguments is a rule of its own, made when it is met first. So later stages know plain rules alone. Arguments are
 //! compared by their form: each form has a number, and an argument that is used twice is compared once. Nothing recurses.
 //!
 //! A template that calls itself with ever larger arguments, and a parameter with too many values, end at
