@@ -19,6 +19,7 @@
 //! | [`Exact::ars`], [`Exact::cars`] | exact, independent | `b / P(L)`; the bound `b` falls with each rollout: CARS about two |
 //! | [`Exact::disc`] | exact when accepted; else resampled, and says so | as CARS, with a budget |
 //! | [`Asap`] | tends to the model's with the number of outputs | one rollout |
+//! | [`Twisted`] | near the model's after a few outputs; every output has its weight | one rollout, or a budget of some |
 //! | [`Awrs`] | that of `Masked`; weights are estimates | one rollout, and few questions to the constraint |
 //! | [`Smc`] | exact with its weight, near it without | N rollouts in step |
 //! | [`Mcmc`] | tends to the model's with the number of steps | one rollout and `k` parts of one |

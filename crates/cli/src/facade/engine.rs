@@ -7,8 +7,8 @@ use unskew_core::{AnyConstraint, Constraint, Draw, Sampler};
 use unskew_engine::TokenSpace;
 use unskew_grammars::{CountConfig, CountModel};
 use unskew_samplers::{
-    Asap, Awrs, Beam, Cut, Exact, Greedy, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task,
-    TrieFileError, Truncation, Warped,
+    Asap, Awrs, Beam, Cut, Exact, Greedy, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, StateValues,
+    Task, TrieFileError, Truncation, Twisted, Warped,
     speculative::{
         Budget, DraftLength, Drafter, ModelDraft, PromptLookup, ProposerDraft, SpeculationConfig,
         check_vocabularies,
@@ -59,6 +59,9 @@ pub(crate) trait AnySampler {
     fn repeat_best(&mut self) {}
 }
 
+/// The memory of the values that one sampler learns, in bytes.
+const VALUES_BYTES: usize = 16 << 20;
+
 /// The name that the prefixes are saved under.
 const NAME: &str = "unskew generate";
 
@@ -88,7 +91,7 @@ macro_rules! rollouts {
     };
 }
 
-rollouts!(Masked, Exact, Asap, Awrs, Mcmc, Greedy);
+rollouts!(Masked, Exact, Asap, Awrs, Mcmc, Greedy, Twisted);
 
 /// A sampler whose draws are not under way together.
 struct OneByOne<S>(S);
@@ -185,13 +188,26 @@ pub(crate) fn engine(
             };
             Box::new(Sampling::new(task, exact(method)))
         }
+        Method::Twisted(twisted) => {
+            let policy = Twisted::new();
+            let policy = match twisted.budget {
+                Some(budget) => policy.with_budget(budget, twisted.tries),
+                None => policy,
+            };
+            Box::new(Sampling::new(task, policy))
+        }
         Method::Awrs(limit) => Box::new(Sampling::new(task, Awrs::new(limit.tries))),
         Method::Smc(smc) => {
             let particles = smc.n.get();
             // Each population is as many tries as it has outputs.
             let max_tries = smc.tries.div_ceil(particles as u64);
             let (threshold, twisted) = (smc.threshold, smc.twisted);
-            Box::new(OneByOne(Smc::new(task, SmcConfig { particles, threshold, twisted, max_tries })))
+            let config = SmcConfig { particles, threshold, twisted, max_tries };
+            let smc = match smc.values {
+                true => Smc::by_values(task, config, StateValues::new(VALUES_BYTES)),
+                false => Smc::new(task, config),
+            };
+            Box::new(OneByOne(smc))
         }
         Method::Mcmc(mcmc) => {
             let cut = match mcmc.cut {

@@ -33,7 +33,7 @@ const MANY: usize = 10;
 /// let method: Method = "smc:n=10,twisted".parse()?;
 /// assert_eq!(method.name(), "smc");
 /// let error = "smc:k=3".parse::<Method>().unwrap_err();
-/// assert!(error.to_string().starts_with("smc has no parameter `k`; it has n, threshold, twisted, tries"));
+/// assert!(error.to_string().starts_with("smc has no parameter `k`; it has n, threshold, twisted, values, tries"));
 /// # Ok::<(), MethodError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -55,6 +55,8 @@ pub enum Method {
     Disc(Disc),
     /// Masked sampling that learns the mass of the prefixes of its outputs.
     Asap(Asap),
+    /// Masked sampling that learns which states of the constraint lead where.
+    Twisted(Twisted),
     /// Masked sampling that asks about single tokens.
     Awrs(Tries),
     /// Populations of outputs, resampled by weight.
@@ -125,6 +127,15 @@ pub struct Asap {
     pub length: Option<Length>,
 }
 
+/// The parameters of twisted proposals.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Twisted {
+    /// The mean number of rollouts for an output, one of which is kept by its weight; `None`: one, which is kept.
+    pub budget: Option<f64>,
+    /// The most tries for one output.
+    pub tries: u64,
+}
+
 /// The parameters of sequential Monte Carlo.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Smc {
@@ -134,6 +145,8 @@ pub struct Smc {
     pub threshold: f64,
     /// Whether it uses the bounds that earlier populations have learned.
     pub twisted: bool,
+    /// Whether it proposes by values of the constraint's states, which it learns, and weighs by them.
+    pub values: bool,
     /// The most tries for one output; each output of a population is a try.
     pub tries: u64,
 }
@@ -284,6 +297,7 @@ impl Method {
             Self::Cars(_) => "cars",
             Self::Disc(_) => "disc",
             Self::Asap(_) => "asap",
+            Self::Twisted(_) => "twist",
             Self::Awrs(_) => "awrs",
             Self::Smc(_) => "smc",
             Self::Mcmc(_) => "mcmc",
@@ -366,7 +380,7 @@ mod tests {
         match &parameter.kind {
             ParameterKind::Switch => "true".to_owned(),
             ParameterKind::Whole(..) => "7".to_owned(),
-            ParameterKind::Number(..) => "0.25".to_owned(),
+            ParameterKind::Number(least, _) => (least + 0.25).to_string(),
             ParameterKind::Words(words) => words.last().unwrap().0.to_owned(),
             ParameterKind::Length => "3".to_owned(),
         }

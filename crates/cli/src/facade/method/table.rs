@@ -4,7 +4,7 @@ use unskew_samplers::{MAX_BEAMS, MAX_CANDIDATES, MAX_PARTICLES};
 
 use super::{
     Asap, Beam, BudgetKind, Disc, DiscForm, Mcmc, McmcCut, Mentored, Method, MethodError, MethodInfo,
-    Parameter, ParameterKind, Rejecting, Smc, Speculative, Tries,
+    Parameter, ParameterKind, Rejecting, Smc, Speculative, Tries, Twisted,
 };
 
 const TRIES_PARAMETER: Parameter = Parameter {
@@ -152,6 +152,22 @@ pub static METHODS: &[MethodInfo] = &[
         },
     },
     MethodInfo {
+        name: "twist",
+        help: "masked sampling that learns which states of the constraint lead where: near the model's distribution after a few outputs",
+        distribution: "near the model's own distribution, given the constraint; outputs carry weights",
+        parameters: &[
+            Parameter {
+                name: "budget",
+                kind: ParameterKind::Number(1.0, 1e6),
+                default: "",
+                help: "keep one of X outputs on average, by its weight (default: keep each)",
+            },
+            TRIES_PARAMETER,
+        ],
+        learns: false,
+        read: |given| Ok(Method::Twisted(Twisted { budget: given.value("budget"), tries: given.tries() })),
+    },
+    MethodInfo {
         name: "awrs",
         help: "masked sampling that asks about single tokens; outputs carry weights",
         distribution: "not the model's distribution; outputs carry weights, whose mean is that of the constraint",
@@ -186,6 +202,12 @@ pub static METHODS: &[MethodInfo] = &[
                 default: "",
                 help: "use the bounds that earlier populations have learned",
             },
+            Parameter {
+                name: "values",
+                kind: ParameterKind::Switch,
+                default: "",
+                help: "propose and weigh by values of the constraint's states, which populations learn",
+            },
             TRIES_PARAMETER,
         ],
         learns: false,
@@ -194,6 +216,7 @@ pub static METHODS: &[MethodInfo] = &[
                 n: given.count("n", 10),
                 threshold: given.value("threshold").unwrap_or(0.5),
                 twisted: given.value("twisted").unwrap_or(false),
+                values: given.value("values").unwrap_or(false),
                 tries: given.tries(),
             }))
         },
