@@ -32,8 +32,6 @@ pub struct Tuning {
     pub fused_states: usize,
     /// The most steps to build a fused automaton. The value takes about a millisecond.
     pub fused_steps: u64,
-    /// The most pairs of states that are looked at to compare two automata.
-    pub compared_pairs: usize,
 
     /// The most nodes that are opened for one hypothesis before the mask is built by a walk. Each is another sequence of terminals that
     /// are no literals, and tokens of hundreds of bytes may have as many sequences as there are ways to cut them.
@@ -77,7 +75,6 @@ impl Default for Tuning {
             fused_ways: 8,
             fused_states: 1 << 9,
             fused_steps: 200_000,
-            compared_pairs: 1 << 12,
             opened_nodes: 1_000,
             read_descendants: 64,
             fragment_groups: 8,
@@ -112,7 +109,6 @@ impl Tuning {
             fused_parts: 2,
             fused_ways: 1,
             fused_states: 6,
-            compared_pairs: 2,
             opened_nodes: 2,
             read_descendants: 1,
             fragment_nesting: 3,
