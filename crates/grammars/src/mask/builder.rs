@@ -32,7 +32,7 @@ use crate::{
     },
     terminal::{ScanState, bounded::Horizon, difference::Below},
     trees::{
-        nodes::{ParentKey, TreeNode},
+        nodes::{ENTRY, ParentKey, TreeNode},
         points::{Fused, OpenNode, Origin, Segment},
         suffixes::{SuffixNode, SuffixTrie},
     },
@@ -295,7 +295,7 @@ impl MaskBuilder<'_> {
                 }
                 Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => unreachable!("it reads no bytes"),
             };
-            *bytes += node.memory_in_scratch();
+            *bytes += ENTRY;
             node
         });
         Arc::clone(node)

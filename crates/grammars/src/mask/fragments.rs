@@ -173,9 +173,9 @@ impl MaskBuilder<'_> {
     /// Adds the fragment of `point` in a truncated state, if the library knows it or it can be built.
     fn find_fragment(&mut self, point: &Point, state: ParserState) -> Option<Arc<Fragment>> {
         let library = &self.trees.library;
-        let key = point.is_kept().then(|| self.key(point));
+        let key = self.key(point);
         let parser = &self.configurations.parser;
-        let key = key.and_then(|key| shared_fragment_key(self.trees, self.compiled, parser, key, state));
+        let key = shared_fragment_key(self.trees, self.compiled, parser, key, state);
         if let Some(known) = key.as_ref().and_then(|key| library.shared_fragment(key)) {
             if let Some(fragment) = &known {
                 self.add_fragment(fragment);

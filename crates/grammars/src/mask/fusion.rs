@@ -22,7 +22,7 @@ use crate::{
     terminal::ScanState,
     trees::{
         fused::Next,
-        nodes::{ParentKey, SuffixReader, TreeNode},
+        nodes::{ENTRY, ParentKey, SuffixReader, TreeNode},
         points::{Fused, Loop, OpenNode, Segment, SegmentKey},
     },
 };
@@ -145,8 +145,7 @@ impl MaskBuilder<'_> {
             return known.clone();
         }
         let fused = self.build_fused(open, with, &others);
-        self.known.bytes += size_of::<(FusionKey, Option<Fused>)>()
-            + fused.as_ref().map_or(0, |fused| fused.node.memory_in_scratch());
+        self.known.bytes += size_of::<(FusionKey, Option<Fused>)>() + fused.as_ref().map_or(0, |_| ENTRY);
         self.known.fused.insert(key, fused.clone());
         fused
     }
