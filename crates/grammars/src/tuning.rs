@@ -8,21 +8,9 @@
 /// The numbers of a library and of the constraints over it. The default ships; the comments state the effect of its values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
-    /// The least steps to build a node from the suffixes of another for which a library keeps it. Each scratch builds other nodes
-    /// for itself, which is no more work than to look for them.
-    pub kept_steps: usize,
     /// The length of the longest token of ordinary length, in bytes. Longer tokens are verified one by one where their length makes
     /// a difference. Tokens of real vocabularies have up to 256 bytes.
     pub ordinary_bytes: usize,
-
-    /// The least number of safe bytes of a permissive state. With fewer, a walk is short.
-    pub permissive_bytes: usize,
-    /// The most states that safe bytes may reach in a permissive state.
-    pub permissive_states: usize,
-    /// The most tokens of a permissive state that are read one by one. For more, a walk is less work.
-    pub permissive_read: usize,
-    /// The most tokens that are taken out of the set of all tokens for a permissive state. For more, a walk is less work.
-    pub permissive_out: usize,
 
     /// The most terminals and loops that are fused into one automaton. Beyond it, the mask is built by a walk.
     pub fused_parts: u32,
@@ -32,8 +20,6 @@ pub struct Tuning {
     pub fused_states: usize,
     /// The most steps to build a fused automaton. The value takes about a millisecond.
     pub fused_steps: u64,
-    /// The most pairs of states that are looked at to compare two automata.
-    pub compared_pairs: usize,
 
     /// The most nodes that are opened for one hypothesis before the mask is built by a walk. Each is another sequence of terminals that
     /// are no literals, and tokens of hundreds of bytes may have as many sequences as there are ways to cut them.
@@ -44,8 +30,6 @@ pub struct Tuning {
 
     /// The least number of first bytes of the tokens that leave a node for which it is continued by fragments.
     pub fragment_groups: usize,
-    /// The least number of descendants of a suffix node that is continued by fragments.
-    pub fragment_descendants: u32,
     /// The least number of terminals that may follow for which a fragment is looked for. Fewer are added in less time.
     pub fragment_edges: usize,
     /// The deepest nesting of fragments. Beyond it, tokens are added without fragments.
@@ -67,21 +51,14 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Self {
         Self {
-            kept_steps: 64,
             ordinary_bytes: 256,
-            permissive_bytes: 16,
-            permissive_states: 512,
-            permissive_read: 1 << 14,
-            permissive_out: 1 << 16,
             fused_parts: 4,
             fused_ways: 8,
             fused_states: 1 << 9,
             fused_steps: 200_000,
-            compared_pairs: 1 << 12,
             opened_nodes: 1_000,
             read_descendants: 64,
             fragment_groups: 8,
-            fragment_descendants: 64,
             fragment_edges: 8,
             fragment_nesting: 24,
             fragment_points: 4_000,
@@ -94,25 +71,18 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// The numbers at which a library keeps the nodes that take at least `steps`; with 0, fragments are built wherever they can be.
-    pub fn keeping(steps: usize) -> Self {
-        let shipped = Self { kept_steps: steps, ..Self::default() };
-        match steps {
-            0 => Self { fragment_groups: 0, fragment_descendants: 0, fragment_edges: 0, ..shipped },
-            _ => shipped,
-        }
+    /// The numbers at which fragments are built wherever they can be.
+    pub fn with_all_fragments() -> Self {
+        Self { fragment_groups: 0, fragment_edges: 0, ..Self::default() }
     }
 
     /// The numbers at which all that is bounded soon comes to its bound, and masks are built by walks.
     pub fn tight() -> Self {
         Self {
             ordinary_bytes: 2,
-            permissive_bytes: 1,
-            permissive_states: 2,
             fused_parts: 2,
             fused_ways: 1,
             fused_states: 6,
-            compared_pairs: 2,
             opened_nodes: 2,
             read_descendants: 1,
             fragment_nesting: 3,
@@ -120,7 +90,7 @@ impl Tuning {
             covered_looks: 4,
             hashed_items: 0,
             truncated_levels: 2,
-            ..Self::keeping(0)
+            ..Self::with_all_fragments()
         }
     }
 }

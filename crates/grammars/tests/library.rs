@@ -230,10 +230,10 @@ fn threads_get_the_masks_of_a_fresh_library() {
             masks(&plain.unwrap(), number as u64, 25)
         })
         .collect();
-    // A library that keeps everything, one that drops a generation again and again, one that keeps only large
-    // nodes, and one that keeps nothing.
-    for (limit, least) in [(64 << 20, 0), (100_000, 0), (100_000, 64), (0, 0)] {
-        let library = TreeLibrary::with_tuning(Arc::clone(&trie), limit, Tuning::keeping(least));
+    // A library that keeps everything, one that drops a generation again and again, and one that keeps
+    // nothing.
+    for limit in [64 << 20, 100_000, 0] {
+        let library = TreeLibrary::with_tuning(Arc::clone(&trie), limit, Tuning::with_all_fragments());
         let library = Arc::new(library);
         thread::scope(|scope| {
             for thread in 0..8 {

@@ -32,8 +32,8 @@ use crate::{
     },
     terminal::{ScanState, bounded::Horizon, difference::Below},
     trees::{
-        nodes::{ParentKey, TreeNode},
-        points::{Fused, OpenNode, Origin, Segment, SegmentKey},
+        nodes::{ENTRY, ParentKey, TreeNode},
+        points::{Fused, OpenNode, Origin, Segment},
         suffixes::{SuffixNode, SuffixTrie},
     },
 };
@@ -47,8 +47,6 @@ pub(crate) struct ScratchNodes {
     pub(crate) children: HashMap<(ParentKey, ScanTerminal), Arc<TreeNode>>,
     /// `None` where the fused automaton is too large.
     pub(crate) fused: HashMap<FusionKey, Option<Fused>>,
-    /// Whether the second segment reads all that the first reads.
-    pub(crate) within: HashMap<(SegmentKey, SegmentKey), bool>,
     pub(crate) bytes: usize,
 }
 
@@ -302,7 +300,7 @@ impl MaskBuilder<'_> {
                 }
                 Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => unreachable!("it reads no bytes"),
             };
-            *bytes += node.memory_in_scratch();
+            *bytes += ENTRY;
             node
         });
         Arc::clone(node)

@@ -14,7 +14,7 @@ use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 use unskew_trie::ByteSet;
 
-use super::{builder::MaskBuilder, fusion::OriginKey, shared_fragments::shared_fragment_key};
+use super::{builder::MaskBuilder, shared_fragments::shared_fragment_key};
 use crate::{
     ids::Id,
     network::rules::{Placeholder, Rules},
@@ -70,8 +70,6 @@ struct Work {
     reached: Vec<(Point, Placeholder)>,
     /// The points from which tokens have continued with a continuation.
     resumed: HashSet<(PointKey, Continuation)>,
-    /// The segments up to there since the same origin.
-    segments: HashMap<(OriginKey, Continuation), SmallVec<[Segment; 2]>>,
     /// The suffix group whose nodes are on the heap of ended literals.
     on_heap: Option<LibraryId>,
     /// The suffix group of the point of the fragment. It contains no fragments of other nodes of the group: these
@@ -85,11 +83,10 @@ impl Fragments {
     /// Begins a mask.
     pub(crate) fn begin(&mut self) {
         (self.making, self.nested, self.looked_at) = (0, 0, 0);
-        let Work { nodes, reached, resumed, segments, has_failed, .. } = &mut self.work;
+        let Work { nodes, reached, resumed, has_failed, .. } = &mut self.work;
         nodes.clear();
         reached.clear();
         resumed.clear();
-        segments.clear();
         *has_failed = false;
     }
 
@@ -176,9 +173,9 @@ impl MaskBuilder<'_> {
     /// Adds the fragment of `point` in a truncated state, if the library knows it or it can be built.
     fn find_fragment(&mut self, point: &Point, state: ParserState) -> Option<Arc<Fragment>> {
         let library = &self.trees.library;
-        let key = point.is_kept().then(|| self.key(point));
+        let key = self.key(point);
         let parser = &self.configurations.parser;
-        let key = key.and_then(|key| shared_fragment_key(self.trees, self.compiled, parser, key, state));
+        let key = shared_fragment_key(self.trees, self.compiled, parser, key, state);
         if let Some(known) = key.as_ref().and_then(|key| library.shared_fragment(key)) {
             if let Some(fragment) = &known {
                 self.add_fragment(fragment);
@@ -232,10 +229,7 @@ impl MaskBuilder<'_> {
                 (Resume::State(state, first), Point::Open(open)) => {
                     let may_continue =
                         first.meets(&open.node.exits.bytes) || first.meets(&open.node.extending);
-                    if may_continue
-                        && self.is_first_time(point, continuation)
-                        && self.is_new(open, continuation)
-                    {
+                    if may_continue && self.is_first_time(point, continuation) {
                         let mut open = OpenNode { is_added: true, parser_state: state, ..open.clone() };
                         if let Point::Open(OpenNode { node, segment, .. }) = from
                             && (node.id, segment.key()) == (open.node.id, open.segment.key())
@@ -291,21 +285,6 @@ impl MaskBuilder<'_> {
     fn is_first_time(&mut self, point: &Point, continuation: Continuation) -> bool {
         let key = (self.key(point), continuation);
         self.fragments.work.resumed.insert(key)
-    }
-
-    /// Whether the segment of `open`, which has reached `continuation`, reads more up to there than the segments
-    /// before it from the same origin. Without this test, a list of names without separators would end only when it
-    /// was fused too often.
-    fn is_new(&mut self, open: &OpenNode, continuation: Continuation) -> bool {
-        let origin = open.origin.parent(&self.trees.library).map(|parent| parent.key());
-        let key = (origin, continuation);
-        let mut segments = self.fragments.work.segments.remove(&key).unwrap_or_default();
-        let is_new = !segments.iter().any(|segment| self.is_within(&open.segment, segment));
-        if is_new {
-            segments.push(open.segment.clone());
-        }
-        self.fragments.work.segments.insert(key, segments);
-        is_new
     }
 
     /// How the mask resumes after a rule with this continuation.

@@ -21,14 +21,14 @@ use crate::{
     },
     terminal::ScanState,
     trees::{
-        fused::{self, Next},
-        nodes::{ParentKey, SuffixReader, TreeNode},
+        fused::Next,
+        nodes::{ENTRY, ParentKey, SuffixReader, TreeNode},
         points::{Fused, Loop, OpenNode, Segment, SegmentKey},
     },
 };
 
 /// The origin, if it has a parent.
-pub(crate) type OriginKey = Option<ParentKey>;
+type OriginKey = Option<ParentKey>;
 
 /// The origin, the segment, and the second part of the fusion.
 pub(crate) type FusionKey = (OriginKey, SegmentKey, FusedWith);
@@ -145,8 +145,7 @@ impl MaskBuilder<'_> {
             return known.clone();
         }
         let fused = self.build_fused(open, with, &others);
-        self.known.bytes += size_of::<(FusionKey, Option<Fused>)>()
-            + fused.as_ref().map_or(0, |fused| fused.node.memory_in_scratch());
+        self.known.bytes += size_of::<(FusionKey, Option<Fused>)>() + fused.as_ref().map_or(0, |_| ENTRY);
         self.known.fused.insert(key, fused.clone());
         fused
     }
@@ -200,18 +199,6 @@ impl MaskBuilder<'_> {
             Some(parent) => library.child(&parent, SuffixReader::Automaton(number, &dfa)),
         };
         Some(Fused { node, dfa, number })
-    }
-
-    /// Whether `right` reads all that `left` reads.
-    pub(crate) fn is_within(&mut self, left: &Segment, right: &Segment) -> bool {
-        let key = (left.key(), right.key());
-        let Self { compiled, known, .. } = self;
-        *known.within.entry(key).or_insert_with(|| {
-            known.bytes += size_of::<((SegmentKey, SegmentKey), bool)>();
-            let automata = automaton_of(compiled, left).zip(automaton_of(compiled, right));
-            automata
-                .is_some_and(|(left, right)| fused::is_within(left, right, compiled.tuning.compared_pairs))
-        })
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
     parser::states::{Edge, Followers, ParserState},
     terminal::ScanState,
     trees::{
-        nodes::{SuffixReader, TreeNode},
+        nodes::{ENTRY, SuffixReader, TreeNode},
         points::{Loop, OpenNode, Origin, Point, Segment},
         suffixes::{Exits, SuffixGroup, SuffixNode, SuffixTrie},
     },
@@ -141,8 +141,7 @@ impl MaskBuilder<'_> {
                 state = self.configurations.parser.union(state, *other, &self.compiled.rules);
                 self.buffers.ended.pop();
             }
-            let may_be_fragment = !self.fragments.is_made_in(group.id)
-                && group.trie(&self.trees.library).size(at) >= self.compiled.tuning.fragment_descendants;
+            let may_be_fragment = !self.fragments.is_made_in(group.id);
             if !(may_be_fragment && self.add_by_fragment(&Point::Suffix(holder.cloned(), index, at), state)) {
                 self.add_after_suffix(holder, (group, index), at, state);
             }
@@ -299,7 +298,7 @@ impl MaskBuilder<'_> {
                 Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => unreachable!("it reads no bytes"),
             };
             let child = library.child(&parent, reader);
-            *bytes += child.memory_in_scratch();
+            *bytes += ENTRY;
             child
         });
         (Arc::clone(child), start)

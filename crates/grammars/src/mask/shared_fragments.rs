@@ -6,7 +6,7 @@
 //! placeholders, because its number is that of a scratch.
 //!
 //! A library does not keep fragments of grammars with members in any order, whose positions are numbers of a scratch
-//! too, with bounded repetitions or with differences; nor fragments of points whose nodes it has not kept.
+//! too, with bounded repetitions or with differences.
 
 use std::sync::{Arc, OnceLock};
 

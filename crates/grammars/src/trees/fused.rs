@@ -14,7 +14,6 @@
 //! large. It takes the time of a walk over the vocabulary for each mask: most of a millisecond, in a tenth of the
 //! masks of some grammars.
 
-use hashbrown::HashSet;
 use unskew_automata::{Dfa, DfaAlgebra, Limits, StateId};
 
 use super::cache::LibraryId;
@@ -75,100 +74,4 @@ pub(crate) fn fuse(dfa: &Dfa, state: StateId, next: &Next<'_>, tuning: &Tuning) 
         builder.concatenation([&first, &next])
     });
     fused.ok()
-}
-
-/// Whether `right` reads all texts of `left`, each from a state on. Answers false also where there are more than `most`
-/// pairs of states.
-pub(crate) fn is_within(left: (&Dfa, StateId), right: (&Dfa, StateId), most: usize) -> bool {
-    let mut pairs = vec![(left.1, right.1)];
-    let mut known: HashSet<(StateId, StateId)> = pairs.iter().copied().collect();
-    while let Some((from, beside)) = pairs.pop() {
-        if left.0.is_accepting(from) && !right.0.is_accepting(beside) {
-            return false;
-        }
-        // Some text is accepted from every state of an automaton.
-        let mut others = right.0.edges(beside).peekable();
-        for edge in left.0.edges(from) {
-            let mut byte = *edge.bytes.start();
-            loop {
-                while others.next_if(|other| *other.bytes.end() < byte).is_some() {}
-                let Some(other) = others.peek().filter(|other| *other.bytes.start() <= byte) else {
-                    return false;
-                };
-                let pair = (edge.target, other.target);
-                if known.insert(pair) {
-                    if known.len() > most {
-                        return false;
-                    }
-                    pairs.push(pair);
-                }
-                if other.bytes.end() >= edge.bytes.end() {
-                    break;
-                }
-                byte = *other.bytes.end() + 1;
-            }
-        }
-    }
-    true
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// All texts of at most `most` letters.
-    fn texts(most: usize) -> Vec<Vec<u8>> {
-        let mut texts = vec![Vec::new()];
-        let mut first = 0;
-        for _ in 0..most {
-            let last = texts.len();
-            for index in first..last {
-                for letter in b"abcz" {
-                    let text = [&texts[index][..], &[*letter]].concat();
-                    texts.push(text);
-                }
-            }
-            first = last;
-        }
-        texts
-    }
-
-    #[test]
-    fn what_is_within_is_read_by_both() {
-        let patterns = [
-            "[a-z]+",
-            "[a-z][a-b]*",
-            "a+",
-            "a+b?",
-            "(ab)+",
-            "[ab]+",
-            "[ab]{2,3}",
-            "z?[ab]+",
-            "[a-z]{2}",
-            "[b-z]b*",
-            "a",
-            "[bz]a*",
-            "([a-z][a-z])+",
-            "(a|b)*z",
-        ];
-        let automata = patterns.map(|pattern| Dfa::from_pattern(pattern, &Limits::default()).unwrap());
-        let texts = texts(6);
-        let mut seen = [0, 0];
-        for (left, pattern) in automata.iter().zip(patterns) {
-            for (right, other) in automata.iter().zip(patterns) {
-                for from in left.states() {
-                    let reads = |dfa: &Dfa, state, text: &[u8]| {
-                        dfa.run(state, text).is_some_and(|behind| dfa.is_accepting(behind))
-                    };
-                    let expected = texts
-                        .iter()
-                        .all(|text| !reads(left, from, text) || reads(right, right.start(), text));
-                    let found = is_within((left, from), (right, right.start()), 1 << 12);
-                    assert_eq!(found, expected, "{pattern} from {from:?} in {other}");
-                    seen[usize::from(found)] += 1;
-                }
-            }
-        }
-        assert!(seen[0] > 100 && seen[1] > 30, "{seen:?}");
-    }
 }

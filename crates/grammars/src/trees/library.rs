@@ -31,7 +31,6 @@ use super::{
     fused::{Next, fuse},
     key_tokens::KeyTokens,
     nodes::{FEW, NodeKey, Parent, SuffixReader, Tokens, TreeNode},
-    permissive::{ByteLists, Permissive},
     suffixes::{Entered, Exit, Exits},
 };
 use crate::{
@@ -77,7 +76,6 @@ pub struct TreeLibrary {
     pub(crate) tuning: Tuning,
     pub(crate) ids: LibraryIds,
     all: Exits,
-    byte_lists: ByteLists,
     longest: OnceLock<(u32, Box<[TokenId]>)>,
     pub(crate) cache: LibraryCache,
 }
@@ -111,22 +109,12 @@ impl TreeLibrary {
                 tokens.extend(text.first().map(|byte| (*byte, token, left)));
             },
         );
-        let all = Exits::new(&tokens, false, &ids);
+        let all = Exits::new(&tokens, &ids);
         // Built here, so that no mask waits for them.
         all.groups.iter().for_each(|group| {
             group.build_trie(&vocabulary);
         });
-        let byte_lists = ByteLists::new(&vocabulary);
-        Self {
-            vocabulary,
-            trie,
-            tuning,
-            ids,
-            all,
-            byte_lists,
-            longest: OnceLock::new(),
-            cache: LibraryCache::new(limit),
-        }
+        Self { vocabulary, trie, tuning, ids, all, longest: OnceLock::new(), cache: LibraryCache::new(limit) }
     }
 
     /// The vocabulary.
@@ -147,7 +135,7 @@ impl TreeLibrary {
     /// The memory of the library, in bytes: its entries, and its tables of all tokens. Vocabulary and trie are not
     /// counted. O(1).
     pub fn memory_usage(&self) -> usize {
-        self.stats().bytes + self.all.memory_usage() + self.byte_lists.memory_usage()
+        self.stats().bytes + self.all.memory_usage()
     }
 
     /// All tokens, as the exits of an empty path.
@@ -169,12 +157,7 @@ impl TreeLibrary {
     /// The node after `parent` where `reader` comes next.
     pub(crate) fn child(&self, parent: &Parent<'_>, reader: SuffixReader<'_>) -> Arc<TreeNode> {
         let key = NodeKey::Child(parent.key(), reader.language());
-        let is_kept = match parent {
-            Parent::Exits(node) => node.is_kept,
-            Parent::Suffix(node, ..) => node.is_none_or(|node| node.is_kept),
-        };
-        let known = if is_kept { self.cache.get(&key) } else { None };
-        known.unwrap_or_else(|| self.keep(key, self.make_child(parent, reader, is_kept)))
+        self.cache.get(&key).unwrap_or_else(|| self.keep(key, self.make_child(parent, reader)))
     }
 
     /// The root of the tree of a bounded repetition in `state`, which is in one of its marks. `number` is that of its
@@ -197,7 +180,7 @@ impl TreeLibrary {
                 reader.enter(group.trie(self), None, Some(state), &mut entered);
             }
         }
-        self.keep(key, self.entered(entered, reader, true))
+        self.keep(key, self.entered(entered, reader))
     }
 
     /// The root of the tree in the state `at` of a unit, after which `min` to `max` units follow. `unbounded` is the
@@ -223,9 +206,9 @@ impl TreeLibrary {
         let by_count = self
             .by_count((number, unit_state), || TokensByCount::new(repetition, at, &root, &self.vocabulary));
         let inside = by_count.inside(min, max);
-        let exits = Exits::new(&by_count.exits(min, max), true, &self.ids);
+        let exits = Exits::new(&by_count.exits(min, max), &self.ids);
         let extending = self.extending(number, unbounded);
-        self.keep(key, TreeNode { id: self.ids.next(), is_kept: true, inside, exits, extending })
+        self.keep(key, TreeNode { id: self.ids.next(), inside, exits, extending })
     }
 
     /// The number of an automaton with units. `number` is that of the automaton alone.
@@ -339,26 +322,15 @@ impl TreeLibrary {
     }
 
     fn keep(&self, key: NodeKey, node: TreeNode) -> Arc<TreeNode> {
-        let node = Arc::new(node);
-        if !node.is_kept {
-            return node;
-        }
-        self.cache.keep(key, node)
+        self.cache.keep(key, Arc::new(node))
     }
 
     fn make_root(&self, automaton: LibraryId, dfa: &Dfa, state: StateId) -> TreeNode {
-        let (inside, exits) = match self.byte_lists.root(dfa, state, &self.vocabulary, &self.tuning) {
-            Some(Permissive { inside, exits }) => {
-                (Tokens::of(inside.as_ref()), Exits::new(&exits, true, &self.ids))
-            }
-            None => {
-                let (inside, exits) = self.walk(dfa, state);
-                let inside = inside.map_or(Tokens::Few(Box::default()), |mask| Tokens::of(mask.as_ref()));
-                (inside, Exits::new(&exits, true, &self.ids))
-            }
-        };
+        let (inside, exits) = self.walk(dfa, state);
+        let inside = inside.map_or(Tokens::Few(Box::default()), |mask| Tokens::of(mask.as_ref()));
+        let exits = Exits::new(&exits, &self.ids);
         let extending = self.extending(automaton, dfa);
-        TreeNode { id: self.ids.next(), is_kept: true, inside, exits, extending }
+        TreeNode { id: self.ids.next(), inside, exits, extending }
     }
 
     /// The tokens that end in `dfa`, which begins in `state`, and those that leave it, by a walk over the vocabulary.
@@ -378,15 +350,8 @@ impl TreeLibrary {
         (inside, exits.collect())
     }
 
-    /// As [`walk`](Self::walk), to compare with.
-    #[cfg(test)]
-    pub(crate) fn walked(&self, dfa: &Dfa, state: StateId) -> (Vec<TokenId>, Vec<Exit>) {
-        let (inside, exits) = self.walk(dfa, state);
-        (inside.iter().flat_map(TokenMask::ids).collect(), exits)
-    }
-
     /// Reads the suffixes of `parent`.
-    fn make_child(&self, parent: &Parent<'_>, reader: SuffixReader<'_>, is_kept: bool) -> TreeNode {
+    fn make_child(&self, parent: &Parent<'_>, reader: SuffixReader<'_>) -> TreeNode {
         let mut entered = Entered::default();
         match parent {
             Parent::Exits(node) => {
@@ -394,15 +359,14 @@ impl TreeLibrary {
                     reader.enter(group.trie(self), None, None, &mut entered);
                 }
             }
-            Parent::Suffix(_, group, at) => {
+            Parent::Suffix(group, at) => {
                 reader.enter(group.trie(self), Some(*at), None, &mut entered);
             }
         }
-        let is_kept = is_kept && entered.work >= self.tuning.kept_steps;
-        self.entered(entered, reader, is_kept)
+        self.entered(entered, reader)
     }
 
-    fn entered(&self, entered: Entered, reader: SuffixReader<'_>, is_kept: bool) -> TreeNode {
+    fn entered(&self, entered: Entered, reader: SuffixReader<'_>) -> TreeNode {
         let Entered { inside, exits, .. } = entered;
         let inside = if inside.len() <= FEW {
             Tokens::Few(inside.into())
@@ -411,13 +375,13 @@ impl TreeLibrary {
             inside.iter().for_each(|token| mask.as_mut().insert(*token));
             Tokens::of(mask.as_ref())
         };
-        let exits = Exits::new(&exits, is_kept, &self.ids);
+        let exits = Exits::new(&exits, &self.ids);
         let extending = match reader {
             SuffixReader::Automaton(number, dfa) => self.extending(number, dfa),
             // A repetition that may end must end.
             SuffixReader::BoundedRepetition(..) | SuffixReader::BoundedLength(..) => ByteSet::default(),
         };
-        TreeNode { id: self.ids.next(), is_kept, inside, exits, extending }
+        TreeNode { id: self.ids.next(), inside, exits, extending }
     }
 }
 

@@ -11,7 +11,7 @@ use unskew_trie::ByteSet;
 
 use super::{
     cache::LibraryId,
-    suffixes::{Entered, Exits, PER_TOKEN, SuffixGroup, SuffixNode, SuffixTrie},
+    suffixes::{Entered, Exits, SuffixGroup, SuffixNode, SuffixTrie},
 };
 use crate::{BoundedLength, BoundedRepetition, terminal::ScanState};
 
@@ -19,8 +19,8 @@ use crate::{BoundedLength, BoundedRepetition, terminal::ScanState};
 /// bits is copied twice.
 pub(super) const FEW: usize = 512;
 
-/// The bytes of a scratch for a node that a library keeps.
-const ENTRY: usize = 128;
+/// The bytes of a scratch that refers to a node, which the library counts.
+pub(crate) const ENTRY: usize = 128;
 
 /// Tokens of a node.
 #[derive(Debug)]
@@ -34,8 +34,6 @@ pub(crate) enum Tokens {
 pub(crate) struct TreeNode {
     /// Among all groups and nodes of a library.
     pub(crate) id: LibraryId,
-    /// Whether a library keeps it, or has kept it.
-    pub(crate) is_kept: bool,
     /// The tokens that end inside the last terminal.
     pub(crate) inside: Tokens,
     pub(crate) exits: Exits,
@@ -131,25 +129,19 @@ pub(crate) enum Parent<'a> {
     /// The exits of a node.
     Exits(&'a TreeNode),
     /// After literals: a suffix node among the exits of a node, or among all tokens.
-    Suffix(Option<&'a TreeNode>, &'a SuffixGroup, SuffixNode),
+    Suffix(&'a SuffixGroup, SuffixNode),
 }
 
 impl Parent<'_> {
     pub(crate) fn key(&self) -> ParentKey {
         match self {
             Self::Exits(node) => (node.id, None),
-            Self::Suffix(_, group, at) => (group.id, Some(*at)),
+            Self::Suffix(group, at) => (group.id, Some(*at)),
         }
     }
 }
 
 impl TreeNode {
-    /// The bytes that a scratch takes which refers to the node. The library counts the nodes that it keeps.
-    pub(crate) fn memory_in_scratch(&self) -> usize {
-        // Tries of exits may be built later.
-        if self.is_kept { ENTRY } else { self.memory_usage() + self.exits.len() * PER_TOKEN }
-    }
-
     /// The tokens inside as a mask, if they are many.
     pub(crate) fn words(&self) -> Option<&[u32]> {
         match &self.inside {

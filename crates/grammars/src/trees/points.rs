@@ -127,23 +127,13 @@ impl Origin {
         match self {
             Self::Root | Self::Begun => None,
             Self::Exits(node) => Some(Parent::Exits(node)),
-            Self::Suffix(Some(node), group, at) => {
-                Some(Parent::Suffix(Some(node), &node.exits.groups[*group], *at))
-            }
-            Self::Suffix(None, group, at) => Some(Parent::Suffix(None, &library.all().groups[*group], *at)),
+            Self::Suffix(Some(node), group, at) => Some(Parent::Suffix(&node.exits.groups[*group], *at)),
+            Self::Suffix(None, group, at) => Some(Parent::Suffix(&library.all().groups[*group], *at)),
         }
     }
 }
 
 impl Point {
-    /// Whether its key means the same in every scratch.
-    pub(crate) fn is_kept(&self) -> bool {
-        match self {
-            Self::Root | Self::Suffix(None, ..) => true,
-            Self::Open(OpenNode { node, .. }) | Self::Suffix(Some(node), ..) => node.is_kept,
-        }
-    }
-
     /// The group of a suffix node.
     pub(crate) fn group<'p>(&'p self, library: &'p TreeLibrary) -> Option<&'p SuffixGroup> {
         let Self::Suffix(holder, index, _) = self else { return None };

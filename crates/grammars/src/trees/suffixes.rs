@@ -40,8 +40,6 @@ pub(crate) struct SuffixGroup {
     pub(crate) byte: u8,
     /// Among all groups and nodes of a library.
     pub(crate) id: LibraryId,
-    /// Whether a library keeps the node of the group.
-    is_kept: bool,
     /// Tokens, and the lengths of their suffixes.
     tokens: Box<[(TokenId, u32)]>,
     trie: OnceLock<SuffixTrie>,
@@ -80,13 +78,11 @@ pub(crate) struct Entered {
     /// The tokens that end in the automaton.
     pub(crate) inside: Vec<TokenId>,
     pub(crate) exits: Vec<Exit>,
-    /// The number of nodes that were looked at.
-    pub(crate) work: usize,
 }
 
 impl Exits {
-    /// Of a node that a library keeps or not.
-    pub(crate) fn new(tokens: &[Exit], is_kept: bool, ids: &LibraryIds) -> Self {
+    /// Of a node.
+    pub(crate) fn new(tokens: &[Exit], ids: &LibraryIds) -> Self {
         let mut bytes = ByteSet::default();
         let mut lens = [0; 256];
         for (byte, ..) in tokens {
@@ -105,7 +101,6 @@ impl Exits {
         let groups = groups.into_iter().map(|(byte, tokens)| SuffixGroup {
             byte,
             id: ids.next(),
-            is_kept,
             tokens: tokens.into(),
             trie: OnceLock::new(),
         });
@@ -137,11 +132,6 @@ impl Exits {
         let index = self.bytes.rank(byte);
         Some((index, &self.groups[index]))
     }
-
-    /// The number of tokens.
-    pub(crate) fn len(&self) -> usize {
-        self.groups.iter().map(|group| group.tokens.len()).sum()
-    }
 }
 
 impl SuffixGroup {
@@ -149,9 +139,7 @@ impl SuffixGroup {
     pub(crate) fn trie(&self, library: &TreeLibrary) -> &SuffixTrie {
         self.trie.get_or_init(|| {
             let trie = SuffixTrie::new(&self.tokens, library.vocabulary());
-            if self.is_kept {
-                library.cache.grow(trie.memory_usage());
-            }
+            library.cache.grow(trie.memory_usage());
             trie
         })
     }
@@ -339,7 +327,6 @@ impl SuffixTrie {
             let depth = (node.depth - base) as usize;
             states.truncate(depth + 1);
             let state = states[depth];
-            entered.work += 1;
             if let Some(state) = step(state, node.byte) {
                 states.push(state);
                 entered.inside.extend_from_slice(self.tokens_at(next));
@@ -385,6 +372,3 @@ impl SuffixTrie {
         }
     }
 }
-
-/// The bytes of a trie for each token: about three nodes.
-pub(crate) const PER_TOKEN: usize = 3 * size_of::<TrieNode>() + size_of::<TokenId>();

@@ -156,9 +156,8 @@ fn parts_change_no_mask() {
     let vocabulary = vocabulary();
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let limits = GrammarLimits::default();
-    let library =
-        |least| Arc::new(TreeLibrary::with_tuning(Arc::clone(&trie), 64 << 20, Tuning::keeping(least)));
-    let libraries = [library(0), library(64)];
+    let library = |tuning| Arc::new(TreeLibrary::with_tuning(Arc::clone(&trie), 64 << 20, tuning));
+    let libraries = [library(Tuning::with_all_fragments()), library(Tuning::default())];
     for text in [LOOPS, OTHER, RECURSIVE] {
         let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits).unwrap();
         let plain = GrammarConstraint::new(&grammar, Arc::clone(&trie), &limits).unwrap();
@@ -181,7 +180,7 @@ fn a_library_keeps_parts_for_the_same_grammar_alone() {
     let vocabulary = vocabulary();
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let limits = GrammarLimits::default();
-    let library = TreeLibrary::with_tuning(trie, 64 << 20, Tuning::keeping(0));
+    let library = TreeLibrary::with_tuning(trie, 64 << 20, Tuning::with_all_fragments());
     let library = Arc::new(library);
     let size = |text: &str| {
         let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits).unwrap();
@@ -202,7 +201,7 @@ fn what_a_nesting_left_serves_another() {
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let limits = GrammarLimits::default();
     let grammar = Grammar::from_lark(LOOPS, &GrammarOptions::default(), &limits).unwrap();
-    let library = TreeLibrary::with_tuning(trie, 64 << 20, Tuning::keeping(0));
+    let library = TreeLibrary::with_tuning(trie, 64 << 20, Tuning::with_all_fragments());
     let with = GrammarConstraint::with_library(&grammar, &Arc::new(library), &limits).unwrap();
     let mut scratch = with.scratch();
     let mut mask = TokenMask::new(with.vocab_len());

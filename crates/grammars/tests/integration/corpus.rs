@@ -47,7 +47,7 @@ fn with_library(case: &Case, library: &Arc<TreeLibrary>, limits: &GrammarLimits)
 /// A library that keeps all nodes.
 fn library(subject: &Subject) -> Arc<TreeLibrary> {
     let trie = subject.trie.clone();
-    Arc::new(TreeLibrary::with_tuning(trie, 64 << 20, Tuning::keeping(0)))
+    Arc::new(TreeLibrary::with_tuning(trie, 64 << 20, Tuning::with_all_fragments()))
 }
 
 /// A random sequence of tokens that spells `text`. A coin decides between the longest token and any other.
@@ -324,14 +324,17 @@ fn a_library_changes_no_mask() {
     }
     for subject in &subjects {
         let mut random = ChaCha8Rng::seed_from_u64(8);
-        let library = |limit, least| {
+        let library = |limit, tuning| {
             let trie = subject.trie.clone();
-            Arc::new(TreeLibrary::with_tuning(trie, limit, Tuning::keeping(least)))
+            Arc::new(TreeLibrary::with_tuning(trie, limit, tuning))
         };
         // If no entry is kept, each mask is computed from scratch. That is done over the small vocabulary only.
         let small = if subject.name == "tiny" { 0 } else { 2 << 20 };
-        let libraries =
-            [library(64 << 20, 64), library(64 << 20, 0), library(small, 4), library(64 << 20, usize::MAX)];
+        let libraries = [
+            library(64 << 20, Tuning::default()),
+            library(64 << 20, Tuning::with_all_fragments()),
+            library(small, Tuning::default()),
+        ];
         for case in &cases {
             let limits = GrammarLimits::default();
             let plain = constraint(case, subject, &limits);

@@ -367,7 +367,7 @@ fn vocabulary() -> Arc<Vocabulary> {
 fn library(kind: usize) -> &'static Arc<TreeLibrary> {
     static LIBRARIES: OnceLock<[Arc<TreeLibrary>; 5]> = OnceLock::new();
     &LIBRARIES.get_or_init(|| {
-        let [all, some] = [0, 5].map(Tuning::keeping);
+        let (all, some) = (Tuning::with_all_fragments(), Tuning::default());
         let kinds = [(all, 1 << 28), (some, 1 << 28), (all, 1 << 15), (all, 0), (Tuning::tight(), 1 << 28)];
         kinds.map(|(tuning, bytes)| {
             let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());

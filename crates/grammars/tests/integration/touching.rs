@@ -55,7 +55,7 @@ fn setting() -> &'static Setting {
             builder.text(text);
         }
         let trie = Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap());
-        let libraries = [Tuning::keeping(0), Tuning::keeping(8), Tuning::tight()]
+        let libraries = [Tuning::with_all_fragments(), Tuning::default(), Tuning::tight()]
             .map(|tuning| Arc::new(TreeLibrary::with_tuning(Arc::clone(&trie), 64 << 20, tuning)));
         Setting { trie, libraries }
     })
