@@ -11,7 +11,9 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 use unskew_core::{Constraint, ExactDistribution, MaskMut, Rejected, Sampler, TableModel, TokenId};
-use unskew_samplers::{Asap, Awrs, Cut, Exact, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task};
+use unskew_samplers::{
+    Asap, Awrs, Cut, Exact, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, StateValues, Task, Twisted,
+};
 
 use super::{Report, TRIES};
 
@@ -137,7 +139,7 @@ fn case(seed: u64, depth: usize, acceptance: f64) -> (TableModel, Listed) {
 
 type Boxed<E> = Box<dyn Sampler<Error = SampleError<E>>>;
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 15] = [
     "masked",
     "asap",
     "cars",
@@ -150,6 +152,9 @@ const NAMES: [&str; 12] = [
     "awrs, weighted",
     "smc, N = 10, weighted",
     "mcmc, 10 steps",
+    "twist, weighted",
+    "twist, budget 2, weighted",
+    "smc, values, N = 8, weighted",
 ];
 
 fn sampler(name: &str, task: Task<TableModel, Listed>) -> Boxed<unskew_core::TableModelError> {
@@ -165,6 +170,12 @@ fn sampler(name: &str, task: Task<TableModel, Listed>) -> Boxed<unskew_core::Tab
         "rsft" => Box::new(Sampling::new(task, Exact::rsft(TRIES))),
         "rejection" => Box::new(Sampling::new(task, Exact::rejection(TRIES))),
         "awrs, weighted" => Box::new(Sampling::new(task, Awrs::new(TRIES))),
+        "twist, weighted" => Box::new(Sampling::new(task, Twisted::new())),
+        "twist, budget 2, weighted" => Box::new(Sampling::new(task, Twisted::new().with_budget(2.0, TRIES))),
+        "smc, values, N = 8, weighted" => {
+            let config = SmcConfig { particles: 8, ..SmcConfig::default() };
+            Box::new(Smc::by_values(task, config, StateValues::new(1 << 24)))
+        }
         "smc, N = 10, weighted" => Box::new(Smc::new(task, SmcConfig::default())),
         _ => Box::new(Sampling::new(task, Mcmc::new(10, Cut::Prefix, TRIES))),
     }

@@ -17,7 +17,7 @@ const OUTPUTS: [usize; 2] = [50, 400];
 /// Samplers that reject give up after so many tries for one output.
 const TRIES: &str = "5000";
 
-const SAMPLERS: &str = "masked,asap,rejection,rsft,ars,cars,disc";
+const SAMPLERS: &str = "masked,asap,twist,twist:budget=2,smc:n=8,values,rejection,rsft,ars,cars,disc";
 
 /// A constraint, and the prompt in front of it.
 struct Task {

@@ -23,7 +23,7 @@ use unskew_core::{
     Constraint, Extension, LanguageModel, Logits, MaskMut, Rejected, Rows, Sampler, TokenId, TokenMask,
 };
 use unskew_samplers::{
-    Asap, Awrs, Exact, Greedy, Masked, SampleError, Sampling, Task, Usage, log_mass, log_normalizer,
+    Asap, Awrs, Exact, Greedy, Masked, SampleError, Sampling, Task, Twisted, Usage, log_mass, log_normalizer,
 };
 
 use super::{Report, TRIES};
@@ -269,12 +269,14 @@ fn sampler(name: &str, model: &RowModel<Wide>, allowed: usize, together: usize) 
         "cars" => Box::new(Sampling::new(Task { batch: together, ..task }, Exact::cars(TRIES))),
         "asap" => Box::new(Sampling::new(Task { batch: together, ..task }, Asap::new(TRIES))),
         "disc" => Box::new(Sampling::new(Task { batch: together, ..task }, Exact::disc())),
+        "twist" => Box::new(Sampling::new(Task { batch: together, ..task }, Twisted::new())),
         "awrs" => Box::new(Sampling::new(task, Awrs::new(TRIES))),
         _ => Box::new(Sampling::new(task, Greedy)),
     }
 }
 
-const NAMES: [&str; 9] = ["masked", "rejection", "rsft", "ars", "cars", "asap", "disc", "awrs", "greedy"];
+const NAMES: [&str; 10] =
+    ["masked", "rejection", "rsft", "ars", "cars", "asap", "disc", "twist", "awrs", "greedy"];
 
 /// The time of each token of a sampler's outputs, in microseconds: medians over outputs.
 struct Measured {
@@ -394,7 +396,7 @@ pub(super) fn report(out: &mut Report) {
         let model = Wide::model(vocab_len);
         for allowed in [2, 64, vocab_len / 2, vocab_len - 1] {
             for name in NAMES {
-                let rejects = !matches!(name, "masked" | "asap" | "greedy");
+                let rejects = !matches!(name, "masked" | "asap" | "twist" | "greedy");
                 if rejects && allowed < vocab_len - 1 {
                     continue;
                 }

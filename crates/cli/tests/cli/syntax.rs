@@ -52,7 +52,7 @@ fn wrong_parameters_are_refused_with_those_of_the_method() {
     let files = Files::new(&[("t.json", TABLE)]);
     for (method, message) in [
         ("fair", "there is no sampler `fair`; there are auto, masked, rejection"),
-        ("smc:k=3", "smc has no parameter `k`; it has n, threshold, twisted, tries"),
+        ("smc:k=3", "smc has no parameter `k`; it has n, threshold, twisted, values, tries"),
         ("masked:k=3", "masked has no parameter `k`; it has none"),
         ("auto:k=3", "auto has no parameter `k`; it has none"),
         ("disc:k=4,k=5", "disc: the parameter `k` is given twice"),

@@ -426,7 +426,7 @@ class Faithful:
         *,
         seed: int,
         max_tokens: int,
-        mode: Literal["cars", "rejection", "weights"] = "cars",
+        mode: Literal["cars", "rejection", "weights", "twist"] = "cars",
         temperature: float = 1.0,
         reject_id: int | None = None,
         timeout: float | None = None,
@@ -435,7 +435,7 @@ class Faithful:
 
         Accepted outputs follow the model's own distribution under the constraint and that length, whatever else is under
         way, if they are taken in the order in which their walks were begun: as they end, short ones come first. A walk that
-        is rejected, or dropped half-way, is replaced by a new one. In the mode "weights" every output has a weight instead.
+        is rejected, or dropped half-way, is replaced by a new one. In the modes "weights" and "twist" every output has a weight instead.
         `seed` decides the random numbers; `reject_id` is another id than that of all walks. Raises `ConstraintError`, `DeadlineError`, `OptionError`, and `SampleError` where
         walks under way hold all the memory.
         """
@@ -445,7 +445,7 @@ class Faithful:
         prompt: Sequence[int],
         *,
         max_tokens: int,
-        mode: Literal["cars", "rejection", "weights"] = "cars",
+        mode: Literal["cars", "rejection", "weights", "twist"] = "cars",
         temperature: float = 1.0,
     ) -> WalkStats | None:
         """The findings so far, as `Walk.stats`; None where no walk is known."""
@@ -481,7 +481,7 @@ class Walk:
         """The natural logarithm of the model's probability of the output, its end included."""
     @property
     def log_weight(self) -> float | None:
-        """The logarithm of the weight of the output: 0 but for the mode "weights"."""
+        """The logarithm of the weight of the output: 0 but for the modes "weights" and "twist"."""
     @property
     def error(self) -> str | None:
         """Why the walk is over, where it was neither accepted nor rejected: rows that are no distribution, an impossible

@@ -302,8 +302,10 @@ fn key(
         "cars" => WalkMode::Cars,
         "rejection" => WalkMode::Rejection,
         "weights" => WalkMode::Weights,
+        "twist" => WalkMode::Twisted,
         _ => {
-            let message = format!("there is no mode `{mode}`: take `cars`, `rejection` or `weights`");
+            let message =
+                format!("there is no mode `{mode}`: take `cars`, `rejection`, `weights` or `twist`");
             return Err(Class::Option.error(message));
         }
     };

@@ -257,7 +257,7 @@ impl<C: Constraint> Session<C> {
             rows,
             mask: Arc::new(TokenMask::new(0)),
             speculation: None,
-            valuing: None,
+            valuing: self.valuing.as_ref().map(|valuing| Valuing::new(valuing.values.clone())),
             open: [None, None],
             ..*self
         }

@@ -42,6 +42,7 @@ use crate::{
     session::Session,
     task::ModelShape,
     tree::PrefixTree,
+    values::StateValues,
     warped::check_temperature,
 };
 
@@ -50,6 +51,9 @@ const MAX_SESSIONS: usize = 4;
 
 /// The most tries of a walk before its first token. Each of them learns something.
 const MAX_TRIES: usize = 256;
+
+/// The memory of the values that the walks of a task learn, in bytes.
+const VALUES_BYTES: usize = 4 << 20;
 
 /// The rules of the walks of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -64,6 +68,9 @@ pub enum WalkMode {
     /// Masked sampling with weights: every walk is accepted unless it comes to a dead end, and its weight stands for the model's
     /// distribution. The mean of the weights, with 0 for dead ends, is `P(constraint)`.
     Weights,
+    /// As [`Weights`](Self::Weights), with proposals twisted by values of the constraint's states ([`Twisted`](crate::Twisted)): the weights
+    /// become nearly equal as walks end. The walks of a task share the values.
+    Twisted,
 }
 
 impl WalkMode {
@@ -72,6 +79,7 @@ impl WalkMode {
             Self::Cars => (Proposal::Cars, AcceptTest::ExceptFirst),
             Self::Rejection => (Proposal::Masked, AcceptTest::Every),
             Self::Weights => (Proposal::Masked, AcceptTest::Never),
+            Self::Twisted => (Proposal::Twisted, AcceptTest::Never),
         };
         RolloutConfig { jumps: false, ..RolloutConfig::new(proposal, accept) }
     }
@@ -108,7 +116,7 @@ pub struct WalkOutput {
     pub tokens: Vec<TokenId>,
     /// The natural logarithm of the model's probability of the output, its end included.
     pub log_prob: f64,
-    /// The logarithm of the weight; 0 but for [`WalkMode::Weights`].
+    /// The logarithm of the weight; 0 but for [`WalkMode::Weights`] and [`WalkMode::Twisted`].
     pub log_weight: f64,
 }
 
@@ -199,7 +207,11 @@ impl<C: Constraint + Clone> Walks<C> {
     ) -> Result<Self, TemperatureError> {
         check_temperature(temperature)?;
         let row_len = task.model.row_len;
-        let shared = Shared::new(Session::new(task, mode.config().proposal.scope()));
+        let mut session = Session::new(task, mode.config().proposal.scope());
+        if mode == WalkMode::Twisted {
+            session.set_values(StateValues::new(VALUES_BYTES));
+        }
+        let shared = Shared::new(session);
         let current = Mutex::new(Current { shared, before: Vec::new() });
         Ok(Self { mode, temperature, row_len, current, tally: Arc::default() })
     }
@@ -396,20 +408,21 @@ impl<C: Constraint> Walk<C> {
         if self.mode == WalkMode::Cars {
             rollout.back_up(session)?;
         }
+        rollout.teach(session);
         let is_impossible = match self.mode {
             WalkMode::Cars => session.tree().bound(PrefixTree::ROOT) == f64::NEG_INFINITY,
             _ => matches!(&end, End::Stuck(tokens) if tokens.is_empty()),
         };
         let log_bound = self.log_bound.take().unwrap_or(0.0);
         let ended = |accepted, log_weight| match self.mode {
-            WalkMode::Weights => Ended::Weighed { log_weight },
+            WalkMode::Weights | WalkMode::Twisted => Ended::Weighed { log_weight },
             _ => Ended::Tested { accepted, log_bound },
         };
         match end {
             End::Output(output) => {
                 debug_assert_eq!(output.finish, Finish::Stop, "outputs are not cut");
                 let log_weight = match self.mode {
-                    WalkMode::Weights => output.log_weight,
+                    WalkMode::Weights | WalkMode::Twisted => output.log_weight,
                     WalkMode::Cars | WalkMode::Rejection => 0.0,
                 };
                 let ended = ended(true, log_weight);

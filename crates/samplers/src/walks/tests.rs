@@ -122,8 +122,16 @@ fn early_walks_follow_it_and_a_fall_that_is_not_paid_for_is_found() {
 #[test]
 fn weights_stand_for_the_model() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
-    let walks = walks(WalkMode::Weights, 1 << 20);
-    let ends = serve(&walks, 20_000, 5, &mut rng);
+    for (mode, bytes) in
+        [(WalkMode::Weights, 1 << 20), (WalkMode::Twisted, 1 << 20), (WalkMode::Twisted, 4 * 500)]
+    {
+        stand_for_the_model(mode, bytes, &mut rng);
+    }
+}
+
+fn stand_for_the_model(mode: WalkMode, bytes: usize, rng: &mut ChaCha8Rng) {
+    let walks = walks(mode, bytes);
+    let ends = serve(&walks, 20_000, 5, rng);
     let weight = |end: &WalkEnd| match end {
         WalkEnd::Accepted(output) => output.log_weight.exp(),
         _ => 0.0,

@@ -26,7 +26,7 @@ class Output:
     text: str
     #: The natural logarithm of the probability that the model itself gives it, its end included.
     log_prob: float
-    #: The logarithm of the weight that an average over outputs must give this one; 0 but for the mode `weights`.
+    #: The logarithm of the weight that an average over outputs must give this one; 0 but for the modes `weights` and `twist`.
     log_weight: float
 
 

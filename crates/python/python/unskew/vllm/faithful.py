@@ -42,7 +42,7 @@ __all__ = ["Faithful", "Wish", "faithful_params", "worker_stats"]
 #: The key of `SamplingParams.extra_args`, and of `vllm_xargs` over HTTP.
 KEY = "unskew"
 
-MODES = ("cars", "rejection", "weights")
+MODES = ("cars", "rejection", "weights", "twist")
 
 #: The most sequences that wait here to come back.
 MAX_PARKED = 4096
