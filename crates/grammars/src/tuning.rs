@@ -42,8 +42,6 @@ pub struct Tuning {
     /// The most pairs and frames that are looked at to leave covered items out of one set, and again after each item that is left
     /// out. It bounds the work of ambiguous grammars.
     pub covered_looks: usize,
-    /// The least number of items that are hashed when rules end. Fewer are compared in less time.
-    pub hashed_items: usize,
     /// The most levels of rules above a cut. It is more than any rules without recursion that people write.
     pub truncated_levels: u32,
 }
@@ -64,7 +62,6 @@ impl Default for Tuning {
             fragment_points: 4_000,
             shared_numbers: 1 << 16,
             covered_looks: 512,
-            hashed_items: 16,
             truncated_levels: 64,
         }
     }
@@ -88,7 +85,6 @@ impl Tuning {
             fragment_nesting: 3,
             fragment_points: 6,
             covered_looks: 4,
-            hashed_items: 0,
             truncated_levels: 2,
             ..Self::with_all_fragments()
         }

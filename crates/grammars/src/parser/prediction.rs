@@ -159,23 +159,15 @@ impl Parser {
             for index in 0..frames {
                 let item = inheriting(self.continuations.frames(continuation)[index], keys);
                 let letter = (item.0, item.2);
-                let is_new;
-                if items.len() < self.tuning.hashed_items {
-                    let mut others = items.iter().filter(|other| (other.0, other.2) == letter);
-                    is_new = !others.any(|other| self.continuations.covers(other.1, item.1));
-                } else {
-                    if seen.is_empty() {
-                        seen.extend(items.iter().copied());
-                        items.iter().for_each(|item| add_alike(&mut alike, *item));
-                    }
-                    let others = alike.get(&letter).into_iter().flatten();
-                    is_new = seen.insert(item)
-                        && !others.copied().any(|other| self.continuations.covers(other, item.1));
-                    if is_new {
-                        add_alike(&mut alike, item);
-                    }
+                if seen.is_empty() {
+                    seen.extend(items.iter().copied());
+                    items.iter().for_each(|item| add_alike(&mut alike, *item));
                 }
+                let others = alike.get(&letter).into_iter().flatten();
+                let is_new = seen.insert(item)
+                    && !others.copied().any(|other| self.continuations.covers(other, item.1));
                 if is_new {
+                    add_alike(&mut alike, item);
                     items.push(item);
                 }
             }
