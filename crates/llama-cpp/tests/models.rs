@@ -274,7 +274,7 @@ fn check_tokens(model: &LlamaCpp, tokenizer: &Tokenizer, name: &str) {
         match vocabulary.kind(id) {
             TokenKind::Text => assert_eq!(vocabulary.text(id), Some(&bytes[..]), "{name}: token {id}"),
             TokenKind::Control | TokenKind::Unused => {
-                assert!(bytes.is_empty(), "{name}: token {id}: {bytes:?}")
+                assert!(bytes.is_empty(), "{name}: token {id}: {bytes:?}");
             }
         }
     }
