@@ -9,6 +9,7 @@
 //! are engines.
 
 mod cases;
+pub mod gguf;
 pub mod strategies;
 pub mod two_names;
 

@@ -12,7 +12,7 @@ use crate::{
 const FEATURES: &str = "unskew/gpu,unskew-benches/burn,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,unskew-tiny-model-train/train";
 
 /// The crates that are published, in order of dependency.
-const PUBLISHED: [&str; 15] = [
+const PUBLISHED: [&str; 16] = [
     "unskew-core",
     "unskew-files",
     "unskew-vocab",
@@ -27,6 +27,7 @@ const PUBLISHED: [&str; 15] = [
     "unskew-capi",
     "unskew-tiny-model",
     "unskew-runner",
+    "unskew-llama-cpp",
     "unskew",
 ];
 
@@ -76,6 +77,18 @@ pub(crate) fn wgpu(root: &Path) -> Result<()> {
     let doc = ["doc", "--no-deps", "--document-private-items"];
     run(root, &[&doc[..], &of].concat(), &[("RUSTDOCFLAGS", "--deny warnings")])?;
     cargo(root, &[&["test"][..], &of, &["--test", "device", "--test", "cli"]].concat())
+}
+
+/// The build with llama.cpp, which no other task has: it is C++, and needs cmake and libclang.
+pub(crate) fn llama_cpp(root: &Path) -> Result<()> {
+    let features = "unskew-llama-cpp/llama-cpp,unskew/llama-cpp";
+    let of = ["--features", features, "--package", "unskew-llama-cpp", "--package", "unskew"];
+    cargo(root, &["fmt", "--all", "--check"])?;
+    cargo(root, &[&["clippy"][..], &of, &["--all-targets", "--", "--deny", "warnings"]].concat())?;
+    let doc = ["doc", "--no-deps", "--document-private-items"];
+    run(root, &[&doc[..], &of].concat(), &[("RUSTDOCFLAGS", "--deny warnings")])?;
+    cargo(root, &["test", "--package", "unskew-llama-cpp", "--features", "llama-cpp"])?;
+    cargo(root, &["test", "--package", "unskew", "--features", "llama-cpp", "--test", "cli", "gguf"])
 }
 
 /// Masks of regexes alone: `unskew-automata` without its features has none of the crates that they bring.

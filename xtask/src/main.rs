@@ -33,6 +33,8 @@ cargo xtask TASK
   gpu               the kernels on every adapter, bit for bit; skipped by name where there is none
   wgpu              clippy, docs and tests of models on a GPU, and of sets there: burn's wgpu, which is in no other task and takes
                     25 CPU-minutes to build
+  llama-cpp         format, clippy, docs and tests of models that llama.cpp runs: C++, which is in no other task (cmake, a C++ compiler
+                    and libclang; 5 minutes to build on two cores)
   tidy              the rules that no compiler checks: module docs, file lengths, who depends on whom, features documented
   package           build every crate that is published from its package
   wheel             the Python package as a wheel, into target/wheels (installs maturin into an environment under target)
@@ -79,6 +81,7 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
         ["burn"] => check::burn(root),
         ["gpu"] => check::gpu(root),
         ["wgpu"] => check::wgpu(root),
+        ["llama-cpp"] => check::llama_cpp(root),
         ["tidy"] => tidy::tidy(root),
         ["package"] => check::package(root),
         ["wheel"] => python::wheel(root).map(drop),

@@ -21,7 +21,7 @@ use crate::{Result, rooms::arrows};
 const MAX_LINES: usize = 600;
 
 /// Which crates of the workspace each may depend on, development dependencies not counted.
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: [(&str, &[&str]); 22] = [
     ("unskew-core", &[]),
     ("unskew-files", &[]),
     ("unskew-vocab", &["unskew-core"]),
@@ -47,6 +47,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("unskew-capi", &["unskew-core", "unskew-engine", "unskew-grammars", "unskew-vocab"]),
     ("unskew-tiny-model", &[]),
     ("unskew-runner", &["unskew-core", "unskew-sets"]),
+    ("unskew-llama-cpp", &["unskew-core", "unskew-vocab"]),
     (
         "unskew",
         &[
@@ -55,6 +56,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "unskew-engine",
             "unskew-files",
             "unskew-grammars",
+            "unskew-llama-cpp",
             "unskew-runner",
             "unskew-samplers",
             "unskew-schema",
@@ -88,7 +90,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
 ];
 
 /// Libraries that only these crates may name; tests of others may have them as a judge.
-const ALONE: [(&str, &[&str]); 8] = [
+const ALONE: [(&str, &[&str]); 10] = [
     ("burn", &["unskew-runner"]),
     ("burn-core", &["unskew-runner"]),
     ("tokenizers", &["unskew-vocab"]),
@@ -97,6 +99,8 @@ const ALONE: [(&str, &[&str]); 8] = [
     ("naga", &["unskew-shaders"]),
     ("pyo3", &["unskew-python"]),
     ("cbindgen", &["unskew-capi"]),
+    ("llama-cpp-2", &["unskew-llama-cpp"]),
+    ("llama-cpp-sys-2", &["unskew-llama-cpp"]),
 ];
 
 /// Words that must not stand in the sources. Spelled so that this file does not find itself.

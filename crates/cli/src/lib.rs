@@ -51,6 +51,7 @@
 //! | [`samplers`] | masked, exact and weighted samplers, searches, drafts |
 //! | [`vocab`] | `tokenizer.json` files (feature `vocab`) |
 //! | [`runner`] | transformers on the CPU (feature `runner`) |
+//! | `llama_cpp` | GGUF files, run by llama.cpp (feature `llama-cpp`) |
 //! | [`tiny_model`] | the embedded models (feature `tiny-model`) |
 //!
 //! A library should depend with `default-features = false`: the default feature `cli` is the command line.
@@ -99,6 +100,8 @@ pub use unskew_core as core;
 #[cfg(feature = "facade")]
 pub use unskew_engine as engine;
 pub use unskew_grammars as grammars;
+#[cfg(feature = "llama-cpp")]
+pub use unskew_llama_cpp as llama_cpp;
 #[cfg(feature = "runner")]
 pub use unskew_runner as runner;
 pub use unskew_samplers as samplers;

@@ -2,7 +2,7 @@
 //!
 //! That crate's reader is not used. Given a damaged file it can panic (an expected character map, a merge longer than
 //! every token, a step of length zero), cut characters with unchecked UTF-8, renumber added tokens without a word, or
-//! ask for gigabytes; so its parts are built here, one by one, from data that [`crate::json`] and [`crate::pipeline`]
+//! ask for gigabytes; so its parts are built here, one by one, from data that [`crate::format::json`] and [`crate::format::pipeline`]
 //! have checked. Its decoders and post-processors, which panic as well, are not built at all: token bytes decode, and the
 //! ids around a sequence are known.
 //!

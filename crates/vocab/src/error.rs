@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use unskew_core::{DuplicateMerge, TokenId, VocabularyError};
 
+use crate::GgufError;
+
 /// Why a tokenizer could not be loaded, or a text not encoded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -145,6 +147,12 @@ pub enum TokenizerError {
         /// The reason.
         reason: String,
     },
+    /// A GGUF file that cannot be read.
+    #[error(transparent)]
+    Gguf(GgufError),
+    /// A text for a tokenizer whose segmentation is not known.
+    #[error("the text cannot be encoded: {0}")]
+    Segmentation(TokenizationError),
     /// The vocabulary as a whole is refused, for example an end-of-sequence id that is no control token.
     #[error(transparent)]
     Vocabulary(#[from] VocabularyError),
@@ -226,6 +234,27 @@ pub enum TokenizationError {
         rank: usize,
         /// The token that it makes.
         result: TokenId,
+    },
+    /// A GGUF file names a pre-tokenizer of which no pattern is known here.
+    #[error(
+        "the GGUF file names the pre-tokenizer {name}, whose pattern is not known here; name the model's tokenizer.json as its \
+         tokenizer, or give token ids"
+    )]
+    PreTokenizer {
+        /// Its name, in quotes.
+        name: String,
+    },
+    /// Two tokens of a GGUF file with scores have the same score. Which of them is made first depends on their places in a text,
+    /// which no order of merges says.
+    #[error(
+        "the tokens {first} and {second} have the same score, so that no order of merges makes the tokenizer's sequences; leave \
+         out the demand for canonical sequences"
+    )]
+    EqualScores {
+        /// One token.
+        first: TokenId,
+        /// The other.
+        second: TokenId,
     },
     /// The decoder reads tokens in another way than the steps in front of the model write text.
     #[error("the decoder reads {tokens}, and no step in front of the model writes text so")]

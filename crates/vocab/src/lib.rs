@@ -70,7 +70,8 @@
 //! - For files of CLIP's or GPT-1's kind (`</w>` after a word), CTC decoders and other joiners of words: they are
 //!   refused, since no bytes of a single token would be right.
 //!
-//! Rank files (tiktoken's) load too: [`Tokenizer::from_rank_file`].
+//! Rank files (tiktoken's) load too: [`Tokenizer::from_rank_file`]. So do the GGUF files of llama.cpp, without their weights:
+//! [`Tokenizer::from_gguf_file`], and [`Gguf`] for the rest of what they say.
 //!
 //! # Damaged and hostile files
 //!
@@ -97,6 +98,7 @@ mod tokenizer;
 mod train;
 
 pub use error::{TokenizationError, TokenizerError};
+pub use format::gguf::{Gguf, GgufError, GgufTensor, GgufValue};
 pub use limits::Limits;
 pub use tokenizer::Tokenizer;
 #[cfg(feature = "train")]

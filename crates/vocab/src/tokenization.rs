@@ -4,13 +4,17 @@
 //! something else. Steps keep their order, for a step reads the text as the steps before it leave it: a pattern after a
 //! byte-level step runs over the alphabet of bytes, and after a metaspace step it finds no spaces.
 
+use std::collections::HashMap;
+
 use unskew_core::{
     Merge, MergeTable, Normalizer, PrependScheme, SplitBehavior, SplitPattern, TokenId, TokenKind,
     Tokenization, UnicodeForm, Vocabulary,
 };
 
 use crate::{
-    TokenizationError, chars,
+    TokenizationError, TokenizerError, chars,
+    error::quoted,
+    format::json::Model,
     format::pipeline::{NormalizerStep, Pattern, SplitStep},
 };
 
@@ -46,6 +50,44 @@ pub(crate) fn facts(
     facts.splits = split_facts(splits, normalizers.contains(&NormalizerStep::ByteLevel));
     facts.merges = MergeTable::new(merges)?;
     Ok(facts)
+}
+
+pub(crate) type Merges = (Vec<Merge>, Vec<(String, String)>);
+
+/// The merges of a byte-pair model, by id and by name: each side and each result is a token of the model.
+pub(crate) fn merges(model: &mut Model, by_name: &HashMap<&str, u32>) -> Result<Merges, TokenizerError> {
+    for (field, value) in [
+        ("`model.continuing_subword_prefix`", &model.continuing_subword_prefix),
+        ("`model.end_of_word_suffix`", &model.end_of_word_suffix),
+    ] {
+        if let Some(value) = value.as_deref().filter(|value| !value.is_empty()) {
+            let what = format!("{} marks where a word begins or ends", quoted(value));
+            return Err(TokenizerError::unsupported(field, what));
+        }
+    }
+    let listed =
+        model.merges.take().ok_or_else(|| TokenizerError::not_tokenizer("`model.merges`", "missing"))?;
+    let mut by_id = Vec::with_capacity(listed.len());
+    let mut names = Vec::with_capacity(listed.len());
+    let mut whole = String::new();
+    for (left, right) in listed.into_iter().filter_map(|pair| pair.0) {
+        whole.clear();
+        whole.push_str(&left);
+        whole.push_str(&right);
+        let ids = [&left, &right, &whole].map(|name| by_name.get(name.as_str()).copied());
+        let [Some(left_id), Some(right_id), Some(result)] = ids else {
+            let missing = [&left, &right, &whole][ids.iter().position(Option::is_none).unwrap_or(2)];
+            return Err(TokenizerError::Merge {
+                rank: names.len(),
+                left: quoted(&left),
+                right: quoted(&right),
+                reason: format!("{} is not in `model.vocab`", quoted(missing)),
+            });
+        };
+        by_id.push(merge(left_id, right_id, result));
+        names.push((left, right));
+    }
+    Ok((by_id, names))
 }
 
 /// Merges as ids.

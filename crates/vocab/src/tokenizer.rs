@@ -2,15 +2,12 @@
 
 use std::{borrow::Cow, collections::HashSet, fmt, io::Read, path::Path, sync::Arc};
 
-use unskew_core::{
-    AddedToken, Merge, Symbols, TokenId, TokenKind, Tokenization, Vocabulary, byte_to_alphabet,
-};
+use unskew_core::{AddedToken, Symbols, TokenId, TokenKind, Tokenization, Vocabulary, byte_to_alphabet};
 
 use crate::{
-    Limits, TokenizationError, TokenizerError,
+    Gguf, Limits, TokenizationError, TokenizerError,
     bytes::{self, Meaning, Spelling, fallback_name},
     encoder::{self, Encoder, NormalizerChain, Piece},
-    error::quoted,
     format::json::{Added, File, ModelKind, ModelTokens},
     format::pipeline::{self, NormalizerStep, SplitStep},
     tokenization,
@@ -58,11 +55,13 @@ pub struct Tokenizer {
     spelling: Spelling,
     prepends_space: bool,
     encoder: Encoder,
+    /// Why texts are not encoded.
+    no_texts: Option<TokenizationError>,
     limits: Limits,
 }
 
 impl Tokenizer {
-    /// Loads a `tokenizer.json` with the default [`Limits`].
+    /// Loads a `tokenizer.json`, or the tokenizer of a GGUF file, with the default [`Limits`].
     ///
     /// # Errors
     ///
@@ -72,7 +71,7 @@ impl Tokenizer {
         Self::from_file_with(path, Limits::DEFAULT)
     }
 
-    /// Loads a `tokenizer.json` with other limits.
+    /// Loads a `tokenizer.json`, or the tokenizer of a GGUF file, with other limits.
     ///
     /// # Errors
     ///
@@ -80,6 +79,10 @@ impl Tokenizer {
     pub fn from_file_with(path: impl AsRef<Path>, limits: Limits) -> Result<Self, TokenizerError> {
         let path = path.as_ref();
         let in_file = |source| TokenizerError::File { path: path.to_owned(), source: Box::new(source) };
+        if Gguf::is_at(path) {
+            let gguf = Gguf::open_with(path, &limits).map_err(|error| in_file(error.into()))?;
+            return Self::from_gguf_with(&gguf, limits).map_err(in_file);
+        }
         let bytes = read(path, limits.file_bytes).map_err(in_file)?;
         Self::from_bytes_with(&bytes, limits).map_err(in_file)
     }
@@ -150,7 +153,7 @@ impl Tokenizer {
         };
 
         let (merges, merge_names) = match kind {
-            ModelKind::Bpe => merges(&mut model, &by_name)?,
+            ModelKind::Bpe => tokenization::merges(&mut model, &by_name)?,
             ModelKind::WordPiece | ModelKind::WordLevel | ModelKind::Unigram => Default::default(),
         };
         let unwritten =
@@ -230,8 +233,26 @@ impl Tokenizer {
             spelling,
             prepends_space,
             encoder,
+            no_texts: None,
             limits,
         })
+    }
+
+    /// Of a file whose last ids are unused.
+    pub(crate) fn padded(mut self, len: usize) -> Self {
+        if self.vocabulary.len() < len {
+            self.vocabulary = Arc::new(Arc::unwrap_or_clone(self.vocabulary).padded(len));
+        }
+        self
+    }
+
+    /// Of a file that does not say how texts are segmented.
+    pub(crate) fn refuse_texts(&mut self, error: TokenizationError) {
+        // Equal scores are only an obstacle to sequences without a text.
+        if !matches!(error, TokenizationError::EqualScores { .. }) {
+            self.no_texts = Some(error.clone());
+        }
+        self.tokenization = Err(error);
     }
 
     /// The same tokenizer with other end-of-sequence ids, as a checkpoint's configuration names them. The file itself
@@ -310,7 +331,7 @@ impl Tokenizer {
     /// [`TokenizerError::TextTooLong`] beyond [`Limits::text_bytes`], and [`TokenizerError::Encode`] where the model
     /// meets an unknown character and names an unknown token that it does not have.
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<TokenId>, TokenizerError> {
-        self.check_length(text)?;
+        self.check_text(text)?;
         let ids = self.encoder.encode(text)?.into_iter().map(TokenId);
         if add_special {
             Ok(self.before.iter().copied().chain(ids).chain(self.behind.iter().copied()).collect())
@@ -363,7 +384,7 @@ impl Tokenizer {
     ///
     /// [`TokenizerError::TextTooLong`] and [`TokenizerError::Encode`], as for [`encode`](Self::encode).
     pub fn expected_bytes<'a>(&self, text: &'a str) -> Result<Cow<'a, [u8]>, TokenizerError> {
-        self.check_length(text)?;
+        self.check_text(text)?;
         let mut bytes = Vec::with_capacity(text.len() + 1);
         self.encoder.each_piece(text, |piece| {
             match piece {
@@ -381,7 +402,11 @@ impl Tokenizer {
         Ok(if bytes == text.as_bytes() { Cow::Borrowed(text.as_bytes()) } else { Cow::Owned(bytes) })
     }
 
-    fn check_length(&self, text: &str) -> Result<(), TokenizerError> {
+    /// Whether the text may be encoded.
+    fn check_text(&self, text: &str) -> Result<(), TokenizerError> {
+        if let Some(error) = self.no_texts.as_ref().filter(|_| !text.is_empty()) {
+            return Err(TokenizerError::Segmentation(error.clone()));
+        }
         match (text.len(), self.limits.text_bytes) {
             (bytes, limit) if bytes > limit => Err(TokenizerError::TextTooLong { bytes, limit }),
             _ => Ok(()),
@@ -475,47 +500,6 @@ fn unknown_id(
             Some(name) => Ok(by_name.get(name).copied()),
         },
     }
-}
-
-type Merges = (Vec<Merge>, Vec<(String, String)>);
-
-/// The merges of a byte-pair model, by id and by name: each side and each result is a token of the model.
-fn merges(
-    model: &mut crate::format::json::Model,
-    by_name: &std::collections::HashMap<&str, u32>,
-) -> Result<Merges, TokenizerError> {
-    for (field, value) in [
-        ("`model.continuing_subword_prefix`", &model.continuing_subword_prefix),
-        ("`model.end_of_word_suffix`", &model.end_of_word_suffix),
-    ] {
-        if let Some(value) = value.as_deref().filter(|value| !value.is_empty()) {
-            let what = format!("{} marks where a word begins or ends", quoted(value));
-            return Err(TokenizerError::unsupported(field, what));
-        }
-    }
-    let listed =
-        model.merges.take().ok_or_else(|| TokenizerError::not_tokenizer("`model.merges`", "missing"))?;
-    let mut by_id = Vec::with_capacity(listed.len());
-    let mut names = Vec::with_capacity(listed.len());
-    let mut whole = String::new();
-    for (left, right) in listed.into_iter().filter_map(|pair| pair.0) {
-        whole.clear();
-        whole.push_str(&left);
-        whole.push_str(&right);
-        let ids = [&left, &right, &whole].map(|name| by_name.get(name.as_str()).copied());
-        let [Some(left_id), Some(right_id), Some(result)] = ids else {
-            let missing = [&left, &right, &whole][ids.iter().position(Option::is_none).unwrap_or(2)];
-            return Err(TokenizerError::Merge {
-                rank: names.len(),
-                left: quoted(&left),
-                right: quoted(&right),
-                reason: format!("{} is not in `model.vocab`", quoted(missing)),
-            });
-        };
-        by_id.push(tokenization::merge(left_id, right_id, result));
-        names.push((left, right));
-    }
-    Ok((by_id, names))
 }
 
 fn frame_ids(place: &str, ids: &[u64], vocabulary: &Vocabulary) -> Result<Vec<TokenId>, TokenizerError> {

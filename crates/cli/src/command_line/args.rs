@@ -134,10 +134,11 @@ pub(crate) struct SetSubsetArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
-    /// `tiny` or `tiny-draft` (embedded), the folder of a Hugging Face checkpoint, or `table:FILE`
-    #[arg(long, value_name = "tiny|DIR|table:FILE", default_value = "tiny")]
+    /// `tiny` or `tiny-draft` (embedded), the folder of a Hugging Face checkpoint, a `.gguf` file (run by llama.cpp, feature
+    /// `llama-cpp`), or `table:FILE`
+    #[arg(long, value_name = "tiny|DIR|FILE.gguf|table:FILE", default_value = "tiny")]
     pub(crate) model: ModelSource,
-    /// A tokenizer.json; by default the model's own
+    /// A tokenizer.json, or a `.gguf` file; by default the model's own
     #[arg(long, value_name = "FILE")]
     pub(crate) tokenizer: Option<PathBuf>,
 }

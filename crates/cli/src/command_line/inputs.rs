@@ -47,7 +47,7 @@ fn of_source(source: &ModelSource) -> Vec<PathBuf> {
         ModelSource::Tiny | ModelSource::TinyDraft => Vec::new(),
         // A folder that cannot be listed cannot be read either, and its reader says so.
         ModelSource::Folder(folder) => of_folder(folder, OF_MODELS).unwrap_or_default(),
-        ModelSource::Table(path) => vec![path.clone()],
+        ModelSource::Table(path) | ModelSource::Gguf(path) => vec![path.clone()],
     }
 }
 

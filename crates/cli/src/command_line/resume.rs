@@ -140,7 +140,7 @@ fn model(args: &ModelArgs) -> Result<u64> {
         #[cfg(not(feature = "tiny-model"))]
         ModelSource::Tiny | ModelSource::TinyDraft => {}
         ModelSource::Folder(folder) => sum.add_folder(folder, inputs::OF_MODELS)?,
-        ModelSource::Table(path) => sum.add_file(path)?,
+        ModelSource::Table(path) | ModelSource::Gguf(path) => sum.add_file(path)?,
     }
     if let Some(path) = &args.tokenizer {
         sum.add_file(path)?;

@@ -14,7 +14,7 @@ use unskew_engine::{
 };
 #[cfg(feature = "runner")]
 use unskew_runner::{Llama, ModelConfig};
-use unskew_vocab::Tokenizer;
+use unskew_vocab::{Gguf, Tokenizer};
 
 use super::{
     AnyModel,
@@ -52,7 +52,7 @@ enum Kind {
     /// Its outputs can be enumerated, where they are few.
     Table,
     /// Its first row needs a token to start from.
-    #[cfg(feature = "runner")]
+    #[cfg(any(feature = "runner", feature = "llama-cpp"))]
     Transformer,
     Other,
 }
@@ -66,6 +66,8 @@ pub enum ModelSource {
     TinyDraft,
     /// A folder with a Hugging Face checkpoint.
     Folder(PathBuf),
+    /// A GGUF file: any path that ends in `.gguf`.
+    Gguf(PathBuf),
     /// A table of probabilities in a file.
     Table(PathBuf),
 }
@@ -76,9 +78,14 @@ impl From<&str> for ModelSource {
             Some(file) => Self::Table(file.into()),
             None if text == "tiny" => Self::Tiny,
             None if text == "tiny-draft" => Self::TinyDraft,
+            None if has_extension(text, "gguf") => Self::Gguf(text.into()),
             None => Self::Folder(text.into()),
         }
     }
+}
+
+fn has_extension(path: &str, extension: &str) -> bool {
+    Path::new(path).extension().is_some_and(|own| own.eq_ignore_ascii_case(extension))
 }
 
 impl FromStr for ModelSource {
@@ -91,7 +98,7 @@ impl FromStr for ModelSource {
 
 impl Model {
     /// The model with this name: `tiny` or `tiny-draft` (embedded; features `tiny-model` and `runner`), the folder of a Hugging Face
-    /// checkpoint (feature `runner`), or `table:FILE`.
+    /// checkpoint (feature `runner`), a GGUF file (feature `llama-cpp`), or `table:FILE`.
     ///
     /// # Errors
     ///
@@ -115,6 +122,16 @@ impl Model {
                 };
                 Ok(Self { model: AnyModel::new(model), tokens: Arc::new(tokens), kind: Kind::Table })
             }
+            #[cfg(feature = "llama-cpp")]
+            ModelSource::Gguf(path) => {
+                let options = unskew_llama_cpp::Options::default();
+                let model = unskew_llama_cpp::LlamaCpp::open(path, &options);
+                let model = model.map_err(|error| Error::Model(error.into()))?;
+                let tokens = gguf_tokens(path, tokenizer, model.vocab_len())?;
+                Ok(Self { model: AnyModel::new(model), tokens: Arc::new(tokens), kind: Kind::Transformer })
+            }
+            #[cfg(not(feature = "llama-cpp"))]
+            ModelSource::Gguf(_) => Err(Error::NotBuilt { what: "a GGUF file", feature: "llama-cpp" }),
             #[cfg(feature = "runner")]
             ModelSource::Folder(folder) => {
                 if !folder.is_dir() {
@@ -144,13 +161,7 @@ impl Model {
 
     #[cfg(feature = "runner")]
     fn transformer(llama: Llama, own: Tokenizer) -> Result<Self> {
-        if own.vocabulary().len() > llama.vocab_len() {
-            return Err(Error::combination(format!(
-                "the tokenizer has {} ids and the model only {}: they do not belong together",
-                own.vocabulary().len(),
-                llama.vocab_len()
-            )));
-        }
+        check_lengths(&own, llama.vocab_len())?;
         let config = llama.config();
         let end: Vec<_> = config.eos_token_ids.iter().copied().map(TokenId).collect();
         let begin = config.bos_token_id.map(TokenId);
@@ -223,6 +234,9 @@ impl ModelSource {
     ///
     /// [`Error`] where there is no tokenizer, or it cannot be read.
     pub fn tokens(&self, tokenizer: Option<&Path>) -> Result<TokenSpace> {
+        if let ModelSource::Gguf(path) = self {
+            return gguf_tokens(path, tokenizer, 0);
+        }
         // A folder says which tokens end a sequence, of another tokenizer too.
         let end = match self {
             ModelSource::Folder(folder) => end_of_sequence(folder)?,
@@ -235,13 +249,42 @@ impl ModelSource {
             (_, Some(path)) => read_tokenizer(path)?,
             (ModelSource::Tiny | ModelSource::TinyDraft, None) => tiny_tokenizer()?,
             (ModelSource::Folder(folder), None) => read_tokenizer(&folder.join("tokenizer.json"))?,
+            (ModelSource::Gguf(path), None) => read_tokenizer(path)?,
         };
         Ok(TokenSpace::from_tokenizer(own, &end, 0)?)
     }
 }
 
 fn no_folder(folder: &Path) -> Error {
-    Error::file(folder, "no such folder; give `tiny`, the folder of a checkpoint, or `table:FILE`")
+    Error::file(
+        folder,
+        "no such folder; give `tiny`, the folder of a checkpoint, a `.gguf` file, or `table:FILE`",
+    )
+}
+
+fn check_lengths(tokenizer: &Tokenizer, row: usize) -> Result<()> {
+    match tokenizer.vocabulary().len() {
+        ids if ids > row => Err(Error::combination(format!(
+            "the tokenizer has {ids} ids and the model only {row}: they do not belong together"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The tokens of a GGUF file, or of another `tokenizer`, for rows of `row` entries (0: of any length). The file says which tokens
+/// begin and end a sequence, of another tokenizer too.
+fn gguf_tokens(path: &Path, tokenizer: Option<&Path>, row: usize) -> Result<TokenSpace> {
+    let gguf = Gguf::open(path).map_err(|error| Error::file(path, error))?;
+    let id = |key: &str| gguf.number(key).and_then(|id| u32::try_from(id).ok()).map(TokenId);
+    let (own, end) = match tokenizer {
+        None => (read_tokenizer(path)?, Vec::new()),
+        Some(other) => (read_tokenizer(other)?, id("tokenizer.ggml.eos_token_id").into_iter().collect()),
+    };
+    if row > 0 {
+        check_lengths(&own, row)?;
+    }
+    let begin = id("tokenizer.ggml.bos_token_id");
+    Ok(TokenSpace::from_tokenizer(own, &end, row)?.beginning_with(begin))
 }
 
 /// The tokens that end a sequence by the configuration in the folder of a checkpoint, if there is one. Masks need no more of it, so

@@ -5,6 +5,7 @@ mod canonical;
 mod commands;
 mod facade;
 mod files;
+mod gguf;
 mod grammars;
 mod hostile;
 mod options;

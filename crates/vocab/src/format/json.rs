@@ -1,5 +1,5 @@
 //! The outer form of a `tokenizer.json`: the model with its vocabulary and merges, and the added tokens. The steps
-//! around the model are read by [`crate::pipeline`].
+//! around the model are read by [`crate::format::pipeline`].
 //!
 //! Read with our own types and not with the `tokenizers` crate's, because that crate keeps the vocabulary and the
 //! merges to itself, renumbers added tokens, accepts doubled ids, and can panic on a damaged file: it is given only

@@ -1,7 +1,8 @@
-//! The formats of files: `tokenizer.json` with the steps around its model, rank files, and the encodings in both.
+//! The formats of files: `tokenizer.json` with the steps around its model, rank files, GGUF files, and the encodings in them.
 
 pub(crate) mod base64;
 pub(crate) mod charsmap;
+pub(crate) mod gguf;
 pub(crate) mod json;
 pub(crate) mod pipeline;
 pub(crate) mod rank_file;

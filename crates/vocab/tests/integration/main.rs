@@ -5,5 +5,6 @@ mod built;
 mod common;
 mod errors;
 mod files;
+mod gguf;
 mod mutations;
 mod rank_file;

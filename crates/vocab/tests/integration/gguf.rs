@@ -1,0 +1,230 @@
+//! GGUF files: what is read, and what is refused before memory is asked for.
+
+use proptest::prelude::*;
+use unskew_core::{TokenId, TokenKind};
+use unskew_testdata::gguf::{GgufWriter, random_llama, sentence_piece};
+use unskew_vocab::{Gguf, GgufError, GgufValue, Limits, TokenizationError, Tokenizer, TokenizerError};
+
+fn small() -> GgufWriter {
+    let mut file = GgufWriter::new();
+    file.text("general.architecture", "llama").number("n", 3).float("f", 0.5).flag("b", true);
+    file.texts("texts", &["a", ""]).numbers("numbers", &[-1, 2]).floats("floats", &[1.5]);
+    file.tensor("one", &[4, 2], 0, vec![0; 32]).tensor("two", &[32], 8, vec![0; 34]);
+    file
+}
+
+#[test]
+fn a_file_is_read_to_its_weights() {
+    let bytes = small().bytes();
+    let gguf = Gguf::from_bytes(&bytes).unwrap();
+    assert_eq!((gguf.version(), gguf.architecture(), gguf.number("n")), (3, Some("llama"), Some(3)));
+    assert_eq!((gguf.flag("b"), gguf.text("n"), gguf.number("f")), (Some(true), None, None));
+    assert_eq!(gguf.get("texts"), Some(&GgufValue::Texts(vec!["a".to_owned(), String::new()])));
+    assert_eq!(gguf.get("numbers"), Some(&GgufValue::Signeds(vec![-1, 2])));
+    assert_eq!(gguf.get("floats"), Some(&GgufValue::Floats(vec![1.5])));
+    assert_eq!(gguf.metadata().count(), 7);
+    let start = gguf.data_start();
+    assert_eq!(start % 32, 0);
+    let tensors: Vec<_> =
+        gguf.tensors().iter().map(|tensor| (&*tensor.name, tensor.start, tensor.bytes)).collect();
+    assert_eq!(tensors, [("one", start, Some(32)), ("two", start + 32, Some(34))]);
+    // The weights themselves are not read, but they are there.
+    assert_eq!(Gguf::from_bytes(&bytes[..start as usize + 66]).unwrap(), gguf);
+    let error = Gguf::from_bytes(&bytes[..start as usize + 65]).unwrap_err();
+    assert!(matches!(error, GgufError::Tensor { .. }), "{error}");
+}
+
+#[test]
+fn every_shorter_file_is_an_error() {
+    let bytes = small().bytes();
+    let start = Gguf::from_bytes(&bytes).unwrap().data_start() as usize;
+    for len in 0..start {
+        Gguf::from_bytes(&bytes[..len]).unwrap_err();
+    }
+}
+
+/// A file of `parts` after the magic number and the version.
+fn raw(version: u32, parts: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = b"GGUF".to_vec();
+    bytes.extend(version.to_le_bytes());
+    bytes.extend(parts.concat());
+    bytes
+}
+
+#[test]
+fn faults_are_named() {
+    let u64s = |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+    let error = |bytes: &[u8]| Gguf::from_bytes(bytes).unwrap_err().to_string();
+    assert_eq!(error(b"GGML\x03\0\0\0"), "not a GGUF file: it does not begin with `GGUF`");
+    assert!(error(&raw(1, &[&u64s(&[0, 0])])).contains("version 1 of GGUF"));
+    // Version 3 in the other order of bytes.
+    assert!(error(&raw(3 << 24, &[&u64s(&[0, 0])])).contains("little-endian"));
+    let huge = 1_000_000_000_000;
+    assert_eq!(
+        error(&raw(3, &[&u64s(&[huge, 0])])),
+        "1000000000000 tensors at byte 8, and the 8 bytes that are left hold 0 at the most"
+    );
+    assert!(error(&raw(3, &[&u64s(&[0, huge])])).contains("1000000000000 keys at byte 16"));
+    let key = |value: &[u8]| [&u64s(&[0, 1, 1])[..], b"k", value].concat();
+    // A text, and an array, that are longer than the file.
+    assert!(error(&raw(3, &[&key(&[8, 0, 0, 0]), &u64s(&[huge])])).contains("a text at byte"));
+    let array = [&[9, 0, 0, 0, 8, 0, 0, 0][..], &u64s(&[huge])].concat();
+    assert!(error(&raw(3, &[&key(&array)])).contains("1000000000000 entries of an array"));
+    let nested = [&[9, 0, 0, 0, 9, 0, 0, 0][..], &u64s(&[0])].concat();
+    assert!(error(&raw(3, &[&key(&nested)])).contains("type 9"));
+    assert!(error(&raw(3, &[&key(&[13, 0, 0, 0]), &u64s(&[0])])).contains("type 13"));
+    assert!(error(&raw(3, &[&key(&[7, 0, 0, 0, 2])])).contains("a truth value is 0 or 1"));
+    let bytes = small().bytes();
+    let mut wrong = bytes.clone();
+    let at = bytes.windows(20).position(|part| part == b"general.architecture").unwrap();
+    wrong[at] = 0xff;
+    assert!(error(&wrong).contains("the key at byte 32 is not UTF-8"));
+    let twice = small().number("n", 4).bytes();
+    assert_eq!(error(&twice), "the key \"n\" is listed twice");
+    let tensor = |shape: &[u64], kind| small().tensor("three", shape, kind, Vec::new()).bytes();
+    assert!(error(&tensor(&[1 << 40, 1 << 40], 0)).contains("larger than any memory"));
+    assert!(error(&tensor(&[1 << 40], 0)).contains("and has 4398046511104 bytes"));
+    assert!(error(&tensor(&[33], 8)).contains("blocks of 32"));
+    assert!(error(&tensor(&[1; 5], 0)).contains("5 dimensions"));
+    assert!(
+        error(&small().tensor("one", &[1], 0, vec![0; 4]).bytes()).contains("tensor \"one\" is listed twice")
+    );
+    let odd = small().number("general.alignment", 48).bytes();
+    assert!(error(&odd).contains("power of two"));
+
+    let mut limits = Limits::default();
+    limits.file_bytes = 100;
+    let folder = std::env::temp_dir().join(format!("unskew-gguf-{}", std::process::id()));
+    std::fs::write(&folder, &bytes).unwrap();
+    let error = Gguf::open_with(&folder, &limits).unwrap_err();
+    assert!(matches!(error, GgufError::TooLarge { limit: 100 }), "{error}");
+    std::fs::remove_file(&folder).unwrap();
+}
+
+fn config() -> ProptestConfig {
+    let rng_seed = proptest::test_runner::RngSeed::Fixed(5);
+    ProptestConfig { cases: 4000, failure_persistence: None, rng_seed, ..Default::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Changed bytes give a file or an error of one line; a tokenizer that loads works.
+    #[test]
+    fn damaged_files_never_panic(changes in prop::collection::vec((any::<usize>(), any::<u8>()), 1..4), cut in 0..4usize) {
+        let mut bytes = random_llama(|file| sentence_piece(file, true));
+        for (at, byte) in changes {
+            // The weights are not read.
+            let len = bytes.len().min(12_000);
+            bytes[at % len] = byte;
+        }
+        bytes.truncate(bytes.len() - cut * 5000);
+        match Gguf::from_bytes(&bytes) {
+            Ok(gguf) => {
+                if let Ok(tokenizer) = Tokenizer::from_gguf_with(&gguf, Limits::default())
+                    && let Ok(ids) = tokenizer.encode("the line\n é 12345", true)
+                {
+                    let _ = tokenizer.decode(&ids);
+                }
+            }
+            Err(error) => prop_assert!(!error.to_string().contains('\n'), "{}", error),
+        }
+    }
+}
+
+fn gguf(write: impl FnOnce(&mut GgufWriter)) -> Gguf {
+    let mut file = GgufWriter::new();
+    write(&mut file);
+    Gguf::from_bytes(&file.bytes()).unwrap()
+}
+
+fn tokenizer(write: impl FnOnce(&mut GgufWriter)) -> Result<Tokenizer, TokenizerError> {
+    Tokenizer::from_gguf_with(&gguf(write), Limits::default())
+}
+
+#[test]
+fn sentence_piece_files() {
+    let tokenizer = tokenizer(|file| {
+        sentence_piece(file, true);
+    })
+    .unwrap();
+    let vocabulary = tokenizer.vocabulary();
+    assert_eq!(vocabulary.text(TokenId(3 + 0x41)), Some(&b"A"[..]));
+    assert_eq!(vocabulary.kind(TokenId(0)), TokenKind::Control);
+    assert_eq!(vocabulary.end_of_sequence(), [TokenId(2)]);
+    assert_eq!(tokenizer.begin_of_sequence(), [TokenId(1)]);
+    // The last token is unused, the one before it is matched on the text.
+    let tag = vocabulary.len() as u32 - 2;
+    assert_eq!(vocabulary.text(TokenId(tag)), Some(&b"<tag>"[..]));
+    let ids = tokenizer.encode("the lines<tag> ☃", false).unwrap();
+    let texts: Vec<_> = ids.iter().map(|id| String::from_utf8_lossy(vocabulary.text(*id).unwrap())).collect();
+    assert_eq!(texts[..7], [" the", " ", "l", "in", "es", "<tag>", "  "]);
+    assert_eq!(vocabulary.decode(&ids), " the lines<tag>  ☃".as_bytes());
+    assert!(tokenizer.prepends_space());
+    assert!(tokenizer.tokenization().is_ok());
+}
+
+#[test]
+fn equal_scores_are_no_order_of_merges() {
+    let with = |scores: [f32; 6]| {
+        tokenizer(|file| {
+            file.text("tokenizer.ggml.model", "llama");
+            file.texts("tokenizer.ggml.tokens", &["<unk>", "a", "b", "c", "ab", "bc"]);
+            file.numbers("tokenizer.ggml.token_type", &[2, 1, 1, 1, 1, 1])
+                .floats("tokenizer.ggml.scores", &scores);
+        })
+        .unwrap()
+    };
+    assert!(with([0.0, 0.0, 0.0, 0.0, -1.0, -2.0]).tokenization().is_ok());
+    let tokenizer = with([0.0, 0.0, 0.0, 0.0, -1.0, -1.0]);
+    let error = tokenizer.tokenization().unwrap_err();
+    assert_eq!(error, TokenizationError::EqualScores { first: TokenId(4), second: TokenId(5) });
+    assert!(tokenizer.encode("abc", false).is_ok());
+}
+
+#[test]
+fn files_that_do_not_say_enough_are_refused() {
+    let error = |change: &dyn Fn(&mut GgufWriter)| {
+        let error = tokenizer(|file| change(file)).unwrap_err().to_string();
+        assert!(!error.contains('\n'), "{error}");
+        error
+    };
+    assert!(error(&|_| {}).contains("`tokenizer.ggml.tokens`"));
+    let tokens = |file: &mut GgufWriter| drop(file.texts("tokenizer.ggml.tokens", &["a", "b"]).bytes());
+    assert!(error(&|file| tokens(file)).contains("`tokenizer.ggml.model`"));
+    assert!(
+        error(&|file| {
+            tokens(file);
+            file.text("tokenizer.ggml.model", "rwkv");
+        })
+        .contains("\"rwkv\" is not read here")
+    );
+    assert!(
+        error(&|file| {
+            tokens(file);
+            file.text("tokenizer.ggml.model", "gpt2");
+        })
+        .contains("`tokenizer.ggml.merges`")
+    );
+    assert!(
+        error(&|file| {
+            tokens(file);
+            file.text("tokenizer.ggml.model", "gpt2").texts("tokenizer.ggml.merges", &["ab"]);
+        })
+        .contains("two tokens with a space")
+    );
+    assert!(
+        error(&|file| {
+            tokens(file);
+            file.text("tokenizer.ggml.model", "gpt2").number("tokenizer.ggml.eos_token_id", 2);
+        })
+        .contains("it is 2, and there are 2 tokens")
+    );
+    assert!(
+        error(&|file| {
+            tokens(file);
+            file.text("tokenizer.ggml.model", "llama").numbers("tokenizer.ggml.token_type", &[1]);
+        })
+        .contains("it has 1 entries, and there are 2 tokens")
+    );
+}
