@@ -242,9 +242,9 @@ impl TreeLibrary {
             return known;
         }
         let inside = by_cost.inside(0, Some(left));
-        let exits = Exits::new(&by_cost.exits(0, Some(left)), true, &self.ids);
+        let exits = Exits::new(&by_cost.exits(0, Some(left)), &self.ids);
         let extending = ByteSet::default();
-        self.keep(key, TreeNode { id: self.ids.next(), is_kept: true, inside, exits, extending })
+        self.keep(key, TreeNode { id: self.ids.next(), inside, exits, extending })
     }
 
     fn by_count(&self, key: CountsOf, made: impl FnOnce() -> TokensByCount) -> Arc<TokensByCount> {

@@ -402,6 +402,8 @@ proptest! {
         let grammar = match &grammar {
             Ok(grammar) => Some(grammar),
             Err(GrammarError::Empty { .. }) => None,
+            // Conditions of several terminals on one text multiply, and the limit is an honest answer.
+            Err(error) if error.to_string().contains("GrammarLimits::nodes") => return Ok(()),
             Err(error) => panic!("{written}{error}"),
         };
         let oracle = grammar.map(|grammar| Oracle::new(grammar, &Alphabet::all()));
