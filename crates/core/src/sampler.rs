@@ -1,4 +1,4 @@
-//! What a sampler returns, and how it is asked.
+//! The trait of samplers, and the draws that they return.
 //!
 //! A sampler is bound to its task (model, constraint, prompt, limits) when it is made, because most of them learn
 //! about that task as they draw; here only the drawing remains. The generator of random numbers is always an argument:
@@ -32,7 +32,7 @@ pub enum Origin {
     Searched,
 }
 
-/// What an output cost.
+/// The work that an output took.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Cost {
     /// Positions that the model evaluated.
@@ -66,7 +66,7 @@ pub struct Draw {
     pub finish: Finish,
     /// How the sampler came by it.
     pub origin: Origin,
-    /// What it cost.
+    /// The work that it took.
     pub cost: Cost,
 }
 

@@ -14,9 +14,6 @@ pub(crate) const MIXED: u32 = u32::MAX - 1;
 /// The target was not looked up yet.
 pub(crate) const UNKNOWN: u32 = u32::MAX - 2;
 
-/// The state in which a diverted walk begins; see [`divert`](crate::walk).
-pub(crate) const DIVERTED: u32 = u32::MAX - 3;
-
 /// The tokens that are allowed among those that end in a state of a [`ByteAutomaton`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(
@@ -49,7 +46,7 @@ impl Verdict {
 
 /// An automaton over bytes that tells which tokens are allowed, for [`TokenTrie::fill`](crate::TokenTrie::fill).
 ///
-/// States are numbers below `u32::MAX - 3`. The methods may change the automaton, since an automaton that is built during the walk
+/// States are numbers below `u32::MAX - 2`. The methods may change the automaton, since an automaton that is built during the walk
 /// needs that. The same question must have the same answer for the duration of a walk, except that a verdict of
 /// [`Each`](Verdict::Each) may become another.
 pub trait ByteAutomaton {

@@ -28,7 +28,7 @@
 //! | `byte_trie` | the plain trie over bytes |
 //! | `symbols` | classes of characters that patterns rarely distinguish, and the states to which they lead |
 //! | `quotient` | the trie over symbols: tokens of equal shape are one node |
-//! | `walk` | the automaton on the quotient: symbol by symbol, in bulk with exceptions, diverted, or byte by byte |
+//! | `walk` | the automaton on the quotient: symbol by symbol, in bulk with exceptions, or byte by byte |
 //! | `trie` | [`TokenTrie`] |
 //! | `healing` | [`heal`] |
 //!

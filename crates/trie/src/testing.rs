@@ -40,8 +40,8 @@ pub(crate) fn tuning() -> impl Strategy<Value = Tuning> {
     let building = (1usize..5, 0usize..9, 1u8..6, 1u32..13, 1u32..9);
     let postings = (prop::sample::select(vec![0, 3, 20, 1_000]), 0usize..9, 0usize..4);
     let walking = (0u32..7, 0usize..4, 0u8..6, prop::sample::select(vec![0, 1, 2, 5, 64, 300]));
-    let small = (building, postings, walking, 0u32..7, 0usize..7).prop_map(
-        |(building, postings, walking, diverted_letters, kind_list_tokens)| {
+    let small = (building, postings, walking, 0usize..7).prop_map(
+        |(building, postings, walking, kind_list_tokens)| {
             let (searched_children, quotient_nodes, quotient_levels, mask_tokens, summary_tokens) = building;
             let (listed_tokens, scanned_nodes, short_symbols) = postings;
             let (bulk_tokens, tokens_per_exception, bulk_depth, run_states) = walking;
@@ -58,7 +58,6 @@ pub(crate) fn tuning() -> impl Strategy<Value = Tuning> {
                 tokens_per_exception,
                 bulk_depth,
                 run_states,
-                diverted_letters,
                 kind_list_tokens,
             }
         },

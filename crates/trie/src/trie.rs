@@ -160,7 +160,7 @@ impl TokenTrie {
     /// number, and all others at 0. Separating the kinds takes no additional walk.
     pub fn fill_kinds<A: ByteAutomaton>(&self, automaton: &mut A, start: u32) -> Vec<KindTokens> {
         let mut kinds = Kinds::new(self.vocab_len(), self.tables.quotients.tuning.kind_list_tokens);
-        walk::fill_kinds(&self.tables, automaton, start, &mut kinds);
+        walk::fill(&self.tables, automaton, start, &mut kinds);
         kinds.into_sets()
     }
 

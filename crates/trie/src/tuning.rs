@@ -37,8 +37,6 @@ pub(crate) struct Tuning {
     /// The most states in a row that are looked at to decide whether all tokens of a subtree are allowed. Longer tokens are walked
     /// one by one. Where a string is counted, a value of 20 costs a quarter more instructions, and a value of 40 a tenth.
     pub(crate) run_states: usize,
-    /// The most letters that a diverted walk may walk to separately.
-    pub(crate) diverted_letters: u32,
     /// The most tokens of a kind that are kept as a list. More tokens are kept as a mask.
     pub(crate) kind_list_tokens: usize,
 }
@@ -58,7 +56,6 @@ impl Default for Tuning {
             tokens_per_exception: 10,
             bulk_depth: 4,
             run_states: 64,
-            diverted_letters: 4,
             kind_list_tokens: 1_024,
         }
     }

@@ -1,5 +1,5 @@
-//! Masks over a vocabulary that is large enough for the numbers that ship: sets that are kept as masks, lists of exceptions, nested
-//! quotients and diverted walks, against runs over the bytes of every token.
+//! Masks over a vocabulary that is large enough for the numbers that ship: sets that are kept as masks, lists of exceptions
+//! and nested quotients, against runs over the bytes of every token.
 
 use unskew_core::{TokenId, TokenMask, Vocabulary};
 use unskew_trie::{ByteAutomaton, DEAD, TokenTrie, Verdict};

@@ -391,7 +391,7 @@ impl CanonicalConstraint {
         }
         let last = self.previous_token(at.left);
         let bigrams = &self.context.index.automaton.bigrams;
-        ask.with_token_set(at.position, last, |tokens| match (tokens, last) {
+        ask.with_token_set(at.position, |tokens| match (tokens, last) {
             (TokenSet::Short(tokens), _) => {
                 for token in tokens {
                     if last.is_none_or(|last| bigrams.may_follow(last, *token)) {

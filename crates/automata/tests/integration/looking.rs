@@ -275,7 +275,7 @@ fn known_patterns_match_as_in_fancy_regex() {
     }
 }
 
-/// What a terminal of a Lark grammar means, as Python's `re` finds it.
+/// Terminals of Lark grammars match as far as Python's `re` does.
 #[test]
 fn patterns_of_known_grammars_end_where_python_ends() {
     let long_string = r#"(?is)([ubf]?r?|r[ubf])(""".*?(?<!\\)(\\\\)*?"""|'''.*?(?<!\\)(\\\\)*?''')"#;

@@ -156,7 +156,7 @@ fn bad_sets_are_refused() {
     assert_snapshot!(refusal(&["set", "build", "names.set", "-o", "again.set"]));
     assert_snapshot!(refusal(&["set", "info", "names.txt"]));
     assert_snapshot!(refusal(&["set", "build", "names.txt"]));
-    // What is left out is said before.
+    // The list of omitted lines comes first.
     assert_eq!(files.run(&["mask", "--set", "empty.txt"]).code, 2);
     let foreign = refusal(&["mask", "--set", "names.set", "--model", "table:t.json"]);
     assert!(foreign.contains("names.set: the set was built with another tokenizer ("), "{foreign}");

@@ -1,4 +1,4 @@
-//! Grammars of specs: what a grammar refers to, and specs as parts of others.
+//! Grammars of specs: the grammars to which one refers, and specs as parts of others.
 //!
 //! A grammar in Lark refers to JSON Schemas (`%json`), to other grammars (`@name`) and to files (`%import`). Any spec is a grammar,
 //! so that a regex, a schema and a set can follow each other, or be alternatives. Each is copied into the grammar around it, and what
@@ -33,7 +33,7 @@ const MAX_REFERENCES: u32 = 1_000;
 /// How deep grammars may refer to others.
 const MAX_DEPTH: u32 = 32;
 
-/// What is around a text: the tokens, if they are known, and the limits of the work.
+/// The surroundings of a text: the tokens, if they are known, and the limits of the work.
 #[derive(Clone, Debug)]
 pub(crate) struct Around {
     vocabulary: Option<Arc<Vocabulary>>,

@@ -49,7 +49,7 @@ pub(super) struct Sets {
     named: Option<HashMap<Vec<u8>, Named>>,
 }
 
-/// What the sets of a tag take together, in bytes.
+/// The most memory of all sets of a tag together, in bytes.
 const MAX_SET_BYTES: usize = 64 << 20;
 
 impl Lowering<'_> {

@@ -39,7 +39,7 @@ fn unions_and_sequences_of_any_kind() {
     );
     let nested = Spec::sequence([Spec::any_of(parts), Spec::grammar("root ::= \"!\"*", GrammarFormat::Gbnf)]);
     check(&nested, &[("12!!", true), ("yes", true), ("!", false)]);
-    // What is canonical is the whole output.
+    // Only whole outputs are canonical.
     let canonical = Spec::any_of([Spec::regex("a").canonical()]);
     assert!(accepted(&canonical, "a").unwrap_err().contains("`canonical` is a property of whole outputs"));
     // A union of regular parts can be canonical.

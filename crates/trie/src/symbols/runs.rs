@@ -9,7 +9,7 @@ pub(super) const LAST_TRAILING: u8 = 0xbf;
 /// Runs of bytes that the automaton does not distinguish, and the known results for the runs of trailing bytes.
 pub(crate) struct Runs {
     /// For each byte: the last byte of its run of neighbours of the same class.
-    last: [u8; 256],
+    pub(super) last: [u8; 256],
     /// States, each with the state to which all trailing bytes lead from it. States inside a character are few, every symbol asks
     /// for them again, and in a pattern like `\w` a run is hardly longer than two bytes.
     trailing: [(u32, u32); KNOWN],
@@ -26,11 +26,6 @@ impl Runs {
             last[usize::from(byte)] = if same { last[usize::from(byte) + 1] } else { byte };
         }
         Self { last, trailing: [(DEAD, DEAD); KNOWN] }
-    }
-
-    /// The last byte of the run of `byte`.
-    pub(crate) fn last_of(&self, byte: u8) -> u8 {
-        self.last[usize::from(byte)]
     }
 
     /// The state to which all trailing bytes lead, or [`MIXED`].

@@ -1,6 +1,6 @@
 //! The walk of an automaton over a vocabulary that fills a mask: on quotients where possible, on bytes elsewhere.
 //!
-//! Five things make the walk fast, and none of them changes the mask:
+//! Four things make the walk fast, and none of them changes the mask:
 //!
 //! - On a [quotient](crate::quotient), all tokens of equal shape are one node. A node is entered if the automaton leads all
 //!   characters of its last symbol to one state. Otherwise its members are walked one by one.
@@ -9,13 +9,12 @@
 //!   are many.
 //! - If all tokens below lead on but for a few exceptions (`[^"]*`), only the exceptions are walked to ([`bulk`], over runs of
 //!   [`uniform`] steps).
-//! - Where a few letters lead elsewhere than all others at the beginning, as where a text may also be a keyword, these are
-//!   walked by themselves ([`divert`]).
 //! - The state to which a symbol beyond ASCII leads is looked up once for each state of a walk ([`states`]).
 //!
 //! Tried instead: to keep for each state the symbols that lead to one place, so that the symbols below a node are compared with
-//! them at once. That saves a third of the second point and costs as much elsewhere. Tried also: the fourth point at every node.
-//! That saves one to three percent on the masks where it applies, and nothing in a grammar with many keywords.
+//! them at once. That saves a third of the second point and costs as much elsewhere. Tried also: a walk of its own for the few letters
+//! that lead elsewhere than all others at the beginning of a text, as after `</`. That changed the mean of the masks by less than a
+//! hundredth.
 //!
 //! Measured over 58 regexes and 1,600 masks, first visits, in microseconds:
 //!
@@ -29,7 +28,6 @@
 //! microseconds more than by the walk over bytes.
 
 mod bulk;
-mod divert;
 mod sink;
 mod states;
 #[cfg(test)]
@@ -73,23 +71,7 @@ pub(crate) fn fill<A: ByteAutomaton, S: Sink>(tables: &Tables, automaton: &mut A
     walk.bytes(irregular, 0, irregular.len(), 0, start);
 }
 
-/// As [`fill`], with the tokens of each kind separately.
-pub(crate) fn fill_kinds<A: ByteAutomaton>(
-    tables: &Tables,
-    automaton: &mut A,
-    start: u32,
-    kinds: &mut Kinds,
-) {
-    let irregular = &tables.irregular;
-    let mut walk = Walk::new(tables, automaton, kinds);
-    if !walk.diverted(start) {
-        walk.quotient(tables.quotients.whole(), start);
-    }
-    walk.bytes(irregular, 0, irregular.len(), 0, start);
-}
-
 struct Walk<'a, A, S> {
-    tables: &'a Tables,
     trie: &'a ByteTrie,
     quotients: &'a Quotients,
     automaton: &'a mut A,
@@ -129,7 +111,6 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
     fn new(tables: &'a Tables, automaton: &'a mut A, sink: S) -> Self {
         let runs = Runs::new(automaton);
         Self {
-            tables,
             trie: &tables.bytes,
             quotients: &tables.quotients,
             automaton,
@@ -202,12 +183,8 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
     /// Walks on from the members of a node of the quotient that begins at `root`. The automaton goes into the node's last symbol
     /// from `state`.
     fn members(&mut self, at: usize, state: u32, root: usize) {
-        self.some_members(self.quotients.members_of(at), at, state, root);
-    }
-
-    /// As [`members`](Self::members), from some of the members.
-    fn some_members(&mut self, mut members: &[Member], at: usize, state: u32, root: usize) {
         let (trie, quotients) = (self.trie, self.quotients);
+        let mut members = quotients.members_of(at);
         let mut prefix = None;
         while let Some(Member { char, .. }) = members.first().copied() {
             let mut buffer = [0; 4];

@@ -79,7 +79,7 @@ pub(crate) struct Kinds {
     last: TokenMask,
     kind: Option<u8>,
     /// The number of ids.
-    pub(super) len: usize,
+    len: usize,
     /// The most tokens of a kind that are kept as a list.
     few: usize,
 }
@@ -118,20 +118,6 @@ impl Kinds {
         self.put_back();
         let set = std::mem::replace(self.set(kind), KindTokens::Few(Vec::new()));
         (self.last, self.kind) = (set.into_mask(self.len), Some(kind));
-    }
-
-    /// Removes `tokens`, in words of a mask, from all kinds.
-    pub(super) fn remove(&mut self, tokens: &[u32]) {
-        self.put_back();
-        for set in &mut self.sets {
-            match set {
-                KindTokens::Few(few) => few.retain(|token| !contains(tokens, *token)),
-                KindTokens::Many(mask) => {
-                    let words = mask.as_mut().into_words().iter_mut();
-                    words.zip(tokens).for_each(|(word, tokens)| *word &= !tokens);
-                }
-            }
-        }
     }
 
     /// Adds tokens of a kind whose mask is not the last one.

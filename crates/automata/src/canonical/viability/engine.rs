@@ -64,16 +64,10 @@ impl Ask<'_> {
         }
     }
 
-    /// The tokens that lead from `at` to live positions, for any left context. Tokens that may not follow `left`
-    /// may be missing.
-    pub(crate) fn with_token_set<T>(
-        &mut self,
-        at: Position,
-        previous: Option<u32>,
-        read: impl FnOnce(&TokenSet) -> T,
-    ) -> T {
+    /// The tokens that lead from `at` to live positions, for any left context.
+    pub(crate) fn with_token_set<T>(&mut self, at: Position, read: impl FnOnce(&TokenSet) -> T) -> T {
         match self {
-            Self::Lazy(query) => query.with_token_set(at, previous, read),
+            Self::Lazy(query) => query.with_token_set(at, read),
             Self::Whole(context, whole) => whole.with_token_set(context, at, read),
         }
     }

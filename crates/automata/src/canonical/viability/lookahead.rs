@@ -12,8 +12,7 @@
 //! - The others are tested token by token. The pair of states after the token decides mostly, together with the
 //!   token's last byte. Pairs are few, and each is tested once.
 //! - A few tokens are left for the search ([`Query::may_precede`]). In a narrow position, for example in a list of
-//!   words, these are nearly all tokens. Then only tokens that may follow the previous token are searched, as long
-//!   as the position has occurred with one previous token only.
+//!   words, these are nearly all tokens.
 //!
 //! Tried instead:
 //!
@@ -165,32 +164,21 @@ fn add_chunk(
 
 impl<'a> Query<'a> {
     /// Calls `read` with the tokens that can be read from `at` and are viable for any left context, without added
-    /// tokens. With the previous token in the piece as `previous`, tokens that may not follow it may be missing.
-    pub(crate) fn with_token_set<T>(
-        &mut self,
-        at: Position,
-        previous: Option<u32>,
-        read: impl FnOnce(&TokenSet) -> T,
-    ) -> T {
+    /// tokens.
+    pub(crate) fn with_token_set<T>(&mut self, at: Position, read: impl FnOnce(&TokenSet) -> T) -> T {
         if let Some(token_set) = self.memo.token_sets.get(&at) {
             return read(token_set);
         }
-        // If the position occurs again, with another left context, the whole set is worth its cost.
-        let previous = previous.filter(|_| self.memo.seen_positions.get(&at).is_none());
-        self.memo.seen_positions.insert(at, (), 0);
-        let (token_set, is_whole) = self.new_token_set(at, previous);
+        let token_set = self.new_token_set(at);
         let answer = read(&token_set);
-        if is_whole {
-            let (TokenSet::Short(list) | TokenSet::Long(list)) = &token_set;
-            let bytes = OVERHEAD + size_of_val(&list[..]);
-            self.memo.token_sets.insert(at, token_set, bytes);
-        }
+        let (TokenSet::Short(list) | TokenSet::Long(list)) = &token_set;
+        let bytes = OVERHEAD + size_of_val(&list[..]);
+        self.memo.token_sets.insert(at, token_set, bytes);
         answer
     }
 
-    /// The token set of `at`, and whether it is whole. If much is uncertain, it may lack tokens that may not follow
-    /// `previous`.
-    fn new_token_set(&mut self, at: Position, previous: Option<u32>) -> (TokenSet, bool) {
+    /// The token set of `at`.
+    fn new_token_set(&mut self, at: Position) -> TokenSet {
         let (automata, index) = (self.automata, self.index);
         let (vocabulary, properties) = (&*index.vocabulary, index.properties());
         let targets = index.targets(at.split, at.at_piece_start);
@@ -198,9 +186,7 @@ impl<'a> Query<'a> {
         let starts_whole = |token: u32| at.at_piece_start && properties.starts_whole(token);
 
         let Accepted { mut words, few: mut found, left } = self.accepted_at_once(at, &targets, &by_lookahead);
-        let is_narrow = by_lookahead.known.iter().all(|(_, tokens)| matches!(tokens, KindTokens::Few(_)));
-        let previous = previous.filter(|_| is_narrow);
-        let mut pairs = PairCache { at, previous, is_whole: true, last: None, known: Map::default() };
+        let mut pairs = PairCache { at, last: None, known: Map::default() };
         let text_of = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
         let mut look = |query: &mut Self, token: u32, regex: StateId, end: TokenTarget| {
             let is_viable = match starts_whole(token) {
@@ -217,20 +203,9 @@ impl<'a> Query<'a> {
             }
         }
         let others = by_lookahead.others.iter().copied().filter(|(token, _)| is_in(&targets.merged, *token));
-        let mut others = others.map(|(token, regex)| (token, regex, targets.target[token as usize]));
-        // The ends of several tokens are looked up together: most look-ups miss the processor's caches, and these
-        // misses overlap.
-        let mut some = [(0, at.regex, TokenTarget::NONE); CHUNK];
-        loop {
-            let count = some.iter_mut().zip(&mut others).map(|(place, other)| *place = other).count();
-            for (token, regex, end) in some.iter().copied().take(count) {
-                look(self, token, regex, end);
-            }
-            if count < CHUNK {
-                break;
-            }
+        for (token, regex) in others {
+            look(self, token, regex, targets.target[token as usize]);
         }
-        let is_whole = pairs.is_whole;
         let fallback: Vec<(u32, Position)> = self.fallback(at).collect();
         for (token, after) in fallback {
             if self.may_precede(token, after) {
@@ -241,12 +216,12 @@ impl<'a> Query<'a> {
             found.sort_unstable();
             found.dedup();
             if found.len() <= SHORT_LIST {
-                return (TokenSet::Short(found.into()), is_whole);
+                return TokenSet::Short(found.into());
             }
         }
         words.resize(words_for(vocabulary.len()), 0);
         found.iter().for_each(|token| set(&mut words, *token));
-        (TokenSet::new(words), is_whole)
+        TokenSet::new(words)
     }
 
     /// The tokens that the DFA reads from `state`, cached.
@@ -426,10 +401,6 @@ impl<'a> Query<'a> {
 /// For the tokens of a set: a cache of facts by the pair of states after a token.
 struct PairCache {
     at: Position,
-    /// The previous token, if tokens that may not follow it may be left out.
-    previous: Option<u32>,
-    /// Whether no token was left out.
-    is_whole: bool,
     /// By states of the DFA and of the splitter.
     known: Map<(StateId, SplitState), PairFacts>,
     /// The last pair: tokens of one subtree of the trie mostly end alike.
@@ -463,10 +434,6 @@ impl PairCache {
             return false;
         }
         // Only a search decides.
-        if self.previous.is_some_and(|previous| !query.may_follow(previous, token)) {
-            self.is_whole = false;
-            return false;
-        }
         query.may_precede_by_search(token, after)
     }
 }

@@ -42,8 +42,6 @@ pub(crate) struct Memo {
     /// By state of the DFA: the tokens that it reads.
     pub(super) tokens_by_lookahead: Answers<StateId, Arc<TokensByLookahead>>,
     pub(super) token_sets: Answers<Position, TokenSet>,
-    /// Positions whose token set was asked for.
-    pub(super) seen_positions: Answers<Position, ()>,
     /// The bytes of the pair tests that viable tokens hold: of the young entries, and of the old ones.
     pub(super) pair_tests: [usize; 2],
 }
@@ -97,7 +95,6 @@ impl Default for Memo {
             complete: Generations::new(all),
             tokens_by_lookahead: Generations::new(all),
             token_sets: Generations::new(all),
-            seen_positions: Generations::new(all),
             pair_tests: [0, 0],
         }
     }
@@ -115,7 +112,6 @@ impl Memo {
             complete,
             tokens_by_lookahead,
             token_sets,
-            seen_positions,
             pair_tests,
         } = self;
         live.turn();
@@ -126,7 +122,6 @@ impl Memo {
         complete.turn();
         tokens_by_lookahead.turn();
         token_sets.turn();
-        seen_positions.turn();
         *pair_tests = [0, pair_tests[0]];
     }
 
@@ -140,7 +135,6 @@ impl Memo {
             complete,
             tokens_by_lookahead,
             token_sets,
-            seen_positions,
             pair_tests,
         } = self;
         live.young_bytes()
@@ -151,7 +145,6 @@ impl Memo {
             + complete.young_bytes()
             + tokens_by_lookahead.young_bytes()
             + token_sets.young_bytes()
-            + seen_positions.young_bytes()
             + pair_tests[0]
     }
 
@@ -166,7 +159,6 @@ impl Memo {
             complete,
             tokens_by_lookahead,
             token_sets,
-            seen_positions,
             pair_tests,
         } = self;
         live.bytes()
@@ -177,7 +169,6 @@ impl Memo {
             + complete.bytes()
             + tokens_by_lookahead.bytes()
             + token_sets.bytes()
-            + seen_positions.bytes()
             + pair_tests.iter().sum::<usize>()
     }
 }

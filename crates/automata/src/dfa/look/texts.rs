@@ -132,7 +132,7 @@ struct Sets {
     edges: Vec<Vec<(u8, u8, u32)>>,
 }
 
-/// What is left where the pattern ends.
+/// The configurations that are left where the pattern ends.
 #[derive(Default)]
 struct After {
     /// By state: the configurations after the end of the pattern.

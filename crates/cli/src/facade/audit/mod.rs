@@ -65,7 +65,7 @@ pub struct Audit<'a> {
     tokens: &'a TokenSpace,
 }
 
-/// What a page says about the request.
+/// The request, as a page states it.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The constraint, in words.
