@@ -44,18 +44,19 @@ pub struct SchemaLimits {
     /// multiplied out. Default: 4,096.
     pub products: usize,
     /// Limits for the automata of strings and numbers; [`dfa_steps`](Limits::dfa_steps) bounds the work of all
-    /// automata together. Its `cancel` is not used: the [options](crate::SchemaOptions::cancel) have one. Default:
-    /// [`GrammarLimits::regex`].
+    /// automata together. Its `cancel` is not used: the [options](crate::SchemaOptions::cancel) have one. Default: those of
+    /// [`GrammarLimits::regex`], with 100 million steps.
     pub automata: Limits,
     /// The memory of the tables of all automata together, in bytes. Default: 64 MiB.
     pub automata_bytes: usize,
-    /// Limits for the grammar; only [`nodes`](GrammarLimits::nodes) is used.
+    /// Limits for the grammar; only [`nodes`](GrammarLimits::nodes) is used. Default: a million nodes, 40 MB.
     pub grammar: GrammarLimits,
 }
 
 impl Default for SchemaLimits {
     fn default() -> Self {
-        let grammar = GrammarLimits::default();
+        let mut grammar = GrammarLimits::default();
+        grammar.nodes = 1_000_000;
         Self {
             schema_bytes: 8 << 20,
             nest: 1_000,
@@ -69,7 +70,7 @@ impl Default for SchemaLimits {
             name_patterns: 64,
             names: 1_000,
             products: 4_096,
-            automata: grammar.regex.clone(),
+            automata: grammar.regex.clone().dfa_steps(100_000_000),
             automata_bytes: 64 << 20,
             grammar,
         }

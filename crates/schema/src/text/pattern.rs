@@ -89,6 +89,42 @@ impl Parsed {
     }
 }
 
+/// A pattern that matches the texts of `min` to `max` characters of one class, and nothing else.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct CountedClass {
+    /// A pattern of the `regex` crate, one character long.
+    pub(crate) class: String,
+    pub(crate) min: u32,
+    pub(crate) max: u32,
+}
+
+impl Parsed {
+    /// The class of `^[class]{min,max}$`, if the pattern is one like that.
+    pub(crate) fn counted_class(&self) -> Option<CountedClass> {
+        let [sequence] = &self.alternatives[..] else { return None };
+        let [Part::Start, Part::Text(text), Part::End] = &sequence[..] else { return None };
+        let (class, bounds) = text.strip_suffix('}')?.rsplit_once('{')?;
+        let (min, max) = bounds.split_once(',')?;
+        // A class of this crate begins with a bracket that ends with its last character.
+        let mut depth = 0u32;
+        let mut chars = class.char_indices();
+        while let Some((at, char)) = chars.next() {
+            match char {
+                '\\' => drop(chars.next()),
+                '[' => depth += 1,
+                ']' => depth = depth.checked_sub(1)?,
+                _ => {}
+            }
+            if depth == 0 && at + char.len_utf8() < class.len() {
+                return None;
+            }
+        }
+        let is_class = class.starts_with('[') && depth == 0;
+        is_class.then_some(())?;
+        Some(CountedClass { class: class.to_owned(), min: min.parse().ok()?, max: max.parse().ok()? })
+    }
+}
+
 fn pattern_text(alternatives: &Alternatives) -> String {
     let one = |sequence: &Vec<Part>| sequence.iter().map(part_text).collect::<String>();
     alternatives.iter().map(one).collect::<Vec<_>>().join("|")
