@@ -42,7 +42,7 @@ impl Emitter {
             return Ok(self.distinct_item(set)?.flatten().map(|item| item.distinct.expr));
         }
         let rule = self.rule(set)?;
-        Ok(rule.map(|rule| self.builder.call(rule)))
+        Ok(rule.map(|rule| self.call(rule)))
     }
 
     /// A new item that satisfies `set`, or `Some(None)` if there is none. `None` if it may be an array or an object

@@ -54,6 +54,12 @@ pub(crate) struct Emitter {
     /// The expression of unique items that satisfy a set of schemas; `None` if there are none.
     pub(crate) distinct_items: HashMap<Rc<[Literal]>, Option<DistinctItem>>,
     pub(super) kept: Vec<Arc<Dfa>>,
+    /// By rule, by text and by list of parts: the call, the literal and the concatenation.
+    pub(super) calls: HashMap<RuleId, ExprId>,
+    pub(super) literals: HashMap<String, ExprId>,
+    pub(super) sequences: HashMap<Vec<ExprId>, ExprId>,
+    /// By name and list of alternatives: their rule.
+    pub(super) choices: HashMap<(&'static str, Vec<ExprId>), ExprId>,
     /// The order of members where objects have one text: that in which their names were first met.
     pub(super) name_ranks: HashMap<Box<str>, usize>,
 }
@@ -110,6 +116,10 @@ impl Emitter {
             distinct_names: HashMap::new(),
             distinct_items: HashMap::new(),
             kept: vec![],
+            calls: HashMap::new(),
+            literals: HashMap::new(),
+            sequences: HashMap::new(),
+            choices: HashMap::new(),
             name_ranks: HashMap::new(),
         };
         emitter.begin()?;
@@ -151,6 +161,10 @@ impl Emitter {
         self.strings.clear();
         self.distinct_names.clear();
         self.distinct_items.clear();
+        self.calls.clear();
+        self.literals.clear();
+        self.sequences.clear();
+        self.choices.clear();
         self.ex.narrowed.retain(|one| one.keyword == "format" || one.keyword == "contentEncoding");
         self.is_cut = false;
         self.begin()
@@ -171,7 +185,7 @@ impl Emitter {
                 return Err(if self.is_cut { self.too_deep() } else { SchemaError::Unsatisfiable });
             }
             // A rule that only calls itself has no text, and the engine drops everything that leads to it.
-            let body = body.unwrap_or_else(|| self.builder.call(rule));
+            let body = body.unwrap_or_else(|| self.call(rule));
             self.builder.define(rule, body);
             self.check()?;
         }

@@ -85,7 +85,8 @@ impl Parsed {
     /// The pattern of the `regex` crate that matches exactly the texts in which an unanchored search of the
     /// original has a match. The original must not contain look-around.
     pub(crate) fn searched(&self) -> String {
-        format!("(?s:.*)(?:{})(?s:.*)", pattern_text(&self.alternatives))
+        let ways: Vec<String> = self.alternatives.iter().map(|sequence| searched(sequence)).collect();
+        format!("(?s:.*)(?:{})(?s:.*)", ways.join("|"))
     }
 }
 
@@ -123,6 +124,22 @@ impl Parsed {
         is_class.then_some(())?;
         Some(CountedClass { class: class.to_owned(), min: min.parse().ok()?, max: max.parse().ok()? })
     }
+}
+
+/// A sequence between any texts. There, a repetition at its beginning or end matches if the fewest copies match, which are
+/// all that is left of it: `\p{L}{1,2000}` matches where `\p{L}` does.
+fn searched(sequence: &[Part]) -> String {
+    let mut parts: Vec<String> = sequence.iter().map(part_text).collect();
+    for end in [Some(0), sequence.len().checked_sub(1)].into_iter().flatten() {
+        if let Some(Part::Text(text)) = sequence.get(end)
+            && let Some((inner, bounds)) = text.strip_suffix('}').and_then(|text| text.rsplit_once('{'))
+            && let Some((min, _)) = bounds.split_once(',')
+            && min.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            parts[end] = if min == "0" { String::new() } else { format!("{inner}{{{min}}}") };
+        }
+    }
+    parts.concat()
 }
 
 fn pattern_text(alternatives: &Alternatives) -> String {

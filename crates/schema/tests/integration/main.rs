@@ -5,6 +5,7 @@ mod bounds;
 mod cancel;
 mod common;
 mod keywords;
+mod large;
 mod maskbench;
 mod metaschema;
 mod numbers;
