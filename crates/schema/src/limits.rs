@@ -29,7 +29,8 @@ pub struct SchemaLimits {
     /// The number of conditions and names in all branches together, which bounds memory and time. The search for
     /// the paths to dynamic references has the same limit, in steps. Default: two million.
     pub carried: usize,
-    /// The largest bound on items or properties. Default: 4,096.
+    /// The largest bound on items or properties that is written out; the parser counts up to larger bounds on items.
+    /// Default: 4,096.
     pub count: u32,
     /// The largest bound on the length of a string. Default: 50 million.
     pub characters: u32,
@@ -49,7 +50,8 @@ pub struct SchemaLimits {
     pub automata: Limits,
     /// The memory of the tables of all automata together, in bytes. Default: 64 MiB.
     pub automata_bytes: usize,
-    /// Limits for the grammar; only [`nodes`](GrammarLimits::nodes) is used. Default: a million nodes, 40 MB.
+    /// Limits for the grammar; only [`nodes`](GrammarLimits::nodes) is used. Default: a million
+    /// nodes.
     pub grammar: GrammarLimits,
 }
 
