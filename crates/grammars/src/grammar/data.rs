@@ -119,12 +119,20 @@ impl Unordered {
             && self.min <= u32::from(but_for.is_some())
     }
 
-    /// The same with other rules, without those that have none.
+    /// The same with other rules, without those that have none. A member that only ways without a text allow is left out too.
     pub(crate) fn with_rules(&self, mut new: impl FnMut(RuleId) -> Option<RuleId>) -> Self {
-        let mut members = Vec::with_capacity(self.members.len());
-        let mut indices = Vec::with_capacity(self.members.len());
-        for (rule, required) in &self.members {
-            let made = new(*rule);
+        let rules: Vec<Option<RuleId>> = self.members.iter().map(|(rule, _)| new(*rule)).collect();
+        let has_text = |member: &u32| rules[*member as usize].is_some();
+        let mut is_left: Vec<bool> = rules.iter().map(Option::is_some).collect();
+        for choice in &self.choices {
+            choice.members().for_each(|member| is_left[member as usize] = false);
+            for way in choice.ways.iter().filter(|way| way.required.iter().all(has_text)) {
+                way.allowed.iter().for_each(|member| is_left[*member as usize] = has_text(member));
+            }
+        }
+        let (mut members, mut indices) = (vec![], vec![]);
+        for (((_, required), rule), is_left) in self.members.iter().zip(rules).zip(is_left) {
+            let made = rule.filter(|_| is_left);
             indices.push(made.map(|_| number(members.len())));
             members.extend(made.map(|rule| (rule, *required)));
         }
