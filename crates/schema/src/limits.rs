@@ -50,7 +50,8 @@ pub struct SchemaLimits {
     pub automata: Limits,
     /// The memory of the tables of all automata together, in bytes. Default: 64 MiB.
     pub automata_bytes: usize,
-    /// Limits for the grammar; only [`nodes`](GrammarLimits::nodes) is used. Default: a million
+    /// Limits for the grammar; only [`nodes`](GrammarLimits::nodes) and [`state_items`](GrammarLimits::state_items) are used.
+    /// A value with more branches than a parser state can hold is refused, so that no output comes to a dead end. Default: a million
     /// nodes.
     pub grammar: GrammarLimits,
 }

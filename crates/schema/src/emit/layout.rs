@@ -1,9 +1,12 @@
 //! White space, separators and brackets: how the parts of a value are put together.
 
-use unskew_grammars::{ExprId, RuleId};
+use unskew_grammars::{ExprId, MemberChoice, RuleId};
 
 use super::emitter::Emitter;
 use crate::{SchemaError, Whitespace, text::standard};
+
+/// The number of terminals, more or less, that are read side by side as a value.
+const VALUES: usize = 16;
 
 impl Emitter {
     /// Builds the expression of white space between the parts of a value.
@@ -118,13 +121,35 @@ impl Emitter {
         min: u32,
         max: Option<u32>,
     ) -> ExprId {
+        let (members, others, separator) = self.parts_of_group(members, others);
+        self.builder.unordered(members, others, Some(separator), min, max)
+    }
+
+    /// The same with choices between members, and at least one member.
+    pub(crate) fn in_any_order_with(
+        &mut self,
+        members: Vec<(ExprId, bool)>,
+        choices: Vec<MemberChoice>,
+        others: Option<ExprId>,
+    ) -> ExprId {
+        let (members, others, separator) = self.parts_of_group(members, others);
+        self.builder.unordered_with_choices(members, choices, others, Some(separator))
+    }
+
+    /// Members, others and the separator, each as a rule.
+    fn parts_of_group(
+        &mut self,
+        members: Vec<(ExprId, bool)>,
+        others: Option<ExprId>,
+    ) -> (Vec<(ExprId, bool)>, Option<ExprId>, ExprId) {
+        // An item for each member, and one for each terminal that its value may be, each with a frame.
+        self.side_by_side = self.side_by_side.saturating_add(2 * (members.len() + VALUES));
         let separator = self.separator();
         let one = |emitter: &mut Self, name, part| emitter.shared(name, vec![part]).expect("it is one");
         let separator = one(self, "separator", separator);
         let others = others.map(|others| one(self, "other members", others));
-        let members: Vec<(ExprId, bool)> =
-            members.into_iter().map(|(member, required)| (one(self, "member", member), required)).collect();
-        self.builder.unordered(members, others, Some(separator), min, max)
+        let members = members.into_iter().map(|(member, required)| (one(self, "member", member), required));
+        (members.collect(), others, separator)
     }
 
     /// One of `ways` as a rule, so that it can be used many times; `None` without any. Equal lists have one rule.

@@ -30,6 +30,9 @@ struct Cast {
 
 impl Emitter {
     pub(crate) fn object(&mut self, set: &[Literal], shape: &Shape) -> Result<Option<ExprId>, SchemaError> {
+        if !shape.factors.is_empty() {
+            return self.factored(set, shape);
+        }
         let mut names = self.listed_names(shape);
         let witnesses = shape.witnesses.len();
         let limit = self.ex.limits.products;
@@ -269,7 +272,7 @@ impl Emitter {
     /// By state of the chain: the continuations after all named members, beginning with a comma, and the
     /// continuations without any member so far, beginning without one.
     #[allow(clippy::type_complexity, reason = "two lists of the same kind")]
-    fn tail(
+    pub(super) fn tail(
         &mut self,
         chain: &Chain,
         total: u32,

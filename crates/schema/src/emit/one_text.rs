@@ -115,6 +115,13 @@ impl Emitter {
         else {
             return Ok(());
         };
+        if !shape.factors.is_empty() {
+            let set = of.around.last().cloned().unwrap_or_default();
+            for shape in self.ex.multiplied(&set, shape)? {
+                self.composed(node, &shape, of, parts)?;
+            }
+            return Ok(());
+        }
         if let Some(values) = &shape.one_of {
             for value in values {
                 if self.ex.constant_has_shape(*value, shape)? {

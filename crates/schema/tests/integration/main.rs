@@ -4,6 +4,7 @@
 mod bounds;
 mod cancel;
 mod common;
+mod conditions;
 mod keywords;
 mod large;
 mod maskbench;
