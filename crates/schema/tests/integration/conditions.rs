@@ -1,10 +1,14 @@
 //! Objects under many conditions that do not depend on each other: they agree with `jsonschema`, and no text leads to a dead end.
 
+use std::sync::Arc;
+
 use crate::common::{Bytes, Compiled, judged};
 use proptest::{prelude::*, sample::select};
 use serde_json::{Map, Value, json};
-use unskew_core::{Constraint, TokenId, TokenMask};
-use unskew_schema::{MemberOrder, SchemaError, SchemaOptions, Whitespace};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
+use unskew_grammars::{GrammarConstraint, GrammarError};
+use unskew_schema::{MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, grammar};
+use unskew_trie::TokenTrie;
 
 /// Names, of which two are those of one condition.
 const NAMES: [&str; 20] = [
@@ -85,6 +89,20 @@ fn compiled(schema: &str, order: MemberOrder) -> Result<Compiled, SchemaError> {
     Bytes::new().compile_with(schema, &options)
 }
 
+/// Compiled in any order, with this limit on the items of a parser state.
+fn within(schema: &str, state_items: usize) -> Result<GrammarConstraint, SchemaError> {
+    let (mut options, mut limits) = (SchemaOptions::default(), SchemaLimits::default());
+    (options.whitespace, options.order) = (Whitespace::Compact, MemberOrder::Any);
+    limits.grammar.state_items = state_items;
+    let grammar = grammar(schema, &options, &limits)?;
+    let mut vocabulary = Vocabulary::builder();
+    for byte in 0..=255 {
+        vocabulary.text(&[byte]);
+    }
+    let trie = Arc::new(TokenTrie::new(vocabulary.build().unwrap()).unwrap());
+    Ok(GrammarConstraint::new(&grammar, trie, &limits.grammar)?)
+}
+
 /// The members in all orders.
 fn orders(instance: &Map<String, Value>) -> Vec<String> {
     let mut members: Vec<String> =
@@ -106,8 +124,7 @@ fn permute(members: &mut Vec<String>, from: usize, texts: &mut Vec<String>) {
 }
 
 /// Walks along random tokens of the masks. No mask is empty where the output may not end, and no token of a mask is rejected.
-fn walk(compiled: &Compiled, seed: u64) -> Result<(), TestCaseError> {
-    let Compiled::Constraint(constraint) = compiled else { return Ok(()) };
+fn walk(constraint: &GrammarConstraint, seed: u64) -> Result<(), TestCaseError> {
     let mut seed = seed;
     // The generator of splitmix64.
     let mut below = |end: usize| {
@@ -174,11 +191,58 @@ proptest! {
                 };
                 prop_assert!(is_right, "{:?} {} {:?} {}", order, schema, instance, accepted);
             }
-            for walks in 0..4 {
-                walk(&compiled, seed ^ walks)?;
+            if let Compiled::Constraint(constraint) = &compiled {
+                for walks in 0..4 {
+                    walk(constraint, seed ^ walks)?;
+                }
             }
         }
     }
+
+    /// What compiles meets no limit later, however few branches the limit allows. Conditions beside counted members are combined,
+    /// and an object in an object has branches of its own.
+    #[test]
+    fn what_compiles_has_room_for_its_branches(
+        (outer, inner) in (schema(), schema()),
+        is_nested in any::<bool>(),
+        counts in any::<bool>(),
+        state_items in select(vec![200, 500, 1_000, 5_000, 20_000]),
+        seed in any::<u64>(),
+    ) {
+        let mut schema = outer;
+        let members = schema.as_object_mut().unwrap();
+        if counts {
+            members.insert("minProperties".into(), json!(2));
+        }
+        if is_nested {
+            members.insert("properties".into(), json!({"a": inner, "b": {"anyOf": [inner, {"type": "array", "items": inner}]}}));
+        }
+        match within(&schema.to_string(), state_items) {
+            Ok(constraint) => (0..6).try_for_each(|walks| walk(&constraint, seed ^ walks))?,
+            Err(SchemaError::Unsupported { .. } | SchemaError::Limit { .. } | SchemaError::Unsatisfiable) => {}
+            Err(SchemaError::Grammar(GrammarError::Empty { .. })) => {}
+            Err(error) => return Err(TestCaseError::fail(format!("{schema}: {error}"))),
+        }
+    }
+}
+
+/// Conditions beside counted members are combined: eight have 6,561 branches, which a parser state can hold, or which are refused.
+#[test]
+fn branches_that_are_read_side_by_side_are_limited() {
+    let one = |number: usize| {
+        let (kind, part) = (format!("k{number}"), format!("k{number}r"));
+        json!({
+            "if": {"properties": {&kind: {"const": "x"}}, "required": [&kind]},
+            "then": {"properties": {&part: {"type": "integer"}}, "required": [&part]},
+        })
+    };
+    let all: Vec<Value> = (0..8).map(one).collect();
+    let schema = json!({"type": "object", "minProperties": 2, "allOf": all}).to_string();
+    let constraint = within(&schema, 1 << 20).unwrap_or_else(|error| panic!("{error}"));
+    walk(&constraint, 1).unwrap();
+    let error = within(&schema, 100_000).unwrap_err().to_string();
+    assert!(error.starts_with("#: the members in any order of all branches of a value"), "{error}");
+    assert!(error.contains("pass 100000; raise `SchemaLimits::grammar.state_items`"), "{error}");
 }
 
 /// Thirty conditions have 3^30 combinations.

@@ -68,6 +68,40 @@ fn eight_independent_conditions() {
     both(&schema(8), &[all], &[]);
 }
 
+/// Without `$schema` a list in `items` is that of the drafts up to 2019-09.
+#[test]
+fn lists_in_items_without_a_draft() {
+    let lists =
+        json!({"items": [{"type": "integer"}, {"type": "string"}], "additionalItems": {"type": "null"}});
+    both(
+        &json!({"$schema": "https://json-schema.org/draft/2019-09/schema", "allOf": [lists]}),
+        &[json!([1, "a", null])],
+        &[json!([1, 1])],
+    );
+    let compiled = |schema: &Value| Bytes::new().compile(&schema.to_string(), Whitespace::Compact);
+    let lists = json!({"type": "object", "properties": {"a": lists}, "additionalProperties": false});
+    let read = compiled(&lists).unwrap();
+    for (text, accepted) in [
+        (r#"{"a":[1,"a",null]}"#, true),
+        (r#"{"a":[]}"#, true),
+        (r#"{"a":[1,1]}"#, false),
+        (r#"{"a":[1,"a",1]}"#, false),
+    ] {
+        assert_eq!(read.accepts(text), accepted, "{text}");
+    }
+    // A keyword of the newest draft, or its name, says that the list is an error.
+    let newest = "https://json-schema.org/draft/2020-12/schema";
+    for schema in [
+        json!({"$schema": newest, "items": [true]}),
+        json!({"items": [true], "not": {"prefixItems": [true]}}),
+    ] {
+        let error = compiled(&schema).err().unwrap().to_string();
+        assert!(error.contains("`items` must be a schema in draft 2020-12"), "{error}");
+    }
+    // A list in data is no list of schemas.
+    assert!(compiled(&json!({"const": {"items": [1]}})).unwrap().accepts(r#"{"items":[1]}"#));
+}
+
 #[test]
 fn bounds_of_a_hundred_thousand_items() {
     let items = |count: usize| Value::from(vec![json!(1); count]);
