@@ -45,12 +45,15 @@ pub(crate) struct UnorderedGroup {
     pub(crate) base: u32,
 }
 
-/// A choice between members, as sets of members, one bit each.
+/// Members of a group, one bit each.
+type Members = Box<[u64]>;
+
+/// A choice between members.
 #[derive(Debug)]
 struct Choice {
-    members: Box<[u64]>,
+    members: Members,
     /// The members that each way allows, and those that it requires.
-    ways: Vec<(Box<[u64]>, Box<[u64]>)>,
+    ways: Vec<(Members, Members)>,
 }
 
 impl Choice {

@@ -36,6 +36,9 @@ const WAYS: usize = 256;
 /// A member with a value: its index among those of the factor, and whether it is required.
 type Asked = Option<(usize, bool)>;
 
+/// The schemas of a part of values, and the values of which it is a part.
+type Part = (Vec<Literal>, Vec<usize>);
+
 /// A factor, as members of the object.
 #[derive(Default)]
 struct Factor {
@@ -227,10 +230,7 @@ impl Emitter {
     }
 
     /// Values without a common text, and the values of which each is a part; `None` if these would be many.
-    fn parts_of(
-        &mut self,
-        values: &[Vec<Literal>],
-    ) -> Result<Option<Vec<(Vec<Literal>, Vec<usize>)>>, SchemaError> {
+    fn parts_of(&mut self, values: &[Vec<Literal>]) -> Result<Option<Vec<Part>>, SchemaError> {
         let common: Vec<Literal> =
             values[0].iter().copied().filter(|one| values.iter().all(|set| set.contains(one))).collect();
         let mut open: Vec<Literal> = values.iter().flatten().map(|one| (*one).min(one.not())).collect();
