@@ -81,6 +81,7 @@ pub use grammar::analysis::{Analysis, Finding, FindingKind, LeftRecursion, RuleF
 pub use grammar::{
     budget::TokenBudget,
     builder::GrammarBuilder,
+    choices::{MemberChoice, MemberWay},
     data::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId, Unordered},
     size::GrammarSize,
     token_set::TokenSet,

@@ -51,7 +51,7 @@ pub struct GrammarLimits {
     /// |---|--:|
     /// | `nfa_size` of one automaton | 1,000,000 |
     /// | `dfa_states` of one automaton | 2^17 |
-    /// | `dfa_bytes` of one automaton | 24 MiB |
+    /// | `dfa_bytes` of one automaton | 48 MiB |
     /// | `dfa_steps` | 30,000,000 |
     pub regex: Limits,
 }
@@ -70,7 +70,7 @@ impl Default for GrammarLimits {
             regex: Limits::default()
                 .nfa_size(1_000_000)
                 .dfa_states(1 << 17)
-                .dfa_bytes(24 << 20)
+                .dfa_bytes(48 << 20)
                 .dfa_steps(30_000_000),
         }
     }

@@ -29,7 +29,8 @@ pub struct SchemaLimits {
     /// The number of conditions and names in all branches together, which bounds memory and time. The search for
     /// the paths to dynamic references has the same limit, in steps. Default: two million.
     pub carried: usize,
-    /// The largest bound on items or properties. Default: 4,096.
+    /// The largest bound on items or properties that is written out; the parser counts up to larger bounds on items.
+    /// Default: 4,096.
     pub count: u32,
     /// The largest bound on the length of a string. Default: 50 million.
     pub characters: u32,
@@ -44,18 +45,21 @@ pub struct SchemaLimits {
     /// multiplied out. Default: 4,096.
     pub products: usize,
     /// Limits for the automata of strings and numbers; [`dfa_steps`](Limits::dfa_steps) bounds the work of all
-    /// automata together. Its `cancel` is not used: the [options](crate::SchemaOptions::cancel) have one. Default:
-    /// [`GrammarLimits::regex`].
+    /// automata together. Its `cancel` is not used: the [options](crate::SchemaOptions::cancel) have one. Default: those of
+    /// [`GrammarLimits::regex`], with 100 million steps.
     pub automata: Limits,
     /// The memory of the tables of all automata together, in bytes. Default: 64 MiB.
     pub automata_bytes: usize,
-    /// Limits for the grammar; only [`nodes`](GrammarLimits::nodes) is used.
+    /// Limits for the grammar; only [`nodes`](GrammarLimits::nodes) and [`state_items`](GrammarLimits::state_items) are used.
+    /// A value with more branches than a parser state can hold is refused, so that no output comes to a dead end. Default: a million
+    /// nodes.
     pub grammar: GrammarLimits,
 }
 
 impl Default for SchemaLimits {
     fn default() -> Self {
-        let grammar = GrammarLimits::default();
+        let mut grammar = GrammarLimits::default();
+        grammar.nodes = 1_000_000;
         Self {
             schema_bytes: 8 << 20,
             nest: 1_000,
@@ -69,7 +73,7 @@ impl Default for SchemaLimits {
             name_patterns: 64,
             names: 1_000,
             products: 4_096,
-            automata: grammar.regex.clone(),
+            automata: grammar.regex.clone().dfa_steps(100_000_000),
             automata_bytes: 64 << 20,
             grammar,
         }

@@ -21,6 +21,7 @@
 //! | `automaton` | the finished automaton: [`Dfa`] |
 //! | `algebra` | union, intersection, difference and others under one budget: [`DfaAlgebra`] |
 //! | `look/` | patterns that look around, and order among matches: [`Patterns`] |
+//! | `factors` | the concatenations of adjacent texts of a sequence, by its suffix automaton |
 //! | `builder` | an automaton edge by edge: [`DfaBuilder`] |
 
 mod acyclic;
@@ -30,6 +31,7 @@ mod builder;
 mod classes;
 pub(crate) mod closure;
 pub(crate) mod determinize;
+mod factors;
 mod look;
 pub(crate) mod minimize;
 pub(crate) mod nfa;

@@ -528,18 +528,6 @@ impl Assembly {
         Ok(())
     }
 
-    /// Adds `text` before the beginning.
-    pub(crate) fn read(&mut self, text: &[u8]) -> Result<(), RegexError> {
-        self.check(2 * text.len())?;
-        for byte in text.iter().rev() {
-            let first = index(self.nfa.transitions.len());
-            self.nfa.transitions.push(Transition { first: *byte, last: *byte, next: self.next });
-            self.next = NfaId(index(self.nfa.states.len()));
-            self.nfa.states.push(NfaState::Bytes { first, last: first + 1 });
-        }
-        Ok(())
-    }
-
     /// Adds a choice among `alternatives`.
     pub(crate) fn split(&mut self, alternatives: &[NfaId]) -> Result<(), RegexError> {
         self.check(1 + alternatives.len())?;

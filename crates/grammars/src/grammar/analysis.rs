@@ -222,17 +222,11 @@ impl Grammar {
                 Expr::Unordered(group) => {
                     let new =
                         |rule: RuleId| rules[rule.index()].filter(|_| productive[self.body(rule).index()]);
-                    let members = group.members.iter();
-                    let members = members.filter_map(|(rule, required)| Some((new(*rule)?, *required)));
-                    let separator = group.separator.and_then(new);
-                    let lonely = separator.is_none() && group.separator.is_some();
-                    builder.unordered_body(Unordered {
-                        members: members.collect(),
-                        others: group.others.and_then(new),
-                        separator,
-                        min: group.min,
-                        max: if lonely { Some(group.max.unwrap_or(1).min(1)) } else { group.max },
-                    })
+                    let mut new = group.with_rules(new);
+                    if new.separator.is_none() && group.separator.is_some() {
+                        new.max = Some(group.max.unwrap_or(1).min(1));
+                    }
+                    builder.unordered_body(new)
                 }
             };
             made[expr.index()] = Some(new);
@@ -452,11 +446,11 @@ impl<'g> Analyser<'g> {
                     // No member is nullable, so no call is hidden. A member can be alone if no other member
                     // is required.
                     let others = group.others.map(|other| (other, false));
-                    for (member, required) in group.members.iter().copied().chain(others) {
+                    for ((member, _), index) in group.members.iter().copied().chain(others).zip(0..) {
                         self.calls.add(rule, member);
                         self.left.add(rule, member);
                         self.plain_left.add(rule, member);
-                        if stand.alone && group.required() == u32::from(required) && group.min <= 1 {
+                        if stand.alone && group.may_be_left(Some(index)) {
                             self.alone.add(rule, member);
                         }
                     }
@@ -517,7 +511,7 @@ fn vanishes(grammar: &Grammar) -> Vec<bool> {
             Expr::Sequence(parts) => parts.iter().all(of),
             Expr::Choice(parts) => parts.iter().any(of),
             Expr::Repeat { item, min, .. } => min == 0 || of(&item),
-            Expr::Unordered(group) => group.required() == 0 && group.min == 0,
+            Expr::Unordered(group) => group.may_be_left(None),
         };
         vanishes.push(this);
     }

@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 use unskew_automata::Dfa;
 use unskew_core::TokenMask;
 
+use super::choices::MemberChoice;
 use super::data::{ExprId, Grammar, Node, Rule, RuleId, Terminal, TerminalId, Unordered};
 use crate::{
     BoundedLength, BoundedRepetition, Difference, GrammarError, GrammarLimits, Location, TokenBudget,
@@ -432,12 +433,68 @@ impl GrammarBuilder {
         min: u32,
         max: Option<u32>,
     ) -> ExprId {
+        self.group(members, others, separator, (min, max), Box::default())
+    }
+
+    /// Members in any order, at least one, with choices between them. A text fits each of `choices`, whose members do not have the
+    /// flag and are in no other choice. For the rest it is [`unordered`](Self::unordered); a separator must have a text.
+    ///
+    /// Use it where conditions on members are independent of each other: as alternatives they multiply.
+    ///
+    /// # Example
+    ///
+    /// `a` alone, `b` alone or `c`, and with `b` also `d`:
+    ///
+    /// ```
+    /// use unskew_grammars::{Grammar, GrammarLimits, MemberChoice, MemberWay};
+    ///
+    /// let mut builder = Grammar::builder(&GrammarLimits::default());
+    /// let members = ["a", "b", "c", "d"].map(|text| (builder.literal(text), false));
+    /// let ways = [vec![(0, true)], vec![(1, true), (3, false)], vec![(2, true)]];
+    /// let choice = MemberChoice::new(ways.map(MemberWay::new));
+    /// let body = builder.unordered_with_choices(members, [choice], None, None);
+    /// let start = builder.rule("start");
+    /// builder.define(start, body);
+    /// assert!(builder.build(start).is_ok());
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If a choice has a member that is not in the list, has the flag, or is in another choice.
+    pub fn unordered_with_choices(
+        &mut self,
+        members: impl IntoIterator<Item = (ExprId, bool)>,
+        choices: impl IntoIterator<Item = MemberChoice>,
+        others: Option<ExprId>,
+        separator: Option<ExprId>,
+    ) -> ExprId {
+        let members: Vec<(ExprId, bool)> = members.into_iter().collect();
+        let choices: Box<[MemberChoice]> = choices.into_iter().collect();
+        let mut choice_of: Vec<Option<usize>> = vec![None; members.len()];
+        for (index, choice) in choices.iter().enumerate() {
+            for member in choice.members() {
+                assert!(!members[member as usize].1, "a member of a choice has no flag");
+                let known = choice_of[member as usize].replace(index);
+                assert!(known.is_none_or(|known| known == index), "a member is in two choices");
+            }
+        }
+        self.group(members, others, separator, (1, None), choices)
+    }
+
+    fn group(
+        &mut self,
+        members: impl IntoIterator<Item = (ExprId, bool)>,
+        others: Option<ExprId>,
+        separator: Option<ExprId>,
+        (min, max): (u32, Option<u32>),
+        choices: Box<[MemberChoice]>,
+    ) -> ExprId {
         let members =
             members.into_iter().map(|(member, required)| (self.as_rule("member", member), required));
         let members = members.collect();
         let others = others.map(|others| self.as_rule("other member", others));
         let separator = separator.map(|separator| self.as_rule("separator", separator));
-        let body = self.unordered_body(Unordered { members, others, separator, min, max });
+        let body = self.unordered_body(Unordered { members, others, separator, min, max, choices });
         let rule = self.rule("members in any order");
         self.define(rule, body);
         self.call(rule)
@@ -479,8 +536,12 @@ impl GrammarBuilder {
 
     /// The number of rules, terminals and expression nodes so far, as [`GrammarLimits::nodes`] counts them.
     pub fn size(&self) -> usize {
-        let members: usize = self.unordered.iter().map(|unordered| unordered.members.len()).sum();
-        self.rules.len() + self.terminals.len() + self.nodes.len() + self.parts.len() + members
+        let of_choice = |choice: &MemberChoice| choice.members().count() + choice.ways.len();
+        let members = self
+            .unordered
+            .iter()
+            .map(|group| group.members.len() + group.choices.iter().map(of_choice).sum::<usize>());
+        self.rules.len() + self.terminals.len() + self.nodes.len() + self.parts.len() + members.sum::<usize>()
     }
 
     /// A use of `terminal`, of any kind.

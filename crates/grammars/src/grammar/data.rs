@@ -12,6 +12,7 @@ use std::sync::Arc;
 use unskew_automata::Dfa;
 use unskew_core::TokenMask;
 
+use super::choices::MemberChoice;
 use crate::{
     BoundedLength, BoundedRepetition, Difference, Location, TokenBudget, TokenSet,
     ids::{Id, id, number},
@@ -95,6 +96,9 @@ pub struct Unordered {
     pub min: u32,
     /// The greatest number of members and others together; `None` is unbounded.
     pub max: Option<u32>,
+    /// Choices between members, none of which is in two of them or has the flag. A group with choices has `min` 0 or 1, and no
+    /// `max`.
+    pub choices: Box<[MemberChoice]>,
 }
 
 impl Unordered {
@@ -103,9 +107,43 @@ impl Unordered {
         self.members.iter().map(|(rule, _)| *rule).chain(self.others).chain(self.separator)
     }
 
-    /// The number of required members.
+    /// The number of required members, without those of choices.
     pub(crate) fn required(&self) -> u32 {
         number(self.members.iter().filter(|(_, required)| *required).count())
+    }
+
+    /// Whether no member, or no other than this one, has to be read.
+    pub(crate) fn may_be_left(&self, but_for: Option<u32>) -> bool {
+        self.members.iter().zip(0..).all(|((_, required), member)| !required || Some(member) == but_for)
+            && self.choices.iter().all(|choice| choice.may_be_left(but_for))
+            && self.min <= u32::from(but_for.is_some())
+    }
+
+    /// The same with other rules, without those that have none. A member that only ways without a text allow is left out too.
+    pub(crate) fn with_rules(&self, mut new: impl FnMut(RuleId) -> Option<RuleId>) -> Self {
+        let rules: Vec<Option<RuleId>> = self.members.iter().map(|(rule, _)| new(*rule)).collect();
+        let has_text = |member: &u32| rules[*member as usize].is_some();
+        let mut is_left: Vec<bool> = rules.iter().map(Option::is_some).collect();
+        for choice in &self.choices {
+            choice.members().for_each(|member| is_left[member as usize] = false);
+            for way in choice.ways.iter().filter(|way| way.required.iter().all(has_text)) {
+                way.allowed.iter().for_each(|member| is_left[*member as usize] = has_text(member));
+            }
+        }
+        let (mut members, mut indices) = (vec![], vec![]);
+        for (((_, required), rule), is_left) in self.members.iter().zip(rules).zip(is_left) {
+            let made = rule.filter(|_| is_left);
+            indices.push(made.map(|_| number(members.len())));
+            members.extend(made.map(|rule| (rule, *required)));
+        }
+        Self {
+            members: members.into(),
+            others: self.others.and_then(&mut new),
+            separator: self.separator.and_then(&mut new),
+            min: self.min,
+            max: self.max,
+            choices: self.choices.iter().map(|choice| choice.renumbered(&indices)).collect(),
+        }
     }
 }
 

@@ -44,15 +44,22 @@ fn has_empty_text(terminal: &Terminal) -> bool {
 fn asked(group: &Unordered) -> Option<(u32, bool)> {
     let required = group.required();
     let least = group.min.max(required);
-    group.max.is_none_or(|max| least <= max).then_some((least - required, least > 1))
+    let separated = least > 1 || !group.choices.is_empty();
+    group.max.is_none_or(|max| least <= max).then_some((least - required, separated))
+}
+
+/// The number of auxiliary nodes of a group.
+fn auxiliary(group: &Unordered) -> usize {
+    2 + group.choices.iter().map(|choice| 1 + choice.ways.len()).sum::<usize>()
 }
 
 /// The reversed edges: for each expression, the expressions that contain it directly.
 struct Parts<'g> {
     grammar: &'g Grammar,
-    /// The groups, each with the index of the first of its two auxiliary nodes. The indices follow those of
+    /// The groups, each with the index of the first of its auxiliary nodes. The indices follow those of
     /// expressions and rules. The first node holds if enough optional members hold. The second node holds if
-    /// the first one or the `others` of the group hold.
+    /// the first one or the `others` of the group hold. Then comes, for each choice, a node that holds if one of its ways does,
+    /// and a node for each way, which holds if all members do that it requires.
     groups: Vec<((ExprId, &'g Unordered), usize)>,
     /// Offsets into `wholes`, by expression, then by rule, then by auxiliary node of a group: the list of the
     /// direct containers.
@@ -72,8 +79,15 @@ impl<'g> Parts<'g> {
             _ => None,
         });
         let of_groups = len + grammar.rules().len();
-        let groups: Vec<_> = groups.zip((of_groups..).step_by(2)).collect();
-        let mut first = vec![0u32; of_groups + 2 * groups.len() + 1];
+        let mut end = of_groups;
+        let groups: Vec<_> = groups
+            .map(|(expr, group)| {
+                let first = end;
+                end += auxiliary(group);
+                ((expr, group), first)
+            })
+            .collect();
+        let mut first = vec![0u32; end + 1];
         let each = |visit: &mut dyn FnMut(usize, usize)| {
             for expr in grammar.expression_ids() {
                 match grammar.expr(expr) {
@@ -88,7 +102,25 @@ impl<'g> Parts<'g> {
             }
             for ((expr, group), optional) in &groups {
                 let Some((more, separated)) = asked(group) else { continue };
-                for (rule, required) in &group.members {
+                let rule = |member: u32| len + group.members[member as usize].0.index();
+                let mut of_choices = vec![false; group.members.len()];
+                let mut node = optional + 2;
+                for choice in &group.choices {
+                    let this = node;
+                    visit(this, expr.index());
+                    for way in &choice.ways {
+                        node += 1;
+                        visit(node, this);
+                        way.required.iter().for_each(|member| visit(rule(*member), node));
+                        match way.required.is_empty() {
+                            true => way.allowed.iter().for_each(|member| visit(rule(*member), *optional)),
+                            false => visit(node, *optional),
+                        }
+                    }
+                    node += 1;
+                    choice.members().for_each(|member| of_choices[member as usize] = true);
+                }
+                for ((rule, required), _) in group.members.iter().zip(of_choices).filter(|(_, of)| !of) {
                     visit(len + rule.index(), if *required { expr.index() } else { *optional });
                 }
                 group.others.iter().for_each(|others| visit(len + others.index(), optional + 1));
@@ -141,7 +173,8 @@ impl<'g> Parts<'g> {
                         let parts = group.required()
                             + u32::from(more > 0)
                             + u32::from(separated && group.separator.is_some());
-                        (parts as usize, parts == 0)
+                        let parts = parts as usize + group.choices.len();
+                        (parts, parts == 0)
                     }
                     None => (u32::MAX as usize, false),
                 },
@@ -156,6 +189,16 @@ impl<'g> Parts<'g> {
         for ((_, group), _) in &self.groups {
             let more = asked(group).map_or(0, |(more, _)| more);
             missing.extend([if more == 0 { u32::MAX } else { more }, 1]);
+            for choice in &group.choices {
+                missing.push(1);
+                for way in &choice.ways {
+                    if way.required.is_empty() {
+                        holds[missing.len()] = true;
+                        open.push(missing.len());
+                    }
+                    missing.push(u32::try_from(way.required.len()).expect("limited"));
+                }
+            }
         }
         while let Some(found) = open.pop() {
             let first = self.first_rule.get(found).copied().flatten();

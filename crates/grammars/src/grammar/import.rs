@@ -2,7 +2,7 @@
 
 use super::{
     builder::GrammarBuilder,
-    data::{Expr, Grammar, Unordered},
+    data::{Expr, Grammar},
 };
 use crate::{ExprId, RuleId};
 
@@ -52,15 +52,7 @@ impl GrammarBuilder {
                 Expr::Choice(parts) => self.choice(parts.iter().map(|part| expressions[part.index()])),
                 Expr::Repeat { item, min, max } => self.repeat(expressions[item.index()], min, max),
                 Expr::Unordered(unordered) => {
-                    let Unordered { members, others, separator, min, max } = unordered;
-                    let members = members.iter().map(|(rule, required)| (of_rule(*rule), *required));
-                    self.unordered_body(Unordered {
-                        members: members.collect(),
-                        others: others.map(of_rule),
-                        separator: separator.map(of_rule),
-                        min: *min,
-                        max: *max,
-                    })
+                    self.unordered_body(unordered.with_rules(|rule| Some(of_rule(rule))))
                 }
             };
             expressions.push(made);

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `data` | rules over terminals: [`Grammar`](crate::Grammar) |
 //! | `builder` | [`GrammarBuilder`](crate::GrammarBuilder) |
+//! | `choices` | which members of a group may be read together |
 //! | `import` | a grammar as a part of another |
 //! | `fixpoint` | least fixpoints: productive and nullable expressions |
 //! | `calls`, `size` | the graph of calls, and sizes |
@@ -20,6 +21,7 @@ pub(crate) mod analysis;
 pub(crate) mod budget;
 pub(crate) mod builder;
 mod calls;
+pub(crate) mod choices;
 pub(crate) mod data;
 pub(crate) mod fixpoint;
 pub(crate) mod import;

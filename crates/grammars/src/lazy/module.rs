@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::{
     GrammarError, GrammarLimits,
-    grammar::data::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId, Unordered},
+    grammar::data::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId},
 };
 
 /// A rule that was written out, as an automaton.
@@ -144,12 +144,8 @@ pub(super) fn emit(
                 Expr::Choice(parts) => builder.choice(parts.iter().map(|part| made[part])),
                 Expr::Repeat { item, min, max } => builder.repeat(made[&item], min, max),
                 Expr::Unordered(group) => {
-                    let mut of = |rule| rule_of(&mut builder, &mut called, rule);
-                    let Unordered { members, others, separator, min, max } = group;
-                    let members = members.iter().map(|(rule, required)| (of(*rule), *required)).collect();
-                    let (others, separator) = (others.map(&mut of), separator.map(&mut of));
-                    let (min, max) = (*min, *max);
-                    builder.unordered_body(Unordered { members, others, separator, min, max })
+                    let group = group.with_rules(|rule| Some(rule_of(&mut builder, &mut called, rule)));
+                    builder.unordered_body(group)
                 }
             };
             made.insert(expr, new);

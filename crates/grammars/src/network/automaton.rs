@@ -185,16 +185,8 @@ impl<'g> Builder<'g> {
                 return Err(GrammarError::EmptyMember { rule: self.grammar.rule_name(rule).to_owned() });
             }
         }
-        let is_productive = |rule: &RuleId| self.productive[body(*rule)];
-        let members = unordered.members.iter().filter(|(rule, _)| is_productive(rule));
-        let mut group = UnorderedGroup {
-            members: members.copied().collect(),
-            others: unordered.others.filter(is_productive),
-            separator: unordered.separator.filter(is_productive),
-            min: unordered.min,
-            max: unordered.max,
-            base: before.map_or(0, |before| before.base + before.width()),
-        };
+        let kept = unordered.with_rules(|rule| self.productive[body(rule)].then_some(rule));
+        let mut group = UnorderedGroup::new(kept, before);
         if group.separator.is_none() && unordered.separator.is_some() {
             group.max = Some(1.min(group.max.unwrap_or(1)));
         }

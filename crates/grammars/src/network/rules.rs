@@ -269,7 +269,7 @@ impl Rules {
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        let members = self.groups.entries().iter().map(|group| size_of_val(&*group.members));
+        let members = self.groups.entries().iter().map(UnorderedGroup::memory_usage);
         self.starts.memory_usage()
             + self.accepting.memory_usage()
             + self.terminals.memory_usage()

@@ -3,14 +3,19 @@
 //! The automaton of a group of n members has 2^n states, one for each set of members that were read, and a text
 //! passes n of them. So the parser creates a **state** when it reaches it, and names it by the set: `a` before `b`
 //! and `b` before `a` lead to one state. A state has a block of consecutive positions, so a position is found by a
-//! search among the states, without a table.
+//! search among the states, without a table. Which ways of a [choice](MemberChoice) are left follows from the set too.
 //!
 //! Tried instead: the group as a product of n counters beside the parser. Every hypothesis would carry it; a position
 //! is one number, and all that merges equal continuations merges these too.
 
+use smallvec::SmallVec;
+
 use super::rules::Position;
 use crate::{
-    grammar::data::RuleId,
+    grammar::{
+        choices::{MemberChoice, MemberWay},
+        data::{RuleId, Unordered},
+    },
     ids::{Id, Interner, Table, id, number},
 };
 
@@ -33,11 +38,95 @@ pub(crate) struct UnorderedGroup {
     pub(crate) separator: Option<RuleId>,
     pub(crate) min: u32,
     pub(crate) max: Option<u32>,
+    choices: Vec<Choice>,
+    /// By member: its choice. Empty if there are no choices.
+    choice_of: Vec<Option<u32>>,
     /// See [`GroupState::base`].
     pub(crate) base: u32,
 }
 
+/// Members of a group, one bit each.
+type Members = Box<[u64]>;
+
+/// A choice between members.
+#[derive(Debug)]
+struct Choice {
+    members: Members,
+    /// The members that each way allows, and those that it requires.
+    ways: Vec<(Members, Members)>,
+}
+
+impl Choice {
+    fn new(choice: &MemberChoice, words: usize) -> Self {
+        let set = |members: &mut dyn Iterator<Item = u32>| {
+            let mut set = vec![0; words];
+            members.for_each(|member| set[member as usize / 64] |= 1 << (member % 64));
+            set.into_boxed_slice()
+        };
+        let mut way = |MemberWay { allowed, required }: &MemberWay| {
+            (set(&mut allowed.iter().copied()), set(&mut required.iter().copied()))
+        };
+        let ways = choice.ways.iter().map(&mut way).collect();
+        Self { members: set(&mut choice.members()), ways }
+    }
+
+    /// How many members of the choice must be read after those of `seen`, at least, and how many more may be read; `None` if no way
+    /// allows all of `seen`.
+    fn rest(&self, seen: &[u64]) -> Option<(u32, u32)> {
+        let bits = |words: &mut dyn Iterator<Item = u64>| words.map(u64::count_ones).sum::<u32>();
+        let is_left = |allowed: &[u64]| {
+            let mut words = seen.iter().zip(&self.members).zip(allowed);
+            words.all(|((seen, own), allowed)| seen & own & !allowed == 0)
+        };
+        let left: SmallVec<[_; 4]> = self.ways.iter().filter(|(allowed, _)| is_left(allowed)).collect();
+        let missing = left.iter().map(|(_, required)| {
+            bits(&mut required.iter().zip(seen).map(|(required, seen)| required & !seen))
+        });
+        let missing = missing.min()?;
+        let may_come = bits(
+            &mut seen
+                .iter()
+                .enumerate()
+                .map(|(word, seen)| left.iter().fold(0, |all, (allowed, _)| all | allowed[word]) & !seen),
+        );
+        Some((missing, may_come))
+    }
+}
+
 impl UnorderedGroup {
+    /// The group with these members, after `before`.
+    pub(super) fn new(group: Unordered, before: Option<&Self>) -> Self {
+        let Unordered { members, others, separator, min, max, choices } = group;
+        let words = members.len().div_ceil(64);
+        let mut choice_of = vec![None; if choices.is_empty() { 0 } else { members.len() }];
+        for (choice, index) in choices.iter().zip(0u32..) {
+            choice.members().for_each(|member| choice_of[member as usize] = Some(index));
+        }
+        Self {
+            members: members.into_vec(),
+            others,
+            separator,
+            min,
+            max,
+            choices: choices.iter().map(|choice| Choice::new(choice, words)).collect(),
+            choice_of,
+            base: before.map_or(0, |before| before.base + before.width()),
+        }
+    }
+
+    /// The choice of a member.
+    fn choice_of(&self, member: usize) -> Option<&Choice> {
+        let choice = self.choice_of.get(member).copied().flatten()?;
+        Some(&self.choices[choice as usize])
+    }
+
+    pub(super) fn memory_usage(&self) -> usize {
+        let ways: usize = self.choices.iter().map(|choice| 1 + 2 * choice.ways.len()).sum();
+        size_of_val(&*self.members)
+            + size_of_val(&*self.choice_of)
+            + ways * (self.members.len().div_ceil(64) * size_of::<u64>() + size_of::<Box<[u64]>>())
+    }
+
     /// The number of positions of a state: before a member, after each member, after one of the others, and at the
     /// start.
     pub(crate) fn width(&self) -> u32 {
@@ -47,10 +136,6 @@ impl UnorderedGroup {
     /// The first position of the group: the start of its first state.
     pub(crate) fn start(&self) -> Position {
         Position::of(GROUP | (self.base + self.width() - 1))
-    }
-
-    fn required(&self) -> u32 {
-        number(self.members.iter().filter(|(_, required)| *required).count())
     }
 
     /// Whether the group has bounds on the number of members.
@@ -87,9 +172,9 @@ struct GroupState {
     seen: ReadMembers,
     /// The number of its first position, without the bit.
     base: u32,
-    /// How many required members are not read yet.
+    /// How many members must still be read, at least.
     missing: u32,
-    /// How many members are not read yet.
+    /// How many members may still be read.
     left: u32,
     /// The edge of the separator, if the group has one.
     entry: Option<MemberEdge>,
@@ -141,17 +226,37 @@ enum Offset {
 }
 
 impl GroupState {
+    /// How many members must, and how many may still be read after the state and one more member; `None` if no way of its choice
+    /// allows that member here.
+    fn after(&self, group: &UnorderedGroup, member: usize) -> Option<(u32, u32)> {
+        let Self { missing, left, .. } = *self;
+        let Some(choice) = group.choice_of(member) else {
+            return Some((missing - u32::from(group.members[member].1), left - 1));
+        };
+        let mut seen: SmallVec<[u64; 4]> = SmallVec::from_slice(&self.seen.members);
+        let (missing_before, left_before) = choice.rest(&seen)?;
+        seen[member / 64] |= 1 << (member % 64);
+        let (missing_after, left_after) = choice.rest(&seen)?;
+        Some((missing - missing_before + missing_after, left - left_before + left_after))
+    }
+
+    /// How many members must, and how many may still be read after this offset, and the number of those that were; `None` where a
+    /// member has to come.
+    fn rest(&self, group: &UnorderedGroup, at: Offset) -> Option<(u32, u32, u32)> {
+        match at {
+            Offset::BeforeMember => None,
+            Offset::Start => Some((self.missing, self.left, self.seen.count)),
+            Offset::AfterMember(member) => {
+                let (missing, left) = self.after(group, member)?;
+                Some((missing, left, group.more(self.seen.count)))
+            }
+            Offset::AfterOther => Some((self.missing, self.left, group.more(self.seen.count))),
+        }
+    }
+
     /// Whether the group must end at this offset.
     fn is_final(&self, group: &UnorderedGroup, at: Offset) -> bool {
-        let Self { missing, left, .. } = *self;
-        let (missing, left, count) = match at {
-            Offset::BeforeMember => return false,
-            Offset::Start => (missing, left, self.seen.count),
-            Offset::AfterMember(member) => {
-                (missing - u32::from(group.members[member].1), left - 1, group.more(self.seen.count))
-            }
-            Offset::AfterOther => (missing, left, group.more(self.seen.count)),
-        };
+        let Some((missing, left, count)) = self.rest(group, at) else { return false };
         let optional = (left > missing || group.others.is_some()) && group.has_room(count, missing);
         missing == 0 && count >= group.min && !optional
     }
@@ -172,15 +277,7 @@ impl GroupStates {
     /// Whether the group may end at a position.
     pub(crate) fn is_accepting(&self, groups: &Table<GroupId, UnorderedGroup>, position: Position) -> bool {
         let (state, group, at) = self.find(groups, position);
-        let (missing, count) = match at {
-            Offset::BeforeMember => return false,
-            Offset::Start => (state.missing, state.seen.count),
-            Offset::AfterMember(member) => {
-                (state.missing - u32::from(group.members[member].1), group.more(state.seen.count))
-            }
-            Offset::AfterOther => (state.missing, group.more(state.seen.count)),
-        };
-        missing == 0 && count >= group.min
+        state.rest(group, at).is_some_and(|(missing, _, count)| missing == 0 && count >= group.min)
     }
 
     /// Whether the group must end at a position.
@@ -227,7 +324,7 @@ impl GroupStates {
                 let first = self.edges.len();
                 for ((member, (rule, required)), offset) in group.members.iter().enumerate().zip(1u32..) {
                     let is_seen = state.seen.members[member / 64] >> (member % 64) & 1 != 0;
-                    if !is_seen && (*required || room) {
+                    if !is_seen && (*required || room) && state.after(group, member).is_some() {
                         let is_last = state.is_final(group, Offset::AfterMember(member));
                         self.edges.push(MemberEdge { rule: *rule, to: after(offset), is_last });
                     }
@@ -306,11 +403,16 @@ impl GroupStates {
         }
         let group = &groups[seen.group];
         let is_seen = |member: usize| seen.members[member / 64] >> (member % 64) & 1 != 0;
-        let taken = group.members.iter().enumerate().filter(|(member, _)| is_seen(*member));
-        let (mut missing, mut left) = (group.required(), group.width() - 3);
-        for (_, (_, required)) in taken {
-            missing -= u32::from(*required);
-            left -= 1;
+        let plain = group.members.iter().enumerate().filter(|(member, _)| group.choice_of(*member).is_none());
+        let (mut missing, mut left) = (0, 0);
+        for (_, (_, required)) in plain.filter(|(member, _)| !is_seen(*member)) {
+            missing += u32::from(*required);
+            left += 1;
+        }
+        for choice in &group.choices {
+            let (must, may) = choice.rest(&seen.members).expect("some way allows the members that were read");
+            missing += must;
+            left += may;
         }
         let base = self.end;
         self.end += group.width();

@@ -336,8 +336,8 @@ impl Parser {
         self.groups.position(&rules.groups, seen, offset)
     }
 
-    /// Whether the items of these states and the frames of their continuations are more than `limit`. O(1) where no
-    /// set is long.
+    /// Whether the items of these states, each once, and the frames of their continuations are more than `limit`. O(1) where
+    /// no set is long.
     pub(crate) fn are_more_than(
         &self,
         limit: usize,
@@ -347,7 +347,11 @@ impl Parser {
         if most.saturating_mul(states.len()) <= limit {
             return false;
         }
-        let items = states.flat_map(|state| self.item_sets.get(state));
+        // Hypotheses of keys have the state before the key, which is one for all kinds of keys.
+        let mut states: Vec<ParserState> = states.collect();
+        states.sort_unstable();
+        states.dedup();
+        let items = states.into_iter().flat_map(|state| self.item_sets.get(state));
         items.map(|(_, continuation, _)| 1 + self.continuations.frames(*continuation).len()).sum::<usize>()
             > limit
     }

@@ -177,6 +177,30 @@ fn lark_has_substrings() {
     check(Lark, chars, &["aéba", "é", ""], &["eb", "abab"]);
 }
 
+/// The factors of 50 KB, also where they occur again and again.
+#[test]
+fn lark_has_substrings_of_long_texts() {
+    let mut random = 1u64;
+    let mut word = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        format!("w{:x} ", random >> 48)
+    };
+    let prose: String = (0..8_500).map(|_| word()).collect();
+    let again = "the cat sat on the mat, a cat ".repeat(1_700);
+    for text in [prose, again] {
+        assert!(text.len() > 49_000);
+        for kind in ["substring_words", "substring_chars"] {
+            let grammar = format!("start: A\nA: %regex {{\"{kind}\": {text:?}}}");
+            let (first, last) = (&text[..400], &text[text.len() / 2..]);
+            let words: Vec<&str> = text.split_inclusive(' ').collect();
+            let yes = [words[..60].concat(), words[words.len() - 9..].concat(), String::new()];
+            let no = [format!("{first}#"), format!("{}{}", words[1], "w#"), last[..200].replace(' ', "  ")];
+            let [yes, no] = [&yes, &no].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
+            check(Lark, &grammar, &yes, &no);
+        }
+    }
+}
+
 #[test]
 fn what_is_ignored_stands_between_terminals() {
     let grammar =

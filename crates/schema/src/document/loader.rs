@@ -111,6 +111,8 @@ impl Schemas {
                 Some(name) => Dialect::named(name, registry, limits, cancel).map_err(wrong)?,
                 None => return Err(wrong("it is no text".to_owned())),
             };
+        } else if root == Document::ROOT && self.lists_items(cancel)? {
+            dialect = Dialect::of_draft(Draft::Draft201909);
         }
         self.resources.insert(uri.clone(), root);
         self.uris.insert(root, uri.clone());
@@ -123,6 +125,26 @@ impl Schemas {
             }
         }
         Ok(())
+    }
+
+    /// Whether the text is of an older draft than it would be without `$schema`: it has a list in `items`, and no keyword that the
+    /// newest draft added.
+    fn lists_items(&self, cancel: &Cancel) -> Result<bool, SchemaError> {
+        let (mut roles, mut found): (Vec<Role>, bool) = (vec![], false);
+        for node in self.document.nodes() {
+            check_cancelled(cancel, node)?;
+            let role = roles::role(&self.document, &roles, node, Draft::Draft201909);
+            roles.push(role);
+            if role == Role::Schema {
+                let has = |keyword| self.document.member(node, keyword).is_some();
+                if ["prefixItems", "$dynamicRef", "$dynamicAnchor"].into_iter().any(has) {
+                    return Ok(false);
+                }
+                let items = self.document.member(node, "items");
+                found |= items.is_some_and(|items| self.document.items(items).is_some());
+            }
+        }
+        Ok(found)
     }
 
     /// Checks that the value at `node` is a schema and that each of its keywords has an allowed value. Subschemas

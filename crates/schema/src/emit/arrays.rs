@@ -60,9 +60,8 @@ impl Emitter {
             return Ok(None);
         }
         let array = if counts.is_empty() && matches!(compared, EqualItems::Ignored | EqualItems::Remembered) {
-            // A larger bound of the schema itself is an error. A larger bound on different items is counted by the
-            // parser.
-            let written_out = if max == shape.max_items { u32::MAX } else { self.ex.limits.count };
+            // A larger bound is counted by the parser.
+            let written_out = self.ex.limits.count;
             self.plain_array(&Shape { max_items: max, ..shape.clone() }, &items, compared, written_out)?
         } else {
             let last = max.unwrap_or(items.alike.max(shape.min_items));
@@ -125,22 +124,22 @@ impl Emitter {
         let mut rest = match others.filter(|_| more(count)) {
             Some(item) if count == 0 => {
                 let next = self.more(item, min.saturating_sub(1), max.map(|max| max - 1), written_out)?;
-                let inner = next.map(|next| self.builder.sequence([item, next]));
+                let inner = next.map(|next| self.sequence([item, next]));
                 return Ok(self.enclosed("[", "]", inner, min == 0));
             }
             Some(item) => {
                 self.more(item, min.saturating_sub(count), max.map(|max| max - count), written_out)?
             }
-            None if min <= count => Some(self.builder.empty()),
+            None if min <= count => Some(self.nothing()),
             None => None,
         };
         for (index, item) in (0..count).zip(items).rev() {
-            let after = rest.filter(|_| more(index)).map(|rest| self.builder.sequence([item, rest]));
+            let after = rest.filter(|_| more(index)).map(|rest| self.sequence([item, rest]));
             if index == 0 {
                 return Ok(self.enclosed("[", "]", after, min == 0));
             }
             let next = after.map(|after| self.comma(after));
-            let end = (min <= index).then(|| self.builder.empty());
+            let end = (min <= index).then(|| self.nothing());
             rest = self.shared("items", next.into_iter().chain(end).collect());
         }
         Ok(self.enclosed("[", "]", None, min == 0))
@@ -159,8 +158,8 @@ impl Emitter {
         let mut inner = vec![];
         for (item, next) in self.ways(shape, product, &start, &mut values)? {
             let rule = self.state(next, &mut known, &mut todo);
-            let rest = self.builder.call(rule);
-            inner.push(self.builder.sequence([item, rest]));
+            let rest = self.call(rule);
+            inner.push(self.sequence([item, rest]));
         }
         let limit = self.ex.limits.products;
         while let Some((progress, rule)) = todo.pop() {
@@ -172,16 +171,16 @@ impl Emitter {
             self.check()?;
             let mut ways = vec![];
             if ends(product, &progress) {
-                ways.push(self.builder.empty());
+                ways.push(self.nothing());
             }
             for (item, next) in self.ways(shape, product, &progress, &mut values)? {
                 let next = self.state(next, &mut known, &mut todo);
-                let rest = self.builder.call(next);
+                let rest = self.call(next);
                 let item = self.comma(item);
-                ways.push(self.builder.sequence([item, rest]));
+                ways.push(self.sequence([item, rest]));
             }
             // The engine drops a rule without a way out, and everything that leads to it.
-            let body = if ways.is_empty() { self.builder.call(rule) } else { self.builder.choice(ways) };
+            let body = if ways.is_empty() { self.call(rule) } else { self.builder.choice(ways) };
             self.builder.define(rule, body);
         }
         let inner = if inner.is_empty() { None } else { Some(self.builder.choice(inner)) };

@@ -42,7 +42,7 @@ impl Emitter {
             return Ok(self.distinct_item(set)?.flatten().map(|item| item.distinct.expr));
         }
         let rule = self.rule(set)?;
-        Ok(rule.map(|rule| self.builder.call(rule)))
+        Ok(rule.map(|rule| self.call(rule)))
     }
 
     /// A new item that satisfies `set`, or `Some(None)` if there is none. `None` if it may be an array or an object
@@ -295,7 +295,7 @@ impl Emitter {
     }
 }
 
-const ONE_TEXT: &str = "the objects in the array have one text each, because texts are compared: members in one order and with one white space, no members that the schema does not name, no values inside of themselves or of large automata, and no members that are counted or have to be found";
+const ONE_TEXT: &str = "the objects in the array have one text each, because texts are compared: members in one order and with one white space, no members that the schema does not name, no values inside of themselves or of large automata, no members that are counted or have to be found, and in arrays of their own that must differ at most one item";
 
 /// The largest number of slots that are compared pairwise.
 const COMPARED: usize = 32;

@@ -54,6 +54,15 @@ pub(crate) struct Emitter {
     /// The expression of unique items that satisfy a set of schemas; `None` if there are none.
     pub(crate) distinct_items: HashMap<Rc<[Literal]>, Option<DistinctItem>>,
     pub(super) kept: Vec<Arc<Dfa>>,
+    /// By rule, by text and by list of parts: the call, the literal and the concatenation.
+    pub(super) calls: HashMap<RuleId, ExprId>,
+    pub(super) literals: HashMap<String, ExprId>,
+    pub(super) sequences: HashMap<Vec<ExprId>, ExprId>,
+    /// By name and list of alternatives: their rule.
+    pub(super) choices: HashMap<(&'static str, Vec<ExprId>), ExprId>,
+    /// How many items of a parser state the groups with members in any order of the value at hand may take, as far as they are read
+    /// side by side.
+    pub(super) side_by_side: usize,
     /// The order of members where objects have one text: that in which their names were first met.
     pub(super) name_ranks: HashMap<Box<str>, usize>,
 }
@@ -110,6 +119,11 @@ impl Emitter {
             distinct_names: HashMap::new(),
             distinct_items: HashMap::new(),
             kept: vec![],
+            calls: HashMap::new(),
+            literals: HashMap::new(),
+            sequences: HashMap::new(),
+            choices: HashMap::new(),
+            side_by_side: 0,
             name_ranks: HashMap::new(),
         };
         emitter.begin()?;
@@ -151,6 +165,10 @@ impl Emitter {
         self.strings.clear();
         self.distinct_names.clear();
         self.distinct_items.clear();
+        self.calls.clear();
+        self.literals.clear();
+        self.sequences.clear();
+        self.choices.clear();
         self.ex.narrowed.retain(|one| one.keyword == "format" || one.keyword == "contentEncoding");
         self.is_cut = false;
         self.begin()
@@ -166,12 +184,22 @@ impl Emitter {
         let start = self.rule_at(RuleKey { set: [root].into(), level: 0 })?;
         while let Some((rule, key)) = self.todo.pop() {
             self.level = key.level;
+            self.side_by_side = 0;
             let body = self.value(&key.set)?;
+            // Before the first member, a parser state holds all branches of a value.
+            let limit = self.ex.limits.grammar.state_items;
+            if self.side_by_side > limit {
+                let pointer =
+                    key.set.first().map_or_else(String::new, |one| self.ex.schemas.pointer(one.node));
+                let what =
+                    "the members in any order of all branches of a value, which are read side by side,";
+                return Err(SchemaError::limit(&pointer, what, limit, "grammar.state_items"));
+            }
             if body.is_none() && rule == start && self.ex.refused.is_empty() {
                 return Err(if self.is_cut { self.too_deep() } else { SchemaError::Unsatisfiable });
             }
             // A rule that only calls itself has no text, and the engine drops everything that leads to it.
-            let body = body.unwrap_or_else(|| self.builder.call(rule));
+            let body = body.unwrap_or_else(|| self.call(rule));
             self.builder.define(rule, body);
             self.check()?;
         }

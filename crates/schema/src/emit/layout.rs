@@ -1,9 +1,12 @@
 //! White space, separators and brackets: how the parts of a value are put together.
 
-use unskew_grammars::ExprId;
+use unskew_grammars::{ExprId, MemberChoice, RuleId};
 
 use super::emitter::Emitter;
 use crate::{SchemaError, Whitespace, text::standard};
+
+/// The number of terminals, more or less, that are read side by side as a value.
+const VALUES: usize = 16;
 
 impl Emitter {
     /// Builds the expression of white space between the parts of a value.
@@ -26,6 +29,34 @@ impl Emitter {
         Ok(())
     }
 
+    /// A call of a rule, once for each rule.
+    pub(crate) fn call(&mut self, rule: RuleId) -> ExprId {
+        *self.calls.entry(rule).or_insert_with(|| self.builder.call(rule))
+    }
+
+    /// Exactly this text, once for each text.
+    pub(crate) fn literal(&mut self, text: impl AsRef<str>) -> ExprId {
+        let text = text.as_ref();
+        *self.literals.entry_ref(text).or_insert_with(|| self.builder.literal(text))
+    }
+
+    /// The empty text.
+    pub(crate) fn nothing(&mut self) -> ExprId {
+        self.literal("")
+    }
+
+    /// The concatenation of the parts, once for each list of parts. Branches of a schema agree in most of their members, and
+    /// eight independent conditions are 256 branches.
+    pub(crate) fn sequence(&mut self, parts: impl IntoIterator<Item = ExprId>) -> ExprId {
+        let parts: Vec<ExprId> = parts.into_iter().collect();
+        if let Some(known) = self.sequences.get(&parts) {
+            return *known;
+        }
+        let made = self.builder.sequence(parts.iter().copied());
+        self.sequences.insert(parts, made);
+        made
+    }
+
     /// `parts` with white space between them.
     pub(crate) fn spaced(&mut self, parts: &[ExprId]) -> ExprId {
         let mut all = vec![];
@@ -35,27 +66,27 @@ impl Emitter {
             }
             all.push(*part);
         }
-        self.builder.sequence(all)
+        self.sequence(all)
     }
 
     /// A line break and the blanks of a level, if output is indented.
     fn line(&mut self, level: u32) -> Option<ExprId> {
         let blanks = self.indent? as usize * level as usize;
-        Some(self.builder.literal(format!("\n{}", " ".repeat(blanks))))
+        Some(self.literal(format!("\n{}", " ".repeat(blanks))))
     }
 
     /// A comma with the white space around it.
     fn separator(&mut self) -> ExprId {
         let comma = if self.whitespace == Whitespace::Spaced { ", " } else { "," };
-        let (comma, line) = (self.builder.literal(comma), self.line(self.level + 1));
+        let (comma, line) = (self.literal(comma), self.line(self.level + 1));
         let parts: Vec<ExprId> = [self.space, Some(comma), self.space, line].into_iter().flatten().collect();
-        self.builder.sequence(parts)
+        self.sequence(parts)
     }
 
     /// A separator, then `next`.
     pub(crate) fn comma(&mut self, next: ExprId) -> ExprId {
         let separator = self.separator();
-        self.builder.sequence([separator, next])
+        self.sequence([separator, next])
     }
 
     /// `inner`, or nothing if `empty`, in brackets with white space. `None` if neither is possible.
@@ -73,13 +104,13 @@ impl Emitter {
                 let (before, after) = (self.line(self.level + 1), self.line(self.level));
                 let parts: Vec<ExprId> =
                     [before, Some(inner), self.space, after].into_iter().flatten().collect();
-                let inner = self.builder.sequence(parts);
+                let inner = self.sequence(parts);
                 Some(if empty { self.builder.optional(inner) } else { inner })
             }
         };
-        let (open, close) = (self.builder.literal(open), self.builder.literal(close));
+        let (open, close) = (self.literal(open), self.literal(close));
         let parts: Vec<ExprId> = [Some(open), self.space, inner, Some(close)].into_iter().flatten().collect();
-        Some(self.builder.sequence(parts))
+        Some(self.sequence(parts))
     }
 
     /// `members` in any order, separated by commas, with `others` among them.
@@ -90,19 +121,52 @@ impl Emitter {
         min: u32,
         max: Option<u32>,
     ) -> ExprId {
-        let separator = self.separator();
+        let (members, others, separator) = self.parts_of_group(members, others);
         self.builder.unordered(members, others, Some(separator), min, max)
     }
 
-    /// One of `ways` as a rule, so that it can be used many times; `None` without any.
-    pub(crate) fn shared(&mut self, name: &str, ways: Vec<ExprId>) -> Option<ExprId> {
+    /// The same with choices between members, and at least one member.
+    pub(crate) fn in_any_order_with(
+        &mut self,
+        members: Vec<(ExprId, bool)>,
+        choices: Vec<MemberChoice>,
+        others: Option<ExprId>,
+    ) -> ExprId {
+        let (members, others, separator) = self.parts_of_group(members, others);
+        self.builder.unordered_with_choices(members, choices, others, Some(separator))
+    }
+
+    /// Members, others and the separator, each as a rule.
+    fn parts_of_group(
+        &mut self,
+        members: Vec<(ExprId, bool)>,
+        others: Option<ExprId>,
+    ) -> (Vec<(ExprId, bool)>, Option<ExprId>, ExprId) {
+        // An item for each member, and one for each terminal that its value may be, each with a frame.
+        self.side_by_side = self.side_by_side.saturating_add(2 * (members.len() + VALUES));
+        let separator = self.separator();
+        let one = |emitter: &mut Self, name, part| emitter.shared(name, vec![part]).expect("it is one");
+        let separator = one(self, "separator", separator);
+        let others = others.map(|others| one(self, "other members", others));
+        let members = members.into_iter().map(|(member, required)| (one(self, "member", member), required));
+        (members.collect(), others, separator)
+    }
+
+    /// One of `ways` as a rule, so that it can be used many times; `None` without any. Equal lists have one rule.
+    pub(crate) fn shared(&mut self, name: &'static str, ways: Vec<ExprId>) -> Option<ExprId> {
         if ways.is_empty() {
             return None;
         }
+        let key = (name, ways);
+        if let Some(known) = self.choices.get(&key) {
+            return Some(*known);
+        }
         let rule = self.builder.rule(name);
-        let body = self.builder.choice(ways);
+        let body = self.builder.choice(key.1.iter().copied());
         self.builder.define(rule, body);
-        Some(self.builder.call(rule))
+        let made = self.call(rule);
+        self.choices.insert(key, made);
+        Some(made)
     }
 
     /// At least `min` and, with a `max`, at most `max` repetitions of `item`, each after a separator. Up to
@@ -118,7 +182,7 @@ impl Emitter {
             return Ok(None);
         }
         if max == Some(0) {
-            return Ok(Some(self.builder.empty()));
+            return Ok(Some(self.nothing()));
         }
         if max.unwrap_or(min) <= written_out {
             let item = self.comma(item);
@@ -135,19 +199,19 @@ impl Emitter {
         for part in parts {
             all.push(if all.is_empty() { part } else { self.comma(part) });
         }
-        let inner = (!all.is_empty()).then(|| self.builder.sequence(all));
+        let inner = (!all.is_empty()).then(|| self.sequence(all));
         let empty = inner.is_none();
         let brackets = self.enclosed(open, close, inner, empty);
-        brackets.unwrap_or_else(|| self.builder.empty())
+        brackets.unwrap_or_else(|| self.nothing())
     }
 
     pub(crate) fn member(&mut self, name: &str, value: ExprId) -> ExprId {
         let name = self.json_string(name);
         if self.space.is_none() {
-            let name = self.builder.literal(name + self.colon());
-            return self.builder.sequence([name, value]);
+            let name = self.literal(name + self.colon());
+            return self.sequence([name, value]);
         }
-        let name = self.builder.literal(name);
+        let name = self.literal(name);
         self.named(name, value)
     }
 
@@ -160,7 +224,7 @@ impl Emitter {
     }
 
     pub(crate) fn named(&mut self, name: ExprId, value: ExprId) -> ExprId {
-        let colon = self.builder.literal(self.colon());
+        let colon = self.literal(self.colon());
         self.spaced(&[name, colon, value])
     }
 
@@ -169,7 +233,7 @@ impl Emitter {
         let rule = self.builder.rule(name);
         self.builder.define(rule, inner);
         self.builder.scope(rule);
-        self.builder.call(rule)
+        self.call(rule)
     }
 
     pub(crate) fn repeated(

@@ -6,6 +6,7 @@
 //! | `layout` | white space, separators and brackets |
 //! | `values` | the rules of values by type: strings, numbers, constants |
 //! | `objects` | the rules of objects |
+//! | `factored` | objects with independent choices about their members |
 //! | `names` | members with names that the schema does not list |
 //! | `members` | the ways to write a member, and the witnesses that it then serves as |
 //! | `chain` | the states of an object with counted members or witnesses |
@@ -20,6 +21,7 @@ mod arrays;
 mod chain;
 mod distinct_items;
 pub(crate) mod emitter;
+mod factored;
 mod layout;
 mod members;
 mod names;

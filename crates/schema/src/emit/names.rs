@@ -82,7 +82,7 @@ impl Emitter {
             let all = schemas.map(|schema| self.ex.schemas.literal(schema)).collect::<Result<_, _>>()?;
             let Some(all) = self.ex.normal(all) else { return Ok(OtherMembers::default()) };
             let Some(rule) = self.rule(&all)? else { return Ok(OtherMembers::default()) };
-            let value = self.builder.call(rule);
+            let value = self.call(rule);
             let other = self.named(name, value);
             let other = self
                 .shared("other members", vec![other])
@@ -168,7 +168,7 @@ impl Emitter {
                 {
                     let name = self.new_name(node, &language)?;
                     counts.push(NameCount { found, most: name.most, rule });
-                    let value = self.builder.call(rule);
+                    let value = self.call(rule);
                     all.push(self.named(name.expr, value));
                 }
             }

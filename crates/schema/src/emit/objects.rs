@@ -30,6 +30,9 @@ struct Cast {
 
 impl Emitter {
     pub(crate) fn object(&mut self, set: &[Literal], shape: &Shape) -> Result<Option<ExprId>, SchemaError> {
+        if !shape.factors.is_empty() {
+            return self.factored(set, shape);
+        }
         let mut names = self.listed_names(shape);
         let witnesses = shape.witnesses.len();
         let limit = self.ex.limits.products;
@@ -110,7 +113,7 @@ impl Emitter {
             if let Some(whole) = self.ex.normal(whole)
                 && let Some(rule) = self.rule(&whole)?
             {
-                let value = self.builder.call(rule);
+                let value = self.call(rule);
                 ways.push(MemberWay { found, expr: self.member(name, value) });
                 rules.push(rule);
             }
@@ -174,7 +177,7 @@ impl Emitter {
                 let mut ways = vec![];
                 for (next, expr) in chain.next(state, &member.ways) {
                     let after = rest.get(chain.index(next)).copied().flatten();
-                    ways.extend(after.map(|after| self.builder.sequence([expr, after])));
+                    ways.extend(after.map(|after| self.sequence([expr, after])));
                 }
                 let skipped = from.get(chain.index(state)).copied().flatten();
                 ways.extend(skipped.filter(|_| !member.required));
@@ -182,7 +185,7 @@ impl Emitter {
                 from_here.push(next);
                 let mut ways = vec![];
                 ways.extend(next.map(|next| self.comma(next)));
-                ways.extend((all_optional && chain.ends(state)).then(|| self.builder.empty()));
+                ways.extend((all_optional && chain.ends(state)).then(|| self.nothing()));
                 rest_here.push(self.shared("more members", ways));
             }
             (rest, from) = (rest_here, from_here);
@@ -269,7 +272,7 @@ impl Emitter {
     /// By state of the chain: the continuations after all named members, beginning with a comma, and the
     /// continuations without any member so far, beginning without one.
     #[allow(clippy::type_complexity, reason = "two lists of the same kind")]
-    fn tail(
+    pub(super) fn tail(
         &mut self,
         chain: &Chain,
         total: u32,
@@ -289,18 +292,17 @@ impl Emitter {
             let rule = self.builder.rule("other members");
             let mut ways = vec![];
             for (next, expr) in chain.next(state, others) {
-                let after =
-                    if next == state { Some(self.builder.call(rule)) } else { rest[chain.index(next)] };
+                let after = if next == state { Some(self.call(rule)) } else { rest[chain.index(next)] };
                 let Some(after) = after else { continue };
                 let item = self.comma(expr);
-                ways.push(self.builder.sequence([item, after]));
+                ways.push(self.sequence([item, after]));
             }
             if !ways.is_empty() {
                 let body = self.builder.choice(ways);
                 self.builder.define(rule, body);
-                rest[index] = Some(self.builder.call(rule));
+                rest[index] = Some(self.call(rule));
             } else {
-                let body = self.builder.call(rule);
+                let body = self.call(rule);
                 self.builder.define(rule, body);
             }
         }
@@ -312,7 +314,7 @@ impl Emitter {
                     Some(after) => *after,
                     None => self.repeated_others(chain, state.count + 1, any, 1)?,
                 };
-                ways.extend(after.map(|after| self.builder.sequence([expr, after])));
+                ways.extend(after.map(|after| self.sequence([expr, after])));
             }
             from.push(self.shared("other members", ways));
         }
@@ -334,7 +336,7 @@ impl Emitter {
                 let max = room.chain(chain.others.map(|most| most.saturating_sub(others))).min();
                 self.more(other, chain.min.saturating_sub(count), max, WRITTEN_OUT)
             }
-            None => Ok((count >= chain.min).then(|| self.builder.empty())),
+            None => Ok((count >= chain.min).then(|| self.nothing())),
         }
     }
 }

@@ -15,6 +15,7 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use unskew_automata::Dfa;
 
 use super::emitter::Emitter;
@@ -28,8 +29,10 @@ use crate::{
     text::{composed::Member, languages::Language, number},
 };
 
-/// The depth of objects and arrays in an item.
-const DEPTH: usize = 3;
+/// The depth of objects and arrays in an item, and how many of them may be around each other where they are optional: an
+/// automaton has a copy of each.
+const DEPTH: usize = 12;
+const OPTIONAL: u32 = 2;
 
 /// The states of the values of an optional member, and of an item.
 const MEMBER: usize = 1 << 10;
@@ -43,6 +46,10 @@ const COUNTED: u32 = 8;
 pub(super) struct OneText {
     /// The sets of schemas around the value at hand.
     around: Vec<Vec<Literal>>,
+    /// How many of them are optional.
+    optional: u32,
+    /// By set and number of optional values around it.
+    known: HashMap<(Vec<Literal>, u32), Language>,
     /// Whether the item may be an object or array, and whether one of them has a text.
     pub(super) may_compose: bool,
     pub(super) composes: bool,
@@ -51,6 +58,10 @@ pub(super) struct OneText {
 impl Emitter {
     /// The texts of the values that satisfy `set`, one for each value.
     pub(super) fn one_text(&mut self, set: &[Literal], of: &mut OneText) -> Result<Language, SchemaError> {
+        let key = (set.to_vec(), of.optional);
+        if let Some(known) = of.known.get(&key) {
+            return Ok(known.clone());
+        }
         let node = set.first().map(|literal| literal.node);
         let shapes = self.ex.shapes(set)?;
         let mut parts: Vec<Arc<Dfa>> = vec![];
@@ -83,7 +94,9 @@ impl Emitter {
             }
         }
         let all = self.ex.languages.any(&parts);
-        self.ex.located(node, all)
+        let all = self.ex.located(node, all)?;
+        of.known.insert(key, all.clone());
+        Ok(all)
     }
 
     /// Adds the texts of the arrays and objects of a shape.
@@ -97,9 +110,18 @@ impl Emitter {
         // The item itself, and not one of its parts.
         let is_whole = of.around.len() == 1;
         of.may_compose |= is_whole;
-        let Some((comma, colon)) = self.between().filter(|_| of.around.len() <= DEPTH) else {
+        let Some((comma, colon)) =
+            self.between().filter(|_| of.optional <= OPTIONAL && of.around.len() <= DEPTH)
+        else {
             return Ok(());
         };
+        if !shape.factors.is_empty() {
+            let set = of.around.last().cloned().unwrap_or_default();
+            for shape in self.ex.multiplied(&set, shape)? {
+                self.composed(node, &shape, of, parts)?;
+            }
+            return Ok(());
+        }
         if let Some(values) = &shape.one_of {
             for value in values {
                 if self.ex.constant_has_shape(*value, shape)? {
@@ -145,8 +167,11 @@ impl Emitter {
         of: &mut OneText,
         comma: &str,
     ) -> Result<Option<Language>, SchemaError> {
-        let is_plain = shape.counts.is_empty() && shape.unique.is_none() && shape.repeating.is_none();
-        let bound = shape.max_items.unwrap_or(shape.min_items);
+        // One item differs from all others.
+        let most = shape.unique.map(|_| 1).into_iter().chain(shape.max_items).min();
+        let is_plain = shape.counts.is_empty() && shape.repeating.is_none();
+        let is_plain = is_plain && most.is_none_or(|most| shape.min_items <= most);
+        let bound = most.unwrap_or(shape.min_items);
         let items = self.ex.item_conditions(shape);
         if !is_plain || bound > COUNTED || items.alike > 0 {
             return Ok(None);
@@ -156,7 +181,11 @@ impl Emitter {
             if set.is_empty() || of.around.contains(&set) {
                 return Ok(None);
             }
-            ways.extend(self.one_text(&set, of)?);
+            let optional = u32::from(shape.min_items == 0);
+            of.optional += optional;
+            let item = self.one_text(&set, of);
+            of.optional -= optional;
+            ways.extend(item?);
         }
         let mut made = vec![];
         if shape.min_items == 0 {
@@ -164,10 +193,11 @@ impl Emitter {
         }
         let item = self.ex.languages.any(&ways);
         let item = self.ex.located(node, item)?;
-        if let Some(item) = item.filter(|item| item.len() <= MEMBER && shape.max_items != Some(0)) {
+        let states = if shape.min_items == 0 { MEMBER } else { ITEM };
+        if let Some(item) = item.filter(|item| item.len() <= states && most != Some(0)) {
             let [open, comma, close] = ["[", comma, "]"].map(|text| self.ex.languages.text(text));
             let min = shape.min_items.saturating_sub(1);
-            let max = shape.max_items.map(|max| max - 1);
+            let max = most.map(|most| most - 1);
             let (open, comma, close) =
                 (self.ex.located(node, open)?, self.ex.located(node, comma)?, self.ex.located(node, close)?);
             let item = Some(item);
@@ -213,7 +243,12 @@ impl Emitter {
             let required = shape.required.contains(name);
             let value = match self.ex.member_conditions(shape, name)? {
                 Some(set) if of.around.contains(&set) => None,
-                Some(set) => self.one_text(&set, of)?,
+                Some(set) => {
+                    of.optional += u32::from(!required);
+                    let value = self.one_text(&set, of);
+                    of.optional -= u32::from(!required);
+                    value?
+                }
                 None => None,
             };
             match value.filter(|value| required || value.len() <= MEMBER) {

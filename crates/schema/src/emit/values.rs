@@ -34,7 +34,7 @@ impl Emitter {
         let mut ways = vec![];
         for (types, word) in [(NULL, "null"), (FALSE, "false"), (TRUE, "true")] {
             if shapes.iter().any(|shape| shape.types & types != 0) {
-                ways.push(self.builder.literal(word));
+                ways.push(self.literal(word));
             }
         }
         let (mut texts, mut numbers): (Language, Language) = (None, None);
@@ -124,7 +124,7 @@ impl Emitter {
                     .into_iter()
                     .map(|text| {
                         let written = self.json_string(&text);
-                        self.builder.literal(written)
+                        self.literal(written)
                     })
                     .collect();
                 self.shared("strings", list).ok_or(SchemaError::Unsatisfiable)?
@@ -211,8 +211,8 @@ impl Emitter {
         // Recursion is as deep as the limit on nesting.
         let value = self.ex.schemas.document.value(node).clone();
         Ok(match value {
-            Value::Null => self.builder.literal("null"),
-            Value::Bool(value) => self.builder.literal(if value { "true" } else { "false" }),
+            Value::Null => self.literal("null"),
+            Value::Bool(value) => self.literal(if value { "true" } else { "false" }),
             Value::Number(value) => {
                 let made = self.ex.languages.equal(&value);
                 match self.ex.located(Some(node), made)? {
@@ -260,7 +260,7 @@ impl Emitter {
         value: &FiniteValue,
     ) -> Result<ExprId, SchemaError> {
         Ok(match value {
-            FiniteValue::Word(word) => self.builder.literal(*word),
+            FiniteValue::Word(word) => self.literal(*word),
             FiniteValue::Text(text) => {
                 let texts = self.ex.languages.text(text);
                 match self.ex.located(node, texts)? {

@@ -123,6 +123,15 @@ impl Expander {
                         return Ok(false);
                     }
                 }
+                for factor in &shape.factors {
+                    let mut found = false;
+                    for one in factor.iter() {
+                        found = found || self.constant_has_shape(node, one)?;
+                    }
+                    if !found {
+                        return Ok(false);
+                    }
+                }
                 Ok(true)
             }
         }

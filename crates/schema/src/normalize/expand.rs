@@ -49,16 +49,17 @@ impl Expander {
         }
         let cuts = self.cut_searches;
         self.pending.insert(set.to_vec());
-        let done = self.expanded(set);
+        let todo = set.iter().copied().map(Atom::Schema).collect();
+        let done = self.expanded(set, Branch { shape: Shape::any(), todo, ..Branch::default() });
         self.pending.remove(set);
         let done = Rc::new(done?);
         self.shapes.insert(set.to_vec(), Rc::clone(&done), self.is_rough(cuts));
         Ok(done)
     }
 
-    fn expanded(&mut self, set: &[Literal]) -> Result<Vec<Shape>, SchemaError> {
-        let todo = set.iter().copied().map(Atom::Schema).collect();
-        let mut branches = vec![Branch { shape: Shape::any(), todo, ..Branch::default() }];
+    /// The shapes of a branch.
+    pub(super) fn expanded(&mut self, set: &[Literal], first: Branch) -> Result<Vec<Shape>, SchemaError> {
+        let mut branches = vec![first];
         let mut done = vec![];
         while let Some(mut branch) = branches.pop() {
             self.count(set)?;
@@ -70,6 +71,9 @@ impl Expander {
                 branch.shape.settle();
                 if branch.shape.types == 0 {
                     break None;
+                }
+                if self.factor(set, &mut branch)? {
+                    continue;
                 }
                 match self.choose(&mut branch)? {
                     // A single alternative is no choice.

@@ -11,7 +11,7 @@ use unskew_grammars::Fate;
 
 use super::shape::{Atom, Choice, Conditions, FiniteValue, NameSet, Shape, Types};
 use crate::{
-    SchemaError, SchemaLimits, SchemaOptions,
+    MemberOrder, SchemaError, SchemaLimits, SchemaOptions,
     document::{json::NodeId, literal::Literal, schemas::Schemas},
     text::languages::{Language, Languages},
 };
@@ -35,6 +35,7 @@ pub(crate) struct Expander {
     pub(crate) languages: Languages,
     pub(crate) limits: SchemaLimits,
     cancel: Cancel,
+    pub(super) order: MemberOrder,
     /// Keyed by schema and keyword.
     pub(crate) fates: HashMap<(NodeId, String), (Fate, String)>,
     pub(crate) refused: Vec<SchemaError>,
@@ -105,6 +106,8 @@ pub(super) struct Branch {
     pub(super) seen: Vec<Literal>,
     /// The number of conditions on members at the last search for a contradiction.
     pub(super) pruned_at: usize,
+    /// Whether it becomes a factor of another shape.
+    pub(super) is_factor: bool,
 }
 
 impl Branch {
@@ -124,6 +127,7 @@ impl Expander {
             languages: Languages::new(options, limits),
             limits: limits.clone(),
             cancel: options.cancel.clone(),
+            order: options.order,
             fates: HashMap::new(),
             refused: vec![],
             narrowed: vec![],

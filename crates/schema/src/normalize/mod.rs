@@ -8,6 +8,7 @@
 //! | `keywords` | the conditions of each keyword, and the conditions that break it: references and combinations |
 //! | `value_keywords` | the same for types, listed values, strings and numbers |
 //! | `part_keywords` | the same for members and items |
+//! | `factors` | choices about different members, which are not multiplied out |
 //! | `unevaluated` | the members and items that each branch evaluates |
 //! | `parts` | the conditions on members and items |
 //! | `contradictions` | searches for branches without a value |
@@ -22,6 +23,7 @@ mod constants;
 mod contradictions;
 mod expand;
 pub(crate) mod expander;
+pub(crate) mod factors;
 pub(crate) mod finite;
 mod keywords;
 mod part_keywords;

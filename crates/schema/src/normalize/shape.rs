@@ -167,6 +167,9 @@ pub(crate) struct Shape {
     pub(crate) unevaluated_properties: Vec<Unevaluated>,
     pub(crate) min_properties: u32,
     pub(crate) max_properties: Option<u32>,
+    /// An object also has one shape of each of these lists, which are about its members alone; see
+    /// [`factors`](super::factors).
+    pub(crate) factors: Vec<Rc<[Self]>>,
     pub(crate) items: Vec<NodeId>,
     pub(crate) item: Vec<(u32, Literal)>,
     pub(crate) counts: Vec<Count>,
@@ -198,6 +201,7 @@ impl Shape {
             unevaluated_properties: vec![],
             min_properties: 0,
             max_properties: None,
+            factors: vec![],
             items: vec![],
             item: vec![],
             counts: vec![],

@@ -18,8 +18,17 @@ use crate::{
         literal::Literal,
     },
     draft::Draft,
-    text::{format, languages::Language, number, pattern::UnsupportedConstruct, standard::TEXT},
+    text::{
+        format,
+        languages::Language,
+        number,
+        pattern::{self, UnsupportedConstruct},
+        standard::TEXT,
+    },
 };
+
+/// The least bound of `^[class]{min,max}$` that is counted as a length.
+const LONG: u32 = 64;
 
 impl KeywordReader<'_> {
     pub(super) fn types(&mut self, value: NodeId) -> Result<bool, SchemaError> {
@@ -231,6 +240,18 @@ impl KeywordReader<'_> {
                 return Ok(true);
             }
             ("pattern", Some(text)) => {
+                if self.positive
+                    && let Some(counted) = pattern::read(&text).ok().and_then(|parsed| parsed.counted_class())
+                    && counted.max >= LONG
+                {
+                    // The same texts, without a copy of the class for each character.
+                    let class = self.ex.languages.pattern(&format!("{}*", counted.class));
+                    let class = self.located(class)?;
+                    self.condition(STRING, Atom::Strings(class), None);
+                    self.condition(STRING, Atom::MinLength(counted.min), None);
+                    self.condition(STRING, Atom::MaxLength(counted.max), None);
+                    return Ok(true);
+                }
                 let made = self.ex.languages.search(&text);
                 match self.located(made)? {
                     Ok(language) => language,

@@ -85,8 +85,61 @@ impl Parsed {
     /// The pattern of the `regex` crate that matches exactly the texts in which an unanchored search of the
     /// original has a match. The original must not contain look-around.
     pub(crate) fn searched(&self) -> String {
-        format!("(?s:.*)(?:{})(?s:.*)", pattern_text(&self.alternatives))
+        let ways: Vec<String> = self.alternatives.iter().map(|sequence| searched(sequence)).collect();
+        format!("(?s:.*)(?:{})(?s:.*)", ways.join("|"))
     }
+}
+
+/// A pattern that matches the texts of `min` to `max` characters of one class, and nothing else.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct CountedClass {
+    /// A pattern of the `regex` crate, one character long.
+    pub(crate) class: String,
+    pub(crate) min: u32,
+    pub(crate) max: u32,
+}
+
+impl Parsed {
+    /// The class of `^[class]{min,max}$`, if the pattern is one like that.
+    pub(crate) fn counted_class(&self) -> Option<CountedClass> {
+        let [sequence] = &self.alternatives[..] else { return None };
+        let [Part::Start, Part::Text(text), Part::End] = &sequence[..] else { return None };
+        let (class, bounds) = text.strip_suffix('}')?.rsplit_once('{')?;
+        let (min, max) = bounds.split_once(',')?;
+        // A class of this crate begins with a bracket that ends with its last character.
+        let mut depth = 0u32;
+        let mut chars = class.char_indices();
+        while let Some((at, char)) = chars.next() {
+            match char {
+                '\\' => drop(chars.next()),
+                '[' => depth += 1,
+                ']' => depth = depth.checked_sub(1)?,
+                _ => {}
+            }
+            if depth == 0 && at + char.len_utf8() < class.len() {
+                return None;
+            }
+        }
+        let is_class = class.starts_with('[') && depth == 0;
+        is_class.then_some(())?;
+        Some(CountedClass { class: class.to_owned(), min: min.parse().ok()?, max: max.parse().ok()? })
+    }
+}
+
+/// A sequence between any texts. There, a repetition at its beginning or end matches if the fewest copies match, which are
+/// all that is left of it: `\p{L}{1,2000}` matches where `\p{L}` does.
+fn searched(sequence: &[Part]) -> String {
+    let mut parts: Vec<String> = sequence.iter().map(part_text).collect();
+    for end in [Some(0), sequence.len().checked_sub(1)].into_iter().flatten() {
+        if let Some(Part::Text(text)) = sequence.get(end)
+            && let Some((inner, bounds)) = text.strip_suffix('}').and_then(|text| text.rsplit_once('{'))
+            && let Some((min, _)) = bounds.split_once(',')
+            && min.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            parts[end] = if min == "0" { String::new() } else { format!("{inner}{{{min}}}") };
+        }
+    }
+    parts.concat()
 }
 
 fn pattern_text(alternatives: &Alternatives) -> String {

@@ -153,6 +153,33 @@ fn what_comes_once_is_remembered() {
             &[r#"["aa","ab","aa"]"#, r#"["aa","ab"]"#],
         ),
         (
+            r#"{"uniqueItems":true,"items":{"type":"object","properties":{"b":{"type":"string"},"a":{"type":"integer"}},"required":["b"]}}"#,
+            &[r#"[{"b":"x","a":1},{"b":"x"},{"b":"x","a":2},{"b":"","a":1}]"#, "[]"],
+            &[
+                r#"[{"b":"x","a":1},{"b":"y"},{"b":"x","a":1}]"#,
+                r#"[{"b":"x","a":1},{"a":1,"b":"x"}]"#,
+                r#"[{"b":"x","a":1},{"b":"x","a":1.0}]"#,
+                r#"[{"b":"x"},{"b":"\u0078"}]"#,
+                r#"[{"a":1}]"#,
+            ],
+        ),
+        (
+            // Two schemas with other orders of the same members write one.
+            r#"{"uniqueItems":true,"items":{"anyOf":[{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"b":{"type":"string"}}},{"type":"object","required":["b"],"properties":{"b":{"type":"string"},"a":{"type":"string"}}}]}}"#,
+            &[r#"[{"a":"x","b":"y"},{"b":"y"},{"a":"x"}]"#],
+            &[r#"[{"a":"x","b":"y"},{"b":"y","a":"x"}]"#, r#"[{"b":"y","a":"x"}]"#],
+        ),
+        (
+            r#"{"uniqueItems":true,"items":{"type":"array","items":{"type":["integer","null"]},"minItems":1}}"#,
+            &["[[1],[1,1],[null],[12,3],[1,23]]"],
+            &["[[1],[2],[1]]", "[[]]", "[[1.0]]"],
+        ),
+        (
+            r#"{"uniqueItems":true,"items":{"type":"object","required":["k","v"],"properties":{"k":{"type":"array","minItems":1,"uniqueItems":true,"items":{"type":"string"}},"v":{"type":"object","properties":{"w":{"type":"boolean"}}}}}}"#,
+            &[r#"[{"k":["a"],"v":{"w":true}},{"k":["b"],"v":{"w":true}},{"k":["a"],"v":{}}]"#],
+            &[r#"[{"k":["a"],"v":{}},{"k":["a"],"v":{}}]"#, r#"[{"k":["a","a"],"v":{}}]"#],
+        ),
+        (
             r#"{"minProperties":3}"#,
             &[r#"{"a":1,"b":2,"c":{"a":1,"b":1,"c":1}}"#, "1"],
             &[r#"{"a":1,"b":2}"#, r#"{"a":1,"b":2,"a":3}"#],

@@ -4,7 +4,9 @@
 mod bounds;
 mod cancel;
 mod common;
+mod conditions;
 mod keywords;
+mod large;
 mod maskbench;
 mod metaschema;
 mod numbers;

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use unskew_grammars::{Expr, ExprId, Grammar, RuleId, Terminal};
 
+use super::oracle::fits;
+
 type Texts = BTreeSet<Vec<u8>>;
 
 /// The short texts of a rule or an expression.
@@ -88,7 +90,8 @@ fn short_of(grammar: &Grammar, expr: ExprId, rules: &[Short], longest: usize) ->
                 let mut longer: BTreeMap<Vec<bool>, Short> = BTreeMap::new();
                 for (read, texts) in lists {
                     let is_whole =
-                        group.members.iter().zip(&read).all(|((_, required), read)| *read || !required);
+                        group.members.iter().zip(&read).all(|((_, required), read)| *read || !required)
+                            && group.choices.iter().all(|choice| fits(choice, |at| read[at as usize]));
                     if is_whole && count >= group.min && group.max.is_none_or(|max| count <= max) {
                         all = all.or(texts.clone());
                     }

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 
 use unskew_automata::{Dfa, DfaAlgebra, Limits, StateId};
 use unskew_core::{TokenId, TokenKind, Vocabulary};
-use unskew_grammars::{Expr, ExprId, Grammar, RuleId, Terminal};
+use unskew_grammars::{Expr, ExprId, Grammar, MemberChoice, RuleId, Terminal};
 
 /// One symbol of the input.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -303,7 +303,8 @@ fn expand(
             while let Some((read, count)) = open.pop() {
                 let this = known[&(read, count)];
                 let is_whole =
-                    (0..).zip(&group.members).all(|(at, (_, required))| !required || read >> at & 1 != 0);
+                    (0..).zip(&group.members).all(|(at, (_, required))| !required || read >> at & 1 != 0)
+                        && group.choices.iter().all(|choice| fits(choice, |at| read >> at & 1 != 0));
                 if is_whole && count >= group.min && count <= group.max.unwrap_or(count) {
                     productions.push((this, Vec::new()));
                 }
@@ -332,6 +333,14 @@ fn expand(
         }
         other => panic!("an expression that the oracle does not know: {other:?}"),
     }
+}
+
+/// Whether the members that were read fit a choice, by the definition.
+pub(crate) fn fits(choice: &MemberChoice, is_read: impl Fn(u32) -> bool) -> bool {
+    choice.ways.iter().any(|way| {
+        choice.members().all(|member| !is_read(member) || way.allowed.contains(&member))
+            && way.required.iter().all(|member| is_read(*member))
+    })
 }
 
 /// Adds the left-hand sides of productions with all symbols in the set, until nothing changes.

@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 use proptest::{prelude::*, sample::select};
 use unskew_automata::{Dfa, Limits};
 use unskew_core::Vocabulary;
-use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarLimits, RuleId};
+use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarLimits, MemberChoice, MemberWay, RuleId};
 
 /// The alphabet of their texts.
 pub(crate) const LETTERS: [u8; 3] = *b"abc";
@@ -46,6 +46,9 @@ pub(crate) enum Shape {
     /// Members in any order, each after a letter so that none is nullable; whether there are others; a
     /// separator; bounds.
     Unordered(Vec<(&'static str, Shape, bool)>, bool, Option<&'static str>, u32, Option<u32>),
+    /// Members in any order, each after a letter; for each choice its ways, as bits of members that are allowed and of those that are
+    /// required; whether there are others; a separator. The choices divide the members, and the last part has no choice.
+    Choices(Vec<(&'static str, Shape, bool)>, Vec<Vec<(u8, u8)>>, bool, Option<&'static str>),
 }
 
 /// A grammar: the bodies of its rules. The first is the start rule.
@@ -127,6 +130,15 @@ fn shape() -> impl Strategy<Value = Shape> {
                 .prop_map(|(members, others, separator, min, max)| {
                     Shape::Unordered(members, others, separator, min, max)
                 }),
+            1 => (
+                prop::collection::vec((select(&LITERALS[..]), inner.clone(), any::<bool>()), 2..6),
+                prop::collection::vec(prop::collection::vec((any::<u8>(), any::<u8>()), 1..4), 1..3),
+                any::<bool>(),
+                prop::option::of(select(&LITERALS[..3])),
+            )
+                .prop_map(|(members, choices, others, separator)| {
+                    Shape::Choices(members, choices, others, separator)
+                }),
             1 => (inner, 0..3u32, prop::option::of(0..3u32))
                 .prop_map(|(item, min, more)| Shape::Repeat(Box::new(item), min, more.map(|more| min + more))),
         ]
@@ -198,6 +210,29 @@ impl Shape {
                 let separator = separator.map(|separator| builder.literal(separator));
                 builder.unordered(all, others, separator, *min, *max)
             }
+            Self::Choices(members, choices, others, separator) => {
+                let mut all: Vec<(ExprId, bool)> = vec![];
+                let parts = choices.len() + 1;
+                for (index, (letter, shape, required)) in members.iter().enumerate() {
+                    let (letter, rest) = (builder.literal(letter), shape.add(builder, rules));
+                    all.push((builder.sequence([letter, rest]), *required && index % parts == choices.len()));
+                }
+                let others = if *others { all.pop().map(|(other, _)| other) } else { None };
+                let separator = separator.map(|separator| builder.literal(separator));
+                let choices = choices.iter().enumerate().map(|(choice, ways)| {
+                    let own = (0..all.len()).filter(|member| member % parts == choice);
+                    let way =
+                        |(allowed, required): &(u8, u8)| {
+                            let allowed = own.clone().filter(|member| allowed >> member & 1 != 0);
+                            MemberWay::new(allowed.map(|member| {
+                                (u32::try_from(member).expect("few"), required >> member & 1 != 0)
+                            }))
+                        };
+                    MemberChoice::new(ways.iter().map(way))
+                });
+                let choices: Vec<MemberChoice> = choices.collect();
+                builder.unordered_with_choices(all, choices, others, separator)
+            }
         }
     }
 }
@@ -241,6 +276,13 @@ impl fmt::Display for Shape {
                     write!(f, "{letter:?} {shape}{} & ", if *required { "" } else { "?" })?;
                 }
                 write!(f, "others {others}, {separator:?}, {min}..{max:?})")
+            }
+            Self::Choices(members, choices, others, separator) => {
+                write!(f, "choices(")?;
+                for (letter, shape, required) in members {
+                    write!(f, "{letter:?} {shape}{} & ", if *required { "" } else { "?" })?;
+                }
+                write!(f, "{choices:?}, others {others}, {separator:?})")
             }
         }
     }

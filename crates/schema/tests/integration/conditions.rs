@@ -1,0 +1,276 @@
+//! Objects under many conditions that do not depend on each other: they agree with `jsonschema`, and no text leads to a dead end.
+
+use std::sync::Arc;
+
+use crate::common::{Bytes, Compiled, judged};
+use proptest::{prelude::*, sample::select};
+use serde_json::{Map, Value, json};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
+use unskew_grammars::{GrammarConstraint, GrammarError};
+use unskew_schema::{MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, grammar};
+use unskew_trie::TokenTrie;
+
+/// Names, of which two are those of one condition.
+const NAMES: [&str; 20] = [
+    "a", "ar", "b", "br", "c", "cr", "d", "dr", "e", "er", "f", "fr", "g", "gr", "h", "hr", "i", "ir", "j",
+    "jr",
+];
+
+fn value() -> impl Strategy<Value = Value> {
+    select(vec![
+        json!({"const": "x"}),
+        json!({"enum": ["x", 1]}),
+        json!({"type": "string"}),
+        json!({"type": "integer"}),
+        json!({"type": "integer", "minimum": 2}),
+        json!({"type": "boolean"}),
+        json!(true),
+        json!(false),
+        json!({"type": "object", "required": ["x"]}),
+    ])
+}
+
+/// A condition on the members at an index and after it, or, rarely, on others too.
+fn condition() -> impl Strategy<Value = (usize, usize, Value, Value)> {
+    (0..5usize, 0..40usize, value(), value())
+}
+
+fn written((kind, strange, left, right): &(usize, usize, Value, Value), at: usize) -> Value {
+    let (name, other) = (NAMES[2 * at], NAMES[if *strange < NAMES.len() { *strange } else { 2 * at + 1 }]);
+    let has = |name: &str, value: &Value| json!({"properties": {name: value}, "required": [name]});
+    match kind {
+        0 => json!({"if": has(name, left), "then": has(other, right)}),
+        1 => json!({"if": has(name, left), "then": has(other, right), "else": {"properties": {other: left}}}),
+        2 => json!({"dependentRequired": {name: [other]}}),
+        3 => json!({"anyOf": [has(name, left), has(other, right), {"not": {"required": [name]}}]}),
+        _ => json!({"oneOf": [{"required": [name]}, has(other, right)]}),
+    }
+}
+
+/// What stands beside the conditions.
+fn base() -> impl Strategy<Value = Value> {
+    let names = || prop::collection::btree_map(select(&NAMES[..6]), value(), 0..5);
+    prop_oneof![
+        3 => Just(json!({})),
+        2 => names().prop_map(|names| json!({"properties": names})),
+        1 => Just(json!({"properties": NAMES.iter().map(|name| ((*name).into(), json!(true))).collect::<Map<_, _>>(),
+            "additionalProperties": false})),
+        1 => select(&NAMES[..6]).prop_map(|name| json!({"required": [name]})),
+        1 => (0..3u32).prop_map(|count| json!({"minProperties": count})),
+        1 => (2..6u32).prop_map(|count| json!({"maxProperties": count})),
+        1 => Just(json!({"propertyNames": {"pattern": "^[a-e]"}})),
+        1 => value().prop_map(|value| json!({"patternProperties": {"r$": value}})),
+        1 => value().prop_map(|value| json!({"additionalProperties": value})),
+        1 => Just(json!({"not": {"patternProperties": {"^[ab]": {"type": "integer"}}}})),
+    ]
+}
+
+fn schema() -> impl Strategy<Value = Value> {
+    (prop::collection::vec(condition(), 3..10), base()).prop_map(|(conditions, base)| {
+        let all: Vec<Value> =
+            conditions.iter().enumerate().map(|(at, condition)| written(condition, at)).collect();
+        let mut schema = json!({"type": "object", "allOf": all});
+        let members = schema.as_object_mut().unwrap();
+        members.extend(base.as_object().unwrap().clone());
+        schema
+    })
+}
+
+fn instance() -> impl Strategy<Value = Map<String, Value>> {
+    let value = select(vec![json!("x"), json!("y"), json!(1), json!(2), json!(true), json!({"x": 0})]);
+    prop::collection::vec((0..NAMES.len(), value), 0..5).prop_map(|members| {
+        members.into_iter().map(|(name, value)| (NAMES[name].to_owned(), value)).collect()
+    })
+}
+
+fn compiled(schema: &str, order: MemberOrder) -> Result<Compiled, SchemaError> {
+    let mut options = SchemaOptions::default();
+    (options.whitespace, options.order) = (Whitespace::Compact, order);
+    Bytes::new().compile_with(schema, &options)
+}
+
+/// Compiled in any order, with this limit on the items of a parser state.
+fn within(schema: &str, state_items: usize) -> Result<GrammarConstraint, SchemaError> {
+    let (mut options, mut limits) = (SchemaOptions::default(), SchemaLimits::default());
+    (options.whitespace, options.order) = (Whitespace::Compact, MemberOrder::Any);
+    limits.grammar.state_items = state_items;
+    let grammar = grammar(schema, &options, &limits)?;
+    let mut vocabulary = Vocabulary::builder();
+    for byte in 0..=255 {
+        vocabulary.text(&[byte]);
+    }
+    let trie = Arc::new(TokenTrie::new(vocabulary.build().unwrap()).unwrap());
+    Ok(GrammarConstraint::new(&grammar, trie, &limits.grammar)?)
+}
+
+/// The members in all orders.
+fn orders(instance: &Map<String, Value>) -> Vec<String> {
+    let mut members: Vec<String> =
+        instance.iter().map(|(name, value)| format!("{}:{value}", json!(name))).collect();
+    let mut texts = vec![];
+    permute(&mut members, 0, &mut texts);
+    texts
+}
+
+fn permute(members: &mut Vec<String>, from: usize, texts: &mut Vec<String>) {
+    if from >= members.len() {
+        texts.push(format!("{{{}}}", members.join(",")));
+    }
+    for index in from..members.len() {
+        members.swap(from, index);
+        permute(members, from + 1, texts);
+        members.swap(from, index);
+    }
+}
+
+/// Walks along random tokens of the masks. No mask is empty where the output may not end, and no token of a mask is rejected.
+fn walk(constraint: &GrammarConstraint, seed: u64) -> Result<(), TestCaseError> {
+    let mut seed = seed;
+    // The generator of splitmix64.
+    let mut below = |end: usize| {
+        seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (seed ^ seed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ mixed >> 31) % end as u64).unwrap()
+    };
+    let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+    let mut text = vec![];
+    while text.len() < 300 {
+        let mut mask = TokenMask::new(256);
+        constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+        let tokens: Vec<TokenId> = mask.ids().collect();
+        let is_accepting = constraint.is_accepting(&state);
+        let shown = String::from_utf8_lossy(&text).into_owned();
+        prop_assert!(is_accepting || !tokens.is_empty(), "a dead end after {}", shown);
+        // Names of the schema and brackets, more often than other letters.
+        let likely: Vec<TokenId> = tokens
+            .iter()
+            .copied()
+            .filter(|token| u8::try_from(token.0).is_ok_and(|byte| b"abcdefghijr\",:}x1".contains(&byte)))
+            .collect();
+        let from = if !likely.is_empty() && below(20) > 0 { &likely } else { &tokens };
+        if from.is_empty() || is_accepting && below(4) == 0 {
+            break;
+        }
+        let token = from[below(from.len())];
+        text.push(u8::try_from(token.0).unwrap());
+        let advanced = constraint.advance(&mut scratch, &mut state, token);
+        prop_assert!(advanced.is_ok(), "{:?} after {}", advanced, shown);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("UNSKEW_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(200),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn independent_conditions_agree_with_the_judge(
+        schema in schema(),
+        instances in prop::collection::vec(instance(), 8),
+        seed in any::<u64>(),
+    ) {
+        let schema = schema.to_string();
+        for order in [MemberOrder::Any, MemberOrder::Declared] {
+            let compiled = match compiled(&schema, order) {
+                Ok(compiled) => compiled,
+                Err(SchemaError::Unsupported { .. } | SchemaError::Limit { .. }) => continue,
+                Err(error) => return Err(TestCaseError::fail(format!("{schema}: {error}"))),
+            };
+            for instance in &instances {
+                let valid = judged(&schema, &Value::Object(instance.clone()).to_string()).unwrap();
+                let orders = orders(instance);
+                let accepted = orders.iter().filter(|order| compiled.accepts(order)).count();
+                let is_right = match (valid, order) {
+                    (false, _) => accepted == 0,
+                    (true, MemberOrder::Any) => accepted == orders.len(),
+                    (true, _) => accepted > 0,
+                };
+                prop_assert!(is_right, "{:?} {} {:?} {}", order, schema, instance, accepted);
+            }
+            if let Compiled::Constraint(constraint) = &compiled {
+                for walks in 0..4 {
+                    walk(constraint, seed ^ walks)?;
+                }
+            }
+        }
+    }
+
+    /// What compiles meets no limit later, however few branches the limit allows. Conditions beside counted members are combined,
+    /// and an object in an object has branches of its own.
+    #[test]
+    fn what_compiles_has_room_for_its_branches(
+        (outer, inner) in (schema(), schema()),
+        is_nested in any::<bool>(),
+        counts in any::<bool>(),
+        state_items in select(vec![200, 500, 1_000, 5_000, 20_000]),
+        seed in any::<u64>(),
+    ) {
+        let mut schema = outer;
+        let members = schema.as_object_mut().unwrap();
+        if counts {
+            members.insert("minProperties".into(), json!(2));
+        }
+        if is_nested {
+            members.insert("properties".into(), json!({"a": inner, "b": {"anyOf": [inner, {"type": "array", "items": inner}]}}));
+        }
+        match within(&schema.to_string(), state_items) {
+            Ok(constraint) => (0..6).try_for_each(|walks| walk(&constraint, seed ^ walks))?,
+            Err(SchemaError::Unsupported { .. } | SchemaError::Limit { .. } | SchemaError::Unsatisfiable) => {}
+            Err(SchemaError::Grammar(GrammarError::Empty { .. })) => {}
+            Err(error) => return Err(TestCaseError::fail(format!("{schema}: {error}"))),
+        }
+    }
+}
+
+/// Conditions beside counted members are combined: eight have 6,561 branches, which a parser state can hold, or which are refused.
+#[test]
+fn branches_that_are_read_side_by_side_are_limited() {
+    let one = |number: usize| {
+        let (kind, part) = (format!("k{number}"), format!("k{number}r"));
+        json!({
+            "if": {"properties": {&kind: {"const": "x"}}, "required": [&kind]},
+            "then": {"properties": {&part: {"type": "integer"}}, "required": [&part]},
+        })
+    };
+    let all: Vec<Value> = (0..8).map(one).collect();
+    let schema = json!({"type": "object", "minProperties": 2, "allOf": all}).to_string();
+    let constraint = within(&schema, 1 << 20).unwrap_or_else(|error| panic!("{error}"));
+    walk(&constraint, 1).unwrap();
+    let error = within(&schema, 100_000).unwrap_err().to_string();
+    assert!(error.starts_with("#: the members in any order of all branches of a value"), "{error}");
+    assert!(error.contains("pass 100000; raise `SchemaLimits::grammar.state_items`"), "{error}");
+}
+
+/// Thirty conditions have 3^30 combinations.
+#[test]
+fn thirty_independent_conditions() {
+    let one = |number: usize| {
+        let (kind, part) = (format!("k{number}"), format!("k{number}r"));
+        json!({
+            "if": {"properties": {&kind: {"const": "x"}}, "required": [&kind]},
+            "then": {"properties": {&part: {"type": "integer"}}, "required": [&part]},
+        })
+    };
+    let all: Vec<Value> = (0..30).map(one).collect();
+    let schema = json!({"type": "object", "allOf": all}).to_string();
+    for order in [MemberOrder::Any, MemberOrder::Declared] {
+        let compiled = compiled(&schema, order).unwrap_or_else(|error| panic!("{error}"));
+        for (text, accepted) in [
+            (r#"{}"#, true),
+            (r#"{"k0":"x","k0r":1,"k29":"x","k29r":2}"#, true),
+            (r#"{"k0":"y","k29":3,"other":null}"#, true),
+            (r#"{"k0":"x"}"#, false),
+            (r#"{"k0":"x","k0r":"1"}"#, false),
+            (r#"{"k0":"x","k29":"x","k0r":1}"#, false),
+            (r#"{"k0":"x","k0r":1,"k0":"y"}"#, false),
+        ] {
+            assert_eq!(compiled.accepts(text), accepted, "{order:?} {text}");
+        }
+        let backwards = r#"{"k29r":2,"other":1,"k29":"x","k0r":1,"k0":"x"}"#;
+        assert_eq!(compiled.accepts(backwards), order == MemberOrder::Any);
+    }
+}
