@@ -7,6 +7,7 @@ mod facade;
 mod files;
 mod grammars;
 mod hostile;
+mod limits;
 mod options;
 mod refusals;
 mod resume;
