@@ -56,7 +56,7 @@ const CASES: &[(&str, &str, u64)] = &[
     ),
     (
         "schema.automata_bytes",
-        r#""json_schema": {"items": [{"pattern": "^[a-z]{1,50}$"}, {"pattern": "^[0-9]{1,60}$"}]}"#,
+        r#""json_schema": {"prefixItems": [{"pattern": "^[a-z]{1,50}$"}, {"pattern": "^[0-9]{1,60}$"}]}"#,
         6_000,
     ),
     ("schema.bytes", r#""json_schema": {"type": "null"}"#, 3),
