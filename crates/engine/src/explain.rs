@@ -1,16 +1,18 @@
 //! The fate of every construct of a regex, grammar or JSON Schema.
 
+use std::sync::Arc;
+
 use serde::Serialize;
-use unskew_automata::{Dfa, Limits, RegexError};
+use unskew_automata::{Dfa, RegexError};
 use unskew_core::Cancel;
-use unskew_grammars::{Fate, Grammar, GrammarError, GrammarLimits, SyntaxErrorKind, explain as explain_text};
-use unskew_schema::{self as schema, SchemaError, SchemaLimits, explain as explain_schema};
+use unskew_grammars::{Fate, Grammar, GrammarError, SyntaxErrorKind, explain as explain_text};
+use unskew_schema::{self as schema, SchemaError, explain as explain_schema};
 
 use crate::{
     Error, Result, Spec, chain,
     compiler::compile::of_file,
     compiler::grammars::Around,
-    spec::{GrammarSpec, Language, SchemaSpec},
+    spec::{GrammarSpec, Language, Numbers, SchemaSpec},
     tag::{self, TagOptions},
 };
 
@@ -47,14 +49,14 @@ impl Spec {
             Language::Grammar(GrammarSpec { max_ignored: Some(_), .. }) => {
                 Err(Error::combination("`max_ignored` changes no fate of a construct; leave it out"))
             }
-            Language::Grammar(spec) => of_grammar(spec),
-            Language::JsonSchema(spec) => of_schema(spec),
-            Language::Regex(source) => Ok(vec![of_regex(&source.read()?.1)?]),
+            Language::Grammar(spec) => of_grammar(spec, self.limits.numbers()),
+            Language::JsonSchema(spec) => of_schema(spec, &self.limits.numbers()),
+            Language::Regex(source) => Ok(vec![of_regex(&source.read()?.1, &self.limits.numbers())?]),
             Language::StructuralTag(spec) => {
                 let (path, text) = spec.source.read()?;
                 let options = TagOptions {
                     whitespace: spec.whitespace.unwrap_or_default(),
-                    limits: GrammarLimits::default(),
+                    limits: Arc::new(self.limits.numbers()),
                     cancel: Cancel::default(),
                 };
                 // A text that is no JSON has no constructs.
@@ -78,12 +80,12 @@ impl Spec {
     }
 }
 
-fn of_grammar(spec: &GrammarSpec) -> Result<Vec<Explained>> {
+fn of_grammar(spec: &GrammarSpec, limits: Numbers) -> Result<Vec<Explained>> {
     let format = spec.language()?;
     let (path, text) = spec.source.read()?;
-    let limits = GrammarLimits::default();
-    let options = spec.options(format, &Around::new(None, limits.clone(), Cancel::default()))?;
-    let grammar = Grammar::parse(&text, format, &options, &limits);
+    let around = Around::new(None, limits, Cancel::default());
+    let (options, limits) = (spec.options(format, &around)?, around.grammars());
+    let grammar = Grammar::parse(&text, format, &options, limits);
     if let Err(GrammarError::Syntax(error)) = &grammar
         && matches!(
             error.kind,
@@ -95,7 +97,7 @@ fn of_grammar(spec: &GrammarSpec) -> Result<Vec<Explained>> {
     {
         return Err(of_file(path, error.clone()));
     }
-    let fates = explain_text(&text, format, &options, &limits);
+    let fates = explain_text(&text, format, &options, limits);
     let answers = fates.into_iter().map(|fate| Explained {
         pointer: None,
         span: fate.location.map(|place| format!("{}:{}", place.line, place.column)),
@@ -108,7 +110,7 @@ fn of_grammar(spec: &GrammarSpec) -> Result<Vec<Explained>> {
     if spec.maximal_munch
         && let Ok(grammar) = grammar
     {
-        let (fate, why) = match grammar.check_maximal_munch(&limits) {
+        let (fate, why) = match grammar.check_maximal_munch(limits) {
             Ok(()) => (
                 Fate::Enforced,
                 "terminals are as long as possible, and no text comes to a dead end".to_owned(),
@@ -121,15 +123,15 @@ fn of_grammar(spec: &GrammarSpec) -> Result<Vec<Explained>> {
     Ok(answers)
 }
 
-fn of_schema(spec: &SchemaSpec) -> Result<Vec<Explained>> {
+fn of_schema(spec: &SchemaSpec, limits: &Numbers) -> Result<Vec<Explained>> {
     let (path, text) = spec.source.read()?;
     let options = spec.options(&unskew_core::Cancel::default())?;
-    let limits = SchemaLimits::default();
-    let fates = explain_schema(&text, &options, &limits);
+    let limits = &limits.schema;
+    let fates = explain_schema(&text, &options, limits);
     // Reading has stopped: at a construct, or because the text is no JSON.
     if let [only] = &fates[..]
         && only.keyword.is_empty()
-        && let Err(error @ SchemaError::Json { .. }) = schema::grammar(&text, &options, &limits)
+        && let Err(error @ SchemaError::Json { .. }) = schema::grammar(&text, &options, limits)
     {
         return Err(of_file(path, error));
     }
@@ -152,9 +154,9 @@ fn word(fate: Fate) -> &'static str {
     }
 }
 
-fn of_regex(pattern: &str) -> Result<Explained> {
+fn of_regex(pattern: &str, limits: &Numbers) -> Result<Explained> {
     let construct = "regex".to_owned();
-    Ok(match Dfa::from_pattern(pattern, &Limits::default()) {
+    Ok(match Dfa::from_pattern(pattern, &limits.regex) {
         Ok(dfa) => Explained {
             pointer: None,
             span: Some("1:1".to_owned()),

@@ -38,6 +38,10 @@ pub struct GrammarLimits {
     /// The size of the tables of all terminal automata together, including the automata of their parts, in
     /// bytes. Default: 32 MiB.
     pub automata_bytes: usize,
+    /// The size of the sets of tokens of all terminals with a budget of tokens, in bytes. Default: 64 MiB.
+    pub budget_bytes: usize,
+    /// The number of files that a grammar imports. Default: 1,000.
+    pub files: usize,
     /// The work of the check for dead ends under maximal munch, in steps. It bounds the memory of the check
     /// too. Default: 100 million.
     pub munch_steps: u64,
@@ -66,6 +70,8 @@ impl Default for GrammarLimits {
             scratch_bytes: 64 << 20,
             state_items: 1 << 20,
             automata_bytes: 32 << 20,
+            budget_bytes: 64 << 20,
+            files: 1_000,
             munch_steps: 100_000_000,
             regex: Limits::default()
                 .nfa_size(1_000_000)

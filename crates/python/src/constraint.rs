@@ -198,6 +198,16 @@ impl Constraint {
         Spec::from_json(text).map(|spec| Self { spec }).map_err(|error| of_spec(&error))
     }
 
+    /// The same constraint with other limits on its cost: numbers by the names that errors give, as in
+    /// `with_limits({"grammar.positions": 5_000_000})`.
+    fn with_limits(&self, limits: BTreeMap<String, u64>) -> PyResult<Self> {
+        let mut spec = self.spec.clone();
+        for (name, value) in limits {
+            spec.limits.set(&name, value).map_err(|error| of_spec(&error))?;
+        }
+        Ok(Self { spec })
+    }
+
     /// The constraint as one line of JSON.
     fn to_json(&self) -> String {
         self.spec.to_json()

@@ -181,7 +181,7 @@ pub(crate) struct ConstraintArgs {
     ///
     /// The fields are `regex`, `regex_file`, `choices`, `grammar` with `grammar_format`, `grammar_file`, `json_schema` (the schema
     /// itself), `json_schema_file`, `structural_tag` (itself), `structural_tag_file`, `set`, `subset`, `exclude_set`, `any_of` and `sequence` (lists of
-    /// constraints), `start`, `grammars` (constraints by the names by which a grammar uses them), `canonical`, and the options of --with, with
+    /// constraints), `start`, `grammars` (constraints by the names by which a grammar uses them), `canonical`, `limits` (numbers by the names of --limit), and the options of --with, with
     /// `_` for `-`. Files are found from the working directory.
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) spec: Option<PathBuf>,
@@ -191,6 +191,9 @@ pub(crate) struct ConstraintArgs {
     /// Options of the constraint, joined by commas: `--with whitespace=compact,ascii`; --help lists them
     #[arg(long, value_name = "OPTION[=VALUE],...", long_help = crate::command_line::help::CONSTRAINT_OPTIONS)]
     pub(crate) with: Vec<String>,
+    /// Raise a limit on the cost of the constraint, by the name that its error gives; repeatable; --help lists them
+    #[arg(long, value_name = "NAME=N", long_help = crate::command_line::help::limits())]
+    pub(crate) limit: Vec<String>,
     #[command(flatten)]
     pub(crate) legacy: LegacyConstraintArgs,
 }

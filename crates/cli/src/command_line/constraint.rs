@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{Spec, SpecOptions, read};
+use crate::{Spec, SpecError, SpecOptions, read};
 
 use crate::command_line::{
     args::{ConstraintArgs, LegacyConstraintArgs},
@@ -18,15 +18,30 @@ impl ConstraintArgs {
                 .filter(|part| !part.trim().is_empty())
                 .try_for_each(|part| set(&mut options, part))?;
         }
-        let Some(path) = &self.spec else {
-            return Ok(Spec::try_from(options).map_err(crate::Error::from)?);
+        let mut spec = match &self.spec {
+            None => Spec::try_from(options).map_err(crate::Error::from)?,
+            Some(_) if options != SpecOptions::default() => {
+                return Err(Failure::input(
+                    "--spec FILE is the whole constraint; put its other options into the file",
+                ));
+            }
+            Some(path) => from_file(path)?,
         };
-        if options != SpecOptions::default() {
-            return Err(Failure::input(
-                "--spec FILE is the whole constraint; put its other options into the file",
-            ));
+        for text in &self.limit {
+            let Some((name, value)) = text.split_once('=') else {
+                return Err(Failure::input(format!(
+                    "--limit {text}: give a name and a number, as in {EXAMPLE}"
+                )));
+            };
+            let value = value.trim().parse().map_err(|_| {
+                Failure::input(format!("--limit {text}: {value:?} is no whole number, as in {EXAMPLE}"))
+            })?;
+            spec.limits.set(name.trim(), value).map_err(|error| match error {
+                SpecError::Value { value, why, .. } => Failure::input(format!("--limit {value}: {why}")),
+                other => Failure::bad(&other),
+            })?;
         }
-        from_file(path)
+        Ok(spec)
     }
 
     /// The options that are flags, in their flat form.
@@ -84,6 +99,9 @@ fn from_file(path: &Path) -> Result<Spec> {
     let text = read::text(path)?;
     Spec::from_json(&text).map_err(|error| Failure::file(path, error))
 }
+
+/// A limit as an example.
+const EXAMPLE: &str = "`--limit grammar.positions=5000000`";
 
 /// The options that `--with` takes.
 const KNOWN: &str = "whitespace, ascii, exponents, schema-registry, any-order, margin, maximal-munch, max-ignored, subset, gpu";

@@ -3,6 +3,7 @@
 use std::{fmt, path::Path};
 
 pub(crate) use crate::chain;
+use crate::engine::spec::Limit;
 
 /// Why a command stopped.
 #[derive(Debug)]
@@ -25,18 +26,28 @@ impl Failure {
     }
 
     pub(crate) fn other(error: &(dyn std::error::Error + 'static)) -> Self {
-        Self::Other(chain(error))
+        Self::Other(with_flag(chain(error)))
     }
 
     /// An input file that could not be used.
     pub(crate) fn file(path: &Path, error: impl fmt::Display) -> Self {
-        Self::Input(format!("{}: {error}", path.display()))
+        Self::Input(with_flag(format!("{}: {error}", path.display())))
     }
 
     /// A library's error about the user's input.
     pub(crate) fn bad(error: &(dyn std::error::Error + 'static)) -> Self {
-        Self::Input(chain(error))
+        Self::Input(with_flag(chain(error)))
     }
+}
+
+/// A message with the flag that raises the limit that it names.
+fn with_flag(mut message: String) -> String {
+    if let Some(limit) = Limit::in_message(&message) {
+        message.push_str("; here that is --limit ");
+        message.push_str(limit.name);
+        message.push_str("=N");
+    }
+    message
 }
 
 /// The names of options in the facade's messages and in JSON, and their flags where those differ by more than dashes.
@@ -104,9 +115,11 @@ pub(crate) fn in_flags(message: &str) -> String {
 impl From<crate::Error> for Failure {
     fn from(error: crate::Error) -> Self {
         match error {
-            crate::Error::Sample(_) => Self::Other(chain(&error)),
+            crate::Error::Sample(_) => Self::other(&error),
             crate::Error::Cancelled => Self::Interrupted(0),
-            crate::Error::Combination(_) | crate::Error::Spec(_) => Self::Input(in_flags(&error.to_string())),
+            crate::Error::Combination(_) | crate::Error::Spec(_) => {
+                Self::Input(with_flag(in_flags(&error.to_string())))
+            }
             crate::Error::File { path, source } if source.is::<crate::Mismatch>() => {
                 Self::file(&path, in_flags(&source.to_string()))
             }

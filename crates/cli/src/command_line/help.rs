@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::{
     METHODS,
+    engine::spec::LIMITS,
     method::{Parameter, ParameterKind},
 };
 
@@ -32,6 +33,21 @@ Options of the constraint, joined by commas: `--with whitespace=compact,ascii`
 - --set:
     gpu: masks are made on a GPU, and by the CPU, with a warning, where there is none; a program with the feature `wgpu` runs the
       model there too, and reads back no logits";
+
+/// All limits with their defaults.
+pub(crate) fn limits() -> String {
+    let mut text = String::from(
+        "Raise a limit on the cost of the constraint, by the name that its error gives: `--limit grammar.positions=5000000`; repeatable. \
+         A limit that is raised costs time and memory where the constraint needs them. The limits and their defaults are:\n",
+    );
+    for limit in LIMITS {
+        let defaults: Vec<String> = limit.defaults().iter().map(u64::to_string).collect();
+        // A string takes all that is written to it.
+        let _ = write!(text, "\n- {}={}: {}", limit.name, defaults.join("|"), limit.about);
+    }
+    text.push_str("\n\nWhere there are several defaults, they are those of a regex alone, of a grammar, and of a schema.");
+    text
+}
 
 /// All methods with their parameters, each with its default.
 pub(crate) fn methods() -> String {

@@ -111,6 +111,8 @@ mod tests {
         "--out",
         "--spec",
         "--with",
+        // A name and a number, within the limit of the name.
+        "--limit",
         "--model",
         "--tokenizer",
         "--draft-model",

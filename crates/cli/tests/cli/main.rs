@@ -8,6 +8,7 @@ mod files;
 mod gguf;
 mod grammars;
 mod hostile;
+mod limits;
 mod options;
 mod refusals;
 mod resume;

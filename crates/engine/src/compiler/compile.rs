@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use unskew_automata::{AnyRegex, CanonicalConstraint, LazyRegexConstraint, Limits, RegexConstraint, regex};
 use unskew_core::{AnyConstraint, Cancel, Unconstrained};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, TreeLibrary};
+use unskew_grammars::{Grammar, GrammarConstraint, TreeLibrary};
 use unskew_schema::Registry;
 use unskew_sets::{ExclusionConstraint, SetConstraint};
 
@@ -14,7 +14,7 @@ use crate::{
     items,
     machine::{Machine, Pool},
     read,
-    spec::{GrammarSpec, Language, RegistrySource, Source},
+    spec::{GrammarSpec, Language, Numbers, RegistrySource, Source},
 };
 
 /// A constraint by its kind, for programs that read more of it than masks.
@@ -99,40 +99,39 @@ impl Kind {
 }
 
 impl Means<'_> {
-    fn automata(&self) -> Limits {
-        let mut limits = Limits::default().cancel(self.cancel.clone());
+    /// The limits that `spec` sets. Those of a compiler on the memory that stays are its own.
+    fn limits(&self, spec: &Spec) -> Numbers {
+        let mut limits = spec.limits.numbers();
         if let Some(bytes) = self.kept_bytes {
-            (limits.mask_cache_bytes, limits.lazy_bytes) = (bytes, bytes);
+            (limits.regex.mask_cache_bytes, limits.regex.lazy_bytes) = (bytes, bytes);
+            limits.grammar.scratch_bytes = bytes;
         }
-        limits
-    }
-
-    pub(crate) fn grammars(&self) -> GrammarLimits {
-        let mut limits = GrammarLimits::default();
         limits.regex.cancel = self.cancel.clone();
-        limits.scratch_bytes = self.kept_bytes.unwrap_or(limits.scratch_bytes);
+        limits.grammar.regex.cancel = self.cancel.clone();
         limits
     }
 }
 
 pub(crate) fn compile(spec: &Spec, tokens: &TokenSpace, means: &Means<'_>) -> Result<Kind> {
-    let (canonical, healed) = (spec.canonical, means.healed);
+    let (canonical, healed, limits) = (spec.canonical, means.healed, means.limits(spec));
     match &spec.language {
         Language::Anything if !canonical && healed.is_empty() => {
             Ok(Kind::Anything(Unconstrained::new(tokens.vocabulary())))
         }
-        Language::Anything => compile_regex(&format!("{}(?s:.*)", literal(healed)), canonical, tokens, means),
+        Language::Anything => {
+            compile_regex(&format!("{}(?s:.*)", literal(healed)), canonical, tokens, &limits.regex)
+        }
         Language::Regex(source) => {
             let (_, pattern) = source.read()?;
             let pattern = match healed {
                 "" => pattern,
                 healed => format!("{}(?:{pattern})", literal(healed)),
             };
-            compile_regex(&pattern, canonical, tokens, means)
+            compile_regex(&pattern, canonical, tokens, &limits.regex)
         }
         Language::Choices(choices) => {
             let choices: Vec<String> = choices.iter().map(|choice| format!("{healed}{choice}")).collect();
-            compile_choices(&choices, canonical, tokens, means)
+            compile_choices(&choices, canonical, tokens, &limits.regex)
         }
         Language::Grammar(GrammarSpec { maximal_munch: true, .. }) if canonical => Err(Error::combination(
             "`canonical` takes a grammar as one automaton, which knows no terminals, so it cannot be combined with \
@@ -143,11 +142,11 @@ pub(crate) fn compile(spec: &Spec, tokens: &TokenSpace, means: &Means<'_>) -> Re
         | Language::StructuralTag(_)
         | Language::AnyOf(_)
         | Language::Sequence(_) => {
-            let around = Around::new(Some(tokens.vocabulary()), means.grammars(), means.cancel.clone());
+            let around = Around::new(Some(tokens.vocabulary()), limits.clone(), means.cancel.clone());
             let (path, grammar) = grammars::of_language(&spec.language, &around)?;
             let maximal_munch =
                 matches!(&spec.language, Language::Grammar(GrammarSpec { maximal_munch: true, .. }));
-            compile_grammar(&grammar, path, maximal_munch, canonical, tokens, means)
+            compile_grammar(&grammar, path, maximal_munch, canonical, tokens, means, &limits)
         }
         Language::Set(spec) => {
             items::set_constraint(spec, canonical, tokens, healed, means.progress).map(Kind::Set)
@@ -161,13 +160,12 @@ fn literal(text: &str) -> String {
     text.chars().map(|char| format!("\\x{{{:x}}}", u32::from(char))).collect()
 }
 
-fn compile_regex(pattern: &str, canonical: bool, tokens: &TokenSpace, means: &Means<'_>) -> Result<Kind> {
-    let limits = means.automata();
+fn compile_regex(pattern: &str, canonical: bool, tokens: &TokenSpace, limits: &Limits) -> Result<Kind> {
     if canonical {
-        let constraint = CanonicalConstraint::new(pattern, &tokens.canonical_index()?, &limits);
+        let constraint = CanonicalConstraint::new(pattern, &tokens.canonical_index()?, limits);
         return constraint.map(Arc::new).map(Kind::Canonical).map_err(Error::constraint);
     }
-    let made = regex(pattern, tokens.trie()?, &limits);
+    let made = regex(pattern, tokens.trie()?, limits);
     Ok(match made.map_err(Error::constraint)? {
         AnyRegex::Dfa(constraint) => Kind::Regex(constraint),
         AnyRegex::Lazy(constraint) => Kind::LazyRegex(constraint),
@@ -178,14 +176,13 @@ fn compile_choices(
     choices: &[String],
     canonical: bool,
     tokens: &TokenSpace,
-    means: &Means<'_>,
+    limits: &Limits,
 ) -> Result<Kind> {
-    let limits = means.automata();
     if canonical {
-        let constraint = CanonicalConstraint::from_choices(choices, &tokens.canonical_index()?, &limits);
+        let constraint = CanonicalConstraint::from_choices(choices, &tokens.canonical_index()?, limits);
         return constraint.map(Arc::new).map(Kind::Canonical).map_err(Error::constraint);
     }
-    let constraint = RegexConstraint::from_choices(choices, tokens.trie()?, &limits);
+    let constraint = RegexConstraint::from_choices(choices, tokens.trie()?, limits);
     constraint.map(Arc::new).map(Kind::Regex).map_err(Error::constraint)
 }
 
@@ -196,20 +193,21 @@ fn compile_grammar(
     canonical: bool,
     tokens: &TokenSpace,
     means: &Means<'_>,
+    limits: &Numbers,
 ) -> Result<Kind> {
     let grammar = grammar.behind(means.healed.as_bytes());
     if canonical {
-        let limits = means.automata();
-        let dfa = grammar.regular(&limits).map_err(|error| of_file(path, error))?;
-        let constraint = CanonicalConstraint::from_dfa(&dfa, &tokens.canonical_index()?, &limits);
+        let limits = &limits.regex;
+        let dfa = grammar.regular(limits).map_err(|error| of_file(path, error))?;
+        let constraint = CanonicalConstraint::from_dfa(&dfa, &tokens.canonical_index()?, limits);
         return constraint.map(Arc::new).map(Kind::Canonical).map_err(Error::constraint);
     }
-    let limits = means.grammars();
+    let limits = &limits.grammar;
     let trie = tokens.trie()?;
     let constraint = match (maximal_munch, means.library) {
-        (true, _) => GrammarConstraint::with_maximal_munch(&grammar, trie, &limits),
-        (false, Some(library)) => GrammarConstraint::with_library(&grammar, library, &limits),
-        (false, None) => GrammarConstraint::new(&grammar, trie, &limits),
+        (true, _) => GrammarConstraint::with_maximal_munch(&grammar, trie, limits),
+        (false, Some(library)) => GrammarConstraint::with_library(&grammar, library, limits),
+        (false, None) => GrammarConstraint::new(&grammar, trie, limits),
     };
     constraint.map(|constraint| Kind::Grammar(Arc::new(constraint))).map_err(|error| of_file(path, error))
 }

@@ -17,18 +17,19 @@ use serde::Deserialize;
 use unskew_automata::{Dfa, DfaAlgebra};
 use unskew_core::{Cancel, Vocabulary};
 use unskew_grammars::{Grammar, GrammarFormat, GrammarLimits, GrammarOptions, Resolve, Resolver};
-use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions, Whitespace};
+use unskew_schema::{MemberOrder, SchemaOptions, Whitespace};
 
 use crate::{
     Error, Result, Spec, chain,
     compiler::compile::{of_file, registry},
     read,
-    spec::{GrammarSpec, Language, SchemaSpec, Source},
+    spec::{GrammarSpec, Language, Numbers, SchemaSpec, Source},
     tag::{self, TagOptions},
 };
 
-/// The most schemas and grammars to which a text may refer, those in other grammars included.
-const MAX_REFERENCES: u32 = 1_000;
+/// The refusal of limits that a part sets.
+const PART_LIMITS: &str =
+    "`limits` are those of a whole constraint; give them to the constraint around and not to its parts";
 
 /// How deep grammars may refer to others.
 const MAX_DEPTH: u32 = 32;
@@ -37,7 +38,7 @@ const MAX_DEPTH: u32 = 32;
 #[derive(Clone, Debug)]
 pub(crate) struct Around {
     vocabulary: Option<Arc<Vocabulary>>,
-    limits: GrammarLimits,
+    limits: Arc<Numbers>,
     cancel: Cancel,
     /// The references that are left.
     left: Arc<AtomicU32>,
@@ -45,9 +46,14 @@ pub(crate) struct Around {
 }
 
 impl Around {
-    pub(crate) fn new(vocabulary: Option<&Arc<Vocabulary>>, limits: GrammarLimits, cancel: Cancel) -> Self {
-        let (vocabulary, left) = (vocabulary.map(Arc::clone), Arc::new(AtomicU32::new(MAX_REFERENCES)));
-        Self { vocabulary, limits, cancel, left, depth: 0 }
+    pub(crate) fn new(vocabulary: Option<&Arc<Vocabulary>>, limits: Numbers, cancel: Cancel) -> Self {
+        let (vocabulary, left) = (vocabulary.map(Arc::clone), Arc::new(AtomicU32::new(limits.references)));
+        Self { vocabulary, limits: Arc::new(limits), cancel, left, depth: 0 }
+    }
+
+    /// The limits of grammars.
+    pub(crate) fn grammars(&self) -> &GrammarLimits {
+        &self.limits.grammar
     }
 
     /// The same for a text inside.
@@ -55,9 +61,10 @@ impl Around {
         if self.depth == MAX_DEPTH {
             return Err(format!("grammars refer to each other more than {MAX_DEPTH} levels deep"));
         }
-        self.left
-            .fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1))
-            .map_err(|_| format!("a grammar refers to more than {MAX_REFERENCES} schemas and grammars"))?;
+        self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).map_err(|_| {
+            let most = self.limits.references;
+            format!("a grammar refers to more than {most} schemas and grammars (the limit `references`)")
+        })?;
         Ok(Self { depth: self.depth + 1, ..self.clone() })
     }
 }
@@ -71,7 +78,7 @@ pub(crate) fn of_language<'a>(
     language: &'a Language,
     around: &Around,
 ) -> Result<(Option<&'a Path>, Grammar)> {
-    let limits = &around.limits;
+    let limits = around.grammars();
     let terminal = |name: &str, dfa: Dfa| {
         let mut builder = Grammar::builder(limits);
         let (start, body) = (builder.rule(name), builder.automaton(name, dfa));
@@ -93,12 +100,12 @@ pub(crate) fn of_language<'a>(
             Ok((None, terminal("choices", dfa)?))
         }
         Language::Grammar(spec) => spec.grammar(around),
-        Language::JsonSchema(spec) => spec.grammar(&around.cancel),
+        Language::JsonSchema(spec) => spec.grammar(around),
         Language::StructuralTag(spec) => {
             let (path, text) = spec.source.read()?;
             let options = TagOptions {
                 whitespace: spec.whitespace.unwrap_or_default(),
-                limits: limits.clone(),
+                limits: Arc::clone(&around.limits),
                 cancel: around.cancel.clone(),
             };
             let grammar = tag::grammar(&text, around.vocabulary.as_deref(), &options);
@@ -127,7 +134,7 @@ enum Combination {
 
 /// The union or the concatenation of `parts`.
 fn combined(parts: &[Spec], around: &Around, how: Combination) -> Result<Grammar> {
-    let mut builder = Grammar::builder(&around.limits);
+    let mut builder = Grammar::builder(around.grammars());
     let mut expressions = Vec::with_capacity(parts.len());
     for part in parts {
         if part.canonical {
@@ -135,13 +142,16 @@ fn combined(parts: &[Spec], around: &Around, how: Combination) -> Result<Grammar
                 "`canonical` is a property of whole outputs; give it to the constraint around and not to its parts",
             ));
         }
+        if !part.limits.is_empty() {
+            return Err(Error::combination(PART_LIMITS));
+        }
         let around = around.inside().map_err(Error::combination)?;
         let (_, grammar) = of_language(&part.language, &around)?;
         expressions.push(builder.import(&grammar));
-        if builder.size() > around.limits.nodes {
+        let limit = around.grammars().nodes;
+        if builder.size() > limit {
             return Err(Error::combination(format!(
-                "the parts have more than {} nodes together; give fewer or smaller ones",
-                around.limits.nodes
+                "the parts have more than {limit} nodes together (GrammarLimits::nodes); give fewer or smaller ones"
             )));
         }
     }
@@ -169,7 +179,7 @@ impl Resolve for References {
     fn json_schema(&self, schema: &str) -> std::result::Result<Grammar, String> {
         let around = self.around.inside()?;
         let spec = SchemaSpec::new(Source::Text(schema.to_owned()));
-        let (_, grammar) = spec.grammar(&around.cancel).map_err(|error| chain(&error))?;
+        let (_, grammar) = spec.grammar(&around).map_err(|error| chain(&error))?;
         Ok(grammar)
     }
 
@@ -188,6 +198,9 @@ impl Resolve for References {
         };
         if spec.canonical {
             return Err("`canonical` is a property of whole outputs; leave it out".to_owned());
+        }
+        if !spec.limits.is_empty() {
+            return Err(PART_LIMITS.to_owned());
         }
         let around = self.around.inside()?;
         let with_names;
@@ -267,7 +280,7 @@ impl GrammarSpec {
             let listed = self.listed(&text).map_err(|error| of_file(path, error))?;
             return Ok((path, listed.grammar(around)?.1));
         }
-        let grammar = Grammar::parse(&text, format, &self.options(format, around)?, &around.limits);
+        let grammar = Grammar::parse(&text, format, &self.options(format, around)?, around.grammars());
         Ok((path, grammar.map_err(|error| of_file(path, error))?))
     }
 
@@ -319,16 +332,16 @@ struct Listed {
 }
 
 impl SchemaSpec {
-    fn grammar(&self, cancel: &Cancel) -> Result<(Option<&Path>, Grammar)> {
-        let mut options = self.options(cancel)?;
+    fn grammar(&self, around: &Around) -> Result<(Option<&Path>, Grammar)> {
+        let mut options = self.options(&around.cancel)?;
         let (path, text) = self.source.read()?;
         if self.whitespace.is_none()
             && let Some(whitespace) = guidance(&text).map_err(|error| of_file(path, error))?
         {
             options.whitespace = whitespace;
         }
-        let limits = SchemaLimits::default();
-        let grammar = unskew_schema::grammar(&text, &options, &limits);
+        let limits = &around.limits.schema;
+        let grammar = unskew_schema::grammar(&text, &options, limits);
         let grammar = grammar.map_err(|error| of_file(path, error))?;
         if self.margin == 0 {
             return Ok((path, grammar));

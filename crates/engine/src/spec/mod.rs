@@ -11,6 +11,7 @@
 //! Tried instead: the flat form everywhere. Each place that read it listed all options by name, and a new option had to be added to
 //! six lists.
 
+mod limits;
 mod options;
 mod requests;
 mod resolved;
@@ -22,6 +23,8 @@ use serde_json::value::RawValue;
 use unskew_grammars::GrammarFormat;
 use unskew_schema::Whitespace;
 
+pub(crate) use self::limits::Numbers;
+pub use self::limits::{LIMITS, Limit, SpecLimits};
 pub use self::options::{SPEC_VERSION, SpecOptions};
 pub use self::requests::JsonRequest;
 pub(crate) use self::resolved::Resolved;
@@ -57,6 +60,8 @@ pub struct Spec {
     pub language: Language,
     /// Whether only the token sequences count that the tokenizer itself writes for their text.
     pub canonical: bool,
+    /// The limits on the cost of the constraint that differ from their defaults. A part of another constraint has none of its own.
+    pub limits: SpecLimits,
 }
 
 /// Which texts are outputs.
@@ -238,7 +243,7 @@ pub enum SpecError {
 impl Spec {
     /// The outputs of a language, in every spelling.
     pub fn new(language: Language) -> Self {
-        Self { language, canonical: false }
+        Self { language, canonical: false, limits: SpecLimits::default() }
     }
 
     /// The whole output matches `pattern` (syntax of the `regex` crate, with look-around).
@@ -292,6 +297,16 @@ impl Spec {
     pub fn canonical(mut self) -> Self {
         self.canonical = true;
         self
+    }
+
+    /// The same with the limit of this [name](LIMITS) at `value`.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError::Value`] for a name that no limit has, and for a value that it does not take.
+    pub fn limit(mut self, name: &str, value: u64) -> Result<Self, SpecError> {
+        self.limits.set(name, value)?;
+        Ok(self)
     }
 
     /// The output is one of any of these constraints.
@@ -475,6 +490,7 @@ mod tests {
         r#"{"json_schema_file":"s.json","whitespace":"bounded:4"}"#,
         r#"{"set":"s.set","subset":"films","gpu":true}"#,
         r#"{"exclude_set":"taken.txt"}"#,
+        r#"{"regex":"a","limits":{"grammar.nodes":7,"regex.nfa_size":8}}"#,
     ];
 
     #[test]
@@ -508,6 +524,10 @@ mod tests {
             ),
             (r#"{"version": 2, "regex": "a"}"#, "`version` = \"2\": this program reads version 1 alone"),
             (r#"{"json_schema": true, "schema_registry": 7}"#, "the path of a folder, or an object"),
+            (
+                r#"{"regex": "a", "limits": {"size": 3}}"#,
+                "`limits` = \"size\": the limits are grammar.automata_bytes,",
+            ),
             (r#"{"regexp": "a"}"#, "unknown field `regexp`"),
             ("[", "not a constraint in JSON"),
         ] {

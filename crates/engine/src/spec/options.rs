@@ -11,7 +11,7 @@ use unskew_schema::Whitespace;
 
 use super::{
     GrammarSpec, Language, MAX_EXPONENT, MAX_IGNORED, MAX_MARGIN, RegistrySource, SchemaSpec, SetSpec,
-    Source, Spec, SpecError, TagSpec,
+    Source, Spec, SpecError, SpecLimits, TagSpec,
 };
 
 /// A [`Spec`] as people write it: one flat list of options, most of them absent. This is its JSON form.
@@ -86,6 +86,9 @@ pub struct SpecOptions {
     pub exclude_set: Option<PathBuf>,
     #[serde(skip_serializing_if = "is_off")]
     pub canonical: bool,
+    /// Limits by their names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, u64>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
@@ -226,6 +229,10 @@ impl TryFrom<SpecOptions> for Spec {
                 return Err(SpecError::Value { option, value: value.to_string(), why });
             }
         }
+        let mut limits = SpecLimits::default();
+        for (name, value) in &options.limits {
+            limits.set(name, *value)?;
+        }
         let mut kinds = options.kinds();
         if let (Some(first), Some(second)) = (kinds.next(), kinds.next()) {
             return Err(SpecError::Two { first, second });
@@ -289,13 +296,14 @@ impl TryFrom<SpecOptions> for Spec {
         } else {
             Language::Anything
         };
-        Ok(Self { language, canonical: options.canonical })
+        Ok(Self { language, canonical: options.canonical, limits })
     }
 }
 
 impl From<Spec> for SpecOptions {
     fn from(spec: Spec) -> Self {
-        let options = Self { canonical: spec.canonical, ..Self::default() };
+        let limits = spec.limits.iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let options = Self { canonical: spec.canonical, limits, ..Self::default() };
         let apart = |source| match source {
             Source::Text(text) => (Some(text), None),
             Source::File(path) => (None, Some(path)),

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, fmt::Write, fs, path::PathBuf, sync::Arc, time::UNIX_EPOCH};
 
 use unskew_core::Cancel;
-use unskew_grammars::{GrammarFormat, GrammarLimits, imported_files};
+use unskew_grammars::{GrammarFormat, imported_files};
 
 use super::{GrammarSpec, Language, RegistrySource, SchemaSpec, Source, Spec, TagSpec};
 use crate::{
@@ -55,10 +55,10 @@ impl Spec {
                     }
                     let mut imports = grammar.imports.clone();
                     if let (Some(Source::Text(text)), Some(GrammarFormat::Lark)) = (&source, format) {
-                        let limits = GrammarLimits::default();
-                        let around = Around::new(None, limits.clone(), Cancel::default());
+                        let around = Around::new(None, self.limits.numbers(), Cancel::default());
+                        let limits = around.grammars();
                         // A text that imports nothing, or has a fault, is compiled as it is.
-                        if let Ok(files) = imported_files(text, &grammar.resolver(&around), &limits) {
+                        if let Ok(files) = imported_files(text, &grammar.resolver(&around), limits) {
                             imports.extend(files);
                         }
                     }

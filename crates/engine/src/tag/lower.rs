@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use unskew_core::Vocabulary;
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarFormat, GrammarOptions};
-use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions, Whitespace};
+use unskew_schema::{MemberOrder, SchemaOptions, Whitespace};
 
 use super::{
     TagError, TagOptions,
@@ -16,9 +16,6 @@ use crate::{Explained, fields::Fields};
 
 /// How deep objects may nest: each is read once more for each object around it.
 const MAX_NEST: usize = 60;
-
-/// The largest number of a `repeat`, of `max_chars` and of `max_tokens`.
-pub(super) const MAX_COUNT: u32 = 100_000;
 
 pub(super) type Made<T = ExprId> = Result<T, TagError>;
 
@@ -79,8 +76,8 @@ pub(super) struct Lowering<'a> {
 
 impl<'a> Lowering<'a> {
     pub(super) fn new(vocabulary: Option<&'a Vocabulary>, options: &'a TagOptions) -> Self {
-        let free = Free::new(&options.limits.regex);
-        let builder = Grammar::builder(&options.limits);
+        let free = Free::new(&options.limits.grammar.regex);
+        let builder = Grammar::builder(&options.limits.grammar);
         Self { builder, free, options, vocabulary, sets: Sets::default(), read: Vec::new() }
     }
 
@@ -143,11 +140,13 @@ impl<'a> Lowering<'a> {
         let kind: String = fields.required("type")?;
         let made = self.of_kind(&kind, &mut fields, around)?;
         fields.finish()?;
-        if self.builder.size() > self.options.limits.nodes {
-            let limit = self.options.limits.nodes;
+        if self.builder.size() > self.options.limits.grammar.nodes {
+            let limit = self.options.limits.grammar.nodes;
             return Err(TagError::new(
                 at,
-                format!("the grammar has more than {limit} nodes; make the tag smaller"),
+                format!(
+                    "the grammar has more than {limit} nodes (GrammarLimits::nodes); make the tag smaller"
+                ),
             ));
         }
         self.read.push(Explained {
@@ -181,7 +180,7 @@ impl<'a> Lowering<'a> {
             "grammar" => {
                 let text: String = fields.required("grammar")?;
                 let (format, options) = (GrammarFormat::Xgrammar, GrammarOptions::default());
-                let grammar = Grammar::parse(&text, format, &options, &self.options.limits);
+                let grammar = Grammar::parse(&text, format, &options, &self.options.limits.grammar);
                 let grammar = grammar.map_err(|error| TagError::of(&fields.place("grammar"), &error))?;
                 Ok(self.builder.import(&grammar))
             }
@@ -234,10 +233,7 @@ impl<'a> Lowering<'a> {
             "any_tokens" => {
                 let excluded = self.token_names(fields, "exclude_tokens")?;
                 let most: Option<u32> = fields.get("max_tokens")?;
-                if let Some(most) = most.filter(|most| *most > MAX_COUNT) {
-                    let at = fields.place("max_tokens");
-                    return Err(TagError::new(&at, format!("{most} is more than {MAX_COUNT}; leave it out")));
-                }
+                self.check_count(most.unwrap_or(0), &fields.place("max_tokens"))?;
                 self.free_tokens(&fields.at, &excluded, most, around)
             }
             "token_triggered_tags" => {
@@ -272,11 +268,7 @@ impl<'a> Lowering<'a> {
                 let (min, max): (u32, i64) = (fields.required("min")?, fields.required("max")?);
                 let max = if max == -1 { None } else { Some(u32::try_from(max).unwrap_or(u32::MAX)) };
                 let most = max.unwrap_or(0).max(min);
-                if most > MAX_COUNT {
-                    return Err(fields.error(format!(
-                        "{most} repetitions are more than {MAX_COUNT}; use -1 for any number"
-                    )));
-                }
+                self.check_count(most, &fields.at)?;
                 if max.is_some_and(|max| max < min) {
                     return Err(fields.error("`max` is less than `min`; -1 is any number"));
                 }
@@ -303,6 +295,16 @@ impl<'a> Lowering<'a> {
         self.parameters(&schema, &at, style, json)
     }
 
+    /// Refuses a number beyond the limit.
+    pub(super) fn check_count(&self, count: u32, at: &str) -> Made<()> {
+        let most = self.options.limits.tag.count;
+        if count <= most {
+            return Ok(());
+        }
+        let why = format!("{count} is more than {most} (the limit `tag.count`); take less, or any number");
+        Err(TagError::new(at, why))
+    }
+
     /// JSON that satisfies a schema.
     pub(super) fn schema(&mut self, text: &str, at: &str, json: Json<'_>) -> Made {
         let mut options = SchemaOptions::default();
@@ -311,15 +313,13 @@ impl<'a> Lowering<'a> {
         if json.any_order {
             options.order = MemberOrder::Any;
         }
-        let mut limits = SchemaLimits::default();
-        limits.grammar = self.options.limits.clone();
-        let grammar = unskew_schema::grammar(text, &options, &limits);
+        let grammar = unskew_schema::grammar(text, &options, &self.options.limits.schema);
         let mut grammar = grammar.map_err(|error| TagError::of(at, &error))?;
         if !json.excludes.is_empty() {
             // A string and a name are one terminal each.
             let strings =
                 self.free.strings_without(json.excludes).map_err(|error| TagError::of(at, &error))?;
-            let within = grammar.within(&strings, &self.options.limits);
+            let within = grammar.within(&strings, &self.options.limits.grammar);
             grammar = within.map_err(|error| TagError::of(at, &error))?;
         }
         Ok(self.builder.import(&grammar))
@@ -336,9 +336,7 @@ impl<'a> Lowering<'a> {
         excludes.extend_from_slice(around.ends);
         let Some(most) = fields.get::<u32>("max_chars")? else { return self.text(&fields.at, &excludes) };
         let at = fields.place("max_chars");
-        if most > MAX_COUNT {
-            return Err(TagError::new(&at, format!("{most} is more than {MAX_COUNT}; leave it out")));
-        }
+        self.check_count(most, &at)?;
         let of = |error| TagError::of(&at, &error);
         let without = self.free.without(&excludes).map_err(of)?;
         let short = self.free.pattern(&format!("(?s:.{{0,{most}}})")).map_err(of)?;

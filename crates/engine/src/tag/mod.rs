@@ -60,16 +60,15 @@ mod style;
 mod tokens;
 mod xml;
 
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
 use unskew_core::{Cancel, Vocabulary};
-use unskew_grammars::{Grammar, GrammarLimits};
+use unskew_grammars::Grammar;
 use unskew_schema::Whitespace;
 
 use self::lower::Lowering;
-use crate::{Explained, chain};
-
-/// The longest tag, in bytes: as long as the longest schema.
-const MAX_BYTES: usize = 8 << 20;
+use crate::{Explained, chain, spec::Numbers};
 
 /// An object of a structural tag that cannot be enforced, or is none.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -97,7 +96,7 @@ impl TagError {
 pub(crate) struct TagOptions {
     /// Between the parts of JSON.
     pub(crate) whitespace: Whitespace,
-    pub(crate) limits: GrammarLimits,
+    pub(crate) limits: Arc<Numbers>,
     pub(crate) cancel: Cancel,
 }
 
@@ -133,9 +132,11 @@ fn lowered(
     options: &TagOptions,
 ) -> (Result<Grammar, TagError>, Vec<Explained>) {
     let mut lowering = Lowering::new(vocabulary, options);
-    if text.len() > MAX_BYTES {
-        let len = text.len();
-        let why = format!("a tag of {len} bytes is longer than {MAX_BYTES}; divide it, or leave schemas out");
+    let (len, most) = (text.len(), options.limits.tag.bytes);
+    if len > most {
+        let why = format!(
+            "a tag of {len} bytes is longer than {most} (the limit `tag.bytes`); divide it, or leave schemas out"
+        );
         return lowering.finish(Err(TagError::new("", why)));
     }
     let whole = serde_json::from_str::<&RawValue>(text)

@@ -10,7 +10,7 @@ use unskew_grammars::{ExprId, RuleId};
 
 use super::{
     TagError,
-    lower::{Lowering, MAX_COUNT, Made},
+    lower::{Lowering, Made},
     style::{Style, Type},
     xml::{ANNOTATIONS, Frame, MAX_STEPS},
 };
@@ -88,11 +88,11 @@ impl Lowering<'_> {
 
     /// The items of an array.
     fn items(&mut self, mut fields: Fields, frame: &Frame<'_>) -> Made {
-        if self.builder.size() > self.options.limits.nodes {
-            let limit = self.options.limits.nodes;
-            return Err(
-                fields.error(format!("the grammar has more than {limit} nodes; make the schema smaller"))
-            );
+        if self.builder.size() > self.options.limits.grammar.nodes {
+            let limit = self.options.limits.grammar.nodes;
+            return Err(fields.error(format!(
+                "the grammar has more than {limit} nodes (GrammarLimits::nodes); make the schema smaller"
+            )));
         }
         for name in ANNOTATIONS {
             fields.raw(name);
@@ -112,9 +112,7 @@ impl Lowering<'_> {
             )
         })?;
         let most = min.max(max.unwrap_or(0));
-        if most > MAX_COUNT {
-            return Err(TagError::new(&at, format!("{most} items are more than {MAX_COUNT}")));
-        }
+        self.check_count(most, &at)?;
         let mut all = Vec::new();
         let written = max.map_or(first.len(), |max| first.len().min(max as usize));
         for (schema, at) in &first[..written] {

@@ -49,9 +49,6 @@ pub(super) struct Sets {
     named: Option<HashMap<Vec<u8>, Named>>,
 }
 
-/// The most memory of all sets of a tag together, in bytes.
-const MAX_SET_BYTES: usize = 64 << 20;
-
 impl Lowering<'_> {
     pub(super) fn token_triggered(
         &mut self,
@@ -195,9 +192,11 @@ impl Lowering<'_> {
         }
         let mut set = TokenMask::new(vocabulary.len());
         self.sets.bytes += size_of_val(set.words());
-        if self.sets.bytes > MAX_SET_BYTES {
-            let why =
-                format!("the sets of tokens take more than {MAX_SET_BYTES} bytes; use fewer different ones");
+        let most = self.options.limits.tag.set_bytes;
+        if self.sets.bytes > most {
+            let why = format!(
+                "the sets of tokens take more than {most} bytes (the limit `tag.set_bytes`); use fewer different ones"
+            );
             return Err(TagError::new(at, why));
         }
         match others {

@@ -84,11 +84,11 @@ impl Lowering<'_> {
         if self.options.cancel.is_cancelled() {
             return Err(fields.error("cancelled"));
         }
-        if self.builder.size() > self.options.limits.nodes {
-            let limit = self.options.limits.nodes;
-            return Err(
-                fields.error(format!("the grammar has more than {limit} nodes; make the schema smaller"))
-            );
+        if self.builder.size() > self.options.limits.grammar.nodes {
+            let limit = self.options.limits.grammar.nodes;
+            return Err(fields.error(format!(
+                "the grammar has more than {limit} nodes (GrammarLimits::nodes); make the schema smaller"
+            )));
         }
         if let Some((more, at)) = fields.raw("additionalProperties")
             && more.get() != "false"

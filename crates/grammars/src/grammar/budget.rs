@@ -29,9 +29,6 @@ pub struct TokenBudget {
     pub tokens: u32,
 }
 
-/// The most that the sets of tokens of a grammar may take, in bytes.
-const SET_BYTES: usize = 64 << 20;
-
 /// `grammar` with rules in the place of the terminals that have a budget. O(n s) for n tokens and s states of their automata, and
 /// O(s t) rules for a budget of t tokens.
 ///
@@ -126,9 +123,10 @@ impl Writer<'_> {
                     Some(at) => at,
                     None => {
                         *self.bytes += vocabulary.len().div_ceil(8);
-                        if *self.bytes > SET_BYTES {
+                        let limit = self.limits.budget_bytes;
+                        if *self.bytes > limit {
                             let name = self.name.to_owned();
-                            return Err(GrammarError::BudgetTooLarge { name, limit: SET_BYTES });
+                            return Err(GrammarError::BudgetTooLarge { name, limit });
                         }
                         sets.push((target.index(), TokenMask::new(vocabulary.len())));
                         sets.len() - 1

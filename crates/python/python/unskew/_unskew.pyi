@@ -157,6 +157,9 @@ class Constraint:
     @staticmethod
     def from_json(text: str) -> Constraint:
         """The constraint that JSON describes, as `to_json` writes it."""
+    def with_limits(self, limits: Mapping[str, int]) -> Constraint:
+        """The same constraint with other limits on its cost: numbers by the names that errors give, as in
+        `with_limits({"grammar.positions": 5_000_000})`."""
     def to_json(self) -> str:
         """The constraint as one line of JSON."""
     def explain(self) -> list[Fate]:

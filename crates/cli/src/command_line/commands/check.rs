@@ -65,11 +65,11 @@ pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
     match &args.checked {
         CheckedArgs { text: Some(text), .. } => {
             let ids = tokens.encode_output(text)?;
-            write(args.format, &checker.check(&ids), out)?;
+            write(args.format, &checker.check(&ids)?, out)?;
         }
         CheckedArgs { ids: Some(ids), .. } => {
             let ids: Vec<_> = ids.0.iter().copied().map(TokenId).collect();
-            write(args.format, &checker.check(&ids), out)?;
+            write(args.format, &checker.check(&ids)?, out)?;
         }
         CheckedArgs { jsonl: Some(path), .. } if path == Path::new("-") => {
             checker.check_lines(path, &mut std::io::stdin().lock(), args.format, out)?;
@@ -122,12 +122,13 @@ impl Checker<'_> {
                 Question { text: None, ids: Some(ids) } => ids.into_iter().map(TokenId).collect(),
                 _ => return Err(at(&r#"give either "text" or "ids""#)),
             };
-            write(format, &self.check(&ids), out)?;
+            let answer = self.check(&ids)?;
+            write(format, &answer, out)?;
         }
         Ok(())
     }
 
-    fn check(&mut self, ids: &[TokenId]) -> Answer {
+    fn check(&mut self, ids: &[TokenId]) -> Result<Answer> {
         // `accepted` answers for a last id that ends the sequence.
         let ends = ids.last().is_some_and(|id| self.tokens.vocabulary().is_end_of_sequence(*id));
         let output = if ends { &ids[..ids.len() - 1] } else { ids };
@@ -139,7 +140,11 @@ impl Checker<'_> {
             if self.timing {
                 times.push(self.time_mask(&state));
             }
-            if self.constraint.advance(&mut self.scratch, &mut state, *token).is_err() {
+            if let Err(rejected) = self.constraint.advance(&mut self.scratch, &mut state, *token) {
+                if rejected.limit.is_some() {
+                    // The state has no future that could be told.
+                    return Err(Failure::bad(&rejected));
+                }
                 rejected_at = Some(index);
                 break;
             }
@@ -152,12 +157,12 @@ impl Checker<'_> {
         if ends && complete && !accepted {
             rejected_at = Some(output.len());
         }
-        Answer {
+        Ok(Answer {
             accepted,
             canonical: self.tokens.is_canonical(output),
             rejected_at,
             mask_us: self.timing.then_some(times),
-        }
+        })
     }
 
     /// How long the mask of `state` takes, in microseconds: the time that a server waits at this position.

@@ -18,9 +18,6 @@ use crate::{
     },
 };
 
-/// The most files that a grammar imports, directly or not.
-const MAX_FILES: usize = 1_000;
-
 /// A text with the files that it imports.
 #[derive(Debug)]
 pub(in crate::syntax) struct Sources {
@@ -88,8 +85,11 @@ pub(in crate::syntax) fn sources(
                 SyntaxError { kind, location: location(&sources.text, at) }
             };
             let content = resolver.get().file(&path).map_err(error)?;
-            if sources.files.len() > MAX_FILES {
-                return Err(error(format!("a grammar imports more than {MAX_FILES} files")));
+            if sources.files.len() > limits.files {
+                let limit = limits.files;
+                return Err(error(format!(
+                    "a grammar imports more than {limit} files (GrammarLimits::files)"
+                )));
             }
             if sources.text.len() + content.len() > limits.grammar_bytes {
                 let limit = limits.grammar_bytes;
