@@ -286,3 +286,50 @@ fn models_are_described_and_measured() {
     assert!(eight[0]["bytes"].as_u64() < speed[0]["bytes"].as_u64());
     assert!(unskew(&["model", "info", "table:t.json"]).refusal().contains("only a transformer"));
 }
+
+/// `--budget` and `--exact` choose the sampler, and every output says how it was made.
+#[test]
+fn a_budget_or_exactness_chooses_the_sampler() {
+    let fixed = [
+        "generate",
+        "--regex",
+        "[12][0-9]{3}",
+        "--prompt",
+        "born in ",
+        "--seed",
+        "1",
+        "-n",
+        "40",
+        "--format",
+        "jsonl",
+    ];
+    let how = |more: &[&str]| {
+        let lines = unskew(&[&fixed[..], more].concat()).json();
+        let proposals: u64 = lines.iter().map(|line| line["proposals"].as_u64().unwrap()).sum();
+        let accepted = lines.iter().filter(|line| line["how"] == "accepted").count();
+        (proposals, accepted)
+    };
+    assert_eq!(how(&["--exact"]).1, 40);
+    assert_eq!(how(&["--budget", "1"]), (40, 0));
+    let (proposals, accepted) = how(&["--budget", "2"]);
+    assert!((50..=120).contains(&proposals) && accepted > 0, "{proposals} {accepted}");
+    assert_eq!(how(&["--budget", "2"]), how(&["--sampler", "auto:budget=2"]));
+    let text = unskew(&["generate", "--regex", "[12][0-9]{3}", "--budget", "2", "--seed", "1"]);
+    assert!(
+        text.stderr.contains("sampler twist: ") && text.stderr.contains("within a budget"),
+        "{}",
+        text.stderr
+    );
+    for (more, message) in [
+        (&["--budget", "2", "--exact"][..], "cannot be used with"),
+        (&["--budget", "0.5"], "it must lie between 1 and 1000000"),
+        (
+            &["--budget", "2", "--sampler", "cars"],
+            "--budget chooses the sampler, and --sampler cars names one",
+        ),
+        (&["--exact", "--sampler", "masked"], "--exact chooses the sampler, and --sampler masked names one"),
+    ] {
+        let refused = unskew(&[&fixed[..], more].concat());
+        assert!(refused.refusal().contains(message), "{}", refused.refusal());
+    }
+}
