@@ -41,7 +41,7 @@ const BUDGET: f64 = 2.0;
 const WEIGHTED: [&str; 3] = ["masked", "twist", "twist:budget=2"];
 
 /// The exact samplers, of which the first output is drawn.
-const EXACT: [&str; 3] = ["cars", "disc", "ars"];
+const EXACT: [&str; 2] = ["cars", "disc"];
 
 /// One output.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +98,6 @@ impl Source for Enumerated {
             "masked" => Box::new(Sampling::new(task, Masked::new())),
             "twist" => Box::new(Sampling::new(task, Twisted::new())),
             "cars" => Box::new(Sampling::new(task, Exact::cars(TRIES))),
-            "ars" => Box::new(Sampling::new(task, Exact::ars(TRIES))),
             "disc" => Box::new(Sampling::new(task, Exact::disc())),
             _ => Box::new(Sampling::new(task, Twisted::new().with_budget(BUDGET, TRIES))),
         };
