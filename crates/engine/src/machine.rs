@@ -17,7 +17,7 @@ use std::{
 
 use unskew_automata::{CanonicalConstraint, LazyRegexConstraint, RegexConstraint};
 use unskew_core::{Constraint, MaskMut, Rejected, TokenId, Unconstrained, words_for};
-use unskew_grammars::GrammarConstraint;
+use unskew_grammars::{Capture, CaptureError, GrammarConstraint};
 use unskew_sets::{ExclusionConstraint, SetConstraint};
 
 /// The most slots of a pool.
@@ -31,6 +31,12 @@ pub(crate) trait Measured: Constraint + 'static {
     /// The memory of the constraint, in bytes.
     fn bytes(&self) -> usize;
 
+    /// The parts of a whole output that the constraint names.
+    fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError> {
+        let _ = output;
+        Ok(Vec::new())
+    }
+
     /// The memory that an allocator gives a scratch beside its own size, in bytes. Engines count the entries of their tables.
     fn scratch_bytes(&self, scratch: &Self::Scratch) -> usize {
         let _ = scratch;
@@ -41,6 +47,10 @@ pub(crate) trait Measured: Constraint + 'static {
 impl Measured for GrammarConstraint {
     fn is_of_text(&self) -> bool {
         GrammarConstraint::is_of_text(self)
+    }
+
+    fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError> {
+        GrammarConstraint::captures(self, output)
     }
 
     fn bytes(&self) -> usize {
@@ -119,6 +129,10 @@ impl<C: Measured> Measured for Arc<C> {
         (**self).is_of_text()
     }
 
+    fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError> {
+        (**self).captures(output)
+    }
+
     fn bytes(&self) -> usize {
         (**self).bytes()
     }
@@ -195,6 +209,7 @@ pub(crate) trait Machine: Send + Sync {
     fn fill_mask(&self, slot: &Slot, state: &State, mask: MaskMut<'_>);
     fn forced(&self, slot: &Slot, state: &State) -> Option<TokenId>;
     fn state_key(&self, slot: &Slot, state: &State) -> Option<u64>;
+    fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError>;
 }
 
 /// A scratch, once there is one, and its memory after its last use.
@@ -269,6 +284,10 @@ impl<C: Measured<State: Sync>> Machine for Pool<C> {
 
     fn is_of_text(&self) -> bool {
         self.constraint.is_of_text()
+    }
+
+    fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError> {
+        self.constraint.captures(output)
     }
 
     fn bytes(&self) -> usize {

@@ -62,7 +62,8 @@ impl GrammarBuilder {
     /// A new rule without a body. Names are for messages, and several rules may have the same name.
     pub fn rule(&mut self, name: &str) -> RuleId {
         let id = RuleId::from_index(self.rules.len());
-        self.rules.push(Rule { name: name.into(), body: None, location: None, is_scope: false });
+        let (name, body, location) = (name.into(), None, None);
+        self.rules.push(Rule { name, body, location, is_scope: false, capture: None });
         id
     }
 
@@ -81,6 +82,11 @@ impl GrammarBuilder {
     /// [`GrammarConstraint`](crate::GrammarConstraint) checks.
     pub fn scope(&mut self, rule: RuleId) {
         self.rules[rule.index()].is_scope = true;
+    }
+
+    /// Names the texts of `rule`, which [`GrammarConstraint::captures`](crate::GrammarConstraint::captures) reports.
+    pub fn capture(&mut self, rule: RuleId, name: impl Into<Arc<str>>) {
+        self.rules[rule.index()].capture = Some(name.into());
     }
 
     /// The empty text.

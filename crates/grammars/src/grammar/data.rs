@@ -201,6 +201,8 @@ pub(super) struct Rule {
     pub(super) location: Option<Location>,
     /// Whether the used texts of distinct terminals inside the rule are independent of those around it.
     pub(super) is_scope: bool,
+    /// The name of the texts of the rule in reports of captures.
+    pub(super) capture: Option<Arc<str>>,
 }
 
 /// A context-free grammar with regular terminals. Immutable.
@@ -267,7 +269,7 @@ impl Grammar {
         grammar.parts.extend([ExprId::from_index(first), ExprId::from_index(first + 1)]);
         grammar.nodes.push(Node::Sequence(number(first_part), number(first_part + 2)));
         let body = Some(ExprId::from_index(first + 2));
-        grammar.rules.push(Rule { body, ..self.rules[self.start.index()].clone() });
+        grammar.rules.push(Rule { body, capture: None, ..self.rules[self.start.index()].clone() });
         grammar.start = RuleId::from_index(grammar.rules.len() - 1);
         grammar
     }
@@ -299,7 +301,7 @@ impl Grammar {
         if is_used {
             let body = Some(ExprId::from_index(grammar.nodes.len()));
             grammar.nodes.push(Node::Rule(nothing));
-            grammar.rules.push(Rule { name: "nothing".into(), body, location: None, is_scope: false });
+            grammar.rules.push(Rule { name: "nothing".into(), body, location: None, is_scope: false, capture: None });
         }
         Ok(grammar)
     }
@@ -332,6 +334,11 @@ impl Grammar {
     /// Whether the rule is a [scope](crate::GrammarBuilder::scope).
     pub fn is_scope(&self, rule: RuleId) -> bool {
         self.rules[rule.index()].is_scope
+    }
+
+    /// The name of the texts of the rule in reports of captures.
+    pub fn capture(&self, rule: RuleId) -> Option<&Arc<str>> {
+        self.rules[rule.index()].capture.as_ref()
     }
 
     /// The number of expressions.

@@ -1,5 +1,7 @@
 //! Copies a grammar into another one, for example the schema of a tool's arguments into the text around a call.
 
+use std::sync::Arc;
+
 use super::{
     builder::GrammarBuilder,
     data::{Expr, Grammar},
@@ -61,6 +63,9 @@ impl GrammarBuilder {
             self.define(of_rule(rule), expressions[grammar.body(rule).index()]);
             if grammar.is_scope(rule) {
                 self.scope(of_rule(rule));
+            }
+            if let Some(name) = grammar.capture(rule) {
+                self.capture(of_rule(rule), Arc::clone(name));
             }
         }
         let whole = self.rule(grammar.rule_name(grammar.start()));

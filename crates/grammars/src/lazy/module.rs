@@ -67,6 +67,9 @@ pub(super) fn emit(
             if let Some(place) = grammar.rule_location(rule) {
                 builder.locate(made, place);
             }
+            if let Some(name) = grammar.capture(rule) {
+                builder.capture(made, std::sync::Arc::clone(name));
+            }
             made
         })
     };
@@ -77,10 +80,16 @@ pub(super) fn emit(
         if let Some(module) = modules.get(&rule) {
             let name = grammar.rule_name(rule);
             let reached = module.reached();
+            // States go on at one another, and a capture is the whole text of the rule.
+            let is_captured = grammar.capture(rule).is_some();
             let states: HashMap<usize, RuleId> = reached
                 .iter()
-                .map(|state| (*state, if *state == 0 { own } else { builder.rule(name) }))
+                .map(|state| (*state, if *state == 0 && !is_captured { own } else { builder.rule(name) }))
                 .collect();
+            if is_captured {
+                let body = builder.call(states[&0]);
+                builder.define(own, body);
+            }
             for state in reached {
                 let State { accepting, edges } = &module.states[state];
                 let mut behind: BTreeMap<usize, Vec<ExprId>> = BTreeMap::new();

@@ -220,6 +220,9 @@ impl<'g> Product<'g> {
             if grammar.is_scope(rule) {
                 builder.scope(made);
             }
+            if let Some(name) = grammar.capture(rule) {
+                builder.capture(made, std::sync::Arc::clone(name));
+            }
             made
         })
     }

@@ -262,7 +262,14 @@ impl Expander {
         self.cancelled()?;
         made.map_err(|source| {
             let pointer = node.map_or_else(|| "#".to_owned(), |node| self.schemas.pointer(node));
-            SchemaError::Automaton { pointer, source }
+            let all = self.limits.automata_bytes;
+            match source {
+                // All of them together.
+                RegexError::DfaTooLarge { limit, .. } if limit == all && limit != self.limits.automata.dfa_bytes => {
+                    SchemaError::limit(&pointer, "the bytes of the automata of strings and numbers", all, "automata_bytes")
+                }
+                source => SchemaError::Automaton { pointer, source },
+            }
         })
     }
 }
