@@ -262,11 +262,11 @@ impl Expander {
         self.cancelled()?;
         made.map_err(|source| {
             let pointer = node.map_or_else(|| "#".to_owned(), |node| self.schemas.pointer(node));
-            let all = self.limits.automata_bytes;
             match source {
-                // All of them together.
-                RegexError::DfaTooLarge { limit, .. } if limit == all && limit != self.limits.automata.dfa_bytes => {
-                    SchemaError::limit(&pointer, "the bytes of the automata of strings and numbers", all, "automata_bytes")
+                // The limit of all automata together, and not that of one.
+                RegexError::DfaTooLarge { limit, .. } if limit == self.limits.automata_bytes => {
+                    let what = "the bytes of all strings and numbers";
+                    SchemaError::limit(&pointer, what, limit, "automata_bytes")
                 }
                 source => SchemaError::Automaton { pointer, source },
             }
