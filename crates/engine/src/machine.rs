@@ -17,7 +17,7 @@ use std::{
 
 use unskew_automata::{CanonicalConstraint, LazyRegexConstraint, RegexConstraint};
 use unskew_core::{Constraint, MaskMut, Rejected, TokenId, Unconstrained, words_for};
-use unskew_grammars::{Capture, CaptureError, GrammarConstraint};
+use unskew_grammars::{Capture, CaptureError, Captures, GrammarConstraint};
 use unskew_sets::{ExclusionConstraint, SetConstraint};
 
 /// The most slots of a pool.
@@ -31,12 +31,6 @@ pub(crate) trait Measured: Constraint + 'static {
     /// The memory of the constraint, in bytes.
     fn bytes(&self) -> usize;
 
-    /// The parts of a whole output that the constraint names.
-    fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError> {
-        let _ = output;
-        Ok(Vec::new())
-    }
-
     /// The memory that an allocator gives a scratch beside its own size, in bytes. Engines count the entries of their tables.
     fn scratch_bytes(&self, scratch: &Self::Scratch) -> usize {
         let _ = scratch;
@@ -47,10 +41,6 @@ pub(crate) trait Measured: Constraint + 'static {
 impl Measured for GrammarConstraint {
     fn is_of_text(&self) -> bool {
         GrammarConstraint::is_of_text(self)
-    }
-
-    fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError> {
-        GrammarConstraint::captures(self, output)
     }
 
     fn bytes(&self) -> usize {
@@ -127,10 +117,6 @@ impl Measured for ExclusionConstraint {
 impl<C: Measured> Measured for Arc<C> {
     fn is_of_text(&self) -> bool {
         (**self).is_of_text()
-    }
-
-    fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError> {
-        (**self).captures(output)
     }
 
     fn bytes(&self) -> usize {
@@ -221,17 +207,19 @@ struct Pooled<S> {
 pub(crate) struct Pool<C: Measured> {
     constraint: C,
     slots: Box<[Pooled<C::Scratch>]>,
+    captures: Option<Arc<Captures>>,
 }
 
 impl<C: Measured<State: Sync>> Pool<C> {
-    pub(crate) fn new(constraint: C) -> Self {
+    /// `captures` is counted with the constraint where that has it too.
+    pub(crate) fn new(constraint: C, captures: Option<Arc<Captures>>) -> Self {
         let slots = match size_of::<C::Scratch>() {
             // There is nothing that two threads could disagree about.
             0 => 1,
             _ => available_parallelism().map_or(1, usize::from).min(MAX_SLOTS),
         };
         let slots = (0..slots).map(|_| Pooled { scratch: Mutex::new(None), bytes: AtomicUsize::new(0) });
-        Self { constraint, slots: slots.collect() }
+        Self { constraint, slots: slots.collect(), captures }
     }
 
     /// A scratch that nobody else has: that of `slot`, or of another slot if a thread has that one.
@@ -287,7 +275,7 @@ impl<C: Measured<State: Sync>> Machine for Pool<C> {
     }
 
     fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError> {
-        self.constraint.captures(output)
+        self.captures.as_ref().map_or(Ok(Vec::new()), |captures| captures.read(output))
     }
 
     fn bytes(&self) -> usize {

@@ -75,7 +75,7 @@ mod trees;
 mod tuning;
 mod unique;
 
-pub use captures::{Capture, CaptureError};
+pub use captures::{Capture, CaptureError, Captures};
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState};
 pub use error::GrammarError;
 pub use explain::{Explained, Fate, explain};

@@ -98,8 +98,13 @@ const CACHES: &[&str] =
     &["grammar.scratch_bytes", "regex.lazy_bytes", "regex.mask_cache_bytes", "schema.names"];
 
 /// Limits with a test of their own.
-const APART: &[&str] =
-    &["grammar.capture_items", "grammar.state_items", "regex.product_states", "regex.spelling_steps", "schema.levels"];
+const APART: &[&str] = &[
+    "grammar.capture_items",
+    "grammar.state_items",
+    "regex.product_states",
+    "regex.spelling_steps",
+    "schema.levels",
+];
 
 fn named(limit: &str, fields: &str, value: u64, space: &TokenSpace) -> Option<&'static str> {
     let text = format!(r#"{{{fields}, "limits": {{"{limit}": {value}}}}}"#);

@@ -1,10 +1,11 @@
 //! Earley's algorithm over an output, and the first reading that its items have.
 //!
 //! All that a chart keeps is which symbol reads which text. The first reading is found from the outside: the texts at which the parts of a
-//! production may end are those that the parts behind allow, found backwards, and of these each part takes the farthest, forwards.
+//! production may end are those that the parts after it allow, found backwards, and of these each part takes the farthest, forwards.
 
 use std::{
     collections::{HashMap, HashSet},
+    ops::Range,
     sync::Arc,
 };
 
@@ -17,9 +18,15 @@ use crate::terminal::reading;
 /// A production with so many parts read, and where it began.
 type Item = (u32, u32, u32);
 
+/// The terminals of a reading: by the place where a text begins, its terminal by name and its end.
+type Cuts = HashMap<u32, Vec<(Arc<str>, u32)>>;
+
 pub(super) struct Chart<'a> {
     rules: &'a Rules,
-    end: u32,
+    start: u32,
+    text: &'a Text,
+    span: Range<u32>,
+    limit: usize,
     /// By symbol and the end of its text: where the text begins.
     begins: HashMap<(Symbol, u32), Vec<u32>>,
     /// Productions that read a text, with its begin and its end.
@@ -45,16 +52,28 @@ impl Set {
 }
 
 impl<'a> Chart<'a> {
-    pub(super) fn new(rules: &'a Rules, text: &Text, limit: usize) -> Result<Self, CaptureError> {
-        let len = text.places.len();
-        let end = u32::try_from(len).map_err(|_| CaptureError::TooCostly { limit })?;
-        let mut chart = Self { rules, end, begins: HashMap::new(), whole: HashSet::new() };
-        let mut sets: Vec<Set> = (0..=len).map(|_| Set::default()).collect();
+    /// The readings of the text in `span` by the rule `start`; with `cuts`, those with these terminals.
+    pub(super) fn new(
+        rules: &'a Rules,
+        start: u32,
+        text: &'a Text,
+        span: Range<u32>,
+        cuts: Option<&Cuts>,
+        limit: usize,
+    ) -> Result<Self, CaptureError> {
+        // Of more places than numbers there are more items than any limit.
+        if text.places.len() >= u32::MAX as usize {
+            return Err(CaptureError::TooCostly { limit });
+        }
+        let (first, end) = (span.start, span.end);
+        let mut chart =
+            Self { rules, start, text, span, limit, begins: HashMap::new(), whole: HashSet::new() };
+        let mut sets: Vec<Set> = (0..=end).map(|_| Set::default()).collect();
         let mut completed: HashSet<(Symbol, u32, u32)> = HashSet::new();
         let mut items = 0;
         let productions = |of: u32| rules.nonterminals[of as usize].productions.iter().map(|at| (*at, 0));
-        productions(rules.start).for_each(|(at, dot)| sets[0].add((at, dot, 0)));
-        for here in 0..=end {
+        productions(start).for_each(|(at, dot)| sets[first as usize].add((at, dot, first)));
+        for here in first..=end {
             let mut next = 0;
             while let Some(&item) = sets[here as usize].items.get(next) {
                 next += 1;
@@ -65,8 +84,11 @@ impl<'a> Chart<'a> {
                     chart.whole.insert((at, from, here));
                     if completed.insert((own, from, here)) {
                         chart.begins.entry((own, here)).or_default().push(from);
-                        let waiting = sets[from as usize].waiting.get(&production.of).cloned().unwrap_or_default();
-                        waiting.iter().for_each(|(at, dot, from)| sets[here as usize].add((*at, dot + 1, *from)));
+                        let waiting =
+                            sets[from as usize].waiting.get(&production.of).cloned().unwrap_or_default();
+                        waiting
+                            .iter()
+                            .for_each(|(at, dot, from)| sets[here as usize].add((*at, dot + 1, *from)));
                     }
                     continue;
                 };
@@ -85,7 +107,15 @@ impl<'a> Chart<'a> {
                         }
                     }
                     Symbol::Terminal(of) => {
-                        for to in ends(&rules.terminals[of as usize], text, here as usize) {
+                        let to = match cuts {
+                            None => ends(&rules.terminals[of as usize], text, here as usize),
+                            Some(cuts) => {
+                                let own = |(name, _): &&(Arc<str>, u32)| *name == rules.names[of as usize];
+                                let cut = cuts.get(&here).into_iter().flatten().filter(own);
+                                cut.map(|(_, to)| *to).collect()
+                            }
+                        };
+                        for to in to.into_iter().filter(|to| *to <= end) {
                             if is_new {
                                 chart.begins.entry((symbol, to)).or_default().push(here);
                             }
@@ -112,33 +142,65 @@ impl<'a> Chart<'a> {
 
     /// The captures of the first reading, with their begins and ends.
     pub(super) fn first_reading(&self) -> Result<Vec<(Arc<str>, usize, usize)>, CaptureError> {
-        let whole = (self.rules.start, 0, self.end);
-        if !self.begins(Symbol::Nonterminal(whole.0), whole.2).contains(&0) {
+        let whole = (self.start, self.span.start, self.span.end);
+        if !self.begins(Symbol::Nonterminal(whole.0), whole.2).contains(&whole.1) {
             return Err(CaptureError::Unfinished);
         }
         let mut found = Vec::new();
         let mut open = vec![whole];
         while let Some((of, from, to)) = open.pop() {
             let nonterminal = &self.rules.nonterminals[of as usize];
+            if let Some((rules, start)) = &nonterminal.origin {
+                let cuts = self.cuts(of, from, to);
+                let chart = Chart::new(rules, *start, self.text, from..to, Some(&cuts), self.limit)?;
+                found.extend(chart.first_reading().map_err(|error| match error {
+                    // Names of terminals tell them apart only inside of one grammar.
+                    CaptureError::Unfinished => {
+                        CaptureError::Unsupported { construct: "terminals that compete with lazy ones" }
+                    }
+                    error => error,
+                })?);
+                continue;
+            }
             if let Some(name) = &nonterminal.captures {
                 found.push((Arc::clone(name), from as usize, to as usize));
             }
-            let parts = match nonterminal.round {
-                Some(round) => self.rounds(of, round, from, to),
-                None => {
-                    let mut productions = nonterminal.productions.iter();
-                    let first = productions.find(|at| self.whole.contains(&(**at, from, to)));
-                    let first = *first.expect("a text that is read has a production");
-                    self.parts(&self.rules.productions[first as usize].parts, from, to)
-                }
-            };
-            for (symbol, from, to) in parts.into_iter().rev() {
+            for (symbol, from, to) in self.expand(of, from, to).into_iter().rev() {
                 if let Symbol::Nonterminal(of) = symbol {
                     open.push((of, from, to));
                 }
             }
         }
         Ok(found)
+    }
+
+    /// The terminals of the first reading of a text.
+    fn cuts(&self, of: u32, from: u32, to: u32) -> Cuts {
+        let mut cuts = Cuts::new();
+        let mut open = vec![(of, from, to)];
+        while let Some((of, from, to)) = open.pop() {
+            for (symbol, from, to) in self.expand(of, from, to) {
+                match symbol {
+                    Symbol::Nonterminal(of) => open.push((of, from, to)),
+                    Symbol::Terminal(of) => {
+                        let name = Arc::clone(&self.rules.names[of as usize]);
+                        cuts.entry(from).or_default().push((name, to));
+                    }
+                }
+            }
+        }
+        cuts
+    }
+
+    /// The symbols of the first reading of a text by a nonterminal.
+    fn expand(&self, of: u32, from: u32, to: u32) -> Vec<(Symbol, u32, u32)> {
+        let nonterminal = &self.rules.nonterminals[of as usize];
+        if let Some(round) = nonterminal.round {
+            return self.rounds(of, round, from, to);
+        }
+        let first = nonterminal.productions.iter().find(|at| self.whole.contains(&(**at, from, to)));
+        let first = *first.expect("a text that is read has a production");
+        self.parts(&self.rules.productions[first as usize].parts, from, to)
     }
 
     /// The parts of a production, each as long as the rest allows.

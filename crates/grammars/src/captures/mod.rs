@@ -5,8 +5,9 @@
 //! grammar beside the text. A rule takes its first alternative that reads the text. In a sequence each part, and in a repetition each
 //! round, takes as much text as the rest allows, from the left; a round has a text. A part that may be left out is there if it can be.
 //!
-//! Where lazy terminals compete with others, or terminals look around, the rules are rewritten before they are compiled. The reading is
-//! then one of the rewritten grammar: a reading, but not always the first of several.
+//! Where lazy terminals compete with others, the rules are rewritten before they are compiled, and the rewritten ones say where terminals
+//! begin and end: of these readings the first one with lazy terminals where they may be. The rules as they were then read these terminals.
+//! Where terminals look around, rules are written several times, and the reading is the first one of these.
 //!
 //! Tried instead: spans in the items of the parser. They keep configurations apart that are the same for every mask, so that masks recur
 //! less, and outputs without captures would pay. Regexes with groups do it with registers, and have no recursion.
@@ -19,7 +20,7 @@ use std::{ops::Range, sync::Arc};
 use unskew_core::{TokenId, Vocabulary};
 
 use self::{chart::Chart, rules::Rules};
-use crate::{Grammar, GrammarError};
+use crate::{Grammar, GrammarError, GrammarLimits, grammar::budget};
 
 /// A part of an output that the grammar names.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,10 +71,14 @@ pub enum CaptureError {
     },
 }
 
-/// The rules of a grammar with captures.
+/// The reader of the captures of a grammar. Immutable.
+///
+/// [`GrammarConstraint::captures`](crate::GrammarConstraint::captures) has one; it stands alone for programs that enforce a grammar by an
+/// automaton.
 #[derive(Clone, Debug)]
-pub(crate) struct Captures {
+pub struct Captures {
     rules: Result<Rules, CaptureError>,
+    vocabulary: Arc<Vocabulary>,
     limit: usize,
 }
 
@@ -93,24 +98,42 @@ struct Text {
 }
 
 impl Captures {
-    /// `None` for a grammar without captures.
-    pub(crate) fn new(
+    /// The reader for outputs in the tokens of `vocabulary`; `None` for a grammar without captures.
+    ///
+    /// # Errors
+    ///
+    /// [`GrammarError`], where a terminal names a token that the vocabulary does not have, or the sets of tokens of its budgets are
+    /// beyond a limit.
+    pub fn new(
         grammar: &Grammar,
-        vocabulary: &Vocabulary,
-        limit: usize,
+        vocabulary: &Arc<Vocabulary>,
+        limits: &GrammarLimits,
     ) -> Result<Option<Self>, GrammarError> {
-        if grammar.rules().all(|rule| grammar.capture(rule).is_none()) {
+        if !grammar.has_captures() {
             return Ok(None);
         }
-        Ok(Some(Self { rules: Rules::new(grammar, vocabulary)?, limit }))
+        let grammar = budget::written_out(grammar, vocabulary, limits)?;
+        let limit = limits.capture_items;
+        let rules = Rules::new(&grammar, vocabulary, limits)?;
+        Ok(Some(Self { rules, vocabulary: Arc::clone(vocabulary), limit }))
     }
 
-    /// The captures of a whole output, by where they begin, and the outer ones first.
-    pub(crate) fn read(
-        &self,
-        tokens: &[TokenId],
-        vocabulary: &Vocabulary,
-    ) -> Result<Vec<Capture>, CaptureError> {
+    /// The same for outputs of which `construct` decides the readings.
+    pub(crate) fn unsupported(self, construct: &'static str) -> Self {
+        Self { rules: Err(CaptureError::Unsupported { construct }), ..self }
+    }
+
+    /// The memory of the rules, in bytes. The vocabulary is not counted.
+    pub fn memory_usage(&self) -> usize {
+        size_of::<Self>() + self.rules.as_ref().map_or(0, Rules::memory_usage)
+    }
+
+    /// The captures of a whole output: see [`GrammarConstraint::captures`](crate::GrammarConstraint::captures).
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`], where the output is not whole, has too many readings, or has no first one.
+    pub fn read(&self, tokens: &[TokenId]) -> Result<Vec<Capture>, CaptureError> {
         let rules = self.rules.as_ref().map_err(Clone::clone)?;
         let mut text = Text { places: Vec::new(), tokens: Vec::new() };
         let mut bytes: Vec<u8> = Vec::new();
@@ -118,7 +141,7 @@ impl Captures {
         let mut before: Vec<(usize, usize)> = Vec::new();
         for (index, token) in tokens.iter().enumerate() {
             let begin = text.places.len();
-            let places: Vec<Input> = match vocabulary.text(*token) {
+            let places: Vec<Input> = match self.vocabulary.text(*token) {
                 Some(of) => of.iter().map(|byte| Input::Byte(*byte)).collect(),
                 None => vec![Input::Control],
             };
@@ -135,8 +158,8 @@ impl Captures {
             }
         }
         before.push((bytes.len(), tokens.len()));
-        let chart = Chart::new(rules, &text, self.limit)?;
-        let found = chart.first_reading()?;
+        let whole = 0..number(text.places.len());
+        let found = Chart::new(rules, rules.start, &text, whole, None, self.limit)?.first_reading()?;
         Ok(found
             .into_iter()
             .map(|(name, from, to)| {
@@ -145,8 +168,17 @@ impl Captures {
                 let begun = before[from].1;
                 let inside = text.tokens.get(from).is_some_and(Option::is_none);
                 let first = if inside && from < to { begun - 1 } else { begun };
-                Capture { name, text: bytes[span.clone()].to_vec(), bytes: span, tokens: first..before[to].1.max(first) }
+                Capture {
+                    name,
+                    text: bytes[span.clone()].to_vec(),
+                    bytes: span,
+                    tokens: first..before[to].1.max(first),
+                }
             })
             .collect())
     }
+}
+
+fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
 }

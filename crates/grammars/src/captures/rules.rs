@@ -1,13 +1,16 @@
 //! The rules of a grammar as Earley's algorithm takes them: productions of symbols, one nonterminal for each rule and expression.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use unskew_core::{TokenMask, Vocabulary};
 
 use super::CaptureError;
 use crate::{
-    Expr, Grammar, GrammarError, Terminal, TerminalId,
-    grammar::token_set::{Resolved, TokenSet},
+    Expr, Grammar, GrammarError, GrammarLimits, Terminal, TerminalId,
+    grammar::{
+        budget,
+        token_set::{Resolved, TokenSet},
+    },
     terminal::reading,
 };
 
@@ -31,6 +34,8 @@ pub(super) struct Nonterminal {
     /// The round of any number of rounds; then the productions are that many rounds and one more, and none.
     pub(super) round: Option<Symbol>,
     pub(super) is_nullable: bool,
+    /// The rules from which it was rewritten, with the one that it was, where they have captures.
+    pub(super) origin: Option<(Arc<Rules>, u32)>,
 }
 
 /// The texts of a terminal.
@@ -48,6 +53,8 @@ pub(super) struct Rules {
     pub(super) nonterminals: Vec<Nonterminal>,
     pub(super) productions: Vec<Production>,
     pub(super) terminals: Vec<Reads>,
+    /// By terminal.
+    pub(super) names: Vec<Arc<str>>,
     pub(super) start: u32,
 }
 
@@ -56,12 +63,23 @@ impl Rules {
     pub(super) fn new(
         grammar: &Grammar,
         vocabulary: &Vocabulary,
+        limits: &GrammarLimits,
     ) -> Result<Result<Self, CaptureError>, GrammarError> {
+        let limit = limits.capture_items;
+        // Rounds that are counted are written out here, and nowhere else.
+        let rounds = |expr| match grammar.expr(expr) {
+            Expr::Repeat { min, max, .. } => max.unwrap_or(min).max(min) as usize,
+            _ => 0,
+        };
+        if grammar.expression_ids().map(rounds).fold(0, usize::saturating_add) > limit {
+            return Ok(Err(CaptureError::TooCostly { limit }));
+        }
         let (rules, expressions) = (grammar.rules().len(), grammar.expressions());
         let mut made = Self {
             nonterminals: vec![Nonterminal::default(); rules + expressions],
             productions: Vec::new(),
             terminals: Vec::with_capacity(grammar.terminals().len()),
+            names: grammar.terminals().map(|terminal| grammar.terminal_name(terminal).into()).collect(),
             start: number(grammar.start().index()),
         };
         for terminal in grammar.terminals() {
@@ -72,7 +90,23 @@ impl Rules {
             Expr::Rule(rule) => Symbol::Nonterminal(number(rule.index())),
             _ => Symbol::Nonterminal(number(rules + expr.index())),
         };
+        let mut origins: HashMap<*const Grammar, Arc<Self>> = HashMap::new();
         for rule in grammar.rules() {
+            if let Some((origin, of)) = grammar.origin(rule) {
+                let known = origins.get(&Arc::as_ptr(origin)).cloned();
+                let rules = match known {
+                    Some(rules) => rules,
+                    None => {
+                        let written = budget::written_out(origin, vocabulary, limits)?;
+                        match Self::new(&written, vocabulary, limits)? {
+                            Ok(rules) => Arc::new(rules),
+                            Err(error) => return Ok(Err(error)),
+                        }
+                    }
+                };
+                origins.insert(Arc::as_ptr(origin), Arc::clone(&rules));
+                made.nonterminals[rule.index()].origin = Some((rules, number(of.index())));
+            }
             made.nonterminals[rule.index()].captures = grammar.capture(rule).cloned();
             made.produce(rule.index(), [of_expr(grammar.body(rule))]);
         }
@@ -100,6 +134,16 @@ impl Rules {
             }
             None => Ok(made),
         })
+    }
+
+    pub(super) fn memory_usage(&self) -> usize {
+        let parts = self.productions.iter().map(|production| size_of_val(&*production.parts)).sum::<usize>();
+        let listed = self.nonterminals.iter().map(|of| size_of_val(&*of.productions)).sum::<usize>();
+        parts
+            + listed
+            + size_of_val(&*self.nonterminals)
+            + size_of_val(&*self.productions)
+            + size_of_val(&*self.terminals)
     }
 
     fn produce(&mut self, of: usize, parts: impl IntoIterator<Item = Symbol>) {
@@ -175,7 +219,8 @@ impl Rules {
                 return next;
             }
             for Production { parts, .. } in productions {
-                let full = parts.iter().filter(|part| !self.is_nullable(**part) && !self.may_be_end(**part)).count();
+                let full =
+                    parts.iter().filter(|part| !self.is_nullable(**part) && !self.may_be_end(**part)).count();
                 for part in parts {
                     let rest = full - usize::from(!self.is_nullable(*part) && !self.may_be_end(*part));
                     if let (Symbol::Nonterminal(part), 0) = (*part, rest) {

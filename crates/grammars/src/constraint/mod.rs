@@ -239,7 +239,6 @@ impl GrammarConstraint {
         munches: bool,
     ) -> Result<Self, GrammarError> {
         let grammar = &*budget::written_out(grammar, trie.vocabulary(), limits)?;
-        let captures = Captures::new(grammar, trie.vocabulary(), limits.capture_items)?.map(Arc::new);
         let numbering = numbering(grammar);
         let rules = Rules::new(grammar, &numbering, limits)?;
         follow_check::check(grammar)?;
@@ -264,12 +263,32 @@ impl GrammarConstraint {
         };
         let GrammarLimits { scratch_bytes, state_items, .. } = *limits;
         let vocabulary = Arc::clone(trie.vocabulary());
-        Ok(Self { compiled, vocabulary, trie, trees: None, start, distinct, scratch_bytes, state_items, captures })
+        let mut captures = Captures::new(grammar, &vocabulary, limits)?;
+        if munches {
+            captures = captures.map(|captures| captures.unsupported("maximal munch"));
+        }
+        let captures = captures.map(Arc::new);
+        Ok(Self {
+            compiled,
+            vocabulary,
+            trie,
+            trees: None,
+            start,
+            distinct,
+            scratch_bytes,
+            state_items,
+            captures,
+        })
     }
 
     /// Whether the grammar names parts of its outputs.
     pub fn has_captures(&self) -> bool {
         self.captures.is_some()
+    }
+
+    /// The reader of the captures, where the grammar names parts of its outputs: it outlives the constraint.
+    pub fn capture_reader(&self) -> Option<&Arc<Captures>> {
+        self.captures.as_ref()
     }
 
     /// The parts of a whole output that the grammar names, with their places: by where they begin, and the outer ones first.
@@ -312,7 +331,7 @@ impl GrammarConstraint {
     /// ```
     pub fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError> {
         match &self.captures {
-            Some(captures) => captures.read(output, &self.vocabulary),
+            Some(captures) => captures.read(output),
             None => Ok(Vec::new()),
         }
     }
@@ -326,6 +345,7 @@ impl GrammarConstraint {
             + self.compiled.terminals.memory_usage()
             + self.trees.as_ref().map_or(0, GrammarTrees::memory_usage)
             + self.distinct.as_ref().map_or(0, DistinctTerminals::memory_usage)
+            + self.captures.as_ref().map_or(0, |captures| captures.memory_usage())
     }
 
     /// Whether a state depends on the text alone, and not on the tokens that spell it: no terminal is

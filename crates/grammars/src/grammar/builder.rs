@@ -7,7 +7,7 @@ use unskew_automata::Dfa;
 use unskew_core::TokenMask;
 
 use super::choices::MemberChoice;
-use super::data::{ExprId, Grammar, Node, Rule, RuleId, Terminal, TerminalId, Unordered};
+use super::data::{ExprId, Grammar, Node, Origin, Rule, RuleId, Terminal, TerminalId, Unordered};
 use crate::{
     BoundedLength, BoundedRepetition, Difference, GrammarError, GrammarLimits, Location, TokenBudget,
     TokenSet,
@@ -63,7 +63,7 @@ impl GrammarBuilder {
     pub fn rule(&mut self, name: &str) -> RuleId {
         let id = RuleId::from_index(self.rules.len());
         let (name, body, location) = (name.into(), None, None);
-        self.rules.push(Rule { name, body, location, is_scope: false, capture: None });
+        self.rules.push(Rule { name, body, location, is_scope: false, capture: None, origin: None });
         id
     }
 
@@ -87,6 +87,17 @@ impl GrammarBuilder {
     /// Names the texts of `rule`, which [`GrammarConstraint::captures`](crate::GrammarConstraint::captures) reports.
     pub fn capture(&mut self, rule: RuleId, name: impl Into<Arc<str>>) {
         self.rules[rule.index()].capture = Some(name.into());
+    }
+
+    /// Finds captures in the texts of `rule` by the rule from which it was rewritten.
+    pub(crate) fn origin(&mut self, rule: RuleId, origin: Origin) {
+        self.rules[rule.index()].origin = Some(origin);
+    }
+
+    /// Gives `rule` the captures of a rule of `grammar`.
+    pub(crate) fn captures_of(&mut self, rule: RuleId, grammar: &Grammar, of: RuleId) {
+        let (of, rule) = (&grammar.rules[of.index()], &mut self.rules[rule.index()]);
+        (rule.capture, rule.origin) = (of.capture.clone(), of.origin.clone());
     }
 
     /// The empty text.

@@ -1,7 +1,5 @@
 //! Copies a grammar into another one, for example the schema of a tool's arguments into the text around a call.
 
-use std::sync::Arc;
-
 use super::{
     builder::GrammarBuilder,
     data::{Expr, Grammar},
@@ -64,9 +62,7 @@ impl GrammarBuilder {
             if grammar.is_scope(rule) {
                 self.scope(of_rule(rule));
             }
-            if let Some(name) = grammar.capture(rule) {
-                self.capture(of_rule(rule), Arc::clone(name));
-            }
+            self.captures_of(of_rule(rule), grammar, rule);
         }
         let whole = self.rule(grammar.rule_name(grammar.start()));
         let start = self.call(of_rule(grammar.start()));

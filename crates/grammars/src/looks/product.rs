@@ -220,9 +220,7 @@ impl<'g> Product<'g> {
             if grammar.is_scope(rule) {
                 builder.scope(made);
             }
-            if let Some(name) = grammar.capture(rule) {
-                builder.capture(made, std::sync::Arc::clone(name));
-            }
+            builder.captures_of(made, grammar, rule);
             made
         })
     }

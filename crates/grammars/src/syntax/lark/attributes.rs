@@ -35,7 +35,9 @@ pub(super) fn read(
                     let begin = reader.cursor.at();
                     of = super::super::escape::quoted(&mut reader.cursor, body::OTHERS)?;
                     if of.is_empty() {
-                        return Err(reader.cursor.invalid(begin, "the name of a part of the output is empty"));
+                        return Err(reader
+                            .cursor
+                            .invalid(begin, "the name of a part of the output is empty"));
                     }
                 }
                 if attribute == "capture" {

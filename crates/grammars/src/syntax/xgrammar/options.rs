@@ -151,7 +151,8 @@ pub(super) fn read(reader: &mut Reader<'_>, (rule, rule_at): (&str, usize)) -> R
                     let why = "its texts are reported by this name, and no text changes";
                     reader.tree.notes.push((at, "`capture`", Fate::Enforced, why));
                 } else {
-                    let why = "only XGrammar's printer of Lark writes it; it changes no text and is not reported";
+                    let why =
+                        "only XGrammar's printer of Lark writes it; it changes no text and is not reported";
                     reader.tree.notes.push((at, "`stop_capture`", Fate::Annotation, why));
                 }
             }
