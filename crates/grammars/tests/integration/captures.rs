@@ -367,15 +367,11 @@ fn compare(seed: u64, grammars: usize) -> usize {
     with_captures
 }
 
+/// `UNSKEW_CASES`: how many grammars.
 #[test]
 fn random_grammars_have_their_first_reading() {
-    assert!(compare(1, 300) > 1_000);
-}
-
-#[test]
-#[ignore = "minutes: 5,000 grammars"]
-fn many_random_grammars_have_their_first_reading() {
-    assert!(compare(2, 5_000) > 20_000);
+    let cases = std::env::var("UNSKEW_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300);
+    assert!(compare(1, cases) > 3 * cases);
 }
 
 /// Grammars with lazy terminals that compete, as `(text, rules without captures)`.
