@@ -250,13 +250,21 @@ fn chats_have_a_template_and_stop_tokens() {
     assert_eq!(draw("Q: Who?\nA:", &[])["ids"], draw(" Who? ", &["--chat"])["ids"]);
     let refused = files(&[]).run(&["generate", "--model", "m", "--chat", "--prompt", "Who?"]);
     assert!(refused.refusal().contains("no chat template"), "{}", refused.refusal());
-    // The letter b ends an output here.
-    let stops = files(&[("m/generation_config.json", br#"{"eos_token_id": [66]}"#)]);
-    let accepts = |files: &Files| {
-        files.run(&["mask", "--model", "m", "--regex", "b|c", "--format", "jsonl"]).json()[0]["allowed"]
-            .clone()
+    // The token b is special here, and a grammar that names it holds it only where it does not end an output.
+    let special = r#""added_tokens":[{"id":66,"content":"b","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},"#;
+    let tokenizer = unskew::tiny_model::TOKENIZER_JSON.replacen("\"added_tokens\":[", special, 1);
+    let allowed = |more: &[(&str, &[u8])]| {
+        let own: [(&str, &[u8]); 2] =
+            [("t.json", tokenizer.as_bytes()), ("g.lark", b"start: \"c\" | <[66]>")];
+        let files = files(&[&own[..], more].concat());
+        let arguments =
+            ["mask", "--model", "m", "--tokenizer", "t.json", "--grammar", "g.lark", "--format", "jsonl"];
+        files.run(&arguments).json()[0]["allowed"].clone()
     };
-    assert_eq!((accepts(&stops), accepts(&with)), (1.into(), 2.into()));
+    let stops: (&str, &[u8]) = ("m/generation_config.json", br#"{"eos_token_id": [66]}"#);
+    assert_eq!((allowed(&[]), allowed(&[stops])), (2.into(), 1.into()));
+    let ordinary = files(&[stops]).run(&["mask", "--model", "m", "--regex", "b"]);
+    assert!(ordinary.refusal().contains("66 is not a control token"), "{}", ordinary.refusal());
     let beyond = files(&[("m/generation_config.json", br#"{"eos_token_id": 99999999}"#)]);
     assert!(beyond.run(&["generate", "--model", "m", "--regex", "b"]).refusal().contains("99999999"));
 }
