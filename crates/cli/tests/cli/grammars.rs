@@ -231,9 +231,9 @@ arg[capture="argument"]: /[0-9]{1,3}/
     let check = |more: &[&str]| files.run(&[&["check"], more].concat());
     assert_snapshot!(check(&["--grammar", "call.lark", "--text", "call add(1,23)"]).stdout, @r#"
     accepted
-        name: "add", bytes 5..8, tokens 3..5
+        name: "add", bytes 5..8, tokens 2..5
         argument: "1", bytes 9..10, tokens 6..7
-        argument: "23", bytes 11..13, tokens 8..10
+        argument: "23", bytes 11..13, tokens 8..9
     "#);
     let json =
         |args: &[&str]| files.run(&[&["check"], args, &["--format", "json"]].concat()).json().remove(0);

@@ -394,7 +394,7 @@ fn terminals_without_texts() {
     let made = compiled("start: A? b | \"x\"\nA: \"a\" & \"b\"\nb: A\nC: A").unwrap();
     let mut mask = TokenMask::new(made.vocab_len());
     made.fill_mask(&mut made.scratch(), &made.start(), mask.as_mut());
-    assert_eq!(mask.iter().collect::<Vec<_>>(), [TokenId(u32::from(b'x'))]);
+    assert_eq!(mask.ids().collect::<Vec<_>>(), [TokenId(u32::from(b'x'))]);
     let error = compiled("start: A\nA: \"a\" & \"b\"").unwrap_err();
     assert!(matches!(error, GrammarError::Empty { .. }), "{error}");
 }
