@@ -62,6 +62,7 @@ impl GrammarBuilder {
             if grammar.is_scope(rule) {
                 self.scope(of_rule(rule));
             }
+            self.captures_of(of_rule(rule), grammar, rule);
         }
         let whole = self.rule(grammar.rule_name(grammar.start()));
         let start = self.call(of_rule(grammar.start()));

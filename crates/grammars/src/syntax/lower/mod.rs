@@ -8,7 +8,7 @@ mod regular;
 
 use std::{collections::HashMap, sync::Arc};
 
-use unskew_automata::{Dfa, InContext};
+use unskew_automata::{Dfa, InContext, RegexError};
 
 use crate::syntax::{
     lower::regular::{Regular, Regulars, Work},
@@ -156,6 +156,9 @@ impl<'a, 't> Lowering<'a, 't> {
         for definition in &self.tree.definitions {
             let rule = (!definition.terminal).then(|| {
                 let rule = self.builder.rule(self.tree.name(definition.name));
+                if let Some(name) = self.tree.captures.get(&definition.at) {
+                    self.builder.capture(rule, &**name);
+                }
                 let location = locations.at(definition.at);
                 // A location is one in the text itself.
                 if location.file == 0 {
@@ -236,7 +239,10 @@ impl<'a, 't> Lowering<'a, 't> {
         // Terminals that no rule uses are checked too.
         for definition in 0..self.rules.len() {
             if self.rules[definition].is_none() {
-                self.regulars.definition(definition)?;
+                match self.regulars.definition(definition) {
+                    Err(error) if !has_no_text(&error) => return Err(error),
+                    _ => {}
+                }
             }
         }
         let start = match (self.rules[start], self.ignored) {
@@ -459,7 +465,17 @@ impl<'a, 't> Lowering<'a, 't> {
         if let Some(made) = self.terminals[definition] {
             return Ok(made);
         }
-        let value = self.regulars.definition(definition)?;
+        let value = match self.regulars.definition(definition) {
+            Err(error) if has_no_text(&error) => {
+                // A rule that is itself alone has no text, and the engine drops all that leads to it.
+                let rule = self.builder.rule(self.tree.name(self.tree.definitions[definition].name));
+                let nothing = self.builder.call(rule);
+                self.builder.define(rule, nothing);
+                self.terminals[definition] = Some(nothing);
+                return Ok(nothing);
+            }
+            value => value?,
+        };
         let Definition { name, at, body, .. } = self.tree.definitions[definition];
         let name = self.tree.name(name);
         let made = match value {
@@ -475,13 +491,30 @@ impl<'a, 't> Lowering<'a, 't> {
                 }
             },
         };
+        let made = match self.tree.captures.get(&at) {
+            Some(name) => self.captured(self.tree.name(self.tree.definitions[definition].name), name, made),
+            None => made,
+        };
         let made = self.followed(made);
         self.terminals[definition] = Some(made);
         Ok(made)
+    }
+
+    /// A rule for the texts of `body`, which are reported as `capture`.
+    fn captured(&mut self, name: &str, capture: &str, body: ExprId) -> ExprId {
+        let rule = self.builder.rule(name);
+        self.builder.capture(rule, capture);
+        self.builder.define(rule, body);
+        self.builder.call(rule)
     }
 
     /// `terminal`, followed by optional ignored text.
     fn followed(&mut self, terminal: ExprId) -> ExprId {
         self.builder.sequence([terminal].into_iter().chain(self.ignored))
     }
+}
+
+/// Whether the error is that a terminal has no text.
+fn has_no_text(error: &GrammarError) -> bool {
+    matches!(error, GrammarError::Terminal { source: RegexError::MatchesNothing, .. })
 }
