@@ -61,6 +61,7 @@ mod grammar;
 mod ids;
 mod lazy;
 mod limits;
+mod layout;
 mod looks;
 mod mask;
 mod munch;
