@@ -13,7 +13,7 @@ const ROOMS: [(&str, &[&str]); 4] = [
     (
         "crates/grammars",
         &[
-            "ids", "tuning", "terminal", "grammar", "network", "lazy", "looks", "syntax", "munch", "unique",
+            "ids", "tuning", "terminal", "grammar", "network", "lazy", "looks", "layout", "syntax", "munch", "unique",
             "parser", "trees", "mask",
         ],
     ),

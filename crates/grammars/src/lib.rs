@@ -59,9 +59,9 @@ mod error;
 mod explain;
 mod grammar;
 mod ids;
+mod layout;
 mod lazy;
 mod limits;
-mod layout;
 mod looks;
 mod mask;
 mod munch;
@@ -90,7 +90,7 @@ pub use limits::GrammarLimits;
 pub use speculation::{CountConfig, CountFileError, CountModel};
 pub use stats::GrammarStats;
 pub use syntax::{
-    GrammarFormat, GrammarOptions, Location, Resolve, Resolver, SyntaxError, SyntaxErrorKind, imported_files,
+    GrammarFormat, GrammarOptions, Indenter, Location, Resolve, Resolver, SyntaxError, SyntaxErrorKind, imported_files,
 };
 pub use terminal::{bounded::BoundedRepetition, difference::Difference};
 pub use trees::{cache::LibraryStats, library::TreeLibrary};

@@ -67,7 +67,7 @@ impl Columns {
             for (end, after, goes_on) in &afters {
                 let text = automaton(
                     newline,
-                    (line, 0),
+                    (line, 0u32),
                     |(state, count), byte| {
                         let more = match byte {
                             b' ' => 1,

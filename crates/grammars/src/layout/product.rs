@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{
     Layout, State, States,
     columns::Columns,
-    facts::{Facts, Item, Role},
+    facts::{Facts, Item},
 };
 use crate::{
     Expr, ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId,

@@ -17,6 +17,17 @@ use crate::{
     },
 };
 
+/// The modules that are built in, by the paths of their files, but for `common`. A file of the same path goes before.
+const MODULES: [(&str, &str); 3] = [
+    ("python.lark", include_str!("modules/python.lark")),
+    ("unicode.lark", include_str!("modules/unicode.lark")),
+    ("lark.lark", include_str!("modules/lark.lark")),
+];
+
+fn built_in(path: &str) -> Option<&'static str> {
+    MODULES.iter().find(|(known, _)| *known == path).map(|(_, text)| *text)
+}
+
 /// The most files that a grammar imports, directly or not.
 const MAX_FILES: usize = 1_000;
 
@@ -93,7 +104,9 @@ pub(in crate::syntax) fn sources(
                 let kind = SyntaxErrorKind::Nested { construct, message };
                 SyntaxError { kind, location: location(&sources.text, at) }
             };
-            let content = resolver.get().file(&path).map_err(error)?;
+            let own = resolver.get().file(&path);
+            let content =
+                own.or_else(|message| built_in(&path).map(str::to_owned).ok_or(message)).map_err(error)?;
             if sources.files.len() > MAX_FILES {
                 return Err(error(format!("a grammar imports more than {MAX_FILES} files")));
             }
