@@ -16,7 +16,7 @@ const ROOMS: [(&str, &str, &[&str]); 5] = [
         "crates/grammars/src/",
         "crate::",
         &[
-            "ids", "tuning", "terminal", "grammar", "network", "lazy", "looks", "syntax", "munch", "unique",
+            "ids", "tuning", "terminal", "grammar", "network", "lazy", "looks", "layout", "syntax", "munch", "unique",
             "parser", "trees", "mask",
         ],
     ),
