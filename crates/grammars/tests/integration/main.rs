@@ -13,6 +13,7 @@ mod distinct;
 mod end_tokens;
 mod formats;
 mod imports;
+mod layout;
 mod lazy;
 mod lazy_verdicts;
 mod looks;
