@@ -129,6 +129,18 @@ impl TokenSpace {
         Ok(ids)
     }
 
+    /// The tokens of a text that has its special tokens in it, such as that of a chat template. None is put in front.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tokens`] where the tokens cannot spell it.
+    pub fn encode_whole(&self, text: &str) -> Result<Vec<TokenId>> {
+        match &self.encoder {
+            Encoder::Tokenizer(tokenizer) => tokenizer.encode(text, false).map_err(Error::tokens),
+            Encoder::Fewest => fewest_tokens(&self.vocabulary, text),
+        }
+    }
+
     /// The tokens of an output: those of the tokenizer for the text in the middle of another.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 //! | `parameters` | the table of parameters: names, shapes, orientation, random values |
 //! | `weights` | safetensors to matrices |
 //! | `kernel`, `pack`, `matrix`, `functions` | products with SIMD and threads, and the layout of weights; functions of rows |
+//! | `memory` | how fast this machine reads memory |
 //! | `rotary` | position embeddings |
 //! | `cache`, `prefixes` | keys and values of one sequence, and attention over them; those that the model remembers |
 //! | `decoder` | the decoder on the CPU |
@@ -26,6 +27,7 @@ mod functions;
 mod kernel;
 mod llama;
 mod matrix;
+mod memory;
 mod pack;
 mod parameters;
 mod prefixes;
@@ -42,6 +44,7 @@ pub use config::{
     ModelConfig, Norm, Placement, Scaling,
 };
 pub use llama::{Llama, Sequence};
+pub use memory::memory_bandwidth;
 #[cfg(feature = "train")]
 pub use train::{TrainError, TrainEvent, TrainOptions, TrainedModel, TrainingData, train};
 pub use weights::{LoadError, LoadOptions, LoadProgress, Quantization};

@@ -34,9 +34,57 @@ pub(crate) enum Command {
     Logits(LogitsArgs),
     /// Show the tokens with which the model itself would have written a text
     Retokenize(RetokenizeArgs),
+    /// Describe a checkpoint, or measure it
+    #[command(subcommand)]
+    Model(ModelCommand),
     /// Build a set of items for `--set`, or look into one
     #[command(subcommand)]
     Set(SetCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelCommand {
+    /// Its family, sizes and context; the weights are not read. A model that does not run here is an error that names the field
+    Info(ModelInfoArgs),
+    /// Tokens in a second, of a prompt and of steps at batch 1, 8 and 32, beside the speed of the memory
+    Bench(ModelBenchArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelInfoArgs {
+    /// `tiny` or `tiny-draft` (embedded), or the folder of a Hugging Face checkpoint
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: ModelSource,
+    /// How the answer is written
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelBenchArgs {
+    /// `tiny` or `tiny-draft` (embedded), or the folder of a Hugging Face checkpoint
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: ModelSource,
+    /// Keep weights in eight bits
+    #[arg(long, value_enum, value_name = "TYPE")]
+    pub(crate) quantize: Option<Quantize>,
+    /// Steps of each batch
+    #[arg(long, value_name = "N", default_value = "32", value_parser = number::<NonZeroUsize>("--steps"))]
+    pub(crate) steps: NonZeroUsize,
+    /// Tokens of the prompt
+    #[arg(long, value_name = "N", default_value = "128", value_parser = number::<NonZeroUsize>("--prompt-tokens"))]
+    pub(crate) prompt_tokens: NonZeroUsize,
+    /// How the answer is written
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
+}
+
+/// How weights are kept in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Quantize {
+    /// Whole numbers of eight bits, with a scale for each 32 of them
+    #[value(name = "q8_0")]
+    Q8_0,
 }
 
 #[derive(Debug, Subcommand)]
@@ -141,6 +189,9 @@ pub(crate) struct ModelArgs {
     /// A tokenizer.json, or a `.gguf` file; by default the model's own
     #[arg(long, value_name = "FILE")]
     pub(crate) tokenizer: Option<PathBuf>,
+    /// Keep the weights of a transformer in eight bits: a quarter of the memory of f32, and another model by the rounding
+    #[arg(long, value_enum, value_name = "TYPE")]
+    pub(crate) quantize: Option<Quantize>,
 }
 
 #[derive(Debug, Args)]
@@ -275,6 +326,9 @@ pub(crate) struct GenerateArgs {
     /// The text in front of the output
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) prompt: String,
+    /// The prompt is a message of a user: it is put into the checkpoint's chat template, and the output is the answer
+    #[arg(long, conflicts_with = "heal")]
+    pub(crate) chat: bool,
     /// Take the last tokens off the prompt where a longer one begins with them; the output then begins with their text,
     /// which is not shown again
     #[arg(long)]
@@ -324,6 +378,9 @@ pub(crate) struct AuditArgs {
     /// The text in front of the outputs
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) prompt: String,
+    /// The prompt is a message of a user: it is put into the checkpoint's chat template, and the output is the answer
+    #[arg(long)]
+    pub(crate) chat: bool,
     /// The most tokens of an output (default: 256, or the room that the model's context leaves)
     #[arg(long, value_name = "M", value_parser = number::<NonZeroUsize>("--max-tokens"))]
     pub(crate) max_tokens: Option<NonZeroUsize>,

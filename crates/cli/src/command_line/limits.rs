@@ -18,6 +18,8 @@ pub(crate) const TABLE: &[Most] = &[
     ("-n", 1_000_000_000, "that many take days; run it again with another --seed for more"),
     ("--samples", 1_000_000, "all outputs of a sampler are in memory at once"),
     ("--max-tokens", 1 << 20, "all prefixes of an output are in memory at once"),
+    ("--steps", 1 << 16, "all sequences that are measured are in memory at once"),
+    ("--prompt-tokens", 1 << 20, "its keys and values are in memory at once"),
     ("--max-prefixes", 4_000_000, "all outputs and their probabilities are in memory at once"),
     ("--batch", 1_024, "each output holds a sequence of the model, and all are compared at each step"),
     ("--top-k", 1 << 24, TOKENS),
@@ -120,6 +122,7 @@ mod tests {
         "--load-trie",
         // One of several words.
         "--format",
+        "--quantize",
         "--sampler",
         "--samplers",
         "--truncate",

@@ -14,6 +14,7 @@ mod inputs;
 mod interrupt;
 mod legacy;
 mod limits;
+mod models;
 mod plain;
 mod progress;
 mod resume;
@@ -53,6 +54,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Explain(args) => commands::explain(args, &mut out),
         Command::Logits(args) => commands::logits(args, &mut out),
         Command::Retokenize(args) => commands::retokenize(args, &mut out),
+        Command::Model(command) => commands::model(command, &mut out),
         Command::Set(command) => commands::set(command, &mut out),
     };
     // Lines that were answered before an error are answers all the same.

@@ -58,7 +58,8 @@ impl Drawing {
     }
 }
 
-fn of_bytes(of: u64) -> ProgressBar {
+/// The bar of the reading of so many bytes.
+pub(crate) fn of_bytes(of: u64) -> ProgressBar {
     if !std::io::stderr().is_terminal() || of <= LONG {
         return ProgressBar::hidden();
     }

@@ -145,6 +145,9 @@ fn model(args: &ModelArgs) -> Result<u64> {
     if let Some(path) = &args.tokenizer {
         sum.add_file(path)?;
     }
+    if let Some(quantize) = args.quantize {
+        sum.add(format!("{quantize:?}").as_bytes());
+    }
     Ok(sum.finish())
 }
 

@@ -6,6 +6,8 @@
 
 mod any_model;
 pub mod audit;
+#[cfg(feature = "runner")]
+mod chat;
 mod compile;
 #[cfg(feature = "wgpu")]
 mod device;

@@ -13,7 +13,7 @@ use unskew_engine::{
     read::{self, MAX_TABLE_BYTES},
 };
 #[cfg(feature = "runner")]
-use unskew_runner::{Llama, ModelConfig};
+use unskew_runner::{Llama, LoadOptions, ModelConfig};
 use unskew_vocab::{Gguf, Tokenizer};
 
 use super::{
@@ -44,6 +44,8 @@ pub struct Model {
     model: AnyModel,
     tokens: Arc<TokenSpace>,
     kind: Kind,
+    /// Where its chat template is.
+    folder: Option<PathBuf>,
 }
 
 /// The kind of a model, for the questions that its trait does not answer.
@@ -113,6 +115,36 @@ impl Model {
     ///
     /// As [`open`](Self::open).
     pub fn load(source: &ModelSource, tokenizer: Option<&Path>) -> Result<Self> {
+        #[cfg(feature = "runner")]
+        return Self::load_with(source, tokenizer, &mut LoadOptions::default());
+        #[cfg(not(feature = "runner"))]
+        Self::load_with(source, tokenizer)
+    }
+
+    /// The same, with options for the weights of a transformer: eight bits, reports of progress. A table has no weights.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    #[cfg(feature = "runner")]
+    pub fn load_with(
+        source: &ModelSource,
+        tokenizer: Option<&Path>,
+        options: &mut LoadOptions<'_>,
+    ) -> Result<Self> {
+        Self::of_source(source, tokenizer, options)
+    }
+
+    #[cfg(not(feature = "runner"))]
+    fn load_with(source: &ModelSource, tokenizer: Option<&Path>) -> Result<Self> {
+        Self::of_source(source, tokenizer)
+    }
+
+    fn of_source(
+        source: &ModelSource,
+        tokenizer: Option<&Path>,
+        #[cfg(feature = "runner")] options: &mut LoadOptions<'_>,
+    ) -> Result<Self> {
         match source {
             ModelSource::Table(path) => {
                 let model = table(path)?;
@@ -120,7 +152,12 @@ impl Model {
                     Some(path) => TokenSpace::from_tokenizer(read_tokenizer(path)?, &[], model.vocab_len())?,
                     None => TokenSpace::from_vocabulary(Arc::clone(model.vocabulary())),
                 };
-                Ok(Self { model: AnyModel::new(model), tokens: Arc::new(tokens), kind: Kind::Table })
+                Ok(Self {
+                    model: AnyModel::new(model),
+                    tokens: Arc::new(tokens),
+                    kind: Kind::Table,
+                    folder: None,
+                })
             }
             #[cfg(feature = "llama-cpp")]
             ModelSource::Gguf(path) => {
@@ -128,7 +165,12 @@ impl Model {
                 let model = unskew_llama_cpp::LlamaCpp::open(path, &options);
                 let model = model.map_err(|error| Error::Model(error.into()))?;
                 let tokens = gguf_tokens(path, tokenizer, model.vocab_len())?;
-                Ok(Self { model: AnyModel::new(model), tokens: Arc::new(tokens), kind: Kind::Transformer })
+                Ok(Self {
+                    model: AnyModel::new(model),
+                    tokens: Arc::new(tokens),
+                    kind: Kind::Transformer,
+                    folder: None,
+                })
             }
             #[cfg(not(feature = "llama-cpp"))]
             ModelSource::Gguf(_) => Err(Error::NotBuilt { what: "a GGUF file", feature: "llama-cpp" }),
@@ -137,17 +179,20 @@ impl Model {
                 if !folder.is_dir() {
                     return Err(no_folder(folder));
                 }
-                let llama = Llama::from_dir(folder).map_err(|error| Error::Model(error.into()))?;
+                let llama =
+                    Llama::from_dir_with(folder, options).map_err(|error| Error::Model(error.into()))?;
                 let own = || read_tokenizer(&folder.join("tokenizer.json"));
-                Self::transformer(llama, tokenizer.map_or_else(own, read_tokenizer)?)
+                let stops = stops(folder, llama.vocab_len())?;
+                let own = tokenizer.map_or_else(own, read_tokenizer)?;
+                Ok(Self { folder: Some(folder.clone()), ..Self::transformer(llama, own, &stops)? })
             }
             #[cfg(all(feature = "runner", feature = "tiny-model"))]
             ModelSource::Tiny | ModelSource::TinyDraft => {
                 let full = *source == ModelSource::Tiny;
                 let tiny = if full { unskew_tiny_model::TINY } else { unskew_tiny_model::DRAFT };
-                let llama = Llama::from_bytes(tiny.config_json, tiny.safetensors);
+                let llama = Llama::from_bytes_with(tiny.config_json, tiny.safetensors, options);
                 let llama = llama.map_err(|error| Error::Model(error.into()))?;
-                Self::transformer(llama, tokenizer.map_or_else(tiny_tokenizer, read_tokenizer)?)
+                Self::transformer(llama, tokenizer.map_or_else(tiny_tokenizer, read_tokenizer)?, &[])
             }
             #[cfg(all(feature = "runner", not(feature = "tiny-model")))]
             ModelSource::Tiny | ModelSource::TinyDraft => Err(Error::NotBuilt {
@@ -160,13 +205,19 @@ impl Model {
     }
 
     #[cfg(feature = "runner")]
-    fn transformer(llama: Llama, own: Tokenizer) -> Result<Self> {
+    fn transformer(llama: Llama, own: Tokenizer, stops: &[TokenId]) -> Result<Self> {
         check_lengths(&own, llama.vocab_len())?;
         let config = llama.config();
-        let end: Vec<_> = config.eos_token_ids.iter().copied().map(TokenId).collect();
+        let mut end: Vec<_> = config.eos_token_ids.iter().copied().map(TokenId).collect();
+        end.extend(stops.iter().filter(|id| !config.eos_token_ids.contains(&id.0)));
         let begin = config.bos_token_id.map(TokenId);
         let tokens = TokenSpace::from_tokenizer(own, &end, llama.vocab_len())?.beginning_with(begin);
-        Ok(Self { model: AnyModel::new(llama), tokens: Arc::new(tokens), kind: Kind::Transformer })
+        Ok(Self {
+            model: AnyModel::new(llama),
+            tokens: Arc::new(tokens),
+            kind: Kind::Transformer,
+            folder: None,
+        })
     }
 
     /// A model of one's own, with its tokens.
@@ -185,7 +236,7 @@ impl Model {
                 "the vocabulary has {ids} ids, and a row of the model {row} entries: they do not belong together"
             )));
         }
-        Ok(Self { model: AnyModel::new(model), tokens, kind: Kind::Other })
+        Ok(Self { model: AnyModel::new(model), tokens, kind: Kind::Other, folder: None })
     }
 
     /// Its tokens.
@@ -214,6 +265,27 @@ impl Model {
     /// As [`TokenSpace::encode_prompt`], and [`Error::Combination`] where a transformer has no token to start from.
     pub fn encode_prompt(&self, prompt: &str) -> Result<Vec<TokenId>> {
         let ids = self.tokens.encode_prompt(prompt)?;
+        self.check_prompt(&ids)?;
+        Ok(ids)
+    }
+
+    /// The tokens of a message in the form of the model's chat template, up to where its answer begins.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`], where the model is no checkpoint with a template, the template fails, or the tokens cannot spell its text.
+    #[cfg(feature = "runner")]
+    pub fn encode_chat(&self, message: &str) -> Result<Vec<TokenId>> {
+        let template = match &self.folder {
+            Some(folder) => super::chat::ChatTemplate::of_folder(folder)?,
+            None => None,
+        };
+        let Some(template) = template else {
+            return Err(Error::combination(
+                "this model has no chat template (`chat_template` of tokenizer_config.json, or chat_template.jinja); leave `chat` out",
+            ));
+        };
+        let ids = self.tokens.encode_whole(&template.render(message)?)?;
         self.check_prompt(&ids)?;
         Ok(ids)
     }
@@ -300,6 +372,27 @@ fn end_of_sequence(folder: &Path) -> Result<Vec<TokenId>> {
     }
     let text = read::text(&path)?;
     let ids = ModelConfig::eos_token_ids_from_json(&text).map_err(|error| Error::Model(error.into()))?;
+    let mut ids: Vec<TokenId> = ids.into_iter().map(TokenId).collect();
+    let more = stops(folder, usize::MAX)?;
+    ids.extend(more.into_iter().filter(|id| !ids.contains(id)).collect::<Vec<_>>());
+    Ok(ids)
+}
+
+/// The tokens that end an output by `generation_config.json`, if there is one: models for chats end turns with other tokens than texts.
+#[cfg(feature = "runner")]
+fn stops(folder: &Path, vocab_len: usize) -> Result<Vec<TokenId>> {
+    let path = folder.join("generation_config.json");
+    if !path.is_file() {
+        return Ok(Vec::new());
+    }
+    let ids = ModelConfig::eos_token_ids_from_json(&read::text(&path)?)
+        .map_err(|error| Error::file(&path, error.to_string().replace("config.json", "it")))?;
+    if let Some(id) = ids.iter().find(|id| **id as usize >= vocab_len) {
+        return Err(Error::file(
+            &path,
+            format!("eos_token_id {id} is beyond the model's {vocab_len} tokens"),
+        ));
+    }
     Ok(ids.into_iter().map(TokenId).collect())
 }
 

@@ -216,3 +216,65 @@ fn logits_are_the_models_own() {
         2048
     );
 }
+
+/// A checkpoint in a folder with a chat template and other stop tokens than its configuration's.
+#[test]
+fn chats_have_a_template_and_stop_tokens() {
+    let template = r#"{"bos_token": "<|endoftext|>", "chat_template": "{{ bos_token }}Q: {{ messages[0].content | trim }}\nA:"}"#;
+    let files = |more: &[(&str, &[u8])]| {
+        let tiny = unskew::tiny_model::TINY;
+        let all: [(&str, &[u8]); 3] = [
+            ("m/config.json", tiny.config_json.as_bytes()),
+            ("m/tokenizer.json", unskew::tiny_model::TOKENIZER_JSON.as_bytes()),
+            ("m/model.safetensors", tiny.safetensors),
+        ];
+        Files::new(&[&all[..], more].concat())
+    };
+    let with = files(&[("m/tokenizer_config.json", template.as_bytes())]);
+    let draw = |prompt: &str, chat: &[&str]| {
+        let fixed = [
+            "generate",
+            "--model",
+            "m",
+            "--seed",
+            "1",
+            "--max-tokens",
+            "8",
+            "--regex",
+            "[a-z ]*",
+            "--format",
+            "jsonl",
+        ];
+        with.run(&[&fixed[..], &["--prompt", prompt], chat].concat()).json()[0].clone()
+    };
+    assert_eq!(draw("Q: Who?\nA:", &[])["ids"], draw(" Who? ", &["--chat"])["ids"]);
+    let refused = files(&[]).run(&["generate", "--model", "m", "--chat", "--prompt", "Who?"]);
+    assert!(refused.refusal().contains("no chat template"), "{}", refused.refusal());
+    // The letter b ends an output here.
+    let stops = files(&[("m/generation_config.json", br#"{"eos_token_id": [66]}"#)]);
+    let accepts = |files: &Files| {
+        files.run(&["mask", "--model", "m", "--regex", "b|c", "--format", "jsonl"]).json()[0]["allowed"]
+            .clone()
+    };
+    assert_eq!((accepts(&stops), accepts(&with)), (1.into(), 2.into()));
+    let beyond = files(&[("m/generation_config.json", br#"{"eos_token_id": 99999999}"#)]);
+    assert!(beyond.run(&["generate", "--model", "m", "--regex", "b"]).refusal().contains("99999999"));
+}
+
+#[test]
+fn models_are_described_and_measured() {
+    let info = unskew(&["model", "info", "tiny", "--format", "jsonl"]).json();
+    assert_eq!(info[0]["architecture"], "llama");
+    assert_eq!(info[0]["bytes"], unskew::tiny_model::TINY.safetensors.len());
+    assert!(unskew(&["model", "info", "tiny"]).stdout.starts_with("llama, "));
+    let speed =
+        unskew(&["model", "bench", "tiny", "--steps", "2", "--prompt-tokens", "8", "--format", "jsonl"])
+            .json();
+    assert_eq!((&speed[0]["weights"], &speed[0]["decode"][1]["batch"]), (&"f16".into(), &8.into()));
+    assert!(speed[0]["decode"][2]["tokens_per_s"].as_f64().unwrap() > 0.0);
+    let eight =
+        unskew(&["model", "bench", "tiny", "--steps", "2", "--quantize", "q8_0", "--format", "jsonl"]).json();
+    assert_eq!(eight[0]["weights"], "q8_0");
+    assert!(eight[0]["bytes"].as_u64() < speed[0]["bytes"].as_u64());
+    assert!(unskew(&["model", "info", "table:t.json"]).refusal().contains("only a transformer"));
+}

@@ -38,7 +38,8 @@ fn a_parser_beyond_its_limit_is_an_error_of_check() {
     let args = ["check", "--grammar", "p.gbnf", "--text", &text];
     let refusal = files.run(&[&args[..], &["--limit", "grammar.state_items=20"]].concat());
     assert!(refusal.refusal().contains("--limit grammar.state_items=N"), "{}", refusal.refusal());
-    files.run(&args).json();
+    let run = files.run(&args);
+    assert!(run.stdout.contains("incomplete") && run.stderr.is_empty(), "{} {}", run.stdout, run.stderr);
 }
 
 #[test]

@@ -56,7 +56,7 @@ const CASES: &[(&str, &str, u64)] = &[
     ),
     (
         "schema.automata_bytes",
-        r#""json_schema": {"prefixItems": [{"pattern": "^[a-z]{1,50}$"}, {"pattern": "^[0-9]{1,60}$"}]}"#,
+        r#""json_schema": {"prefixItems": [{"pattern": "^(a|b)*a(a|b){2}$"}, {"pattern": "^(c|d)*c(c|d){2}$"}, {"pattern": "^(e|f)*e(e|f){2}$"}, {"pattern": "^(g|h)*g(g|h){2}$"}, {"pattern": "^(i|j)*i(i|j){2}$"}, {"pattern": "^(k|l)*k(k|l){2}$"}, {"pattern": "^(m|n)*m(m|n){2}$"}, {"pattern": "^(o|p)*o(o|p){2}$"}, {"pattern": "^(q|r)*q(q|r){2}$"}, {"pattern": "^(s|t)*s(s|t){2}$"}]}"#,
         6_000,
     ),
     ("schema.bytes", r#""json_schema": {"type": "null"}"#, 3),
@@ -66,7 +66,7 @@ const CASES: &[(&str, &str, u64)] = &[
         1,
     ),
     ("schema.characters", r#""json_schema": {"type": "string", "minLength": 10}"#, 5),
-    ("schema.count", r#""json_schema": {"type": "array", "minItems": 10}"#, 5),
+    ("schema.count", r#""json_schema": {"type": "object", "minProperties": 10}"#, 5),
     ("schema.digits", r#""json_schema": {"type": "integer", "minimum": 12345}"#, 2),
     (
         "schema.name_patterns",
@@ -109,10 +109,8 @@ fn named(limit: &str, fields: &str, value: u64, space: &TokenSpace) -> Option<&'
         Err(error) => {
             let message = chain(&error);
             let found = Limit::in_message(&message).map(|limit| limit.name);
-            found.or_else(|| {
-                println!("{limit}: the error names no limit: {message}");
-                Some("none")
-            })
+            // An error that names no limit.
+            found.or(Some("none"))
         }
     }
 }
@@ -234,7 +232,4 @@ fn defaults_that_real_constraints_meet_can_be_raised() {
     let long = r#""regex": "[a-z]{1,5000000}""#;
     assert_eq!(named("regex.nfa_size", long, 4_000_000, &space), Some("regex.nfa_size"));
     assert_ne!(named("regex.nfa_size", long, 40_000_000, &space), Some("regex.nfa_size"));
-    let items = r#""json_schema": {"type": "array", "items": {"type": "null"}, "maxItems": 5000}"#;
-    assert_eq!(named("schema.count", items, 4_096, &space), Some("schema.count"));
-    assert_eq!(named("schema.count", items, 10_000, &space), None);
 }

@@ -413,7 +413,7 @@ fn errors_name_their_place() {
         (
             r#"{"type":"repeat","min":3000000,"max":-1,"content":{"type":"any_text"}}"#,
             "/format",
-            "repetitions",
+            "the limit `tag.count`",
         ),
         (
             r#"{"type":"triggered_tags","triggers":["a"],"tags":[{"type":"tag","begin":"b","content":{"type":"any_text"},"end":"c"}]}"#,

@@ -39,7 +39,7 @@ impl Family {
         FAMILIES.iter().find(|(family, ..)| *family == self).expect("every family has a row")
     }
 
-    /// The fields of [`super::foreign`] that this family reads.
+    /// The fields that this family reads and others do not.
     pub(super) fn reads(self) -> &'static [&'static str] {
         match self {
             Self::SmolLm3 => &["no_rope_layers"],

@@ -262,7 +262,14 @@ impl Expander {
         self.cancelled()?;
         made.map_err(|source| {
             let pointer = node.map_or_else(|| "#".to_owned(), |node| self.schemas.pointer(node));
-            SchemaError::Automaton { pointer, source }
+            match source {
+                // The limit of all automata together, and not that of one.
+                RegexError::DfaTooLarge { limit, .. } if limit == self.limits.automata_bytes => {
+                    let what = "the bytes of all strings and numbers";
+                    SchemaError::limit(&pointer, what, limit, "automata_bytes")
+                }
+                source => SchemaError::Automaton { pointer, source },
+            }
         })
     }
 }

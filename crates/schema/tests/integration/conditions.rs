@@ -221,6 +221,8 @@ proptest! {
             Ok(constraint) => (0..6).try_for_each(|walks| walk(&constraint, seed ^ walks))?,
             Err(SchemaError::Unsupported { .. } | SchemaError::Limit { .. } | SchemaError::Unsatisfiable) => {}
             Err(SchemaError::Grammar(GrammarError::Empty { .. })) => {}
+            // An automaton of names may be too large, which names its limit.
+            Err(error) if error.to_string().contains("Limits::") => {}
             Err(error) => return Err(TestCaseError::fail(format!("{schema}: {error}"))),
         }
     }

@@ -17,10 +17,7 @@ use std::{cmp::Reverse, collections::HashMap, ops::Range, sync::OnceLock};
 
 use unskew_core::MergeTable;
 
-use super::{
-    boundary_merge::BoundaryMerges,
-    derivation::{Derivations, MergeOrder, NONE},
-};
+use super::derivation::{Derivations, MergeOrder, NONE};
 use crate::ids::{Id, MergeKey, Table, TokenClass};
 
 /// All tokens below their left parts, or below their right parts, depth first. Children created later come first.
@@ -194,8 +191,6 @@ pub(crate) struct BigramRelation {
     pub(crate) by_left: Partners,
     /// Built at the first query. Only whole products ask in this direction.
     backward: OnceLock<Backward>,
-    /// Built at the first pair test.
-    boundary_merges: OnceLock<Option<BoundaryMerges>>,
     /// By token: tokens of one class forbid the same right neighbours. [`NONE`] for unreachable tokens.
     class: Vec<u32>,
     /// A representative token of each class.
@@ -218,7 +213,6 @@ impl BigramRelation {
             lefts: Forest::new(&trees, &trees.left),
             by_left: Partners::new(len, reachable),
             backward: OnceLock::new(),
-            boundary_merges: OnceLock::new(),
             class: vec![NONE; len],
             class_token: Table::from(Vec::new()),
             trees,
@@ -344,16 +338,8 @@ impl BigramRelation {
 
     /// Whether `right` may follow `left` in a piece. Both are reachable. The pair test: O(depth) look-ups.
     pub(crate) fn may_follow(&self, left: u32, right: u32) -> bool {
-        let boundary_merges =
-            self.boundary_merges.get_or_init(|| BoundaryMerges::new(&self.trees, &self.by_left));
-        !boundary_merges.as_ref().is_some_and(|boundary_merges| boundary_merges.crosses(left, right))
-            && !super::pair::crosses(
-                &self.trees,
-                |left, right| self.by_left.key(left, right),
-                left,
-                right,
-                false,
-            )
+        let key = |left, right| self.by_left.key(left, right);
+        !super::pair::crosses(&self.trees, key, left, right, false)
     }
 
     /// In bytes.
@@ -370,7 +356,6 @@ impl BigramRelation {
                 .backward
                 .get()
                 .map_or(0, |backward| backward.rights.memory_usage() + backward.by_right.memory_usage())
-            + self.boundary_merges.get().and_then(Option::as_ref).map_or(0, BoundaryMerges::memory_usage)
     }
 }
 

@@ -5,12 +5,10 @@
 //! |---|---|
 //! | `derivation` | the merge tree of each token |
 //! | `pair` | the pair test: whether two tokens may be neighbours, by a walk along two trees |
-//! | `boundary_merge` | a faster, partial pair test: the merge of the two symbols at the boundary |
 //! | `forest` | the bigram relation for all tokens at once, as intervals |
 //! | `whole` | pieces that the encoder looks up as a whole |
 //! | `encode` | the merges applied to a text, slowly |
 
-pub(crate) mod boundary_merge;
 pub(crate) mod derivation;
 pub(crate) mod encode;
 pub(crate) mod forest;

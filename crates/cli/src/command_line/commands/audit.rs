@@ -21,6 +21,7 @@ use crate::command_line::{
     error::{Failure, Result},
     inputs, interrupt,
     legacy::{self, Asked as AskedMethod, DRAFTING_IN_AUDITS, unread},
+    models,
     plain::say,
     progress,
 };
@@ -47,7 +48,7 @@ fn methods(args: &AuditArgs, unconstrained: bool) -> Result<Vec<Method>> {
 pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     let spec = args.constraint.spec()?;
     let methods = methods(args, spec.is_unconstrained())?;
-    let model = Model::load(&args.model.model, args.model.tokenizer.as_deref());
+    let model = models::load(&args.model);
     if args.max_prefixes.is_some() && !model.as_ref().is_ok_and(Model::is_table) {
         return Err(Failure::input(
             "--max-prefixes bounds the search for the exact distribution, which only a table model has; leave it out, or give \
@@ -62,7 +63,7 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     }
     let model = model?;
     let seed = args.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
-    let request = model.prompt(args.prompt.as_str()).seed(seed).observe(progress::hearer());
+    let request = models::prompt(&model, &args.prompt, args.chat)?.seed(seed).observe(progress::hearer());
     let request = request.max_tokens(args.max_tokens.map(NonZeroUsize::get));
     let draft = args.options.draft()?;
     let request = args.options.apply(request)?.draft(draft.clone());

@@ -3,7 +3,7 @@
 use std::{io::Write, num::NonZeroUsize, sync::Arc};
 
 use crate::{
-    Drafted, Draws, Language, Method, Model, Output, Spec,
+    Drafted, Draws, Language, Method, Output, Spec,
     core::{Cancel, Finish, Origin},
 };
 use serde::Serialize;
@@ -14,6 +14,7 @@ use crate::command_line::{
     error::{Failure, Result},
     inputs, interrupt,
     legacy::{Asked, DRAFTING},
+    models,
     plain::say,
     progress::{self, Drawing},
     resume::{Parts, Saved, Target},
@@ -49,10 +50,11 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     if keeps {
         check_keeps(&asked, &mut spec, outputs)?;
     }
-    let model = Model::load(&args.model.model, args.model.tokenizer.as_deref())?;
+    let model = models::load(&args.model)?;
     let drawing = Arc::new(Drawing::default());
     let (hears, hearer) = (Arc::clone(&drawing), progress::hearer());
-    let request = model.prompt(args.prompt.as_str()).heal(args.heal).outputs(outputs).seed(args.seed);
+    let request =
+        models::prompt(&model, &args.prompt, args.chat)?.heal(args.heal).outputs(outputs).seed(args.seed);
     let request = request.max_tokens(args.max_tokens.map(NonZeroUsize::get)).observe(move |event| {
         hears.hear(event);
         hearer(event);

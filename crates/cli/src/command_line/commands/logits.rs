@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::{
-    Model, TokenSpace,
+    TokenSpace,
     core::{Extension, LanguageModel, Logits, Rows, TokenId, logprob::log_normalizer},
 };
 use serde::Serialize;
@@ -12,6 +12,7 @@ use super::write_json;
 use crate::command_line::{
     args::{Format, LogitsArgs},
     error::{Failure, Result},
+    models,
 };
 
 /// The most tokens that are shown to a person, for each position.
@@ -31,7 +32,7 @@ struct Answer<'a> {
 }
 
 pub(crate) fn logits(args: &LogitsArgs, out: &mut dyn Write) -> Result<()> {
-    let opened = Model::load(&args.model.model, args.model.tokenizer.as_deref())?;
+    let opened = models::load(&args.model)?;
     let mut model = opened.any_model().clone();
     let ids: Vec<_> = args.ids.0.iter().copied().map(TokenId).collect();
     let mut sequence = model.start();

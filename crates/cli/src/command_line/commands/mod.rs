@@ -6,6 +6,7 @@ mod explain;
 mod generate;
 mod logits;
 mod mask;
+mod model;
 mod retokenize;
 mod set;
 
@@ -24,6 +25,7 @@ pub(crate) use explain::explain;
 pub(crate) use generate::generate;
 pub(crate) use logits::logits;
 pub(crate) use mask::mask;
+pub(crate) use model::model;
 pub(crate) use retokenize::retokenize;
 pub(crate) use set::set;
 

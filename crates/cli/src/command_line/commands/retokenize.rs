@@ -2,13 +2,14 @@
 
 use std::io::Write;
 
-use crate::{Model, core::TokenId};
+use crate::core::TokenId;
 use serde::Serialize;
 
 use super::write_json;
 use crate::command_line::{
     args::{Format, RetokenizeArgs},
     error::{Failure, Result},
+    models,
 };
 
 #[derive(Serialize)]
@@ -23,7 +24,7 @@ struct Answer<'a> {
 }
 
 pub(crate) fn retokenize(args: &RetokenizeArgs, out: &mut dyn Write) -> Result<()> {
-    let model = Model::load(&args.model.model, args.model.tokenizer.as_deref())?;
+    let model = models::load(&args.model)?;
     let tokens = model.tokens();
     let prompt = model.encode_prompt(&args.prompt)?;
     let trie = tokens.trie()?;

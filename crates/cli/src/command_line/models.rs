@@ -1,0 +1,37 @@
+//! The model of a command: its weights with a bar while they are read.
+
+use crate::{
+    Model, Request,
+    command_line::{
+        args::{ModelArgs, Quantize},
+        error::Result,
+        progress,
+    },
+    runner::{LoadOptions, LoadProgress, Quantization},
+};
+
+/// Loads the model of a command.
+pub(crate) fn load(args: &ModelArgs) -> Result<Model> {
+    let mut bar = None;
+    let mut show = |LoadProgress { done, total }: LoadProgress| {
+        bar.get_or_insert_with(|| progress::of_bytes(total)).set_position(done);
+    };
+    let mut options = LoadOptions::default();
+    options.on_progress = Some(&mut show);
+    if args.quantize == Some(Quantize::Q8_0) {
+        options.quantization = Quantization::Q8_0;
+    }
+    let model = Model::load_with(&args.model, args.tokenizer.as_deref(), &mut options);
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    Ok(model?)
+}
+
+/// A request for outputs after a prompt, as it is or as the message of a chat.
+pub(crate) fn prompt(model: &Model, prompt: &str, is_chat: bool) -> Result<Request> {
+    Ok(match is_chat {
+        true => model.prompt_ids(model.encode_chat(prompt)?),
+        false => model.prompt(prompt),
+    })
+}

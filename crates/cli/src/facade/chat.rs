@@ -1,0 +1,152 @@
+//! Prompts as the messages of a chat: the template of a checkpoint, in the language of Jinja.
+//!
+//! The template is `chat_template.jinja`, or `chat_template` of `tokenizer_config.json`, where a list has it by the name `default`. It
+//! sees what transformers shows to it: `messages`, `add_generation_prompt`, and the special tokens by their names. Its text holds the
+//! tokens that begin a text, so that none is put in front again. The work of a template is bounded, since it comes with a checkpoint.
+
+use std::path::{Path, PathBuf};
+
+use minijinja::{Environment, Error as TemplateError, ErrorKind, Value, context, syntax::SyntaxConfig};
+use serde_json::Value as Json;
+use unskew_engine::read;
+
+use super::error::{Error, Result};
+
+/// The instructions that a template may take: a message of a megabyte needs some thousand.
+const FUEL: u64 = 1_000_000;
+
+/// The longest template, in bytes.
+const MOST: usize = 1 << 20;
+
+/// Names of special tokens that templates use.
+const TOKENS: [&str; 4] = ["bos_token", "eos_token", "unk_token", "pad_token"];
+
+/// A chat template.
+#[derive(Clone, Debug)]
+pub(super) struct ChatTemplate {
+    path: PathBuf,
+    text: String,
+    tokens: Vec<(&'static str, String)>,
+}
+
+impl ChatTemplate {
+    /// The template in the folder of a checkpoint, if there is one.
+    pub(super) fn of_folder(folder: &Path) -> Result<Option<Self>> {
+        let config_path = folder.join("tokenizer_config.json");
+        let config: Json = match config_path.is_file() {
+            true => serde_json::from_str(&read::text(&config_path)?)
+                .map_err(|error| Error::file(&config_path, error.to_string()))?,
+            false => Json::Null,
+        };
+        let own_path = folder.join("chat_template.jinja");
+        let (path, text) = if own_path.is_file() {
+            let text = read::text(&own_path)?;
+            (own_path, text)
+        } else {
+            let template = match &config["chat_template"] {
+                Json::Array(named) => named
+                    .iter()
+                    .find(|entry| entry["name"] == "default")
+                    .or(named.first())
+                    .map_or(&Json::Null, |entry| &entry["template"]),
+                template => template,
+            };
+            let Some(text) = template.as_str() else { return Ok(None) };
+            (config_path, text.to_owned())
+        };
+        if text.len() > MOST {
+            let size = text.len();
+            return Err(Error::file(
+                &path,
+                format!("its chat template has {size} bytes, and {MOST} is the limit"),
+            ));
+        }
+        // A token is its text, or an object with it.
+        let token = |name| {
+            let value: &Json = &config[name];
+            let text = value.as_str().or_else(|| value["content"].as_str())?;
+            Some((name, text.to_owned()))
+        };
+        let tokens = TOKENS.into_iter().filter_map(token).collect();
+        Ok(Some(Self { path, text, tokens }))
+    }
+
+    /// The text in front of the answer to one message.
+    pub(super) fn render(&self, message: &str) -> Result<String> {
+        let failed = |error: TemplateError| {
+            let reason = error.to_string().replace('\n', " ");
+            Error::file(&self.path, format!("the chat template fails: {reason}"))
+        };
+        let mut environment = Environment::new();
+        environment.set_fuel(Some(FUEL));
+        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        environment.set_syntax(syntax.map_err(failed)?);
+        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.add_function("raise_exception", |message: String| -> Result<Value, TemplateError> {
+            Err(TemplateError::new(ErrorKind::InvalidOperation, message))
+        });
+        let template = environment.template_from_str(&self.text).map_err(failed)?;
+        let messages = vec![context! { role => "user", content => message }];
+        let tokens = Value::from_pairs(self.tokens.iter().map(|(name, text)| (*name, text.as_str())));
+        let context = context! { messages, add_generation_prompt => true, tools => (), ..tokens };
+        template.render(context).map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendered(template: &str) -> Result<String> {
+        let tokens = vec![("bos_token", "<s>".to_owned()), ("eos_token", "</s>".to_owned())];
+        ChatTemplate { path: "t".into(), text: template.to_owned(), tokens }.render(" Hi ")
+    }
+
+    #[test]
+    fn templates_of_published_models_are_rendered() {
+        // The forms of ChatML, Llama 3, Gemma and Mistral.
+        for (template, expected) in [
+            (
+                "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + \
+                 '<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
+                "<|im_start|>user\n Hi <|im_end|>\n<|im_start|>assistant\n",
+            ),
+            (
+                "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = \
+                 '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'+ message['content'] | trim + \
+                 '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content \
+                 }}{% endfor %}",
+                "<s><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>",
+            ),
+            (
+                "{{ bos_token }}{%- for m in messages -%}{%- if m.role == 'system' -%}{{ raise_exception('no system') }}\
+                 {%- endif -%}{{ '<start_of_turn>' + m.role + '\\n' + m.content.strip() + '<end_of_turn>' }}{%- endfor -%}",
+                "<s><start_of_turn>user\nHi<end_of_turn>",
+            ),
+            (
+                "{%- if not tools is defined or not tools %}{{ bos_token }}{% endif %}\n  {%- set ns = \
+                 namespace(n=0) %}{%- for m in messages %}{%- set ns.n = ns.n + 1 %}[INST]{{ m['content'] }}[/INST]\
+                 {%- endfor %}{{ ns.n }}{{ messages | tojson }}",
+                "<s>[INST] Hi [/INST]1[{\"content\":\" Hi \",\"role\":\"user\"}]",
+            ),
+        ] {
+            assert_eq!(
+                rendered(template).unwrap().replace(": ", ":").replace(", ", ","),
+                expected.replace(": ", ":")
+            );
+        }
+    }
+
+    #[test]
+    fn faults_of_templates_are_errors() {
+        for (template, words) in [
+            ("{% for", "the chat template fails"),
+            ("{{ raise_exception('roles must alternate') }}", "roles must alternate"),
+            ("{% for a in range(9999) %}{% for b in range(9999) %}x{% endfor %}{% endfor %}", "fuel"),
+            ("{{ messages.nothing() }}", "nothing"),
+        ] {
+            let error = rendered(template).unwrap_err().to_string();
+            assert!(error.contains(words) && !error.contains('\n'), "{error}");
+        }
+    }
+}
