@@ -249,6 +249,8 @@ fn read_sources(
         if !looks.is_empty() {
             resolved = looks::resolve(&resolved, &looks, limits, place)?;
         }
+        // The rules as written have the declared terminals, which are no tokens of a vocabulary.
+        let resolved = resolved.reached(limits)?;
         return Ok(Read { written, resolved: Some(resolved), fates: fates(text, &tree, &ignored, &notes) });
     }
     if let (Some(at), false) = (looks.values().map(|condition| condition.at).min(), lazy.is_empty()) {

@@ -299,7 +299,8 @@ proptest! {
         // Texts of the rules.
         for _ in 0..6 {
             let (mut chart, mut word) = (plain.chart(), String::new());
-            for choice in choices.by_ref().take(12) {
+            for _ in 0..12 {
+                let Some(choice) = choices.next() else { break };
                 let nexts: Vec<char> = "xy()nid".chars().filter(|next| {
                     let mut longer = word.clone();
                     longer.push(*next);
