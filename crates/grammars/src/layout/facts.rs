@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 
+use unskew_trie::ByteSet;
+
 use super::{Layout, State, States};
 use crate::{
     Expr, ExprId, Grammar, RuleId, Terminal, TerminalId,
     grammar::fixpoint::productive_and_nullable,
+    network::terminals::first_bytes,
 };
 
 /// The role of a terminal.
@@ -50,6 +53,12 @@ pub(super) struct Facts {
     pub(super) blocks: Vec<Vec<Item>>,
     /// By expression and state: the states in which it can be left, at a column that is not the greatest.
     pub(super) exits: Vec<[States; 4]>,
+    /// By expression and state: whether its texts depend on the column, there and in the states that it leads to.
+    by_column: Vec<[bool; 4]>,
+    /// By expression: whether a block may be the first of it.
+    opens: Vec<bool>,
+    /// By expression: the first bytes of its texts; `None` if a part without an automaton may be its first.
+    firsts: Vec<Option<ByteSet>>,
     productive: Vec<bool>,
     roles: Vec<Role>,
     ignored: ExprId,
@@ -69,6 +78,9 @@ impl Facts {
             items: HashMap::new(),
             blocks: vec![],
             exits: vec![[States::default(); 4]; grammar.expressions()],
+            by_column: vec![[false; 4]; grammar.expressions()],
+            opens: vec![false; grammar.expressions()],
+            firsts: vec![Some(ByteSet::default()); grammar.expressions()],
             productive,
             roles,
             ignored: layout.ignored,
@@ -76,7 +88,20 @@ impl Facts {
         facts.balance(grammar)?;
         facts.find_inside(grammar);
         facts.find_exits(grammar);
+        facts.find_columns(grammar);
+        facts.find_opens(grammar);
+        facts.find_firsts(grammar);
         Ok(facts)
+    }
+
+    /// Whether the texts of `expr` from this state depend on the column. A simple statement depends on it before the statement alone.
+    pub(super) fn is_by_column(&self, expr: ExprId, from: State) -> bool {
+        self.by_column[expr.index()][from as usize]
+    }
+
+    /// Whether `expr` begins with a terminal that has a text, so that an indentation may be written before it.
+    pub(super) fn begins_with_text(&self, expr: ExprId) -> bool {
+        !self.nullable[expr.index()] && !self.opens[expr.index()]
     }
 
     pub(super) fn role(&self, terminal: TerminalId) -> Role {
@@ -239,6 +264,139 @@ impl Facts {
         }
     }
 
+    fn find_columns(&mut self, grammar: &Grammar) {
+        loop {
+            let mut changed = false;
+            for expr in grammar.expression_ids() {
+                for from in State::ALL {
+                    let made = self.uses_column(grammar, expr, from);
+                    changed |= made != self.by_column[expr.index()][from as usize];
+                    self.by_column[expr.index()][from as usize] = made;
+                }
+            }
+            if !changed {
+                return;
+            }
+        }
+    }
+
+    fn uses_column(&self, grammar: &Grammar, expr: ExprId, from: State) -> bool {
+        let is_broken = matches!(from, State::Broken | State::Opened);
+        if expr == self.ignored || self.is_flat(expr) {
+            return is_broken && expr != self.ignored;
+        }
+        let any = |parts: &[ExprId]| parts.iter().any(|part| self.is_by_column(*part, from));
+        match grammar.expr(expr) {
+            Expr::Empty | Expr::Unordered(_) => unreachable!("it is flat"),
+            Expr::Terminal(_) => is_broken,
+            Expr::Rule(rule) => any(&[grammar.body(rule)]),
+            Expr::Choice(parts) => any(parts),
+            Expr::Sequence(_) => {
+                let (mut at, mut level) = (States::of(from), 0u32);
+                for item in self.items.get(&expr).into_iter().flatten() {
+                    let uses = match *item {
+                        Item::Part(expr) => level == 0 && at.iter().any(|state| self.is_by_column(expr, state)),
+                        Item::Block(_) => true,
+                    };
+                    if uses {
+                        return true;
+                    }
+                    at = self.after(grammar, *item, level, at);
+                    level = self.level_after(grammar, *item, level);
+                }
+                false
+            }
+            Expr::Repeat { item, .. } => {
+                let mut at = States::of(from);
+                loop {
+                    if at.iter().any(|state| self.is_by_column(item, state)) {
+                        return true;
+                    }
+                    let next = at.iter().map(|state| self.exits[item.index()][state as usize]);
+                    let more = next.fold(at, States::union);
+                    if more == at {
+                        return false;
+                    }
+                    at = more;
+                }
+            }
+        }
+    }
+
+    /// Whether `expr` has no empty text, and begins with one of `bytes`.
+    pub(super) fn begins_in(&self, expr: ExprId, bytes: &ByteSet) -> bool {
+        let within = |first: ByteSet| first.iter().all(|byte| bytes.contains(byte));
+        !self.nullable[expr.index()] && self.firsts[expr.index()].is_some_and(within)
+    }
+
+    fn find_firsts(&mut self, grammar: &Grammar) {
+        let first: Vec<Option<ByteSet>> = grammar
+            .terminals()
+            .map(|terminal| match grammar.terminal(terminal) {
+                Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) => None,
+                Terminal::TokenBudget(_) | Terminal::Difference(_) | Terminal::Distinct(_) => None,
+                made => Some(first_bytes(made)),
+            })
+            .collect();
+        loop {
+            let mut changed = false;
+            for expr in grammar.expression_ids() {
+                let made = {
+                    let of = |part: &ExprId| self.firsts[part.index()];
+                    let all = |parts: &[ExprId]| {
+                        parts.iter().map(of).try_fold(ByteSet::default(), |mut all, more| {
+                            all.union(&more?);
+                            Some(all)
+                        })
+                    };
+                    match grammar.expr(expr) {
+                        Expr::Empty => Some(ByteSet::default()),
+                        Expr::Unordered(_) => None,
+                        Expr::Terminal(terminal) => first[terminal.index()],
+                        Expr::Rule(rule) => of(&grammar.body(rule)),
+                        Expr::Choice(parts) => all(parts),
+                        Expr::Repeat { item, .. } => of(&item),
+                        Expr::Sequence(parts) => {
+                            let last = parts.iter().position(|part| !self.nullable[part.index()]);
+                            all(&parts[..last.map_or(parts.len(), |last| last + 1)])
+                        }
+                    }
+                };
+                changed |= made != self.firsts[expr.index()];
+                self.firsts[expr.index()] = made;
+            }
+            if !changed {
+                return;
+            }
+        }
+    }
+
+    fn find_opens(&mut self, grammar: &Grammar) {
+        loop {
+            let mut changed = false;
+            for expr in grammar.expression_ids() {
+                let has = |part: &ExprId| self.opens[part.index()];
+                let made = match grammar.expr(expr) {
+                    _ if self.is_flat(expr) => false,
+                    Expr::Empty | Expr::Unordered(_) => false,
+                    Expr::Terminal(terminal) => self.role(terminal) == Role::Indent,
+                    Expr::Rule(rule) => has(&grammar.body(rule)),
+                    Expr::Choice(parts) => parts.iter().any(has),
+                    Expr::Repeat { item, .. } => has(&item),
+                    Expr::Sequence(parts) => {
+                        let last = parts.iter().position(|part| !self.nullable[part.index()]);
+                        parts[..last.map_or(parts.len(), |last| last + 1)].iter().any(has)
+                    }
+                };
+                changed |= made != self.opens[expr.index()];
+                self.opens[expr.index()] = made;
+            }
+            if !changed {
+                return;
+            }
+        }
+    }
+
     /// Whether the part is one text to the layout: without newlines, blocks and brackets that make a difference.
     pub(super) fn is_flat(&self, expr: ExprId) -> bool {
         !self.laid_out[expr.index()]
@@ -247,6 +405,10 @@ impl Facts {
     fn leave(&self, grammar: &Grammar, expr: ExprId, from: State) -> States {
         if !self.productive[expr.index()] {
             return States::default();
+        }
+        if expr == self.ignored && from != State::Line {
+            // It is written after the indentation.
+            return States::of(from);
         }
         if expr == self.ignored || self.is_flat(expr) {
             let is_empty = matches!(grammar.expr(expr), Expr::Empty);

@@ -33,13 +33,15 @@ mod columns;
 mod facts;
 mod product;
 
+use unskew_automata::Dfa;
+
 use self::{
     columns::{Columns, Trouble},
     facts::Facts,
     product::Product,
 };
 use crate::{
-    ExprId, Grammar, GrammarError, GrammarLimits, Location, SyntaxError, SyntaxErrorKind, Terminal,
+    Expr, ExprId, Grammar, GrammarError, GrammarLimits, Location, SyntaxError, SyntaxErrorKind, Terminal,
     TerminalId, looks::Looks,
 };
 
@@ -127,7 +129,7 @@ pub(crate) fn resolve(
             return Err(refuse("a newline terminal with one text".to_owned(), way_out));
         }
     };
-    let columns = Columns::new(newline, layout.tab, limits.columns, &limits.regex);
+    let columns = Columns::new(newline, ignored(grammar, layout), layout.tab, limits.columns, &limits.regex);
     let columns = columns.map_err(|trouble| match trouble {
         Trouble::NoLineFeed => {
             let way_out = "let it be a line feed and any number of blanks, as `/(\\r?\\n[ \\t]*)+/`";
@@ -148,4 +150,26 @@ pub(crate) fn resolve(
     })?;
     let made = Product::new(grammar, layout, &facts, &columns, limits, &mut looks).grammar()?;
     Ok((made, looks))
+}
+
+/// What is ignored.
+enum Ignoring<'g> {
+    Nothing,
+    /// Any text of an automaton, or none.
+    Automaton(&'g Dfa),
+    Other,
+}
+
+fn ignored<'g>(grammar: &'g Grammar, layout: &Layout) -> Ignoring<'g> {
+    match grammar.expr(layout.ignored) {
+        Expr::Empty => Ignoring::Nothing,
+        Expr::Repeat { item, min: 0, max: Some(1) } => match grammar.expr(item) {
+            Expr::Terminal(terminal) => match grammar.terminal(terminal) {
+                Terminal::Automaton(dfa) => Ignoring::Automaton(dfa),
+                _ => Ignoring::Other,
+            },
+            _ => Ignoring::Other,
+        },
+        _ => Ignoring::Other,
+    }
 }

@@ -1,10 +1,12 @@
 //! The rules by column and state, as a plain grammar.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
+
+use unskew_automata::Dfa;
 
 use super::{
     Layout, State, States,
-    columns::Columns,
+    columns::{Columns, Indentation},
     facts::{Facts, Item},
 };
 use crate::{
@@ -37,6 +39,18 @@ enum Made {
     Above(usize, u32, State),
 }
 
+/// What is next after an indentation and ignored text.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Next {
+    /// The end of the output.
+    End,
+    /// The newline terminal.
+    Break,
+    /// A text whose first byte shows that the newline terminal has ended.
+    Harmless,
+    Other,
+}
+
 pub(super) struct Product<'g> {
     grammar: &'g Grammar,
     layout: &'g Layout,
@@ -49,8 +63,8 @@ pub(super) struct Product<'g> {
     rules: HashMap<Made, RuleId>,
     /// Rules without a body so far.
     open: Vec<Made>,
-    /// By column, and whether another terminal follows: the indentation; `None` if it has no text.
-    indentations: HashMap<(u32, bool), Option<ExprId>>,
+    /// By column and what is next: the indentation; `None` if it has no text.
+    indentations: HashMap<(u32, Next), Option<ExprId>>,
     breaks: Option<ExprId>,
     nothing: Option<RuleId>,
     most: u32,
@@ -89,13 +103,13 @@ impl<'g> Product<'g> {
         let whole = self.builder.rule(self.grammar.rule_name(start));
         let mut ways = vec![];
         for end in ends.iter() {
-            let rule = self.rule(Made::Outside(start, 0, State::Line, end));
+            let rule = self.rule(self.made(start, 0, State::Line, end));
             let call = self.builder.call(rule);
             match end {
                 State::Line | State::Ended => ways.push(call),
                 // The last newline terminal is before the end of the output, at the first column.
                 State::Broken => {
-                    if let Some(indentation) = self.indentation(0, false) {
+                    if let Some(indentation) = self.indentation(0, Next::End) {
                         ways.push(self.builder.sequence([call, indentation]));
                     }
                 }
@@ -145,6 +159,21 @@ impl<'g> Product<'g> {
         self.builder.call(rule)
     }
 
+    fn outside(&self, expr: ExprId, column: u32, from: State, to: State) -> Part {
+        let column = if self.facts.is_by_column(expr, from) { column } else { ANY };
+        Part::Outside(expr, column, from, to)
+    }
+
+    fn made(&self, rule: RuleId, column: u32, from: State, to: State) -> Made {
+        let column = if self.facts.is_by_column(self.grammar.body(rule), from) { column } else { ANY };
+        Made::Outside(rule, column, from, to)
+    }
+
+    fn rest(&self, repetition: ExprId, column: u32, from: State, to: State) -> Made {
+        let column = if self.facts.is_by_column(repetition, from) { column } else { ANY };
+        Made::Loop(repetition, column, from, to)
+    }
+
     /// A part without a text.
     fn nothing(&mut self) -> ExprId {
         let builder = &mut self.builder;
@@ -160,7 +189,7 @@ impl<'g> Product<'g> {
     fn body(&mut self, made: Made) -> Result<ExprId, GrammarError> {
         Ok(match made {
             Made::Outside(rule, column, from, to) => {
-                self.whole(Part::Outside(self.grammar.body(rule), column, from, to))?
+                self.whole(self.outside(self.grammar.body(rule), column, from, to))?
             }
             Made::Inside(rule) => self.whole(Part::Inside(self.grammar.body(rule)))?,
             Made::Loop(repetition, column, from, to) => self.rounds(repetition, column, from, to)?,
@@ -189,7 +218,7 @@ impl<'g> Product<'g> {
             let own = self.sequence(items, column, State::Opened, state)?;
             if !indents {
                 ways.push(own);
-            } else if let Some(indentation) = self.indentation(column, false) {
+            } else if let Some(indentation) = self.indentation(column, Next::End) {
                 ways.push(self.builder.sequence([own, indentation]));
             }
         }
@@ -227,38 +256,79 @@ impl<'g> Product<'g> {
         known
     }
 
-    /// The indentation of a column, and whether another terminal follows it.
-    fn indentation(&mut self, column: u32, goes_on: bool) -> Option<ExprId> {
-        if let Some(known) = self.indentations.get(&(column, goes_on)) {
+    /// The indentation of a column with the ignored text after it, before what is next; `None` if it has no text there.
+    fn indentation(&mut self, column: u32, next: Next) -> Option<ExprId> {
+        if let Some(known) = self.indentations.get(&(column, next)) {
             return *known;
         }
-        let name = self.grammar.terminal_name(self.layout.newline).to_owned();
+        let columns = self.columns;
         let mut ways = vec![];
-        for one in &self.columns.indentations[column as usize] {
-            if goes_on && !one.goes_on {
+        for Indentation { text, after } in &columns.indentations[column as usize] {
+            let after = after.map(|after| &columns.afters[after]);
+            if next != Next::End && after.is_some_and(|after| !after.goes_on) {
                 continue;
             }
-            let made = self.builder.shared_automaton(&name, &one.text);
-            if let Some(after) = &one.after {
-                let condition =
-                    Condition { before: None, after: Some(after.clone()), at: self.layout.at };
-                self.looks.insert(made, condition);
+            let breaks = (next == Next::Break).then(|| self.breaks());
+            let condition = after.map(|after| &after.texts).filter(|_| !matches!(next, Next::End | Next::Harmless));
+            let Some((after, ignored)) = after.and_then(|after| Some((after, after.ignored.as_ref()?))) else {
+                let condition = after.map(|after| &after.texts);
+                let first = self.newline(text, condition);
+                ways.push(self.builder.sequence([first, self.layout.ignored].into_iter().chain(breaks)));
+                continue;
+            };
+            if next == Next::Break {
+                for way in &after.breaks {
+                    let parts = [self.newline(text, None), self.newline(&way.text, way.after.as_ref())];
+                    ways.push(self.builder.sequence(parts));
+                }
+            } else {
+                ways.push(self.newline(text, condition));
             }
-            ways.push(made);
+            for way in ignored {
+                let after = way.after.as_ref().filter(|_| next != Next::End);
+                let parts = [self.newline(text, None), self.conditional("%ignore", &way.text, after)];
+                ways.push(self.builder.sequence(parts.into_iter().chain(breaks)));
+            }
         }
         let made = (!ways.is_empty()).then(|| self.builder.choice(ways));
-        self.indentations.insert((column, goes_on), made);
+        self.indentations.insert((column, next), made);
         made
     }
 
-    /// `part`, after the indentation if it is still to come; `None` if it has no text there.
-    fn indented(&mut self, part: ExprId, column: u32, from: State) -> ExprId {
-        match from {
-            State::Line | State::Ended => part,
-            State::Broken | State::Opened => match self.indentation(column, true) {
-                Some(indentation) => self.builder.sequence([indentation, part]),
-                None => self.nothing(),
-            },
+    /// A part of the newline terminal.
+    fn newline(&mut self, text: &Arc<Dfa>, after: Option<&Arc<Dfa>>) -> ExprId {
+        let grammar = self.grammar;
+        self.conditional(grammar.terminal_name(self.layout.newline), text, after)
+    }
+
+    fn conditional(&mut self, name: &str, text: &Arc<Dfa>, after: Option<&Arc<Dfa>>) -> ExprId {
+        let made = self.builder.shared_automaton(name, text);
+        if let Some(after) = after {
+            let condition = Condition { before: None, after: Some(Arc::clone(after)), at: self.layout.at };
+            self.looks.insert(made, condition);
+        }
+        made
+    }
+
+    /// The newline terminal up to its last line feed.
+    fn breaks(&mut self) -> ExprId {
+        if let Some(made) = self.breaks {
+            return made;
+        }
+        let made = self.newline(&self.columns.breaks, None);
+        *self.breaks.insert(made)
+    }
+
+    /// `made` of the part `expr`, after the indentation if it is still to come.
+    fn indented(&mut self, made: ExprId, expr: ExprId, column: u32, from: State) -> ExprId {
+        if matches!(from, State::Line | State::Ended) {
+            return made;
+        }
+        let is_harmless = self.facts.begins_in(expr, &self.columns.harmless);
+        let next = if is_harmless { Next::Harmless } else { Next::Other };
+        match self.indentation(column, next) {
+            Some(indentation) => self.builder.sequence([indentation, made]),
+            None => self.nothing(),
         }
     }
 
@@ -268,35 +338,39 @@ impl<'g> Product<'g> {
             Part::Outside(expr, column, from, to) => (expr, column, from, to),
         };
         let grammar = self.grammar;
+        if expr == self.layout.ignored && from != State::Line {
+            return Some(self.builder.empty());
+        }
         if self.facts.is_flat(expr) {
             if from == to && from != State::Line {
                 return Some(self.builder.empty());
             }
             if !self.facts.bracketed[expr.index()] {
-                return Some(self.indented(expr, column, from));
+                return Some(self.indented(expr, expr, column, from));
             }
-            let same = Part::Outside(expr, ANY, State::Line, State::Line);
+            let same = self.outside(expr, ANY, State::Line, State::Line);
             if part != same {
                 let known = self.known(same, missing)?;
-                return Some(self.indented(known, column, from));
+                return Some(self.indented(known, expr, column, from));
             }
+        }
+        let is_newline = matches!(grammar.expr(expr), Expr::Terminal(_));
+        if matches!(from, State::Broken | State::Opened) && self.facts.begins_with_text(expr) && !is_newline {
+            let after = self.known(self.outside(expr, column, State::Line, to), missing)?;
+            return Some(self.indented(after, expr, column, from));
         }
         match grammar.expr(expr) {
             Expr::Empty | Expr::Unordered(_) => Some(expr),
+            // The newline terminal, since others are flat.
+            Expr::Terminal(_) if from == State::Line => Some(self.breaks()),
             Expr::Terminal(_) => {
-                if !self.facts.laid_out[expr.index()] {
-                    return Some(expr);
-                }
-                let (breaks, name) = (&self.columns.breaks, grammar.terminal_name(self.layout.newline));
-                let builder = &mut self.builder;
-                let breaks = *self.breaks.get_or_insert_with(|| builder.shared_automaton(name, breaks));
-                Some(self.indented(breaks, column, from))
+                Some(self.indentation(column, Next::Break).unwrap_or_else(|| self.nothing()))
             }
-            Expr::Rule(rule) => Some(self.call(Made::Outside(rule, column, from, to))),
+            Expr::Rule(rule) => Some(self.call(self.made(rule, column, from, to))),
             Expr::Choice(parts) => {
                 let exits = |part: &&ExprId| self.facts.exits[part.index()][from as usize].has(to);
                 let ways: Vec<Part> =
-                    parts.iter().filter(exits).map(|part| Part::Outside(*part, column, from, to)).collect();
+                    parts.iter().filter(exits).map(|part| self.outside(*part, column, from, to)).collect();
                 let ways: Vec<ExprId> = ways.into_iter().filter_map(|way| self.known(way, missing)).collect();
                 missing.is_empty().then(|| self.builder.choice(ways))
             }
@@ -380,7 +454,7 @@ impl<'g> Product<'g> {
                     is_reached = true;
                     let first = match *item {
                         Item::Part(expr) if levels[at] > 0 => self.known(Part::Inside(expr), missing),
-                        Item::Part(expr) => self.known(Part::Outside(expr, column, state, next), missing),
+                        Item::Part(expr) => self.known(self.outside(expr, column, state, next), missing),
                         Item::Block(block) => Some(self.call(Made::Above(block, column, next))),
                     };
                     let Some(first) = first.filter(|_| missing.is_empty()) else { continue };
@@ -426,7 +500,7 @@ impl<'g> Product<'g> {
         let exits = |state: State| facts.exits[item.index()][state as usize];
         for state in useful.iter() {
             for next in exits(state).iter().filter(|next| useful.has(*next)) {
-                self.known(Part::Outside(item, column, state, next), missing);
+                self.known(self.outside(item, column, state, next), missing);
             }
         }
         if !missing.is_empty() {
@@ -434,7 +508,7 @@ impl<'g> Product<'g> {
         }
         let own = exits(from).iter().filter(|next| useful.has(*next)).fold(States::default(), States::with);
         if from == to && own == States::of(from) {
-            let item = self.parts[&Part::Outside(item, column, from, from)];
+            let item = self.parts[&self.outside(item, column, from, from)];
             return Some(self.builder.repeat(item, min, max));
         }
         // By state: the rounds that are left; none if `to` is not reached in them.
@@ -442,7 +516,7 @@ impl<'g> Product<'g> {
         match max {
             None => {
                 for state in useful.iter() {
-                    let call = self.call(Made::Loop(expr, column, state, to));
+                    let call = self.call(self.rest(expr, column, state, to));
                     rest.insert(state, call);
                 }
             }
@@ -460,7 +534,7 @@ impl<'g> Product<'g> {
                 }
                 for next in exits(state).iter() {
                     if let Some(rest) = rest.get(&next) {
-                        let first = self.parts[&Part::Outside(item, column, state, next)];
+                        let first = self.parts[&self.outside(item, column, state, next)];
                         ways.push(self.builder.sequence([first, *rest]));
                     }
                 }
@@ -490,11 +564,11 @@ impl<'g> Product<'g> {
         }
         let mut same = None;
         for next in nexts.iter().filter(|next| useful.has(*next)) {
-            let first = self.whole(Part::Outside(item, column, from, next))?;
+            let first = self.whole(self.outside(item, column, from, next))?;
             if next == from {
                 same = Some(self.builder.repeat(first, 0, None));
             } else {
-                let rest = self.call(Made::Loop(expr, column, next, to));
+                let rest = self.call(self.rest(expr, column, next, to));
                 ways.push(self.builder.sequence([first, rest]));
             }
         }
