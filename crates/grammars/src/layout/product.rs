@@ -361,7 +361,8 @@ impl<'g> Product<'g> {
         }
         match grammar.expr(expr) {
             Expr::Empty | Expr::Unordered(_) => Some(expr),
-            // The newline terminal, since others are flat.
+            Expr::Terminal(_) if self.facts.is_flat(expr) => Some(expr),
+            // The newline terminal.
             Expr::Terminal(_) if from == State::Line => Some(self.breaks()),
             Expr::Terminal(_) => {
                 Some(self.indentation(column, Next::Break).unwrap_or_else(|| self.nothing()))
