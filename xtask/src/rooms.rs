@@ -16,8 +16,8 @@ const ROOMS: [(&str, &str, &[&str]); 5] = [
         "crates/grammars/src/",
         "crate::",
         &[
-            "ids", "tuning", "terminal", "grammar", "network", "lazy", "looks", "layout", "syntax", "munch", "unique",
-            "parser", "trees", "mask",
+            "ids", "tuning", "terminal", "grammar", "network", "lazy", "looks", "layout", "syntax", "munch",
+            "unique", "parser", "trees", "mask",
         ],
     ),
     ("crates/grammars/src/syntax/", "crate::syntax::", &["text", "tree", "lower", "bnf", "xgrammar", "lark"]),

@@ -91,7 +91,8 @@ pub use limits::GrammarLimits;
 pub use speculation::{CountConfig, CountFileError, CountModel};
 pub use stats::GrammarStats;
 pub use syntax::{
-    GrammarFormat, GrammarOptions, Indenter, Location, Resolve, Resolver, SyntaxError, SyntaxErrorKind, imported_files,
+    GrammarFormat, GrammarOptions, Indenter, Location, Resolve, Resolver, SyntaxError, SyntaxErrorKind,
+    imported_files,
 };
 pub use terminal::{bounded::BoundedRepetition, difference::Difference, length::BoundedLength};
 pub use trees::{cache::LibraryStats, library::TreeLibrary};

@@ -89,6 +89,7 @@ table! {
     "grammar.budget_bytes", "GrammarLimits::budget_bytes", BYTES, "the sets of tokens of parts with `max_tokens`, in bytes":
         grammar.budget_bytes;
     "grammar.bytes", "GrammarLimits::grammar_bytes", BYTES, "the text of a grammar with its files, in bytes": grammar.grammar_bytes;
+    "grammar.columns", "GrammarLimits::columns", COUNT, "the greatest column of a block of a grammar": grammar.columns;
     "grammar.files", "GrammarLimits::files", COUNT, "the files that a grammar imports": grammar.files;
     "grammar.munch_steps", "GrammarLimits::munch_steps", STEPS, "the steps of the check of maximal munch": grammar.munch_steps;
     "grammar.nest", "GrammarLimits::nest", COUNT, "the depth of groups in the text of a grammar": grammar.nest;

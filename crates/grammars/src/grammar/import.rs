@@ -86,9 +86,8 @@ impl Grammar {
             if std::mem::replace(&mut is_reached[expr.index()], true) {
                 continue;
             }
-            let mut call = |rule: RuleId| {
-                (!std::mem::replace(&mut rules[rule.index()], true)).then(|| self.body(rule))
-            };
+            let mut call =
+                |rule: RuleId| (!std::mem::replace(&mut rules[rule.index()], true)).then(|| self.body(rule));
             match self.expr(expr) {
                 Expr::Empty | Expr::Terminal(_) => {}
                 Expr::Rule(rule) => open.extend(call(rule)),
@@ -111,8 +110,10 @@ impl Grammar {
                 expressions.push(None);
                 continue;
             }
-            let of = |part: &ExprId| expressions[part.index()].expect("the parts of what is reached are reached");
-            let of_rule = |rule: RuleId| made[rule.index()].expect("the rules of what is reached are reached");
+            let of =
+                |part: &ExprId| expressions[part.index()].expect("the parts of what is reached are reached");
+            let of_rule =
+                |rule: RuleId| made[rule.index()].expect("the rules of what is reached are reached");
             let copy = match self.expr(expr) {
                 Expr::Empty => builder.empty(),
                 Expr::Terminal(terminal) => {
@@ -127,7 +128,9 @@ impl Grammar {
                 Expr::Sequence(parts) => builder.sequence(parts.iter().map(of)),
                 Expr::Choice(parts) => builder.choice(parts.iter().map(of)),
                 Expr::Repeat { item, min, max } => builder.repeat(of(&item), min, max),
-                Expr::Unordered(group) => builder.unordered_body(group.with_rules(|rule| Some(of_rule(rule)))),
+                Expr::Unordered(group) => {
+                    builder.unordered_body(group.with_rules(|rule| Some(of_rule(rule))))
+                }
             };
             expressions.push(Some(copy));
         }

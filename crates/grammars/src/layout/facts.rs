@@ -6,8 +6,7 @@ use unskew_trie::ByteSet;
 
 use super::{Layout, State, States};
 use crate::{
-    Expr, ExprId, Grammar, RuleId, Terminal, TerminalId,
-    grammar::fixpoint::productive_and_nullable,
+    Expr, ExprId, Grammar, RuleId, Terminal, TerminalId, grammar::fixpoint::productive_and_nullable,
     network::terminals::first_bytes,
 };
 
@@ -73,7 +72,9 @@ impl Facts {
             laid_out: reaches(grammar, |terminal| {
                 matches!(roles[terminal.index()], Role::Newline | Role::Indent | Role::Dedent)
             }),
-            bracketed: reaches(grammar, |terminal| matches!(roles[terminal.index()], Role::Open | Role::Close)),
+            bracketed: reaches(grammar, |terminal| {
+                matches!(roles[terminal.index()], Role::Open | Role::Close)
+            }),
             inside: vec![],
             items: HashMap::new(),
             blocks: vec![],
@@ -295,7 +296,9 @@ impl Facts {
                 let (mut at, mut level) = (States::of(from), 0u32);
                 for item in self.items.get(&expr).into_iter().flatten() {
                     let uses = match *item {
-                        Item::Part(expr) => level == 0 && at.iter().any(|state| self.is_by_column(expr, state)),
+                        Item::Part(expr) => {
+                            level == 0 && at.iter().any(|state| self.is_by_column(expr, state))
+                        }
                         Item::Block(_) => true,
                     };
                     if uses {

@@ -269,8 +269,10 @@ impl<'g> Product<'g> {
                 continue;
             }
             let breaks = (next == Next::Break).then(|| self.breaks());
-            let condition = after.map(|after| &after.texts).filter(|_| !matches!(next, Next::End | Next::Harmless));
-            let Some((after, ignored)) = after.and_then(|after| Some((after, after.ignored.as_ref()?))) else {
+            let condition =
+                after.map(|after| &after.texts).filter(|_| !matches!(next, Next::End | Next::Harmless));
+            let Some((after, ignored)) = after.and_then(|after| Some((after, after.ignored.as_ref()?)))
+            else {
                 let condition = after.map(|after| &after.texts);
                 let first = self.newline(text, condition);
                 ways.push(self.builder.sequence([first, self.layout.ignored].into_iter().chain(breaks)));
@@ -379,7 +381,9 @@ impl<'g> Product<'g> {
                 let items = &self.facts.items[&expr];
                 self.items(items, column, from, to, missing)
             }
-            Expr::Repeat { item, min, max } => self.repeat(expr, item, (min, max), (column, from, to), missing),
+            Expr::Repeat { item, min, max } => {
+                self.repeat(expr, item, (min, max), (column, from, to), missing)
+            }
         }
     }
 
@@ -549,13 +553,7 @@ impl<'g> Product<'g> {
     }
 
     /// Any number of rounds from one state to another.
-    fn rounds(
-        &mut self,
-        expr: ExprId,
-        column: u32,
-        from: State,
-        to: State,
-    ) -> Result<ExprId, GrammarError> {
+    fn rounds(&mut self, expr: ExprId, column: u32, from: State, to: State) -> Result<ExprId, GrammarError> {
         let Expr::Repeat { item, .. } = self.grammar.expr(expr) else { unreachable!("a repetition") };
         let useful = self.useful(item, to);
         let nexts = self.facts.exits[item.index()][from as usize];

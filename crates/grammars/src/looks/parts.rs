@@ -58,7 +58,9 @@ impl Product<'_> {
         }
         self.machine.spend(1 + by_rest.len())?;
         if !self.shares {
-            let single = by_rest.into_iter().flat_map(|(rest, states)| states.into_iter().map(move |state| (rest, state)));
+            let single = by_rest
+                .into_iter()
+                .flat_map(|(rest, states)| states.into_iter().map(move |state| (rest, state)));
             return single
                 .map(|(rest, next)| Ok((self.part_of(part, state, BTreeSet::from([next]))?, rest)))
                 .collect();

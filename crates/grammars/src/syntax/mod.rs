@@ -31,8 +31,7 @@ use self::{
     tree::{Node, Tree, assembler, escape, expand, parameters, reader, tokens},
 };
 use crate::{
-    Explained, Fate, Grammar, GrammarError, GrammarLimits,
-    layout,
+    Explained, Fate, Grammar, GrammarError, GrammarLimits, layout,
     lazy::{self, LazyError},
     looks,
 };

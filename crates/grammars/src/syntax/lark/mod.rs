@@ -324,8 +324,9 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
         _ => {
             let known = ["ignore", "import", "override", "extend", "declare"];
             let hint = nearest(word, known.into_iter()).map(|near| format!("; is `%{near}` meant?"));
-            let hint =
-                hint.unwrap_or_else(|| ", only `%ignore`, `%import`, `%override` and `%extend`".to_owned());
+            let hint = hint.unwrap_or_else(|| {
+                ", only `%ignore`, `%import`, `%override`, `%extend` and `%declare`".to_owned()
+            });
             Err(reader.cursor.invalid(at, format!("there is no directive `%{word}`{hint}")))
         }
     }
@@ -346,7 +347,8 @@ fn declare(reader: &mut Reader<'_>, indenter: &Indenter, at: usize) -> Result<()
         let name = name(reader)?;
         if name != indenter.indent && name != indenter.dedent {
             let construct = format!("`%declare` of `{name}`, which is no terminal of the indenter,");
-            let way_out = "define the terminal, since only a definition gives its texts; `GrammarOptions::indenter` names those for blocks";
+            let way_out = "define the terminal, since only a definition gives its texts; those of blocks are `_INDENT` and `_DEDENT`, \
+                           unless `GrammarOptions::indenter` names others";
             return Err(reader.cursor.unsupported(name_at, construct, way_out));
         }
         let file = reader.tree.file();
