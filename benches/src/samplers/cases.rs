@@ -30,7 +30,7 @@ const STARTS: std::ops::RangeInclusive<u32> = 4..=14;
 
 /// A list of outputs, as the masks of their prefixes.
 #[derive(Clone, Debug)]
-struct Listed {
+pub(super) struct Listed {
     /// For each prefix the tokens that may follow, and whether it is an output.
     prefixes: HashMap<Vec<TokenId>, (Vec<TokenId>, bool)>,
     vocab_len: usize,
@@ -82,7 +82,7 @@ impl Constraint for Listed {
 }
 
 /// The tasks: depth, and about the probability with which the model satisfies the constraint.
-const CASES: [(usize, f64); 12] = [
+pub(super) const CASES: [(usize, f64); 12] = [
     (3, 0.5),
     (4, 0.3),
     (4, 0.1),
@@ -99,7 +99,7 @@ const CASES: [(usize, f64); 12] = [
 
 /// A table in which each prefix has a row of its own, and so many of its outputs, chosen at random, that the model writes one
 /// with about the given probability.
-fn case(seed: u64, depth: usize, acceptance: f64) -> (TableModel, Listed) {
+pub(super) fn case(seed: u64, depth: usize, acceptance: f64) -> (TableModel, Listed) {
     const TOKENS: usize = 3;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let unit = |rng: &mut ChaCha8Rng| f64::from(rng.next_u32()) / f64::from(u32::MAX);
@@ -137,7 +137,7 @@ fn case(seed: u64, depth: usize, acceptance: f64) -> (TableModel, Listed) {
     (model, Listed::new(&chosen, TOKENS + 1))
 }
 
-type Boxed<E> = Box<dyn Sampler<Error = SampleError<E>>>;
+pub(super) type Boxed<E> = Box<dyn Sampler<Error = SampleError<E>>>;
 
 const NAMES: [&str; 15] = [
     "masked",
@@ -264,14 +264,14 @@ fn run(
 
 /// A mean over sessions, with its standard error.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Mean {
-    value: f64,
-    error: f64,
+pub(super) struct Mean {
+    pub(super) value: f64,
+    pub(super) error: f64,
 }
 
 impl Mean {
     /// `None` unless all are finite.
-    fn of(values: &[f64]) -> Option<Self> {
+    pub(super) fn of(values: &[f64]) -> Option<Self> {
         let count = values.len() as f64;
         let value = values.iter().sum::<f64>() / count;
         let squares: f64 = values.iter().map(|other| (other - value).powi(2)).sum();

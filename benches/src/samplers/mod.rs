@@ -8,6 +8,7 @@
 
 mod cases;
 mod embedded;
+mod frontier;
 mod tokens;
 
 use std::fmt;
@@ -51,6 +52,8 @@ enum Part {
     Cases,
     /// The time for a token, and memory
     Tokens,
+    /// Divergence against positions over a session; the tasks over the embedded model with `--embedded`
+    Frontier,
 }
 
 /// Measures the parts that the options name, and all of them where they name none.
@@ -70,10 +73,17 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     if wanted(Part::Tokens) {
         tokens::report(&mut report);
     }
-    if let Some(program) = program {
+    if wanted(Part::Frontier) {
+        frontier::report(&mut report, program.as_deref())?;
+    }
+    if let Some(program) = program.filter(|_| options.parts.is_empty()) {
         embedded::report(&mut report, &program);
     }
     // A part is no newer record of the whole.
-    let name = if options.parts == [Part::Tokens] { "samplers-tokens" } else { "samplers" };
+    let name = match options.parts[..] {
+        [Part::Tokens] => "samplers-tokens",
+        [Part::Frontier] => "samplers-frontier",
+        _ => "samplers",
+    };
     options.record.write(name, &report.0)
 }

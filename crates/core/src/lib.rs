@@ -31,9 +31,7 @@
 mod cancel;
 pub mod conformance;
 mod constraint;
-mod erased;
 mod exact;
-mod fn_model;
 mod generations;
 pub mod logprob;
 mod mask;
@@ -41,28 +39,22 @@ mod model;
 mod proposer;
 pub mod rows;
 mod sampler;
-mod table_model;
 mod token;
 mod tokenization;
-mod unconstrained;
 mod vocabulary;
 
 pub use cancel::Cancel;
-pub use constraint::{Constraint, Rejected, hashed_key};
-pub use erased::{AnyConstraint, AnyScratch, AnyState};
+pub use constraint::{AnyConstraint, AnyScratch, AnyState, Constraint, Rejected, Unconstrained, hashed_key};
 pub use exact::{EnumerationError, ExactDistribution};
-pub use fn_model::{FnModel, FnModelError};
 pub use generations::Generations;
 pub use mask::{MaskBatch, MaskMut, MaskRef, TokenMask, WORD_BITS, words_for};
-pub use model::{Extension, LanguageModel, Rows};
+pub use model::{Extension, FnModel, FnModelError, LanguageModel, Rows, TableModel, TableModelError};
 pub use proposer::Proposer;
 pub use rows::{KnownRow, KnownRows, LogitRows, Logits, RowError};
 pub use sampler::{Cost, Draw, Finish, Origin, Sampler};
-pub use table_model::{TableModel, TableModelError};
 pub use token::TokenId;
 pub use tokenization::{
     AddedToken, DuplicateMerge, Merge, MergeTable, Normalizer, PrependScheme, SplitBehavior, SplitPattern,
     Symbols, Tokenization, UnicodeForm, alphabet_to_byte, byte_to_alphabet,
 };
-pub use unconstrained::Unconstrained;
 pub use vocabulary::{TokenKind, Vocabulary, VocabularyBuilder, VocabularyError};

@@ -12,6 +12,15 @@ pub struct Tuning {
     /// a difference. Tokens of real vocabularies have up to 256 bytes.
     pub ordinary_bytes: usize,
 
+    /// The least number of safe bytes of a permissive state. With fewer, a walk is short.
+    pub permissive_bytes: usize,
+    /// The most states that safe bytes may reach in a permissive state.
+    pub permissive_states: usize,
+    /// The most tokens of a permissive state that are read one by one. For more, a walk is less work.
+    pub permissive_read: usize,
+    /// The most tokens that are taken out of the set of all tokens for a permissive state. For more, a walk is less work.
+    pub permissive_out: usize,
+
     /// The most terminals and loops that are fused into one automaton. Beyond it, the mask is built by a walk.
     pub fused_parts: u32,
     /// The most terminals that a segment may overlap before the mask is built by a walk.
@@ -50,6 +59,10 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             ordinary_bytes: 256,
+            permissive_bytes: 16,
+            permissive_states: 512,
+            permissive_read: 1 << 14,
+            permissive_out: 1 << 16,
             fused_parts: 4,
             fused_ways: 8,
             fused_states: 1 << 9,
@@ -77,6 +90,8 @@ impl Tuning {
     pub fn tight() -> Self {
         Self {
             ordinary_bytes: 2,
+            permissive_bytes: 1,
+            permissive_states: 2,
             fused_parts: 2,
             fused_ways: 1,
             fused_states: 6,

@@ -1,4 +1,4 @@
-//! What llama.cpp says while it loads a model.
+//! The messages of llama.cpp while it loads a model.
 //!
 //! Its functions answer with a null pointer, and the reason is a line of its log. llama-cpp-2 sends that log to `tracing`, which
 //! hands it to the subscriber of the thread: here to one that keeps the errors. Otherwise the log goes to the subscriber of the

@@ -170,7 +170,7 @@ impl Prefixes {
         while self.len() > most
             && let Some(Reverse((_, index))) = leaves.pop()
         {
-            // What hung on nothing else is a leaf from now on.
+            // A parent without other children is a leaf from now on.
             if let Some(parent) = self.forget(index)
                 && let Some(node) = &self.nodes[parent]
                 && node.children.is_empty()

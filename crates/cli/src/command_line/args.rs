@@ -8,7 +8,11 @@ use std::{num::NonZeroUsize, path::PathBuf};
 use crate::ModelSource;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::command_line::{legacy::LegacyArgs, limits::number};
+use crate::command_line::{
+    error::Failure,
+    legacy::{LegacyArgs, parameter},
+    limits::number,
+};
 
 /// Constrained decoding that keeps the language model's own distribution.
 #[derive(Debug, Parser)]
@@ -360,8 +364,34 @@ pub(crate) struct GenerateArgs {
     /// How to draw: a method and its parameters, such as `smc:n=10,twisted`; --help lists all
     #[arg(long, value_name = "METHOD[:PARAMETERS]", default_value = "auto", help_heading = "Sampler", long_help = crate::command_line::help::methods())]
     pub(crate) sampler: String,
+    /// The outputs begun that an output may cost on average: near the model's distribution, each with its weight (short for
+    /// --sampler auto:budget=X)
+    #[arg(long, value_name = "X", help_heading = "Sampler", conflicts_with = "exact", value_parser = parameter("auto", "budget"))]
+    pub(crate) budget: Option<String>,
+    /// Every output is one of the model's own distribution, or an error says that none was found (short for --sampler auto:exact)
+    #[arg(long, help_heading = "Sampler")]
+    pub(crate) exact: bool,
     #[command(flatten)]
     pub(crate) options: SamplerArgs,
+}
+
+impl GenerateArgs {
+    /// The method that is asked for, as a text.
+    pub(crate) fn method(&self) -> Result<String, Failure> {
+        let parameter = match (&self.budget, self.exact) {
+            (Some(budget), _) => format!("budget={budget}"),
+            (None, true) => "exact".to_owned(),
+            (None, false) => return Ok(self.sampler.clone()),
+        };
+        if self.sampler.trim() != "auto" {
+            let flag = if self.exact { "--exact" } else { "--budget" };
+            return Err(Failure::input(format!(
+                "{flag} chooses the sampler, and --sampler {} names one; leave one of the two out",
+                self.sampler
+            )));
+        }
+        Ok(format!("auto:{parameter}"))
+    }
 }
 
 #[derive(Debug, Args)]

@@ -41,7 +41,7 @@ pub(crate) struct LegacyArgs {
 }
 
 /// The parser of a flag: the limits are those of the parameter.
-fn parameter(
+pub(crate) fn parameter(
     method: &'static str,
     name: &'static str,
 ) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync + 'static {
@@ -119,7 +119,10 @@ impl LegacyArgs {
         for flag in &flags {
             if !named.iter().any(|(text, _)| flag.readers.contains(&name(text))) {
                 let chosen = |text: &str| match name(text) {
-                    "auto" => Method::Auto.resolve(outputs, unconstrained).0.name().to_owned(),
+                    "auto" => text.parse().map_or_else(
+                        |_| text.to_owned(),
+                        |method: Method| method.resolve(outputs, unconstrained).0.name().to_owned(),
+                    ),
                     name => name.to_owned(),
                 };
                 let names: Vec<String> = named.iter().map(|(text, _)| chosen(text)).collect();

@@ -147,6 +147,8 @@ mod tests {
         "--mentored-kl",
         "--mentored-budget",
         "--draft-length",
+        // A number with a point: its range is in the table of methods.
+        "--budget",
         // Numbers with a point: a range is checked where they are used.
         "--temperature",
         "--top-p",

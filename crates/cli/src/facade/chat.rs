@@ -127,7 +127,7 @@ mod tests {
                 "{%- if not tools is defined or not tools %}{{ bos_token }}{% endif %}\n  {%- set ns = \
                  namespace(n=0) %}{%- for m in messages %}{%- set ns.n = ns.n + 1 %}[INST]{{ m['content'] }}[/INST]\
                  {%- endfor %}{{ ns.n }}{{ messages | tojson }}",
-                "<s>[INST] Hi [/INST]1[{\"content\":\" Hi \",\"role\":\"user\"}]",
+                "<s>[INST] Hi [/INST]1[{\"role\":\"user\",\"content\":\" Hi \"}]",
             ),
         ] {
             assert_eq!(

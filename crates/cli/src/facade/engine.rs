@@ -181,7 +181,7 @@ pub(crate) fn engine(
         Method::Speculative(_) | Method::Mentored(_) => Box::new(Sampling::new(task, Masked::new())),
         Method::Rsft(limit) => Box::new(Sampling::new(task, Exact::rsft(limit.tries))),
         Method::Asap(asap) => Box::new(Sampling::new(task, Asap::new(asap.tries))),
-        Method::Rejection(_) | Method::Ars(_) | Method::Cars(_) | Method::Disc(_) | Method::Auto => {
+        Method::Rejection(_) | Method::Ars(_) | Method::Cars(_) | Method::Disc(_) | Method::Auto(_) => {
             let task = match method {
                 Method::Disc(method::Disc { top_m: Some(top), .. }) => task.among(top.get()),
                 _ => task,
@@ -304,7 +304,7 @@ where
     D: Drafter<C> + 'static,
 {
     Ok(match method {
-        Method::Rejection(_) | Method::Ars(_) | Method::Cars(_) | Method::Disc(_) | Method::Auto => {
+        Method::Rejection(_) | Method::Ars(_) | Method::Cars(_) | Method::Disc(_) | Method::Auto(_) => {
             Box::new(Sampling::speculative(task, exact(method), draft, config)?)
         }
         Method::Asap(asap) => Box::new(Sampling::speculative(task, Asap::new(asap.tries), draft, config)?),

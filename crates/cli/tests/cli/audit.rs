@@ -82,6 +82,44 @@ fn every_sampler_has_a_line_and_the_same_fields() {
     assert!(text.stdout.contains("sampler") && text.stdout.contains("greedy"), "{}", text.stdout);
 }
 
+/// Masked sampling is cheap and far off; the frontier holds it and a sampler that is near, which is recommended.
+#[test]
+fn the_frontier_holds_what_no_sampler_beats() {
+    let args = [
+        "audit",
+        "--model",
+        "tiny",
+        "--regex",
+        "[12][0-9]{3}-(0[1-9]|1[0-2])",
+        "--prompt",
+        "born on ",
+        "--seed",
+        "1",
+    ];
+    let samplers = ["--samplers", "masked,twist:budget=2,cars,beam:n=4", "--samples", "60"];
+    let lines = unskew(&[&args[..], &samplers, &["--format", "jsonl"]].concat()).json();
+    let of = |line: &Value, field: &str| line[field].as_f64().unwrap();
+    for line in &lines {
+        let beaten = lines.iter().any(|other| {
+            of(other, "kl") < of(line, "kl")
+                && of(other, "lm_calls_per_sample") < of(line, "lm_calls_per_sample")
+        });
+        assert!(!(beaten && line["frontier"] == true), "{line}");
+    }
+    let least = lines.iter().map(|line| of(line, "kl")).fold(f64::INFINITY, f64::min);
+    let best: Vec<&Value> = lines.iter().filter(|line| line["recommended"] == true).collect();
+    assert!(best.len() == 1 && best[0]["frontier"] == true, "{lines:?}");
+    assert!(of(best[0], "kl") <= least + of(best[0], "kl_noise"));
+    assert_ne!(best[0]["sampler"], "masked");
+    assert_eq!(lines[1]["label"], "twist:budget=2");
+    let text = unskew(&[&args[..], &samplers].concat()).stdout;
+    let label = best[0]["label"].as_str().unwrap();
+    assert!(
+        text.contains("frontier: ") && text.contains(&format!("recommended: --sampler {label}, ")),
+        "{text}"
+    );
+}
+
 #[test]
 fn the_report_is_one_file_that_needs_nothing_else() {
     let files = Files::new(&[("t.json", TABLE)]);
@@ -107,7 +145,8 @@ fn the_report_is_one_file_that_needs_nothing_else() {
     for foreign in ["http://", "https://", "<script", "src=", "<link", "<b>)", "NaN", "inf\""] {
         assert!(!page.contains(foreign), "{foreign}");
     }
-    assert_eq!(page.matches("<svg").count(), 3);
+    assert_eq!(page.matches("<svg").count(), 4);
+    assert!(page.contains("The frontier") && page.contains("Recommended is"), "{page}");
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
     assert!(page.contains("polyline") && page.contains("class=\"step\"") && page.contains("cars"));
 }

@@ -250,13 +250,21 @@ fn chats_have_a_template_and_stop_tokens() {
     assert_eq!(draw("Q: Who?\nA:", &[])["ids"], draw(" Who? ", &["--chat"])["ids"]);
     let refused = files(&[]).run(&["generate", "--model", "m", "--chat", "--prompt", "Who?"]);
     assert!(refused.refusal().contains("no chat template"), "{}", refused.refusal());
-    // The letter b ends an output here.
-    let stops = files(&[("m/generation_config.json", br#"{"eos_token_id": [66]}"#)]);
-    let accepts = |files: &Files| {
-        files.run(&["mask", "--model", "m", "--regex", "b|c", "--format", "jsonl"]).json()[0]["allowed"]
-            .clone()
+    // The token b is special here, and a grammar that names it holds it only where it does not end an output.
+    let special = r#""added_tokens":[{"id":66,"content":"b","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},"#;
+    let tokenizer = unskew::tiny_model::TOKENIZER_JSON.replacen("\"added_tokens\":[", special, 1);
+    let allowed = |more: &[(&str, &[u8])]| {
+        let own: [(&str, &[u8]); 2] =
+            [("t.json", tokenizer.as_bytes()), ("g.lark", b"start: \"c\" | <[66]>")];
+        let files = files(&[&own[..], more].concat());
+        let arguments =
+            ["mask", "--model", "m", "--tokenizer", "t.json", "--grammar", "g.lark", "--format", "jsonl"];
+        files.run(&arguments).json()[0]["allowed"].clone()
     };
-    assert_eq!((accepts(&stops), accepts(&with)), (1.into(), 2.into()));
+    let stops: (&str, &[u8]) = ("m/generation_config.json", br#"{"eos_token_id": [66]}"#);
+    assert_eq!((allowed(&[]), allowed(&[stops])), (2.into(), 1.into()));
+    let ordinary = files(&[stops]).run(&["mask", "--model", "m", "--regex", "b"]);
+    assert!(ordinary.refusal().contains("66 is not a control token"), "{}", ordinary.refusal());
     let beyond = files(&[("m/generation_config.json", br#"{"eos_token_id": 99999999}"#)]);
     assert!(beyond.run(&["generate", "--model", "m", "--regex", "b"]).refusal().contains("99999999"));
 }
@@ -277,4 +285,51 @@ fn models_are_described_and_measured() {
     assert_eq!(eight[0]["weights"], "q8_0");
     assert!(eight[0]["bytes"].as_u64() < speed[0]["bytes"].as_u64());
     assert!(unskew(&["model", "info", "table:t.json"]).refusal().contains("only a transformer"));
+}
+
+/// `--budget` and `--exact` choose the sampler, and every output says how it was made.
+#[test]
+fn a_budget_or_exactness_chooses_the_sampler() {
+    let fixed = [
+        "generate",
+        "--regex",
+        "[12][0-9]{3}",
+        "--prompt",
+        "born in ",
+        "--seed",
+        "1",
+        "-n",
+        "40",
+        "--format",
+        "jsonl",
+    ];
+    let how = |more: &[&str]| {
+        let lines = unskew(&[&fixed[..], more].concat()).json();
+        let proposals: u64 = lines.iter().map(|line| line["proposals"].as_u64().unwrap()).sum();
+        let accepted = lines.iter().filter(|line| line["how"] == "accepted").count();
+        (proposals, accepted)
+    };
+    assert_eq!(how(&["--exact"]).1, 40);
+    assert_eq!(how(&["--budget", "1"]), (40, 0));
+    let (proposals, accepted) = how(&["--budget", "2"]);
+    assert!((50..=120).contains(&proposals) && accepted > 0, "{proposals} {accepted}");
+    assert_eq!(how(&["--budget", "2"]), how(&["--sampler", "auto:budget=2"]));
+    let text = unskew(&["generate", "--regex", "[12][0-9]{3}", "--budget", "2", "--seed", "1"]);
+    assert!(
+        text.stderr.contains("sampler twist: ") && text.stderr.contains("within a budget"),
+        "{}",
+        text.stderr
+    );
+    for (more, message) in [
+        (&["--budget", "2", "--exact"][..], "cannot be used with"),
+        (&["--budget", "0.5"], "it must lie between 1 and 1000000"),
+        (
+            &["--budget", "2", "--sampler", "cars"],
+            "--budget chooses the sampler, and --sampler cars names one",
+        ),
+        (&["--exact", "--sampler", "masked"], "--exact chooses the sampler, and --sampler masked names one"),
+    ] {
+        let refused = unskew(&[&fixed[..], more].concat());
+        assert!(refused.refusal().contains(message), "{}", refused.refusal());
+    }
 }

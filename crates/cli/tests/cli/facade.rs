@@ -272,7 +272,8 @@ fn parts_that_do_not_go_together_are_typed_errors() {
     let other = TokenSpace::from_vocabulary(Arc::clone(model().tokens().vocabulary()));
     assert!(matches!(Model::new(table, other), Err(Error::Combination(_))));
     // Without a constraint, `auto` is masked sampling, and says so.
-    let draws = model().prompt("").seed(1).sample_with(Method::Auto).unwrap();
+    let draws =
+        model().prompt("").seed(1).sample_with(Method::Auto(unskew::method::Auto::default())).unwrap();
     assert_eq!(draws.method(), &Method::Masked);
     assert!(draws.explain().starts_with("masked: the model's own distribution (chosen because "));
 }

@@ -54,7 +54,7 @@ fn wrong_parameters_are_refused_with_those_of_the_method() {
         ("fair", "there is no sampler `fair`; there are auto, masked, rejection"),
         ("smc:k=3", "smc has no parameter `k`; it has n, threshold, twisted, values, tries"),
         ("masked:k=3", "masked has no parameter `k`; it has none"),
-        ("auto:k=3", "auto has no parameter `k`; it has none"),
+        ("auto:k=3", "auto has no parameter `k`; it has budget, exact"),
         ("disc:k=4,k=5", "disc: the parameter `k` is given twice"),
         ("disc:k=many", "disc: `k` is not \"many\": give a whole number from 0 to "),
         ("disc:form=odd", "disc: `form` is not \"odd\": it is learned, published, reuse"),
@@ -179,7 +179,7 @@ fn help_lists_what_a_run_needs() {
         .filter(|line| line.starts_with('-'))
         .filter(|line| !line.starts_with("- "))
         .collect();
-    assert!((20..=33).contains(&options.len()), "{}: {options:#?}", options.len());
+    assert!((20..=36).contains(&options.len()), "{}: {options:#?}", options.len());
     for hidden in ["--disc-k", "--smc-twisted", "--mentored-kl", "--max-tries", "--exponents", "--any-order"]
     {
         assert!(!help.contains(hidden), "{hidden}");

@@ -273,7 +273,7 @@ impl<'g> Machine<'g> {
         Ok(())
     }
 
-    /// What must be promised before a text that leads borders to `leads`, for `promise` after it; `None` if no text before is
+    /// The promises that are needed before a text that leads borders to `leads`, for `promise` after it; `None` if no text before is
     /// right.
     fn asked(&self, own: Option<u32>, leads: &[Vec<u32>], promise: &Promise) -> Option<Promise> {
         let mut asked = Promise::new();
@@ -472,7 +472,7 @@ impl<'g> Machine<'g> {
             .is_none_or(|paths| paths.lost || paths.classes.iter().any(|(pending, _)| !pending.is_empty())))
     }
 
-    /// What is pending in `state`.
+    /// The promises that are pending in `state`.
     pub(super) fn pending(&self, state: State) -> Pending {
         self.states[state as usize].0.clone()
     }

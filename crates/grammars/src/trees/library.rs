@@ -31,6 +31,7 @@ use super::{
     fused::{Next, fuse},
     key_tokens::KeyTokens,
     nodes::{FEW, NodeKey, Parent, SuffixReader, Tokens, TreeNode},
+    permissive::{ByteLists, Permissive},
     suffixes::{Entered, Exit, Exits},
 };
 use crate::{
@@ -76,6 +77,7 @@ pub struct TreeLibrary {
     pub(crate) tuning: Tuning,
     pub(crate) ids: LibraryIds,
     all: Exits,
+    byte_lists: ByteLists,
     longest: OnceLock<(u32, Box<[TokenId]>)>,
     pub(crate) cache: LibraryCache,
 }
@@ -114,7 +116,9 @@ impl TreeLibrary {
         all.groups.iter().for_each(|group| {
             group.build_trie(&vocabulary);
         });
-        Self { vocabulary, trie, tuning, ids, all, longest: OnceLock::new(), cache: LibraryCache::new(limit) }
+        let byte_lists = ByteLists::new(&vocabulary);
+        let cache = LibraryCache::new(limit);
+        Self { vocabulary, trie, tuning, ids, all, byte_lists, longest: OnceLock::new(), cache }
     }
 
     /// The vocabulary.
@@ -135,7 +139,7 @@ impl TreeLibrary {
     /// The memory of the library, in bytes: its entries, and its tables of all tokens. Vocabulary and trie are not
     /// counted. O(1).
     pub fn memory_usage(&self) -> usize {
-        self.stats().bytes + self.all.memory_usage()
+        self.stats().bytes + self.all.memory_usage() + self.byte_lists.memory_usage()
     }
 
     /// All tokens, as the exits of an empty path.
@@ -326,8 +330,13 @@ impl TreeLibrary {
     }
 
     fn make_root(&self, automaton: LibraryId, dfa: &Dfa, state: StateId) -> TreeNode {
-        let (inside, exits) = self.walk(dfa, state);
-        let inside = inside.map_or(Tokens::Few(Box::default()), |mask| Tokens::of(mask.as_ref()));
+        let (inside, exits) = match self.byte_lists.root(dfa, state, &self.vocabulary, &self.tuning) {
+            Some(Permissive { inside, exits }) => (Tokens::of(inside.as_ref()), exits),
+            None => {
+                let (inside, exits) = self.walk(dfa, state);
+                (inside.map_or(Tokens::Few(Box::default()), |mask| Tokens::of(mask.as_ref())), exits)
+            }
+        };
         let exits = Exits::new(&exits, &self.ids);
         let extending = self.extending(automaton, dfa);
         TreeNode { id: self.ids.next(), inside, exits, extending }
@@ -348,6 +357,13 @@ impl TreeLibrary {
             (text[exit], token, u32::try_from(text.len() - exit).expect("tokens are short"))
         });
         (inside, exits.collect())
+    }
+
+    /// As [`walk`](Self::walk), to compare with.
+    #[cfg(test)]
+    pub(crate) fn walked(&self, dfa: &Dfa, state: StateId) -> (Vec<TokenId>, Vec<Exit>) {
+        let (inside, exits) = self.walk(dfa, state);
+        (inside.iter().flat_map(TokenMask::ids).collect(), exits)
     }
 
     /// Reads the suffixes of `parent`.

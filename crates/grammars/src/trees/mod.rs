@@ -5,6 +5,7 @@
 //! | `nodes` | the nodes of the trees |
 //! | `library` | the trees of a vocabulary: [`TreeLibrary`](crate::TreeLibrary) |
 //! | `suffixes` | suffix tries of the tokens that leave a path of terminals |
+//! | `permissive` | roots in states that refuse few bytes |
 //! | `fused` | concatenated terminals, as one automaton |
 //! | `by_count` | trees of bounded repetitions |
 //! | `points` | points of paths through trees |
@@ -19,5 +20,6 @@ pub(crate) mod fused;
 pub(crate) mod key_tokens;
 pub(crate) mod library;
 pub(crate) mod nodes;
+pub(crate) mod permissive;
 pub(crate) mod points;
 pub(crate) mod suffixes;

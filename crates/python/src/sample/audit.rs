@@ -55,7 +55,7 @@ pub(crate) fn audit(
             .error("an audit has one sampler at least (`samplers`), and one output of each (`n`)"));
     }
     let methods = samplers.iter().map(|name| method(name)).collect::<PyResult<Vec<_>>>()?;
-    if methods.contains(&Method::Auto) {
+    if methods.iter().any(|method| matches!(method, Method::Auto(_))) {
         return Err(Class::Option.error("`samplers` names samplers; auto is the choice of one of them"));
     }
     let vocab_len = tokenizer.tokens.vocabulary().len();

@@ -32,6 +32,7 @@ impl<C: Constraint> Rollout<C> {
                 return Ok(Some(End::Stuck(session.tree().tokens(node))));
             }
             self.tested += 1;
+            session.learn_forced(valid_mass);
             if self.is_refused(index, valid_mass, rng) {
                 return Ok(Some(End::Rejected));
             }
@@ -74,6 +75,9 @@ impl<C: Constraint> Rollout<C> {
         if backed_up && tree.mutant == Some(crate::tree::Mutant::FallsAreFree) {
             self.paid = bound;
             return None;
+        }
+        if !backed_up && tree.is_forced(self.node) {
+            session.learn_forced(valid_mass);
         }
         let factor = bound - self.paid;
         self.paid = bound;

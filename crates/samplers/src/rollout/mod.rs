@@ -426,7 +426,10 @@ impl<C: Constraint> Rollout<C> {
             let backed_up = proposal.uses_bounds() && session.tree().is_backed_up(self.node);
             if self.unexplored.is_none() {
                 // The state is needed unless the tree says that no token is forced.
-                if (self.config.jumps && !backed_up)
+                let may_jump = self.config.accept == AcceptTest::Never
+                    || proposal != Proposal::Cars
+                    || session.forced_tokens_pass();
+                if (self.config.jumps && may_jump && !backed_up)
                     && proposal.follows_masks()
                     && (!session.tree().is_scored(self.node) || session.tree().is_forced(self.node))
                 {

@@ -61,6 +61,8 @@ pub(crate) struct Session<C: Constraint> {
     speculation: Option<Speculation<C::State>>,
     /// The values that rollouts propose by, if they do.
     valuing: Option<Valuing>,
+    /// The sum of the masses of forced tokens that were tested, and their number.
+    forced: (f64, f64),
     /// All tokens of a row, without the tokens that end a sequence and with them, as masks that rows share.
     open: [Option<Arc<TokenMask>>; 2],
 }
@@ -109,6 +111,7 @@ impl<C: Constraint> Session<C> {
             mask: Arc::new(TokenMask::new(0)),
             speculation: None,
             valuing: None,
+            forced: (0.0, 0.0),
             open: [None, None],
         }
     }
@@ -172,6 +175,19 @@ impl<C: Constraint> Session<C> {
 
     pub(crate) fn is_accepting(&self, state: &C::State) -> bool {
         self.constraint.is_accepting(state)
+    }
+
+    /// Learns the probability of a forced token that a test was made for.
+    pub(crate) fn learn_forced(&mut self, log_mass: f64) {
+        let (mass, count) = self.forced;
+        self.forced = (mass + log_mass.exp(), count + 1.0);
+    }
+
+    /// Whether forced tokens have mostly passed their tests. A test that fails wastes the positions that were evaluated after the token,
+    /// and one that passes saves a pass.
+    pub(crate) fn forced_tokens_pass(&self) -> bool {
+        let (mass, count) = self.forced;
+        mass + 1.0 >= 0.5 * (count + 1.0)
     }
 
     /// The token that must follow, where only one is allowed and the output may not end: its choice needs no model.

@@ -1,4 +1,4 @@
-//! Values of prefixes: what their lookaheads need of rows and of the constraint, and what ended rollouts teach.
+//! Values of prefixes: their lookaheads over rows and the constraint, and the lessons of ended rollouts.
 
 use std::collections::HashMap;
 

@@ -106,7 +106,7 @@ impl Lookahead {
     }
 }
 
-/// What is known about the prefix after a candidate.
+/// The knowledge about the prefix after a candidate.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     /// Its own value.

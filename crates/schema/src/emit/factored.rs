@@ -62,7 +62,7 @@ enum Slot {
 /// The shapes that are left of each factor, as classes.
 type State = Vec<Vec<usize>>;
 
-/// What follows in a state: at least one member, without the comma before it; and whether the object may end.
+/// The rest after a state: at least one member, without the comma before it; and whether the object may end.
 type Rest = (Option<ExprId>, bool);
 
 impl Emitter {

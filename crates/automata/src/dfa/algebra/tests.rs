@@ -1,4 +1,4 @@
-//! Operations on languages against their definitions on texts.
+//! Tests of operations on automata.
 
 use proptest::prelude::*;
 use unskew_testdata::strategies;

@@ -30,7 +30,7 @@ use crate::command_line::{
 const MAX_PREFIXES: usize = 200_000;
 
 /// The methods of an audit; none of them is `auto`.
-fn methods(args: &AuditArgs, unconstrained: bool) -> Result<Vec<Method>> {
+fn methods(args: &AuditArgs, unconstrained: bool) -> Result<Vec<(String, Method)>> {
     let texts = legacy::list(&args.samplers);
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     if texts.iter().any(|text| legacy::name(text) == "auto") {
@@ -42,7 +42,7 @@ fn methods(args: &AuditArgs, unconstrained: bool) -> Result<Vec<Method>> {
         let names: Vec<&str> = methods.iter().map(Method::name).collect();
         return Err(unread("--draft-model", DRAFTING_IN_AUDITS, &names.join(", ")));
     }
-    Ok(methods)
+    Ok(texts.into_iter().map(str::to_owned).zip(methods).collect())
 }
 
 pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
@@ -68,7 +68,7 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     let draft = args.options.draft()?;
     let request = args.options.apply(request)?.draft(draft.clone());
     let request = request.constrain(spec.clone())?;
-    for method in &methods {
+    for (_, method) in &methods {
         with_draft(&request, method, draft.as_ref()).check(method)?;
     }
     say(format_args!("{spec}; {} samples of each sampler, seed {seed}", args.samples));
@@ -77,8 +77,9 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     let mut drawn = Vec::new();
     let cancel = interrupt::watch()?;
     let request = request.cancel(cancel.clone());
-    for method in &methods {
-        drawn.push(draw(args, with_draft(&request, method, draft.as_ref()), *method)?);
+    for (label, method) in &methods {
+        let sampled = draw(args, with_draft(&request, method, draft.as_ref()), *method)?;
+        drawn.push(sampled.labelled(label));
         if cancel.is_cancelled() {
             break;
         }
@@ -87,7 +88,10 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     let lines = audit.lines();
     match args.format {
         Format::Jsonl => lines.iter().try_for_each(|line| write_json(line, out))?,
-        Format::Text => table(&lines, exact.as_ref(), out)?,
+        Format::Text => {
+            table(&lines, exact.as_ref(), out)?;
+            recommend(&lines, out)?;
+        }
     }
     if let Some(path) = &args.out {
         let constraint = spec.to_string();
@@ -137,6 +141,25 @@ fn draw(args: &AuditArgs, request: Request, method: Method) -> Result<Sampled> {
     Ok(sampled)
 }
 
+/// The frontier of divergence against positions, from the cheapest sampler on, and the sampler that is recommended.
+fn recommend(lines: &[Line], out: &mut dyn Write) -> Result<()> {
+    let Some(best) = lines.iter().find(|line| line.recommended) else { return Ok(()) };
+    let mut frontier: Vec<&Line> = lines.iter().filter(|line| line.frontier).collect();
+    frontier.sort_by(|left, right| left.lm_calls_per_sample.total_cmp(&right.lm_calls_per_sample));
+    let point = |line: &&Line| {
+        let kl = line.kl.unwrap_or(f64::NAN);
+        format!("{} ({:.2} positions, KL {kl:.3})", line.label, line.lm_calls_per_sample)
+    };
+    let points: Vec<String> = frontier.iter().map(point).collect();
+    writeln!(out, "frontier: {}", points.join("; "))?;
+    writeln!(
+        out,
+        "recommended: --sampler {}, the cheapest whose KL is the least within the noise",
+        best.label
+    )?;
+    Ok(())
+}
+
 fn table(lines: &[Line], exact: Option<&ExactDistribution>, out: &mut dyn Write) -> Result<()> {
     match exact {
         Some(outputs) => {
@@ -163,7 +186,7 @@ fn table(lines: &[Line], exact: Option<&ExactDistribution>, out: &mut dyn Write)
         writeln!(
             out,
             "{:10} {:>8} {:>9} {:>9.4} {:>7} {:>11.2} {:>9.1}% {:>9.1}",
-            line.sampler,
+            line.label,
             line.samples,
             number(line.kl, 4),
             line.kl_noise,

@@ -44,7 +44,8 @@ struct Line<'a> {
 pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let outputs = args.n.get();
     let mut spec = args.constraint.spec()?;
-    let asked = args.options.legacy.methods(&[&args.sampler], spec.is_unconstrained(), outputs, DRAFTING)?;
+    let asked =
+        args.options.legacy.methods(&[&args.method()?], spec.is_unconstrained(), outputs, DRAFTING)?;
     let Some(asked) = asked.first().copied() else { return Ok(()) };
     let keeps = args.save_trie.is_some() || args.load_trie.is_some();
     if keeps {

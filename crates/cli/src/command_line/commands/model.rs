@@ -22,7 +22,7 @@ const BATCHES: [usize; 3] = [1, 8, 32];
 /// Tokens of the text before each sequence of a batch.
 const BEFORE: usize = 16;
 
-/// What a checkpoint is.
+/// The description of a checkpoint.
 #[derive(Serialize)]
 struct Info {
     /// The value of `model_type`.

@@ -17,6 +17,8 @@ pub(super) type Distribution = BTreeMap<Vec<TokenId>, f64>;
 pub struct Line {
     /// The name of the sampler.
     pub sampler: &'static str,
+    /// The name with its parameters.
+    pub label: String,
     /// The distribution that its outputs should follow.
     pub distribution: &'static str,
     /// The reference of the distances: `exact` or `observed`.
@@ -49,6 +51,11 @@ pub struct Line {
     pub mean_logprob: f64,
     /// The standard error of that mean.
     pub mean_logprob_se: f64,
+    /// Whether no other sampler of the audit is as near to the target for fewer positions, or nearer for as many.
+    pub frontier: bool,
+    /// The cheapest sampler of the frontier whose divergence exceeds the least of all by no more than the noise. One sampler of an
+    /// audit is, unless all stopped.
+    pub recommended: bool,
     /// The tally of drafts, where tokens were drafted.
     #[serde(flatten)]
     pub speculation: Option<Speculated>,
@@ -126,7 +133,7 @@ pub(super) fn line(
     basis: &'static str,
     tokens: &TokenSpace,
 ) -> Line {
-    let Sampled { method, drafted, outputs: draws, error } = sampled;
+    let Sampled { method, label, drafted, outputs: draws, error } = sampled;
     let kept: Vec<&Output> = finished(draws).collect();
     let count = to_f64(kept.len() as u64);
     let plain = shares(kept.iter().map(|draw| (draw.ids.as_slice(), 1.0)));
@@ -154,6 +161,7 @@ pub(super) fn line(
     let exact = basis == "exact";
     Line {
         sampler: method.name(),
+        label: label.clone(),
         distribution: method.distribution(),
         basis,
         samples: kept.len(),
@@ -169,6 +177,8 @@ pub(super) fn line(
         ess: if squares > 0.0 { sum * sum / squares } else { 0.0 },
         mean_logprob: mean,
         mean_logprob_se: (variance / count.max(1.0)).sqrt(),
+        frontier: false,
+        recommended: false,
         speculation: drafted.map(|drafted| Speculated {
             draft_acceptance: drafted.acceptance(),
             tokens_per_pass: total(|draw| draw.ids.len() as u64) / total(|draw| draw.cost.passes).max(1.0),
@@ -178,6 +188,31 @@ pub(super) fn line(
         error: error.clone(),
         exact: exact.then(|| by_text(&mut target.iter().map(|(output, p)| (output.as_slice(), *p)))),
         empirical: exact.then(|| by_text(&mut plain.iter().map(|(output, p)| (*output, *p)))),
+    }
+}
+
+/// Marks the samplers of the frontier of divergence against positions, and the one that is recommended. A sampler that stopped is
+/// neither.
+pub(super) fn mark_frontier(lines: &mut [Line]) {
+    let points: Vec<(usize, f64, f64, f64)> = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.error.is_none() && line.cut == 0)
+        .filter_map(|(index, line)| Some((index, line.lm_calls_per_sample, line.kl?, line.kl_noise)))
+        .collect();
+    let on_frontier = |(index, cost, kl, _): &&(usize, f64, f64, f64)| {
+        !points.iter().any(|(other, other_cost, other_kl, _)| {
+            let no_worse = other_cost <= cost && other_kl <= kl;
+            // Of two equal samplers the first is on it.
+            no_worse && (other_cost < cost || other_kl < kl || other < index)
+        })
+    };
+    let mut frontier: Vec<_> = points.iter().filter(on_frontier).collect();
+    frontier.iter().for_each(|(index, ..)| lines[*index].frontier = true);
+    frontier.sort_by(|left, right| left.1.total_cmp(&right.1));
+    let least = frontier.iter().map(|(_, _, kl, _)| *kl).fold(f64::INFINITY, f64::min);
+    if let Some((index, ..)) = frontier.iter().find(|(_, _, kl, noise)| *kl <= least + noise) {
+        lines[*index].recommended = true;
     }
 }
 

@@ -13,7 +13,7 @@ use unskew_core::{AnyConstraint, ExactDistribution};
 use unskew_engine::{TokenSpace, chain};
 use unskew_samplers::Task;
 
-use self::measure::{Distribution, line, observed};
+use self::measure::{Distribution, line, mark_frontier, observed};
 pub use self::measure::{Line, Speculated};
 use super::{Drafted, Method, Output, Request, Result, engine::WarpedModel};
 
@@ -23,6 +23,8 @@ use super::{Drafted, Method, Output, Request, Result, engine::WarpedModel};
 pub struct Sampled {
     /// The sampler.
     pub method: Method,
+    /// Its name with its parameters, as reports show it.
+    pub label: String,
     /// The share of speculation in all outputs together, where tokens were drafted.
     pub drafted: Option<Drafted>,
     /// The outputs, in the order in which they were drawn.
@@ -39,7 +41,8 @@ impl Sampled {
     ///
     /// As for [`Request::sample_with`].
     pub fn draw(request: Request, method: Method, count: usize, mut each: impl FnMut(usize)) -> Result<Self> {
-        let mut sampled = Self { method, drafted: None, outputs: Vec::new(), error: None };
+        let label = method.name().to_owned();
+        let mut sampled = Self { method, label, drafted: None, outputs: Vec::new(), error: None };
         for output in request.sample_with(method)?.take(count).best_each_time() {
             match output {
                 Ok(output) => {
@@ -53,6 +56,13 @@ impl Sampled {
             each(sampled.outputs.len());
         }
         Ok(sampled)
+    }
+
+    /// The same under another label: two samplers of one name differ in their parameters.
+    #[must_use]
+    pub fn labelled(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
     }
 }
 
@@ -93,7 +103,10 @@ impl<'a> Audit<'a> {
     #[must_use]
     pub fn lines(&self) -> Vec<Line> {
         let basis = if self.exact.is_some() { "exact" } else { "observed" };
-        self.sampled.iter().map(|sampled| line(sampled, &self.target, basis, self.tokens)).collect()
+        let line = |sampled| line(sampled, &self.target, basis, self.tokens);
+        let mut lines: Vec<Line> = self.sampled.iter().map(line).collect();
+        mark_frontier(&mut lines);
+        lines
     }
 
     /// The same as a list in JSON.

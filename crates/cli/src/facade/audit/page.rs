@@ -47,7 +47,7 @@ fn curve(sampled: &Sampled, target: &Distribution) -> Curve {
             points.push(Point { positions: to_f64(positions), proposals: to_f64(proposals), kl });
         }
     }
-    Curve { sampler: sampled.method.name(), points }
+    Curve { sampler: sampled.label.clone(), points }
 }
 
 /// The report. `task` is the one that its outputs were drawn for.
@@ -114,7 +114,7 @@ pub(super) fn page(
         curves: sampled.iter().map(|drawn| curve(drawn, target)).collect(),
         lines: audit.lines(),
         outcomes,
-        skewed: skewed.map_or("", |drawn| drawn.method.name()),
+        skewed: skewed.map_or(String::new(), |drawn| drawn.label.clone()),
         traced,
     })
 }

@@ -25,14 +25,14 @@ pub(super) struct Page {
     pub(super) curves: Vec<Curve>,
     pub(super) outcomes: Vec<Outcome>,
     /// The sampler that the traced outputs are of.
-    pub(super) skewed: &'static str,
+    pub(super) skewed: String,
     pub(super) traced: Vec<Traced>,
 }
 
 /// Distance against cost.
 #[derive(Clone, Debug)]
 pub(super) struct Curve {
-    pub(super) sampler: &'static str,
+    pub(super) sampler: String,
     pub(super) points: Vec<Point>,
 }
 
@@ -108,13 +108,14 @@ pub(super) fn html(page: &Page) -> String {
         "Distance from the model\u{2019}s own distribution, against its cost",
         &curve_text(page),
     );
-    curves(&mut out, page, "evaluated positions, all outputs together", |point| point.positions);
+    plot(&mut out, page, &page.curves, "evaluated positions, all outputs together", |point| point.positions);
     let text = "The same against the number of outputs begun, those given up half-way among them. A prefix that is known costs no \
          evaluation; where all are known, as in small tasks, this plot tells samplers apart.";
     out.push_str("<p class=\"soft\">");
     out.push_str(text);
     out.push_str("</p>\n");
-    curves(&mut out, page, "outputs begun", |point| point.proposals);
+    plot(&mut out, page, &page.curves, "outputs begun", |point| point.proposals);
+    frontier(&mut out, page);
     if !page.outcomes.is_empty() {
         let text = "The outputs that are probable or often drawn. The upright line is the probability under the target distribution, \
              and each dot a sampler\u{2019}s frequency.";
@@ -228,7 +229,7 @@ fn summary(out: &mut String, page: &Page) {
             "<tr><td><span class=\"key\" style=\"background:{}\"></span>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
              <td>{}</td><td>{:.1}&nbsp;%</td><td>{:.0} of {}</td><td>{:.3}&nbsp;\u{b1}&nbsp;{:.3}</td><td class=\"text\">{}",
             colour(index),
-            line.sampler,
+            escape(&line.label),
             optional(line.kl),
             number(line.kl_noise),
             optional(line.tv),
@@ -264,6 +265,31 @@ fn curve_text(page: &Page) -> String {
          the level of noise, that of a biased one stays above it.",
         page.window
     )
+}
+
+/// Each sampler as one point: the cost of an output, and how far all of its outputs are from the target.
+fn frontier(out: &mut String, page: &Page) {
+    let Some(best) = page.lines.iter().find(|line| line.recommended) else { return };
+    let on_it: Vec<String> = page
+        .lines
+        .iter()
+        .filter(|line| line.frontier)
+        .map(|line| format!("<code>{}</code>", escape(&line.label)))
+        .collect();
+    let text = format!(
+        "Each point is a sampler: the positions that one output of it costs, and the divergence of all its outputs. On the          frontier, where no other sampler is nearer for as little, are {}. Recommended is <code>{}</code>, the cheapest whose divergence          is the least within the noise.",
+        on_it.join(", "),
+        escape(&best.label)
+    );
+    section(out, "The frontier", &text);
+    let point = |line: &Line| Point {
+        positions: line.lm_calls_per_sample,
+        proposals: 0.0,
+        kl: line.kl.unwrap_or(f64::INFINITY),
+    };
+    let curve = |line: &Line| Curve { sampler: line.label.clone(), points: vec![point(line)] };
+    let points: Vec<Curve> = page.lines.iter().map(curve).collect();
+    plot(out, page, &points, "evaluated positions of an output", |point| point.positions);
 }
 
 /// The place of a chart, in units of its view box.
@@ -308,8 +334,8 @@ impl Axis {
     }
 }
 
-fn curves(out: &mut String, page: &Page, axis: &str, cost: fn(&Point) -> f64) {
-    let points = || page.curves.iter().flat_map(|curve| &curve.points);
+fn plot(out: &mut String, page: &Page, curves: &[Curve], axis: &str, cost: fn(&Point) -> f64) {
+    let points = || curves.iter().flat_map(|curve| &curve.points);
     if points().next().is_none() {
         out.push_str("<p>No sampler gave an output.</p>\n");
         return;
@@ -373,7 +399,7 @@ fn curves(out: &mut String, page: &Page, axis: &str, cost: fn(&Point) -> f64) {
         );
     }
     let mut labels: Vec<(f64, f64, usize)> = Vec::new();
-    for (index, curve) in page.curves.iter().enumerate() {
+    for (index, curve) in curves.iter().enumerate() {
         let line: Vec<String> = curve
             .points
             .iter()
@@ -390,7 +416,7 @@ fn curves(out: &mut String, page: &Page, axis: &str, cost: fn(&Point) -> f64) {
             colour(index),
             DASHES[index % DASHES.len()],
             line.join(" "),
-            curve.sampler
+            escape(&curve.sampler)
         );
         put!(
             out,
@@ -407,7 +433,7 @@ fn curves(out: &mut String, page: &Page, axis: &str, cost: fn(&Point) -> f64) {
     for (_, at, index) in labels {
         let place = at.max(below + 15.0);
         below = place;
-        let sampler = page.curves[index].sampler;
+        let sampler = escape(&curves[index].sampler);
         put!(
             out,
             "<text x=\"{}\" y=\"{:.1}\" style=\"fill:{}\">{sampler}</text>\n",
@@ -436,7 +462,7 @@ fn outcomes(out: &mut String, page: &Page) {
             out,
             "<span class=\"key\" style=\"background:{}\"></span>{} &nbsp; ",
             colour(index),
-            line.sampler
+            escape(&line.label)
         );
     }
     out.push_str("</p>\n");
@@ -482,7 +508,7 @@ fn outcomes(out: &mut String, page: &Page) {
                 "<circle cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{}\" fill-opacity=\"0.85\"><title>{} {}</title></circle>",
                 at(*share),
                 colour(index),
-                page.lines[index].sampler,
+                escape(&page.lines[index].label),
                 number(*share)
             );
         }
@@ -496,7 +522,7 @@ fn traces(out: &mut String, page: &Page) {
         "Where <b>{}</b> is furthest from the target. At each token the mask keeps a part of the model\u{2019}s distribution \
          (blue) and throws the rest away (red). Masked sampling divides by the part that is kept: the \
          inverse of the product along an output is the factor by which it becomes too likely, relative to the others.",
-        page.skewed
+        escape(&page.skewed)
     );
     section(out, "Where the mass is lost, token by token", &text);
     for traced in &page.traced {

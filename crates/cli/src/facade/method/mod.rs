@@ -20,6 +20,9 @@ use parameter::Given;
 /// The most tries for one output where nothing else is said.
 pub(crate) const TRIES: u64 = 100_000;
 
+/// CARS without other parameters.
+const CARS: Rejecting = Rejecting { tries: TRIES, length: None };
+
 /// From this many outputs on, [`Method::Auto`] takes a sampler that learns from all of them.
 const MANY: usize = 10;
 
@@ -39,8 +42,8 @@ const MANY: usize = 10;
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Method {
-    /// An unbiased sampler fit for the constraint and the number of outputs.
-    Auto,
+    /// A sampler fit for the constraint, the number of outputs and what an output may cost.
+    Auto(Auto),
     /// Each token from the tokens that the mask leaves.
     Masked,
     /// Outputs of the model that satisfy the constraint.
@@ -71,6 +74,15 @@ pub enum Method {
     Speculative(Speculative),
     /// Speculative within a stated divergence.
     Mentored(Mentored),
+}
+
+/// The parameters of the choice of a method.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Auto {
+    /// The mean number of rollouts that an output may cost; `None`: as many as an unbiased output needs.
+    pub budget: Option<f64>,
+    /// Every output is exact, and none is resampled where many tries fail.
+    pub exact: bool,
 }
 
 /// The parameter of methods that reject outputs.
@@ -289,7 +301,7 @@ impl Method {
     /// The name.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Auto => "auto",
+            Self::Auto(_) => "auto",
             Self::Masked => "masked",
             Self::Rejection(_) => "rejection",
             Self::Rsft(_) => "rsft",
@@ -358,14 +370,21 @@ impl Method {
     #[must_use]
     pub fn resolve(self, outputs: usize, unconstrained: bool) -> (Self, Option<&'static str>) {
         match self {
-            Self::Auto if unconstrained => {
+            Self::Auto(_) if unconstrained => {
                 (Self::Masked, Some("nothing is forbidden, so that no sampler rejects"))
             }
-            Self::Auto if outputs >= MANY => (
-                Self::Cars(Rejecting { tries: TRIES, length: None }),
-                Some("of many outputs each learns for the next, and all are exact"),
+            Self::Auto(Auto { exact: true, .. }) => (
+                Self::Cars(CARS),
+                Some("it resamples nothing, and of exact samplers it needs the fewest tries"),
             ),
-            Self::Auto => (Self::Disc(Disc::default()), Some("for few outputs its passes are bounded")),
+            Self::Auto(Auto { budget: Some(budget), .. }) => (
+                Self::Twisted(Twisted { budget: (budget > 1.0).then_some(budget), tries: TRIES }),
+                Some("within a budget of rollouts it is the nearest to the model"),
+            ),
+            Self::Auto(_) if outputs >= MANY => {
+                (Self::Cars(CARS), Some("of many outputs each learns for the next, and all are exact"))
+            }
+            Self::Auto(_) => (Self::Disc(Disc::default()), Some("for few outputs its passes are bounded")),
             named => (named, None),
         }
     }
@@ -415,6 +434,10 @@ mod tests {
         let refusal = |text: &str| text.parse::<Method>().unwrap_err().to_string();
         for (text, message) in [
             ("fair", "there is no sampler `fair`; there are auto, masked, rejection"),
+            (
+                "auto:exact,budget=2",
+                "auto: `exact` is not \"true\": an exact output costs as many rollouts as it needs",
+            ),
             ("masked:k=1", "masked has no parameter `k`; it has none"),
             ("disc:n=1", "disc has no parameter `n`; it has k, budget, top_m, form, length"),
             ("disc:k=1,k=2", "disc: the parameter `k` is given twice"),

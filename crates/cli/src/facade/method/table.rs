@@ -3,7 +3,7 @@
 use unskew_samplers::{MAX_BEAMS, MAX_CANDIDATES, MAX_PARTICLES};
 
 use super::{
-    Asap, Beam, BudgetKind, Disc, DiscForm, Mcmc, McmcCut, Mentored, Method, MethodError, MethodInfo,
+    Asap, Auto, Beam, BudgetKind, Disc, DiscForm, Mcmc, McmcCut, Mentored, Method, MethodError, MethodInfo,
     Parameter, ParameterKind, Rejecting, Smc, Speculative, Tries, Twisted,
 };
 
@@ -34,11 +34,36 @@ const KL: Parameter = Parameter {
 pub static METHODS: &[MethodInfo] = &[
     MethodInfo {
         name: "auto",
-        help: "an unbiased sampler fit for the constraint and the number of outputs; says which, and why",
+        help: "a sampler fit for the constraint, the number of outputs and the budget; says which, and why",
         distribution: "the model's own distribution, given the constraint, where an output was accepted",
-        parameters: &[],
+        parameters: &[
+            Parameter {
+                name: "budget",
+                kind: ParameterKind::Number(1.0, 1e6),
+                default: "",
+                help: "the rollouts that an output may cost on average, where near the model's distribution is enough",
+            },
+            Parameter {
+                name: "exact",
+                kind: ParameterKind::Switch,
+                default: "false",
+                help: "every output is exact, or an error; none is resampled",
+            },
+        ],
         learns: true,
-        read: |_| Ok(Method::Auto),
+        read: |given| {
+            let auto = Auto { budget: given.value("budget"), exact: given.value("exact").unwrap_or(false) };
+            if auto.exact && auto.budget.is_some() {
+                return Err(MethodError::Value {
+                    method: "auto",
+                    parameter: "exact",
+                    value: "true".to_owned(),
+                    why: "an exact output costs as many rollouts as it needs; leave one of the two out"
+                        .to_owned(),
+                });
+            }
+            Ok(Method::Auto(auto))
+        },
     },
     MethodInfo {
         name: "masked",

@@ -1,4 +1,4 @@
-//! What stands in a body as a language of its own: `%json {…}`, `%lark {…}`, `@name` and `%regex {…}`.
+//! Languages inside a body: `%json {…}`, `%lark {…}`, `@name` and `%regex {…}`.
 //!
 //! The first three are [grammars inside this one](crate::syntax::nested), and `%regex` is a part of a terminal.
 

@@ -22,7 +22,7 @@ pub use error::GgufError;
 
 use crate::{Limits, TokenizerError};
 
-/// What stands in front of the weights of a GGUF file.
+/// The part of a GGUF file before its weights.
 ///
 /// # Example
 ///

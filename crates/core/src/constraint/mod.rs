@@ -9,12 +9,18 @@
 //! needs no knowledge of how a model ends its outputs, and a cached mask serves both cases. An empty mask in a state that does not
 //! accept would have no meaning: it cannot happen.
 
+mod erased;
+mod unconstrained;
+
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
 
 use crate::{MaskBatch, MaskMut, MaskRef, TokenId, TokenMask};
+
+pub use erased::{AnyConstraint, AnyScratch, AnyState};
+pub use unconstrained::Unconstrained;
 
 /// The token is not allowed in this state. The state is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -8,7 +8,13 @@
 //! cache whose hits depend on the order of the calls. A separate prefill method was tried too. It is the same operation as
 //! appending several tokens, so [`LanguageModel::extend`] does both.
 
+mod fn_model;
+mod table_model;
+
 use crate::{Logits, TokenId};
+
+pub use fn_model::{FnModel, FnModelError};
+pub use table_model::{TableModel, TableModelError};
 
 /// The rows of logits that one [`Extension`] asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
