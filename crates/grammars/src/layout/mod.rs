@@ -42,7 +42,7 @@ use self::{
 };
 use crate::{
     Expr, ExprId, Grammar, GrammarError, GrammarLimits, Location, SyntaxError, SyntaxErrorKind, Terminal,
-    TerminalId, looks::Looks,
+    TerminalId, grammar::fixpoint::productive, looks::Looks,
 };
 
 /// The terminals of a grammar with layout.
@@ -149,7 +149,19 @@ pub(crate) fn resolve(
         refuse(construct, "close each bracket, and end each block, in the alternative that opens it")
     })?;
     let made = Product::new(grammar, layout, &facts, &columns, limits, &mut looks).grammar()?;
+    if !productive(&made)[made.body(made.start()).index()] {
+        return Err(empty(limits));
+    }
     Ok((made, looks))
+}
+
+/// The refusal of a grammar without an output.
+fn empty(limits: &GrammarLimits) -> GrammarError {
+    let most = limits.columns;
+    let reason = format!(
+        "no output is laid out as its rules demand, with columns up to {most} (GrammarLimits::columns)"
+    );
+    GrammarError::Empty { reason }
 }
 
 /// What is ignored.

@@ -7,6 +7,7 @@ use unskew_automata::Dfa;
 use super::{
     Layout, State, States,
     columns::{Columns, Indentation},
+    empty,
     facts::{Facts, Item},
 };
 use crate::{
@@ -117,8 +118,7 @@ impl<'g> Product<'g> {
             }
         }
         if ways.is_empty() {
-            let reason = "no output is laid out as its rules demand".to_owned();
-            return Err(GrammarError::Empty { reason });
+            return Err(empty(self.limits));
         }
         let body = self.builder.choice(ways);
         self.builder.define(whole, body);

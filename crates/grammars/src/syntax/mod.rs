@@ -297,9 +297,10 @@ fn fates(
     for definition in tree.definitions.iter().filter(|definition| definition.terminal) {
         let name = tree.name(definition.name);
         let (construct, why) = match tree.node(definition.body) {
-            Node::Declared => {
-                (format!("declared terminal `{name}`"), "a border of a block by its column, without a text")
-            }
+            Node::Declared => (
+                format!("declared terminal `{name}`"),
+                "a border of a block by its column, without a text, up to `GrammarLimits::columns`",
+            ),
             _ => (format!("terminal `{name}`"), "read as one text"),
         };
         found.push((definition.at, construct, Fate::Enforced, why));

@@ -124,7 +124,10 @@ fn refusals_have_a_place_and_a_way_out() {
 fn explain_names_the_terminals() {
     let fates = explain(LINES, GrammarFormat::Lark, &GrammarOptions::default(), &GrammarLimits::default());
     let found = fates.iter().find(|one| one.construct == "declared terminal `_INDENT`").unwrap();
-    assert_eq!(found.why, "a border of a block by its column, without a text");
+    assert_eq!(
+        found.why,
+        "a border of a block by its column, without a text, up to `GrammarLimits::columns`"
+    );
 }
 
 /// A part of a random rule, balanced.

@@ -13,6 +13,7 @@ mod distinct;
 mod end_tokens;
 mod formats;
 mod imports;
+mod lark_files;
 mod layout;
 mod lazy;
 mod lazy_verdicts;
