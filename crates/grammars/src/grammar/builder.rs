@@ -63,7 +63,15 @@ impl GrammarBuilder {
     pub fn rule(&mut self, name: &str) -> RuleId {
         let id = RuleId::from_index(self.rules.len());
         let (name, body, location) = (name.into(), None, None);
-        self.rules.push(Rule { name, body, location, is_scope: false, capture: None, origin: None });
+        self.rules.push(Rule {
+            name,
+            body,
+            location,
+            is_scope: false,
+            capture: None,
+            temperature: None,
+            origin: None,
+        });
         id
     }
 
@@ -94,10 +102,17 @@ impl GrammarBuilder {
         self.rules[rule.index()].origin = Some(origin);
     }
 
-    /// Gives `rule` the captures of a rule of `grammar`.
+    /// Gives the texts of `rule` a temperature of the sampler, which
+    /// [`GrammarConstraint::temperature`](crate::GrammarConstraint::temperature) reports.
+    pub fn temperature(&mut self, rule: RuleId, temperature: f64) {
+        self.rules[rule.index()].temperature = Some(temperature);
+    }
+
+    /// Gives `rule` the captures and the temperature of a rule of `grammar`.
     pub(crate) fn captures_of(&mut self, rule: RuleId, grammar: &Grammar, of: RuleId) {
         let (of, rule) = (&grammar.rules[of.index()], &mut self.rules[rule.index()]);
-        (rule.capture, rule.origin) = (of.capture.clone(), of.origin.clone());
+        (rule.capture, rule.temperature) = (of.capture.clone(), of.temperature);
+        rule.origin.clone_from(&of.origin);
     }
 
     /// The empty text.

@@ -159,6 +159,9 @@ impl<'a, 't> Lowering<'a, 't> {
                 if let Some(name) = self.tree.captures.get(&definition.at) {
                     self.builder.capture(rule, &**name);
                 }
+                if let Some(temperature) = self.tree.temperatures.get(&definition.at) {
+                    self.builder.temperature(rule, *temperature);
+                }
                 let location = locations.at(definition.at);
                 // A location is one in the text itself.
                 if location.file == 0 {
@@ -491,19 +494,26 @@ impl<'a, 't> Lowering<'a, 't> {
                 }
             },
         };
-        let made = match self.tree.captures.get(&at) {
-            Some(name) => self.captured(self.tree.name(self.tree.definitions[definition].name), name, made),
-            None => made,
-        };
+        let made = self.reported(definition, made);
         let made = self.followed(made);
         self.terminals[definition] = Some(made);
         Ok(made)
     }
 
-    /// A rule for the texts of `body`, which are reported as `capture`.
-    fn captured(&mut self, name: &str, capture: &str, body: ExprId) -> ExprId {
-        let rule = self.builder.rule(name);
-        self.builder.capture(rule, capture);
+    /// `body`, or a rule for its texts where these have a name or a temperature in reports.
+    fn reported(&mut self, definition: usize, body: ExprId) -> ExprId {
+        let Definition { name, at, .. } = self.tree.definitions[definition];
+        let (capture, temperature) = (self.tree.captures.get(&at), self.tree.temperatures.get(&at));
+        if capture.is_none() && temperature.is_none() {
+            return body;
+        }
+        let rule = self.builder.rule(self.tree.name(name));
+        if let Some(capture) = capture {
+            self.builder.capture(rule, &**capture);
+        }
+        if let Some(temperature) = temperature {
+            self.builder.temperature(rule, *temperature);
+        }
         self.builder.define(rule, body);
         self.builder.call(rule)
     }
