@@ -65,10 +65,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("|---|--:|--:|--:|--:|");
     for (name, end, spec) in cases {
         // One compiled constraint: a key of a state means the same under all prompts.
-        let first = model.prompt(&prompt(0, end)).max_tokens(64).constrain(spec)?.task()?;
+        let first = model.prompt(prompt(0, end)).max_tokens(64).constrain(spec)?.task()?;
         let constraint: AnyConstraint = first.constraint.clone();
         let task = |number: usize| -> Result<_, Box<dyn Error>> {
-            let other = model.prompt(&prompt(number, end)).max_tokens(64).task()?;
+            let other = model.prompt(prompt(number, end)).max_tokens(64).task()?;
             let tokens = model.tokens().vocabulary();
             Ok(Task::new(other.model, constraint.clone(), tokens, 64).after(other.prompt))
         };

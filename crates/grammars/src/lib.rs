@@ -60,6 +60,7 @@ mod error;
 mod explain;
 mod grammar;
 mod ids;
+mod layout;
 mod lazy;
 mod limits;
 mod looks;
@@ -92,7 +93,8 @@ pub use limits::GrammarLimits;
 pub use speculation::{CountConfig, CountFileError, CountModel};
 pub use stats::GrammarStats;
 pub use syntax::{
-    GrammarFormat, GrammarOptions, Location, Resolve, Resolver, SyntaxError, SyntaxErrorKind, imported_files,
+    GrammarFormat, GrammarOptions, Indenter, Location, Resolve, Resolver, SyntaxError, SyntaxErrorKind,
+    imported_files,
 };
 pub use terminal::{bounded::BoundedRepetition, difference::Difference, length::BoundedLength};
 pub use trees::{cache::LibraryStats, library::TreeLibrary};

@@ -26,6 +26,9 @@ pub struct GrammarLimits {
     /// The number of positions in rules once repetitions are written out, as `x{3}` to `x x x`. It also
     /// bounds the states of the automata that compute the effect of lazy terminals. Default: 2^20.
     pub positions: usize,
+    /// The greatest column at which a block may begin, in a grammar whose blocks are indented (`%declare`). Rules are written once for
+    /// each. Default: 100.
+    pub columns: u32,
     /// The size of the tables of one scratch, in bytes. A scratch that exceeds it drops its tables, except
     /// masks in recent use, and rebuilds them as needed. Default: 64 MiB.
     pub scratch_bytes: usize,
@@ -69,6 +72,7 @@ impl Default for GrammarLimits {
             nest: 1_000_000,
             nodes: 500_000,
             positions: 1 << 20,
+            columns: 100,
             scratch_bytes: 64 << 20,
             state_items: 1 << 20,
             automata_bytes: 32 << 20,

@@ -20,6 +20,12 @@ const CASES: &[(&str, &str, u64)] = &[
     ),
     ("grammar.bytes", r#""grammar": "start: \"a\"", "grammar_format": "lark""#, 3),
     (
+        "grammar.columns",
+        r#""grammar": "start: \"a\" _NEWLINE _INDENT \"b\" _DEDENT\n_NEWLINE: /(\\n(  )*)+/\n%declare _INDENT _DEDENT",
+            "grammar_format": "lark""#,
+        1,
+    ),
+    (
         "grammar.files",
         r#""grammar": "start: x y\n%import .a.x\n%import .b.y", "grammar_format": "lark",
             "imports": {"a.lark": "x: \"a\"", "b.lark": "y: \"b\""}"#,

@@ -1,10 +1,11 @@
-//! Copies a grammar into another one, for example the schema of a tool's arguments into the text around a call.
+//! Copies a grammar into another one, for example the schema of a tool's arguments into the text around a call, or without what it
+//! does not use.
 
 use super::{
     builder::GrammarBuilder,
     data::{Expr, Grammar},
 };
-use crate::{ExprId, RuleId};
+use crate::{ExprId, GrammarError, GrammarLimits, RuleId};
 
 impl GrammarBuilder {
     /// Returns an expression for the language of `grammar`, within the grammar being built. Its rules and
@@ -69,5 +70,76 @@ impl GrammarBuilder {
         self.define(whole, start);
         self.scope(whole);
         (self.call(whole), expressions)
+    }
+}
+
+impl Grammar {
+    /// The same without the rules, expressions and terminals that the start rule does not reach. O(n) for n rules and expressions.
+    ///
+    /// # Errors
+    ///
+    /// [`GrammarError::TooManyNodes`].
+    pub(crate) fn reached(&self, limits: &GrammarLimits) -> Result<Self, GrammarError> {
+        let (mut is_reached, mut rules) = (vec![false; self.expressions()], vec![false; self.rules().len()]);
+        rules[self.start().index()] = true;
+        let mut open = vec![self.body(self.start())];
+        while let Some(expr) = open.pop() {
+            if std::mem::replace(&mut is_reached[expr.index()], true) {
+                continue;
+            }
+            let mut call =
+                |rule: RuleId| (!std::mem::replace(&mut rules[rule.index()], true)).then(|| self.body(rule));
+            match self.expr(expr) {
+                Expr::Empty | Expr::Terminal(_) => {}
+                Expr::Rule(rule) => open.extend(call(rule)),
+                Expr::Sequence(parts) | Expr::Choice(parts) => open.extend(parts),
+                Expr::Repeat { item, .. } => open.push(item),
+                Expr::Unordered(group) => open.extend(group.rules().filter_map(call)),
+            }
+        }
+        let mut builder = Self::builder(limits);
+        let made = self.rules().map(|rule| {
+            let own = rules[rule.index()].then(|| builder.rule(self.rule_name(rule)))?;
+            self.rule_location(rule).into_iter().for_each(|place| builder.locate(own, place));
+            self.is_scope(rule).then(|| builder.scope(own));
+            Some(own)
+        });
+        let made: Vec<Option<RuleId>> = made.collect();
+        let mut expressions: Vec<Option<ExprId>> = Vec::with_capacity(self.expressions());
+        for expr in self.expression_ids() {
+            if !is_reached[expr.index()] {
+                expressions.push(None);
+                continue;
+            }
+            let of =
+                |part: &ExprId| expressions[part.index()].expect("the parts of what is reached are reached");
+            let of_rule =
+                |rule: RuleId| made[rule.index()].expect("the rules of what is reached are reached");
+            let copy = match self.expr(expr) {
+                Expr::Empty => builder.empty(),
+                Expr::Terminal(terminal) => {
+                    let copy = self.terminal(terminal).clone();
+                    let copy = builder.known_terminal(copy, self.terminal_name(terminal));
+                    if self.ignored() == Some(terminal) {
+                        builder.ignore(copy);
+                    }
+                    copy
+                }
+                Expr::Rule(rule) => builder.call(of_rule(rule)),
+                Expr::Sequence(parts) => builder.sequence(parts.iter().map(of)),
+                Expr::Choice(parts) => builder.choice(parts.iter().map(of)),
+                Expr::Repeat { item, min, max } => builder.repeat(of(&item), min, max),
+                Expr::Unordered(group) => {
+                    builder.unordered_body(group.with_rules(|rule| Some(of_rule(rule))))
+                }
+            };
+            expressions.push(Some(copy));
+        }
+        for (rule, own) in self.rules().zip(&made) {
+            if let Some(own) = own {
+                builder.define(*own, expressions[self.body(rule).index()].expect("it is reached"));
+            }
+        }
+        builder.build(made[self.start().index()].expect("the start is reached"))
     }
 }

@@ -448,6 +448,30 @@ impl<'g> Machine<'g> {
         Ok(found)
     }
 
+    /// The state with the same promise in which nothing is pending.
+    pub(super) fn without_pending(&mut self, state: State) -> State {
+        let (pending, promise) = &self.states[state as usize];
+        if pending.is_empty() {
+            return state;
+        }
+        let promise = promise.clone();
+        self.state((Pending::new(), promise))
+    }
+
+    /// The same, if it was asked for before; else `state`.
+    pub(super) fn known_without_pending(&self, state: State) -> State {
+        let base = (Pending::new(), self.states[state as usize].1.clone());
+        self.ids.get(&base).copied().unwrap_or(state)
+    }
+
+    /// Whether what is pending in `state` forbids some text of `terminal`, or is still pending after one.
+    pub(super) fn is_affected(&mut self, terminal: TerminalId, state: State) -> Result<bool, Stop> {
+        let pending = self.pending(state);
+        let paths = self.paths(terminal, &pending)?;
+        Ok(paths
+            .is_none_or(|paths| paths.lost || paths.classes.iter().any(|(pending, _)| !pending.is_empty())))
+    }
+
     /// The promises that are pending in `state`.
     pub(super) fn pending(&self, state: State) -> Pending {
         self.states[state as usize].0.clone()

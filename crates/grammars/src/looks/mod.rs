@@ -24,7 +24,8 @@
 //!   led to. A promise is made by a terminal that is not yet there and follows from it backwards, so exactly one promise is
 //!   right at each place.
 //!
-//! A part of a rule is written once for each pair of states in which an output can enter and leave it ([`product`]). Where
+//! A part of a rule is written once for each state in which an output can enter it, and each set of states in which it can leave it with
+//! the same rest ([`product`], [`parts`]). Where
 //! nothing is pending and nothing is promised, a part without conditional terminals stays as it is, with all that it calls. A
 //! terminal that is read under a condition is divided by the states after its texts.
 //!
@@ -35,6 +36,7 @@
 //! other byte may follow, and a mask would depend on what is pending in every hypothesis.
 
 mod machine;
+mod parts;
 mod product;
 
 use std::{collections::HashMap, sync::Arc};
@@ -82,7 +84,13 @@ pub(crate) fn resolve(
     limits: &GrammarLimits,
     location: impl Fn(usize) -> Location,
 ) -> Result<Grammar, GrammarError> {
-    Product::new(grammar, looks, limits).and_then(Product::grammar).map_err(|stop| match stop {
+    let product = |shares| Product::new(grammar, looks, limits, shares).and_then(Product::grammar);
+    // Sets of states are fewer than single ones in grammars that people write, and many more in some others.
+    let made = match product(true) {
+        Err(Stop::TooCostly | Stop::Grammar(GrammarError::TooManyNodes { .. })) => product(false),
+        made => made,
+    };
+    made.map_err(|stop| match stop {
         Stop::TooCostly => GrammarError::LooksTooCostly { limit: limits.positions },
         Stop::Opaque(at) => {
             let construct =

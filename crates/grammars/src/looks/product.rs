@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
+    rc::Rc,
     sync::Arc,
 };
 
@@ -11,38 +12,54 @@ use super::{
 };
 use crate::{
     Expr, ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId, Terminal, TerminalId,
-    grammar::fixpoint::productive,
+    grammar::fixpoint::productive_and_nullable,
 };
 
 /// A part of a rule, entered in a state.
 type Entry = (ExprId, State);
-/// A part of a rule, entered in one state and left in another.
-type Part = (ExprId, State, State);
+/// A part of a rule, entered in one state and left in any of a set of states.
+pub(super) type Part = (ExprId, State, Exits);
+
+/// A set of states: an index of [`Product::sets`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct Exits(u32);
 
 pub(super) struct Product<'g> {
-    grammar: &'g Grammar,
-    limits: &'g GrammarLimits,
-    machine: Machine<'g>,
+    pub(super) grammar: &'g Grammar,
+    pub(super) limits: &'g GrammarLimits,
+    pub(super) machine: Machine<'g>,
     /// By use of a terminal.
     marks: HashMap<ExprId, Marks>,
     productive: Vec<bool>,
     /// By expression: whether some conditional terminal is in it, or in a rule that it calls.
     conditional: Vec<bool>,
+    nullable: Vec<bool>,
+    /// By entry: whether what is pending there changes its texts or its exits.
+    affected: HashMap<Entry, bool>,
     exits: HashMap<Entry, BTreeSet<State>>,
     /// By entry: the entries whose exits depend on its own.
     users: HashMap<Entry, HashSet<Entry>>,
     changed: Vec<Entry>,
-    builder: GrammarBuilder,
-    made: HashMap<Part, ExprId>,
-    rules: HashMap<(RuleId, State, State), RuleId>,
+    pub(super) builder: GrammarBuilder,
+    sets: Vec<Rc<BTreeSet<State>>>,
+    set_ids: HashMap<Rc<BTreeSet<State>>, Exits>,
+    pub(super) made: HashMap<Part, ExprId>,
+    rules: HashMap<(RuleId, State, Exits), RuleId>,
     /// Rules without a body so far.
-    open: Vec<(RuleId, State, State)>,
-    cuts: HashMap<(TerminalId, Marks, State, State), ExprId>,
+    open: Vec<(RuleId, State, Exits)>,
+    cuts: HashMap<(TerminalId, Marks, State, Exits), ExprId>,
     bytes: usize,
+    /// Whether states with the same rest are one exit.
+    pub(super) shares: bool,
 }
 
 impl<'g> Product<'g> {
-    pub(super) fn new(grammar: &'g Grammar, looks: &Looks, limits: &'g GrammarLimits) -> Result<Self, Stop> {
+    pub(super) fn new(
+        grammar: &'g Grammar,
+        looks: &Looks,
+        limits: &'g GrammarLimits,
+        shares: bool,
+    ) -> Result<Self, Stop> {
         let mut uses: Vec<_> = looks.iter().collect();
         uses.sort_unstable_by_key(|(expr, _)| **expr);
         let terminal = |expr: ExprId| match grammar.expr(expr) {
@@ -51,22 +68,28 @@ impl<'g> Product<'g> {
         };
         let conditions = uses.iter().map(|(expr, condition)| (terminal(**expr), *condition));
         let (machine, marks) = Machine::new(grammar, conditions, limits.positions)?;
+        let (productive, nullable) = productive_and_nullable(grammar);
         Ok(Self {
             grammar,
             limits,
             machine,
             marks: uses.iter().map(|(expr, _)| **expr).zip(marks).collect(),
-            productive: productive(grammar),
+            productive,
+            nullable,
+            affected: HashMap::new(),
             conditional: conditional(grammar, looks),
             exits: HashMap::new(),
             users: HashMap::new(),
             changed: vec![],
             builder: grammar.extended(limits),
+            sets: vec![],
+            set_ids: HashMap::new(),
             made: HashMap::new(),
             rules: HashMap::new(),
             open: vec![],
             cuts: HashMap::new(),
             bytes: 0,
+            shares,
         })
     }
 
@@ -76,10 +99,14 @@ impl<'g> Product<'g> {
         let mut ways = vec![];
         for start in self.machine.starts() {
             self.settle((body, start))?;
-            for end in self.exits[&(body, start)].clone() {
-                if self.machine.may_end(end) {
-                    ways.push((start, end));
+            let mut ends = self.settled(body, start);
+            ends.retain(|end| self.machine.may_end(*end));
+            if !self.shares {
+                for end in ends {
+                    ways.push((start, self.set(BTreeSet::from([end]))));
                 }
+            } else if !ends.is_empty() {
+                ways.push((start, self.set(ends)));
             }
         }
         if ways.is_empty() {
@@ -87,7 +114,7 @@ impl<'g> Product<'g> {
             return Err(GrammarError::Empty { reason }.into());
         }
         let start = self.grammar.start();
-        let calls: Vec<RuleId> = ways.iter().map(|(from, to)| self.rule(start, *from, *to)).collect();
+        let calls: Vec<RuleId> = ways.into_iter().map(|(from, to)| self.rule(start, from, to)).collect();
         while let Some((rule, from, to)) = self.open.pop() {
             let body = self.part((self.grammar.body(rule), from, to))?;
             let made = self.rules[&(rule, from, to)];
@@ -109,8 +136,65 @@ impl<'g> Product<'g> {
         Ok(self.builder.build(start)?)
     }
 
+    /// The set of these states.
+    pub(super) fn set(&mut self, states: BTreeSet<State>) -> Exits {
+        let states = Rc::new(states);
+        let sets = &mut self.sets;
+        *self.set_ids.entry(states).or_insert_with_key(|states| {
+            sets.push(Rc::clone(states));
+            Exits(u32::try_from(sets.len() - 1).expect("limited"))
+        })
+    }
+
+    pub(super) fn states(&self, exits: Exits) -> Rc<BTreeSet<State>> {
+        Rc::clone(&self.sets[exits.0 as usize])
+    }
+
+    /// The entry with the same texts and exits as `entry` for which nothing is pending, if there is one: most conditions do
+    /// not concern the terminals with which a part begins. Else `entry` itself.
+    pub(super) fn entered(&mut self, (part, state): Entry) -> Result<Entry, Stop> {
+        let base = self.machine.without_pending(state);
+        if base == state || self.is_affected((part, state))? { Ok((part, state)) } else { Ok((part, base)) }
+    }
+
+    /// Whether what is pending reaches beyond the first terminals of `entry`, or forbids some of their texts.
+    fn is_affected(&mut self, entry: Entry) -> Result<bool, Stop> {
+        if let Some(known) = self.affected.get(&entry) {
+            return Ok(*known);
+        }
+        let (whole, state) = entry;
+        let (mut open, mut seen) = (vec![whole], HashSet::from([whole]));
+        let mut affected = self.nullable[whole.index()];
+        while let Some(expr) = open.pop().filter(|_| !affected) {
+            self.machine.spend(1)?;
+            if !self.productive[expr.index()] {
+                continue;
+            }
+            let mut add = |part: ExprId| {
+                if seen.insert(part) {
+                    open.push(part);
+                }
+            };
+            match self.grammar.expr(expr) {
+                Expr::Empty => {}
+                Expr::Terminal(terminal) => affected = self.machine.is_affected(terminal, state)?,
+                Expr::Rule(rule) => add(self.grammar.body(rule)),
+                Expr::Sequence(parts) => {
+                    let empty = parts.iter().take_while(|part| self.nullable[part.index()]).count();
+                    parts[..parts.len().min(empty + 1)].iter().for_each(|part| add(*part));
+                }
+                Expr::Choice(parts) => parts.iter().for_each(|part| add(*part)),
+                Expr::Repeat { item, .. } => add(item),
+                Expr::Unordered(_) => affected = true,
+            }
+        }
+        self.affected.insert(entry, affected);
+        Ok(affected)
+    }
+
     /// Finds the states in which `entry` can be left, with all that they depend on.
     fn settle(&mut self, entry: Entry) -> Result<(), Stop> {
+        let entry = self.entered(entry)?;
         self.demand(entry);
         while let Some(entry) = self.changed.pop() {
             let found = self.leave(entry)?;
@@ -143,7 +227,7 @@ impl<'g> Product<'g> {
         let mut found = BTreeSet::new();
         self.machine.spend(from.len())?;
         for state in from {
-            let entry = (part, *state);
+            let entry = self.entered((part, *state))?;
             self.demand(entry);
             self.users.entry(entry).or_default().insert(user);
             found.extend(self.exits[&entry].iter().copied());
@@ -208,8 +292,8 @@ impl<'g> Product<'g> {
         })
     }
 
-    /// The rule for `rule` from one state to another.
-    fn rule(&mut self, rule: RuleId, from: State, to: State) -> RuleId {
+    /// The rule for `rule` from one state to others.
+    fn rule(&mut self, rule: RuleId, from: State, to: Exits) -> RuleId {
         let (grammar, builder, open) = (self.grammar, &mut self.builder, &mut self.open);
         *self.rules.entry((rule, from, to)).or_insert_with(|| {
             open.push((rule, from, to));
@@ -235,225 +319,90 @@ impl<'g> Product<'g> {
             }
             self.machine.spend(1)?;
             let mut missing = vec![];
-            let made = self.compose(part, &mut missing)?;
-            match made {
-                Some(made) if missing.is_empty() => {
+            match self.compose(part, &mut missing)? {
+                Some(made) => {
                     self.made.insert(part, made);
                     open.pop();
                 }
-                _ => open.append(&mut missing),
+                None => open.append(&mut missing),
             }
         }
         Ok(self.made[&whole])
     }
 
-    /// The expression of a known part; else it is added to `missing`.
-    fn known(&self, part: Part, missing: &mut Vec<Part>) -> Option<ExprId> {
-        let known = self.made.get(&part).copied();
-        if known.is_none() {
-            missing.push(part);
-        }
-        known
+    /// The known exits of a settled entry.
+    pub(super) fn settled(&self, part: ExprId, from: State) -> BTreeSet<State> {
+        let base = self.machine.known_without_pending(from);
+        let is_base = self.affected.get(&(part, from)) == Some(&false);
+        let entry = (part, if is_base { base } else { from });
+        self.exits.get(&entry).cloned().unwrap_or_default()
     }
 
-    /// The known exits of a settled entry.
-    fn settled(&self, part: ExprId, from: State) -> BTreeSet<State> {
-        self.exits.get(&(part, from)).cloned().unwrap_or_default()
+    /// The part of `part` from `from` to `to`, entered where nothing is pending if that is the same.
+    pub(super) fn part_of(&mut self, part: ExprId, from: State, to: BTreeSet<State>) -> Result<Part, Stop> {
+        let (part, from) = self.entered((part, from))?;
+        Ok((part, from, self.set(to)))
     }
 
     fn compose(&mut self, part: Part, missing: &mut Vec<Part>) -> Result<Option<ExprId>, Stop> {
-        let (expr, from, to) = part;
-        let grammar = self.grammar;
-        if from == FREE && to == FREE && self.is_plain(expr) {
+        let (expr, from, exits) = part;
+        let (grammar, to) = (self.grammar, self.states(exits));
+        // From here to other states it has no other texts.
+        if from == FREE && to.contains(&FREE) && self.is_plain(expr) {
             return Ok(Some(expr));
         }
         Ok(match grammar.expr(expr) {
             Expr::Empty => Some(expr),
-            Expr::Terminal(terminal) => Some(self.cut(terminal, expr, from, to)?),
+            Expr::Terminal(terminal) => Some(self.cut(terminal, expr, from, exits)?),
             Expr::Rule(rule) => {
-                let rule = self.rule(rule, from, to);
+                let rule = self.rule(rule, from, exits);
                 Some(self.builder.call(rule))
             }
             Expr::Sequence(parts) => {
-                let layers = self.layers(parts, from, to)?;
-                self.sequence(parts, &layers, missing)
+                let (plan, start) = self.sequence(parts, from, &to)?;
+                self.built(&plan, start, missing)?
             }
             Expr::Choice(parts) => {
-                let ways = parts.iter().filter(|part| self.settled(**part, from).contains(&to));
-                let ways: Vec<ExprId> =
-                    ways.filter_map(|way| self.known((*way, from, to), missing)).collect();
+                let mut ways = vec![];
+                for part in parts {
+                    let own: BTreeSet<State> = self.settled(*part, from).intersection(&to).copied().collect();
+                    if !own.is_empty() {
+                        ways.push(self.part_of(*part, from, own)?);
+                    }
+                }
+                missing.extend(ways.iter().filter(|way| !self.made.contains_key(*way)));
+                let ways: Vec<ExprId> = ways.iter().filter_map(|way| self.made.get(way).copied()).collect();
                 missing.is_empty().then(|| self.builder.choice(ways))
             }
-            Expr::Repeat { item, min, max } => self.repeat(item, (min, max), from, to, missing)?,
-            Expr::Unordered(_) => return Err(Stop::Opaque(self.machine.place_of(to.max(from)))),
+            Expr::Repeat { item, min, max } => self.repeat(item, (min, max), from, &to, missing)?,
+            Expr::Unordered(_) => {
+                return Err(Stop::Opaque(self.machine.place_of(*to.first().unwrap_or(&from))));
+            }
         })
     }
 
-    /// By position in a sequence: the states on a way from `from` to `to`.
-    fn layers(&mut self, parts: &[ExprId], from: State, to: State) -> Result<Vec<BTreeSet<State>>, Stop> {
-        let mut layers = vec![BTreeSet::from([from])];
-        for part in parts {
-            let last = layers.last().expect("the first");
-            layers.push(last.iter().flat_map(|state| self.settled(*part, *state)).collect());
-            self.machine.spend(layers[layers.len() - 1].len())?;
-        }
-        *layers.last_mut().expect("the last") = BTreeSet::from([to]);
-        for (at, part) in parts.iter().enumerate().rev() {
-            let (before, after) = layers.split_at_mut(at + 1);
-            before[at].retain(|state| !self.settled(*part, *state).is_disjoint(&after[0]));
-        }
-        Ok(layers)
-    }
-
-    fn sequence(
-        &mut self,
-        parts: &[ExprId],
-        layers: &[BTreeSet<State>],
-        missing: &mut Vec<Part>,
-    ) -> Option<ExprId> {
-        if layers.iter().all(|layer| layer.len() == 1) {
-            let only = |at: usize| *layers[at].first().expect("one state");
-            let made =
-                (0..parts.len()).filter_map(|at| self.known((parts[at], only(at), only(at + 1)), missing));
-            let made: Vec<ExprId> = made.collect();
-            return missing.is_empty().then(|| self.builder.sequence(made));
-        }
-        let mut rest: HashMap<State, Option<ExprId>> =
-            layers[parts.len()].iter().map(|end| (*end, None)).collect();
-        for (at, part) in parts.iter().enumerate().rev() {
-            let mut made: HashMap<State, Option<ExprId>> = HashMap::new();
-            for state in &layers[at] {
-                let mut ways = vec![];
-                for next in self.settled(*part, *state).intersection(&layers[at + 1]) {
-                    let Some(first) = self.known((*part, *state, *next), missing) else { continue };
-                    // While parts are missing, nothing is built.
-                    if missing.is_empty() {
-                        ways.push(self.builder.sequence([first].into_iter().chain(rest[next])));
-                    }
-                }
-                made.insert(*state, missing.is_empty().then(|| self.builder.choice(ways)));
-            }
-            rest = made;
-        }
-        missing.is_empty().then(|| rest.values().next().copied().flatten()).flatten()
-    }
-
-    fn repeat(
-        &mut self,
-        item: ExprId,
-        (min, max): (u32, Option<u32>),
-        from: State,
-        to: State,
-        missing: &mut Vec<Part>,
-    ) -> Result<Option<ExprId>, Stop> {
-        // The graph of rounds, of the states that reach `to`.
-        let mut reached: BTreeSet<State> = [from].into();
-        let mut open = vec![from];
-        while let Some(state) = open.pop() {
-            self.machine.spend(1)?;
-            open.extend(self.settled(item, state).into_iter().filter(|next| reached.insert(*next)));
-        }
-        let mut useful: BTreeSet<State> = [to].into();
-        loop {
-            let more: Vec<State> = reached.difference(&useful).copied().collect();
-            let more = more.into_iter().filter(|state| !self.settled(item, *state).is_disjoint(&useful));
-            let more: Vec<State> = more.collect();
-            if more.is_empty() {
-                break;
-            }
-            useful.extend(more);
-        }
-        useful.retain(|state| reached.contains(state));
-        let rounds: HashMap<State, Vec<State>> = useful
-            .iter()
-            .map(|state| (*state, self.settled(item, *state).intersection(&useful).copied().collect()))
-            .collect();
-        if useful.len() == 1 {
-            if rounds[&from].is_empty() {
-                return Ok(Some(self.builder.empty()));
-            }
-            let item = self.known((item, from, from), missing);
-            return Ok(item.map(|item| self.builder.repeat(item, min, max)));
-        }
-        let parts = rounds.iter().flat_map(|(state, nexts)| nexts.iter().map(|next| (item, *state, *next)));
-        missing.extend(parts.filter(|part| !self.made.contains_key(part)));
-        if !missing.is_empty() {
-            return Ok(None);
-        }
-        // By state: the expression of the rounds that are left; none if `to` is not reached in them.
-        let mut rest: HashMap<State, Option<ExprId>> = HashMap::new();
-        let layers = match max {
-            // The rest of the rounds is a loop of rules.
-            None => {
-                let name = self.grammar.rule_name(self.grammar.start()).to_owned();
-                let rules: HashMap<State, RuleId> =
-                    useful.iter().map(|state| (*state, self.builder.rule(&name))).collect();
-                for (state, nexts) in &rounds {
-                    let mut ways = vec![];
-                    if *state == to {
-                        ways.push(self.builder.empty());
-                    }
-                    for next in nexts {
-                        let (first, call) =
-                            (self.made[&(item, *state, *next)], self.builder.call(rules[next]));
-                        ways.push(self.builder.sequence([first, call]));
-                    }
-                    let body = self.builder.choice(ways);
-                    self.builder.define(rules[state], body);
-                }
-                for (state, rule) in &rules {
-                    rest.insert(*state, Some(self.builder.call(*rule)));
-                }
-                min
-            }
-            Some(max) => {
-                for state in &useful {
-                    let end = (*state == to).then(|| self.builder.empty());
-                    rest.insert(*state, end);
-                }
-                max
-            }
-        };
-        for round in (0..layers).rev() {
-            self.machine.spend(rounds.len())?;
-            let mut made = HashMap::new();
-            for (state, nexts) in &rounds {
-                let mut ways = vec![];
-                if round >= min && *state == to {
-                    ways.push(self.builder.empty());
-                }
-                for next in nexts {
-                    if let Some(rest) = rest[next] {
-                        let first = self.made[&(item, *state, *next)];
-                        ways.push(self.builder.sequence([first, rest]));
-                    }
-                }
-                made.insert(*state, (!ways.is_empty()).then(|| self.builder.choice(ways)));
-            }
-            rest = made;
-            if self.builder.size() > self.limits.nodes {
-                return Err(GrammarError::TooManyNodes { limit: self.limits.nodes }.into());
-            }
-        }
-        Ok(Some(rest[&from].expect("the exits have it")))
-    }
-
-    /// The texts of a use of `terminal` that lead from one state to another.
-    fn cut(&mut self, terminal: TerminalId, expr: ExprId, from: State, to: State) -> Result<ExprId, Stop> {
+    /// The texts of a use of `terminal` that lead from one state to others.
+    fn cut(&mut self, terminal: TerminalId, expr: ExprId, from: State, exits: Exits) -> Result<ExprId, Stop> {
         let marks = self.marks.get(&expr).copied().unwrap_or_default();
-        let key = (terminal, marks, from, to);
+        let key = (terminal, marks, from, exits);
         if let Some(known) = self.cuts.get(&key) {
             return Ok(*known);
         }
+        let to = self.states(exits);
         let steps = self.machine.steps(terminal, marks, from)?;
-        let classes = steps.iter().find(|(next, _)| *next == to).map(|(_, classes)| classes.clone());
-        let Some(classes) = classes.expect("the exits have it") else {
-            return Err(Stop::Opaque(self.machine.place_of(to)));
-        };
+        let own: Vec<_> = steps.iter().filter(|(next, _)| to.contains(next)).collect();
+        let mut classes: Vec<usize> =
+            own.iter().filter_map(|(_, classes)| classes.as_ref()).flatten().copied().collect();
+        classes.sort_unstable();
+        classes.dedup();
+        // A text without an automaton is all texts of its terminal, or cannot be told.
+        if own.iter().all(|(_, classes)| classes.is_none()) {
+            return Err(Stop::Opaque(self.machine.place_of(own[0].0)));
+        }
         let (name, own) = (self.grammar.terminal_name(terminal).to_owned(), self.grammar.terminal(terminal));
         let pending = self.machine.pending(from);
-        let whole = self.machine.paths(terminal, &pending)?.filter(|paths| !paths.is_whole(&classes));
-        let made = match whole {
+        let parts = self.machine.paths(terminal, &pending)?.filter(|paths| !paths.is_whole(&classes));
+        let made = match parts {
             None => self.builder.known_terminal(own.clone(), &name),
             Some(paths) => {
                 let dfa = paths.automaton(&classes, &self.limits.regex);

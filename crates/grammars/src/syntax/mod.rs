@@ -19,7 +19,7 @@ mod xgrammar;
 
 pub use lark::imports::imported_files;
 pub use nested::{Resolve, Resolver};
-pub use options::GrammarOptions;
+pub use options::{GrammarOptions, Indenter};
 pub use text::error::{Location, SyntaxError, SyntaxErrorKind};
 
 use self::{
@@ -31,7 +31,7 @@ use self::{
     tree::{Node, Tree, assembler, escape, expand, parameters, reader, tokens},
 };
 use crate::{
-    Explained, Fate, Grammar, GrammarError, GrammarLimits,
+    Explained, Fate, Grammar, GrammarError, GrammarLimits, layout,
     lazy::{self, LazyError},
     looks,
 };
@@ -234,8 +234,24 @@ fn read_sources(
     let text = &*sources.text;
     let (tree, ignored) = lark::read(sources, options, limits)?;
     let start = start(text, &tree, options.start.as_deref().unwrap_or("start"))?;
-    let Lowered { grammar: written, lazy, looks, notes } =
+    let Lowered { grammar: written, lazy, looks, notes, layout } =
         lower::lower(text, &tree, start, &ignored, limits)?;
+    if let Some(layout) = layout {
+        if !lazy.is_empty() {
+            let construct = "`%declare` in a grammar with lazy terminals".to_owned();
+            let way_out = "leave out `lazy`, `suffix` and `stop`; a lazy quantifier in a regex is read";
+            let kind = SyntaxErrorKind::Unsupported { construct, way_out };
+            return Err(SyntaxError { kind, location: location(text, layout.at) }.into());
+        }
+        let place = |at| location(text, at);
+        let (mut resolved, looks) = layout::resolve(&written, looks, &layout, limits, place)?;
+        if !looks.is_empty() {
+            resolved = looks::resolve(&resolved, &looks, limits, place)?;
+        }
+        // The rules as written have the declared terminals, which are no tokens of a vocabulary.
+        let resolved = resolved.reached(limits)?;
+        return Ok(Read { written, resolved: Some(resolved), fates: fates(text, &tree, &ignored, &notes) });
+    }
     if let (Some(at), false) = (looks.values().map(|condition| condition.at).min(), lazy.is_empty()) {
         let construct = "look-around beyond a terminal in a grammar with lazy terminals".to_owned();
         let way_out =
@@ -279,8 +295,15 @@ fn fates(
     let mut found: Vec<(usize, String, Fate, &str)> = vec![];
     let mut inside: Vec<Explained> = vec![];
     for definition in tree.definitions.iter().filter(|definition| definition.terminal) {
-        let construct = format!("terminal `{}`", tree.name(definition.name));
-        found.push((definition.at, construct, Fate::Enforced, "read as one text"));
+        let name = tree.name(definition.name);
+        let (construct, why) = match tree.node(definition.body) {
+            Node::Declared => (
+                format!("declared terminal `{name}`"),
+                "a border of a block by its column, without a text, up to `GrammarLimits::columns`",
+            ),
+            _ => (format!("terminal `{name}`"), "read as one text"),
+        };
+        found.push((definition.at, construct, Fate::Enforced, why));
     }
     let mut named: Vec<u32> = vec![];
     for node in tree.nodes() {

@@ -16,6 +16,8 @@ pub struct GrammarOptions {
     /// in Lark. An ignored text consists of whole ignored terminals, and a terminal that would exceed the
     /// bound is not allowed.
     pub max_ignored_chars: Option<u32>,
+    /// Lark: how blocks are indented, for a grammar with `%declare`. Default: as in Python.
+    pub indenter: Indenter,
     /// Supplies the schemas, grammars and files to which the text refers. Default: none, and such a reference is an error.
     pub resolver: Resolver,
 }
@@ -42,10 +44,64 @@ impl GrammarOptions {
         self
     }
 
+    /// The same with this indenter.
+    #[must_use]
+    pub fn with_indenter(mut self, indenter: Indenter) -> Self {
+        self.indenter = indenter;
+        self
+    }
+
     /// The same with this resolver.
     #[must_use]
     pub fn with_resolver(mut self, resolver: Resolver) -> Self {
         self.resolver = resolver;
         self
+    }
+}
+
+/// How blocks are indented: the attributes of Lark's `Indenter`. The default is its `PythonIndenter`.
+///
+/// ```
+/// use unskew_grammars::{Grammar, GrammarLimits, GrammarOptions, Indenter};
+///
+/// let text = r#"
+/// start: item+
+/// item: /[a-z]+/ BREAK [IN item+ OUT]
+/// BREAK: /(\n[ \t]*)+/
+/// %declare IN OUT
+/// "#;
+/// let mut indenter = Indenter::default();
+/// (indenter.newline, indenter.indent, indenter.dedent) = ("BREAK".into(), "IN".into(), "OUT".into());
+/// let options = GrammarOptions::default().with_indenter(indenter);
+/// assert!(Grammar::from_lark(text, &options, &GrammarLimits::default()).is_ok());
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Indenter {
+    /// The name of the terminal of line feeds with the indentation after them: `NL_type`.
+    pub newline: String,
+    /// The name of the declared terminal at the beginning of a block: `INDENT_type`.
+    pub indent: String,
+    /// The name of the declared terminal at the end of a block: `DEDENT_type`.
+    pub dedent: String,
+    /// The texts of brackets between which lines do not count: `OPEN_PAREN_types`, by their texts.
+    pub open: Vec<String>,
+    /// The texts that close them: `CLOSE_PAREN_types`.
+    pub close: Vec<String>,
+    /// The columns of a tab: `tab_len`.
+    pub tab: u32,
+}
+
+impl Default for Indenter {
+    fn default() -> Self {
+        let texts = |texts: [&str; 3]| texts.map(str::to_owned).to_vec();
+        Self {
+            newline: "_NEWLINE".to_owned(),
+            indent: "_INDENT".to_owned(),
+            dedent: "_DEDENT".to_owned(),
+            open: texts(["(", "[", "{"]),
+            close: texts([")", "]", "}"]),
+            tab: 8,
+        }
     }
 }

@@ -14,6 +14,8 @@ mod distinct;
 mod end_tokens;
 mod formats;
 mod imports;
+mod lark_files;
+mod layout;
 mod lazy;
 mod lazy_verdicts;
 mod looks;

@@ -18,6 +18,17 @@ use crate::{
     },
 };
 
+/// The modules that are built in, by the paths of their files, but for `common`. A file of the same path goes before.
+const MODULES: [(&str, &str); 3] = [
+    ("python.lark", include_str!("modules/python.lark")),
+    ("unicode.lark", include_str!("modules/unicode.lark")),
+    ("lark.lark", include_str!("modules/lark.lark")),
+];
+
+fn built_in(path: &str) -> Option<&'static str> {
+    MODULES.iter().find(|(known, _)| *known == path).map(|(_, text)| *text)
+}
+
 /// A text with the files that it imports.
 #[derive(Debug)]
 pub(in crate::syntax) struct Sources {
@@ -84,7 +95,9 @@ pub(in crate::syntax) fn sources(
                 let kind = SyntaxErrorKind::Nested { construct, message };
                 SyntaxError { kind, location: location(&sources.text, at) }
             };
-            let content = resolver.get().file(&path).map_err(error)?;
+            let own = resolver.get().file(&path);
+            let content =
+                own.or_else(|message| built_in(&path).map(str::to_owned).ok_or(message)).map_err(error)?;
             if sources.files.len() > limits.files {
                 let limit = limits.files;
                 return Err(error(format!(

@@ -35,7 +35,8 @@
 //! - `name[max_tokens=n]: …` is at most n whole tokens ([`TokenBudget`](crate::TokenBudget)). The body is regular: texts, regexes and
 //!   terminals, or a grammar inside this one that does not recur.
 //! - `name[stop=…]: …` is a text before the first end of the stop. `temperature` changes no text and is reported.
-//! - [Imports of files](imports), through the [resolver](crate::Resolve). `%declare` is an error that names the text to write instead.
+//! - [Imports of files](imports), through the [resolver](crate::Resolve), and of the modules `common`, `unicode`, `python` and `lark`.
+//! - `%declare` of the two terminals of an [indenter](crate::Indenter): [blocks by columns](crate::layout).
 //!
 //! # The ends of lazy terminals
 //!
@@ -81,7 +82,7 @@ use super::{
     reader::{Change, Reader},
     tree::{Definition, Node, NodeId, Pattern, Tree},
 };
-use crate::{Fate, GrammarLimits, GrammarOptions};
+use crate::{Fate, GrammarLimits, GrammarOptions, Indenter};
 
 /// Reads a text in Lark and the files that it imports.
 pub(super) fn read<'t>(
@@ -100,7 +101,7 @@ pub(super) fn read<'t>(
         match number {
             0 => definitions(&mut reader, &mut ignored)?,
             // As in Lark, a file ignores nothing in those that import it.
-            _ => definitions(&mut reader, &mut Ignored::default())?,
+            _ => definitions(&mut reader, &mut Ignored { nodes: vec![], options: options.clone() })?,
         }
     }
     reader.tree.enter(0);
@@ -318,18 +319,48 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
         }
         "import" => import(reader, at),
         "override" | "extend" => change(reader, word == "extend"),
-        "declare" => {
-            let way_out = "define the terminal, since only a definition gives its texts";
-            Err(reader.cursor.unsupported(at, "`%declare`", way_out))
-        }
+        "declare" => declare(reader, &ignored.options.indenter, at),
         "llguidance" => llguidance(reader, ignored, at),
         _ => {
-            let known = ["ignore", "import", "override", "extend"];
+            let known = ["ignore", "import", "override", "extend", "declare"];
             let hint = nearest(word, known.into_iter()).map(|near| format!("; is `%{near}` meant?"));
-            let hint =
-                hint.unwrap_or_else(|| ", only `%ignore`, `%import`, `%override` and `%extend`".to_owned());
+            let hint = hint.unwrap_or_else(|| {
+                ", only `%ignore`, `%import`, `%override`, `%extend` and `%declare`".to_owned()
+            });
             Err(reader.cursor.invalid(at, format!("there is no directive `%{word}`{hint}")))
         }
+    }
+}
+
+/// Reads `%declare A B`: terminals without texts, of which only an indenter's are known.
+fn declare(reader: &mut Reader<'_>, indenter: &Indenter, at: usize) -> Result<(), SyntaxError> {
+    if reader.depth > 0 {
+        let way_out = "declare it in a grammar of its own";
+        return Err(reader.cursor.unsupported(at, "`%declare` in a grammar inside another", way_out));
+    }
+    loop {
+        body::blank(&mut reader.cursor);
+        let name_at = reader.cursor.at();
+        if !reader.cursor.peek().is_some_and(|char| char.is_ascii_alphabetic() || char == '_') {
+            return Ok(());
+        }
+        let name = name(reader)?;
+        if name != indenter.indent && name != indenter.dedent {
+            let construct = format!("`%declare` of `{name}`, which is no terminal of the indenter,");
+            let way_out = "define the terminal, since only a definition gives its texts; those of blocks are `_INDENT` and `_DEDENT`, \
+                           unless `GrammarOptions::indenter` names others";
+            return Err(reader.cursor.unsupported(name_at, construct, way_out));
+        }
+        let file = reader.tree.file();
+        if reader.tree.declared.is_some_and(|(_, other)| other != file) {
+            let way_out = "declare the terminals in one file, and import the rules";
+            return Err(reader.cursor.unsupported(name_at, "`%declare` in two files", way_out));
+        }
+        reader.tree.declared = Some((at, file));
+        let body = reader.tree.push(Node::Declared, name_at);
+        let name = reader.tree.intern(name);
+        let parameters = Parameters::None;
+        reader.define_as(Definition { name, at: name_at, body, terminal: true, parameters })?;
     }
 }
 

@@ -13,7 +13,7 @@ use unskew_automata::{Dfa, InContext, RegexError};
 use crate::syntax::{
     lower::regular::{Regular, Regulars, Work},
     nested::{Nested, Part},
-    options::GrammarOptions,
+    options::{GrammarOptions, Indenter},
     text::{
         chars::CharSet,
         error::{Locations, SyntaxError, SyntaxErrorKind, excerpt, location},
@@ -21,7 +21,8 @@ use crate::syntax::{
     tree::{Definition, Node, NodeId, Tree, undefined},
 };
 use crate::{
-    ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId,
+    Expr, ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId,
+    layout::Layout,
     lazy::Lazy,
     looks::{Condition, Looks},
 };
@@ -41,6 +42,8 @@ pub(crate) struct Lowered {
     pub(crate) looks: Looks,
     /// Constructs for [`explain`](crate::explain()): offset, construct and reason.
     pub(crate) notes: Vec<(usize, &'static str, &'static str)>,
+    /// The terminals of an indenter.
+    pub(crate) layout: Option<Layout>,
 }
 
 /// Builds the grammar of `tree`, with the rule of index `start` as the start rule.
@@ -109,6 +112,10 @@ struct Lowering<'a, 't> {
     sets: HashMap<&'a CharSet, ExprId>,
     /// An expression for the ignored text after each terminal.
     ignored: Option<ExprId>,
+    /// The newline terminal of an indenter: its definition and automaton.
+    newline: Option<(usize, Arc<Dfa>)>,
+    /// The ignored text between brackets.
+    inside: Option<ExprId>,
     lazy: Lazy,
     looks: Looks,
     /// The notes of grammars inside this one.
@@ -127,6 +134,8 @@ impl<'a, 't> Lowering<'a, 't> {
             terminals: vec![None; tree.definitions.len()],
             sets: HashMap::new(),
             ignored: None,
+            newline: None,
+            inside: None,
             lazy: Lazy::new(),
             looks: Looks::new(),
             notes: vec![],
@@ -135,7 +144,14 @@ impl<'a, 't> Lowering<'a, 't> {
 
     fn whole(mut self, start: usize, ignored: &Ignored) -> Result<(Lowered, Work), GrammarError> {
         self.rules();
-        self.ignored = self.ignored(ignored)?;
+        self.newline = self.newline(&ignored.options)?;
+        self.ignored = self.ignored(ignored, None)?;
+        if let Some((_, newline)) = self.newline.clone() {
+            let inside = self.ignored(ignored, Some(newline))?;
+            let builder = &mut self.builder;
+            self.inside = Some(inside.unwrap_or_else(|| builder.empty()));
+            self.ignored = Some(self.ignored.unwrap_or_else(|| builder.empty()));
+        }
         let uses = uses(self.tree);
         let mut expressions: Vec<Option<ExprId>> = Vec::with_capacity(self.tree.len());
         for node in self.tree.nodes() {
@@ -148,7 +164,7 @@ impl<'a, 't> Lowering<'a, 't> {
                 return Err(GrammarError::TooManyNodes { limit: self.limits.nodes });
             }
         }
-        self.finish(start, &expressions)
+        self.finish(start, &expressions, &ignored.options)
     }
 
     fn rules(&mut self) {
@@ -173,11 +189,35 @@ impl<'a, 't> Lowering<'a, 't> {
         }
     }
 
-    /// Any number of ignored terminals, within the options, as one terminal.
-    fn ignored(&mut self, ignored: &Ignored) -> Result<Option<ExprId>, GrammarError> {
-        let Some(first) = ignored.nodes.first().copied() else { return Ok(None) };
+    /// The newline terminal, if a grammar declares the terminals of an indenter.
+    fn newline(&mut self, options: &GrammarOptions) -> Result<Option<(usize, Arc<Dfa>)>, GrammarError> {
+        let Some((at, file)) = self.tree.declared else { return Ok(None) };
+        let name = &options.indenter.newline;
+        let found = self.tree.find_in(file, name).filter(|found| self.tree.definitions[*found].terminal);
+        let Some(definition) = found else {
+            let what = "newline terminal of `%declare`";
+            let (name, nearest) = (name.clone(), None);
+            let way_out = Some("define it, or name another in `GrammarOptions::indenter`");
+            let kind = SyntaxErrorKind::Undefined { what, name, nearest, way_out };
+            return Err(SyntaxError { kind, location: location(self.text, at) }.into());
+        };
+        let body = self.tree.definitions[definition].body;
+        let value = self.regulars.definition(definition)?;
+        Ok(Some((definition, self.regulars.automaton(body, value)?)))
+    }
+
+    /// Any number of ignored terminals, within the options, as one terminal. `newline` is one of them between brackets.
+    fn ignored(
+        &mut self,
+        ignored: &Ignored,
+        newline: Option<Arc<Dfa>>,
+    ) -> Result<Option<ExprId>, GrammarError> {
+        let body = self.newline.as_ref().map(|(definition, _)| self.tree.definitions[*definition].body);
+        let first = ignored.nodes.first().copied().or(newline.as_ref().and(body));
+        let Some(first) = first else { return Ok(None) };
         let GrammarOptions { max_ignored, max_ignored_chars, .. } = ignored.options;
-        let mut terminals = vec![];
+        let is_outside = newline.is_none();
+        let mut terminals: Vec<Arc<Dfa>> = newline.into_iter().collect();
         // Terminals with conditions on the text around them are no part of an automaton.
         let mut conditional: Vec<ExprId> = vec![];
         for node in &ignored.nodes {
@@ -224,7 +264,9 @@ impl<'a, 't> Lowering<'a, 't> {
             }
         }
         let run = self.builder.shared_automaton("%ignore", &run);
-        self.builder.ignore(run);
+        if is_outside {
+            self.builder.ignore(run);
+        }
         Ok(Some(self.builder.optional(run)))
     }
 
@@ -232,6 +274,7 @@ impl<'a, 't> Lowering<'a, 't> {
         mut self,
         start: usize,
         expressions: &[Option<ExprId>],
+        ignored_options: &GrammarOptions,
     ) -> Result<(Lowered, Work), GrammarError> {
         for (rule, definition) in self.rules.iter().zip(&self.tree.definitions) {
             if let Some(rule) = rule {
@@ -241,11 +284,12 @@ impl<'a, 't> Lowering<'a, 't> {
         }
         // Terminals that no rule uses are checked too.
         for definition in 0..self.rules.len() {
-            if self.rules[definition].is_none() {
-                match self.regulars.definition(definition) {
-                    Err(error) if !has_no_text(&error) => return Err(error),
-                    _ => {}
-                }
+            let body = self.tree.definitions[definition].body;
+            if self.rules[definition].is_none() && !matches!(self.tree.node(body), Node::Declared) {
+                self.regulars
+                    .definition(definition)
+                    .map(drop)
+                    .or_else(|error| if has_no_text(&error) { Ok(()) } else { Err(error) })?;
             }
         }
         let start = match (self.rules[start], self.ignored) {
@@ -265,7 +309,21 @@ impl<'a, 't> Lowering<'a, 't> {
         let mut notes = std::mem::take(&mut self.regulars.looking.notes);
         notes.append(&mut self.notes);
         let work = self.regulars.lend();
-        Ok((Lowered { grammar: self.builder.build(start)?, lazy: self.lazy, looks: self.looks, notes }, work))
+        let marks = self.marks(&ignored_options.indenter);
+        let (ignored, inside) = (self.ignored, self.inside);
+        let grammar = self.builder.build(start)?;
+        let layout = marks.zip(ignored).zip(inside).map(|((marks, ignored), inside)| {
+            let [newline, indent, dedent] = marks.map(|mark| match grammar.expr(mark) {
+                Expr::Terminal(terminal) => terminal,
+                _ => unreachable!("a mark is a terminal"),
+            });
+            let Indenter { open, close, tab, .. } = &ignored_options.indenter;
+            let texts = |texts: &[String]| texts.iter().map(|text| text.as_bytes().into()).collect();
+            let (open, close, tab) = (texts(open), texts(close), *tab);
+            let at = self.tree.declared.map_or(0, |(at, _)| at);
+            Layout { newline, indent, dedent, ignored, inside, open, close, tab, at }
+        });
+        Ok((Lowered { grammar, lazy: self.lazy, looks: self.looks, notes, layout }, work))
     }
 
     /// The expression of a node of a rule. The expressions of its parts are in `expressions`.
@@ -340,6 +398,7 @@ impl<'a, 't> Lowering<'a, 't> {
                 let made = self.builder.token_budget(&name, language, tokens);
                 self.followed(made)
             }
+            Node::Declared => unreachable!("it is the body of a terminal"),
             Node::Call(_) | Node::Guard(_) => unreachable!("rules with parameters are written out"),
             Node::Shortest(_) => {
                 let value = self.regulars.node(node)?;
@@ -452,6 +511,19 @@ impl<'a, 't> Lowering<'a, 't> {
         Ok(Some(self.builder.choice(ways)))
     }
 
+    /// The newline terminal and the declared ones.
+    fn marks(&mut self, indenter: &Indenter) -> Option<[ExprId; 3]> {
+        let (_, newline) = self.newline.clone()?;
+        let newline = self.builder.shared_automaton(&indenter.newline, &newline);
+        let [indent, dedent] = [&indenter.indent, &indenter.dedent].map(|name| self.mark(name));
+        Some([newline, indent, dedent])
+    }
+
+    /// The declared terminal of this name. No token of a text is named so.
+    fn mark(&mut self, name: &str) -> ExprId {
+        self.builder.token(&format!("%declare {name}"))
+    }
+
     fn class(&mut self, node: NodeId, set: &'a CharSet) -> Result<ExprId, GrammarError> {
         if let Some(made) = self.sets.get(set) {
             return Ok(*made);
@@ -468,20 +540,28 @@ impl<'a, 't> Lowering<'a, 't> {
         if let Some(made) = self.terminals[definition] {
             return Ok(made);
         }
+        let Definition { name, at, body, .. } = self.tree.definitions[definition];
+        let name = self.tree.name(name);
+        if matches!(self.tree.node(body), Node::Declared) {
+            let mark = self.mark(name);
+            let made = self.followed(mark);
+            return Ok(*self.terminals[definition].insert(made));
+        }
         let value = match self.regulars.definition(definition) {
             Err(error) if has_no_text(&error) => {
                 // A rule that is itself alone has no text, and the engine drops all that leads to it.
-                let rule = self.builder.rule(self.tree.name(self.tree.definitions[definition].name));
+                let rule = self.builder.rule(name);
                 let nothing = self.builder.call(rule);
                 self.builder.define(rule, nothing);
-                self.terminals[definition] = Some(nothing);
-                return Ok(nothing);
+                return Ok(*self.terminals[definition].insert(nothing));
             }
             value => value?,
         };
-        let Definition { name, at, body, .. } = self.tree.definitions[definition];
-        let name = self.tree.name(name);
         let made = match value {
+            _ if self.newline.as_ref().is_some_and(|(newline, _)| *newline == definition) => {
+                let (_, newline) = self.newline.clone().expect("it is this one");
+                self.builder.shared_automaton(name, &newline)
+            }
             value if matches!(self.tree.node(body), Node::Shortest(_)) => self.lazy(at, name, value),
             Regular::Text(text) if text.is_empty() => self.builder.empty(),
             Regular::Text(text) => self.builder.literal(text),

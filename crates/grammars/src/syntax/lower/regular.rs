@@ -185,6 +185,10 @@ impl<'a, 't> Regulars<'a, 't> {
             Node::Repeat(item, ..) | Node::Not(item) | Node::Shortest(item) | Node::Within(item, _) => {
                 tasks.extend([Task::Combine(node), Task::Visit(item)]);
             }
+            Node::Declared => {
+                let construct = "a declared terminal, which has no text, inside a terminal".to_owned();
+                return Err(self.unsupported(node, construct, "use it in a rule"));
+            }
             Node::Call(_) | Node::Guard(_) => unreachable!("rules with parameters are written out"),
             Node::Budget(..) => {
                 let construct = "a budget of tokens inside a terminal".to_owned();

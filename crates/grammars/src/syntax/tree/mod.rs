@@ -64,6 +64,8 @@ pub(crate) enum Node {
     Token(u32),
     /// One token of a set: an index of `token_sets`.
     Tokens(u32),
+    /// The body of a terminal without a text, which an indenter supplies.
+    Declared,
     /// A use of a rule with parameters: an index of `calls`.
     Call(u32),
     /// The empty text, if a condition on the parameter holds: an index of `conditions`.
@@ -144,6 +146,8 @@ pub(crate) struct Tree<'t> {
     pub(crate) temperatures: HashMap<usize, f64>,
     /// Attributes that determine where a text ends: offset and attribute.
     pub(crate) ends: Vec<(usize, &'static str)>,
+    /// Where `%declare` is, and the file.
+    pub(crate) declared: Option<(usize, u32)>,
 }
 
 impl<'t> Tree<'t> {
@@ -169,6 +173,7 @@ impl<'t> Tree<'t> {
             captures: HashMap::new(),
             temperatures: HashMap::new(),
             ends: vec![],
+            declared: None,
         }
     }
 
@@ -238,7 +243,7 @@ impl<'t> Tree<'t> {
             Node::Pattern(pattern) => (format!("pattern {}", self.pattern(pattern).regex), vec![]),
             Node::Neighbours(list) => (format!("list {:?}", self.texts(list)), vec![]),
             Node::Tokens(set) => (format!("{:?}", self.token_set(set)), vec![]),
-            node @ (Node::Name(_) | Node::Token(_) | Node::Grammar(_) | Node::Guard(_)) => {
+            node @ (Node::Declared | Node::Name(_) | Node::Token(_) | Node::Grammar(_) | Node::Guard(_)) => {
                 (format!("{node:?}"), vec![])
             }
             Node::Sequence(parts) => ("sequence".to_owned(), self.parts(parts).to_vec()),
@@ -271,6 +276,11 @@ impl<'t> Tree<'t> {
 
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         self.ids.get(&(self.file, name)).and_then(|id| self.definition_of(*id))
+    }
+
+    /// The definition of `name` in another file.
+    pub(super) fn find_in(&self, file: u32, name: &str) -> Option<usize> {
+        self.ids.get(&(file, name)).and_then(|id| self.definition_of(*id))
     }
 
     /// The number of `name`, a new one if necessary.
