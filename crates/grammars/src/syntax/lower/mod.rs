@@ -5,6 +5,7 @@
 
 pub(crate) mod looking;
 mod regular;
+mod reports;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -578,24 +579,6 @@ impl<'a, 't> Lowering<'a, 't> {
         let made = self.followed(made);
         self.terminals[definition] = Some(made);
         Ok(made)
-    }
-
-    /// `body`, or a rule for its texts where these have a name or a temperature in reports.
-    fn reported(&mut self, definition: usize, body: ExprId) -> ExprId {
-        let Definition { name, at, .. } = self.tree.definitions[definition];
-        let (capture, temperature) = (self.tree.captures.get(&at), self.tree.temperatures.get(&at));
-        if capture.is_none() && temperature.is_none() {
-            return body;
-        }
-        let rule = self.builder.rule(self.tree.name(name));
-        if let Some(capture) = capture {
-            self.builder.capture(rule, &**capture);
-        }
-        if let Some(temperature) = temperature {
-            self.builder.temperature(rule, *temperature);
-        }
-        self.builder.define(rule, body);
-        self.builder.call(rule)
     }
 
     /// `terminal`, followed by optional ignored text.
