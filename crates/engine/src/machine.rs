@@ -196,6 +196,7 @@ pub(crate) trait Machine: Send + Sync {
     fn forced(&self, slot: &Slot, state: &State) -> Option<TokenId>;
     fn state_key(&self, slot: &Slot, state: &State) -> Option<u64>;
     fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError>;
+    fn temperature(&self, output: &[TokenId]) -> Result<Option<f64>, CaptureError>;
 }
 
 /// A scratch, once there is one, and its memory after its last use.
@@ -276,6 +277,10 @@ impl<C: Measured<State: Sync>> Machine for Pool<C> {
 
     fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError> {
         self.captures.as_ref().map_or(Ok(Vec::new()), |captures| captures.read(output))
+    }
+
+    fn temperature(&self, output: &[TokenId]) -> Result<Option<f64>, CaptureError> {
+        self.captures.as_ref().map_or(Ok(None), |captures| captures.temperature(output))
     }
 
     fn bytes(&self) -> usize {

@@ -136,6 +136,11 @@ impl Matcher {
         capture::of_result(py.detach(|| self.matcher.captures()), Class::Matcher)
     }
 
+    /// The temperature that the constraint asks for at the next token, or None.
+    fn temperature(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        py.detach(|| self.matcher.temperature()).map_err(|error| Class::Matcher.error(error.to_string()))
+    }
+
     /// The ids so far, the end among them.
     #[getter]
     fn ids(&self) -> Vec<u32> {

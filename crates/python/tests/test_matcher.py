@@ -268,3 +268,13 @@ def test_captures_of_draws(tok):
             continue
         assert found[0].name == "name" and len(found) == 2 + draw.text.count(",")
         assert all(draw.text.encode()[slice(*c.byte_span)] == c.text for c in found)
+
+
+def test_temperature(byte_tok):
+    text = 'start: "a" name ("!" | more)\nname[temperature=0.5]: /[a-z]{2}/\nmore[temperature=1.5]: "?" name "."'
+    m = unskew.Matcher(unskew.Compiler(byte_tok).compile(unskew.Constraint.lark(text)))
+    found = []
+    for byte in b"axx?yy.":
+        found.append(m.temperature())
+        assert m.accept(byte)
+    assert found == [None, 0.5, 0.5, 1.5, 0.5, 0.5, 1.5] and m.temperature() is None

@@ -69,6 +69,7 @@ impl Compiled {
             Self::Other(_, captures) => captures.as_ref(),
             Self::Set(_) | Self::Own(_) => None,
         }
+        .filter(|captures| captures.has_names())
     }
 
     /// The constraint with masks from where `spec` says.

@@ -148,6 +148,18 @@ impl Matcher {
         self.machine.captures(&self.tokens[..end])
     }
 
+    /// The temperature that the constraint asks for at the next token (`name[temperature=0.5]` in Lark and XGrammar), for samplers that
+    /// want it: see [`GrammarConstraint::temperature`](unskew_grammars::GrammarConstraint::temperature). The output is read from its first
+    /// token on, so a token costs as much as all before it.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`], where the output has too many readings, or lazy terminals compete with others.
+    pub fn temperature(&self) -> Result<Option<f64>, CaptureError> {
+        let end = self.tokens.len() - usize::from(self.is_terminated);
+        self.machine.temperature(&self.tokens[..end])
+    }
+
     /// How many words of 32 bits a mask has.
     pub fn mask_words(&self) -> usize {
         words_for(self.machine.vocab_len())

@@ -31,6 +31,10 @@ pub(super) struct Chart<'a> {
     begins: HashMap<(Symbol, u32), Vec<u32>>,
     /// Productions that read a text, with its begin and its end.
     whole: HashSet<Item>,
+    /// By place: the items that wait there for a nonterminal.
+    waiting: Vec<HashMap<u32, Vec<Item>>>,
+    /// Productions, with where they began, of which a terminal may go on after the text.
+    open: HashSet<(u32, u32)>,
 }
 
 /// The set of one place.
@@ -66,8 +70,8 @@ impl<'a> Chart<'a> {
             return Err(CaptureError::TooCostly { limit });
         }
         let (first, end) = (span.start, span.end);
-        let mut chart =
-            Self { rules, start, text, span, limit, begins: HashMap::new(), whole: HashSet::new() };
+        let (begins, whole, waiting, open) = (HashMap::new(), HashSet::new(), Vec::new(), HashSet::new());
+        let mut chart = Self { rules, start, text, span, limit, begins, whole, waiting, open };
         let mut sets: Vec<Set> = (0..=end).map(|_| Set::default()).collect();
         let mut completed: HashSet<(Symbol, u32, u32)> = HashSet::new();
         let mut items = 0;
@@ -107,6 +111,9 @@ impl<'a> Chart<'a> {
                         }
                     }
                     Symbol::Terminal(of) => {
+                        if cuts.is_none() && goes_on(&rules.terminals[of as usize], text, here as usize) {
+                            chart.open.insert((at, from));
+                        }
                         let to = match cuts {
                             None => ends(&rules.terminals[of as usize], text, here as usize),
                             Some(cuts) => {
@@ -133,7 +140,35 @@ impl<'a> Chart<'a> {
             let set = &mut sets[here as usize];
             (set.items, set.known, set.predicted) = (Vec::new(), HashSet::new(), HashSet::new());
         }
+        chart.waiting = sets.into_iter().map(|set| set.waiting).collect();
         Ok(chart)
+    }
+
+    /// The highest temperature of the terminals that may go on after the text; each has that of the innermost rule around it that has one.
+    pub(super) fn temperature(&self) -> Result<Option<f64>, CaptureError> {
+        let mut highest: Option<f64> = None;
+        let own = |at: u32| self.rules.productions[at as usize].of;
+        let mut open: Vec<(u32, u32)> = self.open.iter().map(|(at, from)| (own(*at), *from)).collect();
+        let mut seen: HashSet<(u32, u32)> = open.iter().copied().collect();
+        while let Some((of, from)) = open.pop() {
+            let nonterminal = &self.rules.nonterminals[of as usize];
+            if nonterminal.origin.is_some() {
+                return Err(CaptureError::Unsupported {
+                    construct: "a lazy terminal that competes with others",
+                });
+            }
+            if let Some(own) = nonterminal.temperature {
+                highest = Some(highest.map_or(own, |highest| highest.max(own)));
+                continue;
+            }
+            for (at, _, from) in self.waiting[from as usize].get(&of).into_iter().flatten() {
+                let around = (own(*at), *from);
+                if seen.insert(around) {
+                    open.push(around);
+                }
+            }
+        }
+        Ok(highest)
     }
 
     fn begins(&self, symbol: Symbol, end: u32) -> &[u32] {
@@ -255,6 +290,22 @@ impl<'a> Chart<'a> {
             at = end;
         }
         chosen
+    }
+}
+
+/// Whether a text of a terminal that begins at `from` may go on after the whole text.
+fn goes_on(reads: &Reads, text: &Text, from: usize) -> bool {
+    match reads {
+        Reads::End => false,
+        Reads::Tokens(_) => from == text.places.len(),
+        Reads::Text(terminal) => {
+            let state =
+                text.places[from..].iter().try_fold(reading::start(terminal), |state, place| match place {
+                    Input::Byte(byte) => reading::step(terminal, state, *byte),
+                    Input::Control => None,
+                });
+            state.is_some_and(|state| (0..=255).any(|byte| reading::step(terminal, state, byte).is_some()))
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use std::{ops::Range, sync::Arc};
 use unskew_core::{TokenId, Vocabulary};
 
 use self::{chart::Chart, rules::Rules};
-use crate::{Grammar, GrammarError, GrammarLimits, grammar::budget};
+use crate::{Grammar, GrammarError, GrammarLimits, RuleId, grammar::budget};
 
 /// A part of an output that the grammar names.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -79,6 +79,8 @@ pub enum CaptureError {
 pub struct Captures {
     rules: Result<Rules, CaptureError>,
     vocabulary: Arc<Vocabulary>,
+    /// Whether there are names and not temperatures alone.
+    has_names: bool,
     limit: usize,
 }
 
@@ -98,7 +100,7 @@ struct Text {
 }
 
 impl Captures {
-    /// The reader for outputs in the tokens of `vocabulary`; `None` for a grammar without captures.
+    /// The reader for outputs in the tokens of `vocabulary`; `None` for a grammar without captures and temperatures.
     ///
     /// # Errors
     ///
@@ -109,18 +111,24 @@ impl Captures {
         vocabulary: &Arc<Vocabulary>,
         limits: &GrammarLimits,
     ) -> Result<Option<Self>, GrammarError> {
-        if !grammar.has_captures() {
+        if !grammar.has_readings() {
             return Ok(None);
         }
         let grammar = budget::written_out(grammar, vocabulary, limits)?;
         let limit = limits.capture_items;
         let rules = Rules::new(&grammar, vocabulary, limits)?;
-        Ok(Some(Self { rules, vocabulary: Arc::clone(vocabulary), limit }))
+        let has_names = grammar.rules().any(|rule| names(&grammar, rule));
+        Ok(Some(Self { rules, vocabulary: Arc::clone(vocabulary), has_names, limit }))
     }
 
     /// The same for outputs of which `construct` decides the readings.
     pub(crate) fn unsupported(self, construct: &'static str) -> Self {
         Self { rules: Err(CaptureError::Unsupported { construct }), ..self }
+    }
+
+    /// Whether the grammar names parts of its outputs, and does not have temperatures alone.
+    pub fn has_names(&self) -> bool {
+        self.has_names
     }
 
     /// The memory of the rules, in bytes. The vocabulary is not counted.
@@ -134,10 +142,47 @@ impl Captures {
     ///
     /// [`CaptureError`], where the output is not whole, has too many readings, or has no first one.
     pub fn read(&self, tokens: &[TokenId]) -> Result<Vec<Capture>, CaptureError> {
+        if !self.has_names {
+            return Ok(Vec::new());
+        }
         let rules = self.rules.as_ref().map_err(Clone::clone)?;
+        let (text, bytes, before) = self.text(tokens);
+        let whole = 0..number(text.places.len());
+        let found = Chart::new(rules, rules.start, &text, whole, None, self.limit)?.first_reading()?;
+        Ok(found
+            .into_iter()
+            .map(|(name, from, to)| {
+                let span = before[from].0..before[to].0;
+                // A token that begins before the text and has bytes in it belongs to it.
+                let begun = before[from].1;
+                let inside = text.tokens.get(from).is_some_and(Option::is_none);
+                let first = if inside && from < to { begun - 1 } else { begun };
+                Capture {
+                    name,
+                    text: bytes[span.clone()].to_vec(),
+                    bytes: span,
+                    tokens: first..before[to].1.max(first),
+                }
+            })
+            .collect())
+    }
+
+    /// The temperature for the token after `tokens`: see [`GrammarConstraint::temperature`](crate::GrammarConstraint::temperature).
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`], where the text has too many readings, or a construct of the grammar tells none.
+    pub fn temperature(&self, tokens: &[TokenId]) -> Result<Option<f64>, CaptureError> {
+        let rules = self.rules.as_ref().map_err(Clone::clone)?;
+        let (text, ..) = self.text(tokens);
+        let whole = 0..number(text.places.len());
+        Chart::new(rules, rules.start, &text, whole, None, self.limit)?.temperature()
+    }
+
+    /// The places of `tokens`, their bytes, and by place the bytes before it and the tokens that begin before it.
+    fn text(&self, tokens: &[TokenId]) -> (Text, Vec<u8>, Vec<(usize, usize)>) {
         let mut text = Text { places: Vec::new(), tokens: Vec::new() };
         let mut bytes: Vec<u8> = Vec::new();
-        // By place: the bytes before it, and the tokens that begin before it.
         let mut before: Vec<(usize, usize)> = Vec::new();
         for (index, token) in tokens.iter().enumerate() {
             let begin = text.places.len();
@@ -158,25 +203,15 @@ impl Captures {
             }
         }
         before.push((bytes.len(), tokens.len()));
-        let whole = 0..number(text.places.len());
-        let found = Chart::new(rules, rules.start, &text, whole, None, self.limit)?.first_reading()?;
-        Ok(found
-            .into_iter()
-            .map(|(name, from, to)| {
-                let span = before[from].0..before[to].0;
-                // A token that begins before the text and has bytes in it belongs to it.
-                let begun = before[from].1;
-                let inside = text.tokens.get(from).is_some_and(Option::is_none);
-                let first = if inside && from < to { begun - 1 } else { begun };
-                Capture {
-                    name,
-                    text: bytes[span.clone()].to_vec(),
-                    bytes: span,
-                    tokens: first..before[to].1.max(first),
-                }
-            })
-            .collect())
+        (text, bytes, before)
     }
+}
+
+/// Whether texts of a rule have a name, or were rewritten so that they may have.
+fn names(grammar: &Grammar, rule: RuleId) -> bool {
+    let origin =
+        || grammar.origin(rule).is_some_and(|(origin, _)| origin.rules().any(|rule| names(origin, rule)));
+    grammar.capture(rule).is_some() || origin()
 }
 
 fn number(index: usize) -> u32 {

@@ -31,6 +31,7 @@ pub(super) struct Nonterminal {
     /// In the order of the alternatives.
     pub(super) productions: Vec<u32>,
     pub(super) captures: Option<Arc<str>>,
+    pub(super) temperature: Option<f64>,
     /// The round of any number of rounds; then the productions are that many rounds and one more, and none.
     pub(super) round: Option<Symbol>,
     pub(super) is_nullable: bool,
@@ -108,6 +109,7 @@ impl Rules {
                 made.nonterminals[rule.index()].origin = Some((rules, number(of.index())));
             }
             made.nonterminals[rule.index()].captures = grammar.capture(rule).cloned();
+            made.nonterminals[rule.index()].temperature = grammar.temperature(rule);
             made.produce(rule.index(), [of_expr(grammar.body(rule))]);
         }
         for expr in grammar.expression_ids() {

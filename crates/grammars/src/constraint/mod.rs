@@ -283,10 +283,26 @@ impl GrammarConstraint {
 
     /// Whether the grammar names parts of its outputs.
     pub fn has_captures(&self) -> bool {
-        self.captures.is_some()
+        self.captures.as_ref().is_some_and(|captures| captures.has_names())
     }
 
-    /// The reader of the captures, where the grammar names parts of its outputs: it outlives the constraint.
+    /// The temperature that the grammar asks for at the token after `output`, the tokens so far: the highest one of the terminals that may
+    /// go on there, where a terminal has that of the innermost rule around it with one. `None` if no such rule has one.
+    ///
+    /// It is for samplers that want it, and changes no mask. A sampler that follows it draws from another distribution than the
+    /// model's at one temperature. Cost: as for [`captures`](Self::captures).
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`], where the output has too many readings, or lazy terminals compete with others.
+    pub fn temperature(&self, output: &[TokenId]) -> Result<Option<f64>, CaptureError> {
+        match &self.captures {
+            Some(captures) => captures.temperature(output),
+            None => Ok(None),
+        }
+    }
+
+    /// The reader of captures and temperatures, where the grammar has any: it outlives the constraint.
     pub fn capture_reader(&self) -> Option<&Arc<Captures>> {
         self.captures.as_ref()
     }

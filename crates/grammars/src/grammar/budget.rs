@@ -169,6 +169,7 @@ impl Writer<'_> {
             location: None,
             is_scope: false,
             capture: None,
+            temperature: None,
             origin: None,
         };
         self.grammar.rules.push(rule);

@@ -7,7 +7,7 @@ use unskew_automata::Dfa;
 use unskew_core::TokenMask;
 
 use super::choices::MemberChoice;
-use super::data::{ExprId, Grammar, Node, Origin, Rule, RuleId, Terminal, TerminalId, Unordered};
+use super::data::{ExprId, Grammar, Node, Rule, RuleId, Terminal, TerminalId, Unordered};
 use crate::{
     BoundedLength, BoundedRepetition, Difference, GrammarError, GrammarLimits, Location, TokenBudget,
     TokenSet,
@@ -63,7 +63,15 @@ impl GrammarBuilder {
     pub fn rule(&mut self, name: &str) -> RuleId {
         let id = RuleId::from_index(self.rules.len());
         let (name, body, location) = (name.into(), None, None);
-        self.rules.push(Rule { name, body, location, is_scope: false, capture: None, origin: None });
+        self.rules.push(Rule {
+            name,
+            body,
+            location,
+            is_scope: false,
+            capture: None,
+            temperature: None,
+            origin: None,
+        });
         id
     }
 
@@ -82,22 +90,6 @@ impl GrammarBuilder {
     /// [`GrammarConstraint`](crate::GrammarConstraint) checks.
     pub fn scope(&mut self, rule: RuleId) {
         self.rules[rule.index()].is_scope = true;
-    }
-
-    /// Names the texts of `rule`, which [`GrammarConstraint::captures`](crate::GrammarConstraint::captures) reports.
-    pub fn capture(&mut self, rule: RuleId, name: impl Into<Arc<str>>) {
-        self.rules[rule.index()].capture = Some(name.into());
-    }
-
-    /// Finds captures in the texts of `rule` by the rule from which it was rewritten.
-    pub(crate) fn origin(&mut self, rule: RuleId, origin: Origin) {
-        self.rules[rule.index()].origin = Some(origin);
-    }
-
-    /// Gives `rule` the captures of a rule of `grammar`.
-    pub(crate) fn captures_of(&mut self, rule: RuleId, grammar: &Grammar, of: RuleId) {
-        let (of, rule) = (&grammar.rules[of.index()], &mut self.rules[rule.index()]);
-        (rule.capture, rule.origin) = (of.capture.clone(), of.origin.clone());
     }
 
     /// The empty text.

@@ -203,6 +203,8 @@ pub(super) struct Rule {
     pub(super) is_scope: bool,
     /// The name of the texts of the rule in reports of captures.
     pub(super) capture: Option<Arc<str>>,
+    /// The temperature of the sampler for the texts of the rule.
+    pub(super) temperature: Option<f64>,
     /// The rule from which this one was rewritten, where captures are found in that one.
     pub(super) origin: Option<Origin>,
 }
@@ -277,6 +279,7 @@ impl Grammar {
         grammar.rules.push(Rule {
             body,
             capture: None,
+            temperature: None,
             origin: None,
             ..self.rules[self.start.index()].clone()
         });
@@ -317,6 +320,7 @@ impl Grammar {
                 location: None,
                 is_scope: false,
                 capture: None,
+                temperature: None,
                 origin: None,
             });
         }
@@ -358,14 +362,21 @@ impl Grammar {
         self.rules[rule.index()].capture.as_ref()
     }
 
+    /// The temperature of the sampler for the texts of the rule.
+    pub fn temperature(&self, rule: RuleId) -> Option<f64> {
+        self.rules[rule.index()].temperature
+    }
+
     /// The rule from which `rule` was rewritten, in which its captures are found.
     pub(crate) fn origin(&self, rule: RuleId) -> Option<&Origin> {
         self.rules[rule.index()].origin.as_ref()
     }
 
-    /// Whether parts of outputs are named.
-    pub(crate) fn has_captures(&self) -> bool {
-        self.rules.iter().any(|rule| rule.capture.is_some() || rule.origin.is_some())
+    /// Whether parts of outputs are named, or have a temperature.
+    pub(crate) fn has_readings(&self) -> bool {
+        self.rules
+            .iter()
+            .any(|rule| rule.capture.is_some() || rule.temperature.is_some() || rule.origin.is_some())
     }
 
     /// The number of expressions.

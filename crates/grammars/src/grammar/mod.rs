@@ -26,6 +26,7 @@ pub(crate) mod data;
 pub(crate) mod fixpoint;
 pub(crate) mod import;
 pub(crate) mod regular;
+mod reports;
 pub(crate) mod size;
 pub(crate) mod token_set;
 pub(crate) mod within;

@@ -77,7 +77,7 @@ pub(super) fn emit(
         })
     };
     // Rules that are written out are states, so their captures are found by the rules as they were.
-    let origin = grammar.has_captures().then(|| Arc::new(grammar.clone()));
+    let origin = grammar.has_readings().then(|| Arc::new(grammar.clone()));
     let start = rule_of(&mut builder, &mut called, grammar.start());
     let mut made: HashMap<ExprId, ExprId> = HashMap::new();
     while let Some(rule) = called.pop() {

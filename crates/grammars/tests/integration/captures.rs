@@ -444,3 +444,31 @@ fn captures_of_competing_lazy_terminals_are_readings() {
     }
     assert!(with_captures > 500, "{with_captures}");
 }
+
+#[test]
+fn temperatures_are_those_of_the_rules_in_progress() {
+    use GrammarFormat::{Lark, Xgrammar};
+    let along = |text: &str, format: GrammarFormat, output: &str| -> Vec<Option<f64>> {
+        let constraint = constraint(&parse(text, format));
+        (0..=output.len()).map(|end| constraint.temperature(&bytes(&output[..end])).unwrap()).collect()
+    };
+    let (none, low, high) = (None, Some(0.5), Some(1.5));
+    let nested = "start: \"a\" name (\"!\" | more)\nname[temperature=0.5]: /[a-z]{2}/\nmore[temperature=1.5]: \"?\" name \".\"";
+    assert_eq!(along(nested, Lark, "axx?yy."), [none, low, low, high, low, low, high, none]);
+    // The highest of those that may go on; a terminal has one too; a rule without one has that of the rule around it.
+    let either = "start: X | y\nX[temperature=1.5]: /x+/\ny[temperature=0.5]: inner\ninner: \"xz\"";
+    assert_eq!(along(either, Lark, "xx"), [high, high, high]);
+    assert_eq!(along(either, Lark, "xz"), [high, high, none]);
+    assert_eq!(
+        along("root[temperature=0.5] ::= \"(\" root? \")\"", Xgrammar, "(())"),
+        [low, low, low, low, none]
+    );
+    assert_eq!(along("start: \"x\"*", Lark, "x"), [none, none]);
+    // There are no captures.
+    assert!(!constraint(&parse(nested, Lark)).has_captures());
+    assert_eq!(constraint(&parse(nested, Lark)).captures(&bytes("axx!")), Ok(vec![]));
+    let competing = "start: (t | /[a-z]/)* \"!\"\nt[temperature=0.5, lazy]: /ab+c/";
+    assert!(!constraint(&parse(competing, Lark)).has_captures());
+    let error = constraint(&parse(competing, Lark)).temperature(&bytes("a"));
+    assert!(matches!(error, Err(CaptureError::Unsupported { .. })), "{error:?}");
+}

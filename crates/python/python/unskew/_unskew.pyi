@@ -258,6 +258,9 @@ class Matcher:
     def captures(self) -> list[Capture] | None:
         """The parts of the output that the constraint names, by where they begin, the outer ones first; None where the output is not
         whole. The output is read once more, so this is for its end. Raises `MatcherError` where no reading is the first one."""
+    def temperature(self) -> float | None:
+        """The temperature that the constraint asks for at the next token (`name[temperature=0.5]` in Lark and XGrammar), for samplers that
+        want it. The output is read from its first token on. Raises `MatcherError` where lazy terminals compete with others."""
     @property
     def ids(self) -> list[int]:
         """The ids so far, the end among them."""

@@ -52,10 +52,15 @@ pub(super) fn read(
             ("temperature", true) => {
                 let digits =
                     |char: char| char.is_ascii_digit() || matches!(char, '.' | '-' | '+' | 'e' | 'E');
-                if reader.cursor.take_while(digits).parse::<f64>().is_err() {
+                let begin = reader.cursor.at();
+                let Ok(number) = reader.cursor.take_while(digits).parse::<f64>() else {
                     return Err(reader.cursor.unexpected("a number"));
+                };
+                if !(number >= 0.0 && number <= f64::from(f32::MAX)) {
+                    return Err(reader.cursor.invalid(begin, "a temperature is a number from 0"));
                 }
-                let why = "it changes no text; the temperature of the sampler applies everywhere";
+                reader.tree.temperatures.insert(name_at, number);
+                let why = "its number is reported to the sampler where its texts stand, and no text changes";
                 reader.tree.notes.push((at, "`temperature`", Fate::Annotation, why));
             }
             ("max_tokens", true) if terminal => {

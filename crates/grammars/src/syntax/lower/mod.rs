@@ -5,6 +5,7 @@
 
 pub(crate) mod looking;
 mod regular;
+mod reports;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -174,6 +175,9 @@ impl<'a, 't> Lowering<'a, 't> {
                 let rule = self.builder.rule(self.tree.name(definition.name));
                 if let Some(name) = self.tree.captures.get(&definition.at) {
                     self.builder.capture(rule, &**name);
+                }
+                if let Some(temperature) = self.tree.temperatures.get(&definition.at) {
+                    self.builder.temperature(rule, *temperature);
                 }
                 let location = locations.at(definition.at);
                 // A location is one in the text itself.
@@ -571,21 +575,10 @@ impl<'a, 't> Lowering<'a, 't> {
                 }
             },
         };
-        let made = match self.tree.captures.get(&at) {
-            Some(name) => self.captured(self.tree.name(self.tree.definitions[definition].name), name, made),
-            None => made,
-        };
+        let made = self.reported(definition, made);
         let made = self.followed(made);
         self.terminals[definition] = Some(made);
         Ok(made)
-    }
-
-    /// A rule for the texts of `body`, which are reported as `capture`.
-    fn captured(&mut self, name: &str, capture: &str, body: ExprId) -> ExprId {
-        let rule = self.builder.rule(name);
-        self.builder.capture(rule, capture);
-        self.builder.define(rule, body);
-        self.builder.call(rule)
     }
 
     /// `terminal`, followed by optional ignored text.

@@ -142,6 +142,8 @@ pub(crate) struct Tree<'t> {
     pub(crate) notes: Vec<(usize, &'static str, Fate, &'static str)>,
     /// Definitions whose texts are named in reports, by their offsets.
     pub(crate) captures: HashMap<usize, String>,
+    /// Definitions whose texts have a temperature, by their offsets.
+    pub(crate) temperatures: HashMap<usize, f64>,
     /// Attributes that determine where a text ends: offset and attribute.
     pub(crate) ends: Vec<(usize, &'static str)>,
     /// Where `%declare` is, and the file.
@@ -169,6 +171,7 @@ impl<'t> Tree<'t> {
             definitions: vec![],
             notes: vec![],
             captures: HashMap::new(),
+            temperatures: HashMap::new(),
             ends: vec![],
             declared: None,
         }

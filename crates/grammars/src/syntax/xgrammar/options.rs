@@ -162,10 +162,12 @@ pub(super) fn read(reader: &mut Reader<'_>, (rule, rule_at): (&str, usize)) -> R
                 let digits =
                     |char: char| char.is_ascii_digit() || matches!(char, '.' | '-' | '+' | 'e' | 'E');
                 let number = reader.cursor.take_while(digits).parse::<f64>();
-                if !number.is_ok_and(|number| number >= 0.0 && number <= f64::from(f32::MAX)) {
+                let number = number.ok().filter(|number| *number >= 0.0 && *number <= f64::from(f32::MAX));
+                let Some(number) = number else {
                     return Err(reader.cursor.invalid(begin, "a temperature is a number from 0"));
-                }
-                let why = "it changes no text; the temperature of the sampler applies everywhere";
+                };
+                reader.tree.temperatures.insert(rule_at, number);
+                let why = "its number is reported to the sampler where its texts stand, and no text changes";
                 reader.tree.notes.push((at, "`temperature`", Fate::Annotation, why));
             }
             _ if name.starts_with("capture_hidden_") => {

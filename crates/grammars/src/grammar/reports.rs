@@ -1,0 +1,33 @@
+//! Reports about outputs in a grammar under construction: names of parts, and temperatures.
+
+use std::sync::Arc;
+
+use super::{
+    builder::GrammarBuilder,
+    data::{Grammar, Origin, RuleId},
+};
+
+impl GrammarBuilder {
+    /// Names the texts of `rule`, which [`GrammarConstraint::captures`](crate::GrammarConstraint::captures) reports.
+    pub fn capture(&mut self, rule: RuleId, name: impl Into<Arc<str>>) {
+        self.rules[rule.index()].capture = Some(name.into());
+    }
+
+    /// Finds captures in the texts of `rule` by the rule from which it was rewritten.
+    pub(crate) fn origin(&mut self, rule: RuleId, origin: Origin) {
+        self.rules[rule.index()].origin = Some(origin);
+    }
+
+    /// Gives the texts of `rule` a temperature of the sampler, which
+    /// [`GrammarConstraint::temperature`](crate::GrammarConstraint::temperature) reports.
+    pub fn temperature(&mut self, rule: RuleId, temperature: f64) {
+        self.rules[rule.index()].temperature = Some(temperature);
+    }
+
+    /// Gives `rule` the captures and the temperature of a rule of `grammar`.
+    pub(crate) fn captures_of(&mut self, rule: RuleId, grammar: &Grammar, of: RuleId) {
+        let (of, rule) = (&grammar.rules[of.index()], &mut self.rules[rule.index()]);
+        (rule.capture, rule.temperature) = (of.capture.clone(), of.temperature);
+        rule.origin.clone_from(&of.origin);
+    }
+}
