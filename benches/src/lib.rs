@@ -18,6 +18,7 @@ pub mod measure;
 mod options;
 #[cfg(feature = "peers")]
 pub mod peers;
+mod plot;
 mod process;
 mod ratios;
 mod record;

@@ -17,7 +17,7 @@ const ROOMS: [(&str, &str, &[&str]); 5] = [
         "crate::",
         &[
             "ids", "tuning", "terminal", "grammar", "network", "lazy", "looks", "layout", "syntax", "munch",
-            "unique", "parser", "trees", "mask",
+            "unique", "parser", "captures", "trees", "mask",
         ],
     ),
     ("crates/grammars/src/syntax/", "crate::syntax::", &["text", "tree", "lower", "bnf", "xgrammar", "lark"]),

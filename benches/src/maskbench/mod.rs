@@ -15,7 +15,6 @@
 
 mod files;
 mod measure;
-mod plot;
 mod report;
 
 use std::{
@@ -193,7 +192,7 @@ pub(crate) fn run(builders: &[Builder], options: &Options) -> Result<(), String>
         fs::write(path, json + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
     }
     if let Some(path) = &options.plot {
-        fs::write(path, plot::plot(&results)).map_err(|error| format!("{}: {error}", path.display()))?;
+        fs::write(path, report::plot(&results)).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     options.record.write("maskbench", &report)
 }

@@ -8,7 +8,7 @@ use super::{EngineResult, Options, measure::Outcome};
 use crate::{
     clock,
     engine::SCHEMA,
-    record,
+    plot, record,
     report::{brief, distribution, percentile},
 };
 
@@ -408,4 +408,20 @@ fn slowest(names: &[String], results: &[EngineResult]) -> String {
         out += "\n";
     }
     out
+}
+
+/// The distributions as a picture, in SVG: for each time, the part of all first masks and of all masks that takes longer.
+pub(super) fn plot(results: &[EngineResult]) -> String {
+    let panel = |(metric, title): (Metric, &str)| {
+        let curves = results.iter().map(|result| (result.name, points(&times(result, metric, |_| true))));
+        (format!("{title}: part of all that takes longer than so many µs"), curves.collect())
+    };
+    let panels = [(Metric::FirstMask, "time to first mask"), (Metric::Mask, "mask and token")];
+    plot::panels(&panels.map(panel))
+}
+
+/// Microseconds, and the part of all that takes so long or longer. `times` are sorted, in nanoseconds.
+pub(super) fn points(times: &[u64]) -> Vec<[f64; 2]> {
+    let share = |rank: usize| (times.len() - rank) as f64 / times.len() as f64;
+    times.iter().enumerate().map(|(rank, ns)| [(*ns).max(1) as f64 / 1e3, share(rank)]).collect()
 }

@@ -6,8 +6,7 @@ use super::{
     EngineResult,
     files::File,
     measure::{Encoder, Outcome, measure},
-    plot::plot,
-    report::{Counts, cause, json},
+    report::{Counts, cause, json, plot, points},
 };
 use crate::{
     Subject,
@@ -175,6 +174,7 @@ fn the_figures_have_their_names() {
     assert_eq!(keys(&figures["mask_us"]), ["avg", "max", "p50", "p90", "p99", "p999"]);
     assert_eq!(figures["peak_rss_mb"], 5.0);
     assert!(figures["mask_us"]["max"].as_f64() >= figures["mask_us"]["p50"].as_f64());
+    assert_eq!(points(&[500, 2_000]), [[0.5, 1.0], [2.0, 0.5]]);
     let plot = plot(&[result]);
     assert!(plot.matches("<polyline").count() == 2 && !plot.contains("NaN"), "{plot}");
 }

@@ -19,13 +19,16 @@ use serde_json::Value;
 use unskew_core::{ExactDistribution, Sampler};
 use unskew_samplers::{Exact, Masked, Sampling, Task, Twisted};
 
+use crate::plot;
+
 use super::{
     Report, TRIES,
     cases::{self, CASES, Mean},
 };
 
-/// Sessions of each sampler on each task.
+/// Sessions of each sampler on each task, and those of an exact one, whose first output may take thousands of rollouts.
 const SESSIONS: u64 = 24;
+const EXACT_SESSIONS: u64 = 12;
 
 /// Outputs of a session.
 const OUTPUTS: usize = 100;
@@ -50,6 +53,9 @@ struct Drawn {
     positions: f64,
     rollouts: f64,
 }
+
+/// The divergence of an output, and its positions.
+type Point = (Mean, f64);
 
 /// The outputs of one session, in order.
 type Session = Vec<Drawn>;
@@ -217,7 +223,7 @@ fn at(
     place: &std::ops::Range<usize>,
     log_mass: f64,
     budget: Option<f64>,
-) -> Option<(Mean, f64)> {
+) -> Option<Point> {
     let drawn = |session: &Session| session.get(place.clone()).map(<[Drawn]>::to_vec);
     let drawn: Vec<Session> = sessions.iter().map(drawn).collect::<Option<_>>()?;
     let mean =
@@ -238,14 +244,16 @@ struct Tally {
     /// At each place: the tasks where the budgeted sampler is at a fifth of masked's divergence, and those where it is no further.
     fifth: [usize; PLACES.len()],
     no_worse: [usize; PLACES.len()],
+    /// Of each task, for each sampler with weights and at each place: the divergence, and the positions of an output.
+    measured: Vec<Vec<Vec<Option<Point>>>>,
 }
 
 fn measure(out: &mut Report, source: &dyn Source, tally: &mut Tally) -> Result<(), String> {
-    let draw = |sampler: &str, outputs| -> Result<Vec<Session>, String> {
-        (1..=SESSIONS).map(|seed| source.session(sampler, outputs, seed)).collect()
+    let draw = |sampler: &str, sessions, outputs| -> Result<Vec<Session>, String> {
+        (1..=sessions).map(|seed| source.session(sampler, outputs, seed)).collect()
     };
     let drawn: Vec<Vec<Session>> =
-        WEIGHTED.iter().map(|sampler| draw(sampler, OUTPUTS)).collect::<Result<_, _>>()?;
+        WEIGHTED.iter().map(|sampler| draw(sampler, SESSIONS, OUTPUTS)).collect::<Result<_, _>>()?;
     // The weights of `twist` are unbiased; those of outputs that have learned vary least.
     let learned: Vec<f64> =
         drawn[1].iter().flat_map(|session| session[20..].iter().map(|drawn| drawn.log_weight)).collect();
@@ -256,7 +264,7 @@ fn measure(out: &mut Report, source: &dyn Source, tally: &mut Tally) -> Result<(
         PLACES.map(|(place, _)| format!("output {place}")).join(" | "),
         "--:|".repeat(PLACES.len())
     ));
-    let mut found: Vec<Vec<Option<f64>>> = Vec::new();
+    let mut found: Vec<Vec<Option<Point>>> = Vec::new();
     for (sampler, sessions) in WEIGHTED.iter().zip(&drawn) {
         let budget = sampler.contains("budget").then_some(BUDGET);
         let measured: Vec<_> =
@@ -272,11 +280,11 @@ fn measure(out: &mut Report, source: &dyn Source, tally: &mut Tally) -> Result<(
             positions(0),
             positions(PLACES.len() - 1)
         ));
-        found.push(measured.iter().map(|found| found.map(|(mean, _)| mean.value)).collect());
+        found.push(measured);
     }
     for sampler in EXACT {
         // A sampler that gives up has no row to compare.
-        let cell = match draw(sampler, 1) {
+        let cell = match draw(sampler, EXACT_SESSIONS, 1) {
             Ok(sessions) => {
                 let positions: Vec<f64> = sessions.iter().map(|session| session[0].positions).collect();
                 Mean::of(&positions)
@@ -288,17 +296,44 @@ fn measure(out: &mut Report, source: &dyn Source, tally: &mut Tally) -> Result<(
     }
     out.line(format_args!(""));
     tally.tasks += 1;
-    for place in 0..PLACES.len() {
-        if let (Some(masked), Some(twisted)) = (found[0][place], found[2][place]) {
-            tally.fifth[place] += usize::from(twisted <= masked / 5.0);
-            tally.no_worse[place] += usize::from(twisted <= masked);
+    for (place, (masked, twisted)) in found[0].iter().zip(&found[2]).enumerate() {
+        if let (Some((masked, _)), Some((twisted, _))) = (masked, twisted) {
+            tally.fifth[place] += usize::from(twisted.value <= masked.value / 5.0);
+            tally.no_worse[place] += usize::from(twisted.value <= masked.value);
         }
     }
+    tally.measured.push(found);
     Ok(())
 }
 
+/// Divergence against positions: a curve for each sampler, from its first output to its last, in means over the tasks of the embedded
+/// model.
+fn figure(tally: &Tally) -> String {
+    let tasks = tally.measured.get(CASES.len()..).unwrap_or_default();
+    let mean = |sampler: usize, place: usize, of: fn(&Point) -> f64| {
+        let values: Vec<f64> =
+            tasks.iter().filter_map(|task| task[sampler][place].as_ref().map(of)).collect();
+        values.iter().sum::<f64>() / values.len() as f64
+    };
+    let curve = |(sampler, name): (usize, &&'static str)| {
+        let point = |place| {
+            let (divergence, positions) = (
+                mean(sampler, place, |(mean, _)| mean.value),
+                mean(sampler, place, |(_, positions)| *positions),
+            );
+            [positions, divergence]
+        };
+        let points = (0..PLACES.len()).map(point).filter(|point| point.iter().all(|value| *value > 0.0));
+        (*name, points.collect())
+    };
+    let curves = WEIGHTED.iter().enumerate().map(curve).collect();
+    let heading =
+        "divergence in nats against positions of an output: outputs 1, 2, 5, 20 and 100 of a session";
+    plot::panels(&[(heading.to_owned(), curves)])
+}
+
 /// Measures the enumerated tasks, and with a program those over the embedded model.
-pub(super) fn report(out: &mut Report, program: Option<&Path>) -> Result<(), String> {
+pub(super) fn report(out: &mut Report, program: Option<&Path>, plot: Option<&Path>) -> Result<(), String> {
     out.line(format_args!(
         "## Divergence against positions, over a session\n\n{SESSIONS} sessions of {OUTPUTS} outputs. Divergence of an output from the model's \
          distribution under the constraint, in nats: mean and standard error over the sessions, of outputs 4 to 6 for 5, 16 to 25 for 20, and 81 \
@@ -326,5 +361,8 @@ pub(super) fn report(out: &mut Report, program: Option<&Path>) -> Result<(), Str
         row("at a fifth of its divergence or less", tally.fifth),
         row("no further", tally.no_worse)
     ));
+    if let Some(path) = plot {
+        std::fs::write(path, figure(&tally)).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
     Ok(())
 }

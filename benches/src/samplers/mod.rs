@@ -11,7 +11,7 @@ mod embedded;
 mod frontier;
 mod tokens;
 
-use std::fmt;
+use std::{fmt, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 
@@ -40,6 +40,9 @@ pub(crate) struct Options {
     /// Only these parts
     #[arg(value_name = "PART", value_enum)]
     parts: Vec<Part>,
+    /// Write the frontier over the embedded model as SVG
+    #[arg(long, value_name = "OUT", requires = "embedded")]
+    plot: Option<PathBuf>,
     #[command(flatten)]
     embedded: EmbeddedOptions,
     #[command(flatten)]
@@ -74,7 +77,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         tokens::report(&mut report);
     }
     if wanted(Part::Frontier) {
-        frontier::report(&mut report, program.as_deref())?;
+        frontier::report(&mut report, program.as_deref(), options.plot.as_deref())?;
     }
     if let Some(program) = program.filter(|_| options.parts.is_empty()) {
         embedded::report(&mut report, &program);

@@ -75,6 +75,8 @@ pub mod spec;
 pub mod tag;
 mod tokens;
 
+pub use unskew_grammars::{Capture, CaptureError, Captures};
+
 pub use self::{
     batch::{BatchRow, DraftNode, Drafts, fill_batch},
     compiler::compile::Kind,

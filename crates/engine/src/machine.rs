@@ -17,7 +17,7 @@ use std::{
 
 use unskew_automata::{CanonicalConstraint, LazyRegexConstraint, RegexConstraint};
 use unskew_core::{Constraint, MaskMut, Rejected, TokenId, Unconstrained, words_for};
-use unskew_grammars::GrammarConstraint;
+use unskew_grammars::{Capture, CaptureError, Captures, GrammarConstraint};
 use unskew_sets::{ExclusionConstraint, SetConstraint};
 
 /// The most slots of a pool.
@@ -195,6 +195,7 @@ pub(crate) trait Machine: Send + Sync {
     fn fill_mask(&self, slot: &Slot, state: &State, mask: MaskMut<'_>);
     fn forced(&self, slot: &Slot, state: &State) -> Option<TokenId>;
     fn state_key(&self, slot: &Slot, state: &State) -> Option<u64>;
+    fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError>;
 }
 
 /// A scratch, once there is one, and its memory after its last use.
@@ -206,17 +207,19 @@ struct Pooled<S> {
 pub(crate) struct Pool<C: Measured> {
     constraint: C,
     slots: Box<[Pooled<C::Scratch>]>,
+    captures: Option<Arc<Captures>>,
 }
 
 impl<C: Measured<State: Sync>> Pool<C> {
-    pub(crate) fn new(constraint: C) -> Self {
+    /// `captures` is counted with the constraint where that has it too.
+    pub(crate) fn new(constraint: C, captures: Option<Arc<Captures>>) -> Self {
         let slots = match size_of::<C::Scratch>() {
             // There is nothing that two threads could disagree about.
             0 => 1,
             _ => available_parallelism().map_or(1, usize::from).min(MAX_SLOTS),
         };
         let slots = (0..slots).map(|_| Pooled { scratch: Mutex::new(None), bytes: AtomicUsize::new(0) });
-        Self { constraint, slots: slots.collect() }
+        Self { constraint, slots: slots.collect(), captures }
     }
 
     /// A scratch that nobody else has: that of `slot`, or of another slot if a thread has that one.
@@ -269,6 +272,10 @@ impl<C: Measured<State: Sync>> Machine for Pool<C> {
 
     fn is_of_text(&self) -> bool {
         self.constraint.is_of_text()
+    }
+
+    fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError> {
+        self.captures.as_ref().map_or(Ok(Vec::new()), |captures| captures.read(output))
     }
 
     fn bytes(&self) -> usize {

@@ -54,6 +54,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod captures;
 mod constraint;
 mod error;
 mod explain;
@@ -75,6 +76,7 @@ mod trees;
 mod tuning;
 mod unique;
 
+pub use captures::{Capture, CaptureError, Captures};
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState};
 pub use error::GrammarError;
 pub use explain::{Explained, Fate, explain};

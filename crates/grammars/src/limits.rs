@@ -43,6 +43,8 @@ pub struct GrammarLimits {
     pub automata_bytes: usize,
     /// The size of the sets of tokens of all terminals with a budget of tokens, in bytes. Default: 64 MiB.
     pub budget_bytes: usize,
+    /// The partial readings of one output in the search for its captures. Each takes about 100 bytes. Default: 2 million.
+    pub capture_items: usize,
     /// The number of files that a grammar imports. Default: 1,000.
     pub files: usize,
     /// The work of the check for dead ends under maximal munch, in steps. It bounds the memory of the check
@@ -75,6 +77,7 @@ impl Default for GrammarLimits {
             state_items: 1 << 20,
             automata_bytes: 32 << 20,
             budget_bytes: 64 << 20,
+            capture_items: 2_000_000,
             files: 1_000,
             munch_steps: 100_000_000,
             regex: Limits::default()

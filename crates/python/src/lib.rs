@@ -9,6 +9,7 @@
 //! - Nothing panics on purpose. A panic would be Python's `PanicException`, in the sampler's thread too.
 //! - Memory of the caller is read and written by the methods of `memoryview` (`view`).
 
+mod capture;
 mod compiler;
 mod constraint;
 mod error;
@@ -25,6 +26,7 @@ use pyo3::prelude::*;
 mod _unskew {
     #[pymodule_export]
     use super::{
+        capture::Capture,
         compiler::{Compiled, Compiler},
         constraint::Constraint,
         faithful::{Faithful, Walk, step_walks},

@@ -12,6 +12,7 @@ use unskew::{
 };
 
 use crate::{
+    capture::{self, Capture},
     compiler::Compiled,
     error::{Class, of_matcher},
     tokenizer::{ids, numbers},
@@ -128,6 +129,11 @@ impl Matcher {
     /// Whether a stop id was accepted.
     fn is_terminated(&self) -> bool {
         self.matcher.is_terminated()
+    }
+
+    /// The parts of the output that the constraint names; None where the output is not whole.
+    fn captures(&self, py: Python<'_>) -> PyResult<Option<Vec<Capture>>> {
+        capture::of_result(py.detach(|| self.matcher.captures()), Class::Matcher)
     }
 
     /// The ids so far, the end among them.

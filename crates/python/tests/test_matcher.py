@@ -229,3 +229,42 @@ def test_hostile_texts_are_errors(compiler):
                 compiler.compile(getattr(unskew.Constraint, kind)(text), timeout=5.0)
             except (unskew.ConstraintError, unskew.DeadlineError):
                 pass
+
+
+NAMED = 'start: "call " name "(" arg ("," arg)* ")"\nname[capture]: /[a-z]+/\narg[capture="argument"]: /[0-9]{1,3}/'
+
+
+def test_captures(tok, compiler):
+    m = matcher(compiler, unskew.Constraint.lark(NAMED))
+    ids = tok.encode("call add(1,23)")
+    assert m.accept_all(ids[:-1]) == len(ids) - 1 and m.captures() is None
+    assert m.accept(ids[-1])
+    found = m.captures()
+    assert [(c.name, c.text, c.byte_span) for c in found] == [
+        ("name", b"add", (5, 8)),
+        ("argument", b"1", (9, 10)),
+        ("argument", b"23", (11, 13)),
+    ]
+    for capture in found:
+        first, end = capture.token_span
+        assert capture.text in tok.decode_bytes(ids[first:end]) and first < end
+    assert m.accept(tok.eos[0]) and m.captures() == found and "name" in repr(found[0])
+    m.rollback(2)
+    assert m.captures() is None
+    canonical = matcher(compiler, unskew.Constraint.lark(NAMED, canonical=True))
+    assert canonical.accept_all(ids) == len(ids) and canonical.captures() == found
+    assert matcher(compiler, unskew.Constraint.regex("a*")).captures() == []
+    endless = matcher(compiler, unskew.Constraint.lark('start: s\ns[capture]: s s | "x"?'))
+    with pytest.raises(unskew.MatcherError, match="through itself alone"):
+        endless.captures()
+
+
+def test_captures_of_draws(tok):
+    model = lambda batch: np.zeros((len(batch), tok.vocab_size), np.float32)
+    for draw in unskew.sample(model, unskew.Constraint.lark(NAMED), tok, n=4, sampler="masked", seed=1, max_tokens=200):
+        found = draw.captures()
+        if draw.finish == "length":
+            assert found is None
+            continue
+        assert found[0].name == "name" and len(found) == 2 + draw.text.count(",")
+        assert all(draw.text.encode()[slice(*c.byte_span)] == c.text for c in found)

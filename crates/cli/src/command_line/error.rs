@@ -41,7 +41,7 @@ impl Failure {
 }
 
 /// A message with the flag that raises the limit that it names.
-fn with_flag(mut message: String) -> String {
+pub(crate) fn with_flag(mut message: String) -> String {
     if let Some(limit) = Limit::in_message(&message) {
         message.push_str("; here that is --limit ");
         message.push_str(limit.name);

@@ -3,7 +3,7 @@
 use std::{fmt::Display, path::Path, sync::Arc};
 
 use unskew_core::AnyConstraint;
-use unskew_engine::{Kind, Language, Spec, TokenSpace};
+use unskew_engine::{Captures, Kind, Language, Spec, TokenSpace};
 use unskew_grammars::GrammarConstraint;
 use unskew_sets::SetConstraint;
 
@@ -16,7 +16,8 @@ pub(crate) enum Compiled {
     Grammar(Arc<GrammarConstraint>),
     /// A GPU can draw from it.
     Set(SetConstraint),
-    Other(AnyConstraint),
+    /// The reader of captures is there where a grammar names parts of its outputs.
+    Other(AnyConstraint, Option<Arc<Captures>>),
     /// The user's own.
     Own(AnyConstraint),
 }
@@ -31,7 +32,10 @@ pub(crate) fn compile(
     Ok(match tokens.kind(spec, healed, observer)? {
         Kind::Grammar(constraint) => Compiled::Grammar(constraint),
         Kind::Set(constraint) => Compiled::Set(constraint),
-        other => Compiled::Other(other.into_any()),
+        other => {
+            let captures = other.captures().cloned();
+            Compiled::Other(other.into_any(), captures)
+        }
     })
 }
 
@@ -45,7 +49,28 @@ pub fn constraint(spec: &Spec, tokens: &TokenSpace, observer: &Observer) -> Resu
     Ok(compile(spec, tokens, "", observer)?.into_any(spec, observer))
 }
 
+/// The same, with the reader of the parts of outputs that the constraint names, if it names any.
+#[cfg(feature = "command-line")]
+pub(crate) fn with_captures(
+    spec: &Spec,
+    tokens: &TokenSpace,
+    observer: &Observer,
+) -> Result<(AnyConstraint, Option<Arc<Captures>>)> {
+    let compiled = compile(spec, tokens, "", observer)?;
+    let captures = compiled.captures().cloned();
+    Ok((compiled.into_any(spec, observer), captures))
+}
+
 impl Compiled {
+    /// The reader of the parts of outputs that the constraint names, if it names any.
+    pub(crate) fn captures(&self) -> Option<&Arc<Captures>> {
+        match self {
+            Self::Grammar(constraint) => constraint.capture_reader(),
+            Self::Other(_, captures) => captures.as_ref(),
+            Self::Set(_) | Self::Own(_) => None,
+        }
+    }
+
     /// The constraint with masks from where `spec` says.
     pub(crate) fn into_any(self, spec: &Spec, observer: &Observer) -> AnyConstraint {
         match self {
@@ -54,7 +79,7 @@ impl Compiled {
                 on_gpu(constraint, observer)
             }
             Self::Set(constraint) => AnyConstraint::new(constraint),
-            Self::Other(constraint) | Self::Own(constraint) => constraint,
+            Self::Other(constraint, _) | Self::Own(constraint) => constraint,
         }
     }
 }

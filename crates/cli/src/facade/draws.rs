@@ -13,7 +13,7 @@ use std::{
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use unskew_core::{Cancel, Cost, Draw, Finish, Origin, TokenId, logprob::log_sum_exp};
-use unskew_engine::TokenSpace;
+use unskew_engine::{Capture, CaptureError, Captures, TokenSpace};
 
 use super::{
     Drafted, Event, Method, Observer,
@@ -42,6 +42,9 @@ pub struct Output {
     pub cost: Cost,
     /// The share of speculation, where tokens were drafted.
     pub drafted: Option<Drafted>,
+    /// The parts that the constraint names, or why they are not known; `None` where it names none. An output that was cut off has none.
+    /// Bytes are counted in `text` (before characters are replaced), tokens in `ids`.
+    pub captures: Option<Result<Vec<Capture>, CaptureError>>,
 }
 
 /// The parts of a request that drawing needs.
@@ -56,6 +59,8 @@ pub(crate) struct Plan {
     pub(crate) truncates_after_mask: bool,
     /// The text that outputs begin with and that is not shown.
     pub(crate) healed: String,
+    /// The reader of the parts that the constraint names.
+    pub(crate) captures: Option<Arc<Captures>>,
     pub(crate) engine: Engine,
     pub(crate) seed: Option<u64>,
     pub(crate) cancel: Cancel,
@@ -236,7 +241,19 @@ impl Draws {
         // An output that was cut off may end inside of the healed text.
         let text = text.strip_prefix(&self.plan.healed).unwrap_or_default().to_owned();
         let Draw { tokens: ids, log_prob, log_weight, finish, origin, cost } = draw;
-        Ok(Output { text, ids, log_prob, log_weight, finish, origin, cost, drafted })
+        let captures = self.plan.captures.as_ref().map(|captures| {
+            let mut found = match finish {
+                Finish::Stop => captures.read(&ids)?,
+                Finish::Length => return Err(CaptureError::Unfinished),
+            };
+            // The healed text is in front of all of them.
+            let healed = self.plan.healed.len();
+            for Capture { bytes, .. } in &mut found {
+                *bytes = bytes.start.saturating_sub(healed)..bytes.end.saturating_sub(healed);
+            }
+            Ok(found)
+        });
+        Ok(Output { text, ids, log_prob, log_weight, finish, origin, cost, drafted, captures })
     }
 }
 

@@ -20,6 +20,8 @@ pub mod method;
 mod model;
 mod request;
 
+#[cfg(feature = "command-line")]
+pub(crate) use self::compile::with_captures;
 pub use self::{
     any_model::{AnyModel, AnyModelError, AnySequence},
     compile::constraint,
@@ -33,6 +35,6 @@ pub use self::{
     request::{Request, Start},
 };
 pub use unskew_engine::{
-    BoxError, Explained, Language, Mismatch, Spec, SpecError, SpecOptions, TokenSpace, chain, items, read,
-    spec,
+    BoxError, Capture, CaptureError, Captures, Explained, Language, Mismatch, Spec, SpecError, SpecOptions,
+    TokenSpace, chain, items, read, spec,
 };

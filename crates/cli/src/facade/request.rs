@@ -351,6 +351,7 @@ impl Request {
             beam.n = beam.n.max(outputs.try_into().unwrap_or(beam.n));
         }
         let compiled = self.compiled(&start.healed)?;
+        let captures = compiled.captures().cloned();
         let engine = self.engine(&chosen, compiled, &start, max_tokens)?;
         let truncates_after_mask = matches!(self.truncate, Some(Truncate::AfterMask(_)));
         Ok(Draws::new(Plan {
@@ -360,6 +361,7 @@ impl Request {
             is_model: self.is_unconstrained() && !truncates_after_mask,
             truncates_after_mask,
             healed: start.healed,
+            captures,
             engine,
             seed: self.seed,
             cancel: self.cancel,

@@ -217,3 +217,80 @@ TEXT: /(\n|.)*/
     assert_eq!(lazy["fate"], "enforced");
     assert!(fates.iter().all(|fate| fate["fate"] == "enforced"), "{fates:?}");
 }
+
+/// The example of the documentation.
+#[test]
+fn captures_are_reported() {
+    let grammar = br#"start: "call " name "(" arg ("," arg)* ")"
+name[capture]: /[a-z]{1,9}/
+arg[capture="argument"]: /[0-9]{1,3}/
+"#;
+    let endless = b"start: s\ns[capture]: s s | \"x\"?\n";
+    let files =
+        Files::new(&[("call.lark", grammar), ("endless.lark", endless), ("plain.lark", b"start: \"x\"")]);
+    let check = |more: &[&str]| files.run(&[&["check"], more].concat());
+    assert_snapshot!(check(&["--grammar", "call.lark", "--text", "call add(1,23)"]).stdout, @r#"
+    accepted
+        name: "add", bytes 5..8, tokens 2..5
+        argument: "1", bytes 9..10, tokens 6..7
+        argument: "23", bytes 11..13, tokens 8..9
+    "#);
+    let json =
+        |args: &[&str]| files.run(&[&["check"], args, &["--format", "json"]].concat()).json().remove(0);
+    for more in [&[][..], &["--canonical"]] {
+        let answer = json(&[&["--grammar", "call.lark", "--text", "call add(1,23)"], more].concat());
+        let captures = answer["captures"].as_array().unwrap();
+        let spans: Vec<_> =
+            captures.iter().map(|one| (one["name"].as_str().unwrap(), &one["bytes"])).collect();
+        assert_eq!(
+            spans,
+            [
+                ("name", &serde_json::json!([5, 8])),
+                ("argument", &serde_json::json!([9, 10])),
+                ("argument", &serde_json::json!([11, 13]))
+            ]
+        );
+    }
+    // A text that is not whole, or not accepted, has none, and neither has a grammar that names nothing.
+    for text in ["call add(1", "call add)"] {
+        let answer = json(&["--grammar", "call.lark", "--text", text]);
+        assert_eq!((&answer["accepted"], &answer["captures"]), (&Value::Bool(false), &Value::Null));
+        assert!(answer.get("captures").is_some() && answer.get("captures_error").is_none());
+    }
+    assert!(json(&["--grammar", "plain.lark", "--text", "x"]).get("captures").is_none());
+    let error = json(&["--grammar", "endless.lark", "--text", "xx"]);
+    assert!(error["captures_error"].as_str().unwrap().contains("through itself alone"), "{error}");
+    let costly =
+        json(&["--grammar", "call.lark", "--text", "call a(1)", "--limit", "grammar.capture_items=9"]);
+    assert!(
+        costly["captures_error"].as_str().unwrap().ends_with("--limit grammar.capture_items=N"),
+        "{costly}"
+    );
+
+    let args = ["generate", "--grammar", "call.lark", "--sampler", "masked", "-n", "4", "--seed", "1"];
+    let run = files.run(&[&args[..], &["--prompt", "I ", "--max-tokens", "60", "--format", "json"]].concat());
+    let mut whole = 0;
+    for line in run.json() {
+        let text = line["text"].as_str().unwrap();
+        if line["finish"] == "length" {
+            assert_eq!(line["captures"], Value::Null);
+            continue;
+        }
+        whole += 1;
+        let captures = line["captures"].as_array().unwrap();
+        assert_eq!(captures.len(), 2 + text.matches(',').count(), "{line}");
+        for one in captures {
+            let at = |end: usize| usize::try_from(one["bytes"][end].as_u64().unwrap()).unwrap();
+            assert_eq!(one["text"], text[at(0)..at(1)]);
+        }
+    }
+    assert!(whole > 0);
+    // Bytes are counted in the text that is written, also after a prompt that is healed.
+    let healed = ["--heal", "--prompt", "please ca", "--grammar", "healed.lark", "--format", "json"];
+    std::fs::write(files.path("healed.lark"), "start: \"ll \" name\nname[capture]: /[a-z]{1,9}/\n").unwrap();
+    for line in files.run(&[&["generate", "--sampler", "masked", "--seed", "1"], &healed[..]].concat()).json()
+    {
+        let length = line["text"].as_str().unwrap().len();
+        assert_eq!(line["captures"][0]["bytes"], serde_json::json!([3, length]), "{line}");
+    }
+}

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use unskew_automata::{AnyRegex, CanonicalConstraint, LazyRegexConstraint, Limits, RegexConstraint, regex};
 use unskew_core::{AnyConstraint, Cancel, Unconstrained};
-use unskew_grammars::{Grammar, GrammarConstraint, TreeLibrary};
+use unskew_grammars::{Captures, Grammar, GrammarConstraint, TreeLibrary};
 use unskew_schema::Registry;
 use unskew_sets::{ExclusionConstraint, SetConstraint};
 
@@ -31,8 +31,8 @@ pub enum Kind {
     Regex(Arc<RegexConstraint>),
     /// The same, of which states are made when they are reached.
     LazyRegex(Arc<LazyRegexConstraint>),
-    /// The tokenizer's own sequences.
-    Canonical(Arc<CanonicalConstraint>),
+    /// The tokenizer's own sequences, with the reader of captures of the grammar that they satisfy, if it names parts of its outputs.
+    Canonical(Arc<CanonicalConstraint>, Option<Arc<Captures>>),
     /// Any text.
     Anything(Unconstrained),
 }
@@ -80,20 +80,30 @@ impl Kind {
             Self::Exclusion(constraint) => AnyConstraint::new(constraint),
             Self::Regex(constraint) => AnyConstraint::new(constraint),
             Self::LazyRegex(constraint) => AnyConstraint::new(constraint),
-            Self::Canonical(constraint) => AnyConstraint::new(constraint),
+            Self::Canonical(constraint, _) => AnyConstraint::new(constraint),
             Self::Anything(constraint) => AnyConstraint::new(constraint),
         }
     }
 
-    pub(crate) fn into_machine(self) -> Arc<dyn Machine> {
+    /// The reader of the parts of outputs that the constraint names, if it names any.
+    pub fn captures(&self) -> Option<&Arc<Captures>> {
         match self {
-            Self::Grammar(constraint) => Arc::new(Pool::new(constraint)),
-            Self::Set(constraint) => Arc::new(Pool::new(constraint)),
-            Self::Exclusion(constraint) => Arc::new(Pool::new(constraint)),
-            Self::Regex(constraint) => Arc::new(Pool::new(constraint)),
-            Self::LazyRegex(constraint) => Arc::new(Pool::new(constraint)),
-            Self::Canonical(constraint) => Arc::new(Pool::new(constraint)),
-            Self::Anything(constraint) => Arc::new(Pool::new(constraint)),
+            Self::Grammar(constraint) => constraint.capture_reader(),
+            Self::Canonical(_, captures) => captures.as_ref(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn into_machine(self) -> Arc<dyn Machine> {
+        let captures = self.captures().cloned();
+        match self {
+            Self::Grammar(constraint) => Arc::new(Pool::new(constraint, captures)),
+            Self::Set(constraint) => Arc::new(Pool::new(constraint, captures)),
+            Self::Exclusion(constraint) => Arc::new(Pool::new(constraint, captures)),
+            Self::Regex(constraint) => Arc::new(Pool::new(constraint, captures)),
+            Self::LazyRegex(constraint) => Arc::new(Pool::new(constraint, captures)),
+            Self::Canonical(constraint, _) => Arc::new(Pool::new(constraint, captures)),
+            Self::Anything(constraint) => Arc::new(Pool::new(constraint, captures)),
         }
     }
 }
@@ -163,13 +173,21 @@ fn literal(text: &str) -> String {
 fn compile_regex(pattern: &str, canonical: bool, tokens: &TokenSpace, limits: &Limits) -> Result<Kind> {
     if canonical {
         let constraint = CanonicalConstraint::new(pattern, &tokens.canonical_index()?, limits);
-        return constraint.map(Arc::new).map(Kind::Canonical).map_err(Error::constraint);
+        return canonical_of(constraint, None);
     }
     let made = regex(pattern, tokens.trie()?, limits);
     Ok(match made.map_err(Error::constraint)? {
         AnyRegex::Dfa(constraint) => Kind::Regex(constraint),
         AnyRegex::Lazy(constraint) => Kind::LazyRegex(constraint),
     })
+}
+
+fn canonical_of(
+    made: std::result::Result<CanonicalConstraint, impl Into<BoxError>>,
+    captures: Option<Captures>,
+) -> Result<Kind> {
+    let constraint = made.map_err(Error::constraint)?;
+    Ok(Kind::Canonical(Arc::new(constraint), captures.map(Arc::new)))
 }
 
 fn compile_choices(
@@ -180,7 +198,7 @@ fn compile_choices(
 ) -> Result<Kind> {
     if canonical {
         let constraint = CanonicalConstraint::from_choices(choices, &tokens.canonical_index()?, limits);
-        return constraint.map(Arc::new).map(Kind::Canonical).map_err(Error::constraint);
+        return canonical_of(constraint, None);
     }
     let constraint = RegexConstraint::from_choices(choices, tokens.trie()?, limits);
     constraint.map(Arc::new).map(Kind::Regex).map_err(Error::constraint)
@@ -197,10 +215,10 @@ fn compile_grammar(
 ) -> Result<Kind> {
     let grammar = grammar.behind(means.healed.as_bytes());
     if canonical {
-        let limits = &limits.regex;
-        let dfa = grammar.regular(limits).map_err(|error| of_file(path, error))?;
-        let constraint = CanonicalConstraint::from_dfa(&dfa, &tokens.canonical_index()?, limits);
-        return constraint.map(Arc::new).map(Kind::Canonical).map_err(Error::constraint);
+        let dfa = grammar.regular(&limits.regex).map_err(|error| of_file(path, error))?;
+        let constraint = CanonicalConstraint::from_dfa(&dfa, &tokens.canonical_index()?, &limits.regex);
+        let captures = Captures::new(&grammar, tokens.vocabulary(), &limits.grammar);
+        return canonical_of(constraint, captures.map_err(|error| of_file(path, error))?);
     }
     let limits = &limits.grammar;
     let trie = tokens.trie()?;

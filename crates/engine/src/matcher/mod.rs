@@ -16,6 +16,7 @@ mod forced;
 use std::{collections::VecDeque, fmt, sync::Arc};
 
 use unskew_core::{TokenId, TokenKind, Vocabulary, words_for};
+use unskew_grammars::{Capture, CaptureError};
 
 use crate::{
     Compiled, TokenSpace,
@@ -134,6 +135,17 @@ impl Matcher {
     /// The tokens so far, the end among them.
     pub fn tokens(&self) -> &[TokenId] {
         &self.tokens
+    }
+
+    /// The parts of the output that the constraint names (`name[capture]` in Lark and XGrammar), once it is whole: see
+    /// [`GrammarConstraint::captures`](unskew_grammars::GrammarConstraint::captures). Tokens are counted from the first of the output.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`], where the output is not whole, has too many readings, or has no first one.
+    pub fn captures(&self) -> Result<Vec<Capture>, CaptureError> {
+        let end = self.tokens.len() - usize::from(self.is_terminated);
+        self.machine.captures(&self.tokens[..end])
     }
 
     /// How many words of 32 bits a mask has.

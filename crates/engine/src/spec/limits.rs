@@ -89,6 +89,8 @@ table! {
     "grammar.budget_bytes", "GrammarLimits::budget_bytes", BYTES, "the sets of tokens of parts with `max_tokens`, in bytes":
         grammar.budget_bytes;
     "grammar.bytes", "GrammarLimits::grammar_bytes", BYTES, "the text of a grammar with its files, in bytes": grammar.grammar_bytes;
+    "grammar.capture_items", "GrammarLimits::capture_items", COUNT, "the partial readings of one output in the search for its captures":
+        grammar.capture_items;
     "grammar.columns", "GrammarLimits::columns", COUNT, "the greatest column of a block of a grammar": grammar.columns;
     "grammar.files", "GrammarLimits::files", COUNT, "the files that a grammar imports": grammar.files;
     "grammar.munch_steps", "GrammarLimits::munch_steps", STEPS, "the steps of the check of maximal munch": grammar.munch_steps;

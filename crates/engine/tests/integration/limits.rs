@@ -104,8 +104,13 @@ const CACHES: &[&str] =
     &["grammar.scratch_bytes", "regex.lazy_bytes", "regex.mask_cache_bytes", "schema.names"];
 
 /// Limits with a test of their own.
-const APART: &[&str] =
-    &["grammar.state_items", "regex.product_states", "regex.spelling_steps", "schema.levels"];
+const APART: &[&str] = &[
+    "grammar.capture_items",
+    "grammar.state_items",
+    "regex.product_states",
+    "regex.spelling_steps",
+    "schema.levels",
+];
 
 fn named(limit: &str, fields: &str, value: u64, space: &TokenSpace) -> Option<&'static str> {
     let text = format!(r#"{{{fields}, "limits": {{"{limit}": {value}}}}}"#);
@@ -205,6 +210,21 @@ fn states_of_products_are_limited_by_name() {
             .is_some_and(|found| found.name == limit.name)
     );
     assert_eq!(named(limit.name, r#""regex": "[a-z]{3}", "canonical": true"#, 1, &tiny()), None);
+}
+
+#[test]
+fn readings_for_captures_are_limited_by_name() {
+    let text = r#"{"grammar": "start: s\ns[capture]: s s | \"a\"", "grammar_format": "lark"}"#;
+    let compiler = unskew_engine::Compiler::new(bytes());
+    let read = |items: u64| {
+        let spec = Spec::from_json(text).unwrap().limit("grammar.capture_items", items).unwrap();
+        let mut matcher = compiler.compile(&spec).unwrap().matcher();
+        assert_eq!(matcher.accept_all(&[TokenId(97); 8]).unwrap(), 8);
+        matcher.captures()
+    };
+    let error = read(20).unwrap_err();
+    assert_eq!(Limit::in_message(&error.to_string()).unwrap().name, "grammar.capture_items");
+    assert_eq!(read(10_000).unwrap().len(), 15);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::common::{Random, bytes, ids, specs, tiny};
 use unskew_core::{AnyConstraint, Constraint, TokenId, TokenMask};
-use unskew_engine::{Compiler, Matcher, MatcherError, MatcherOptions, Spec, TokenSpace};
+use unskew_engine::{CaptureError, Compiler, Matcher, MatcherError, MatcherOptions, Spec, TokenSpace};
 
 /// The oracle: tokens, and nothing else.
 #[derive(Clone)]
@@ -252,4 +252,24 @@ fn a_stop_id_that_is_needed_for_its_text_is_an_error() {
     assert_eq!(matcher.accept(TokenId(10)), Ok(false));
     options.stop_ids = Some(vec![TokenId(10_000)]);
     assert!(Matcher::new(&compiled, options).is_err());
+}
+
+#[test]
+fn captures_of_a_matcher_are_those_of_its_whole_output() {
+    let lark = r#"{"grammar": "start: v (\",\" v)*\nv[capture]: /[0-9]+/", "grammar_format": "lark"}"#;
+    let inside = r#"{"structural_tag": {"format": {"type": "tag", "begin": "<v>", "end": "</v>",
+        "content": {"type": "grammar", "grammar": "root ::= v \"!\"\nv[capture=\"value\"] ::= [0-9]+"}}}}"#;
+    let compiler = Compiler::new(bytes());
+    let read = |spec: &str, text: &str| {
+        let mut matcher = compiler.compile(&Spec::from_json(spec).unwrap()).unwrap().matcher();
+        let ids: Vec<TokenId> = text.bytes().map(|byte| TokenId(byte.into())).collect();
+        assert_eq!(matcher.accept_all(&ids).unwrap(), ids.len());
+        let captures = matcher.captures();
+        captures
+            .map(|found| found.into_iter().map(|one| (one.name.to_string(), one.tokens)).collect::<Vec<_>>())
+    };
+    assert_eq!(read(lark, "1,23"), Ok(vec![("v".to_owned(), 0..1), ("v".to_owned(), 2..4)]));
+    assert_eq!(read(lark, "1,"), Err(CaptureError::Unfinished));
+    assert_eq!(read(inside, "<v>12!</v>"), Ok(vec![("value".to_owned(), 3..5)]));
+    assert_eq!(read(r#"{"regex": "a*"}"#, "aa"), Ok(vec![]));
 }

@@ -200,6 +200,7 @@ impl Grammar {
             if self.is_scope(rule) {
                 builder.scope(new);
             }
+            builder.captures_of(new, self, rule);
             rules[rule.index()] = Some(new);
         }
         let mut made: Vec<Option<ExprId>> = vec![None; self.expressions()];

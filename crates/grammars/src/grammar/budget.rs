@@ -163,7 +163,14 @@ impl Writer<'_> {
     }
 
     fn rule(&mut self, body: ExprId) -> RuleId {
-        let rule = Rule { name: self.name.into(), body: Some(body), location: None, is_scope: false };
+        let rule = Rule {
+            name: self.name.into(),
+            body: Some(body),
+            location: None,
+            is_scope: false,
+            capture: None,
+            origin: None,
+        };
         self.grammar.rules.push(rule);
         RuleId::from_index(self.grammar.rules.len() - 1)
     }

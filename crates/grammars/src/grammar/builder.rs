@@ -7,7 +7,7 @@ use unskew_automata::Dfa;
 use unskew_core::TokenMask;
 
 use super::choices::MemberChoice;
-use super::data::{ExprId, Grammar, Node, Rule, RuleId, Terminal, TerminalId, Unordered};
+use super::data::{ExprId, Grammar, Node, Origin, Rule, RuleId, Terminal, TerminalId, Unordered};
 use crate::{
     BoundedLength, BoundedRepetition, Difference, GrammarError, GrammarLimits, Location, TokenBudget,
     TokenSet,
@@ -62,7 +62,8 @@ impl GrammarBuilder {
     /// A new rule without a body. Names are for messages, and several rules may have the same name.
     pub fn rule(&mut self, name: &str) -> RuleId {
         let id = RuleId::from_index(self.rules.len());
-        self.rules.push(Rule { name: name.into(), body: None, location: None, is_scope: false });
+        let (name, body, location) = (name.into(), None, None);
+        self.rules.push(Rule { name, body, location, is_scope: false, capture: None, origin: None });
         id
     }
 
@@ -81,6 +82,22 @@ impl GrammarBuilder {
     /// [`GrammarConstraint`](crate::GrammarConstraint) checks.
     pub fn scope(&mut self, rule: RuleId) {
         self.rules[rule.index()].is_scope = true;
+    }
+
+    /// Names the texts of `rule`, which [`GrammarConstraint::captures`](crate::GrammarConstraint::captures) reports.
+    pub fn capture(&mut self, rule: RuleId, name: impl Into<Arc<str>>) {
+        self.rules[rule.index()].capture = Some(name.into());
+    }
+
+    /// Finds captures in the texts of `rule` by the rule from which it was rewritten.
+    pub(crate) fn origin(&mut self, rule: RuleId, origin: Origin) {
+        self.rules[rule.index()].origin = Some(origin);
+    }
+
+    /// Gives `rule` the captures of a rule of `grammar`.
+    pub(crate) fn captures_of(&mut self, rule: RuleId, grammar: &Grammar, of: RuleId) {
+        let (of, rule) = (&grammar.rules[of.index()], &mut self.rules[rule.index()]);
+        (rule.capture, rule.origin) = (of.capture.clone(), of.origin.clone());
     }
 
     /// The empty text.

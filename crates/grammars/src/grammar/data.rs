@@ -201,7 +201,14 @@ pub(super) struct Rule {
     pub(super) location: Option<Location>,
     /// Whether the used texts of distinct terminals inside the rule are independent of those around it.
     pub(super) is_scope: bool,
+    /// The name of the texts of the rule in reports of captures.
+    pub(super) capture: Option<Arc<str>>,
+    /// The rule from which this one was rewritten, where captures are found in that one.
+    pub(super) origin: Option<Origin>,
 }
+
+/// A rule before its grammar was rewritten.
+pub(crate) type Origin = (Arc<Grammar>, RuleId);
 
 /// A context-free grammar with regular terminals. Immutable.
 ///
@@ -267,7 +274,12 @@ impl Grammar {
         grammar.parts.extend([ExprId::from_index(first), ExprId::from_index(first + 1)]);
         grammar.nodes.push(Node::Sequence(number(first_part), number(first_part + 2)));
         let body = Some(ExprId::from_index(first + 2));
-        grammar.rules.push(Rule { body, ..self.rules[self.start.index()].clone() });
+        grammar.rules.push(Rule {
+            body,
+            capture: None,
+            origin: None,
+            ..self.rules[self.start.index()].clone()
+        });
         grammar.start = RuleId::from_index(grammar.rules.len() - 1);
         grammar
     }
@@ -299,7 +311,14 @@ impl Grammar {
         if is_used {
             let body = Some(ExprId::from_index(grammar.nodes.len()));
             grammar.nodes.push(Node::Rule(nothing));
-            grammar.rules.push(Rule { name: "nothing".into(), body, location: None, is_scope: false });
+            grammar.rules.push(Rule {
+                name: "nothing".into(),
+                body,
+                location: None,
+                is_scope: false,
+                capture: None,
+                origin: None,
+            });
         }
         Ok(grammar)
     }
@@ -332,6 +351,21 @@ impl Grammar {
     /// Whether the rule is a [scope](crate::GrammarBuilder::scope).
     pub fn is_scope(&self, rule: RuleId) -> bool {
         self.rules[rule.index()].is_scope
+    }
+
+    /// The name of the texts of the rule in reports of captures.
+    pub fn capture(&self, rule: RuleId) -> Option<&Arc<str>> {
+        self.rules[rule.index()].capture.as_ref()
+    }
+
+    /// The rule from which `rule` was rewritten, in which its captures are found.
+    pub(crate) fn origin(&self, rule: RuleId) -> Option<&Origin> {
+        self.rules[rule.index()].origin.as_ref()
+    }
+
+    /// Whether parts of outputs are named.
+    pub(crate) fn has_captures(&self) -> bool {
+        self.rules.iter().any(|rule| rule.capture.is_some() || rule.origin.is_some())
     }
 
     /// The number of expressions.

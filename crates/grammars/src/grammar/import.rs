@@ -63,6 +63,7 @@ impl GrammarBuilder {
             if grammar.is_scope(rule) {
                 self.scope(of_rule(rule));
             }
+            self.captures_of(of_rule(rule), grammar, rule);
         }
         let whole = self.rule(grammar.rule_name(grammar.start()));
         let start = self.call(of_rule(grammar.start()));
@@ -101,6 +102,7 @@ impl Grammar {
             let own = rules[rule.index()].then(|| builder.rule(self.rule_name(rule)))?;
             self.rule_location(rule).into_iter().for_each(|place| builder.locate(own, place));
             self.is_scope(rule).then(|| builder.scope(own));
+            builder.captures_of(own, self, rule);
             Some(own)
         });
         let made: Vec<Option<RuleId>> = made.collect();

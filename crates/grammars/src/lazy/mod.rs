@@ -273,7 +273,7 @@ impl Resolver<'_> {
             let lazy: Vec<TerminalId> =
                 sets[set].edges.iter().filter_map(|(symbol, _)| symbol.lazy()).collect();
             self.check_rules(&sets, set, &open, &lazy)?;
-            let mut state = State { accepting: sets[set].accepting, edges: Vec::new() };
+            let mut state = State { accepting: sets[set].accepting, edges: Vec::new(), lazy: lazy.clone() };
             for (symbol, to) in &sets[set].edges {
                 let Some(terminal) = symbol.terminal() else {
                     let Symbol::Rule(callee) = symbol else { unreachable!("all else are terminals") };

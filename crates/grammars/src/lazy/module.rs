@@ -1,6 +1,9 @@
 //! Rules that were written out as automata, and the grammar that is made of them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use crate::{
     GrammarError, GrammarLimits,
@@ -19,6 +22,8 @@ pub(super) struct Module {
 pub(super) struct State {
     pub(super) accepting: bool,
     pub(super) edges: Vec<(Edge, usize)>,
+    /// The lazy terminals of the edges. A capture takes them first.
+    pub(super) lazy: Vec<TerminalId>,
 }
 
 #[derive(Clone)]
@@ -67,9 +72,12 @@ pub(super) fn emit(
             if let Some(place) = grammar.rule_location(rule) {
                 builder.locate(made, place);
             }
+            builder.captures_of(made, grammar, rule);
             made
         })
     };
+    // Rules that are written out are states, so their captures are found by the rules as they were.
+    let origin = grammar.has_captures().then(|| Arc::new(grammar.clone()));
     let start = rule_of(&mut builder, &mut called, grammar.start());
     let mut made: HashMap<ExprId, ExprId> = HashMap::new();
     while let Some(rule) = called.pop() {
@@ -77,14 +85,26 @@ pub(super) fn emit(
         if let Some(module) = modules.get(&rule) {
             let name = grammar.rule_name(rule);
             let reached = module.reached();
+            // States go on at one another, and the origin is that of the whole text of the rule.
+            let has_origin = origin.is_some();
             let states: HashMap<usize, RuleId> = reached
                 .iter()
-                .map(|state| (*state, if *state == 0 { own } else { builder.rule(name) }))
+                .map(|state| (*state, if *state == 0 && !has_origin { own } else { builder.rule(name) }))
                 .collect();
+            if let Some(origin) = &origin {
+                builder.origin(own, (Arc::clone(origin), rule));
+                let body = builder.call(states[&0]);
+                builder.define(own, body);
+            }
             for state in reached {
-                let State { accepting, edges } = &module.states[state];
-                let mut behind: BTreeMap<usize, Vec<ExprId>> = BTreeMap::new();
+                let State { accepting, edges, lazy } = &module.states[state];
+                let mut behind: BTreeMap<(bool, usize), Vec<ExprId>> = BTreeMap::new();
                 for (edge, to) in edges {
+                    let terminal = match edge {
+                        Edge::Terminal(terminal) | Edge::Cut(terminal, _) => Some(terminal),
+                        Edge::Rule(_) => None,
+                    };
+                    let is_last = terminal.is_none_or(|terminal| !lazy.contains(terminal));
                     let symbol = match edge {
                         Edge::Terminal(terminal) => builder.known_terminal(
                             grammar.terminal(*terminal).clone(),
@@ -98,16 +118,16 @@ pub(super) fn emit(
                             builder.call(callee)
                         }
                     };
-                    behind.entry(*to).or_default().push(symbol);
+                    behind.entry((is_last, *to)).or_default().push(symbol);
                 }
                 let mut alternatives: Vec<ExprId> = Vec::new();
-                if *accepting {
-                    alternatives.push(builder.empty());
-                }
-                for (to, symbols) in behind {
+                for ((_, to), symbols) in behind {
                     let symbols = builder.choice(symbols);
                     let next = (!module.states[to].edges.is_empty()).then(|| builder.call(states[&to]));
                     alternatives.push(builder.sequence([symbols].into_iter().chain(next)));
+                }
+                if *accepting {
+                    alternatives.push(builder.empty());
                 }
                 let body = builder.choice(alternatives);
                 builder.define(states[&state], body);

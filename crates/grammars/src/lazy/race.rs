@@ -5,13 +5,16 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError, StateId};
+use unskew_automata::{DfaBuilder, Limits, RegexError};
 use unskew_trie::ByteSet;
 
 use crate::{
     grammar::data::{Grammar, Terminal, TerminalId},
     ids::{Id, Table, id},
-    terminal::{ReadState, ScanState},
+    terminal::{
+        ReadState,
+        reading::{accepts, automaton, start, step},
+    },
 };
 
 /// Open lazy terminals, each with its state, in ascending order.
@@ -297,56 +300,4 @@ fn stretches(terminals: &[&Terminal]) -> Vec<(u8, u8)> {
     let firsts: Vec<u8> = (0..=255u8).filter(|byte| begins[usize::from(*byte)]).collect();
     let ends = firsts.iter().skip(1).map(|next| next - 1).chain([255]);
     firsts.iter().copied().zip(ends).collect()
-}
-
-/// The automaton of a terminal that is none of the others.
-fn automaton(terminal: &Terminal) -> &Dfa {
-    match terminal {
-        Terminal::Automaton(dfa) => dfa,
-        _ => unreachable!("control tokens have no bytes"),
-    }
-}
-
-fn start(terminal: &Terminal) -> ReadState {
-    match terminal {
-        Terminal::Literal(_) => ReadState::of(0),
-        Terminal::Difference(difference) | Terminal::Distinct(difference) => read_scan(difference.start()),
-        Terminal::BoundedRepetition(repetition) => read_scan(repetition.start()),
-        Terminal::BoundedLength(length) => read_scan(length.start()),
-        terminal => read_state(automaton(terminal).start()),
-    }
-}
-
-fn step(terminal: &Terminal, state: ReadState, byte: u8) -> Option<ReadState> {
-    let scan = ScanState::from_index(state.index());
-    match terminal {
-        Terminal::Literal(text) => {
-            (text.get(state.index()) == Some(&byte)).then(|| ReadState::from_index(state.index() + 1))
-        }
-        Terminal::Difference(difference) | Terminal::Distinct(difference) => {
-            difference.step(scan, byte).map(read_scan)
-        }
-        Terminal::BoundedRepetition(repetition) => repetition.step(scan, byte).map(read_scan),
-        Terminal::BoundedLength(length) => length.step(scan, byte).map(read_scan),
-        terminal => automaton(terminal).step(StateId::from_index(state.index()), byte).map(read_state),
-    }
-}
-
-fn accepts(terminal: &Terminal, state: ReadState) -> bool {
-    let scan = ScanState::from_index(state.index());
-    match terminal {
-        Terminal::Literal(text) => state.index() == text.len(),
-        Terminal::Difference(difference) | Terminal::Distinct(difference) => difference.is_accepting(scan),
-        Terminal::BoundedRepetition(repetition) => repetition.is_accepting(scan),
-        Terminal::BoundedLength(length) => length.is_accepting(scan),
-        terminal => automaton(terminal).is_accepting(StateId::from_index(state.index())),
-    }
-}
-
-fn read_scan(state: ScanState) -> ReadState {
-    ReadState::from_index(state.index())
-}
-
-fn read_state(state: StateId) -> ReadState {
-    ReadState::from_index(state.index())
 }

@@ -304,6 +304,7 @@ impl<'g> Product<'g> {
             if grammar.is_scope(rule) {
                 builder.scope(made);
             }
+            builder.captures_of(made, grammar, rule);
             made
         })
     }

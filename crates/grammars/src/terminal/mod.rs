@@ -12,6 +12,7 @@ pub(crate) mod bounded;
 pub(crate) mod difference;
 pub(crate) mod extending;
 pub(crate) mod length;
+pub(crate) mod reading;
 pub(crate) mod remaining;
 
 use crate::ids::Id;

@@ -222,7 +222,7 @@ fn explain_and_errors_of_attributes() {
         ("`stop`", Fate::Enforced),
         ("`max_tokens`", Fate::Enforced),
         ("`temperature`", Fate::Annotation),
-        ("`capture`", Fate::Annotation),
+        ("`capture`", Fate::Enforced),
         ("tokens `<[1-2]>`", Fate::Enforced),
     ] {
         assert!(

@@ -16,6 +16,7 @@ from ._errors import (
     TokenizerError,
 )
 from ._unskew import (
+    Capture,
     Compiled,
     Compiler,
     Constraint,
@@ -37,6 +38,7 @@ from ._unskew import (
 
 __all__ = [
     "Audit",
+    "Capture",
     "Compiled",
     "Compiler",
     "Constraint",

@@ -208,6 +208,21 @@ class Compiled:
         """The memory of the constraint and of its matchers' scratches, in bytes."""
 
 @final
+class Capture:
+    """A part of an output that the constraint names (`name[capture]` in Lark and in XGrammar's EBNF)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def text(self) -> bytes: ...
+    @property
+    def byte_span(self) -> tuple[int, int]:
+        """Its first byte in the output, and the one after its last."""
+    @property
+    def token_span(self) -> tuple[int, int]:
+        """The first token that has a byte of it, and the one after the last. Those at its borders may have bytes beside it."""
+
+@final
 class Matcher:
     """One sequence of tokens under a constraint.
 
@@ -240,6 +255,9 @@ class Matcher:
         """Whether the output may end here."""
     def is_terminated(self) -> bool:
         """Whether a stop id was accepted."""
+    def captures(self) -> list[Capture] | None:
+        """The parts of the output that the constraint names, by where they begin, the outer ones first; None where the output is not
+        whole. The output is read once more, so this is for its end. Raises `MatcherError` where no reading is the first one."""
     @property
     def ids(self) -> list[int]:
         """The ids so far, the end among them."""
@@ -308,6 +326,9 @@ class Draw:
     def finish(self) -> Literal["stop", "length"]: ...
     @property
     def origin(self) -> Literal["proposed", "accepted", "resampled", "chained", "searched"]: ...
+    def captures(self) -> list[Capture] | None:
+        """The parts of it that the constraint names, by where they begin, the outer ones first; None where it was cut off. Raises
+        `SampleError` where no reading is the first one."""
     @property
     def positions(self) -> int:
         """Positions that the model evaluated for it."""

@@ -24,6 +24,7 @@ use unskew::{
 
 use self::worker::{Answer, Ask, Asked, Asking, Question, Worker};
 use crate::{
+    capture::{self, Capture},
     constraint::Constraint,
     error::{Class, of_facade},
     tokenizer::{Tokenizer, ids, numbers},
@@ -85,6 +86,12 @@ impl Draw {
             Origin::Chained => "chained",
             Origin::Searched => "searched",
         }
+    }
+
+    /// The parts of it that the constraint names; None where it was cut off.
+    fn captures(&self) -> PyResult<Option<Vec<Capture>>> {
+        let captures = self.output.captures.clone().unwrap_or(Ok(Vec::new()));
+        capture::of_result(captures, Class::Sample)
     }
 
     /// Positions that the model evaluated for it.

@@ -3,17 +3,18 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     path::Path,
+    sync::Arc,
     time::Instant,
 };
 
 use crate::{
-    TokenSpace,
+    CaptureError, Captures, TokenSpace,
     core::{AnyConstraint, AnyScratch, Constraint, TokenId, TokenMask},
     read::{self, MAX_LINES_BYTES},
 };
 use serde::{Deserialize, Serialize};
 
-use super::write_json;
+use super::{Named, write_json};
 use crate::command_line::{
     args::{CheckArgs, CheckedArgs, Format},
     error::{Failure, Result, one_line},
@@ -33,6 +34,9 @@ struct Answer {
     rejected_at: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mask_us: Option<Vec<f64>>,
+    /// Only where the constraint names parts.
+    #[serde(flatten)]
+    named: Option<Named>,
 }
 
 /// A line of the file: one of the two.
@@ -46,6 +50,7 @@ struct Question {
 struct Checker<'a> {
     tokens: &'a TokenSpace,
     constraint: AnyConstraint,
+    captures: Option<Arc<Captures>>,
     scratch: AnyScratch,
     mask: TokenMask,
     timing: bool,
@@ -54,12 +59,13 @@ struct Checker<'a> {
 pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
     let spec = args.constraint.spec()?;
     let tokens = args.model.model.tokens(args.model.tokenizer.as_deref())?;
-    let constraint = crate::constraint(&spec, &tokens, &progress::observer())?;
+    let (constraint, captures) = crate::with_captures(&spec, &tokens, &progress::observer())?;
     let mut checker = Checker {
         tokens: &tokens,
         scratch: constraint.scratch(),
         mask: TokenMask::new(constraint.vocab_len()),
         constraint,
+        captures,
         timing: args.timing,
     };
     match &args.checked {
@@ -157,8 +163,13 @@ impl Checker<'_> {
         if ends && complete && !accepted {
             rejected_at = Some(output.len());
         }
+        let named = self.captures.as_ref().map(|captures| match accepted {
+            true => captures.read(output),
+            false => Err(CaptureError::Unfinished),
+        });
         Ok(Answer {
             accepted,
+            named: named.map(Named::new),
             canonical: self.tokens.is_canonical(output),
             rejected_at,
             mask_us: self.timing.then_some(times),
@@ -201,6 +212,7 @@ fn write(format: Format, answer: &Answer, out: &mut dyn Write) -> Result<()> {
                 let times: Vec<_> = times.iter().map(|time| format!("{time:.1}")).collect();
                 writeln!(out, "    masks, in microseconds: {}", times.join(" "))?;
             }
+            answer.named.iter().try_for_each(|named| named.write(out))?;
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use crate::{
 };
 use serde::Serialize;
 
-use super::write_json;
+use super::{Named, write_json};
 use crate::command_line::{
     args::{Format, GenerateArgs},
     error::{Failure, Result},
@@ -39,6 +39,9 @@ struct Line<'a> {
     /// Only where tokens were drafted.
     #[serde(flatten)]
     drafted: Option<Drafted>,
+    /// Only where the constraint names parts.
+    #[serde(flatten)]
+    named: Option<Named>,
 }
 
 pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
@@ -221,6 +224,7 @@ fn write(format: Format, output: &Output, out: &mut dyn Write) -> Result<()> {
         Finish::Stop => "stop",
         Finish::Length => "length",
     };
+    let named = output.captures.clone().map(Named::new);
     match format {
         Format::Jsonl => {
             let line = Line {
@@ -234,6 +238,7 @@ fn write(format: Format, output: &Output, out: &mut dyn Write) -> Result<()> {
                 finish,
                 how,
                 drafted: output.drafted,
+                named,
             };
             write_json(&line, out)?;
         }
@@ -248,6 +253,7 @@ fn write(format: Format, output: &Output, out: &mut dyn Write) -> Result<()> {
                 output.cost.passes,
                 output.cost.proposals
             )?;
+            named.iter().try_for_each(|named| named.write(out))?;
         }
     }
     out.flush()?;

@@ -7,7 +7,11 @@ use crate::{
 };
 
 /// Reads `[capture, lazy, …]` after the name of a definition. `terminal` is whether the name is that of a terminal.
-pub(super) fn read(reader: &mut Reader<'_>, terminal: bool) -> Result<Attributes, SyntaxError> {
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    terminal: bool,
+    (name, name_at): (&str, usize),
+) -> Result<Attributes, SyntaxError> {
     reader.cursor.next();
     let mut read = Attributes { end: End::Any, budget: None };
     loop {
@@ -23,14 +27,27 @@ pub(super) fn read(reader: &mut Reader<'_>, terminal: bool) -> Result<Attributes
         let is_first = matches!(read.end, End::Any);
         match (attribute, valued) {
             ("capture" | "stop_capture", _) => {
+                let mut of = name.to_owned();
                 if valued {
                     if reader.cursor.peek() != Some('"') {
                         return Err(reader.cursor.unexpected("a name in quotes"));
                     }
-                    super::super::escape::quoted(&mut reader.cursor, body::OTHERS)?;
+                    let begin = reader.cursor.at();
+                    of = super::super::escape::quoted(&mut reader.cursor, body::OTHERS)?;
+                    if of.is_empty() {
+                        return Err(reader
+                            .cursor
+                            .invalid(begin, "the name of a part of the output is empty"));
+                    }
                 }
-                let why = "it names a part of the output and changes no text";
-                reader.tree.notes.push((at, "`capture`", Fate::Annotation, why));
+                if attribute == "capture" {
+                    reader.tree.captures.insert(name_at, of);
+                    let why = "its texts are reported by this name, and no text changes";
+                    reader.tree.notes.push((at, "`capture`", Fate::Enforced, why));
+                } else {
+                    let why = "the text of a stop is not written, so there is nothing to report; it changes no text";
+                    reader.tree.notes.push((at, "`stop_capture`", Fate::Annotation, why));
+                }
             }
             ("temperature", true) => {
                 let digits =

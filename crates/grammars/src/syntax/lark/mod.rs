@@ -12,7 +12,7 @@
 //!
 //! There is no lexer. A terminal matches any of its texts, and every reading of an output counts. Priorities
 //! choose among readings, so they have no effect here. `?`, `!` and `-> alias` shape parse trees and have no
-//! effect either, and neither has `[capture]`.
+//! effect either. `[capture]` names the texts of a rule or terminal in [reports](crate::GrammarConstraint::captures).
 //!
 //! - Regular expressions have the syntax of the `regex` crate with look-around, and the flags `i`, `m`, `s`, `u` and `x`. A `{`
 //!   that begins no repetition is a character. [Lazy repetitions, look-around and anchors](super::lower::looking) mean what they mean
@@ -223,7 +223,7 @@ fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
         _ => Parameters::None,
     };
     let Attributes { end, budget } = match reader.cursor.peek() {
-        Some('[') => attributes::read(reader, terminal)?,
+        Some('[') => attributes::read(reader, terminal, (name, at))?,
         _ => Attributes { end: End::Any, budget: None },
     };
     body::blank(&mut reader.cursor);

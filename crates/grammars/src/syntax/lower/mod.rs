@@ -8,7 +8,7 @@ mod regular;
 
 use std::{collections::HashMap, sync::Arc};
 
-use unskew_automata::{Dfa, InContext};
+use unskew_automata::{Dfa, InContext, RegexError};
 
 use crate::syntax::{
     lower::regular::{Regular, Regulars, Work},
@@ -172,6 +172,9 @@ impl<'a, 't> Lowering<'a, 't> {
         for definition in &self.tree.definitions {
             let rule = (!definition.terminal).then(|| {
                 let rule = self.builder.rule(self.tree.name(definition.name));
+                if let Some(name) = self.tree.captures.get(&definition.at) {
+                    self.builder.capture(rule, &**name);
+                }
                 let location = locations.at(definition.at);
                 // A location is one in the text itself.
                 if location.file == 0 {
@@ -280,7 +283,10 @@ impl<'a, 't> Lowering<'a, 't> {
         for definition in 0..self.rules.len() {
             let body = self.tree.definitions[definition].body;
             if self.rules[definition].is_none() && !matches!(self.tree.node(body), Node::Declared) {
-                self.regulars.definition(definition)?;
+                match self.regulars.definition(definition) {
+                    Err(error) if !has_no_text(&error) => return Err(error),
+                    _ => {}
+                }
             }
         }
         let start = match (self.rules[start], self.ignored) {
@@ -539,7 +545,16 @@ impl<'a, 't> Lowering<'a, 't> {
             self.terminals[definition] = Some(made);
             return Ok(made);
         }
-        let value = self.regulars.definition(definition)?;
+        let value = match self.regulars.definition(definition) {
+            Err(error) if has_no_text(&error) => {
+                // A rule that is itself alone has no text, and the engine drops all that leads to it.
+                let rule = self.builder.rule(name);
+                let nothing = self.builder.call(rule);
+                self.builder.define(rule, nothing);
+                return Ok(*self.terminals[definition].insert(nothing));
+            }
+            value => value?,
+        };
         let made = match value {
             _ if self.newline.as_ref().is_some_and(|(newline, _)| *newline == definition) => {
                 let (_, newline) = self.newline.clone().expect("it is this one");
@@ -557,13 +572,29 @@ impl<'a, 't> Lowering<'a, 't> {
                 }
             },
         };
+        let made = match self.tree.captures.get(&at) {
+            Some(capture) => self.captured(name, capture, made),
+            None => made,
+        };
         let made = self.followed(made);
-        self.terminals[definition] = Some(made);
-        Ok(made)
+        Ok(*self.terminals[definition].insert(made))
+    }
+
+    /// A rule for the texts of `body`, which are reported as `capture`.
+    fn captured(&mut self, name: &str, capture: &str, body: ExprId) -> ExprId {
+        let rule = self.builder.rule(name);
+        self.builder.capture(rule, capture);
+        self.builder.define(rule, body);
+        self.builder.call(rule)
     }
 
     /// `terminal`, followed by optional ignored text.
     fn followed(&mut self, terminal: ExprId) -> ExprId {
         self.builder.sequence([terminal].into_iter().chain(self.ignored))
     }
+}
+
+/// Whether the error is that a terminal has no text.
+fn has_no_text(error: &GrammarError) -> bool {
+    matches!(error, GrammarError::Terminal { source: RegexError::MatchesNothing, .. })
 }

@@ -95,9 +95,17 @@ impl<'a, 't> Regulars<'a, 't> {
             return Ok(made.clone());
         }
         self.made[definition] = Made::Begun;
+        let open = self.open.len();
         self.open.push(definition);
         let body = self.tree.definitions[definition].body;
-        self.run(vec![Task::Define(definition), Task::Visit(body)])
+        let made = self.run(vec![Task::Define(definition), Task::Visit(body)]);
+        if made.is_err() {
+            // Those that have no text are asked for again.
+            for begun in self.open.drain(open..) {
+                self.made[begun] = Made::No;
+            }
+        }
+        made
     }
 
     /// The language of `node`.

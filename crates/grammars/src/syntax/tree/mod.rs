@@ -140,6 +140,8 @@ pub(crate) struct Tree<'t> {
     pub(crate) definitions: Vec<Definition>,
     /// Notes for [`explain`](crate::explain()) about constructs other than rules: offset, construct, fate and reason.
     pub(crate) notes: Vec<(usize, &'static str, Fate, &'static str)>,
+    /// Definitions whose texts are named in reports, by their offsets.
+    pub(crate) captures: HashMap<usize, String>,
     /// Attributes that determine where a text ends: offset and attribute.
     pub(crate) ends: Vec<(usize, &'static str)>,
     /// Where `%declare` is, and the file.
@@ -166,6 +168,7 @@ impl<'t> Tree<'t> {
             definition_of: vec![],
             definitions: vec![],
             notes: vec![],
+            captures: HashMap::new(),
             ends: vec![],
             declared: None,
         }

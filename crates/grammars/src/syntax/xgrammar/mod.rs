@@ -82,7 +82,7 @@ fn rule(reader: &mut Reader<'_>, names: &mut Vec<NodeId>) -> Result<bool, Syntax
             .cursor
             .invalid(at, format!("the name of the rule `{name}` must be the first on its line")));
     }
-    let options = options::read(reader)?;
+    let options = options::read(reader, (name, at))?;
     space(&mut reader.cursor);
     if !reader.cursor.eat("::=") {
         return Err(reader.cursor.unexpected("`::=` after the name of a rule"));

@@ -77,7 +77,7 @@ pub(super) fn skip(cursor: &mut Cursor<'_>) {
 }
 
 /// Reads the options of a rule, if there are any. The cursor is after the name.
-pub(super) fn read(reader: &mut Reader<'_>) -> Result<Options, SyntaxError> {
+pub(super) fn read(reader: &mut Reader<'_>, (rule, rule_at): (&str, usize)) -> Result<Options, SyntaxError> {
     /// The names of all options.
     const KNOWN: [&str; 9] = [
         "max_tokens",
@@ -132,6 +132,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Options, SyntaxError> {
                 reader.tree.ends.push((at, "`max_tokens`"));
             }
             "capture" | "stop_capture" => {
+                let mut of = rule.to_owned();
                 blank(&mut reader.cursor);
                 if name == "stop_capture" || reader.cursor.rest().starts_with('=') {
                     equals(reader)?;
@@ -139,12 +140,21 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Options, SyntaxError> {
                         return Err(reader.cursor.unexpected("a name in double quotes"));
                     }
                     let at = reader.cursor.at();
-                    if quoted(&mut reader.cursor)?.text.is_empty() {
+                    let given = quoted(&mut reader.cursor)?.text;
+                    if given.is_empty() {
                         return Err(reader.cursor.invalid(at, "the name of a part of the output is empty"));
                     }
+                    of = given;
                 }
-                let why = "it names a part of the output and changes no text";
-                reader.tree.notes.push((at, "`capture`", Fate::Annotation, why));
+                if name == "capture" {
+                    reader.tree.captures.insert(rule_at, of);
+                    let why = "its texts are reported by this name, and no text changes";
+                    reader.tree.notes.push((at, "`capture`", Fate::Enforced, why));
+                } else {
+                    let why =
+                        "only XGrammar's printer of Lark writes it; it changes no text and is not reported";
+                    reader.tree.notes.push((at, "`stop_capture`", Fate::Annotation, why));
+                }
             }
             "temperature" => {
                 equals(reader)?;

@@ -1,13 +1,6 @@
-//! The distributions as a picture: for each time, the part of all masks that takes longer.
-//!
-//! Both axes are logarithmic, so that rare and small times are seen as well as the rest.
+//! Curves as a picture: panels with two logarithmic axes, on which rare and small values are seen as well as the rest.
 
 use std::fmt::Write as _;
-
-use super::{
-    EngineResult,
-    report::{Metric, times},
-};
 
 /// The size of a panel, in pixels, and of the margin around it.
 const WIDTH: f64 = 520.0;
@@ -17,29 +10,24 @@ const MARGIN: f64 = 60.0;
 /// Of the curves in turn; from Okabe and Ito (2008), who chose them so that the colour-blind can tell them apart.
 const COLOURS: [&str; 3] = ["#0072b2", "#d55e00", "#009e73"];
 
-/// Two panels with a curve for each engine, as SVG.
-pub(crate) fn plot(results: &[EngineResult]) -> String {
+/// Panels side by side, as SVG, each with a heading and curves by name.
+pub(crate) fn panels(panels: &[(String, Vec<Curve<'_>>)]) -> String {
     let (width, height) = (WIDTH + 2.0 * MARGIN, HEIGHT + 2.0 * MARGIN);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-        2.0 * width
+        panels.len() as f64 * width
     );
-    let panels = [(Metric::FirstMask, "time to first mask"), (Metric::Mask, "mask and token")];
-    for (index, (metric, title)) in panels.into_iter().enumerate() {
-        let curves = results.iter().map(|result| (result.name, points(&times(result, metric, |_| true))));
+    for (index, (heading, curves)) in panels.iter().enumerate() {
         let _ = writeln!(out, "<g transform=\"translate({} 0)\">", index as f64 * width);
-        panel(&mut out, title, &curves.collect::<Vec<_>>());
+        panel(&mut out, heading, curves);
         out += "</g>\n";
     }
     out + "</svg>\n"
 }
 
-/// Microseconds, and the part of all that takes so long or longer. `times` are sorted, in nanoseconds.
-fn points(times: &[u64]) -> Vec<[f64; 2]> {
-    let share = |rank: usize| (times.len() - rank) as f64 / times.len() as f64;
-    times.iter().enumerate().map(|(rank, ns)| [(*ns).max(1) as f64 / 1e3, share(rank)]).collect()
-}
+/// A curve: its name, and points above zero.
+pub(crate) type Curve<'a> = (&'a str, Vec<[f64; 2]>);
 
 /// An axis over whole decades, in pixels.
 struct Axis {
@@ -71,7 +59,7 @@ impl Axis {
     }
 }
 
-fn panel(out: &mut String, title: &str, curves: &[(&str, Vec<[f64; 2]>)]) {
+fn panel(out: &mut String, heading: &str, curves: &[Curve<'_>]) {
     let all = || curves.iter().flat_map(|(_, points)| points);
     let x = Axis::over(all().map(|point| point[0]), MARGIN, MARGIN + WIDTH);
     let y = Axis::over(all().map(|point| point[1]), MARGIN + HEIGHT, MARGIN);
@@ -89,8 +77,7 @@ fn panel(out: &mut String, title: &str, curves: &[(&str, Vec<[f64; 2]>)]) {
             "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#ddd\"/>"
         );
     };
-    let heading = format!("{title}: part of all that takes longer than so many µs");
-    text(out, [MARGIN, MARGIN - 20.0], "black", "start", &heading);
+    text(out, [MARGIN, MARGIN - 20.0], "black", "start", heading);
     for value in x.decades() {
         let at = x.at(value);
         line(out, [at, MARGIN], [at, MARGIN + HEIGHT]);
@@ -133,6 +120,5 @@ mod tests {
             format!("points=\"{:.1},{:.1} {:.1},{:.1} \"", MARGIN, MARGIN, MARGIN + WIDTH, MARGIN + HEIGHT);
         assert_eq!((out.matches("<polyline").count(), out.matches(&line).count()), (2, 1), "{out}");
         assert!(!out.contains("NaN") && !out.contains("inf"), "{out}");
-        assert_eq!(points(&[500, 2_000]), [[0.5, 1.0], [2.0, 0.5]]);
     }
 }
