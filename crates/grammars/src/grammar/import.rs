@@ -102,6 +102,7 @@ impl Grammar {
             let own = rules[rule.index()].then(|| builder.rule(self.rule_name(rule)))?;
             self.rule_location(rule).into_iter().for_each(|place| builder.locate(own, place));
             self.is_scope(rule).then(|| builder.scope(own));
+            builder.captures_of(own, self, rule);
             Some(own)
         });
         let made: Vec<Option<RuleId>> = made.collect();

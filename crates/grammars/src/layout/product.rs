@@ -143,6 +143,7 @@ impl<'g> Product<'g> {
                     if let Some(place) = grammar.rule_location(rule) {
                         builder.locate(own, place);
                     }
+                    builder.captures_of(own, grammar, rule);
                     if grammar.is_scope(rule) {
                         builder.scope(own);
                     }

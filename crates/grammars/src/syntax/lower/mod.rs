@@ -287,10 +287,10 @@ impl<'a, 't> Lowering<'a, 't> {
         for definition in 0..self.rules.len() {
             let body = self.tree.definitions[definition].body;
             if self.rules[definition].is_none() && !matches!(self.tree.node(body), Node::Declared) {
-                self.regulars
-                    .definition(definition)
-                    .map(drop)
-                    .or_else(|error| if has_no_text(&error) { Ok(()) } else { Err(error) })?;
+                match self.regulars.definition(definition) {
+                    Err(error) if !has_no_text(&error) => return Err(error),
+                    _ => {}
+                }
             }
         }
         let start = match (self.rules[start], self.ignored) {
@@ -577,8 +577,7 @@ impl<'a, 't> Lowering<'a, 't> {
         };
         let made = self.reported(definition, made);
         let made = self.followed(made);
-        self.terminals[definition] = Some(made);
-        Ok(made)
+        Ok(*self.terminals[definition].insert(made))
     }
 
     /// `terminal`, followed by optional ignored text.
