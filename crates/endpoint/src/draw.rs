@@ -94,6 +94,8 @@ pub struct TextTask<C> {
     pub batch: usize,
     /// The most outputs that are asked for, for one that is given.
     pub tries: u64,
+    /// Whether outputs that the length limit cuts off are given, too, as masked sampling gives them; for no constraint alone.
+    pub keep_cut: bool,
     /// Ends the drawing between requests.
     pub cancel: Cancel,
 }
@@ -145,7 +147,8 @@ impl<C: Constraint> Source<C> {
 
     /// The tokens of an output that satisfies the constraint.
     fn judged(&self, text: &Text) -> Result<Option<Vec<TokenId>>, EndpointError> {
-        if text.finish == Finish::Length {
+        let cut = text.finish == Finish::Length;
+        if cut && !self.task.keep_cut {
             return Ok(None);
         }
         let vocabulary = &self.task.reading.vocabulary;
@@ -169,14 +172,15 @@ impl<C: Constraint> Source<C> {
                 ));
             }
         };
-        Ok(tokens.filter(|tokens| self.accepts(tokens)))
+        Ok(tokens.filter(|tokens| self.accepts(tokens, !cut)))
     }
 
-    fn accepts(&self, tokens: &[TokenId]) -> bool {
+    /// Whether the constraint allows these tokens, and the end after them where they are `whole`.
+    fn accepts(&self, tokens: &[TokenId], whole: bool) -> bool {
         let constraint = &self.task.constraint;
         let (mut state, mut scratch) = (constraint.start(), constraint.scratch());
         let mut reads = |token| constraint.advance(&mut scratch, &mut state, token).is_ok();
-        tokens.iter().all(|token| reads(*token)) && constraint.is_accepting(&state)
+        tokens.iter().all(|token| reads(*token)) && (!whole || constraint.is_accepting(&state))
     }
 
     fn draw(&mut self, text: Text, tokens: Vec<TokenId>, log_prob: f64, log_weight: f64, origin: Origin) -> Draw {
@@ -215,11 +219,12 @@ impl<C: Constraint> Sampler for TextRejection<C> {
         let (text, tokens) = self.source.next(rng)?;
         self.given += 1;
         // A sum that lacks the end is another number than the one that is asked for.
-        let ended = text.ids.as_ref().is_some_and(|ids| match self.source.task.reading.encode {
-            None => ids.len() == tokens.len() + 1,
-            Some(_) => self.source.task.endpoint.server().gives_ids(),
+        let end = usize::from(text.finish == Finish::Stop);
+        let whole = text.ids.as_ref().is_some_and(|ids| match self.source.task.reading.encode {
+            None => ids.len() == tokens.len() + end,
+            Some(_) => true,
         });
-        let log_prob = text.log_prob.filter(|_| ended).unwrap_or(f64::NAN);
+        let log_prob = text.log_prob.filter(|_| whole).unwrap_or(f64::NAN);
         Ok(self.source.draw(text, tokens, log_prob, 0.0, Origin::Accepted))
     }
 }

@@ -17,7 +17,7 @@ pub enum EndpointError {
         why: &'static str,
     },
     /// An option that there is not, or a value that it does not take.
-    #[error("endpoint option {option:?}: {why}")]
+    #[error("`endpoint` {option}: {why}")]
     Option {
         /// The option.
         option: String,
@@ -47,7 +47,7 @@ pub enum EndpointError {
         reason: String,
     },
     /// No whole answer in time.
-    #[error("{address}: no whole answer within {seconds} seconds; a longer time is the endpoint option timeout=SECONDS")]
+    #[error("{address}: no whole answer within {seconds} seconds; a longer time is `endpoint` timeout=SECONDS")]
     TimedOut {
         /// The address.
         address: String,
@@ -67,7 +67,7 @@ pub enum EndpointError {
         variable: String,
     },
     /// The server is busy, or starting, and stayed so.
-    #[error("{address}: HTTP {status} in {tries} tries: {message}; more tries are the endpoint option retries=N")]
+    #[error("{address}: HTTP {status} in {tries} tries: {message}; more tries are `endpoint` retries=N")]
     Busy {
         /// The address.
         address: String,
@@ -99,7 +99,7 @@ pub enum EndpointError {
         message: String,
     },
     /// The answer is longer than the limit.
-    #[error("{address}: the answer is longer than {limit} bytes; a higher limit is the endpoint option bytes=N")]
+    #[error("{address}: the answer is longer than {limit} bytes; a higher limit is `endpoint` bytes=N")]
     TooLarge {
         /// The address.
         address: String,
@@ -127,7 +127,7 @@ pub enum EndpointError {
         reason: String,
     },
     /// There are several models.
-    #[error("{address} serves {}; choose one by the endpoint option model=NAME", names.join(", "))]
+    #[error("{address} serves {}; choose one by `endpoint` model=NAME", names.join(", "))]
     Models {
         /// The address.
         address: String,
@@ -143,6 +143,14 @@ pub enum EndpointError {
         what: String,
         /// What works.
         way_out: String,
+    },
+    /// Rows were asked for without the server's tokenizer.
+    #[error(
+        "the tokens of {server} are not known: give its `tokenizer` (a tokenizer.json, or a .gguf file), or use `sampler` rejection"
+    )]
+    NoTokenizer {
+        /// The server.
+        server: Server,
     },
     /// A row of log-probabilities that is not whole.
     #[error("{server} gives {got} of the {of} log-probabilities of a row; {way_out}")]

@@ -69,8 +69,8 @@ impl EndpointModel {
                 server @ Server::OpenAi => Err(EndpointError::unsupported(
                     server,
                     "gives no whole rows of log-probabilities",
-                    "use `sampler` rejection, or a server of vLLM, SGLang or llama.cpp (the endpoint option server=NAME says \
-                     which it is)",
+                    "use `sampler` rejection, or a server of vLLM, SGLang or llama.cpp (`endpoint` server=NAME says which \
+                     it is)",
                 )),
             }?;
             if entries.len() != prompts.len() {
@@ -92,7 +92,7 @@ impl EndpointModel {
         for (id, log_prob) in entries {
             let Some(entry) = row.get_mut(id as usize) else {
                 let reason = format!(
-                    "it names token {id}, and {} tokens are expected (the endpoint option vocab=N says how many there are)",
+                    "it names token {id}, and {} tokens are expected (`endpoint` vocab=N says how many there are)",
                     self.vocab_len
                 );
                 return Err(EndpointError::Row { server, reason });

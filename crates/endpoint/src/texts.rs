@@ -405,7 +405,7 @@ pub(crate) fn no_weights(server: Server) -> EndpointError {
         _ => EndpointError::unsupported(
             server,
             "gives no log-probabilities after the mask and of prompts that could be relied on, so that outputs have no weights",
-            "use `sampler` rejection, or a server of vLLM, SGLang or llama.cpp (the endpoint option server=NAME says which it is)",
+            "use `sampler` rejection, or a server of vLLM, SGLang or llama.cpp (`endpoint` server=NAME says which it is)",
         ),
     }
 }
