@@ -227,7 +227,8 @@ fn base(address: &str) -> Result<(String, String), EndpointError> {
     if rest.contains(['?', '#']) {
         return Err(wrong("it has no query"));
     }
-    let uri: ureq::http::Uri = address.parse().map_err(|_| wrong("it is not of the form http://HOST:PORT"))?;
+    let uri: ureq::http::Uri =
+        address.parse().map_err(|_| wrong("it is not of the form http://HOST:PORT"))?;
     let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong("it names no host"))?;
     let base = address.trim_end_matches('/');
     let base = base.strip_suffix("/v1").unwrap_or(base);

@@ -15,8 +15,7 @@ use std::{
 
 use rand_core::Rng;
 use unskew_core::{
-    Cancel, Constraint, Cost, Draw, Finish, Origin, Sampler, TokenId, Vocabulary,
-    logprob::log_sum_exp,
+    Cancel, Constraint, Cost, Draw, Finish, Origin, Sampler, TokenId, Vocabulary, logprob::log_sum_exp,
 };
 
 use crate::{Asked, Endpoint, EndpointError, Prompt, ServerConstraint, Text};
@@ -63,7 +62,9 @@ pub enum DrawError {
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
     /// No output of the server satisfies the constraint.
-    #[error("none of {tries} outputs of the server satisfied the constraint and ended within {max_tokens} tokens")]
+    #[error(
+        "none of {tries} outputs of the server satisfied the constraint and ended within {max_tokens} tokens"
+    )]
     NoOutput {
         /// The outputs.
         tries: u64,
@@ -183,7 +184,14 @@ impl<C: Constraint> Source<C> {
         tokens.iter().all(|token| reads(*token)) && (!whole || constraint.is_accepting(&state))
     }
 
-    fn draw(&mut self, text: Text, tokens: Vec<TokenId>, log_prob: f64, log_weight: f64, origin: Origin) -> Draw {
+    fn draw(
+        &mut self,
+        text: Text,
+        tokens: Vec<TokenId>,
+        log_prob: f64,
+        log_weight: f64,
+        origin: Origin,
+    ) -> Draw {
         let cost = std::mem::take(&mut self.cost);
         Draw { tokens, log_prob, log_weight, finish: text.finish, origin, cost }
     }

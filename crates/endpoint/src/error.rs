@@ -47,7 +47,9 @@ pub enum EndpointError {
         reason: String,
     },
     /// No whole answer in time.
-    #[error("{address}: no whole answer within {seconds} seconds; a longer time is `endpoint` timeout=SECONDS")]
+    #[error(
+        "{address}: no whole answer within {seconds} seconds; a longer time is `endpoint` timeout=SECONDS"
+    )]
     TimedOut {
         /// The address.
         address: String,
@@ -165,7 +167,9 @@ pub enum EndpointError {
         way_out: String,
     },
     /// A row that is not a distribution of this model.
-    #[error("{server}: a row of log-probabilities is of another model than its tokenizer, or changed by the server: {reason}")]
+    #[error(
+        "{server}: a row of log-probabilities is of another model than its tokenizer, or changed by the server: {reason}"
+    )]
     Row {
         /// The server.
         server: Server,
@@ -173,7 +177,9 @@ pub enum EndpointError {
         reason: String,
     },
     /// The tokenizer here is not the one of the server.
-    #[error("the tokenizer is not the server's: the tokens of {text:?} are {ours:?} here, and {theirs:?} there")]
+    #[error(
+        "the tokenizer is not the server's: the tokens of {text:?} are {ours:?} here, and {theirs:?} there"
+    )]
     Tokenizer {
         /// A text.
         text: String,
@@ -204,11 +210,7 @@ pub enum EndpointError {
 }
 
 impl EndpointError {
-    pub(crate) fn unsupported(
-        server: Server,
-        what: impl Into<String>,
-        way_out: impl Into<String>,
-    ) -> Self {
+    pub(crate) fn unsupported(server: Server, what: impl Into<String>, way_out: impl Into<String>) -> Self {
         Self::Unsupported { server, what: what.into(), way_out: way_out.into() }
     }
 }

@@ -101,7 +101,8 @@ impl Options {
             }
             _ => {
                 return Err(wrong(
-                    "there is none; there are timeout, retries, model, server, vocab, bytes and key".to_owned(),
+                    "there is none; there are timeout, retries, model, server, vocab, bytes and key"
+                        .to_owned(),
                 ));
             }
         }

@@ -110,7 +110,12 @@ impl EndpointModel {
                 Server::Vllm => "start it with --max-logprobs -1, or use `sampler` rejection or masked",
                 _ => "use `sampler` rejection",
             };
-            return Err(EndpointError::NotWhole { server, got, of: self.vocab_len, way_out: way_out.to_owned() });
+            return Err(EndpointError::NotWhole {
+                server,
+                got,
+                of: self.vocab_len,
+                way_out: way_out.to_owned(),
+            });
         }
         if (sum - 1.0).abs() > TOLERANCE || sum.is_nan() {
             let reason = format!("the probabilities of {got} tokens sum to {sum:.4}");
@@ -184,7 +189,8 @@ impl EndpointModel {
         let answer: OneOrMany<Answer> = self.endpoint.client.post(PATH, &body)?;
         let entries = |answer: Answer| {
             let top = answer.meta_info.output_top_logprobs.into_iter().next().flatten();
-            let top = top.ok_or_else(|| self.endpoint.client.unknown(PATH, "it holds no `output_top_logprobs`"))?;
+            let top =
+                top.ok_or_else(|| self.endpoint.client.unknown(PATH, "it holds no `output_top_logprobs`"))?;
             Ok(top.into_iter().map(|(log_prob, id, _)| (id, log_prob)).collect())
         };
         answer.into_vec().into_iter().map(entries).collect()

@@ -199,9 +199,7 @@ impl Endpoint {
             add_special_tokens: bool,
         }
         let theirs = match self.server() {
-            Server::LlamaCpp => {
-                self.client.post("/tokenize", &Content { content: text, add_special: false })
-            }
+            Server::LlamaCpp => self.client.post("/tokenize", &Content { content: text, add_special: false }),
             Server::Vllm | Server::Sglang => {
                 let prompt = Prompt { model: &self.model, prompt: text, add_special_tokens: false };
                 self.client.post("/tokenize", &prompt)
@@ -210,11 +208,9 @@ impl Endpoint {
         };
         match theirs {
             Ok(Tokens { tokens }) if tokens == ours => Ok(()),
-            Ok(Tokens { tokens }) => Err(EndpointError::Tokenizer {
-                text: text.to_owned(),
-                ours: ours.to_vec(),
-                theirs: tokens,
-            }),
+            Ok(Tokens { tokens }) => {
+                Err(EndpointError::Tokenizer { text: text.to_owned(), ours: ours.to_vec(), theirs: tokens })
+            }
             // Older releases and some proxies do not have it.
             Err(EndpointError::Status { status: 404 | 405, .. }) => Ok(()),
             Err(error) => Err(error),

@@ -199,7 +199,10 @@ impl Endpoint {
         match (constraint, self.server()) {
             (None, _) => {}
             (Some(constraint), Server::Vllm) => {
-                body.insert("structured_outputs".to_owned(), vllm(constraint, |reason| self.client.unknown(path, reason))?);
+                body.insert(
+                    "structured_outputs".to_owned(),
+                    vllm(constraint, |reason| self.client.unknown(path, reason))?,
+                );
             }
             (Some(_), server) => return Err(no_weights(server)),
         }
@@ -366,7 +369,8 @@ impl Endpoint {
                 let of = |rows: Vec<Option<Map<String, Value>>>| {
                     let rows = rows.get(prompt.len()..)?;
                     let pairs = rows.iter().zip(output);
-                    let each = pairs.map(|(row, id)| row.as_ref()?.get(&id.to_string())?.get("logprob")?.as_f64());
+                    let each =
+                        pairs.map(|(row, id)| row.as_ref()?.get(&id.to_string())?.get("logprob")?.as_f64());
                     (rows.len() == output.len()).then(|| each.sum::<Option<f64>>())?
                 };
                 ("/v1/completions", rows.and_then(of))
@@ -386,7 +390,9 @@ impl Endpoint {
             }
             server => return Err(no_weights(server)),
         };
-        total.ok_or_else(|| self.client.unknown(path, "it holds no log-probability of each token of the prompt"))
+        total.ok_or_else(|| {
+            self.client.unknown(path, "it holds no log-probability of each token of the prompt")
+        })
     }
 }
 
@@ -418,8 +424,8 @@ fn vllm(
         ServerConstraint::Choices(texts) => json!({"choice": texts}),
         ServerConstraint::Regex(regex) => json!({"regex": regex}),
         ServerConstraint::JsonSchema(schema) => {
-            let schema: Value =
-                serde_json::from_str(schema).map_err(|error| wrong(format!("the schema is not JSON: {error}")))?;
+            let schema: Value = serde_json::from_str(schema)
+                .map_err(|error| wrong(format!("the schema is not JSON: {error}")))?;
             json!({"json": schema})
         }
         ServerConstraint::Ebnf(grammar) | ServerConstraint::Lark(grammar) => json!({"grammar": grammar}),
@@ -455,7 +461,8 @@ fn escaped(text: &str) -> String {
             '\n' => regex.push_str("\\n"),
             '\r' => regex.push_str("\\r"),
             '\t' => regex.push_str("\\t"),
-            '\\' | '.' | '+' | '*' | '?' | '(' | ')' | '|' | '[' | ']' | '{' | '}' | '^' | '$' | '/' | '-' => {
+            '\\' | '.' | '+' | '*' | '?' | '(' | ')' | '|' | '[' | ']' | '{' | '}' | '^' | '$' | '/'
+            | '-' => {
                 regex.push('\\');
                 regex.push(char);
             }

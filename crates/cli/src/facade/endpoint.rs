@@ -12,8 +12,8 @@ use std::sync::Arc;
 use rand_core::Rng;
 use unskew_core::{AnyConstraint, Cancel, Sampler, TokenId};
 use unskew_endpoint::{
-    DrawError, Endpoint, EndpointError, EndpointModel, Options, Prompt, Reading, ServerConstraint, TextRejection,
-    TextTask, TextWeights,
+    DrawError, Endpoint, EndpointError, EndpointModel, Options, Prompt, Reading, ServerConstraint,
+    TextRejection, TextTask, TextWeights,
 };
 use unskew_engine::{Language, Spec, TokenSpace, read, spec::Source};
 use unskew_grammars::GrammarFormat;
@@ -223,7 +223,9 @@ fn server_constraint(spec: &Spec) -> Result<ServerConstraint> {
         Language::StructuralTag(tag) => ServerConstraint::StructuralTag(text(&tag.source)?),
         Language::Grammar(grammar) => {
             let named = match &grammar.source {
-                Source::File(path) => path.extension().and_then(|end| GrammarFormat::from_extension(end.to_str()?)),
+                Source::File(path) => {
+                    path.extension().and_then(|end| GrammarFormat::from_extension(end.to_str()?))
+                }
                 Source::Text(_) => None,
             };
             let own = grammar.start.is_none() && grammar.grammars.is_empty() && grammar.imports.is_empty();

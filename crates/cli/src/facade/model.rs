@@ -84,7 +84,9 @@ impl From<&str> for ModelSource {
             Some(file) => Self::Table(file.into()),
             None if text == "tiny" => Self::Tiny,
             None if text == "tiny-draft" => Self::TinyDraft,
-            None if text.starts_with("http://") || text.starts_with("https://") => Self::Endpoint(text.to_owned()),
+            None if text.starts_with("http://") || text.starts_with("https://") => {
+                Self::Endpoint(text.to_owned())
+            }
             None if has_extension(text, "gguf") => Self::Gguf(text.into()),
             None => Self::Folder(text.into()),
         }
@@ -164,7 +166,9 @@ impl Model {
                 Self::connect(address, tokenizer, &unskew_endpoint::Options::default())
             }
             #[cfg(not(feature = "http"))]
-            ModelSource::Endpoint(_) => Err(Error::NotBuilt { what: "the address of a server", feature: "http" }),
+            ModelSource::Endpoint(_) => {
+                Err(Error::NotBuilt { what: "the address of a server", feature: "http" })
+            }
             #[cfg(feature = "llama-cpp")]
             ModelSource::Gguf(path) => {
                 let options = unskew_llama_cpp::Options::default();

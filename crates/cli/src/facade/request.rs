@@ -101,7 +101,9 @@ impl Model {
     pub fn chat(&self, message: impl Into<String>) -> Result<Request> {
         match self.remote() {
             Some(_) => Ok(Request::new(self.clone(), Prompt::Chat(message.into()))),
-            None => Err(Error::combination("no server runs this model; its own template makes the prompt of a `chat`")),
+            None => Err(Error::combination(
+                "no server runs this model; its own template makes the prompt of a `chat`",
+            )),
         }
     }
 
@@ -417,7 +419,10 @@ impl Request {
             if remote.draws_whole(method, self.is_chat()) {
                 if plain {
                     let constraint = compiled.into_any(&self.spec, &self.observer);
-                    return Ok((self.whole(remote, method, constraint, start, max_tokens)?, Some(remote.described(true))));
+                    return Ok((
+                        self.whole(remote, method, constraint, start, max_tokens)?,
+                        Some(remote.described(true)),
+                    ));
                 }
                 if !remote.has_rows() || self.is_chat() {
                     return Err(Error::combination(

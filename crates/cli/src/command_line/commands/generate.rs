@@ -245,10 +245,7 @@ fn write(format: Format, output: &Output, out: &mut dyn Write) -> Result<()> {
             writeln!(
                 out,
                 "{}\n    {log_prob}, {how}{cut}; {} positions in {} passes, {} proposals",
-                output.text,
-                output.cost.positions,
-                output.cost.passes,
-                output.cost.proposals
+                output.text, output.cost.positions, output.cost.passes, output.cost.proposals
             )?;
         }
     }
