@@ -120,6 +120,9 @@ impl<T> OneOrMany<T> {
     }
 }
 
+/// SGLang's entry of a token: its log-probability (none for the first of a prompt), its id, its text.
+type Scored = (Option<f64>, u32, Option<Value>);
+
 #[derive(Deserialize)]
 struct Generated {
     #[serde(default)]
@@ -132,9 +135,9 @@ struct Meta {
     #[serde(default)]
     finish_reason: Option<Value>,
     #[serde(default)]
-    output_token_logprobs: Option<Vec<(Option<f64>, u32, Option<Value>)>>,
+    output_token_logprobs: Option<Vec<Scored>>,
     #[serde(default)]
-    input_token_logprobs: Option<Vec<(Option<f64>, u32, Option<Value>)>>,
+    input_token_logprobs: Option<Vec<Scored>>,
 }
 
 #[derive(Deserialize)]
@@ -302,7 +305,7 @@ impl Endpoint {
                 Some("length") => Finish::Length,
                 other => return Err(self.client.unknown(PATH, format!("an output ended by {other:?}"))),
             };
-            let ids = |list: &[(Option<f64>, u32, _)]| list.iter().map(|(_, id, _)| *id).collect();
+            let ids = |list: &[Scored]| list.iter().map(|(_, id, _)| *id).collect();
             let log_prob = output_token_logprobs.as_deref().and_then(sum).filter(|_| temperature == 1.0);
             Ok(Text {
                 text: generated.text,
@@ -382,7 +385,7 @@ impl Endpoint {
                 });
                 let generated: OneOrMany<Generated> = self.client.post("/generate", &body)?;
                 let first = generated.into_vec().into_iter().next();
-                let of = |list: Vec<(Option<f64>, u32, Option<Value>)>| {
+                let of = |list: Vec<Scored>| {
                     let list = &list[list.len().checked_sub(output.len())?..];
                     list.iter().map(|(_, id, _)| *id).eq(output.iter().copied()).then(|| sum(list))?
                 };
@@ -396,7 +399,7 @@ impl Endpoint {
     }
 }
 
-fn sum(list: &[(Option<f64>, u32, Option<Value>)]) -> Option<f64> {
+fn sum(list: &[Scored]) -> Option<f64> {
     list.iter().map(|(number, ..)| *number).sum()
 }
 

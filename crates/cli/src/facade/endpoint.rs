@@ -35,8 +35,8 @@ const PROBE: &str = "The price is 1234.5 euros;  na\u{ef}ve \u{65e5}\u{672c}\n\t
 #[derive(Debug)]
 pub(crate) struct Remote {
     endpoint: Arc<Endpoint>,
-    /// Whether there are rows.
-    rows: bool,
+    /// Why there are no rows.
+    missing: Option<EndpointError>,
     /// Whether its tokenizer is here.
     tokenizer: bool,
 }
@@ -52,18 +52,19 @@ pub(super) fn connect(
     let Some(tokenizer) = tokenizer else {
         let tokens = bytes();
         let why = EndpointError::NoTokenizer { server: endpoint.server() };
-        let model = EndpointModel::without_rows(Arc::clone(&endpoint), tokens.vocabulary().len(), why);
-        return Ok((Remote { endpoint, rows: false, tokenizer: false }, AnyModel::new(model), tokens));
+        let model =
+            EndpointModel::without_rows(Arc::clone(&endpoint), tokens.vocabulary().len(), why.clone());
+        return Ok((Remote { endpoint, missing: Some(why), tokenizer: false }, AnyModel::new(model), tokens));
     };
     let ours = tokenizer.encode(PROBE, false).map_err(Error::tokens)?;
     let ours: Vec<u32> = ours.iter().map(|id| id.0).collect();
     endpoint.check_tokens(PROBE, &ours).map_err(model_error)?;
     let len = tokenizer.vocabulary().len();
-    let (model, rows) = match EndpointModel::open(Arc::clone(&endpoint), len, &ours[..1]) {
-        Ok(model) => (model, true),
+    let (model, missing) = match EndpointModel::open(Arc::clone(&endpoint), len, &ours[..1]) {
+        Ok(model) => (model, None),
         // The server works, and tells less.
         Err(why @ (EndpointError::Unsupported { .. } | EndpointError::NotWhole { .. })) => {
-            (EndpointModel::without_rows(Arc::clone(&endpoint), len, why), false)
+            (EndpointModel::without_rows(Arc::clone(&endpoint), len, why.clone()), Some(why))
         }
         Err(error) => return Err(model_error(error)),
     };
@@ -74,7 +75,7 @@ pub(super) fn connect(
         )));
     }
     let tokens = TokenSpace::from_tokenizer(tokenizer, &[], row)?;
-    Ok((Remote { endpoint, rows, tokenizer: true }, AnyModel::new(model), tokens))
+    Ok((Remote { endpoint, missing, tokenizer: true }, AnyModel::new(model), tokens))
 }
 
 /// What a request asks of whole outputs.
@@ -101,7 +102,7 @@ pub(crate) enum WholePrompt<'a> {
 
 impl Remote {
     pub(crate) fn has_rows(&self) -> bool {
-        self.rows
+        self.missing.is_none()
     }
 
     pub(crate) fn has_ids(&self) -> bool {
@@ -110,7 +111,7 @@ impl Remote {
 
     /// The method that `auto` is here; `None`: as for other models.
     pub(crate) fn auto(&self, is_unconstrained: bool, is_chat: bool) -> Option<(Method, &'static str)> {
-        match (self.rows && !is_chat, is_unconstrained) {
+        match (self.has_rows() && !is_chat, is_unconstrained) {
             (true, _) => None,
             (false, true) => Some((Method::Masked, "nothing is forbidden, so that no sampler rejects")),
             (false, false) => Some((
@@ -122,7 +123,7 @@ impl Remote {
 
     /// Whether a method draws whole outputs here.
     pub(crate) fn draws_whole(&self, method: &Method, is_chat: bool) -> bool {
-        matches!(method, Method::Rejection(_)) || !self.rows || is_chat
+        matches!(method, Method::Rejection(_)) || !self.has_rows() || is_chat
     }
 
     /// Where outputs come from, in a few words.
@@ -190,11 +191,9 @@ impl Remote {
     }
 
     fn why_no_rows(&self, is_chat: bool) -> String {
-        match (is_chat && self.rows, self.tokenizer) {
-            (true, _) => "the server puts the message into its template itself; use `sampler` rejection, or give the `prompt` as it is"
-                .to_owned(),
-            (false, false) => EndpointError::NoTokenizer { server: self.endpoint.server() }.to_string(),
-            (false, true) => "use `sampler` rejection, or masked; rows need llama.cpp's server, SGLang, or vLLM with --max-logprobs -1"
+        match &self.missing {
+            Some(why) if !is_chat => why.to_string(),
+            _ => "the server puts the message into its template itself; use `sampler` rejection, or give the `prompt` as it is"
                 .to_owned(),
         }
     }

@@ -48,16 +48,18 @@ pub(crate) enum Upstream {
     OpenAi,
 }
 
+/// The log-probabilities after a sequence.
+type RowOf = Box<dyn FnMut(&[u32]) -> Vec<f64> + Send>;
+type Encode = Box<dyn Fn(&str) -> Vec<u32> + Send>;
+
 /// A model with its tokens, row by row.
 pub(crate) struct World {
-    row: Box<dyn FnMut(&[u32]) -> Vec<f64> + Send>,
+    row: RowOf,
     pub(crate) vocabulary: Arc<Vocabulary>,
-    encode: Box<dyn Fn(&str) -> Vec<u32> + Send>,
+    encode: Encode,
 }
 
-fn rows_of<M: LanguageModel<Sequence: Send> + Send + 'static>(
-    mut model: M,
-) -> Box<dyn FnMut(&[u32]) -> Vec<f64> + Send> {
+fn rows_of<M: LanguageModel<Sequence: Send> + Send + 'static>(mut model: M) -> RowOf {
     let mut known = std::collections::HashMap::<Vec<u32>, Vec<f64>>::new();
     Box::new(move |ids| {
         let mut compute = || {
@@ -266,7 +268,7 @@ impl Playing {
         let mut model = json!({"id": "tiny", "object": "model", "owned_by": owner});
         match upstream {
             Upstream::LlamaCpp => {
-                model["meta"] = json!({"n_vocab": self.world.vocabulary.len(), "n_ctx": 512})
+                model["meta"] = json!({"n_vocab": self.world.vocabulary.len(), "n_ctx": 512});
             }
             Upstream::OpenAi => {}
             _ => model["max_model_len"] = json!(512),
