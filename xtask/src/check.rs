@@ -12,7 +12,7 @@ use crate::{
 const FEATURES: &str = "unskew/gpu,unskew-benches/burn,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,unskew-tiny-model-train/train";
 
 /// The crates that are published, in order of dependency.
-const PUBLISHED: [&str; 16] = [
+const PUBLISHED: [&str; 17] = [
     "unskew-core",
     "unskew-files",
     "unskew-vocab",
@@ -28,6 +28,7 @@ const PUBLISHED: [&str; 16] = [
     "unskew-tiny-model",
     "unskew-runner",
     "unskew-llama-cpp",
+    "unskew-endpoint",
     "unskew",
 ];
 

@@ -21,7 +21,7 @@ use crate::{Result, rooms::arrows};
 const MAX_LINES: usize = 600;
 
 /// Which crates of the workspace each may depend on, development dependencies not counted.
-const ARROWS: [(&str, &[&str]); 22] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     ("unskew-core", &[]),
     ("unskew-files", &[]),
     ("unskew-vocab", &["unskew-core"]),
@@ -48,11 +48,13 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("unskew-tiny-model", &[]),
     ("unskew-runner", &["unskew-core", "unskew-sets"]),
     ("unskew-llama-cpp", &["unskew-core", "unskew-vocab"]),
+    ("unskew-endpoint", &["unskew-core"]),
     (
         "unskew",
         &[
             "unskew-automata",
             "unskew-core",
+            "unskew-endpoint",
             "unskew-engine",
             "unskew-files",
             "unskew-grammars",
@@ -90,7 +92,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
 ];
 
 /// Libraries that only these crates may name; tests of others may have them as a judge.
-const ALONE: [(&str, &[&str]); 10] = [
+const ALONE: [(&str, &[&str]); 11] = [
     ("burn", &["unskew-runner"]),
     ("burn-core", &["unskew-runner"]),
     ("tokenizers", &["unskew-vocab"]),
@@ -101,6 +103,7 @@ const ALONE: [(&str, &[&str]); 10] = [
     ("cbindgen", &["unskew-capi"]),
     ("llama-cpp-2", &["unskew-llama-cpp"]),
     ("llama-cpp-sys-2", &["unskew-llama-cpp"]),
+    ("ureq", &["unskew-endpoint"]),
 ];
 
 /// Words that must not stand in the sources. Spelled so that this file does not find itself.

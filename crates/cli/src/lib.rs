@@ -51,6 +51,7 @@
 //! | [`samplers`] | masked, exact and weighted samplers, searches, drafts |
 //! | [`vocab`] | `tokenizer.json` files (feature `vocab`) |
 //! | [`runner`] | transformers on the CPU (feature `runner`) |
+//! | [`endpoint`] | models that a server runs: vLLM, SGLang, llama.cpp's, OpenAI-compatible (feature `http`) |
 //! | `llama_cpp` | GGUF files, run by llama.cpp (feature `llama-cpp`) |
 //! | [`tiny_model`] | the embedded models (feature `tiny-model`) |
 //!
@@ -97,6 +98,8 @@ pub use facade::*;
 
 pub use unskew_automata as automata;
 pub use unskew_core as core;
+#[cfg(feature = "http")]
+pub use unskew_endpoint as endpoint;
 #[cfg(feature = "facade")]
 pub use unskew_engine as engine;
 pub use unskew_grammars as grammars;

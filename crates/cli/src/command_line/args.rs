@@ -187,15 +187,19 @@ pub(crate) struct SetSubsetArgs {
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
     /// `tiny` or `tiny-draft` (embedded), the folder of a Hugging Face checkpoint, a `.gguf` file (run by llama.cpp, feature
-    /// `llama-cpp`), or `table:FILE`
-    #[arg(long, value_name = "tiny|DIR|FILE.gguf|table:FILE", default_value = "tiny")]
+    /// `llama-cpp`), `table:FILE`, or the address of a server (vLLM, SGLang, llama.cpp, OpenAI-compatible)
+    #[arg(long, value_name = "tiny|DIR|FILE.gguf|table:FILE|http://HOST:PORT", default_value = "tiny")]
     pub(crate) model: ModelSource,
-    /// A tokenizer.json, or a `.gguf` file; by default the model's own
+    /// A tokenizer.json, or a `.gguf` file; by default the model's own. With the one of a server, and whole rows from it, every sampler
+    /// runs
     #[arg(long, value_name = "FILE")]
     pub(crate) tokenizer: Option<PathBuf>,
     /// Keep the weights of a transformer in eight bits: a quarter of the memory of f32, and another model by the rounding
     #[arg(long, value_enum, value_name = "TYPE")]
     pub(crate) quantize: Option<Quantize>,
+    /// Options of a server, joined by commas: `--endpoint timeout=60,retries=2`; --help lists them
+    #[arg(long, value_name = "OPTION=VALUE,...", long_help = crate::command_line::help::ENDPOINT_OPTIONS)]
+    pub(crate) endpoint: Option<String>,
 }
 
 #[derive(Debug, Args)]

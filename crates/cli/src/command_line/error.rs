@@ -40,6 +40,14 @@ impl Failure {
     }
 }
 
+#[cfg(feature = "http")]
+impl Failure {
+    /// The error of a server, with options as flags.
+    pub(crate) fn endpoint(error: &crate::endpoint::EndpointError) -> Self {
+        Self::Input(in_flags(&error.to_string()))
+    }
+}
+
 /// A message with the flag that raises the limit that it names.
 pub(crate) fn with_flag(mut message: String) -> String {
     if let Some(limit) = Limit::in_message(&message) {
@@ -58,6 +66,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("choices", "--choice"),
     ("draft_length", ""),
     ("draft_model", ""),
+    ("endpoint", ""),
     ("exclude_set", ""),
     ("exponents", ""),
     ("gpu", ""),
@@ -117,6 +126,10 @@ impl From<crate::Error> for Failure {
         match error {
             crate::Error::Sample(_) => Self::other(&error),
             crate::Error::Cancelled => Self::Interrupted(0),
+            #[cfg(feature = "http")]
+            crate::Error::Model(error) if error.is::<crate::endpoint::EndpointError>() => {
+                Self::Input(in_flags(&error.to_string()))
+            }
             crate::Error::Combination(_) | crate::Error::Spec(_) => {
                 Self::Input(with_flag(in_flags(&error.to_string())))
             }

@@ -34,6 +34,19 @@ Options of the constraint, joined by commas: `--with whitespace=compact,ascii`
     gpu: masks are made on a GPU, and by the CPU, with a warning, where there is none; a program with the feature `wgpu` runs the
       model there too, and reads back no logits";
 
+/// The options of a server.
+pub(crate) const ENDPOINT_OPTIONS: &str = "\
+Options of a server, joined by commas: `--endpoint timeout=60,retries=2`. The key is read from the environment variable UNSKEW_API_KEY (for
+api.openai.com also OPENAI_API_KEY)
+
+- timeout=SECONDS: how long a whole answer may take (default: 300)
+- retries=N: how often a busy server (HTTP 429, 502, 503, 504) or a broken connection is tried again (default: 4)
+- model=NAME: the model, where the server has several
+- server=vllm|sglang|llama.cpp|openai: the kind of the server, where it does not say so itself
+- vocab=N: the entries of a row, where the model has more than the tokenizer has tokens
+- bytes=N: the longest answer (default: 536870912)
+- key=VARIABLE: another environment variable for the key";
+
 /// All limits with their defaults.
 pub(crate) fn limits() -> String {
     let mut text = String::from(

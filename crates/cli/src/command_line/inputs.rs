@@ -44,7 +44,7 @@ pub(crate) fn of_draft(name: Option<&str>) -> Vec<PathBuf> {
 
 fn of_source(source: &ModelSource) -> Vec<PathBuf> {
     match source {
-        ModelSource::Tiny | ModelSource::TinyDraft => Vec::new(),
+        ModelSource::Tiny | ModelSource::TinyDraft | ModelSource::Endpoint(_) => Vec::new(),
         // A folder that cannot be listed cannot be read either, and its reader says so.
         ModelSource::Folder(folder) => of_folder(folder, OF_MODELS).unwrap_or_default(),
         ModelSource::Table(path) | ModelSource::Gguf(path) => vec![path.clone()],

@@ -118,6 +118,8 @@ mod tests {
         "--model",
         "--tokenizer",
         "--draft-model",
+        // Names with values, parsed by its own type, which has limits.
+        "--endpoint",
         "--save-trie",
         "--load-trie",
         // One of several words.

@@ -4,7 +4,7 @@ use crate::{
     Model, Request,
     command_line::{
         args::{ModelArgs, Quantize},
-        error::Result,
+        error::{Failure, Result},
         progress,
     },
     runner::{LoadOptions, LoadProgress, Quantization},
@@ -12,6 +12,18 @@ use crate::{
 
 /// Loads the model of a command.
 pub(crate) fn load(args: &ModelArgs) -> Result<Model> {
+    #[cfg(feature = "http")]
+    if let crate::ModelSource::Endpoint(address) = &args.model {
+        let options = args.endpoint.as_deref().unwrap_or_default().parse();
+        let options = options.map_err(|error: crate::endpoint::EndpointError| Failure::endpoint(&error))?;
+        if args.quantize.is_some() {
+            return Err(Failure::input("--quantize is for weights that are loaded here; leave it out"));
+        }
+        return Ok(Model::connect(address, args.tokenizer.as_deref(), &options)?);
+    }
+    if args.endpoint.is_some() && !matches!(args.model, crate::ModelSource::Endpoint(_)) {
+        return Err(Failure::input("--endpoint is for a server: --model http://HOST:PORT"));
+    }
     let mut bar = None;
     let mut show = |LoadProgress { done, total }: LoadProgress| {
         bar.get_or_insert_with(|| progress::of_bytes(total)).set_position(done);
@@ -30,6 +42,10 @@ pub(crate) fn load(args: &ModelArgs) -> Result<Model> {
 
 /// A request for outputs after a prompt, as it is or as the message of a chat.
 pub(crate) fn prompt(model: &Model, prompt: &str, is_chat: bool) -> Result<Request> {
+    #[cfg(feature = "http")]
+    if is_chat && model.is_remote() {
+        return Ok(model.chat(prompt)?);
+    }
     Ok(match is_chat {
         true => model.prompt_ids(model.encode_chat(prompt)?),
         false => model.prompt(prompt),

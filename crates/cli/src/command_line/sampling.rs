@@ -40,6 +40,13 @@ impl SamplerArgs {
 /// Why a sampler has no output, with the parameters that help.
 pub(crate) fn failed(method: &Method, error: crate::Error) -> Failure {
     let crate::Error::Sample(reason) = &error else { return error.into() };
+    #[cfg(feature = "http")]
+    if let SampleError::Model(inner) = reason
+        && inner.downcast_ref::<crate::endpoint::DrawError>().is_some()
+            | inner.downcast_ref::<crate::endpoint::EndpointError>().is_some()
+    {
+        return Failure::Other(crate::command_line::error::in_flags(&chain(&error)));
+    }
     let message = chain(&error);
     let name = method.name();
     let way_out = match (reason, method) {

@@ -39,6 +39,11 @@ impl AnyModelError {
     pub fn new(error: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self(Box::new(error))
     }
+
+    /// The error as one of type `E`, where it is.
+    pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        self.0.downcast_ref()
+    }
 }
 
 impl AnyModel {

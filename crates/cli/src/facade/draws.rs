@@ -53,6 +53,8 @@ pub(crate) struct Plan {
     pub(crate) method: Method,
     /// Why, where it was chosen.
     pub(crate) why: Option<&'static str>,
+    /// The server that outputs come from.
+    pub(crate) from: Option<String>,
     /// Whether masked sampling is the model itself.
     pub(crate) is_model: bool,
     /// Whether weights leave out the tokens that are cut off after the mask.
@@ -140,13 +142,14 @@ impl Draws {
 
     /// The method, the distribution of its outputs and, where it was chosen, the reason: one line.
     pub fn explain(&self) -> String {
-        let Plan { method, why, is_model, .. } = &self.plan;
+        let Plan { method, why, from, is_model, .. } = &self.plan;
         let distribution = match method {
             Method::Masked | Method::Speculative(_) if *is_model => "the model's own distribution",
             _ => method.distribution(),
         };
         let why = why.map(|why| format!(" (chosen because {why})")).unwrap_or_default();
-        format!("{method}: {distribution}{why}")
+        let from = from.as_ref().map(|from| format!("; {from}")).unwrap_or_default();
+        format!("{method}: {distribution}{from}{why}")
     }
 
     /// The seed of all random choices.
@@ -168,10 +171,19 @@ impl Draws {
         // An output stands for all tries that were made for it.
         let tries = match self.plan.method {
             Method::Masked if self.plan.truncates_after_mask => return None,
+            // The samplers of servers count what they reject.
+            Method::Masked if self.plan.from.is_some() => {
+                return self.plan.engine.log_mass().or_else(|| self.mean_weight(self.cost.proposals));
+            }
             Method::Masked | Method::Awrs(_) => self.cost.proposals,
             Method::Smc(smc) => self.cost.proposals / smc.n.get() as u64,
             _ => return self.plan.engine.log_mass(),
         };
+        self.mean_weight(tries)
+    }
+
+    /// The logarithm of the mean weight over a number of tries.
+    fn mean_weight(&self, tries: u64) -> Option<f64> {
         #[allow(clippy::cast_precision_loss, reason = "nobody draws 2^53 outputs")]
         let mean = self.log_weights - (tries as f64).ln();
         (tries > 0).then(|| mean.min(0.0))

@@ -13,6 +13,8 @@ mod compile;
 mod device;
 mod drafts;
 mod draws;
+#[cfg(feature = "http")]
+mod endpoint;
 mod engine;
 mod error;
 mod event;

@@ -46,6 +46,8 @@ pub struct Model {
     kind: Kind,
     /// Where its chat template is.
     folder: Option<PathBuf>,
+    #[cfg(feature = "http")]
+    remote: Option<Arc<super::endpoint::Remote>>,
 }
 
 /// The kind of a model, for the questions that its trait does not answer.
@@ -54,7 +56,7 @@ enum Kind {
     /// Its outputs can be enumerated, where they are few.
     Table,
     /// Its first row needs a token to start from.
-    #[cfg(any(feature = "runner", feature = "llama-cpp"))]
+    #[cfg(any(feature = "runner", feature = "llama-cpp", feature = "http"))]
     Transformer,
     Other,
 }
@@ -72,6 +74,8 @@ pub enum ModelSource {
     Gguf(PathBuf),
     /// A table of probabilities in a file.
     Table(PathBuf),
+    /// The address of a server that runs the model: any text that begins with `http://` or `https://`.
+    Endpoint(String),
 }
 
 impl From<&str> for ModelSource {
@@ -80,6 +84,9 @@ impl From<&str> for ModelSource {
             Some(file) => Self::Table(file.into()),
             None if text == "tiny" => Self::Tiny,
             None if text == "tiny-draft" => Self::TinyDraft,
+            None if text.starts_with("http://") || text.starts_with("https://") => {
+                Self::Endpoint(text.to_owned())
+            }
             None if has_extension(text, "gguf") => Self::Gguf(text.into()),
             None => Self::Folder(text.into()),
         }
@@ -100,7 +107,7 @@ impl FromStr for ModelSource {
 
 impl Model {
     /// The model with this name: `tiny` or `tiny-draft` (embedded; features `tiny-model` and `runner`), the folder of a Hugging Face
-    /// checkpoint (feature `runner`), a GGUF file (feature `llama-cpp`), or `table:FILE`.
+    /// checkpoint (feature `runner`), a GGUF file (feature `llama-cpp`), `table:FILE`, or the address of a server (feature `http`).
     ///
     /// # Errors
     ///
@@ -152,12 +159,15 @@ impl Model {
                     Some(path) => TokenSpace::from_tokenizer(read_tokenizer(path)?, &[], model.vocab_len())?,
                     None => TokenSpace::from_vocabulary(Arc::clone(model.vocabulary())),
                 };
-                Ok(Self {
-                    model: AnyModel::new(model),
-                    tokens: Arc::new(tokens),
-                    kind: Kind::Table,
-                    folder: None,
-                })
+                Ok(Self::of_parts(AnyModel::new(model), tokens, Kind::Table))
+            }
+            #[cfg(feature = "http")]
+            ModelSource::Endpoint(address) => {
+                Self::connect(address, tokenizer, &unskew_endpoint::Options::default())
+            }
+            #[cfg(not(feature = "http"))]
+            ModelSource::Endpoint(_) => {
+                Err(Error::NotBuilt { what: "the address of a server", feature: "http" })
             }
             #[cfg(feature = "llama-cpp")]
             ModelSource::Gguf(path) => {
@@ -165,12 +175,7 @@ impl Model {
                 let model = unskew_llama_cpp::LlamaCpp::open(path, &options);
                 let model = model.map_err(|error| Error::Model(error.into()))?;
                 let tokens = gguf_tokens(path, tokenizer, model.vocab_len())?;
-                Ok(Self {
-                    model: AnyModel::new(model),
-                    tokens: Arc::new(tokens),
-                    kind: Kind::Transformer,
-                    folder: None,
-                })
+                Ok(Self::of_parts(AnyModel::new(model), tokens, Kind::Transformer))
             }
             #[cfg(not(feature = "llama-cpp"))]
             ModelSource::Gguf(_) => Err(Error::NotBuilt { what: "a GGUF file", feature: "llama-cpp" }),
@@ -212,12 +217,65 @@ impl Model {
         end.extend(stops.iter().filter(|id| !config.eos_token_ids.contains(&id.0)));
         let begin = config.bos_token_id.map(TokenId);
         let tokens = TokenSpace::from_tokenizer(own, &end, llama.vocab_len())?.beginning_with(begin);
-        Ok(Self {
-            model: AnyModel::new(llama),
-            tokens: Arc::new(tokens),
-            kind: Kind::Transformer,
+        Ok(Self::of_parts(AnyModel::new(llama), tokens, Kind::Transformer))
+    }
+
+    fn of_parts(model: AnyModel, tokens: impl Into<Arc<TokenSpace>>, kind: Kind) -> Self {
+        Self {
+            model,
+            tokens: tokens.into(),
+            kind,
             folder: None,
-        })
+            #[cfg(feature = "http")]
+            remote: None,
+        }
+    }
+
+    /// A model that a server runs: vLLM, SGLang, llama.cpp's, or any with OpenAI's interface. With its `tokenizer`, and where the server
+    /// gives whole rows of log-probabilities, every sampler runs. Without, outputs are drawn whole: see `docs/endpoints.md`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Model`] with an [`EndpointError`](unskew_endpoint::EndpointError), and those of the tokenizer.
+    #[cfg(feature = "http")]
+    pub fn connect(
+        address: &str,
+        tokenizer: Option<&Path>,
+        options: &unskew_endpoint::Options,
+    ) -> Result<Self> {
+        let tokenizer = tokenizer.map(read_tokenizer).transpose()?;
+        let (remote, model, tokens) = super::endpoint::connect(address, tokenizer, options)?;
+        let kind = if remote.has_rows() { Kind::Transformer } else { Kind::Other };
+        Ok(Self { remote: Some(Arc::new(remote)), ..Self::of_parts(model, tokens, kind) })
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn remote(&self) -> Option<&Arc<super::endpoint::Remote>> {
+        self.remote.as_ref()
+    }
+
+    /// Whether its outputs come from a server as a whole, with no rows of logits.
+    pub fn is_texts(&self) -> bool {
+        #[cfg(feature = "http")]
+        return self.remote.as_ref().is_some_and(|remote| !remote.has_rows());
+        #[cfg(not(feature = "http"))]
+        false
+    }
+
+    /// Whether its outputs are sequences of its own tokens. A server without a tokenizer here gives texts.
+    pub fn has_ids(&self) -> bool {
+        #[cfg(feature = "http")]
+        return self.remote.as_ref().is_none_or(|remote| remote.has_ids());
+        #[cfg(not(feature = "http"))]
+        true
+    }
+
+    /// Whether a server puts messages of chats into its template.
+    pub fn is_remote(&self) -> bool {
+        #[cfg(feature = "http")]
+        return self.remote.is_some();
+        #[cfg(not(feature = "http"))]
+        false
     }
 
     /// A model of one's own, with its tokens.
@@ -236,7 +294,7 @@ impl Model {
                 "the vocabulary has {ids} ids, and a row of the model {row} entries: they do not belong together"
             )));
         }
-        Ok(Self { model: AnyModel::new(model), tokens, kind: Kind::Other, folder: None })
+        Ok(Self::of_parts(AnyModel::new(model), tokens, Kind::Other))
     }
 
     /// Its tokens.
@@ -322,6 +380,7 @@ impl ModelSource {
             (ModelSource::Tiny | ModelSource::TinyDraft, None) => tiny_tokenizer()?,
             (ModelSource::Folder(folder), None) => read_tokenizer(&folder.join("tokenizer.json"))?,
             (ModelSource::Gguf(path), None) => read_tokenizer(path)?,
+            (ModelSource::Endpoint(_), None) => return Ok(bytes()),
         };
         Ok(TokenSpace::from_tokenizer(own, &end, 0)?)
     }
@@ -403,6 +462,12 @@ fn end_of_sequence(folder: &Path) -> Result<Vec<TokenId>> {
         true if !folder.join("config.json").is_file() => Ok(Vec::new()),
         true => Err(Error::NotBuilt { what: "the configuration of a checkpoint", feature: "runner" }),
     }
+}
+
+/// The bytes, as the tokens of a model whose own are not known: a constraint on texts is the same over any tokens.
+pub(super) fn bytes() -> TokenSpace {
+    let table = TableModel::uniform((0..=u8::MAX).map(|byte| [byte]));
+    TokenSpace::from_vocabulary(Arc::clone(table.vocabulary()))
 }
 
 fn read_tokenizer(path: &Path) -> Result<Tokenizer> {

@@ -70,6 +70,9 @@ pub struct Request {
 enum Prompt {
     Text(String),
     Ids(Vec<TokenId>),
+    /// The message of a chat, which a server puts into its template.
+    #[cfg(feature = "http")]
+    Chat(String),
 }
 
 /// The tokens in front of an output, and the text that the output begins with and that was taken off the prompt.
@@ -86,6 +89,22 @@ impl Model {
     /// A request for outputs after `prompt`.
     pub fn prompt(&self, prompt: impl Into<String>) -> Request {
         Request::new(self.clone(), Prompt::Text(prompt.into()))
+    }
+
+    /// The same for the message of a user, which the server of the model puts into its chat template. Outputs are then drawn whole, by
+    /// rejection.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Combination`] where no server runs the model; [`encode_chat`](Model::encode_chat) is for those.
+    #[cfg(feature = "http")]
+    pub fn chat(&self, message: impl Into<String>) -> Result<Request> {
+        match self.remote() {
+            Some(_) => Ok(Request::new(self.clone(), Prompt::Chat(message.into()))),
+            None => Err(Error::combination(
+                "no server runs this model; its own template makes the prompt of a `chat`",
+            )),
+        }
     }
 
     /// The same for a prompt that is tokens already. Nothing is put in front of them.
@@ -243,6 +262,8 @@ impl Request {
         let mut prompt = match &self.prompt {
             Prompt::Text(text) => tokens.encode_prompt(text)?,
             Prompt::Ids(ids) => ids.clone(),
+            #[cfg(feature = "http")]
+            Prompt::Chat(_) => return Ok(Start { prompt: Vec::new(), healed: String::new() }),
         };
         let len = tokens.vocabulary().len();
         if let Some(id) = prompt.iter().find(|id| id.index() >= len) {
@@ -345,19 +366,20 @@ impl Request {
     pub fn sample_with(self, method: Method) -> Result<Draws> {
         let start = self.start()?;
         let max_tokens = self.room(&start.prompt)?;
-        let (mut chosen, why) = method.resolve(self.outputs.unwrap_or(usize::MAX), self.is_unconstrained());
+        let (mut chosen, why) = self.resolve(method);
         self.check(&chosen)?;
         if let (Method::Beam(beam), Some(outputs)) = (&mut chosen, self.outputs) {
             beam.n = beam.n.max(outputs.try_into().unwrap_or(beam.n));
         }
         let compiled = self.compiled(&start.healed)?;
         let captures = compiled.captures().cloned();
-        let engine = self.engine(&chosen, compiled, &start, max_tokens)?;
+        let (engine, from) = self.engine_of(&chosen, compiled, &start, max_tokens)?;
         let truncates_after_mask = matches!(self.truncate, Some(Truncate::AfterMask(_)));
         Ok(Draws::new(Plan {
             tokens: self.model.shared_tokens(),
             method: chosen,
             why,
+            from,
             is_model: self.is_unconstrained() && !truncates_after_mask,
             truncates_after_mask,
             healed: start.healed,
@@ -367,6 +389,85 @@ impl Request {
             cancel: self.cancel,
             observer: self.observer,
         }))
+    }
+
+    /// The method itself, or for [`Method::Auto`] one for this request, and why it was chosen.
+    fn resolve(&self, method: Method) -> (Method, Option<&'static str>) {
+        #[cfg(feature = "http")]
+        if let (Method::Auto(super::method::Auto { budget: None, .. }), Some(remote)) =
+            (&method, self.model.remote())
+            && let Some((method, why)) = remote.auto(self.is_unconstrained(), self.is_chat())
+        {
+            return (method, Some(why));
+        }
+        method.resolve(self.outputs.unwrap_or(usize::MAX), self.is_unconstrained())
+    }
+
+    #[cfg(feature = "http")]
+    fn is_chat(&self) -> bool {
+        matches!(self.prompt, Prompt::Chat(_))
+    }
+
+    /// The sampler of a method, and where its outputs come from, where that is a server.
+    fn engine_of(
+        &self,
+        method: &Method,
+        compiled: Compiled,
+        start: &Start,
+        max_tokens: usize,
+    ) -> Result<(Engine, Option<String>)> {
+        #[cfg(feature = "http")]
+        if let Some(remote) = self.model.remote() {
+            let plain = self.draft.is_none() && self.truncate.is_none() && !self.heal;
+            if remote.draws_whole(method, self.is_chat()) {
+                if plain {
+                    let constraint = compiled.into_any(&self.spec, &self.observer);
+                    return Ok((
+                        self.whole(remote, method, constraint, start, max_tokens)?,
+                        Some(remote.described(true)),
+                    ));
+                }
+                if !remote.has_rows() || self.is_chat() {
+                    return Err(Error::combination(
+                        "whole outputs of a server go with no `draft_model`, no `truncate` and no `heal`; leave them out",
+                    ));
+                }
+            }
+            return Ok((self.engine(method, compiled, start, max_tokens)?, Some(remote.described(false))));
+        }
+        Ok((self.engine(method, compiled, start, max_tokens)?, None))
+    }
+
+    /// The sampler of a method over whole outputs of a server.
+    #[cfg(feature = "http")]
+    fn whole(
+        &self,
+        remote: &super::endpoint::Remote,
+        method: &Method,
+        constraint: AnyConstraint,
+        start: &Start,
+        max_tokens: usize,
+    ) -> Result<Engine> {
+        use super::endpoint::{Whole, WholePrompt};
+        let prompt = match &self.prompt {
+            Prompt::Text(text) => WholePrompt::Text(text, &start.prompt),
+            Prompt::Ids(_) => WholePrompt::Ids(&start.prompt),
+            Prompt::Chat(message) => WholePrompt::Chat(message),
+        };
+        remote.engine(
+            method,
+            Whole {
+                spec: &self.spec,
+                constraint,
+                is_unconstrained: self.is_unconstrained(),
+                tokens: self.model.shared_tokens(),
+                prompt,
+                max_tokens,
+                temperature: self.temperature,
+                batch: self.outputs.map_or(self.batch, |outputs| self.batch.max(outputs.min(64))),
+                cancel: self.cancel.clone(),
+            },
+        )
     }
 
     /// Refuses a method that does not go together with truncation or drafts. [`sample`](Self::sample) does so too, once it has

@@ -3,6 +3,8 @@
 mod audit;
 mod canonical;
 mod commands;
+#[cfg(feature = "http")]
+mod endpoints;
 mod facade;
 mod files;
 mod gguf;

@@ -62,6 +62,18 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
         inputs::check_output(path, &[inputs::of_model(&args.model), constraint, draft].concat())?;
     }
     let model = model?;
+    if !model.has_ids() {
+        return Err(Failure::input(
+            "an audit compares the probabilities of sequences of tokens: give the server's --tokenizer, and a server that gives the tokens \
+             of its outputs (vLLM, SGLang, llama.cpp)",
+        ));
+    }
+    if args.out.is_some() && model.is_texts() {
+        return Err(Failure::input(
+            "--out shows the mass that a mask leaves at each token, which needs rows of log-probabilities, and this server gives none; \
+             leave it out",
+        ));
+    }
     let seed = args.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
     let request = models::prompt(&model, &args.prompt, args.chat)?.seed(seed).observe(progress::hearer());
     let request = request.max_tokens(args.max_tokens.map(NonZeroUsize::get));
@@ -83,6 +95,12 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
         if cancel.is_cancelled() {
             break;
         }
+    }
+    if drawn.iter().flat_map(|drawn| &drawn.outputs).any(|output| output.log_prob.is_nan()) {
+        return Err(Failure::input(
+            "the server gives no log-probabilities of its outputs here, and distances are made of them; --temperature 1 without --chat has \
+             them with vLLM, SGLang and llama.cpp",
+        ));
     }
     let audit = Audit::new(&drawn, exact.as_ref(), model.tokens());
     let lines = audit.lines();

@@ -244,14 +244,14 @@ fn write(format: Format, output: &Output, out: &mut dyn Write) -> Result<()> {
         }
         Format::Text => {
             let cut = if output.finish == Finish::Length { ", cut off at the length limit" } else { "" };
+            let log_prob = match output.log_prob.is_nan() {
+                true => "log-probability unknown".to_owned(),
+                false => format!("log-probability {:.3}", output.log_prob),
+            };
             writeln!(
                 out,
-                "{}\n    log-probability {:.3}, {how}{cut}; {} positions in {} passes, {} proposals",
-                output.text,
-                output.log_prob,
-                output.cost.positions,
-                output.cost.passes,
-                output.cost.proposals
+                "{}\n    {log_prob}, {how}{cut}; {} positions in {} passes, {} proposals",
+                output.text, output.cost.positions, output.cost.passes, output.cost.proposals
             )?;
             named.iter().try_for_each(|named| named.write(out))?;
         }

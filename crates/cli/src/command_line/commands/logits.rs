@@ -40,7 +40,13 @@ pub(crate) fn logits(args: &LogitsArgs, out: &mut dyn Write) -> Result<()> {
     let rows = if args.all { Rows::All } else { Rows::Last };
     let extension = Extension { sequence: &mut sequence, tokens: &ids, rows };
     // Every way in which a batch of one can fail is about the ids, but for a device that fails.
-    model.extend(&mut [extension], &mut logits).map_err(|error| Failure::bad(&error))?;
+    model.extend(&mut [extension], &mut logits).map_err(|error| {
+        #[cfg(feature = "http")]
+        if let Some(error) = error.downcast_ref() {
+            return Failure::endpoint(error);
+        }
+        Failure::bad(&error)
+    })?;
 
     match args.format {
         Format::Jsonl => {

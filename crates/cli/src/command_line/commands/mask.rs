@@ -39,6 +39,11 @@ struct Answer {
 
 pub(crate) fn mask(args: &MaskArgs, out: &mut dyn Write) -> Result<()> {
     let spec = args.constraint.spec()?;
+    if matches!(args.model.model, crate::ModelSource::Endpoint(_)) && args.model.tokenizer.is_none() {
+        return Err(Failure::input(
+            "a mask is of tokens, and a server does not send its own: give its --tokenizer FILE",
+        ));
+    }
     let tokens = args.model.model.tokens(args.model.tokenizer.as_deref())?;
     let constraint = crate::constraint(&spec, &tokens, &progress::observer())?;
     let prefix = match (&args.prefix, &args.prefix_ids) {

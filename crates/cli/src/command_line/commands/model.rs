@@ -192,7 +192,8 @@ struct Decode {
 
 fn bench(args: &ModelBenchArgs, out: &mut dyn Write) -> Result<()> {
     let begin = Instant::now();
-    let named = ModelArgs { model: args.model.clone(), tokenizer: None, quantize: args.quantize };
+    let named =
+        ModelArgs { model: args.model.clone(), tokenizer: None, quantize: args.quantize, endpoint: None };
     let model = models::load(&named)?;
     let load_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
     let measured = model.any_model().with(|llama: &Llama| {
