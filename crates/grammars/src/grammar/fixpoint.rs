@@ -6,6 +6,8 @@
 //! Gallier's algorithm for Horn clauses). A chain of a hundred thousand rules therefore takes the same time
 //! in any order. Repeated passes until nothing changes would be quadratic in the wrong order.
 
+use std::collections::VecDeque;
+
 use super::data::{Expr, ExprId, Grammar, RuleId, Terminal, Unordered};
 
 /// By expression: whether some text matches, and whether the empty text matches. A choice may have
@@ -23,6 +25,55 @@ pub(crate) fn productive(grammar: &Grammar) -> Vec<bool> {
 /// By expression: whether the empty text matches.
 pub(crate) fn nullable(grammar: &Grammar) -> Vec<bool> {
     Parts::new(grammar).least(has_empty_text)
+}
+
+/// By expression: the expressions that contain it directly, and those that call a rule of which it is the body.
+pub(crate) fn wholes(grammar: &Grammar) -> Vec<Vec<ExprId>> {
+    let mut wholes: Vec<Vec<ExprId>> = vec![vec![]; grammar.expressions()];
+    for expr in grammar.expression_ids() {
+        let mut call = |rule: RuleId| wholes[grammar.body(rule).index()].push(expr);
+        match grammar.expr(expr) {
+            Expr::Sequence(parts) | Expr::Choice(parts) => {
+                parts.iter().for_each(|part| wholes[part.index()].push(expr));
+            }
+            Expr::Repeat { item, .. } => wholes[item.index()].push(expr),
+            Expr::Rule(rule) => call(rule),
+            Expr::Unordered(group) => group.rules().for_each(call),
+            Expr::Empty | Expr::Terminal(_) => {}
+        }
+    }
+    wholes
+}
+
+/// By expression: whether it is one of `seeds`, or one is in it or in a rule that it calls.
+pub(crate) fn containing(grammar: &Grammar, seeds: impl IntoIterator<Item = ExprId>) -> Vec<bool> {
+    let wholes = wholes(grammar);
+    let mut found = vec![false; grammar.expressions()];
+    let mut open: Vec<ExprId> = seeds.into_iter().collect();
+    while let Some(expr) = open.pop() {
+        if !std::mem::replace(&mut found[expr.index()], true) {
+            open.extend(wholes[expr.index()].iter().copied());
+        }
+    }
+    found
+}
+
+/// Calls `refresh` for each expression, and again for each of its `users` when it answers that the fact of the expression has changed.
+/// Facts that only grow become a least fixpoint.
+pub(crate) fn settle(grammar: &Grammar, users: &[Vec<ExprId>], mut refresh: impl FnMut(ExprId) -> bool) {
+    // Parts precede their wholes.
+    let mut open: VecDeque<ExprId> = grammar.expression_ids().collect();
+    let mut waits = vec![true; grammar.expressions()];
+    while let Some(expr) = open.pop_front() {
+        waits[expr.index()] = false;
+        if refresh(expr) {
+            for user in &users[expr.index()] {
+                if !std::mem::replace(&mut waits[user.index()], true) {
+                    open.push_back(*user);
+                }
+            }
+        }
+    }
 }
 
 fn has_empty_text(terminal: &Terminal) -> bool {

@@ -51,7 +51,7 @@ pub(super) struct Columns {
 pub(super) enum Trouble {
     /// No text has a line feed.
     NoLineFeed,
-    /// What follows a line feed is not alike after all of them.
+    /// The line feeds lead to different states.
     Unlike,
     Automaton(RegexError),
 }

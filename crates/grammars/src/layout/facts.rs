@@ -6,7 +6,8 @@ use unskew_trie::ByteSet;
 
 use super::{Layout, State, States};
 use crate::{
-    Expr, ExprId, Grammar, RuleId, Terminal, TerminalId, grammar::fixpoint::productive_and_nullable,
+    Expr, ExprId, Grammar, RuleId, Terminal, TerminalId,
+    grammar::fixpoint::{containing, productive_and_nullable, settle, wholes},
     network::terminals::first_bytes,
 };
 
@@ -67,14 +68,17 @@ impl Facts {
     pub(super) fn new(grammar: &Grammar, layout: &Layout) -> Result<Self, Unbalanced> {
         let roles: Vec<Role> = grammar.terminals().map(|terminal| role(grammar, layout, terminal)).collect();
         let (productive, nullable) = productive_and_nullable(grammar);
+        let with = |is: fn(Role) -> bool| {
+            let is_one = |expr: &ExprId| match grammar.expr(*expr) {
+                Expr::Terminal(terminal) => is(roles[terminal.index()]),
+                _ => false,
+            };
+            containing(grammar, grammar.expression_ids().filter(is_one))
+        };
         let mut facts = Self {
             nullable,
-            laid_out: reaches(grammar, |terminal| {
-                matches!(roles[terminal.index()], Role::Newline | Role::Indent | Role::Dedent)
-            }),
-            bracketed: reaches(grammar, |terminal| {
-                matches!(roles[terminal.index()], Role::Open | Role::Close)
-            }),
+            laid_out: with(|role| matches!(role, Role::Newline | Role::Indent | Role::Dedent)),
+            bracketed: with(|role| matches!(role, Role::Open | Role::Close)),
             inside: vec![],
             items: HashMap::new(),
             blocks: vec![],
@@ -87,11 +91,13 @@ impl Facts {
             ignored: layout.ignored,
         };
         facts.balance(grammar)?;
-        facts.find_inside(grammar);
-        facts.find_exits(grammar);
-        facts.find_columns(grammar);
-        facts.find_opens(grammar);
-        facts.find_firsts(grammar);
+        let mut users = wholes(grammar);
+        facts.find_inside(grammar, &users);
+        facts.find_opens(grammar, &users);
+        facts.find_firsts(grammar, &users);
+        facts.add_users_of_items(&mut users);
+        facts.find_exits(grammar, &users);
+        facts.find_columns(grammar, &users);
         Ok(facts)
     }
 
@@ -222,63 +228,61 @@ impl Facts {
         if open.is_empty() { Ok(items) } else { Err(BLOCKS) }
     }
 
-    fn find_inside(&mut self, grammar: &Grammar) {
+    fn find_inside(&mut self, grammar: &Grammar, users: &[Vec<ExprId>]) {
         self.inside = vec![false; grammar.expressions()];
-        loop {
-            let mut changed = false;
-            for expr in grammar.expression_ids() {
-                let has = |part: &ExprId| self.inside[part.index()];
-                let made = match grammar.expr(expr) {
-                    _ if !self.productive[expr.index()] => false,
-                    _ if expr == self.ignored => true,
-                    Expr::Empty | Expr::Unordered(_) => true,
-                    Expr::Terminal(terminal) => {
-                        !matches!(self.role(terminal), Role::Newline | Role::Indent | Role::Dedent)
-                    }
-                    Expr::Rule(rule) => has(&grammar.body(rule)),
-                    Expr::Sequence(parts) => parts.iter().all(has),
-                    Expr::Choice(parts) => parts.iter().any(has),
-                    Expr::Repeat { item, min, .. } => min == 0 || has(&item),
-                };
-                changed |= made != self.inside[expr.index()];
-                self.inside[expr.index()] = made;
-            }
-            if !changed {
-                return;
+        settle(grammar, users, |expr| {
+            let has = |part: &ExprId| self.inside[part.index()];
+            let made = match grammar.expr(expr) {
+                _ if !self.productive[expr.index()] => false,
+                _ if expr == self.ignored => true,
+                Expr::Empty | Expr::Unordered(_) => true,
+                Expr::Terminal(terminal) => {
+                    !matches!(self.role(terminal), Role::Newline | Role::Indent | Role::Dedent)
+                }
+                Expr::Rule(rule) => has(&grammar.body(rule)),
+                Expr::Sequence(parts) => parts.iter().all(has),
+                Expr::Choice(parts) => parts.iter().any(has),
+                Expr::Repeat { item, min, .. } => min == 0 || has(&item),
+            };
+            made != std::mem::replace(&mut self.inside[expr.index()], made)
+        });
+    }
+
+    /// A sequence depends on all of its items, those in blocks and in sequences that it is divided with.
+    fn add_users_of_items(&self, users: &mut [Vec<ExprId>]) {
+        for (expr, items) in &self.items {
+            let mut open: Vec<&Item> = items.iter().collect();
+            while let Some(item) = open.pop() {
+                match item {
+                    Item::Part(part) => users[part.index()].push(*expr),
+                    Item::Block(block) => open.extend(&self.blocks[*block]),
+                }
             }
         }
     }
 
-    fn find_exits(&mut self, grammar: &Grammar) {
-        loop {
+    fn find_exits(&mut self, grammar: &Grammar, users: &[Vec<ExprId>]) {
+        settle(grammar, users, |expr| {
             let mut changed = false;
-            for expr in grammar.expression_ids() {
-                for from in State::ALL {
-                    let made = self.leave(grammar, expr, from);
-                    changed |= made != self.exits[expr.index()][from as usize];
-                    self.exits[expr.index()][from as usize] = made;
-                }
+            for from in State::ALL {
+                let made = self.leave(grammar, expr, from);
+                changed |= made != self.exits[expr.index()][from as usize];
+                self.exits[expr.index()][from as usize] = made;
             }
-            if !changed {
-                return;
-            }
-        }
+            changed
+        });
     }
 
-    fn find_columns(&mut self, grammar: &Grammar) {
-        loop {
+    fn find_columns(&mut self, grammar: &Grammar, users: &[Vec<ExprId>]) {
+        settle(grammar, users, |expr| {
             let mut changed = false;
-            for expr in grammar.expression_ids() {
-                for from in State::ALL {
-                    let made = self.uses_column(grammar, expr, from);
-                    changed |= made != self.by_column[expr.index()][from as usize];
-                    self.by_column[expr.index()][from as usize] = made;
-                }
+            for from in State::ALL {
+                let made = self.uses_column(grammar, expr, from);
+                changed |= made != self.by_column[expr.index()][from as usize];
+                self.by_column[expr.index()][from as usize] = made;
             }
-            if !changed {
-                return;
-            }
-        }
+            changed
+        });
     }
 
     fn uses_column(&self, grammar: &Grammar, expr: ExprId, from: State) -> bool {
@@ -332,7 +336,7 @@ impl Facts {
         !self.nullable[expr.index()] && self.firsts[expr.index()].is_some_and(within)
     }
 
-    fn find_firsts(&mut self, grammar: &Grammar) {
+    fn find_firsts(&mut self, grammar: &Grammar, users: &[Vec<ExprId>]) {
         let first: Vec<Option<ByteSet>> = grammar
             .terminals()
             .map(|terminal| match grammar.terminal(terminal) {
@@ -341,63 +345,49 @@ impl Facts {
                 made => Some(first_bytes(made)),
             })
             .collect();
-        loop {
-            let mut changed = false;
-            for expr in grammar.expression_ids() {
-                let made = {
-                    let of = |part: &ExprId| self.firsts[part.index()];
-                    let all = |parts: &[ExprId]| {
-                        parts.iter().map(of).try_fold(ByteSet::default(), |mut all, more| {
-                            all.union(&more?);
-                            Some(all)
-                        })
-                    };
-                    match grammar.expr(expr) {
-                        Expr::Empty => Some(ByteSet::default()),
-                        Expr::Unordered(_) => None,
-                        Expr::Terminal(terminal) => first[terminal.index()],
-                        Expr::Rule(rule) => of(&grammar.body(rule)),
-                        Expr::Choice(parts) => all(parts),
-                        Expr::Repeat { item, .. } => of(&item),
-                        Expr::Sequence(parts) => {
-                            let last = parts.iter().position(|part| !self.nullable[part.index()]);
-                            all(&parts[..last.map_or(parts.len(), |last| last + 1)])
-                        }
-                    }
+        settle(grammar, users, |expr| {
+            let made = {
+                let of = |part: &ExprId| self.firsts[part.index()];
+                let all = |parts: &[ExprId]| {
+                    parts.iter().map(of).try_fold(ByteSet::default(), |mut all, more| {
+                        all.union(&more?);
+                        Some(all)
+                    })
                 };
-                changed |= made != self.firsts[expr.index()];
-                self.firsts[expr.index()] = made;
-            }
-            if !changed {
-                return;
-            }
-        }
-    }
-
-    fn find_opens(&mut self, grammar: &Grammar) {
-        loop {
-            let mut changed = false;
-            for expr in grammar.expression_ids() {
-                let has = |part: &ExprId| self.opens[part.index()];
-                let made = match grammar.expr(expr) {
-                    _ if self.is_flat(expr) => false,
-                    Expr::Empty | Expr::Unordered(_) => false,
-                    Expr::Terminal(terminal) => self.role(terminal) == Role::Indent,
-                    Expr::Rule(rule) => has(&grammar.body(rule)),
-                    Expr::Choice(parts) => parts.iter().any(has),
-                    Expr::Repeat { item, .. } => has(&item),
+                match grammar.expr(expr) {
+                    Expr::Empty => Some(ByteSet::default()),
+                    Expr::Unordered(_) => None,
+                    Expr::Terminal(terminal) => first[terminal.index()],
+                    Expr::Rule(rule) => of(&grammar.body(rule)),
+                    Expr::Choice(parts) => all(parts),
+                    Expr::Repeat { item, .. } => of(&item),
                     Expr::Sequence(parts) => {
                         let last = parts.iter().position(|part| !self.nullable[part.index()]);
-                        parts[..last.map_or(parts.len(), |last| last + 1)].iter().any(has)
+                        all(&parts[..last.map_or(parts.len(), |last| last + 1)])
                     }
-                };
-                changed |= made != self.opens[expr.index()];
-                self.opens[expr.index()] = made;
-            }
-            if !changed {
-                return;
-            }
-        }
+                }
+            };
+            made != std::mem::replace(&mut self.firsts[expr.index()], made)
+        });
+    }
+
+    fn find_opens(&mut self, grammar: &Grammar, users: &[Vec<ExprId>]) {
+        settle(grammar, users, |expr| {
+            let has = |part: &ExprId| self.opens[part.index()];
+            let made = match grammar.expr(expr) {
+                _ if self.is_flat(expr) => false,
+                Expr::Empty | Expr::Unordered(_) => false,
+                Expr::Terminal(terminal) => self.role(terminal) == Role::Indent,
+                Expr::Rule(rule) => has(&grammar.body(rule)),
+                Expr::Choice(parts) => parts.iter().any(has),
+                Expr::Repeat { item, .. } => has(&item),
+                Expr::Sequence(parts) => {
+                    let last = parts.iter().position(|part| !self.nullable[part.index()]);
+                    parts[..last.map_or(parts.len(), |last| last + 1)].iter().any(has)
+                }
+            };
+            made != std::mem::replace(&mut self.opens[expr.index()], made)
+        });
     }
 
     /// Whether the part is one text to the layout: without newlines, blocks and brackets that make a difference.
@@ -555,28 +545,4 @@ fn owners(grammar: &Grammar) -> HashMap<ExprId, RuleId> {
         }
     }
     owners
-}
-
-/// By expression: whether a terminal of this kind is in it, or in a rule that it calls.
-fn reaches(grammar: &Grammar, is: impl Fn(TerminalId) -> bool) -> Vec<bool> {
-    let mut found = vec![false; grammar.expressions()];
-    loop {
-        let mut changed = false;
-        for expr in grammar.expression_ids() {
-            let has = |part: &ExprId| found[part.index()];
-            let made = match grammar.expr(expr) {
-                Expr::Empty => false,
-                Expr::Terminal(terminal) => is(terminal),
-                Expr::Rule(rule) => has(&grammar.body(rule)),
-                Expr::Sequence(parts) | Expr::Choice(parts) => parts.iter().any(has),
-                Expr::Repeat { item, .. } => has(&item),
-                Expr::Unordered(group) => group.rules().any(|rule| has(&grammar.body(rule))),
-            };
-            changed |= made != found[expr.index()];
-            found[expr.index()] = made;
-        }
-        if !changed {
-            return found;
-        }
-    }
 }

@@ -164,7 +164,7 @@ fn empty(limits: &GrammarLimits) -> GrammarError {
     GrammarError::Empty { reason }
 }
 
-/// What is ignored.
+/// The ignored text.
 enum Ignoring<'g> {
     Nothing,
     /// Any text of an automaton, or none.

@@ -40,7 +40,7 @@ enum Made {
     Above(usize, u32, State),
 }
 
-/// What is next after an indentation and ignored text.
+/// The next part after an indentation and ignored text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Next {
     /// The end of the output.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Expr, ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId, Terminal, TerminalId,
-    grammar::fixpoint::productive_and_nullable,
+    grammar::fixpoint::{containing, productive_and_nullable},
 };
 
 /// A part of a rule, entered in a state.
@@ -77,7 +77,7 @@ impl<'g> Product<'g> {
             productive,
             nullable,
             affected: HashMap::new(),
-            conditional: conditional(grammar, looks),
+            conditional: containing(grammar, looks.keys().copied()),
             exits: HashMap::new(),
             users: HashMap::new(),
             changed: vec![],
@@ -422,34 +422,4 @@ impl<'g> Product<'g> {
         self.cuts.insert(key, made);
         Ok(made)
     }
-}
-
-/// By expression: whether some conditional terminal is in it, or in a rule that it calls.
-fn conditional(grammar: &Grammar, looks: &Looks) -> Vec<bool> {
-    let mut wholes: Vec<Vec<ExprId>> = vec![vec![]; grammar.expressions()];
-    let mut callers: HashMap<RuleId, Vec<ExprId>> = HashMap::new();
-    for expr in grammar.expression_ids() {
-        match grammar.expr(expr) {
-            Expr::Sequence(parts) | Expr::Choice(parts) => {
-                parts.iter().for_each(|part| wholes[part.index()].push(expr));
-            }
-            Expr::Repeat { item, .. } => wholes[item.index()].push(expr),
-            Expr::Rule(rule) => callers.entry(rule).or_default().push(expr),
-            Expr::Unordered(group) => {
-                group.rules().for_each(|rule| callers.entry(rule).or_default().push(expr));
-            }
-            Expr::Empty | Expr::Terminal(_) => {}
-        }
-    }
-    for rule in grammar.rules() {
-        wholes[grammar.body(rule).index()].extend(callers.remove(&rule).unwrap_or_default());
-    }
-    let mut found = vec![false; grammar.expressions()];
-    let mut open: Vec<ExprId> = looks.keys().copied().collect();
-    while let Some(expr) = open.pop() {
-        if !std::mem::replace(&mut found[expr.index()], true) {
-            open.extend(wholes[expr.index()].iter().copied());
-        }
-    }
-    found
 }

@@ -83,6 +83,18 @@ fn blocks_have_columns() {
     );
 }
 
+/// A chain of rules takes the same time in any order: passes over all rules would be as many as the rules.
+#[test]
+fn long_chains_of_rules_are_read() {
+    let rules = 20_000;
+    let mut text = "start: r0 _NEWLINE\nsuite: _NEWLINE _INDENT start _DEDENT\n".to_owned();
+    for rule in 0..rules {
+        writeln!(text, "r{rule}: r{} \"x\"", rule + 1).unwrap();
+    }
+    write!(text, "r{rules}: \"y\"\n_NEWLINE: /(\\r?\\n[ ]*)+/\n%declare _INDENT _DEDENT\n").unwrap();
+    read(&text).unwrap();
+}
+
 #[test]
 fn refusals_have_a_place_and_a_way_out() {
     let message = |text: &str| read(text).unwrap_err().to_string();
