@@ -47,7 +47,7 @@ impl<R: RowOf> LanguageModel for RowModel<R> {
         let mut out = logits.reset(rows, vocab_len).chunks_exact_mut(vocab_len);
         for Extension { sequence, tokens, rows } in batch {
             sequence.extend_from_slice(tokens);
-            for len in sequence.len() + 1 - rows.count(tokens.len())..=sequence.len() {
+            for len in rows.prefixes(tokens.len(), sequence.len()) {
                 self.0.row(&sequence[..len], out.next().expect("as many rows as were counted"));
             }
         }

@@ -1,4 +1,4 @@
-//! What an output costs, and how far it is from the model's distribution: twenty tasks, sampler by sampler, over a session.
+//! The cost of an output, and its distance from the model's distribution, over a session: twenty tasks, sampler by sampler.
 //!
 //! A sampler that learns has another distribution for its hundredth output than for its first. The divergence of the k-th output is
 //! measured by its weight. An output of a session is drawn from some q, its weight is `w = P / q` for the model's P, and so the divergence
@@ -16,7 +16,7 @@ use std::{path::Path, process::Command};
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde_json::Value;
-use unskew_core::{ExactDistribution, Sampler};
+use unskew_core::{ExactDistribution, Sampler, logprob::log_sum_exp};
 use unskew_samplers::{Exact, Masked, Sampling, Task, Twisted};
 
 use crate::plot;
@@ -211,12 +211,6 @@ fn embedded<'a>(program: &'a Path, folder: &Path) -> Result<Vec<Embedded<'a>>, S
     ])
 }
 
-/// The natural logarithm of the mean of exponentials.
-fn log_mean_exp(values: &[f64]) -> f64 {
-    let greatest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    greatest + (values.iter().map(|value| (value - greatest).exp()).sum::<f64>() / values.len() as f64).ln()
-}
-
 /// The divergence of the outputs at a place, and the positions of one.
 fn at(
     sessions: &[Session],
@@ -257,7 +251,9 @@ fn measure(out: &mut Report, source: &dyn Source, tally: &mut Tally) -> Result<(
     // The weights of `twist` are unbiased; those of outputs that have learned vary least.
     let learned: Vec<f64> =
         drawn[1].iter().flat_map(|session| session[20..].iter().map(|drawn| drawn.log_weight)).collect();
-    let log_mass = source.log_mass().unwrap_or_else(|| log_mean_exp(&learned));
+    let log_mass = source
+        .log_mass()
+        .unwrap_or_else(|| log_sum_exp(learned.iter().copied()) - (learned.len() as f64).ln());
     out.line(format_args!("### {}, P(constraint) = {:.2e}\n", source.name(), log_mass.exp()));
     out.line(format_args!(
         "| sampler | {} | positions, first | positions, last |\n|---|{}--:|--:|",

@@ -12,7 +12,7 @@ use std::error::Error;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use unskew::{
     Model, Spec,
-    core::{AnyConstraint, Sampler},
+    core::{AnyConstraint, Sampler, logprob::log_sum_exp},
     samplers::{Masked, Sampling, StateValues, Task, Twisted},
 };
 
@@ -38,12 +38,6 @@ fn mean(values: &[f64]) -> (f64, f64) {
     let mean = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (mean, (squares / (count - 1.0) / count).sqrt())
-}
-
-fn log_mean_exp(values: &[f64]) -> f64 {
-    let greatest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let sum: f64 = values.iter().map(|value| (value - greatest).exp()).sum();
-    greatest + (sum / values.len() as f64).ln()
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -85,7 +79,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             let mut many = Sampling::new(task(number)?, Twisted::new());
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let draws = (0..MANY).map(|_| many.draw(&mut rng).map(|draw| draw.log_weight));
-            let log_mass = log_mean_exp(&draws.collect::<Result<Vec<_>, _>>()?[MANY / 4..]);
+            let learned = &draws.collect::<Result<Vec<_>, _>>()?[MANY / 4..];
+            let log_mass = log_sum_exp(learned.iter().copied()) - (learned.len() as f64).ln();
             let values = StateValues::new(VALUES_BYTES);
             values.load(&saved)?;
             let mut rng = ChaCha8Rng::seed_from_u64(seed);

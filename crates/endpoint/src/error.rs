@@ -143,7 +143,7 @@ pub enum EndpointError {
         server: Server,
         /// The interface.
         what: String,
-        /// What works.
+        /// The way out.
         way_out: String,
     },
     /// Rows were asked for without the server's tokenizer.
@@ -163,7 +163,7 @@ pub enum EndpointError {
         got: usize,
         /// The entries of a whole row.
         of: usize,
-        /// What works.
+        /// The way out.
         way_out: String,
     },
     /// A row that is not a distribution of this model.

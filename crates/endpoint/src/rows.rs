@@ -297,11 +297,10 @@ impl LanguageModel for EndpointModel {
             if let Some(context) = self.context_len().filter(|context| all.len() > *context) {
                 return Err(EndpointError::Context { len: all.len(), context });
             }
-            let count = rows.count(tokens.len());
-            if count > 0 && all.is_empty() && *rows == Rows::Last {
+            if all.is_empty() && *rows == Rows::Last {
                 return Err(EndpointError::Empty);
             }
-            prefixes.extend((all.len() + 1 - count..=all.len()).map(|len| all[..len].to_vec()));
+            prefixes.extend(rows.prefixes(tokens.len(), all.len()).map(|len| all[..len].to_vec()));
         }
         let prefixes: Vec<&[u32]> = prefixes.iter().map(Vec::as_slice).collect();
         let rows = self.rows(&prefixes)?;

@@ -78,7 +78,7 @@ pub(super) fn connect(
     Ok((Remote { endpoint, missing, tokenizer: true }, AnyModel::new(model), tokens))
 }
 
-/// What a request asks of whole outputs.
+/// A request for whole outputs.
 pub(crate) struct Whole<'a> {
     pub(crate) spec: &'a Spec,
     pub(crate) constraint: AnyConstraint,
@@ -135,13 +135,14 @@ impl Remote {
     /// The sampler of a method over whole outputs.
     pub(crate) fn engine(&self, method: &Method, whole: Whole<'_>) -> Result<Engine> {
         let unsupported = |error: EndpointError| Error::Model(error.into());
+        let is_chat = matches!(whole.prompt, WholePrompt::Chat(_));
         let tries = match method {
             Method::Rejection(rejecting) => rejecting.tries,
             Method::Masked => TRIES,
             _ => {
                 return Err(Error::combination(format!(
                     "{method} needs rows of log-probabilities, and there are none: {}",
-                    self.why_no_rows(matches!(whole.prompt, WholePrompt::Chat(_)))
+                    self.why_no_rows(is_chat)
                 )));
             }
         };
@@ -151,7 +152,6 @@ impl Remote {
             ));
         }
         let server = self.endpoint.server();
-        let is_chat = matches!(whole.prompt, WholePrompt::Chat(_));
         let by_ids = self.has_ids() && (!is_chat || server == unskew_endpoint::Server::Vllm);
         let vocabulary = Arc::clone(whole.tokens.vocabulary());
         let tokens = whole.tokens;

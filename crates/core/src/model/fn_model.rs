@@ -92,8 +92,7 @@ impl<F: FnMut(&[TokenId], &mut [f32])> LanguageModel for FnModel<F> {
         let mut rows = logits.reset(rows, self.vocab_len).chunks_exact_mut(self.vocab_len.max(1));
         for Extension { sequence, tokens, rows: wanted } in batch {
             sequence.extend_from_slice(tokens);
-            let count = wanted.count(tokens.len());
-            for len in sequence.len() + 1 - count..=sequence.len() {
+            for len in wanted.prefixes(tokens.len(), sequence.len()) {
                 let row = rows.next().expect("there is a row for each position that is asked for");
                 (self.function)(&sequence[..len], row);
             }

@@ -11,6 +11,8 @@
 mod fn_model;
 mod table_model;
 
+use std::ops::RangeInclusive;
+
 use crate::{Logits, TokenId};
 
 pub use fn_model::{FnModel, FnModelError};
@@ -28,6 +30,11 @@ pub enum Rows {
 }
 
 impl Rows {
+    /// The lengths of the prefixes that have a row: `len` is that of the sequence after an extension by `appended` tokens.
+    pub const fn prefixes(self, appended: usize, len: usize) -> RangeInclusive<usize> {
+        len + 1 - self.count(appended)..=len
+    }
+
     /// The number of rows of an extension by `appended` tokens.
     pub const fn count(self, appended: usize) -> usize {
         match self {

@@ -24,7 +24,7 @@ use unskew_core::{
 use unskew_runner::Llama;
 use unskew_vocab::Tokenizer;
 
-/// What a server does in place of an answer.
+/// The behaviour of a server in place of an answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
     /// A status, a header line (or none) and a body.

@@ -244,8 +244,8 @@ impl LanguageModel for Asking {
         for item in &*batch {
             let mut all = item.sequence.clone();
             all.extend(item.tokens.iter().map(|TokenId(id)| id));
-            let count = item.rows.count(item.tokens.len());
-            prefixes.extend((all.len() + 1 - count..=all.len()).map(|len| all[..len].to_vec()));
+            let lengths = item.rows.prefixes(item.tokens.len(), all.len());
+            prefixes.extend(lengths.map(|len| all[..len].to_vec()));
         }
         let into = logits.reset(prefixes.len(), self.vocab_len);
         if !prefixes.is_empty() {

@@ -47,7 +47,7 @@ fn written((kind, strange, left, right): &(usize, usize, Value, Value), at: usiz
     }
 }
 
-/// What stands beside the conditions.
+/// The keywords beside the conditions.
 fn base() -> impl Strategy<Value = Value> {
     let names = || prop::collection::btree_map(select(&NAMES[..6]), value(), 0..5);
     prop_oneof![
@@ -199,7 +199,7 @@ proptest! {
         }
     }
 
-    /// What compiles meets no limit later, however few branches the limit allows. Conditions beside counted members are combined,
+    /// A schema that compiles meets no limit later, however few branches the limit allows. Conditions beside counted members are combined,
     /// and an object in an object has branches of its own.
     #[test]
     fn what_compiles_has_room_for_its_branches(
