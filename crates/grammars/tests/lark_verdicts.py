@@ -1,6 +1,6 @@
 """Verdicts of lark on the files of this Python's standard library, and on files with one change: lark_verdicts.py FOLDER [COUNT]
 
-It needs the packages lark and regex. tests/integration/lark_files.rs reads what it writes.
+It needs the packages lark and regex. tests/integration/notations/lark_files.rs reads what it writes.
 """
 
 import json

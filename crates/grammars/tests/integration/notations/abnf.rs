@@ -85,7 +85,7 @@ fn numbers_above_ascii_have_a_fate() {
 fn uris_of_rfc_3986() {
     check(
         Abnf,
-        include_str!("../rfcs/rfc3986.abnf"),
+        include_str!("../../rfcs/rfc3986.abnf"),
         &[
             "ftp://ftp.is.co.za/rfc/rfc1808.txt",
             "http://www.ietf.org/rfc/rfc2396.txt",
@@ -116,7 +116,7 @@ fn uris_of_rfc_3986() {
     let relative = ["", "//a/b", "/a//b", "a/b:c?d", "?q", "#f", "x:y"];
     check_from(
         Abnf,
-        include_str!("../rfcs/rfc3986.abnf"),
+        include_str!("../../rfcs/rfc3986.abnf"),
         Some("uri-reference"),
         &relative,
         &[("a b", 1), ("[", 0)],
@@ -127,7 +127,7 @@ fn uris_of_rfc_3986() {
 fn abnf_of_rfc_5234_and_7405() {
     check(
         Abnf,
-        include_str!("../rfcs/rfc5234.abnf"),
+        include_str!("../../rfcs/rfc5234.abnf"),
         &[
             "a = b\r\n",
             "a=\"x\"/%s\"y\"\r\n",
@@ -150,7 +150,7 @@ fn abnf_of_rfc_5234_and_7405() {
 fn json_of_rfc_8259() {
     check(
         Abnf,
-        include_str!("../rfcs/rfc8259.abnf"),
+        include_str!("../../rfcs/rfc8259.abnf"),
         &[
             "{}",
             " [1, -0.5e+3 ,\"a\\n\\u00e9☃\",true,null]\n",
@@ -176,7 +176,7 @@ fn json_of_rfc_8259() {
 fn times_of_rfc_3339() {
     check_from(
         Abnf,
-        include_str!("../rfcs/rfc3339.abnf"),
+        include_str!("../../rfcs/rfc3339.abnf"),
         Some("date-time"),
         &[
             "1985-04-12T23:20:50.52Z",
@@ -198,7 +198,7 @@ fn times_of_rfc_3339() {
 fn addresses_of_rfc_5322() {
     check(
         Abnf,
-        include_str!("../rfcs/rfc5322.abnf"),
+        include_str!("../../rfcs/rfc5322.abnf"),
         &[
             "john.doe@example.com",
             "\"john doe\"@example.com",

@@ -1,0 +1,13 @@
+//! Constructs whose meaning has an oracle of its own.
+
+mod captures;
+mod distinct;
+mod end_tokens;
+mod layout;
+mod lazy;
+mod lazy_verdicts;
+mod looks;
+mod munch;
+mod one_of;
+mod parameters;
+mod token_sets;

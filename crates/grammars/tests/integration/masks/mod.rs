@@ -1,0 +1,12 @@
+//! Masks of grammars against the oracle, and the work of computing them.
+
+mod ambiguous;
+mod analysis;
+mod contexts;
+mod corpus;
+mod deep;
+mod membership;
+mod oracle_itself;
+mod random;
+mod touching;
+mod work;

@@ -1,0 +1,11 @@
+//! Grammars as text: each notation, its errors, and grammars in grammars.
+
+mod abnf;
+mod bad_grammars;
+mod formats;
+mod imports;
+mod lark_files;
+mod nested;
+mod texts;
+mod w3c;
+mod xgrammar;
