@@ -3,6 +3,7 @@
 mod audit;
 mod canonical;
 mod commands;
+mod documents;
 #[cfg(feature = "http")]
 mod endpoints;
 mod facade;
