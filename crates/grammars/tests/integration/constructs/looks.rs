@@ -11,7 +11,7 @@ use unskew_grammars::{Fate, Grammar, GrammarError, GrammarFormat, GrammarLimits,
 
 use crate::{
     common::oracle::{Alphabet, Oracle, bytes},
-    random::check_along,
+    masks::random::check_along,
 };
 
 fn read(text: &str) -> Result<Grammar, GrammarError> {

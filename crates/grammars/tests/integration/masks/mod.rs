@@ -7,6 +7,6 @@ mod corpus;
 mod deep;
 mod membership;
 mod oracle_itself;
-mod random;
+pub(crate) mod random;
 mod touching;
 mod work;
