@@ -250,7 +250,7 @@ fn pattern(random: &mut Random, depth: usize) -> String {
 #[test]
 fn random_patterns_split_as_the_engine_does() {
     let mut random = Random(7);
-    let (mut built, mut failed) = (0, 0);
+    let (mut built, mut failed, mut large) = (0, 0, 0);
     while built < cases(300) {
         let count = random.pick(&[1, 1, 1, 2, 3]);
         let splits: Vec<SplitPattern> = (0..count)
@@ -277,6 +277,12 @@ fn random_patterns_split_as_the_engine_does() {
             ) => {
                 failed += 1;
                 assert!(failed < 50 * cases(300), "nearly all patterns are refused");
+                continue;
+            }
+            // Three steps with repeated look-ahead may have more states than the limit allows.
+            Err(SplitError::TooManyStates { .. } | SplitError::TooCostly { .. }) if count > 1 => {
+                large += 1;
+                assert!(large <= 1 + cases(300) / 1000, "many patterns are too large");
                 continue;
             }
             Err(error) => panic!("{splits:?}: {error}"),
