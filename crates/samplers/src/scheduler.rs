@@ -145,7 +145,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
     pub fn new(task: Task<ModelShape, C>, policy: P) -> Self {
         let mut session = Session::new(task, policy.scope());
         if let Some(values) = policy.values() {
-            session.set_values(values);
+            session.set_values(values, policy.freezes());
         }
         Self {
             session,
@@ -312,7 +312,13 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         if full {
             self.session.keep_within_limit();
         }
-        while self.slots.len() < self.session.batch()
+        // Values that draws are bound to change between these groups of draws.
+        let begins = self.slots.is_empty() || !self.policy.freezes();
+        if begins && self.policy.freezes() {
+            self.session.renew_values();
+        }
+        while begins
+            && self.slots.len() < self.session.batch()
             && let Some(seed) = self.seeds.pop_front()
         {
             self.slots.push(Slot {
