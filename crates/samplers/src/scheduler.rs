@@ -145,7 +145,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
     pub fn new(task: Task<ModelShape, C>, policy: P) -> Self {
         let mut session = Session::new(task, policy.scope());
         if let Some(values) = policy.values() {
-            session.set_values(values, policy.freezes());
+            session.set_values(values);
         }
         Self {
             session,
@@ -315,7 +315,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         // Values that draws are bound to change between these groups of draws.
         let begins = self.slots.is_empty() || !self.policy.freezes();
         if begins && self.policy.freezes() {
-            self.session.renew_values();
+            self.session.freeze_values();
         }
         while begins
             && self.slots.len() < self.session.batch()

@@ -18,7 +18,7 @@ const SUCCESSOR_BYTES: usize = 4 << 20;
 /// The values that rollouts propose by.
 pub(super) struct Valuing {
     pub(super) values: StateValues,
-    /// The copy that rollouts propose by until it is renewed; else they propose by the newest values.
+    /// The copy that rollouts propose by. `None`: they propose by the newest values.
     frozen: Option<StateValues>,
     pub(super) lookaheads: HashMap<NodeId, Lookahead>,
     /// The bytes of the lookaheads.
@@ -59,16 +59,15 @@ fn known(
 }
 
 impl<C: Constraint> Session<C> {
-    /// Lets rollouts propose by values; by a copy of them, where `freezes`.
-    pub(crate) fn set_values(&mut self, values: StateValues, freezes: bool) {
-        let frozen = freezes.then(|| values.copy());
-        self.valuing = Some(Valuing { frozen, ..Valuing::new(values) });
+    /// Lets rollouts propose by values.
+    pub(crate) fn set_values(&mut self, values: StateValues) {
+        self.valuing = Some(Valuing::new(values));
     }
 
-    /// Copies the values for the rollouts to come, where they propose by a copy. O(n) for n states.
-    pub(crate) fn renew_values(&mut self) {
-        if let Some(Valuing { values, frozen: Some(frozen), .. }) = &mut self.valuing {
-            *frozen = values.copy();
+    /// Lets rollouts propose by a copy of the present values, until the next call. O(n) for n states.
+    pub(crate) fn freeze_values(&mut self) {
+        if let Some(Valuing { values, frozen, .. }) = &mut self.valuing {
+            *frozen = Some(values.copy());
         }
     }
 

@@ -174,7 +174,7 @@ impl<C: Constraint> Populations<C> {
     /// The machine for `task` whose particles propose by learned values; see [`Smc::by_values`].
     pub fn by_values(task: Task<ModelShape, C>, config: SmcConfig, values: StateValues) -> Self {
         let mut populations = Self::new(task, SmcConfig { twisted: false, ..config });
-        populations.session.set_values(values, false);
+        populations.session.set_values(values);
         Self { by_values: true, ..populations }
     }
 
