@@ -184,11 +184,14 @@ impl Model {
                 if !folder.is_dir() {
                     return Err(no_folder(folder));
                 }
+                // All that does not fit together is found before the weights are read.
+                let config = Llama::config_of_dir(folder).map_err(|error| Error::Model(error.into()))?;
+                let own = || read_tokenizer(&folder.join("tokenizer.json"));
+                let stops = stops(folder, config.vocab_size)?;
+                let own = tokenizer.map_or_else(own, read_tokenizer)?;
+                check_lengths(&own, config.vocab_size)?;
                 let llama =
                     Llama::from_dir_with(folder, options).map_err(|error| Error::Model(error.into()))?;
-                let own = || read_tokenizer(&folder.join("tokenizer.json"));
-                let stops = stops(folder, llama.vocab_len())?;
-                let own = tokenizer.map_or_else(own, read_tokenizer)?;
                 Ok(Self { folder: Some(folder.clone()), ..Self::transformer(llama, own, &stops)? })
             }
             #[cfg(all(feature = "runner", feature = "tiny-model"))]
