@@ -45,6 +45,7 @@ pub struct Model {
     tokens: Arc<TokenSpace>,
     kind: Kind,
     /// Where its chat template is.
+    #[cfg(feature = "runner")]
     folder: Option<PathBuf>,
     #[cfg(feature = "http")]
     remote: Option<Arc<super::endpoint::Remote>>,
@@ -228,6 +229,7 @@ impl Model {
             model,
             tokens: tokens.into(),
             kind,
+            #[cfg(feature = "runner")]
             folder: None,
             #[cfg(feature = "http")]
             remote: None,
