@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use unskew_automata::RegexConstraint;
 use unskew_core::{
-    ExactDistribution, Extension, LanguageModel, Logits, Rows, TokenId, TokenKind, Vocabulary,
+    BatchError, ExactDistribution, Extension, LanguageModel, Logits, Rows, TokenId, TokenKind, Vocabulary,
     conformance::{check_model, check_sampler},
 };
 use unskew_llama_cpp::{CacheType, LlamaCpp, LlamaCppError, LoadError, Options, Sequence};
@@ -380,12 +380,15 @@ fn errors_are_typed() {
         model.extend(&mut batch, &mut logits)
     };
     let error = extend(&mut model, &[TokenId(1); 5]).unwrap_err();
-    assert!(matches!(error, LlamaCppError::ContextFull { len: 5, context: 4, .. }), "{error}");
+    assert!(
+        matches!(error, LlamaCppError::Batch(BatchError::ContextFull { len: 5, context: 4, .. })),
+        "{error}"
+    );
     let error = extend(&mut model, &[]).unwrap_err();
-    assert!(matches!(error, LlamaCppError::EmptyContext { .. }), "{error}");
+    assert!(matches!(error, LlamaCppError::Batch(BatchError::EmptyContext { .. })), "{error}");
     let mut other = open(&file, |_| {});
     let error = extend(&mut other, &[TokenId(1)]).unwrap_err();
-    assert!(matches!(error, LlamaCppError::ForeignSequence { .. }), "{error}");
+    assert!(matches!(error, LlamaCppError::Batch(BatchError::ForeignSequence { .. })), "{error}");
 }
 
 /// The header is complete: the tensors that we list end where the file ends.
