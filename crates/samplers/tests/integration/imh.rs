@@ -136,7 +136,7 @@ fn check(
     let law = after(&first, &matrix(&states), steps);
     let law = states.iter().map(|(output, ..)| output.clone()).zip(law).filter(|(_, p)| *p > 1e-12).collect();
     let mut counts = HashMap::new();
-    for session in 0..400 {
+    for session in 0..300 {
         let policy = Imh::new(steps, 10_000).with_values(values_of(kind, &constraint, seed));
         let task = change(task(&model, &constraint));
         let together = task.batch;
@@ -160,8 +160,12 @@ fn the_chain_is_in_balance_with_the_model_for_any_values() {
             let Some(target) = distribution(&model, &outputs) else { continue };
             let constraint = Keyed { outputs, by_future: false };
             let states = states(&model, &constraint, &Learned::new(kind, &constraint, seed));
-            let target: Vec<f64> = states.iter().map(|(output, ..)| target.probability(output)).collect();
-            assert!((target.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+            let mass = log_sum_exp(states.iter().map(|(_, log_p, _)| *log_p));
+            // Those of the table, whose logits are rounded to 32 bits.
+            for (output, log_p, _) in &states {
+                assert!(((log_p - mass).exp() - target.probability(output)).abs() < 1e-6);
+            }
+            let target: Vec<f64> = states.iter().map(|(_, log_p, _)| (log_p - mass).exp()).collect();
             let matrix = matrix(&states);
             for (from, to) in (0..states.len()).flat_map(|from| (0..from).map(move |to| (from, to))) {
                 let (there, back) = (target[from] * matrix[from][to], target[to] * matrix[to][from]);
@@ -176,7 +180,7 @@ fn the_chain_is_in_balance_with_the_model_for_any_values() {
 
 #[test]
 fn draws_follow_the_law_of_the_chain_after_its_steps() {
-    for seed in 0..6 {
+    for seed in 0..4 {
         for kind in 0..=KINDS {
             for steps in [0, 1, 4] {
                 check(seed, kind, steps, |task| task);
