@@ -85,16 +85,18 @@ fn difference(model: EmbeddedModel, theirs: &mut LlamaCpp) -> f32 {
 /// keys and values.
 #[test]
 fn logits_are_those_of_our_own_decoder() {
-    for (model, weights, cache, limit) in [
-        (TINY, Weights::F32, CacheType::F32, 1e-4),
-        (TINY, Weights::F32, CacheType::F16, 1e-2),
-        (TINY, Weights::F16, CacheType::F16, 2e-2),
-        (DRAFT, Weights::F16, CacheType::F16, 2e-2),
-        (TINY, Weights::Q8, CacheType::F16, 0.4),
+    for (name, model, weights, cache, limit) in [
+        ("tiny", TINY, Weights::F32, CacheType::F32, 1e-4),
+        ("tiny-draft", DRAFT, Weights::F32, CacheType::F32, 1e-4),
+        ("tiny", TINY, Weights::F32, CacheType::F16, 1e-2),
+        ("tiny", TINY, Weights::F16, CacheType::F16, 2e-2),
+        ("tiny-draft", DRAFT, Weights::F16, CacheType::F16, 2e-2),
+        ("tiny", TINY, Weights::Q8, CacheType::F16, 0.4),
     ] {
         let file = File::of(model, weights);
         let largest = difference(model, &mut open(&file, |options| options.cache = cache));
-        assert!(largest < limit, "{weights:?}, cache {cache:?}: {largest}");
+        println!("{name}, weights {weights:?}, cache {cache:?}: {largest:.1e}");
+        assert!(largest < limit, "{name}, {weights:?}, cache {cache:?}: {largest}");
     }
 }
 
