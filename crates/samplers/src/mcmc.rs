@@ -206,7 +206,7 @@ impl Policy for Imh {
     }
 
     fn freezes(&self) -> bool {
-        false
+        true
     }
 
     fn begin(&self, _memory: &mut Memory, _rng: &mut dyn Rng) -> RolloutConfig {
