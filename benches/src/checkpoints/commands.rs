@@ -1,7 +1,7 @@
 //! Every command and sampler of the command line on a checkpoint of a billion parameters, each in a process of its own.
 //!
-//! The tokenizer is the embedded one. All ids beyond it end an output: random weights give each id about the same probability, so that
-//! outputs are short, and samplers that reject are not lost. A prompt of some hundred tokens fills the cache.
+//! The tokenizer is the embedded one. All ids beyond it end an output. Random weights give each id about the same probability, so that
+//! outputs are short, and samplers that reject find one. A prompt of some hundred tokens is in the cache.
 
 use std::{
     path::Path,
@@ -45,7 +45,7 @@ const SAMPLERS: [&str; 16] = [
     "greedy",
 ];
 
-const CONSTRAINT: [&str; 2] = ["--regex", "[a-z ]{0,12}"];
+const CONSTRAINT: [&str; 2] = ["--regex", "[a-z ]{1,12}"];
 
 /// A process that has ended.
 struct Ended {
@@ -97,8 +97,9 @@ pub(super) fn report(filters: &[String]) -> Result<String, String> {
     let prompt = "the quick brown fox jumps over the lazy dog, and the dog sleeps on. ".repeat(12);
 
     let model = ["--model", ".", "--prompt", &prompt, "--max-tokens", "6", "--seed", "1"];
-    let draw = |sampler: &str| {
-        let mut args = [&["generate"], &CONSTRAINT[..], &model, &["-n", "2", "--sampler", sampler]].concat();
+    let draw = |sampler: &str, outputs: &str| {
+        let mut args =
+            [&["generate"][..], &CONSTRAINT[..], &model, &["-n", outputs, "--sampler", sampler]].concat();
         if DRAFTED.contains(&sampler) {
             args.extend(["--draft-model", "ngram"]);
         }
@@ -108,19 +109,19 @@ pub(super) fn report(filters: &[String]) -> Result<String, String> {
     let mut commands: Vec<(String, Vec<String>)> = SAMPLERS
         .iter()
         .chain(&DRAFTED)
-        .map(|sampler| (format!("generate, {sampler}"), draw(sampler)))
+        .map(|sampler| (format!("generate, {sampler}"), draw(sampler, "2")))
         .collect();
-    let batched = [&draw("cars")[..], &plain(&["--batch", "16", "-n", "16"])].concat();
+    let batched = [&draw("cars", "16")[..], &plain(&["--batch", "16"])].concat();
     let audited =
-        [&["audit"], &CONSTRAINT[..], &model, &["--samples", "2", "--samplers", "masked,cars"]].concat();
+        [&["audit"][..], &CONSTRAINT[..], &model, &["--samples", "2", "--samplers", "masked,cars"]].concat();
     commands.extend([
         ("generate, cars, batches of 16".to_owned(), batched),
         ("audit, masked and cars".to_owned(), plain(&audited)),
         (
             "check".to_owned(),
-            plain(&[&["check"], &CONSTRAINT[..], &["--model", ".", "--text", "the lines"]].concat()),
+            plain(&[&["check"][..], &CONSTRAINT[..], &["--model", ".", "--text", "the lines"]].concat()),
         ),
-        ("mask".to_owned(), plain(&[&["mask"], &CONSTRAINT[..], &["--model", "."]].concat())),
+        ("mask".to_owned(), plain(&[&["mask"][..], &CONSTRAINT[..], &["--model", "."]].concat())),
     ]);
     let wanted = |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(&**filter));
     let mut out = format!(
