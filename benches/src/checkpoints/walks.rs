@@ -9,8 +9,8 @@ use crate::process::memory_of;
 const PROMPT: usize = 2_000;
 const WALKS: usize = 1_000;
 
-/// New tokens of a walk: three pages of keys and values.
-const TOKENS: usize = 24;
+/// New tokens of a walk: a page of keys and values.
+const TOKENS: usize = 8;
 
 /// Walks of a pass.
 const BATCH: usize = 50;
@@ -58,7 +58,8 @@ pub(super) fn report() -> Result<String, String> {
          | caches of as many sequences without forks | {} |\n\
          | peak of the process | {} |\n\
          | weights + 1.2 x the cache of the tree | {} |\n\n\
-         Peak - weights = {:.3} x the cache of the tree: {}.\n",
+         Peak - weights = {:.3} x the cache of the tree: {}. The cache is in pages of 8 positions; walks of other lengths waste up to 7 \
+         positions each.\n",
         gb(weights),
         gb(loaded as f64),
         gb(cache(PROMPT)),
