@@ -16,6 +16,10 @@ const CHUNK: usize = 1 << 20;
 
 /// How weights are stored.
 #[derive(Clone, Copy)]
+#[cfg_attr(
+    not(feature = "burn"),
+    allow(dead_code, reason = "passes are timed beside burn, in each of these")
+)]
 pub(crate) enum Stored {
     F32,
     F16,
