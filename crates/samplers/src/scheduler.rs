@@ -312,9 +312,10 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         if full {
             self.session.keep_within_limit();
         }
-        // Values that draws are bound to change between these groups of draws.
-        let begins = self.slots.is_empty() || !self.policy.freezes();
-        if begins && self.policy.freezes() {
+        // Draws that propose by one copy of the values begin together, and the copy is made anew before.
+        let freezes = self.policy.freezes();
+        let begins = self.slots.is_empty() || !freezes;
+        if freezes && begins {
             self.session.freeze_values();
         }
         while begins
