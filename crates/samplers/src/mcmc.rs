@@ -1,7 +1,8 @@
 //! MCMC: a chain of valid outputs.
 //!
-//! **[`Mcmc`]**: a step writes a part of the last output anew (Gonzalez et al. 2025, "Constrained Sampling for Language Models Should Be
-//! Easy: An MCMC Perspective"). It cuts the output somewhere and goes on from the cut by masked sampling. The new output w' is taken with probability
+//! **[`Mcmc`]**: a step writes a part of the last output anew (Gonzalez et al. 2025, "Constrained Sampling for Language Models
+//! Should Be Easy: An MCMC Perspective"). It cuts the output somewhere and goes on from the cut by masked sampling. The new
+//! output w' is taken with probability
 //!
 //! ```text
 //! min(1, P(w') q(w | w') / (P(w) q(w' | w)))
@@ -12,7 +13,7 @@
 //! output. After `k` steps the distribution lies between that of masked sampling and the target, closer for larger `k`. No figure
 //! tells how close: [CARS](crate::Exact::cars) has no such question where its tries do not run out.
 //!
-//! **[`Imh`]**, independent Metropolis-Hastings (Hastings 1970; Tierney 1994, section 2.3.3): a step proposes a whole output w' by
+//! **[`Imh`]**, independent Metropolis-Hastings (Hastings 1970; Tierney 1994): a step proposes a whole output w' by
 //! [values](crate::values), and takes it with probability `min(1, W(w') / W(w))`, for the weights `W = P / q`. With one q for the whole
 //! chain, `P(w) q(w') min(1, W(w') / W(w)) = min(P(w) q(w'), P(w') q(w))` is symmetric in w and w'. So P is stationary for every q
 //! that is positive where P is, whatever the values are: no value is zero where the model's probability is positive.

@@ -315,7 +315,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         // Draws that propose by one copy of the values begin together, and the copy is made anew before.
         let freezes = self.policy.freezes();
         let begins = self.slots.is_empty() || !freezes;
-        if freezes && begins {
+        if freezes && begins && !self.seeds.is_empty() {
             self.session.freeze_values();
         }
         while begins
