@@ -7,6 +7,8 @@
 //! `regex` and `grammars` run every regex of [`suite`] and every grammar of [`workloads`] on every engine of [`engine`] and,
 //! with the feature `peers`, of other projects, in one process as far as their dependencies allow.
 
+#[cfg(feature = "runner")]
+mod checkpoints;
 mod clock;
 mod detail;
 #[cfg(feature = "wgpu")]
@@ -89,6 +91,9 @@ enum Command {
     Tags(tags::Options),
     /// Walking and shared trees by the size of the vocabulary
     Trees(trees::Options),
+    /// Peak memory of transformers: a thousand walks after one prompt, and every command on a billion parameters
+    #[cfg(feature = "runner")]
+    Checkpoints(checkpoints::Options),
     /// Passes of transformers on the CPU, beside burn and beside the memory
     #[cfg(feature = "burn")]
     Runner(runner::Options),
@@ -111,6 +116,8 @@ pub fn run(program: &Program) -> ExitCode {
         Command::Sets(options) => sets::run(&options),
         Command::Tags(options) => tags::run(&options),
         Command::Trees(options) => trees::run(&options),
+        #[cfg(feature = "runner")]
+        Command::Checkpoints(options) => checkpoints::run(&options),
         #[cfg(feature = "burn")]
         Command::Runner(options) => runner::run(&options),
         #[cfg(feature = "wgpu")]

@@ -80,8 +80,13 @@ pub(crate) struct EmbeddedOptions {
 impl EmbeddedOptions {
     /// The command line, if it is asked for.
     pub(crate) fn program(self) -> Result<Option<PathBuf>, String> {
-        self.embedded.then(|| built("target/release/unskew")).transpose()
+        self.embedded.then(command_line).transpose()
     }
+}
+
+/// The command line in release.
+pub(crate) fn command_line() -> Result<PathBuf, String> {
+    built("target/release/unskew")
 }
 
 impl Options {

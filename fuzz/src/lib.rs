@@ -45,8 +45,9 @@ pub fn read_grammar(text: &str, format: GrammarFormat) {
     let regex = Limits::default().nfa_size(20_000).dfa_states(2_000).dfa_steps(2_000_000);
     let mut limits = GrammarLimits::default();
     (limits.nodes, limits.automata_bytes, limits.regex) = (20_000, 1 << 22, regex);
-    assert!(!explain(text, format, &limits).iter().any(|fate| fate.why.is_empty()));
-    match Grammar::parse(text, format, &GrammarOptions::default(), &limits) {
+    let options = GrammarOptions::default();
+    assert!(!explain(text, format, &options, &limits).iter().any(|fate| fate.why.is_empty()));
+    match Grammar::parse(text, format, &options, &limits) {
         Ok(grammar) => {
             let analysis = grammar.analysis();
             match grammar.trimmed() {

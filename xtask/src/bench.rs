@@ -34,6 +34,7 @@ pub(crate) fn bench(root: &Path, args: &[&str]) -> Result<()> {
         features.push("memory");
     }
     match suite {
+        "checkpoints" => features.push("runner"),
         "runner" => features.push("burn"),
         "device" => features.push("wgpu"),
         _ => {}
@@ -43,7 +44,7 @@ pub(crate) fn bench(root: &Path, args: &[&str]) -> Result<()> {
     {
         glrmask(root)?;
     }
-    if options.contains(&"--embedded") {
+    if options.contains(&"--embedded") || (suite == "checkpoints" && !asks_for_help) {
         cargo(root, &["build", "--release", "--package", "unskew", "--target-dir", "target"])?;
     }
     let mut python = Vec::new();

@@ -7,7 +7,6 @@
 //!   which this machine reads the weights once, which is measured here, too.
 
 mod memory;
-mod weights;
 
 use std::{fmt::Write, time::Instant};
 
@@ -16,12 +15,15 @@ use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId};
 use unskew_runner::{Llama, ModelConfig, burn};
 
 use crate::{
+    checkpoints::{
+        SMOL_CONFIG,
+        weights::{self, Stored},
+    },
     clock::{Moment, use_cpu_time},
     options::{RecordOptions, at_least_one},
     record,
     report::{amount, distribution},
 };
-use weights::Stored;
 
 /// Passes of transformers on the CPU, beside burn and beside the memory.
 #[derive(Args, Clone, Debug)]
@@ -57,11 +59,6 @@ const SMOL: [Shape; 3] = [
     Shape { sequences: 8, tokens: 1 },
     Shape { sequences: 1, tokens: 128 },
 ];
-
-/// The shape of SmolLM2-135M.
-const SMOL_CONFIG: &str = r#"{"model_type": "llama", "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
-    "num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152, "rms_norm_eps": 1e-5, "rope_theta": 100000.0,
-    "max_position_embeddings": 8192, "tie_word_embeddings": true}"#;
 
 /// Tokens before the first pass that is timed.
 const PROMPT: usize = 8;
@@ -183,7 +180,8 @@ fn smol(options: &Options) -> Result<String, String> {
     );
     for stored in [Stored::F32, Stored::F16, Stored::Bf16] {
         let mut model = {
-            let file = weights::checkpoint(&config, stored);
+            let mut file = Vec::new();
+            weights::checkpoint(&config, stored, &mut file).map_err(|error| error.to_string())?;
             Llama::from_bytes(SMOL_CONFIG, &file).map_err(|error| error.to_string())?
         };
         let bytes = config.parameters() as f64 * stored.bytes() as f64;

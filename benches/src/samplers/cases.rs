@@ -10,9 +10,12 @@ use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
-use unskew_core::{Constraint, ExactDistribution, MaskMut, Rejected, Sampler, TableModel, TokenId};
+use unskew_core::{
+    Constraint, ExactDistribution, MaskMut, Rejected, Sampler, TableModel, TokenId, hashed_key,
+};
 use unskew_samplers::{
-    Asap, Awrs, Cut, Exact, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, StateValues, Task, Twisted,
+    Asap, Awrs, Cut, Exact, Imh, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, StateValues, Task,
+    Twisted,
 };
 
 use super::{Report, TRIES};
@@ -69,6 +72,10 @@ impl Constraint for Listed {
         }
         state.push(token);
         Ok(())
+    }
+    /// A prefix is a state of its own: the rows of the tasks depend on all of it.
+    fn state_key(&self, (): &mut (), state: &Vec<TokenId>) -> Option<u64> {
+        Some(hashed_key(state))
     }
     fn is_accepting(&self, state: &Vec<TokenId>) -> bool {
         self.prefixes.get(state).is_some_and(|(_, output)| *output)
@@ -139,7 +146,8 @@ pub(super) fn case(seed: u64, depth: usize, acceptance: f64) -> (TableModel, Lis
 
 pub(super) type Boxed<E> = Box<dyn Sampler<Error = SampleError<E>>>;
 
-const NAMES: [&str; 15] = [
+/// The samplers of this part.
+const NAMES: [&str; 16] = [
     "masked",
     "asap",
     "cars",
@@ -149,35 +157,45 @@ const NAMES: [&str; 15] = [
     "ars",
     "rsft",
     "rejection",
-    "awrs, weighted",
-    "smc, N = 10, weighted",
+    "awrs",
+    "smc, N = 10",
     "mcmc, 10 steps",
-    "twist, weighted",
-    "twist, budget 2, weighted",
-    "smc, values, N = 8, weighted",
+    "imh, 10 steps",
+    "twist",
+    "twist:budget=2",
+    "smc, values, N = 8",
 ];
 
-fn sampler(name: &str, task: Task<TableModel, Listed>) -> Boxed<unskew_core::TableModelError> {
+/// Whether its outputs count by their weights here. Masked sampling without weights stays as it is.
+fn is_weighted(name: &str) -> bool {
+    ["awrs", "smc", "twist"].iter().any(|weighted| name.starts_with(weighted))
+}
+
+/// The sampler with this name, of this part or of the frontier.
+pub(super) fn sampler(name: &str, task: Task<TableModel, Listed>) -> Boxed<unskew_core::TableModelError> {
     let exact = Exact::disc().with_max_tries(TRIES).with_budget(f64::INFINITY);
     match name {
         "masked" => Box::new(Sampling::new(task, Masked::new())),
         "asap" => Box::new(Sampling::new(task, Asap::new(TRIES))),
         "cars" => Box::new(Sampling::new(task, Exact::cars(TRIES))),
+        "disc" => Box::new(Sampling::new(task, Exact::disc())),
         "disc, learned" => Box::new(Sampling::new(task, exact)),
         "disc, K = 4" => Box::new(Sampling::new(task, Exact::disc_published(4))),
         "disc, reuse, K = 4" => Box::new(Sampling::new(task, Exact::disc_reusing(4))),
         "ars" => Box::new(Sampling::new(task, Exact::ars(TRIES))),
         "rsft" => Box::new(Sampling::new(task, Exact::rsft(TRIES))),
         "rejection" => Box::new(Sampling::new(task, Exact::rejection(TRIES))),
-        "awrs, weighted" => Box::new(Sampling::new(task, Awrs::new(TRIES))),
-        "twist, weighted" => Box::new(Sampling::new(task, Twisted::new())),
-        "twist, budget 2, weighted" => Box::new(Sampling::new(task, Twisted::new().with_budget(2.0, TRIES))),
-        "smc, values, N = 8, weighted" => {
+        "awrs" => Box::new(Sampling::new(task, Awrs::new(TRIES))),
+        "smc, N = 10" => Box::new(Smc::new(task, SmcConfig::default())),
+        "mcmc, 10 steps" => Box::new(Sampling::new(task, Mcmc::new(10, Cut::Prefix, TRIES))),
+        "imh, 10 steps" => Box::new(Sampling::new(task, Imh::new(10, TRIES))),
+        "twist" => Box::new(Sampling::new(task, Twisted::new())),
+        "twist:budget=2" => Box::new(Sampling::new(task, Twisted::new().with_budget(2.0, TRIES))),
+        "smc, values, N = 8" => {
             let config = SmcConfig { particles: 8, ..SmcConfig::default() };
             Box::new(Smc::by_values(task, config, StateValues::new(1 << 24)))
         }
-        "smc, N = 10, weighted" => Box::new(Smc::new(task, SmcConfig::default())),
-        _ => Box::new(Sampling::new(task, Mcmc::new(10, Cut::Prefix, TRIES))),
+        _ => unreachable!("no sampler has the name {name}"),
     }
 }
 
@@ -253,8 +271,7 @@ fn run(
         let distance = || divergence(&weights, distribution);
         session.calls.before(calls, distance);
         session.begun.before(begun, distance);
-        // Masked sampling without weights stays as it is.
-        let weight = if name.contains("weighted") { draw.log_weight.exp() } else { 1.0 };
+        let weight = if is_weighted(name) { draw.log_weight.exp() } else { 1.0 };
         *weights.entry(draw.tokens).or_default() += weight;
         session.outputs += 1;
     }
@@ -311,8 +328,8 @@ fn heading(out: &mut Report, first: &str, powers: std::ops::RangeInclusive<u32>,
 pub(super) fn report(out: &mut Report) {
     out.line(format_args!("## Distance from the distribution\n"));
     out.line(format_args!(
-        "{SESSIONS} sessions of each sampler on each task, of {OUTPUTS} outputs or {BEGUN} that were begun. KL in nats of the outputs' frequencies (with \
-         `weighted`: weights) from the enumerated distribution, at the last output within so many model calls: mean and standard error over \
+        "{SESSIONS} sessions of each sampler on each task, of {OUTPUTS} outputs or {BEGUN} that were begun. KL in nats of the outputs' frequencies (of `awrs`, \
+         `smc` and `twist`: of their weights) from the enumerated distribution, at the last output within so many model calls: mean and standard error over \
          the sessions; `-` where some session had no output yet; no more columns where all prefixes that are needed are known, so that no more \
          calls were made. `noise` is the distance of {OUTPUTS} independent exact outputs, (outputs - 1) / (2 x {OUTPUTS}), which is too \
          much where outputs are rarer than that: the exact samplers show the true value. `end` is the distance at the end of a session, `begun` and `calls` are \

@@ -16,13 +16,13 @@ use std::{path::Path, process::Command};
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde_json::Value;
-use unskew_core::{ExactDistribution, Sampler, logprob::log_sum_exp};
-use unskew_samplers::{Exact, Masked, Sampling, Task, Twisted};
+use unskew_core::{ExactDistribution, Sampler as _, logprob::log_sum_exp};
+use unskew_samplers::Task;
 
 use crate::plot;
 
 use super::{
-    Report, TRIES,
+    Report,
     cases::{self, CASES, Mean},
 };
 
@@ -100,13 +100,7 @@ impl Source for Enumerated {
 
     fn session(&self, sampler: &str, outputs: usize, seed: u64) -> Result<Session, String> {
         let task = Task::new(self.model.clone(), self.constraint.clone(), self.model.vocabulary(), 8);
-        let mut sampler: cases::Boxed<unskew_core::TableModelError> = match sampler {
-            "masked" => Box::new(Sampling::new(task, Masked::new())),
-            "twist" => Box::new(Sampling::new(task, Twisted::new())),
-            "cars" => Box::new(Sampling::new(task, Exact::cars(TRIES))),
-            "disc" => Box::new(Sampling::new(task, Exact::disc())),
-            _ => Box::new(Sampling::new(task, Twisted::new().with_budget(BUDGET, TRIES))),
-        };
+        let mut sampler = cases::sampler(sampler, task);
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let draw = |_| {
             let draw = sampler.draw(&mut rng).map_err(|error| error.to_string())?;

@@ -48,7 +48,10 @@ pub use constraint::{AnyConstraint, AnyScratch, AnyState, Constraint, Rejected, 
 pub use exact::{EnumerationError, ExactDistribution};
 pub use generations::Generations;
 pub use mask::{MaskBatch, MaskMut, MaskRef, TokenMask, WORD_BITS, words_for};
-pub use model::{Extension, FnModel, FnModelError, LanguageModel, Rows, TableModel, TableModelError};
+pub use model::{
+    BatchError, BatchLimits, Extension, FnModel, FnModelError, LanguageModel, Rows, TableModel,
+    TableModelError,
+};
 pub use proposer::Proposer;
 pub use rows::{KnownRow, KnownRows, LogitRows, Logits, RowError};
 pub use sampler::{Cost, Draw, Finish, Origin, Sampler};

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use unskew_core::BatchError;
+
 /// Why a GGUF file does not become a model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -46,43 +48,9 @@ pub enum LoadError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LlamaCppError {
-    /// Logits are wanted for an empty sequence.
-    #[error("item {item} of the batch asks for logits after an empty sequence; append a token first")]
-    EmptyContext {
-        /// The item of the batch.
-        item: usize,
-    },
-    /// A sequence would exceed the context.
-    #[error(
-        "item {item} of the batch would hold {len} tokens, the context is {context}; truncate it first, or open the model with a \
-         larger `Options::context`"
-    )]
-    ContextFull {
-        /// The item of the batch.
-        item: usize,
-        /// The length that the sequence would have.
-        len: usize,
-        /// The limit.
-        context: usize,
-    },
-    /// A token id is outside the vocabulary.
-    #[error(
-        "item {item} of the batch appends token {token}, but ids end below {vocab_len}; check the tokenizer"
-    )]
-    UnknownToken {
-        /// The item of the batch.
-        item: usize,
-        /// The id.
-        token: u32,
-        /// The length of the vocabulary.
-        vocab_len: usize,
-    },
-    /// A sequence was started by another model.
-    #[error("item {item} of the batch was started by another model; start it with this one")]
-    ForeignSequence {
-        /// The item of the batch.
-        item: usize,
-    },
+    /// The batch is refused. The limit on a sequence is that of the options.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
     /// One sequence alone does not fit into the cache of llama.cpp.
     #[error(
         "llama.cpp has no room in its cache for {tokens} more tokens of one sequence; open the model with more `Options::cells`"

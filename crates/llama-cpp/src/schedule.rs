@@ -20,12 +20,13 @@
 //! Tried instead: an error where slots run out. Samplers fork as they like, and a limit of llama.cpp would be a limit of each. All this
 //! is apart from llama.cpp itself ([`Memory`]), so that it is tested without a build in C++.
 
+use std::ops::Range;
 use std::sync::{
     Arc, Weak,
     atomic::{AtomicU64, Ordering},
 };
 
-use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId};
+use unskew_core::{BatchError, BatchLimits, Extension, LanguageModel, Logits, TokenId};
 
 use crate::LlamaCppError;
 
@@ -135,26 +136,14 @@ impl<M: Memory> Schedule<M> {
 
     /// The work of those items that want rows, and the number of rows. Tokens without a wanted row are evaluated with the next one.
     fn plan(&self, batch: &[Extension<'_, Sequence>]) -> Result<(Vec<Work>, usize), LlamaCppError> {
-        let (vocab_len, context) = (self.vocab_len, self.context);
+        let limits = BatchLimits { vocab_len: self.vocab_len, context: self.context, begin: None };
         let (mut work, mut row) = (Vec::new(), 0);
         for (item, Extension { sequence, tokens, rows }) in batch.iter().enumerate() {
             if sequence.model != self.model {
-                return Err(LlamaCppError::ForeignSequence { item });
+                return Err(BatchError::ForeignSequence { item }.into());
             }
-            if let Some(token) = tokens.iter().find(|token| token.index() >= vocab_len) {
-                return Err(LlamaCppError::UnknownToken { item, token: token.0, vocab_len });
-            }
-            let old = sequence.tokens.len();
-            let len = old + tokens.len();
-            if len > context {
-                return Err(LlamaCppError::ContextFull { item, len, context });
-            }
-            let wanted_from = match rows {
-                Rows::Last if len == 0 => return Err(LlamaCppError::EmptyContext { item }),
-                Rows::Last => len - 1,
-                Rows::All => old,
-                Rows::From(first) => old.saturating_add(*first).min(len),
-            };
+            let Range { start: wanted_from, end: len } =
+                limits.check(item, sequence.tokens.len(), tokens, *rows)?;
             if wanted_from < len {
                 work.push(Work { item, len, wanted_from, row, slot: 0, next: 0 });
                 row += len - wanted_from;

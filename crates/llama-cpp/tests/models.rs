@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use unskew_automata::RegexConstraint;
 use unskew_core::{
-    ExactDistribution, Extension, LanguageModel, Logits, Rows, TokenId, TokenKind, Vocabulary,
+    BatchError, ExactDistribution, Extension, LanguageModel, Logits, Rows, TokenId, TokenKind, Vocabulary,
     conformance::{check_model, check_sampler},
 };
 use unskew_llama_cpp::{CacheType, LlamaCpp, LlamaCppError, LoadError, Options, Sequence};
@@ -85,16 +85,18 @@ fn difference(model: EmbeddedModel, theirs: &mut LlamaCpp) -> f32 {
 /// keys and values.
 #[test]
 fn logits_are_those_of_our_own_decoder() {
-    for (model, weights, cache, limit) in [
-        (TINY, Weights::F32, CacheType::F32, 1e-4),
-        (TINY, Weights::F32, CacheType::F16, 1e-2),
-        (TINY, Weights::F16, CacheType::F16, 2e-2),
-        (DRAFT, Weights::F16, CacheType::F16, 2e-2),
-        (TINY, Weights::Q8, CacheType::F16, 0.4),
+    for (name, model, weights, cache, limit) in [
+        ("tiny", TINY, Weights::F32, CacheType::F32, 1e-4),
+        ("tiny-draft", DRAFT, Weights::F32, CacheType::F32, 1e-4),
+        ("tiny", TINY, Weights::F32, CacheType::F16, 1e-2),
+        ("tiny", TINY, Weights::F16, CacheType::F16, 2e-2),
+        ("tiny-draft", DRAFT, Weights::F16, CacheType::F16, 2e-2),
+        ("tiny", TINY, Weights::Q8, CacheType::F16, 0.4),
     ] {
         let file = File::of(model, weights);
         let largest = difference(model, &mut open(&file, |options| options.cache = cache));
-        assert!(largest < limit, "{weights:?}, cache {cache:?}: {largest}");
+        println!("{name}, weights {weights:?}, cache {cache:?}: {largest:.1e}");
+        assert!(largest < limit, "{name}, {weights:?}, cache {cache:?}: {largest}");
     }
 }
 
@@ -380,12 +382,15 @@ fn errors_are_typed() {
         model.extend(&mut batch, &mut logits)
     };
     let error = extend(&mut model, &[TokenId(1); 5]).unwrap_err();
-    assert!(matches!(error, LlamaCppError::ContextFull { len: 5, context: 4, .. }), "{error}");
+    assert!(
+        matches!(error, LlamaCppError::Batch(BatchError::ContextFull { len: 5, context: 4, .. })),
+        "{error}"
+    );
     let error = extend(&mut model, &[]).unwrap_err();
-    assert!(matches!(error, LlamaCppError::EmptyContext { .. }), "{error}");
+    assert!(matches!(error, LlamaCppError::Batch(BatchError::EmptyContext { .. })), "{error}");
     let mut other = open(&file, |_| {});
     let error = extend(&mut other, &[TokenId(1)]).unwrap_err();
-    assert!(matches!(error, LlamaCppError::ForeignSequence { .. }), "{error}");
+    assert!(matches!(error, LlamaCppError::Batch(BatchError::ForeignSequence { .. })), "{error}");
 }
 
 /// The header is complete: the tensors that we list end where the file ends.

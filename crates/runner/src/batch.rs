@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unskew_core::{Rows, TokenId};
+use unskew_core::{BatchError, BatchLimits, Rows, TokenId};
 
 use crate::config::ModelConfig;
 use crate::rotary::{Regime, Regimes};
@@ -18,46 +18,9 @@ const PASS_ROWS: usize = 512;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// Logits are wanted for an empty sequence.
-    #[error(
-        "item {item} of the batch asks for logits after an empty sequence; append a token first, such as {bos}"
-    )]
-    EmptyContext {
-        /// The item of the batch.
-        item: usize,
-        /// The model's start token, or the token to use in its place.
-        bos: String,
-    },
-    /// A sequence would exceed the context.
-    #[error(
-        "item {item} of the batch would hold {len} tokens, the model's context is {context}; truncate it first"
-    )]
-    ContextFull {
-        /// The item of the batch.
-        item: usize,
-        /// The length that the sequence would have.
-        len: usize,
-        /// The model's limit.
-        context: usize,
-    },
-    /// A token id is outside the vocabulary.
-    #[error(
-        "item {item} of the batch appends token {token}, but ids end below {vocab_len}; check the tokenizer"
-    )]
-    UnknownToken {
-        /// The item of the batch.
-        item: usize,
-        /// The id.
-        token: u32,
-        /// The length of the vocabulary.
-        vocab_len: usize,
-    },
-    /// A sequence was started by another model.
-    #[error("item {item} of the batch was started by another model; start it with this one")]
-    ForeignSequence {
-        /// The item of the batch.
-        item: usize,
-    },
+    /// The batch is refused.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
     /// The device failed to compute or to hand over the logits.
     #[error("the device failed to evaluate the batch: {reason}")]
     Device {
@@ -173,33 +136,16 @@ pub(crate) fn plan<'a>(
     model: ModelId,
     items: impl Iterator<Item = Item<'a>>,
 ) -> Result<Vec<Work>, ModelError> {
-    let (vocab_len, context) = (config.vocab_size, config.context_len());
+    let begin = config.bos_token_id.map(TokenId);
+    let limits = BatchLimits { vocab_len: config.vocab_size, context: config.context_len(), begin };
     let regimes = Regimes::new(config);
     let mut plan = Vec::new();
-    let mut check = |(index, item): (usize, Item<'a>)| {
+    let mut check = |(index, item): (usize, Item<'a>)| -> Result<(), ModelError> {
         if item.model != model {
-            return Err(ModelError::ForeignSequence { item: index });
+            return Err(BatchError::ForeignSequence { item: index }.into());
         }
-        if let Some(token) = item.new.iter().find(|token| token.index() >= vocab_len) {
-            return Err(ModelError::UnknownToken { item: index, token: token.0, vocab_len });
-        }
-        let old = item.old.len();
-        let len = old + item.new.len();
-        if len > context {
-            return Err(ModelError::ContextFull { item: index, len, context });
-        }
-        let wanted_from = match item.rows {
-            Rows::Last if len == 0 => {
-                let bos = config.bos_token_id;
-                let bos = bos.map_or_else(|| "the token for a line end".to_owned(), |id| id.to_string());
-                return Err(ModelError::EmptyContext { item: index, bos });
-            }
-            // If there is no token to append, the last position is evaluated again.
-            Rows::Last => len - 1,
-            Rows::All => old,
-            Rows::From(first) => old.saturating_add(first).min(len),
-        };
-        item.work(index, wanted_from, regimes, &mut plan);
+        let wanted = limits.check(index, item.old.len(), item.new, item.rows)?;
+        item.work(index, wanted.start, regimes, &mut plan);
         Ok(())
     };
     items.enumerate().try_for_each(&mut check)?;

@@ -131,13 +131,22 @@ impl Llama {
     /// As [`Llama::from_dir`].
     pub fn from_dir_with(folder: impl AsRef<Path>, options: &mut LoadOptions<'_>) -> Result<Self, LoadError> {
         let folder = folder.as_ref();
-        let path = folder.join("config.json");
+        let config = Self::config_of_dir(folder)?;
+        let parameters = weights::from_folder(&config, folder, options)?;
+        Ok(Self::new(config, parameters))
+    }
+
+    /// The `config.json` of a folder, without the weights.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`] when the file is absent or damaged, or asks for a computation that is not supported.
+    pub fn config_of_dir(folder: impl AsRef<Path>) -> Result<ModelConfig, LoadError> {
+        let path = folder.as_ref().join("config.json");
         let text = String::from_utf8(weights::read(&path)?)
             .map_err(|error| LoadError::Damaged { path, reason: error.to_string() })?;
         // Editors on Windows put a byte order mark in front of the text.
-        let config = ModelConfig::from_json(text.strip_prefix('\u{feff}').unwrap_or(&text))?;
-        let parameters = weights::from_folder(&config, folder, options)?;
-        Ok(Self::new(config, parameters))
+        Ok(ModelConfig::from_json(text.strip_prefix('\u{feff}').unwrap_or(&text))?)
     }
 
     /// Loads a model from the contents of a `config.json` and of a `model.safetensors`.

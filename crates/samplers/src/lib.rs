@@ -22,6 +22,7 @@
 //! | [`Twisted`] | near the model's after a few outputs; every output has its weight | one rollout, or a budget of some |
 //! | [`Awrs`] | that of `Masked`; weights are estimates | one rollout, and few questions to the constraint |
 //! | [`Smc`] | exact with its weight, near it without | N rollouts in step |
+//! | [`Imh`] | likewise, from proposals that learn between outputs | `k + 1` rollouts |
 //! | [`Mcmc`] | tends to the model's with the number of steps | one rollout and `k` parts of one |
 //! | [`Beam`], [`Greedy`] | none: searches, with exact log-probabilities | N rollouts in step, or one |
 //!
@@ -100,7 +101,7 @@ pub use error::SampleError;
 pub use exact::Exact;
 pub use limits::{MAX_BEAMS, MAX_CANDIDATES, MAX_DRAFT, MAX_PARTICLES};
 pub use machine::{FedRow, Machine, Poll, Request, drive, step};
-pub use mcmc::{Cut, Mcmc};
+pub use mcmc::{Cut, Imh, Mcmc};
 pub use pool::SequencePool;
 pub use retokenize::{Spelling, retokenize};
 pub use row::{log_mass, log_normalizer};

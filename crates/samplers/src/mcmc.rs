@@ -1,7 +1,8 @@
-//! MCMC: a chain of valid outputs. A step writes a part of the last output anew (Gonzalez et al. 2025, "Constrained Sampling for
-//! Language Models Should Be Easy: An MCMC Perspective").
+//! MCMC: a chain of valid outputs.
 //!
-//! A step cuts the output somewhere and goes on from the cut by masked sampling. The new output w' is taken with probability
+//! **[`Mcmc`]**: a step writes a part of the last output anew (Gonzalez et al. 2025, "Constrained Sampling for Language Models
+//! Should Be Easy: An MCMC Perspective"). It cuts the output somewhere and goes on from the cut by masked sampling. The new
+//! output w' is taken with probability
 //!
 //! ```text
 //! min(1, P(w') q(w | w') / (P(w) q(w' | w)))
@@ -11,6 +12,17 @@
 //! sampling from the cut to w'. So the chain's stationary distribution is the target distribution, and each state is a valid
 //! output. After `k` steps the distribution lies between that of masked sampling and the target, closer for larger `k`. No figure
 //! tells how close: [CARS](crate::Exact::cars) has no such question where its tries do not run out.
+//!
+//! **[`Imh`]**, independent Metropolis-Hastings (Hastings 1970; Tierney 1994): a step proposes a whole output w' by
+//! [values](crate::values), and takes it with probability `min(1, W(w') / W(w))`, for the weights `W = P / q`. With one q for the whole
+//! chain, `P(w) q(w') min(1, W(w') / W(w)) = min(P(w) q(w'), P(w') q(w))` is symmetric in w and w'. So P is stationary for every q
+//! that is positive where P is, whatever the values are: no value is zero where the model's probability is positive.
+//!
+//! A q that changes within the chain breaks the symmetry, since w keeps the weight of an older q. So all rollouts of a draw propose by
+//! the values that were known when the draw began ([`Policy::freezes`]), by state alone: the values of prefixes are forgotten with the
+//! tree. Rollouts teach the draws after it. Instead, all but the present state may be learned from at each step (Holden, Hauge and
+//! Holden 2009, "Adaptive independent Metropolis-Hastings"). That needs the probability of the present state under each new q, and
+//! so all its rows.
 
 use rand_core::Rng;
 use unskew_core::{Finish, Origin, TokenId, logprob::log_sum_exp};
@@ -19,6 +31,7 @@ use crate::{
     policy::{Outcome, Policy, Tries},
     random::{uniform, weighted},
     rollout::{AcceptTest, End, Output, Proposal, RolloutConfig, Step},
+    values::StateValues,
 };
 
 /// The place at which an output is cut.
@@ -43,6 +56,22 @@ pub struct Mcmc {
     steps: u64,
     cut: Cut,
     max_tries: u64,
+}
+
+/// Independent Metropolis-Hastings, whose proposals are masked sampling twisted by learned values, as those of
+/// [`Twisted`](crate::Twisted).
+///
+/// - **Distribution**: that of the proposals, moved `steps` steps towards the target distribution, which is the chain's stationary one,
+///   for any values. Each draw is a chain of its own. `origin` is [`Origin::Chained`].
+/// - **Cost**: `steps + 1` rollouts; known prefixes cost nothing. Draws that are under way together begin together.
+///
+/// Values are learned for the draws to come, and proposals near the target leave few steps to take. A constraint without
+/// [keys](unskew_core::Constraint::state_key) teaches none: proposals are those of masked sampling then.
+#[derive(Clone, Debug)]
+pub struct Imh {
+    steps: u64,
+    max_tries: u64,
+    values: StateValues,
 }
 
 /// The state of the chain of one draw.
@@ -112,27 +141,82 @@ impl Policy for Mcmc {
     }
 
     fn on_end(&self, memory: &mut Memory, tries: Tries, end: End, rng: &mut dyn Rng) -> Outcome {
-        match (end, &memory.state) {
-            (End::Output(output), None) if output.finish == Finish::Stop => memory.state = Some(output),
+        memory.step((self.steps, self.max_tries), tries, end, rng, |new, state| {
+            let there = new.log_prob + self.log_move(new, state);
+            there - (state.log_prob + self.log_move(state, new))
+        })
+    }
+}
+
+impl Memory {
+    /// A rollout of a chain of so many steps, whose first state takes so many tries at most: its output becomes the state with a
+    /// probability whose logarithm is `log_ratio(output, state)`, or one.
+    fn step(
+        &mut self,
+        (steps, max_tries): (u64, u64),
+        tries: Tries,
+        end: End,
+        rng: &mut dyn Rng,
+        log_ratio: impl FnOnce(&Output, &Output) -> f64,
+    ) -> Outcome {
+        match (end, &self.state) {
+            (End::Output(output), None) if output.finish == Finish::Stop => self.state = Some(output),
             (End::Stuck(tokens), None) if tokens.is_empty() => return Outcome::Impossible,
-            (_, None) if tries.rollouts < self.max_tries => return Outcome::Again,
+            (_, None) if tries.rollouts < max_tries => return Outcome::Again,
             (_, None) => return Outcome::NoOutput,
             (end, Some(state)) => {
-                memory.taken += 1;
+                self.taken += 1;
                 // A rollout without an output has probability zero under the target, and is never taken.
-                if let End::Output(output) = end {
-                    let there = output.log_prob + self.log_move(&output, state);
-                    let back = state.log_prob + self.log_move(state, &output);
-                    if uniform(rng).ln() < there - back {
-                        memory.state = Some(output);
-                    }
+                if let End::Output(output) = end
+                    && uniform(rng).ln() < log_ratio(&output, state)
+                {
+                    self.state = Some(output);
                 }
             }
         }
-        if memory.taken < self.steps {
+        if self.taken < steps {
             return Outcome::Again;
         }
-        let output = memory.state.take().expect("the chain has begun");
+        let output = self.state.take().expect("the chain has begun");
         Outcome::Done(output, Origin::Chained, 0.0)
+    }
+}
+
+impl Imh {
+    /// The bytes of the table of values that a sampler makes for itself.
+    const TABLE_BYTES: usize = 16 << 20;
+
+    /// Chains of `steps` steps. `max_tries` bounds the rollouts until one reaches a first state.
+    pub fn new(steps: u64, max_tries: u64) -> Self {
+        Self { steps, max_tries, values: StateValues::new(Self::TABLE_BYTES) }
+    }
+
+    /// Values that other samplers share, or that were saved.
+    #[must_use]
+    pub fn with_values(mut self, values: StateValues) -> Self {
+        self.values = values;
+        self
+    }
+}
+
+impl Policy for Imh {
+    type Memory = Memory;
+
+    fn values(&self) -> Option<StateValues> {
+        Some(self.values.clone())
+    }
+
+    fn freezes(&self) -> bool {
+        true
+    }
+
+    fn begin(&self, _memory: &mut Memory, _rng: &mut dyn Rng) -> RolloutConfig {
+        RolloutConfig::new(Proposal::Twisted, AcceptTest::Never)
+    }
+
+    fn on_end(&self, memory: &mut Memory, tries: Tries, end: End, rng: &mut dyn Rng) -> Outcome {
+        memory.step((self.steps, self.max_tries), tries, end, rng, |new, state| {
+            new.log_ratio() - state.log_ratio()
+        })
     }
 }

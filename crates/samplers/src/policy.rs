@@ -34,6 +34,12 @@ pub trait Policy {
         None
     }
 
+    /// Whether all rollouts of a draw propose by the values that were known when the draw began. Draws under way together then begin
+    /// together.
+    fn freezes(&self) -> bool {
+        false
+    }
+
     /// Whether its outputs are proposals with weights, which may follow another distribution than the model's.
     fn weighs(&self) -> bool {
         false

@@ -312,7 +312,14 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         if full {
             self.session.keep_within_limit();
         }
-        while self.slots.len() < self.session.batch()
+        // Draws that propose by one copy of the values begin together, and the copy is made anew before.
+        let freezes = self.policy.freezes();
+        let begins = self.slots.is_empty() || !freezes;
+        if freezes && begins && !self.seeds.is_empty() {
+            self.session.freeze_values();
+        }
+        while begins
+            && self.slots.len() < self.session.batch()
             && let Some(seed) = self.seeds.pop_front()
         {
             self.slots.push(Slot {

@@ -7,8 +7,8 @@ use unskew_core::{AnyConstraint, Constraint, Draw, Sampler};
 use unskew_engine::TokenSpace;
 use unskew_grammars::{CountConfig, CountModel};
 use unskew_samplers::{
-    Asap, Awrs, Beam, Cut, Exact, Greedy, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, StateValues,
-    Task, TrieFileError, Truncation, Twisted, Warped,
+    Asap, Awrs, Beam, Cut, Exact, Greedy, Imh, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig,
+    StateValues, Task, TrieFileError, Truncation, Twisted, Warped,
     speculative::{
         Budget, DraftLength, Drafter, ModelDraft, PromptLookup, ProposerDraft, SpeculationConfig,
         check_vocabularies,
@@ -91,7 +91,7 @@ macro_rules! rollouts {
     };
 }
 
-rollouts!(Masked, Exact, Asap, Awrs, Mcmc, Greedy, Twisted);
+rollouts!(Masked, Exact, Asap, Awrs, Mcmc, Imh, Greedy, Twisted);
 
 /// A sampler whose draws are not under way together.
 struct OneByOne<S>(S);
@@ -217,6 +217,7 @@ pub(crate) fn engine(
             };
             Box::new(Sampling::new(task, Mcmc::new(mcmc.steps, cut, mcmc.tries)))
         }
+        Method::Imh(imh) => Box::new(Sampling::new(task, Imh::new(imh.steps, imh.tries))),
         Method::Beam(beam) => {
             let beam = OneByOne(Beam::new(task, beam.n.get()));
             Box::new(Search { beam, found: None, repeats_best: false })

@@ -45,6 +45,7 @@ pub struct Model {
     tokens: Arc<TokenSpace>,
     kind: Kind,
     /// Where its chat template is.
+    #[cfg(feature = "runner")]
     folder: Option<PathBuf>,
     #[cfg(feature = "http")]
     remote: Option<Arc<super::endpoint::Remote>>,
@@ -184,11 +185,14 @@ impl Model {
                 if !folder.is_dir() {
                     return Err(no_folder(folder));
                 }
+                // All that does not fit together is found before the weights are read.
+                let config = Llama::config_of_dir(folder).map_err(|error| Error::Model(error.into()))?;
+                let own = || read_tokenizer(&folder.join("tokenizer.json"));
+                let stops = stops(folder, config.vocab_size)?;
+                let own = tokenizer.map_or_else(own, read_tokenizer)?;
+                check_lengths(&own, config.vocab_size)?;
                 let llama =
                     Llama::from_dir_with(folder, options).map_err(|error| Error::Model(error.into()))?;
-                let own = || read_tokenizer(&folder.join("tokenizer.json"));
-                let stops = stops(folder, llama.vocab_len())?;
-                let own = tokenizer.map_or_else(own, read_tokenizer)?;
                 Ok(Self { folder: Some(folder.clone()), ..Self::transformer(llama, own, &stops)? })
             }
             #[cfg(all(feature = "runner", feature = "tiny-model"))]
@@ -225,6 +229,7 @@ impl Model {
             model,
             tokens: tokens.into(),
             kind,
+            #[cfg(feature = "runner")]
             folder: None,
             #[cfg(feature = "http")]
             remote: None,

@@ -54,7 +54,7 @@ fn the_examples_show_what_they_say() {
 #[test]
 fn every_sampler_has_a_line_and_the_same_fields() {
     let files = Files::new(&[("t.json", TABLE)]);
-    let all = "masked,rejection,rsft,ars,cars,disc,asap,awrs,smc,mcmc,beam,greedy";
+    let all = "masked,rejection,rsft,ars,cars,disc,asap,awrs,smc,mcmc,imh,beam,greedy";
     let args =
         ["audit", "--model", "table:t.json", "--regex", "1{3}|0[01]", "--samplers", all, "--samples", "60"];
     let lines = files.run(&[&args[..], &["--seed", "2", "--format", "jsonl"]].concat()).json();
@@ -202,7 +202,7 @@ fn samplers_are_chosen_with_a_reason_and_searches_give_several() {
         lines.iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(with("1"), with("16"));
-    for sampler in ["asap", "ars", "rsft", "awrs", "smc", "mcmc", "greedy"] {
+    for sampler in ["asap", "ars", "rsft", "awrs", "smc", "mcmc", "imh", "greedy"] {
         let more: &[&str] = if sampler == "asap" { &["--asap-iterations", "5"] } else { &[] };
         let lines = run(&[&["-n", "4", "--sampler", sampler, "--format", "jsonl"], more].concat()).json();
         assert_eq!(lines.len(), 4, "{sampler}");

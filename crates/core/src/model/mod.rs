@@ -8,6 +8,7 @@
 //! cache whose hits depend on the order of the calls. A separate prefill method was tried too. It is the same operation as
 //! appending several tokens, so [`LanguageModel::extend`] does both.
 
+mod batch;
 mod fn_model;
 mod table_model;
 
@@ -15,6 +16,7 @@ use std::ops::RangeInclusive;
 
 use crate::{Logits, TokenId};
 
+pub use batch::{BatchError, BatchLimits};
 pub use fn_model::{FnModel, FnModelError};
 pub use table_model::{TableModel, TableModelError};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use unskew_core::conformance::check_model;
+use unskew_core::{Rows, conformance::check_model};
 
 use super::*;
 

@@ -109,14 +109,36 @@ fn defaults(family: Family) -> Defaults {
     }
 }
 
+/// The names that GPT-2 has for fields of other families.
+const OF_GPT2: [(&str, &str); 6] = [
+    ("hidden_size", "n_embd"),
+    ("intermediate_size", "n_inner"),
+    ("num_hidden_layers", "n_layer"),
+    ("num_attention_heads", "n_head"),
+    ("max_position_embeddings", "n_positions"),
+    ("rms_norm_eps", "layer_norm_epsilon"),
+];
+
+/// The error, with the names that the file has.
+pub(super) fn as_written(mut error: ConfigError, family: Family) -> ConfigError {
+    if let (ConfigError::Invalid { field, expected, .. }, Family::Gpt2) = (&mut error, family) {
+        for (usual, of_gpt2) in OF_GPT2 {
+            (*field, *expected) = (field.replace(usual, of_gpt2), expected.replace(usual, of_gpt2));
+        }
+    }
+    error
+}
+
 /// Reads a configuration of a family; the result is not validated yet.
 pub(super) fn read(root: &Object, family: Family) -> Result<ModelConfig, ConfigError> {
     let gpt2 = family == Family::Gpt2;
-    // GPT-2 has names of its own.
-    let named = |usual: &'static str, of_gpt2: &'static str| if gpt2 { of_gpt2 } else { usual };
+    let named = |usual: &'static str| {
+        let other = OF_GPT2.iter().find(|(name, _)| gpt2 && *name == usual);
+        other.map_or(usual, |(_, of_gpt2)| of_gpt2)
+    };
     let defaults = defaults(family);
-    let hidden_size = required(root, named("hidden_size", "n_embd"))?;
-    let num_attention_heads = required(root, named("num_attention_heads", "n_head"))?;
+    let hidden_size = required(root, named("hidden_size"))?;
+    let num_attention_heads = required(root, named("num_attention_heads"))?;
     let head_dim = match if gpt2 { None } else { size(root, "head_dim")? } {
         Some(head_dim) => head_dim,
         None if defaults.head_dim.is_some() && !root.contains_key("head_dim") => {
@@ -141,7 +163,7 @@ pub(super) fn read(root: &Object, family: Family) -> Result<ModelConfig, ConfigE
     } else {
         required(root, "intermediate_size")?
     };
-    let num_hidden_layers = required(root, named("num_hidden_layers", "n_layer"))?;
+    let num_hidden_layers = required(root, named("num_hidden_layers"))?;
     if num_hidden_layers > limit::LAYERS {
         let expected = format!("from 1 to {}", limit::LAYERS);
         return Err(invalid("num_hidden_layers", num_hidden_layers, expected));
@@ -154,10 +176,9 @@ pub(super) fn read(root: &Object, family: Family) -> Result<ModelConfig, ConfigE
         num_key_value_heads,
         head_dim,
         vocab_size: required(root, "vocab_size")?,
-        rms_norm_eps: number(root, named("rms_norm_eps", "layer_norm_epsilon"))?.unwrap_or(defaults.eps),
+        rms_norm_eps: number(root, named("rms_norm_eps"))?.unwrap_or(defaults.eps),
         rope_theta: 10_000.0,
-        max_position_embeddings: size(root, named("max_position_embeddings", "n_positions"))?
-            .unwrap_or(defaults.context),
+        max_position_embeddings: size(root, named("max_position_embeddings"))?.unwrap_or(defaults.context),
         tie_word_embeddings: flag(root, "tie_word_embeddings")?.unwrap_or(defaults.tied),
         bos_token_id: present(root, "bos_token_id").map(|id| token("bos_token_id", id)).transpose()?,
         eos_token_ids: tokens(root, "eos_token_id")?,

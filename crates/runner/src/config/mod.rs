@@ -231,9 +231,8 @@ impl ModelConfig {
             return Err(unsupported("quantization_config", value, "none: weights in F32, F16 or BF16"));
         }
         refuse_foreign(&root, family)?;
-        let config = families::read(&root, family)?;
-        config.validate()?;
-        Ok(config)
+        let read = families::read(&root, family).and_then(|config| config.validate().map(|()| config));
+        read.map_err(|error| families::as_written(error, family))
     }
 
     /// Refuses what plain Llama does not have.

@@ -241,6 +241,33 @@ fn absent_fields_and_other_documents_are_refused() {
     }
 }
 
+/// A checkpoint of each family with 10^12 in a field: an error that names the field, or a model of the same size.
+#[test]
+fn ten_to_the_twelve_in_a_field_makes_no_model_larger() {
+    let (mut refused, mut accepted) = (0, 0);
+    for folder in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/parity")).unwrap() {
+        let text = std::fs::read_to_string(folder.unwrap().path().join("config.json")).unwrap();
+        let before = ModelConfig::from_json(&text).unwrap();
+        let config: Value = serde_json::from_str(&text).unwrap();
+        for (field, value) in config.as_object().unwrap().iter().filter(|(_, value)| value.is_number()) {
+            let mut changed = config.clone();
+            changed[field] = json!(1_000_000_000_000_u64);
+            match ModelConfig::from_json(&changed.to_string()) {
+                Ok(read) => {
+                    accepted += 1;
+                    let size = |config: &ModelConfig| (config.parameters(), config.context_len());
+                    assert_eq!(size(&read), size(&before), "{field} = {value} in {text}");
+                }
+                Err(error) => {
+                    refused += 1;
+                    assert!(error.to_string().contains(field), "{field} = {value}: {error}");
+                }
+            }
+        }
+    }
+    assert!(refused > 100 && accepted > 10, "{refused} refused, {accepted} accepted");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -5,7 +5,7 @@ use crate::common::{all_rows, checkpoint, config, distance, extend, load, safete
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use safetensors::tensor::Dtype;
-use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId, conformance};
+use unskew_core::{BatchError, Extension, LanguageModel, Logits, Rows, TokenId, conformance};
 use unskew_runner::{Llama, ModelConfig, ModelError, Sequence};
 
 /// Rows are equal bit by bit, however they came about.
@@ -204,15 +204,18 @@ fn refused(tokens: &[TokenId], rows: Rows, before: &[TokenId]) -> ModelError {
 #[test]
 fn errors_name_the_item_and_the_limit() {
     let error = refused(&[], Rows::Last, &[]);
-    assert!(matches!(error, ModelError::EmptyContext { item: 1, .. }));
+    assert!(matches!(error, ModelError::Batch(BatchError::EmptyContext { item: 1, .. })));
     assert!(error.to_string().contains("empty sequence; append a token first, such as 1"), "{error}");
 
     let error = refused(&tokens(3, 1), Rows::All, &tokens(6, 1));
-    assert!(matches!(error, ModelError::ContextFull { item: 1, len: 9, context: 8 }));
+    assert!(matches!(error, ModelError::Batch(BatchError::ContextFull { item: 1, len: 9, context: 8 })));
     assert!(error.to_string().contains("would hold 9 tokens, the model's context is 8"), "{error}");
 
     let error = refused(&[TokenId(40), TokenId(41)], Rows::All, &[TokenId(2)]);
-    assert!(matches!(error, ModelError::UnknownToken { item: 1, token: 41, vocab_len: 41 }));
+    assert!(matches!(
+        error,
+        ModelError::Batch(BatchError::UnknownToken { item: 1, token: TokenId(41), vocab_len: 41 })
+    ));
     assert!(error.to_string().contains("token 41, but ids end below 41"), "{error}");
 }
 
@@ -242,7 +245,7 @@ fn sequences_of_another_model_are_refused() {
             &mut logits,
         )
         .unwrap_err();
-    assert!(matches!(error, ModelError::ForeignSequence { item: 0 }));
+    assert!(matches!(error, ModelError::Batch(BatchError::ForeignSequence { item: 0 })));
 }
 
 #[test]

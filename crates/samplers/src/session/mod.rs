@@ -352,7 +352,7 @@ impl<C: Constraint> Session<C> {
         self.tree = tree::read(bytes, &self.header(name))?;
         self.rows.rename(|_| None);
         if let Some(valuing) = &mut self.valuing {
-            *valuing = Valuing::new(valuing.values.clone());
+            valuing.forget_prefixes();
         }
         Ok(())
     }

@@ -18,6 +18,8 @@ const SUCCESSOR_BYTES: usize = 4 << 20;
 /// The values that rollouts propose by.
 pub(super) struct Valuing {
     pub(super) values: StateValues,
+    /// The copy that rollouts propose by. `None`: they propose by the newest values.
+    frozen: Option<StateValues>,
     pub(super) lookaheads: HashMap<NodeId, Lookahead>,
     /// The bytes of the lookaheads.
     pub(super) bytes: usize,
@@ -26,7 +28,13 @@ pub(super) struct Valuing {
 
 impl Valuing {
     pub(super) fn new(values: StateValues) -> Self {
-        Self { values, lookaheads: HashMap::new(), bytes: 0, successors: Generations::new(SUCCESSOR_BYTES) }
+        let successors = Generations::new(SUCCESSOR_BYTES);
+        Self { values, frozen: None, lookaheads: HashMap::new(), bytes: 0, successors }
+    }
+
+    /// Follows a tree that was replaced.
+    pub(super) fn forget_prefixes(&mut self) {
+        (self.lookaheads, self.bytes) = (HashMap::new(), 0);
     }
 
     /// Follows the tree that was shrunk, which answered with `map`.
@@ -56,11 +64,23 @@ impl<C: Constraint> Session<C> {
         self.valuing = Some(Valuing::new(values));
     }
 
+    /// Lets rollouts propose by a copy of the present values, until the next call. O(n) for n states.
+    pub(crate) fn freeze_values(&mut self) {
+        if let Some(Valuing { values, frozen, .. }) = &mut self.valuing {
+            *frozen = Some(values.copy());
+        }
+    }
+
     /// The lookahead of a prefix with the weights of its continuations. `None` where it has to be made from a row first.
     pub(crate) fn outlook(&self, node: NodeId) -> Option<(&Lookahead, Outlook)> {
-        let Valuing { values, lookaheads, .. } = self.valuing.as_ref()?;
+        let Valuing { values, frozen, lookaheads, .. } = self.valuing.as_ref()?;
         let lookahead = lookaheads.get(&node)?;
-        Some((lookahead, lookahead.outlook(values, |token| known(&self.tree, lookaheads, node, token))))
+        let outlook = match frozen {
+            // The values of prefixes change with each rollout, and are forgotten with the tree.
+            Some(frozen) => lookahead.outlook(frozen, |_| None),
+            None => lookahead.outlook(values, |token| known(&self.tree, lookaheads, node, token)),
+        };
+        Some((lookahead, outlook))
     }
 
     /// Makes the lookahead of a prefix from its row, if it is new.

@@ -70,7 +70,7 @@ const PRIOR: f64 = 0.5;
 #[derive(Clone, Debug)]
 pub struct StateValues(Arc<Mutex<Table>>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Table {
     means: Generations<u64, Mean>,
 }
@@ -89,6 +89,13 @@ impl Mean {
     fn among(self, other: f64) -> f64 {
         add([self.log_mean + self.count.ln(), other + PRIOR.ln()]) - (self.count + PRIOR).ln()
     }
+}
+
+/// The least logarithm of a value that is not zero. Weights are differences of such numbers, and a greater one leaves them no digits.
+const LEAST_LOG_VALUE: f64 = -1e6;
+
+fn within(log_value: f64) -> f64 {
+    if log_value == f64::NEG_INFINITY { log_value } else { log_value.clamp(LEAST_LOG_VALUE, 0.0) }
 }
 
 /// Bytes that do not hold values.
@@ -114,6 +121,11 @@ impl StateValues {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A table of its own with the same values.
+    pub(crate) fn copy(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.table().clone())))
+    }
+
     /// The number of states whose value is known.
     pub fn len(&self) -> usize {
         self.table().means.len()
@@ -136,17 +148,17 @@ impl StateValues {
     }
 
     /// Takes the logarithm of the value of a prefix in this state into the state's mean. A value is a probability: one above it counts
-    /// as one, and NaN is left out.
+    /// as one, and NaN is left out. A logarithm below -1,000,000 counts as that, unless the value is zero.
     pub fn learn(&self, key: u64, log_value: f64) {
         if log_value.is_nan() {
             return;
         }
-        let log_value = log_value.min(0.0);
+        let log_value = within(log_value);
         let mut table = self.table();
         let old = table.means.get(&key).copied().unwrap_or(Mean { log_mean: f64::NEG_INFINITY, count: 0.0 });
         let weight = old.count.min(MEMORY);
         let sum = add([old.log_mean + weight.ln(), log_value]);
-        let mean = Mean { log_mean: sum - (weight + 1.0).ln(), count: old.count + 1.0 };
+        let mean = Mean { log_mean: within(sum - (weight + 1.0).ln()), count: old.count + 1.0 };
         table.means.insert(key, mean, 0);
     }
 
@@ -182,7 +194,9 @@ impl StateValues {
         let entries: Option<Vec<_>> = entries.iter().map(entry).collect();
         let entries = entries.filter(|_| rest.is_empty()).ok_or(ValuesError)?;
         let mut table = self.table();
-        entries.into_iter().for_each(|(key, mean)| table.means.insert(key, mean, 0));
+        for (key, mean) in entries {
+            table.means.insert(key, Mean { log_mean: within(mean.log_mean), ..mean }, 0);
+        }
         Ok(())
     }
 }

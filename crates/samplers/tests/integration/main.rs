@@ -6,6 +6,7 @@ mod canonical;
 mod distributions;
 mod elsewhere;
 mod extremes;
+mod imh;
 mod long_rows;
 mod optimum;
 mod samplers;

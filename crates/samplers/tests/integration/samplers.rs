@@ -9,7 +9,7 @@ use unskew_core::{
     conformance::{check_sampler, chi_square},
 };
 use unskew_samplers::{
-    Asap, Awrs, Beam, Cut, Exact, Greedy, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task,
+    Asap, Awrs, Beam, Cut, Exact, Greedy, Imh, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task,
 };
 
 type Boxed = Box<dyn Sampler<Error = SampleError<TableModelError>>>;
@@ -40,7 +40,7 @@ fn disc_forms() -> [Exact; 3] {
     ]
 }
 
-fn deviation(counts: &HashMap<Vec<TokenId>, u64>, distribution: &Distribution) -> f64 {
+pub(crate) fn deviation(counts: &HashMap<Vec<TokenId>, u64>, distribution: &Distribution) -> f64 {
     assert!(
         counts.keys().all(|output| distribution.get(output).is_some_and(|p| *p > 0.0)),
         "{counts:?} {distribution:?}"
@@ -473,6 +473,7 @@ fn all_samplers(task: &dyn Fn() -> Task<TableModel, Outputs>) -> Vec<(&'static s
         ("asap", Box::new(Sampling::new(task(), Asap::new(TRIES)))),
         ("awrs", Box::new(Sampling::new(task(), Awrs::new(TRIES)))),
         ("mcmc", Box::new(Sampling::new(task(), Mcmc::new(3, Cut::Priority, 1_000)))),
+        ("imh", Box::new(Sampling::new(task(), Imh::new(3, 1_000)))),
         ("smc", Box::new(Smc::new(task(), SmcConfig::default()))),
         ("greedy", Box::new(Sampling::new(task(), Greedy))),
         ("beam", Box::new(Beam::new(task(), 3))),
@@ -513,7 +514,7 @@ fn outputs_do_not_depend_on_how_many_step_together() {
             let single = of(single);
             assert_eq!(single, alone.unwrap(), "{name}, task {index}");
             // Under these policies a rollout learns from those that have ended, so the number of rollouts under way matters.
-            if !["ars", "cars", "asap", "disc, learned"].contains(&name) {
+            if !["ars", "cars", "asap", "disc, learned", "imh"].contains(&name) {
                 assert_eq!(single, parts.unwrap(), "{name}, task {index}");
                 assert_eq!(single, of(all), "{name}, task {index}");
             }

@@ -12,10 +12,10 @@ use crate::support::{Outputs, distribution, ids, outputs, random_task, rng};
 
 /// A list of outputs whose states have keys.
 #[derive(Clone, Debug)]
-struct Keyed {
-    outputs: Outputs,
+pub(crate) struct Keyed {
+    pub(crate) outputs: Outputs,
     /// The rest of the output decides the key, as it decides the future; else the whole prefix does.
-    by_future: bool,
+    pub(crate) by_future: bool,
 }
 
 impl Constraint for Keyed {
@@ -47,7 +47,7 @@ impl Constraint for Keyed {
     }
 }
 
-fn task(model: &TableModel, constraint: &Keyed) -> Task<TableModel, Keyed> {
+pub(crate) fn task(model: &TableModel, constraint: &Keyed) -> Task<TableModel, Keyed> {
     let vocabulary = model.vocabulary().clone();
     Task::new(model.clone(), constraint.clone(), &vocabulary, 8)
 }
@@ -62,15 +62,15 @@ fn probability(model: &TableModel, output: &[TokenId]) -> f64 {
 }
 
 /// All prefixes of all outputs.
-fn prefixes(constraint: &Keyed) -> Vec<Vec<TokenId>> {
+pub(crate) fn prefixes(constraint: &Keyed) -> Vec<Vec<TokenId>> {
     let all = constraint.outputs.outputs.iter();
     all.flat_map(|output| (0..=output.len()).map(|len| output[..len].to_vec())).collect()
 }
 
 /// The kinds of values that a sampler begins with.
-const KINDS: usize = 5;
+pub(crate) const KINDS: usize = 5;
 
-fn values(kind: usize, constraint: &Keyed, seed: u64) -> StateValues {
+pub(crate) fn values(kind: usize, constraint: &Keyed, seed: u64) -> StateValues {
     let values = StateValues::new(1 << 20);
     for prefix in prefixes(constraint) {
         let key = constraint.state_key(&mut (), &prefix).unwrap();
@@ -136,6 +136,16 @@ fn weights_correct_any_values() {
     }
 }
 
+/// Values that are no probabilities, or as wrong as can be.
+pub(crate) fn extreme_values(constraint: &Keyed) -> StateValues {
+    let extreme = StateValues::new(1 << 20);
+    for (index, prefix) in prefixes(constraint).iter().enumerate() {
+        let value = [f64::NEG_INFINITY, f64::INFINITY, f64::NAN, -1e300][index % 4];
+        extreme.learn(constraint.state_key(&mut (), prefix).unwrap(), value);
+    }
+    extreme
+}
+
 /// With values that are wrong by a large factor, weights are too uneven to be compared. They are numbers.
 #[test]
 fn extreme_values_give_finite_weights() {
@@ -145,11 +155,7 @@ fn extreme_values_give_finite_weights() {
             continue;
         }
         let constraint = Keyed { outputs, by_future: true };
-        let extreme = values(0, &constraint, seed);
-        for (index, prefix) in prefixes(&constraint).iter().enumerate() {
-            let value = [f64::NEG_INFINITY, f64::INFINITY, f64::NAN, -1e300][index % 4];
-            extreme.learn(constraint.state_key(&mut (), prefix).unwrap(), value);
-        }
+        let extreme = extreme_values(&constraint);
         let mut sampler = Sampling::new(task(&model, &constraint), Twisted::new().with_values(extreme));
         let mut rng = rng(seed);
         for _ in 0..2_000 {

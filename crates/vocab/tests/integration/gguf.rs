@@ -101,6 +101,34 @@ fn faults_are_named() {
     std::fs::remove_file(&folder).unwrap();
 }
 
+/// The place of a tensor in `small`, as its table says.
+fn moved(name: &str, to: u64) -> Vec<u8> {
+    let mut bytes = small().bytes();
+    let table = bytes.windows(11).position(|part| part == b"\x03\0\0\0\0\0\0\0one").unwrap();
+    let at = table + bytes[table..].windows(3).position(|part| part == name.as_bytes()).unwrap();
+    let dimensions = usize::from(bytes[at + 3]);
+    let place = at + 3 + 4 + 8 * dimensions + 4;
+    bytes[place..place + 8].copy_from_slice(&to.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn a_wrong_place_of_a_tensor_is_an_error() {
+    Gguf::from_bytes(&moved("two", 32)).unwrap();
+    for (name, to, words) in [
+        ("two", 1_000_000_000_000 * 32, "it begins 32000000000000 bytes after"),
+        ("two", u64::MAX - 31, "bytes after"),
+        ("two", 64, "and the file has"),
+        ("two", 33, "no multiple of 32"),
+        ("two", 0, "within the tensor \"one\""),
+        ("one", 32, "within the tensor \"one\""),
+    ] {
+        let error = Gguf::from_bytes(&moved(name, to)).unwrap_err();
+        assert!(matches!(error, GgufError::Tensor { .. }), "{error}");
+        assert!(error.to_string().contains(words), "{name} {to}: {error}");
+    }
+}
+
 fn config() -> ProptestConfig {
     let rng_seed = proptest::test_runner::RngSeed::Fixed(5);
     ProptestConfig { cases: 4000, failure_persistence: None, rng_seed, ..Default::default() }

@@ -66,6 +66,8 @@ pub enum Method {
     Smc(Smc),
     /// A chain of valid outputs.
     Mcmc(Mcmc),
+    /// A chain of valid outputs, each proposed as a whole by learned values.
+    Imh(Imh),
     /// A search for the most probable outputs.
     Beam(Beam),
     /// The most probable token each time.
@@ -170,6 +172,15 @@ pub struct Mcmc {
     pub steps: u64,
     /// Where an output is cut to be written anew.
     pub cut: McmcCut,
+    /// The most tries for one output.
+    pub tries: u64,
+}
+
+/// The parameters of independent Metropolis-Hastings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Imh {
+    /// The steps of a chain.
+    pub steps: u64,
     /// The most tries for one output.
     pub tries: u64,
 }
@@ -313,6 +324,7 @@ impl Method {
             Self::Awrs(_) => "awrs",
             Self::Smc(_) => "smc",
             Self::Mcmc(_) => "mcmc",
+            Self::Imh(_) => "imh",
             Self::Beam(_) => "beam",
             Self::Greedy => "greedy",
             Self::Speculative(_) => "speculative",

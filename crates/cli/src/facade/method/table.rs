@@ -3,8 +3,8 @@
 use unskew_samplers::{MAX_BEAMS, MAX_CANDIDATES, MAX_PARTICLES};
 
 use super::{
-    Asap, Auto, Beam, BudgetKind, Disc, DiscForm, Mcmc, McmcCut, Mentored, Method, MethodError, MethodInfo,
-    Parameter, ParameterKind, Rejecting, Smc, Speculative, Tries, Twisted,
+    Asap, Auto, Beam, BudgetKind, Disc, DiscForm, Imh, Mcmc, McmcCut, Mentored, Method, MethodError,
+    MethodInfo, Parameter, ParameterKind, Rejecting, Smc, Speculative, Tries, Twisted,
 };
 
 const TRIES_PARAMETER: Parameter = Parameter {
@@ -16,6 +16,16 @@ const TRIES_PARAMETER: Parameter = Parameter {
     ),
     default: "100000",
     help: "give up after this many tries for one output",
+};
+const STEPS: Parameter = Parameter {
+    name: "steps",
+    kind: ParameterKind::Whole(
+        0,
+        1_000_000,
+        "each is a part of an output, and more do not bring the distribution nearer",
+    ),
+    default: "10",
+    help: "the steps of a chain",
 };
 const LENGTH: Parameter = Parameter {
     name: "length",
@@ -251,16 +261,7 @@ pub static METHODS: &[MethodInfo] = &[
         help: "a chain of valid outputs: closer to the model's distribution with each step",
         distribution: "the model's own distribution, given the constraint, after very many steps",
         parameters: &[
-            Parameter {
-                name: "steps",
-                kind: ParameterKind::Whole(
-                    0,
-                    1_000_000,
-                    "each is a part of an output, and more do not bring the distribution nearer",
-                ),
-                default: "10",
-                help: "the steps of a chain",
-            },
+            STEPS,
             Parameter {
                 name: "cut",
                 kind: ParameterKind::Words(&[
@@ -282,6 +283,17 @@ pub static METHODS: &[MethodInfo] = &[
             };
             let steps = given.value("steps").unwrap_or(10);
             Ok(Method::Mcmc(Mcmc { steps, cut, tries: given.tries() }))
+        },
+    },
+    MethodInfo {
+        name: "imh",
+        help: "independent Metropolis-Hastings: a chain whose proposals are those of twist, so that few steps are enough",
+        distribution: "the model's own distribution, given the constraint, after very many steps",
+        parameters: &[STEPS, TRIES_PARAMETER],
+        learns: false,
+        read: |given| {
+            let steps = given.value("steps").unwrap_or(10);
+            Ok(Method::Imh(Imh { steps, tries: given.tries() }))
         },
     },
     MethodInfo {

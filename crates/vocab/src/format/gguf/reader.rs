@@ -74,7 +74,23 @@ pub(super) fn read(reader: impl Read, len: u64, limits: &Limits) -> Result<Gguf,
             }
         }
     }
+    check_overlaps(&tensors)?;
     Ok(Gguf { version, metadata, tensors, data_start })
+}
+
+/// Refuses tensors that share bytes: the place of one of them is wrong.
+fn check_overlaps(tensors: &[GgufTensor]) -> Result<(), GgufError> {
+    let mut places: Vec<&GgufTensor> =
+        tensors.iter().filter(|tensor| tensor.bytes.is_some_and(|bytes| bytes > 0)).collect();
+    places.sort_by_key(|tensor| tensor.start);
+    for pair in places.windows(2) {
+        if pair[1].start - pair[0].start < pair[0].bytes.unwrap_or(0) {
+            let reason =
+                format!("it begins at byte {} within the tensor {}", pair[1].start, quoted(&pair[0].name));
+            return Err(GgufError::Tensor { name: quoted(&pair[1].name), reason });
+        }
+    }
+    Ok(())
 }
 
 /// A file that is read once, from front to back.

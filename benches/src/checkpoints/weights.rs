@@ -1,6 +1,9 @@
-//! Checkpoints with random weights, as bytes of a safetensors file.
+//! Checkpoints with random weights, as a safetensors file.
 
-use std::fmt::Write;
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+};
 
 use rand_chacha::{
     ChaCha8Rng,
@@ -8,16 +11,23 @@ use rand_chacha::{
 };
 use unskew_runner::ModelConfig;
 
+/// Weights that are written at a time.
+const CHUNK: usize = 1 << 20;
+
 /// How weights are stored.
 #[derive(Clone, Copy)]
-pub(super) enum Stored {
+#[cfg_attr(
+    not(feature = "burn"),
+    allow(dead_code, reason = "passes are timed beside burn, in each of these")
+)]
+pub(crate) enum Stored {
     F32,
     F16,
     Bf16,
 }
 
 impl Stored {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
             Self::F16 => "f16",
@@ -26,7 +36,7 @@ impl Stored {
     }
 
     /// Of a weight.
-    pub(super) fn bytes(self) -> usize {
+    pub(crate) fn bytes(self) -> usize {
         match self {
             Self::F32 => 4,
             Self::F16 | Self::Bf16 => 2,
@@ -44,8 +54,8 @@ impl Stored {
     }
 }
 
-/// A checkpoint of this shape, with a tied head.
-pub(super) fn checkpoint(config: &ModelConfig, stored: Stored) -> Vec<u8> {
+/// Writes a checkpoint of this shape, with a tied head.
+pub(crate) fn checkpoint(config: &ModelConfig, stored: Stored, mut file: impl Write) -> io::Result<()> {
     let hidden = config.hidden_size;
     let query = config.num_attention_heads * config.head_dim;
     let value = config.num_key_value_heads * config.head_dim;
@@ -80,12 +90,16 @@ pub(super) fn checkpoint(config: &ModelConfig, stored: Stored) -> Vec<u8> {
         begin = end;
     }
     header += "}";
-    let mut file = Vec::with_capacity(8 + header.len() + begin);
-    file.extend((header.len() as u64).to_le_bytes());
-    file.extend(header.as_bytes());
+    file.write_all(&(header.len() as u64).to_le_bytes())?;
+    file.write_all(header.as_bytes())?;
     let mut random = ChaCha8Rng::seed_from_u64(1);
-    for _ in 0..begin / stored.bytes() {
-        stored.push(random.next_u32(), &mut file);
+    let (mut left, mut chunk) = (begin / stored.bytes(), Vec::new());
+    while left > 0 {
+        chunk.clear();
+        let count = left.min(CHUNK);
+        (0..count).for_each(|_| stored.push(random.next_u32(), &mut chunk));
+        file.write_all(&chunk)?;
+        left -= count;
     }
-    file
+    file.flush()
 }
