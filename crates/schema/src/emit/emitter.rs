@@ -60,8 +60,7 @@ pub(crate) struct Emitter {
     pub(super) sequences: HashMap<Vec<ExprId>, ExprId>,
     /// By name and list of alternatives: their rule.
     pub(super) choices: HashMap<(&'static str, Vec<ExprId>), ExprId>,
-    /// How many items of a parser state the groups with members in any order of the value at hand may take, as far as they are read
-    /// side by side.
+    /// How many items of a parser state the groups with members in any order may take, if all are read side by side.
     pub(super) side_by_side: usize,
     /// The order of members where objects have one text: that in which their names were first met.
     pub(super) name_ranks: HashMap<Box<str>, usize>,
@@ -171,6 +170,7 @@ impl Emitter {
         self.choices.clear();
         self.ex.narrowed.retain(|one| one.keyword == "format" || one.keyword == "contentEncoding");
         self.is_cut = false;
+        self.side_by_side = 0;
         self.begin()
     }
 
@@ -184,15 +184,15 @@ impl Emitter {
         let start = self.rule_at(RuleKey { set: [root].into(), level: 0 })?;
         while let Some((rule, key)) = self.todo.pop() {
             self.level = key.level;
-            self.side_by_side = 0;
             let body = self.value(&key.set)?;
-            // Before the first member, a parser state holds all branches of a value.
+            // Before the first member, a parser state holds all branches of a value, and of each other value that
+            // branches of an enclosing object have in its place. Which values these are depends on the text, and
+            // all values are an upper bound.
             let limit = self.ex.limits.grammar.state_items;
             if self.side_by_side > limit {
                 let pointer =
                     key.set.first().map_or_else(String::new, |one| self.ex.schemas.pointer(one.node));
-                let what =
-                    "the members in any order of all branches of a value, which are read side by side,";
+                let what = "the members in any order of all branches of values, which are read side by side,";
                 return Err(SchemaError::limit(&pointer, what, limit, "grammar.state_items"));
             }
             if body.is_none() && rule == start && self.ex.refused.is_empty() {
