@@ -190,10 +190,11 @@ impl Model {
                 let own = || read_tokenizer(&folder.join("tokenizer.json"));
                 let stops = stops(folder, config.vocab_size)?;
                 let own = tokenizer.map_or_else(own, read_tokenizer)?;
-                check_lengths(&own, config.vocab_size)?;
+                let tokens = own_tokens(&config, own, &stops)?;
                 let llama =
                     Llama::from_dir_with(folder, options).map_err(|error| Error::Model(error.into()))?;
-                Ok(Self { folder: Some(folder.clone()), ..Self::transformer(llama, own, &stops)? })
+                let parts = Self::of_parts(AnyModel::new(llama), tokens, Kind::Transformer);
+                Ok(Self { folder: Some(folder.clone()), ..parts })
             }
             #[cfg(all(feature = "runner", feature = "tiny-model"))]
             ModelSource::Tiny | ModelSource::TinyDraft => {
@@ -201,7 +202,9 @@ impl Model {
                 let tiny = if full { unskew_tiny_model::TINY } else { unskew_tiny_model::DRAFT };
                 let llama = Llama::from_bytes_with(tiny.config_json, tiny.safetensors, options);
                 let llama = llama.map_err(|error| Error::Model(error.into()))?;
-                Self::transformer(llama, tokenizer.map_or_else(tiny_tokenizer, read_tokenizer)?, &[])
+                let own = tokenizer.map_or_else(tiny_tokenizer, read_tokenizer)?;
+                let tokens = own_tokens(llama.config(), own, &[])?;
+                Ok(Self::of_parts(AnyModel::new(llama), tokens, Kind::Transformer))
             }
             #[cfg(all(feature = "runner", not(feature = "tiny-model")))]
             ModelSource::Tiny | ModelSource::TinyDraft => Err(Error::NotBuilt {
@@ -211,17 +214,6 @@ impl Model {
             #[cfg(not(feature = "runner"))]
             _ => Err(Error::NotBuilt { what: "a transformer", feature: "runner" }),
         }
-    }
-
-    #[cfg(feature = "runner")]
-    fn transformer(llama: Llama, own: Tokenizer, stops: &[TokenId]) -> Result<Self> {
-        check_lengths(&own, llama.vocab_len())?;
-        let config = llama.config();
-        let mut end: Vec<_> = config.eos_token_ids.iter().copied().map(TokenId).collect();
-        end.extend(stops.iter().filter(|id| !config.eos_token_ids.contains(&id.0)));
-        let begin = config.bos_token_id.map(TokenId);
-        let tokens = TokenSpace::from_tokenizer(own, &end, llama.vocab_len())?.beginning_with(begin);
-        Ok(Self::of_parts(AnyModel::new(llama), tokens, Kind::Transformer))
     }
 
     fn of_parts(model: AnyModel, tokens: impl Into<Arc<TokenSpace>>, kind: Kind) -> Self {
@@ -396,6 +388,16 @@ fn no_folder(folder: &Path) -> Error {
         folder,
         "no such folder; give `tiny`, the folder of a checkpoint, a `.gguf` file, or `table:FILE`",
     )
+}
+
+/// The tokens of a transformer, by its configuration and the tokens that end its turns.
+#[cfg(feature = "runner")]
+fn own_tokens(config: &ModelConfig, own: Tokenizer, stops: &[TokenId]) -> Result<TokenSpace> {
+    check_lengths(&own, config.vocab_size)?;
+    let mut end: Vec<_> = config.eos_token_ids.iter().copied().map(TokenId).collect();
+    end.extend(stops.iter().filter(|id| !config.eos_token_ids.contains(&id.0)));
+    let begin = config.bos_token_id.map(TokenId);
+    Ok(TokenSpace::from_tokenizer(own, &end, config.vocab_size)?.beginning_with(begin))
 }
 
 fn check_lengths(tokenizer: &Tokenizer, row: usize) -> Result<()> {
