@@ -180,6 +180,7 @@ pub(crate) fn read(
 ) -> Result<Read, GrammarError> {
     check_length(text, limits)?;
     let named = options.start.as_deref();
+    let mut ignored = Ignored::new("", &GrammarOptions::default());
     let (tree, start) = match format {
         GrammarFormat::Lark => return read_lark(text, options, limits),
         GrammarFormat::Gbnf => {
@@ -201,7 +202,8 @@ pub(crate) fn read(
             (tree, start)
         }
         GrammarFormat::Ebnf => {
-            let tree = ebnf::read(text, limits)?;
+            let tree;
+            (tree, ignored) = ebnf::read(text, options, limits)?;
             // Without `root`, the first rule is the start rule. Without any rule, the error names `root`.
             let start = match (named, tree.find("root")) {
                 (None, None) if !tree.definitions.is_empty() => 0,
@@ -210,7 +212,6 @@ pub(crate) fn read(
             (tree, start)
         }
     };
-    let ignored = Ignored::default();
     let Lowered { grammar: written, notes, .. } = lower::lower(text, &tree, start, &ignored, limits)?;
     Ok(Read { written, resolved: None, fates: fates(text, &tree, &ignored, &notes) })
 }
@@ -337,7 +338,7 @@ fn fates(
     }
     for node in &ignored.nodes {
         let why = "allowed before, between and after terminals";
-        found.push((tree.place(*node), "`%ignore`".to_owned(), Fate::Enforced, why));
+        found.push((tree.place(*node), ignored.directive.to_owned(), Fate::Enforced, why));
     }
     for (at, construct) in &tree.ends {
         let why = match *construct {

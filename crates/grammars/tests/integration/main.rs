@@ -25,6 +25,7 @@ mod nested;
 mod one_of;
 mod oracle_itself;
 mod parameters;
+mod published;
 mod random;
 mod texts;
 mod token_sets;

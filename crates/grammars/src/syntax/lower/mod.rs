@@ -29,11 +29,20 @@ use crate::{
 };
 
 /// The terminals that may be ignored.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ignored {
     /// The alternatives.
     pub(crate) nodes: Vec<NodeId>,
+    /// The directive that names them, for reports.
+    pub(crate) directive: &'static str,
     pub(crate) options: GrammarOptions,
+}
+
+impl Ignored {
+    /// None yet.
+    pub(crate) fn new(directive: &'static str, options: &GrammarOptions) -> Self {
+        Self { nodes: vec![], directive, options: options.clone() }
+    }
 }
 
 /// A grammar with the uses of terminals that are more than a language.
