@@ -7,7 +7,7 @@ program   that of the program for which the grammar was written, or of one that 
 language  whether the text is in the language of the grammar: by lark's Earley parser without a scanner, over a
           translation of the grammar where it is no Lark. It is null where that takes too long.
 
-Packages: lark, regex, and for single suites python-hcl2, pyoxigraph, abnf.
+Packages: lark, regex, and for single suites pyoxigraph, abnf.
 """
 
 import json
@@ -153,13 +153,9 @@ def of_lark(text, start, **options):
     return accepts(program.parse), accepts(language.parse)
 
 
-def hcl2(text):
-    from hcl2.postlexer import PostLexer
-
-    program = lark.Lark(text, parser="lalr", propagate_positions=True, postlex=PostLexer())
-    # Without here-documents, whose border refers back.
-    kept = [line for line in text.split("\n") if not re.match(r"\s*\|?\s*heredoc_template|HEREDOC", line)]
-    return accepts(program.parse), accepts(lark.Lark("\n".join(kept), parser="earley", lexer="dynamic_complete").parse)
+def without_documents(text):
+    """HCL2 without here-documents, whose border refers back."""
+    return "\n".join(line for line in text.split("\n") if not re.match(r"\s*\|?\s*heredoc_template|HEREDOC", line))
 
 
 def of_w3c(text, suite, program):
@@ -183,21 +179,68 @@ def sparql(text):
     return of_w3c(text, "sparql", lambda text: store.query(text, base_iri="http://a/"))
 
 
-def uri(_):
+def uri(text):
+    """The RFC's rules as an expression of Python, which is possible since they are not recursive."""
     from abnf.grammars import rfc3986
 
-    # The package reads the RFC's rules by backtracking; the expression is that of the RFC's appendix B with its sets.
-    rule = rfc3986.Rule("URI-reference")
-    return accepts(rule.parse_all), accepts(rule.parse_all)
+    parts = re.compile(
+        r"""(?P<rule>[A-Za-z][\w-]*)\s*=|;[^\n]*|\s+|(?P<times>\d*\*\d*|\d+)|(?P<name>[A-Za-z][\w-]*)|"(?P<text>[^"]*)\""""
+        r"""|%x(?P<low>[0-9A-F]+)-(?P<high>[0-9A-F]+)|(?P<op>[()\[\]/<>])"""
+    )
+    rules = {"ALPHA": [("set", "[A-Za-z]")], "DIGIT": [("set", "[0-9]")], "HEXDIG": [("set", "[0-9A-Fa-f]")]}
+
+    def expression(name):
+        out, times, open_times = "", "", []
+        for kind, part in rules[name]:
+            if kind == "times":
+                least, star, most = part.partition("*")
+                times = "{%s,%s}" % (least or 0, most if star else least)
+            elif part in ("(", "[") and kind == "op":
+                open_times.append(times)
+                out, times = out + "(?:", ""
+            elif kind == "op":
+                out += {"/": "|", ")": ")", "]": ")?"}[part] + (open_times.pop() if part != "/" else "")
+            else:
+                out += "(?:" + (expression(part) if kind == "name" else part) + ")" + times
+                times = ""
+        return out
+
+    name, at = None, 0
+    while at < len(text):
+        match = parts.match(text, at)
+        at = match.end()
+        if match["rule"]:
+            name = match["rule"]
+            rules[name] = []
+        elif match["text"] is not None:
+            rules[name].append(("set", "(?i:" + re.escape(match["text"]) + ")"))
+        elif match["low"]:
+            rules[name].append(("set", f"[\\x{match['low']}-\\x{match['high']}]"))
+        elif match.lastgroup and match[0] not in "<>":
+            rules[name].append((match.lastgroup, match[0]))
+    language = re.compile(expression("URI-reference"))
+
+    def parse(text):
+        assert language.fullmatch(text)
+
+    return accepts(rfc3986.Rule("URI-reference").parse_all), accepts(parse)
+
+
+def python(text):
+    from lark.indenter import PythonIndenter
+
+    program = lark.Lark(text, start="file_input", parser="lalr", postlex=PythonIndenter())
+    return accepts(program.parse), lambda _: None
 
 
 SUITES = {
     "graphql": lambda text: (*of_lark(text, "document", lexer="contextual"), {"start": "document"}),
     "sql": lambda text: (*of_lark(text, "start"), {}),
     "verilog": lambda text: (*of_lark(text, "start"), {}),
-    "hcl2": lambda text: (*hcl2(text), {}),
+    "hcl2": lambda text: (*of_lark(text, "start"), {}),
     "turtle": lambda text: (*turtle(text), {"added": PASS + CASES["turtle"]}),
     "sparql": lambda text: (*sparql(text), {"added": PASS + CASES["sparql"]}),
+    "python": lambda text: (*python(text), {"start": "file_input"}),
     "uri": lambda text: (*uri(text), {"start": "URI-reference"}),
 }
 
@@ -241,6 +284,8 @@ def changed(text, other):
 
 def main(suite, grammar, folder, count, *places):
     text = open(grammar, encoding="utf-8").read()
+    if suite == "hcl2":
+        text = without_documents(text)
     program, language, options = SUITES[suite](text)
     language = within(2, language)
     random.seed(7)

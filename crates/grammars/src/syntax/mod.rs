@@ -56,8 +56,9 @@ impl GrammarFormat {
     /// All languages.
     pub const ALL: [Self; 5] = [Self::Lark, Self::Gbnf, Self::Ebnf, Self::Xgrammar, Self::Abnf];
 
-    /// The language of files with this extension, without the dot, in upper or lower case.
+    /// The language of files with this extension, without the dot, in upper or lower case. `bnf` is EBNF: so the W3C names its files.
     pub fn from_extension(extension: &str) -> Option<Self> {
+        let extension = if extension.eq_ignore_ascii_case("bnf") { "ebnf" } else { extension };
         Self::ALL.into_iter().find(|format| extension.eq_ignore_ascii_case(format.extension()))
     }
 
@@ -203,7 +204,7 @@ pub(crate) fn read(
         }
         GrammarFormat::Ebnf => {
             let tree;
-            (tree, ignored) = ebnf::read(text, options, limits)?;
+            (tree, ignored) = ebnf::read(text, limits)?;
             // Without `root`, the first rule is the start rule. Without any rule, the error names `root`.
             let start = match (named, tree.find("root")) {
                 (None, None) if !tree.definitions.is_empty() => 0,
@@ -212,8 +213,12 @@ pub(crate) fn read(
             (tree, start)
         }
     };
-    let Lowered { grammar: written, notes, .. } = lower::lower(text, &tree, start, &ignored, limits)?;
-    Ok(Read { written, resolved: None, fates: fates(text, &tree, &ignored, &notes) })
+    let Lowered { grammar: written, looks, notes, .. } = lower::lower(text, &tree, start, &ignored, limits)?;
+    let resolved = match looks.is_empty() {
+        true => None,
+        false => Some(looks::resolve(&written, &looks, limits, |at| location(text, at))?),
+    };
+    Ok(Read { written, resolved, fates: fates(text, &tree, &ignored, &notes) })
 }
 
 fn read_lark(text: &str, options: &GrammarOptions, limits: &GrammarLimits) -> Result<Read, GrammarError> {

@@ -15,7 +15,7 @@ use std::{fs, path::PathBuf, time::Instant};
 use serde::Deserialize;
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarFormat, GrammarLimits, GrammarOptions};
 
-use crate::common::texts::{bytes, judge};
+use crate::common::texts::{self, bytes};
 
 /// The grammar of a suite, and how it is read.
 #[derive(Deserialize)]
@@ -50,10 +50,7 @@ fn published_grammars_have_their_languages() {
     assert!(!suites.is_empty(), "{} has no suite", folder.display());
     for path in suites {
         let suite: Suite = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-        let format = match &*suite.extension {
-            "bnf" => GrammarFormat::Ebnf,
-            other => GrammarFormat::from_extension(other).unwrap(),
-        };
+        let format = GrammarFormat::from_extension(&suite.extension).unwrap();
         let mut options = GrammarOptions::default();
         options.start = suite.start;
         let text = format!("{}\n{}", suite.grammar, suite.added);
@@ -62,12 +59,20 @@ fn published_grammars_have_their_languages() {
         let grammar = Grammar::parse(&text, format, &options, &limits)
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let constraint = GrammarConstraint::new(&grammar, bytes(), &limits).unwrap();
-        let mut judge = judge(&constraint);
+        let mut judge = texts::judge(&constraint);
+        let munch = GrammarConstraint::with_maximal_munch(&grammar, bytes(), &limits);
+        let mut munched = munch.as_ref().ok().map(texts::judge);
         println!("{}: read in {:?}", path.display(), begin.elapsed());
-        let (mut accepted, mut rejected, mut otherwise) = (0, 0, 0);
+        let (mut accepted, mut rejected, mut otherwise, mut munched_otherwise) = (0, 0, 0, 0);
         for line in fs::read_to_string(path.with_extension("jsonl")).unwrap().lines() {
             let case: Case = serde_json::from_str(line).unwrap();
             let (_, verdict) = judge(&case.text);
+            if let (Some(judge), Some(program)) = (&mut munched, case.program)
+                && judge(&case.text).1 != program
+            {
+                println!("  with maximal munch {} here alone: {}: {:?}", !program, case.name, case.text);
+                munched_otherwise += 1;
+            }
             *if verdict { &mut accepted } else { &mut rejected } += 1;
             let (name, text) = (&case.name, &case.text);
             if case.language.or(case.program.filter(|program| *program)).is_some_and(|right| right != verdict)

@@ -221,6 +221,9 @@ fn terminals_with_texts_between_them() {
     // Names in upper case are terminals only where there is no mark.
     check(&format!("{rules} B ::= 'b' C C ::= 'c' @terminals _ ::= ' ' @pass _"), &["xb c"], &["Se lx"]);
     check(&format!("{marked}@pass _ @pass '#' [^#xA]* #xA"), &["x#b\n bc", "#\n#\nx"], &["x#bc", "xb\nc"]);
+    // A comment ends where its line does, or the output.
+    let commented = format!("{marked}@pass _ | #xA | '#' [^#xA]*");
+    check(&commented, &["# a\nx#\n bc#x", " # #\nx #", "Sel#x\nx"], &["# a x", "#x", "x# bc"]);
     // Texts of terminals have a case.
     check(&format!("{marked}@caseless"), &["Xbc", "selX", "SELx"], &["xBc", "se lx"]);
     check(&format!("{marked}@caseless - 'x'"), &["SELx", "xbc"], &["selX", "Xbc"]);

@@ -35,6 +35,7 @@
 //! @caseless - 'a' - 'true' - 'false' - '@prefix' - '@base'
 //! ```
 //!
+//! A text of `@pass` is as long as possible, as the tools read it: a comment ends where its line does, or the output.
 //! In a file with `@pass` and without `@terminals` the terminals are the names without a lower-case letter, as both specifications
 //! have it. Without `@pass` nothing may stand between terminals.
 //!
@@ -44,7 +45,6 @@
 use crate::syntax::{
     bnf::{ANGLES, Characters, FOREIGN, OTHERS, hexadecimal, is_escape, itself, open},
     lower::Ignored,
-    options::GrammarOptions,
     text::{
         chars::CharSet,
         cursor::Cursor,
@@ -57,7 +57,7 @@ use crate::syntax::{
         reader::Reader,
     },
 };
-use crate::{Fate, GrammarLimits};
+use crate::{Fate, GrammarLimits, GrammarOptions};
 
 /// The notation of a file.
 struct Notation {
@@ -80,11 +80,7 @@ struct Directives {
     literals: Vec<Vec<NodeId>>,
 }
 
-pub(crate) fn read<'t>(
-    text: &'t str,
-    options: &GrammarOptions,
-    limits: &'t GrammarLimits,
-) -> Result<(Tree<'t>, Ignored), SyntaxError> {
+pub(crate) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<(Tree<'t>, Ignored), SyntaxError> {
     let mut reader = Reader::new(text, limits);
     let directives = Directives::default();
     let mut notation = Notation { characters: characters(&reader.cursor)?, backslash: None, directives };
@@ -106,8 +102,9 @@ pub(crate) fn read<'t>(
         let message = format!("no rule has the text `{text}`, which `@caseless` leaves out");
         return Err(reader.cursor.invalid(at, message));
     }
-    let mut ignored = Ignored::new("`@pass`", options);
+    let mut ignored = Ignored::new("`@pass`", &GrammarOptions::default());
     ignored.nodes.append(&mut notation.directives.pass);
+    ignored.longest = true;
     match (notation, numbered) {
         (Notation { characters: Characters::Escaped, backslash: Some(at), .. }, Some(_)) => {
             let message = "a backslash in a file with numbered productions, as the W3C writes them: there it is itself, and here an \
