@@ -67,7 +67,7 @@ impl Suite {
 }
 
 /// The grammars with the first texts that both verdicts accept; none without the folder.
-pub fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return Vec::new() };
     let entries = fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut paths: Vec<PathBuf> =

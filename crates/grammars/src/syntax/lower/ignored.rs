@@ -4,7 +4,7 @@
 //! ignored terminals with look-around are a repetition, since conditions on the text around are no part of an automaton.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
 };
 
@@ -12,7 +12,7 @@ use unskew_automata::{Dfa, DfaBuilder, StateId};
 
 use super::Lowering;
 use crate::syntax::{options::GrammarOptions, text::error::excerpt, tree::NodeId};
-use crate::{ExprId, GrammarError, looks::Condition};
+use crate::{ExprId, GrammarError, ids::number, looks::Condition};
 
 /// The terminals that may be ignored.
 #[derive(Debug)]
@@ -106,10 +106,10 @@ impl Lowering<'_, '_> {
     fn longest(&mut self, node: NodeId, run: &Dfa) -> Result<ExprId, GrammarError> {
         let bytes = |state| -> BTreeSet<u8> { run.edges(state).flat_map(|edge| edge.bytes).collect() };
         let first = bytes(run.start());
-        let mut ends: BTreeMap<BTreeSet<u8>, Vec<StateId>> = BTreeMap::new();
+        let mut ends: BTreeMap<BTreeSet<u8>, HashSet<StateId>> = BTreeMap::new();
         for state in run.states().filter(|state| run.is_accepting(*state)) {
             let next = Some(bytes(state)).filter(|next| !next.is_subset(&first)).unwrap_or_default();
-            ends.entry(next).or_default().push(state);
+            ends.entry(next).or_default().insert(state);
         }
         let mut ways = vec![self.builder.empty()];
         for (next, ends) in ends {
@@ -126,7 +126,7 @@ impl Lowering<'_, '_> {
     }
 
     /// The texts of `dfa` that lead to one of `ends`.
-    fn ending(&self, node: NodeId, dfa: &Dfa, ends: &[StateId]) -> Result<Dfa, GrammarError> {
+    fn ending(&self, node: NodeId, dfa: &Dfa, ends: &HashSet<StateId>) -> Result<Dfa, GrammarError> {
         let error = |source| self.regulars.error(node, source);
         let mut made = DfaBuilder::new(&self.limits.regex);
         for state in dfa.states() {
@@ -134,7 +134,7 @@ impl Lowering<'_, '_> {
         }
         for state in dfa.states() {
             for edge in dfa.edges(state) {
-                made.edge(state.index() as u32, edge.bytes, edge.target.index() as u32);
+                made.edge(number(state.index()), edge.bytes, number(edge.target.index()));
             }
         }
         made.build().map_err(error)
