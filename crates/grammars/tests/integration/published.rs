@@ -88,6 +88,10 @@ fn published_grammars_have_their_languages() {
             "  {accepted} accepted, {rejected} rejected, {otherwise} otherwise by the program, {:?}",
             begin.elapsed()
         );
+        match &munch {
+            Ok(_) => println!("  with maximal munch {munched_otherwise} otherwise by the program"),
+            Err(error) => println!("  no maximal munch: {error}"),
+        }
     }
     assert!(wrong.is_empty(), "{} wrong: {wrong:#?}", wrong.len());
 }
