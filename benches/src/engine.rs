@@ -16,7 +16,7 @@ use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions,
 use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions};
 use unskew_trie::TokenTrie;
 
-use crate::Subject;
+use crate::{Subject, workloads::published};
 
 /// How an engine is made for a vocabulary. The suite times the part that is built once per vocabulary.
 #[derive(Clone, Copy, Debug)]
@@ -163,10 +163,32 @@ pub fn ours() -> Vec<Builder> {
 pub fn ours_for_grammars() -> Vec<Builder> {
     let builder = |name, build| Builder { name, build, allows: Allows::AllSpellings, place: Place::Here };
     vec![
-        builder(GRAMMAR, |subject| Grammars::build(subject, Library::OfTheProcess)),
-        builder("unskew grammar, new library", |subject| Grammars::build(subject, Library::OfTheGrammar)),
-        builder("unskew grammar, no library", |subject| Grammars::build(subject, Library::None)),
+        builder(GRAMMAR, |subject| Grammars::build(subject, Library::OfTheProcess, in_lark)),
+        builder("unskew grammar, new library", |subject| {
+            Grammars::build(subject, Library::OfTheGrammar, in_lark)
+        }),
+        builder("unskew grammar, no library", |subject| Grammars::build(subject, Library::None, in_lark)),
     ]
+}
+
+/// The same for published grammars.
+pub fn ours_for_published() -> Vec<Builder> {
+    let builder = |name, build| Builder { name, build, allows: Allows::AllSpellings, place: Place::Here };
+    vec![
+        builder(GRAMMAR, |subject| Grammars::build(subject, Library::OfTheProcess, of_suite)),
+        builder("unskew grammar, no library", |subject| Grammars::build(subject, Library::None, of_suite)),
+    ]
+}
+
+/// How a pattern is read.
+type Read = fn(&str, &GrammarLimits) -> Result<Grammar, String>;
+
+fn in_lark(pattern: &str, limits: &GrammarLimits) -> Result<Grammar, String> {
+    Grammar::from_lark(pattern, &GrammarOptions::default(), limits).map_err(|error| error.to_string())
+}
+
+fn of_suite(pattern: &str, limits: &GrammarLimits) -> Result<Grammar, String> {
+    published::Suite::new(pattern)?.read(limits)
 }
 
 /// The engine of JSON Schema of this repository, with members in the order of the schema and in any.
@@ -216,20 +238,21 @@ enum Library {
 /// The limit of a library, in bytes.
 const LIBRARY: usize = 256 << 20;
 
-/// [`GrammarConstraint`], from grammars in Lark.
+/// [`GrammarConstraint`].
 struct Grammars {
+    read: Read,
     trie: Arc<TokenTrie>,
     kept: Library,
     library: Arc<TreeLibrary>,
 }
 
 impl Grammars {
-    fn build(subject: &Subject, kept: Library) -> Result<Box<dyn Engine>, String> {
+    fn build(subject: &Subject, kept: Library, read: Read) -> Result<Box<dyn Engine>, String> {
         // The subject has a trie too; this one is built to be timed.
         let trie =
             Arc::new(TokenTrie::new(Arc::clone(&subject.vocabulary)).map_err(|error| error.to_string())?);
         let library = library(&trie);
-        Ok(Box::new(Self { trie, kept, library }))
+        Ok(Box::new(Self { read, trie, kept, library }))
     }
 }
 
@@ -240,8 +263,7 @@ fn library(trie: &Arc<TokenTrie>) -> Arc<TreeLibrary> {
 impl Engine for Grammars {
     fn compile(&self, pattern: &str) -> Result<Box<dyn Matcher + '_>, String> {
         let limits = GrammarLimits::default();
-        let grammar = Grammar::from_lark(pattern, &GrammarOptions::default(), &limits);
-        let grammar = grammar.map_err(|error| error.to_string())?;
+        let grammar = (self.read)(pattern, &limits)?;
         let constraint = match self.kept {
             Library::OfTheProcess => GrammarConstraint::with_library(&grammar, &self.library, &limits),
             Library::OfTheGrammar => {

@@ -4,7 +4,7 @@
 //! there. With the environment variable `UNSKEW_DATA` set to a folder that holds `tokenizers/NAME/tokenizer.json`, those are
 //! measured too.
 //!
-//! `regex` and `grammars` run every regex of [`suite`] and every grammar of [`workloads`] on every engine of [`engine`] and,
+//! `regex`, `grammars` and `published` run every regex of [`suite`] and every grammar of [`workloads`] on every engine of [`engine`] and,
 //! with the feature `peers`, of other projects, in one process as far as their dependencies allow.
 
 #[cfg(feature = "runner")]
@@ -57,6 +57,8 @@ pub struct Program {
     pub regexes: Vec<Builder>,
     /// Engines of grammars, ours first.
     pub grammars: Vec<Builder>,
+    /// Engines of published grammars, ours first.
+    pub published: Vec<Builder>,
     /// Engines of JSON Schema, ours first.
     pub schemas: Vec<Builder>,
     /// For a program that counts its heap.
@@ -77,6 +79,8 @@ enum Command {
     Regex(options::Options),
     /// Grammar engines side by side: times, or memory
     Grammars(options::Options),
+    /// Grammar engines on published grammars: a folder UNSKEW_PUBLISHED that published_verdicts.py wrote
+    Published(options::Options),
     /// Engines of JSON Schema on MaskBench's files: which schemas pass, and the times
     Maskbench(maskbench::Options),
     /// Threads that serve strangers' constraints for minutes: memory, times, masks that differ
@@ -109,6 +113,9 @@ pub fn run(program: &Program) -> ExitCode {
     let done = match CommandLine::parse().command {
         Command::Regex(options) => side_by_side::run(&REGEX_SUITE, &program.regexes, &options, meter),
         Command::Grammars(options) => side_by_side::run(&GRAMMAR_SUITE, &program.grammars, &options, meter),
+        Command::Published(options) => {
+            side_by_side::run(&PUBLISHED_SUITE, &program.published, &options, meter)
+        }
         Command::Maskbench(options) => maskbench::run(&program.schemas, &options),
         Command::Soak(options) => soak::run(&options),
         Command::Samplers(options) => samplers::run(&options),
@@ -165,6 +172,13 @@ const GRAMMAR_SUITE: Suite = Suite {
     cases: workloads::cases,
     vocabularies: &["cl100k"],
     detailed: true,
+};
+
+const PUBLISHED_SUITE: Suite = Suite {
+    name: "published",
+    title: "Published grammars",
+    cases: workloads::published::cases,
+    ..GRAMMAR_SUITE
 };
 
 /// A vocabulary to measure on.

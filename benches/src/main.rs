@@ -21,6 +21,7 @@ fn main() -> ExitCode {
     unskew_benches::run(&Program {
         regexes: with_peers(engine::ours(), Peers::Regexes),
         grammars: with_peers(engine::ours_for_grammars(), Peers::Grammars),
+        published: with_peers(engine::ours_for_published(), Peers::Published),
         schemas: with_peers(engine::ours_for_schemas(), Peers::Schemas),
         meter,
     })
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
 enum Peers {
     Regexes,
     Grammars,
+    Published,
     Schemas,
 }
 
@@ -40,6 +42,7 @@ fn with_peers(mut engines: Vec<engine::Builder>, of: Peers) -> Vec<engine::Build
     engines.extend(match of {
         Peers::Regexes => unskew_benches::peers::peers(),
         Peers::Grammars => unskew_benches::peers::peers_for_grammars(),
+        Peers::Published => unskew_benches::peers::peers_for_published(),
         Peers::Schemas => unskew_benches::peers::peers_for_schemas(),
     });
     engines

@@ -19,6 +19,7 @@ use unskew_vocab::Tokenizer;
 use crate::{
     Subject,
     engine::{Allows, Builder, EAGER_PEER, Engine, Matcher, Place},
+    workloads::published,
 };
 
 /// The peers.
@@ -53,6 +54,12 @@ pub fn peers_for_grammars() -> Vec<Builder> {
     ]
 }
 
+/// The peer that takes some of the published grammars.
+pub fn peers_for_published() -> Vec<Builder> {
+    let build = |subject: &Subject| llguidance(subject, None, Language::Published);
+    vec![Builder { name: "llguidance", build, allows: Allows::AllSpellings, place: Place::Here }]
+}
+
 /// The peers that take JSON Schema.
 pub fn peers_for_schemas() -> Vec<Builder> {
     let elsewhere = |_: &Subject| Err("it is in a program of its own: `--program glrmask=PATH`".to_owned());
@@ -68,6 +75,8 @@ pub fn peers_for_schemas() -> Vec<Builder> {
 enum Language {
     Regex,
     Lark,
+    /// A suite of published grammars.
+    Published,
     Schema,
 }
 
@@ -133,6 +142,7 @@ impl Engine for LlGuidance {
         let grammar = match self.language {
             Language::Regex => TopLevelGrammar::from_regex(pattern),
             Language::Lark => TopLevelGrammar::from_lark(pattern.to_owned()),
+            Language::Published => TopLevelGrammar::from_lark(published::Suite::new(pattern)?.in_lark()?),
             Language::Schema => {
                 let schema = serde_json::from_str(pattern).map_err(|error| error.to_string())?;
                 TopLevelGrammar::from_json_schema(schema)

@@ -27,7 +27,8 @@ pub(crate) fn bench(root: &Path, args: &[&str]) -> Result<()> {
     let mut features = Vec::new();
     if asks_for_help {
         // As it is built fastest.
-    } else if ["regex", "grammars"].contains(&suite) || (suite == "maskbench" && peers.is_some()) {
+    } else if ["regex", "grammars", "published"].contains(&suite) || (suite == "maskbench" && peers.is_some())
+    {
         features.push("peers");
     }
     if options.contains(&"--memory") {

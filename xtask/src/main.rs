@@ -49,8 +49,8 @@ cargo xtask TASK
   train [STEPS]     make the embedded models (STEPS: a trial run of so many steps, into target/train/trial)
   bench SUBCOMMAND [ARGUMENTS]
                     builds `unskew-bench` with the features that the subcommand needs, and runs it here: regex, grammars,
-                    maskbench, soak, samplers, speculation, sets, runner, device (`cargo xtask bench help` lists them and their
-                    options; regex and grammars build other projects' engines, runner builds burn for 5 CPU-minutes, device
+                    published, maskbench, soak, samplers, speculation, sets, runner, device (`cargo xtask bench help` lists them and their
+                    options; regex, grammars and published build other projects' engines, runner builds burn for 5 CPU-minutes, device
                     burn's wgpu for 25)
   conformance --data DIR [--any-order] [--record] [FILTER ...]
                     the official JSON-Schema-Test-Suite in DIR: right, refused and wrong by keyword; fails if anything invalid

@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     unskew_benches::run(&Program {
         regexes: Vec::new(),
         grammars: engines(),
+        published: Vec::new(),
         schemas: engines_for_schemas(),
         meter: None,
     })

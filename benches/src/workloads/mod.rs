@@ -10,6 +10,7 @@ mod c;
 mod calls;
 mod json;
 mod lark;
+pub(crate) mod published;
 mod python;
 mod random;
 mod smt;

@@ -211,8 +211,8 @@ pub(crate) struct ConstraintArgs {
     /// The same, read from a file (a line break at its end is not part of it)
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) regex_file: Option<PathBuf>,
-    /// The whole output is a word of this grammar: a file that ends in `.lark`, `.gbnf`, `.ebnf`, `.xgrammar` (the EBNF of
-    /// XGrammar) or `.abnf`
+    /// The whole output is a word of this grammar: a file that ends in `.lark`, `.gbnf`, `.ebnf` or `.bnf`, `.xgrammar` (the
+    /// EBNF of XGrammar) or `.abnf`
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) grammar: Option<PathBuf>,
     /// Grammars: the start rule (default: `start` in Lark, the first rule in ABNF, `root` elsewhere)

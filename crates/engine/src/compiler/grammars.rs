@@ -256,7 +256,7 @@ impl GrammarSpec {
         GrammarFormat::from_extension(extension).ok_or_else(|| {
             Error::file(
                 path,
-                "the name must end in .lark, .gbnf, .ebnf, .xgrammar or .abnf, which says how the grammar is written",
+                "the name must end in .lark, .gbnf, .ebnf, .bnf, .xgrammar or .abnf, which says how the grammar is written",
             )
         })
     }

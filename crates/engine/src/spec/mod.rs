@@ -262,7 +262,7 @@ impl Spec {
         Self::new(Language::Grammar(spec))
     }
 
-    /// The output is a word of the grammar in a file that ends in `.lark`, `.gbnf`, `.ebnf`, `.xgrammar` or `.abnf`.
+    /// The output is a word of the grammar in a file that ends in `.lark`, `.gbnf`, `.ebnf` or `.bnf`, `.xgrammar` or `.abnf`.
     pub fn grammar_file(path: impl Into<PathBuf>) -> Self {
         Self::new(Language::Grammar(GrammarSpec::new(Source::File(path.into()))))
     }

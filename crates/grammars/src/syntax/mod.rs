@@ -56,8 +56,9 @@ impl GrammarFormat {
     /// All languages.
     pub const ALL: [Self; 5] = [Self::Lark, Self::Gbnf, Self::Ebnf, Self::Xgrammar, Self::Abnf];
 
-    /// The language of files with this extension, without the dot, in upper or lower case.
+    /// The language of files with this extension, without the dot, in upper or lower case. `bnf` is EBNF: so the W3C names its files.
     pub fn from_extension(extension: &str) -> Option<Self> {
+        let extension = if extension.eq_ignore_ascii_case("bnf") { "ebnf" } else { extension };
         Self::ALL.into_iter().find(|format| extension.eq_ignore_ascii_case(format.extension()))
     }
 
@@ -180,6 +181,7 @@ pub(crate) fn read(
 ) -> Result<Read, GrammarError> {
     check_length(text, limits)?;
     let named = options.start.as_deref();
+    let mut ignored = Ignored::new("", &GrammarOptions::default());
     let (tree, start) = match format {
         GrammarFormat::Lark => return read_lark(text, options, limits),
         GrammarFormat::Gbnf => {
@@ -201,7 +203,8 @@ pub(crate) fn read(
             (tree, start)
         }
         GrammarFormat::Ebnf => {
-            let tree = ebnf::read(text, limits)?;
+            let tree;
+            (tree, ignored) = ebnf::read(text, limits)?;
             // Without `root`, the first rule is the start rule. Without any rule, the error names `root`.
             let start = match (named, tree.find("root")) {
                 (None, None) if !tree.definitions.is_empty() => 0,
@@ -210,9 +213,12 @@ pub(crate) fn read(
             (tree, start)
         }
     };
-    let ignored = Ignored::default();
-    let Lowered { grammar: written, notes, .. } = lower::lower(text, &tree, start, &ignored, limits)?;
-    Ok(Read { written, resolved: None, fates: fates(text, &tree, &ignored, &notes) })
+    let Lowered { grammar: written, looks, notes, .. } = lower::lower(text, &tree, start, &ignored, limits)?;
+    let resolved = match looks.is_empty() {
+        true => None,
+        false => Some(looks::resolve(&written, &looks, limits, |at| location(text, at))?),
+    };
+    Ok(Read { written, resolved, fates: fates(text, &tree, &ignored, &notes) })
 }
 
 fn read_lark(text: &str, options: &GrammarOptions, limits: &GrammarLimits) -> Result<Read, GrammarError> {
@@ -337,7 +343,7 @@ fn fates(
     }
     for node in &ignored.nodes {
         let why = "allowed before, between and after terminals";
-        found.push((tree.place(*node), "`%ignore`".to_owned(), Fate::Enforced, why));
+        found.push((tree.place(*node), ignored.directive.to_owned(), Fate::Enforced, why));
     }
     for (at, construct) in &tree.ends {
         let why = match *construct {

@@ -260,7 +260,8 @@ fn branches_of_members_of_branches_are_limited() {
         json!({"type": "object", "minProperties": 2, "allOf": conditions.collect::<Vec<_>>()})
     };
     let member = |letters: &str| json!({"properties": {"a": inner(letters)}, "required": ["a"], "additionalProperties": false});
-    let schema = json!({"anyOf": ["bcd", "cde", "def", "efg", "fgh", "ghi", "hij"].map(member)}).to_string();
+    let all = ["bcd", "cde", "def", "efg", "fgh", "ghi", "hij"].map(member);
+    let schema = json!({"anyOf": all}).to_string();
     let (mut alone, mut together) = (0, 0);
     for state_items in [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000] {
         let is_compiled = |schema: &str| match within(schema, state_items) {

@@ -15,6 +15,9 @@
 //! | line breaks | no meaning | end rules | no meaning: a rule ends before the next `name ::=` |
 //! | `[12]` before `name ::=` on its line | a number | none | skipped |
 //! | `[ wfc: … ]` | a condition in words | none | an error, since it cannot be enforced |
+//! | `@terminals` | the definitions after it are terminals | none | as the W3C |
+//! | `@pass A` | A may stand between terminals | none | as the W3C, also before the first one |
+//! | `@caseless - 'a'` | said in words | none | texts of rules in upper and lower case, but for `a` |
 //! | start rule | the first rule | `root` | `root` if there is one, else the first rule |
 //!
 //! **A backslash is an ordinary character in every file that contains a character as `#xN`**, and only there.
@@ -23,31 +26,64 @@
 //! (`\n`, `\\`, `\x41`) is an error with a location and a way out. So is an escape in a file with numbered
 //! productions, which only the W3C writes. [`explain`](crate::explain()) reports the reading of a backslash.
 //!
+//! **Directives.** `@terminals` and `@pass` are of the tools with which the W3C writes its grammars (the gem `ebnf`). The files of SPARQL
+//! and Turtle have `@terminals`; that white space and comments separate terminals, and that keywords have no case, their
+//! specifications say in words, so a user adds it. For Turtle, whose `a` and `true` have a case:
+//!
+//! ```text
+//! @pass WS | '#' [^#xA#xD]*
+//! @caseless - 'a' - 'true' - 'false' - '@prefix' - '@base'
+//! ```
+//!
+//! A text of `@pass` is as long as possible, as the tools read it: a comment ends where its line does, or the output.
+//! In a file with `@pass` and without `@terminals` the terminals are the names without a lower-case letter, as both specifications
+//! have it. Without `@pass` nothing may stand between terminals.
+//!
 //! A dash is part of a name if a letter, digit, dash or underscore follows it immediately. Otherwise it is
 //! the difference operator.
 
 use crate::syntax::{
     bnf::{ANGLES, Characters, FOREIGN, OTHERS, hexadecimal, is_escape, itself, open},
-    text::{chars::CharSet, cursor::Cursor, error::SyntaxError},
+    lower::Ignored,
+    text::{
+        chars::CharSet,
+        cursor::Cursor,
+        error::{SyntaxError, nearest},
+    },
     tree::{
-        Tree,
+        Node, NodeId, Tree,
         assembler::Group,
         escape::{postfix, quoted},
         reader::Reader,
     },
 };
-use crate::{Fate, GrammarLimits};
+use crate::{Fate, GrammarLimits, GrammarOptions};
 
 /// The notation of a file.
 struct Notation {
     characters: Characters,
     /// The offset of the first backslash in a class or in double quotes.
     backslash: Option<usize>,
+    directives: Directives,
 }
 
-pub(crate) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<Tree<'t>, SyntaxError> {
+/// The directives of a file.
+#[derive(Default)]
+struct Directives {
+    /// The number of definitions before `@terminals`.
+    terminals: Option<usize>,
+    /// The texts between terminals.
+    pass: Vec<NodeId>,
+    /// The texts that have a case, with their offsets, in a file in which others have none.
+    cased: Option<Vec<(usize, String)>>,
+    /// The texts of each definition.
+    literals: Vec<Vec<NodeId>>,
+}
+
+pub(crate) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<(Tree<'t>, Ignored), SyntaxError> {
     let mut reader = Reader::new(text, limits);
-    let mut notation = Notation { characters: characters(&reader.cursor)?, backslash: None };
+    let directives = Directives::default();
+    let mut notation = Notation { characters: characters(&reader.cursor)?, backslash: None, directives };
     reader.cursor.eat("\u{feff}");
     let mut numbered = None;
     loop {
@@ -56,24 +92,107 @@ pub(crate) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<Tree<
             numbered = Some(reader.cursor.at());
         }
         space(&mut reader.cursor)?;
-        if reader.cursor.peek().is_none() {
-            break;
+        match reader.cursor.peek() {
+            None => break,
+            Some('@') => directive(&mut reader, &mut notation)?,
+            Some(_) => rule(&mut reader, &mut notation)?,
         }
-        rule(&mut reader, &mut notation)?;
     }
+    if let Some((at, text)) = notation.directives.apply(&mut reader.tree) {
+        let message = format!("no rule has the text `{text}`, which `@caseless` leaves out");
+        return Err(reader.cursor.invalid(at, message));
+    }
+    let mut ignored = Ignored::new("`@pass`", &GrammarOptions::default());
+    ignored.nodes.append(&mut notation.directives.pass);
+    ignored.longest = true;
     match (notation, numbered) {
-        (Notation { characters: Characters::Escaped, backslash: Some(at) }, Some(_)) => {
+        (Notation { characters: Characters::Escaped, backslash: Some(at), .. }, Some(_)) => {
             let message = "a backslash in a file with numbered productions, as the W3C writes them: there it is itself, and here an \
                            escape; write `#x5C` for a backslash and `#xA` for a newline, or leave the numbers out";
             Err(reader.cursor.invalid(at, message))
         }
-        (Notation { characters: Characters::Numbered, backslash: Some(at) }, _) => {
+        (Notation { characters: Characters::Numbered, backslash: Some(at), .. }, _) => {
             let why = "it is itself, and no escape, for the file has characters by their number";
             reader.tree.notes.push((at, "a backslash", Fate::Enforced, why));
-            Ok(reader.tree)
+            Ok((reader.tree, ignored))
         }
-        _ => Ok(reader.tree),
+        _ => Ok((reader.tree, ignored)),
     }
+}
+
+impl Directives {
+    /// Makes terminals of definitions, and texts of rules that have no case. Returns a text with a case that no rule has.
+    fn apply(&self, tree: &mut Tree<'_>) -> Option<(usize, String)> {
+        let mut unused = self.cased.clone().unwrap_or_default();
+        for definition in 0..tree.definitions.len() {
+            let name = tree.name(tree.definitions[definition].name);
+            let is_terminal = match self.terminals {
+                Some(before) => definition >= before,
+                None => !self.pass.is_empty() && !name.chars().any(|char| char.is_ascii_lowercase()),
+            };
+            tree.definitions[definition].terminal = is_terminal;
+            let Some(cased) = self.cased.as_ref().filter(|_| !is_terminal) else { continue };
+            for literal in &self.literals[definition] {
+                let Node::Literal(text) = tree.node(*literal) else { continue };
+                let letters = tree.text(text);
+                let is_cased = cased.iter().any(|(_, cased)| cased.as_bytes() == letters);
+                unused.retain(|(_, unused)| unused.as_bytes() != letters);
+                if letters.iter().any(u8::is_ascii_alphabetic) && !is_cased {
+                    tree.replace(*literal, Node::AnyCase(text));
+                }
+            }
+        }
+        unused.into_iter().next()
+    }
+}
+
+/// Reads a directive. The cursor is at its `@`.
+fn directive(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxError> {
+    let at = reader.cursor.at();
+    reader.cursor.next();
+    let word = reader.cursor.take_while(|char| char.is_ascii_alphanumeric());
+    let (construct, why) = match word {
+        "terminals" => {
+            notation.directives.terminals.get_or_insert(reader.tree.definitions.len());
+            ("`@terminals`", "each definition after it is read as one text")
+        }
+        "pass" => {
+            let body = body(reader, notation)?;
+            notation.directives.pass.push(body);
+            // A report has the place of its expression.
+            return Ok(());
+        }
+        "caseless" => {
+            let mut cased = notation.directives.cased.take().unwrap_or_default();
+            space(&mut reader.cursor)?;
+            while reader.cursor.eat("-") {
+                space(&mut reader.cursor)?;
+                let at = reader.cursor.at();
+                let quote = reader.cursor.peek().filter(|first| ['"', '\''].contains(first));
+                let Some(quote) = quote else {
+                    return Err(reader.cursor.unexpected("a text in quotes, which has a case"));
+                };
+                cased.push((at, plain(&mut reader.cursor, quote, notation)?.to_owned()));
+                space(&mut reader.cursor)?;
+            }
+            if reader.cursor.peek().is_some_and(|next| ['"', '\''].contains(&next)) {
+                return Err(reader.cursor.unexpected("`-` before a text that has a case"));
+            }
+            notation.directives.cased = Some(cased);
+            (
+                "`@caseless`",
+                "texts of rules are read in upper and lower case, but for those that it leaves out",
+            )
+        }
+        _ => {
+            let hint = nearest(word, ["terminals", "pass", "caseless"].into_iter());
+            let hint = hint.map(|near| format!("; is `@{near}` meant?"));
+            let hint = hint.unwrap_or_else(|| ", only `@terminals`, `@pass` and `@caseless`".to_owned());
+            return Err(reader.cursor.invalid(at, format!("there is no directive `@{word}`{hint}")));
+        }
+    };
+    reader.tree.notes.push((at, construct, Fate::Enforced, why));
+    Ok(())
 }
 
 /// The notation of characters in the file. `cursor` is at its beginning.
@@ -152,23 +271,30 @@ fn rule(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
             "`::=` after the name of a rule; the EBNF of ISO 14977, with `=`, `,` and `;`, is another notation",
         ));
     }
+    notation.directives.literals.push(vec![]);
+    let body = body(reader, notation)?;
+    reader.define(name, at, body, false)
+}
+
+/// Reads an expression up to the next rule or directive.
+fn body(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<NodeId, SyntaxError> {
     space(&mut reader.cursor)?;
     reader.body.begin(reader.cursor.at());
     while !ends(reader)? {
         item(reader, notation)?;
         reader.check_size()?;
     }
-    reader.end(name, at, false)
+    reader.end_body()
 }
 
 /// Skips white space and comments. Returns whether the rule ends here: at the end of the text, or before the
-/// next rule.
+/// next rule or directive.
 fn ends(reader: &mut Reader<'_>) -> Result<bool, SyntaxError> {
     space(&mut reader.cursor)?;
     let mut ahead = reader.cursor;
     let numbered = number_of_production(&mut ahead);
     space(&mut ahead)?;
-    let Some(first) = ahead.peek() else { return Ok(!numbered) };
+    let Some(first) = ahead.peek().filter(|first| *first != '@') else { return Ok(!numbered) };
     if !first.is_ascii_alphanumeric() && first != '_' {
         return Ok(false);
     }
@@ -182,18 +308,18 @@ fn item(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
     match reader.cursor.peek() {
         Some('"') if notation.characters == Characters::Numbered => {
             let text = plain(&mut reader.cursor, '"', notation)?;
-            reader.literal(text, at);
+            literal(reader, notation, text, at);
         }
         Some('"') => {
             let text = quoted(&mut reader.cursor, OTHERS)?;
             if reader.cursor.since(at).contains('\\') {
                 notation.backslash.get_or_insert(at);
             }
-            reader.literal(&text, at);
+            literal(reader, notation, &text, at);
         }
         Some('\'') => {
             let text = plain(&mut reader.cursor, '\'', notation)?;
-            reader.literal(text, at);
+            literal(reader, notation, text, at);
         }
         Some('[') => {
             condition(&reader.cursor)?;
@@ -251,6 +377,14 @@ fn item(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
         }
     }
     Ok(())
+}
+
+/// Adds a text as an item.
+fn literal(reader: &mut Reader<'_>, notation: &mut Notation, text: &str, at: usize) {
+    reader.literal(text, at);
+    if let (Some(literals), Some(node)) = (notation.directives.literals.last_mut(), reader.body.last()) {
+        literals.push(node);
+    }
 }
 
 /// Reads a literal between two `quote`s in which a backslash is an ordinary character.

@@ -10,7 +10,7 @@ use super::{
     definitions,
 };
 use crate::{
-    Grammar,
+    Grammar, GrammarOptions,
     syntax::{
         error::{SyntaxError, SyntaxErrorKind, nearest},
         expand::expand,
@@ -114,7 +114,7 @@ fn grammar<'t>(reader: &mut Reader<'t>, at: usize) -> Result<(), SyntaxError> {
     inner.files = reader.files;
     inner.tree.enter(reader.tree.file());
     inner.depth = reader.depth + 1;
-    let mut ignored = Ignored::default();
+    let mut ignored = Ignored::new("`%ignore`", &GrammarOptions::default());
     definitions(&mut inner, &mut ignored)?;
     apply_changes(&mut inner)?;
     if !inner.cursor.eat("}") {

@@ -93,7 +93,7 @@ pub(super) fn read<'t>(
     let mut reader = Reader::new(&sources.text, limits);
     reader.resolver = options.resolver.clone();
     reader.files = &sources.files;
-    let mut ignored = Ignored { nodes: vec![], options: options.clone() };
+    let mut ignored = Ignored::new("`%ignore`", options);
     for (number, file) in (0u32..).zip(&sources.files) {
         reader.cursor = Cursor::within(&sources.text, file.begin, file.end);
         reader.cursor.eat("\u{feff}");
@@ -101,7 +101,7 @@ pub(super) fn read<'t>(
         match number {
             0 => definitions(&mut reader, &mut ignored)?,
             // As in Lark, a file ignores nothing in those that import it.
-            _ => definitions(&mut reader, &mut Ignored { nodes: vec![], options: options.clone() })?,
+            _ => definitions(&mut reader, &mut Ignored::new("`%ignore`", options))?,
         }
     }
     reader.tree.enter(0);

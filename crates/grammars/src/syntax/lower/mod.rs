@@ -3,6 +3,7 @@
 //! Nodes are stored parts first, so one pass from the first to the last builds every expression, without a
 //! stack. A terminal, and each side of a difference, becomes one automaton ([`Regulars`]).
 
+mod ignored;
 pub(crate) mod looking;
 mod regular;
 mod reports;
@@ -10,6 +11,8 @@ mod reports;
 use std::{collections::HashMap, sync::Arc};
 
 use unskew_automata::{Dfa, InContext, RegexError};
+
+pub(crate) use ignored::Ignored;
 
 use crate::syntax::{
     lower::regular::{Regular, Regulars, Work},
@@ -27,14 +30,6 @@ use crate::{
     lazy::Lazy,
     looks::{Condition, Looks},
 };
-
-/// The terminals that may be ignored.
-#[derive(Debug, Default)]
-pub(crate) struct Ignored {
-    /// The alternatives.
-    pub(crate) nodes: Vec<NodeId>,
-    pub(crate) options: GrammarOptions,
-}
 
 /// A grammar with the uses of terminals that are more than a language.
 pub(crate) struct Lowered {
@@ -205,70 +200,6 @@ impl<'a, 't> Lowering<'a, 't> {
         let body = self.tree.definitions[definition].body;
         let value = self.regulars.definition(definition)?;
         Ok(Some((definition, self.regulars.automaton(body, value)?)))
-    }
-
-    /// Any number of ignored terminals, within the options, as one terminal. `newline` is one of them between brackets.
-    fn ignored(
-        &mut self,
-        ignored: &Ignored,
-        newline: Option<Arc<Dfa>>,
-    ) -> Result<Option<ExprId>, GrammarError> {
-        let body = self.newline.as_ref().map(|(definition, _)| self.tree.definitions[*definition].body);
-        let first = ignored.nodes.first().copied().or(newline.as_ref().and(body));
-        let Some(first) = first else { return Ok(None) };
-        let GrammarOptions { max_ignored, max_ignored_chars, .. } = ignored.options;
-        let is_outside = newline.is_none();
-        let mut terminals: Vec<Arc<Dfa>> = newline.into_iter().collect();
-        // Terminals with conditions on the text around them are no part of an automaton.
-        let mut conditional: Vec<ExprId> = vec![];
-        for node in &ignored.nodes {
-            let value = self.regulars.node(*node)?;
-            match self.conditional(*node, &excerpt(self.text, self.tree.place(*node)), &value)? {
-                Some(made) => conditional.push(made),
-                None => terminals.push(self.regulars.automaton(*node, value)?),
-            }
-        }
-        if max_ignored == Some(0) || max_ignored_chars == Some(0) {
-            return Ok(None);
-        }
-        if !conditional.is_empty() && max_ignored_chars.is_some() {
-            let construct =
-                "a bound on ignored characters beside look-around in ignored terminals".to_owned();
-            let way_out = "bound the number of ignored terminals";
-            return Err(self.regulars.unsupported(first, construct, way_out));
-        }
-        if terminals.is_empty() {
-            let run = self.builder.choice(conditional);
-            return Ok(Some(self.builder.repeat(run, 0, max_ignored)));
-        }
-        let any = self.regulars.builder.union(terminals.iter().map(|terminal| &**terminal));
-        let any = self.regulars.make(first, any)?;
-        let any = self.regulars.automaton(first, any)?;
-        if !conditional.is_empty() {
-            let any = self.builder.shared_automaton("%ignore", &any);
-            let run = self.builder.choice(conditional.into_iter().chain([any]));
-            return Ok(Some(self.builder.repeat(run, 0, max_ignored)));
-        }
-        let run = self.regulars.builder.repetition(&any, 1, max_ignored);
-        let run = self.regulars.make(first, run)?;
-        let mut run = self.regulars.automaton(first, run)?;
-        if let Some(most) = max_ignored_chars {
-            let short = self.regulars.pattern(first, &format!("(?s).{{0,{most}}}"))?;
-            let short = self.regulars.automaton(first, short)?;
-            match self.regulars.builder.intersection(&run, &short) {
-                // Every ignored text is longer.
-                Err(unskew_automata::RegexError::MatchesNothing) => return Ok(None),
-                cut => {
-                    let cut = self.regulars.make(first, cut)?;
-                    run = self.regulars.automaton(first, cut)?;
-                }
-            }
-        }
-        let run = self.builder.shared_automaton("%ignore", &run);
-        if is_outside {
-            self.builder.ignore(run);
-        }
-        Ok(Some(self.builder.optional(run)))
     }
 
     fn finish(

@@ -185,6 +185,11 @@ impl<'t> Tree<'t> {
         self.nodes[id.index()]
     }
 
+    /// Puts `node` in the place of another one, whose parts are its parts.
+    pub(crate) fn replace(&mut self, id: NodeId, node: Node) {
+        self.nodes[id.index()] = node;
+    }
+
     pub(crate) fn nodes(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
         (0..index(self.nodes.len())).map(NodeId)
     }

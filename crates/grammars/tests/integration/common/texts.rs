@@ -17,6 +17,18 @@ pub(crate) fn bytes() -> Arc<TokenTrie> {
     Arc::clone(trie)
 }
 
+/// Says of a text how many bytes of it can be read, and whether it is accepted. `constraint` is one over [`bytes`].
+pub(crate) fn judge(constraint: &GrammarConstraint) -> impl FnMut(&str) -> (usize, bool) {
+    let mut scratch = constraint.scratch();
+    move |text: &str| {
+        let mut state = constraint.start();
+        let mut next =
+            |byte: &u8| constraint.advance(&mut scratch, &mut state, TokenId((*byte).into())).is_ok();
+        let read = text.as_bytes().iter().take_while(|byte| next(byte)).count();
+        (read, read == text.len() && constraint.is_accepting(&state))
+    }
+}
+
 /// Checks texts. A text is accepted, or so many bytes of it can be read.
 #[track_caller]
 pub(crate) fn check(format: GrammarFormat, grammar: &str, accepted: &[&str], rejected: &[(&str, usize)]) {
@@ -38,15 +50,7 @@ pub(crate) fn check_from(
     let read = Grammar::parse(grammar, format, &options, &limits)
         .unwrap_or_else(|error| panic!("{grammar}\n{error}"));
     let constraint = GrammarConstraint::new(&read, bytes(), &limits).unwrap();
-    let mut scratch = constraint.scratch();
-    let mut judge = |text: &str| {
-        let mut state = constraint.start();
-        let mut read = 0;
-        let mut next =
-            |byte: &u8| constraint.advance(&mut scratch, &mut state, TokenId((*byte).into())).is_ok();
-        read += text.as_bytes().iter().take_while(|byte| next(byte)).count();
-        (read, read == text.len() && constraint.is_accepting(&state))
-    };
+    let mut judge = judge(&constraint);
     for text in accepted {
         assert_eq!(judge(text), (text.len(), true), "{text:?} of {grammar}");
     }

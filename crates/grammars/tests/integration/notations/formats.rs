@@ -277,6 +277,7 @@ fn extensions_name_formats() {
         ("lark", Some(Lark)),
         ("Abnf", Some(GrammarFormat::Abnf)),
         ("xgrammar", Some(GrammarFormat::Xgrammar)),
+        ("bnf", Some(Ebnf)),
         ("txt", None),
     ] {
         assert_eq!(GrammarFormat::from_extension(extension), format);

@@ -9,12 +9,12 @@
 
 #![allow(clippy::print_stdout, reason = "a skipped test says so, and the figures are for people")]
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{fs, path::PathBuf};
 
 use serde::Deserialize;
-use unskew_core::{Constraint, TokenId, Vocabulary};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions};
-use unskew_trie::TokenTrie;
+
+use crate::common::texts::{bytes, judge};
 
 #[derive(Deserialize)]
 struct Case {
@@ -33,25 +33,14 @@ fn verdicts_are_those_of_lark() {
     let grammar = fs::read_to_string(folder.join("python.lark")).unwrap();
     let options = GrammarOptions::default().with_start("file_input");
     let grammar = Grammar::from_lark(&grammar, &options, &limits).unwrap();
-    let mut bytes = Vocabulary::builder();
-    (0..=255u8).for_each(|byte| {
-        bytes.text(&[byte]);
-    });
-    let trie = Arc::new(TokenTrie::new(bytes.build().unwrap()).unwrap());
-    let constraint = GrammarConstraint::new(&grammar, trie, &limits).unwrap();
-    let mut scratch = constraint.scratch();
-    let mut accepts = |text: &str| {
-        let mut state = constraint.start();
-        let mut tokens = text.bytes().map(|byte| TokenId(u32::from(byte)));
-        tokens.all(|token| constraint.advance(&mut scratch, &mut state, token).is_ok())
-            && constraint.is_accepting(&state)
-    };
+    let constraint = GrammarConstraint::new(&grammar, bytes(), &limits).unwrap();
+    let mut judge = judge(&constraint);
     let mut wrong = vec![];
     for (file, may_join_words) in [("files.jsonl", false), ("changed.jsonl", true)] {
         let (mut accepted, mut rejected, mut joined) = (0, 0, 0);
         for line in fs::read_to_string(folder.join(file)).unwrap().lines() {
             let Case { name, text, accepted: expected } = serde_json::from_str(line).unwrap();
-            match (accepts(&text), expected) {
+            match (judge(&text).1, expected) {
                 (true, true) => accepted += 1,
                 (false, false) => rejected += 1,
                 // Without a scanner, a keyword needs no blank after it.

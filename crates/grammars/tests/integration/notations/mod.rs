@@ -6,6 +6,7 @@ mod formats;
 mod imports;
 mod lark_files;
 mod nested;
+mod published;
 mod texts;
 mod w3c;
 mod xgrammar;

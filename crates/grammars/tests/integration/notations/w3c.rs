@@ -210,6 +210,55 @@ fn a_backslash_is_itself_where_characters_have_numbers() {
 }
 
 #[test]
+fn terminals_with_texts_between_them() {
+    let rules = "a ::= 'x' B* | \"Sel\" 'x'";
+    check(&format!("{rules} B ::= 'b' C C ::= 'c'"), &["xbc", "Selx"], &["x bc", "selx", "xb c"]);
+    let marked = format!("{rules}\n@terminals\nB ::= 'b' C\nC ::= 'c' _ ::= ' '\n");
+    check(&marked, &["xbcbc", "Selx"], &["x bc", "selx", "xb c"]);
+    let passed = &["xbcbc", " x  bc bc ", "Selx", "Sel x"];
+    check(&format!("{marked}@pass _"), passed, &["xb c", "sel x", "S elx"]);
+    check(&format!("@pass ' '\n{rules} B ::= 'b' C C ::= 'c'"), passed, &["xb c", "sel x"]);
+    // Names in upper case are terminals only where there is no mark.
+    check(&format!("{rules} B ::= 'b' C C ::= 'c' @terminals _ ::= ' ' @pass _"), &["xb c"], &["Se lx"]);
+    check(&format!("{marked}@pass _ @pass '#' [^#xA]* #xA"), &["x#b\n bc", "#\n#\nx"], &["x#bc", "xb\nc"]);
+    // A comment ends where its line does, or the output.
+    let commented = format!("{marked}@pass _ | #xA | '#' [^#xA]*");
+    check(&commented, &["# a\nx#\n bc#x", " # #\nx #", "Sel#x\nx"], &["# a x", "#x", "Sel# x"]);
+    check(&commented, &["x# bc"], &["Sel# x\n"]);
+    // Texts of terminals have a case.
+    check(&format!("{marked}@caseless"), &["Xbc", "selX", "SELx"], &["xBc", "se lx"]);
+    check(&format!("{marked}@caseless - 'x'"), &["SELx", "xbc"], &["selX", "Xbc"]);
+    check(&format!("@caseless - 'x' - \"Sel\"\n{rules} B ::= 'b'"), &["xB"], &["selx", "Xb"]);
+    check(&format!("{rules} B ::= 'b' @pass ' ' @caseless"), &["X b", "SEL X"], &["x B"]);
+    let fates = explain(
+        &format!("{marked}@pass _\n@caseless - 'x'"),
+        GrammarFormat::Ebnf,
+        &GrammarOptions::default(),
+        &GrammarLimits::default(),
+    );
+    for (construct, line) in [("`@terminals`", 2), ("terminal `B`", 3), ("`@pass`", 5), ("`@caseless`", 6)] {
+        let found = fates.iter().find(|fate| fate.construct == construct);
+        let found = found.unwrap_or_else(|| panic!("{construct}: {fates:?}"));
+        assert_eq!((found.fate, found.location.unwrap().line), (Fate::Enforced, line));
+    }
+}
+
+#[test]
+fn directives_with_mistakes_are_refused() {
+    for (text, place, message) in [
+        ("a ::= 'x' @pas 'y'", "line 1, column 11: ", "there is no directive `@pas`; is `@pass` meant?"),
+        ("a ::= 'x' @foo", "line 1, column 11: ", "only `@terminals`, `@pass` and `@caseless`"),
+        ("a ::= 'x' @caseless 'x'", "line 1, column 21: ", "`-` before a text that has a case"),
+        ("a ::= 'x' @caseless - a", "line 1, column 23: ", "a text in quotes, which has a case"),
+        ("a ::= 'x' @caseless - 'y'", "line 1, column 23: ", "no rule has the text `y`"),
+        ("a ::= ('x' @pass 'y')", "line 1, column 7: ", "`)`"),
+    ] {
+        let error = read(text).unwrap_err();
+        assert!(error.starts_with(place) && error.contains(message), "{text}\n{error}");
+    }
+}
+
+#[test]
 fn what_somebody_may_have_meant_otherwise_is_refused() {
     for (text, column, message) in [
         ("a ::= [\\n] #x41", 8, "looks like an escape: write `#x5C`"),

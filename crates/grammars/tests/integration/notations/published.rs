@@ -1,0 +1,97 @@
+//! Verdicts on texts beside those of other programs, for published grammars.
+//!
+//! `published_verdicts.py` beside this folder says how a suite is made, and where its two verdicts are from. A text must be accepted if
+//! and only if it is in the language of the grammar. The program for which the grammar was written may decide otherwise, since its
+//! scanner has rules of its own; such texts are listed. Suites that were compared: README.md.
+//!
+//! ```text
+//! UNSKEW_PUBLISHED=FOLDER cargo test --release -p unskew-grammars --test integration -- --nocapture published
+//! ```
+
+#![allow(clippy::print_stdout, reason = "a skipped test says so, and the figures are for people")]
+
+use std::{fs, path::PathBuf, time::Instant};
+
+use serde::Deserialize;
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarFormat, GrammarLimits, GrammarOptions};
+
+use crate::common::texts::{self, bytes};
+
+/// The grammar of a suite, and how it is read.
+#[derive(Deserialize)]
+struct Suite {
+    grammar: String,
+    extension: String,
+    start: Option<String>,
+    /// Text for the end of the grammar: rules that its specification states in words.
+    #[serde(default)]
+    added: String,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    text: String,
+    program: Option<bool>,
+    language: Option<bool>,
+}
+
+#[test]
+fn published_grammars_have_their_languages() {
+    let Some(folder) = std::env::var_os("UNSKEW_PUBLISHED").map(PathBuf::from) else {
+        println!("skipped: set UNSKEW_PUBLISHED to a folder that published_verdicts.py wrote");
+        return;
+    };
+    let mut wrong = vec![];
+    let mut suites: Vec<PathBuf> =
+        fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    suites.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    suites.sort();
+    assert!(!suites.is_empty(), "{} has no suite", folder.display());
+    for path in suites {
+        let suite: Suite = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let format = GrammarFormat::from_extension(&suite.extension).unwrap();
+        let mut options = GrammarOptions::default();
+        options.start = suite.start;
+        let text = format!("{}\n{}", suite.grammar, suite.added);
+        let limits = GrammarLimits::default();
+        let begin = Instant::now();
+        let grammar = Grammar::parse(&text, format, &options, &limits)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let constraint = GrammarConstraint::new(&grammar, bytes(), &limits).unwrap();
+        let mut judge = texts::judge(&constraint);
+        let munch = GrammarConstraint::with_maximal_munch(&grammar, bytes(), &limits);
+        let mut munched = munch.as_ref().ok().map(texts::judge);
+        println!("{}: read in {:?}", path.display(), begin.elapsed());
+        let (mut accepted, mut rejected, mut otherwise, mut munched_otherwise) = (0, 0, 0, 0);
+        for line in fs::read_to_string(path.with_extension("jsonl")).unwrap().lines() {
+            let case: Case = serde_json::from_str(line).unwrap();
+            let (_, verdict) = judge(&case.text);
+            if let (Some(judge), Some(program)) = (&mut munched, case.program)
+                && judge(&case.text).1 != program
+            {
+                println!("  with maximal munch {} here alone: {}: {:?}", !program, case.name, case.text);
+                munched_otherwise += 1;
+            }
+            *if verdict { &mut accepted } else { &mut rejected } += 1;
+            let (name, text) = (&case.name, &case.text);
+            if case.language.or(case.program.filter(|program| *program)).is_some_and(|right| right != verdict)
+            {
+                println!("  WRONG, {verdict} here, program {:?}: {name}: {text:?}", case.program);
+                wrong.push(format!("{}: {name}", path.display()));
+            } else if case.program.is_some_and(|program| program != verdict) {
+                println!("  {verdict} here alone, language {:?}: {name}: {text:?}", case.language);
+                otherwise += 1;
+            }
+        }
+        println!(
+            "  {accepted} accepted, {rejected} rejected, {otherwise} otherwise by the program, {:?}",
+            begin.elapsed()
+        );
+        match &munch {
+            Ok(_) => println!("  with maximal munch {munched_otherwise} otherwise by the program"),
+            Err(error) => println!("  no maximal munch: {error}"),
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong: {wrong:#?}", wrong.len());
+}
