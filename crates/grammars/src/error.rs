@@ -57,6 +57,15 @@ pub enum GrammarError {
         /// The limit, in bytes.
         limit: usize,
     },
+    /// The captures of a grammar that was rewritten for lazy terminals or look-around, with a budget of tokens for a part that recurs.
+    #[error(
+        "captures are not read beside lazy terminals or look-around where `{name}`, which recurs, has a budget of tokens: leave out one of them"
+    )]
+    #[non_exhaustive]
+    BudgetUnread {
+        /// The name of the terminal.
+        name: String,
+    },
     /// A file that the grammar imports has an error.
     #[error("in `{path}`: {error}")]
     #[non_exhaustive]

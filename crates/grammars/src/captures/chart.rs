@@ -103,10 +103,9 @@ impl<'a> Chart<'a> {
                         if is_new {
                             productions(of).for_each(|(at, dot)| sets[here as usize].add((at, dot, here)));
                         }
-                        // It is complete here, or will be.
-                        if rules.nonterminals[of as usize].is_nullable
-                            || completed.contains(&(symbol, here, here))
-                        {
+                        // Where it is complete only later in this set, the item waits. That a rule may be empty does not say that it is
+                        // here, where the places of terminals are given.
+                        if completed.contains(&(symbol, here, here)) {
                             sets[here as usize].add((at, dot + 1, from));
                         }
                     }

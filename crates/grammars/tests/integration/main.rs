@@ -5,6 +5,7 @@ mod abnf;
 mod ambiguous;
 mod analysis;
 mod bad_grammars;
+mod budgets;
 mod captures;
 mod common;
 mod contexts;
