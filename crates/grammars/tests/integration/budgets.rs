@@ -34,8 +34,20 @@ fn pick<T: Clone>(random: &mut ChaCha8Rng, of: &[T]) -> T {
 /// The alternatives of a rule of two, `r` and `q`.
 fn body(random: &mut ChaCha8Rng) -> String {
     let items = [
-        "r", "q", "r", "q", "\"a\"", "\"b\"", "\"(\"", "\")\"", "\"ab\"", "/[ab]+/", "(\"(\" r \")\")",
-        "q?", "r*", "(\"a\" q)",
+        "r",
+        "q",
+        "r",
+        "q",
+        "\"a\"",
+        "\"b\"",
+        "\"(\"",
+        "\")\"",
+        "\"ab\"",
+        "/[ab]+/",
+        "(\"(\" r \")\")",
+        "q?",
+        "r*",
+        "(\"a\" q)",
     ];
     let alternatives = (0..1 + random.next_u32() % 3).map(|_| {
         let parts: Vec<&str> = (0..1 + random.next_u32() % 3).map(|_| pick(random, &items)).collect();
@@ -104,9 +116,11 @@ fn outputs(
         if !is_nullable && filled.count_ones() as usize != budgets {
             continue;
         }
-        let (mut ways, mut text, mut budget): (Vec<Vec<TokenId>>, String, u32) = (vec![vec![]], String::new(), 0);
+        let (mut ways, mut text, mut budget): (Vec<Vec<TokenId>>, String, u32) =
+            (vec![vec![]], String::new(), 0);
         let mut after = |ways: &mut Vec<Vec<TokenId>>, more: &[Vec<TokenId>]| {
-            *ways = ways.iter().flat_map(|way| more.iter().map(move |more| [&way[..], more].concat())).collect();
+            *ways =
+                ways.iter().flat_map(|way| more.iter().map(move |more| [&way[..], more].concat())).collect();
         };
         for part in parts {
             match part {
@@ -155,7 +169,8 @@ fn compare(random: &mut ChaCha8Rng) -> usize {
     let start = paths.iter().map(path).collect::<Vec<_>>().join(" | ");
     let text = format!("start: {start}\nr[max_tokens={most}]: {of_rule}\n{rules}");
     let limits = GrammarLimits::default();
-    let oracle = Oracle::new(&read(&format!("start: r\nr: {of_rule}\n{rules}")).unwrap(), &Alphabet::of(&vocabulary));
+    let oracle =
+        Oracle::new(&read(&format!("start: r\nr: {of_rule}\n{rules}")).unwrap(), &Alphabet::of(&vocabulary));
     let (inside, is_nullable) = (inside(&oracle, &vocabulary, most), oracle.accepts(&[]));
     let mut expected = HashSet::new();
     for parts in &paths {
@@ -187,7 +202,9 @@ fn compare(random: &mut ChaCha8Rng) -> usize {
     for (tokens, next) in prefixes.iter().take(400) {
         let mut state = constraint.start();
         for token in tokens {
-            constraint.advance(&mut scratch, &mut state, *token).unwrap_or_else(|_| panic!("{text}\n{tokens:?}"));
+            constraint
+                .advance(&mut scratch, &mut state, *token)
+                .unwrap_or_else(|_| panic!("{text}\n{tokens:?}"));
         }
         constraint.fill_mask(&mut scratch, &state, mask.as_mut());
         assert_eq!(mask.ids().collect::<HashSet<_>>(), *next, "{text}\n{tokens:?}");
@@ -243,8 +260,14 @@ fn a_list_in_a_list_has_few_tokens() {
 #[test]
 fn what_a_budget_of_a_part_that_recurs_does_not_read() {
     for (text, expected) in [
-        ("start: r\nr[max_tokens=3]: \"(\" r \")\" | b\nb[capture]: \"b\"", "captures and temperatures inside"),
-        ("start: r\nr[max_tokens=3]: \"(\" r \")\" | q\nq[max_tokens=2]: \"b\" q | \"a\"", "another budget inside"),
+        (
+            "start: r\nr[max_tokens=3]: \"(\" r \")\" | b\nb[capture]: \"b\"",
+            "captures and temperatures inside",
+        ),
+        (
+            "start: r\nr[max_tokens=3]: \"(\" r \")\" | q\nq[max_tokens=2]: \"b\" q | \"a\"",
+            "another budget inside",
+        ),
         ("start: r\nr[max_tokens=3]: \"(\" r \")\" | b \"a\"\nb[lazy]: /b+/", "lazy terminals inside"),
         ("start: r\nr[max_tokens=3]: \"(\" r \")\" | /b(?!a)/", "look-around beyond a terminal inside"),
     ] {

@@ -38,6 +38,8 @@ pub(crate) struct Ignored {
     /// The alternatives.
     pub(crate) nodes: Vec<NodeId>,
     pub(crate) options: GrammarOptions,
+    /// Whether they stand after terminals alone, and not before the first one too.
+    pub(crate) only_after: bool,
 }
 
 /// A grammar with the uses of terminals that are more than a language.
@@ -61,6 +63,9 @@ pub(crate) fn lower(
 ) -> Result<Lowered, GrammarError> {
     Ok(Lowering::new(text, tree, ignored, limits, Work::new(limits)).whole(start)?.0)
 }
+
+/// From this number on, repetitions of a character are counted by the parser and not written out.
+const COUNTED: u32 = 1 << 16;
 
 /// The use of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -330,7 +335,7 @@ impl<'a, 't> Lowering<'a, 't> {
             self.builder.define(whole, expressions[item.index()].expect("it is used"));
             whole
         });
-        let start = match (self.rules[start], self.ignored) {
+        let start = match (self.rules[start], self.ignored.filter(|_| !self.source.only_after)) {
             _ if item.is_some() => item.expect("it is some"),
             (Some(rule), None) => rule,
             (rule, ignored) => {
@@ -403,6 +408,10 @@ impl<'a, 't> Lowering<'a, 't> {
             }
             Node::Sequence(parts) => self.builder.sequence(tree.parts(parts).iter().map(expression)),
             Node::Choice(parts) => self.builder.choice(tree.parts(parts).iter().map(expression)),
+            // The parser counts that many characters, which would be as many positions.
+            Node::Repeat(item, min, max) if (COUNTED..u32::MAX).contains(&max) && tree.is_char(item) => {
+                self.builder.unordered([], Some(expression(&item)), None, min, Some(max))
+            }
             Node::Repeat(item, min, max) => {
                 self.builder.repeat(expression(&item), min, (max != u32::MAX).then_some(max))
             }
