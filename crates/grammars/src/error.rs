@@ -48,7 +48,7 @@ pub enum GrammarError {
     /// The sets of tokens of a terminal with a budget of tokens exceed a limit.
     #[error(
         "terminal `{name}` with a budget of tokens takes more than {limit} bytes for its sets of tokens (GrammarLimits::budget_bytes): \
-         give it a pattern with fewer states, bound its characters instead, or raise the limit"
+         give it a pattern with fewer states or fewer tokens, bound its characters instead, or raise the limit"
     )]
     #[non_exhaustive]
     BudgetTooLarge {
