@@ -330,7 +330,8 @@ impl<'a> Lowering<'a> {
     fn any_text(&mut self, fields: &mut Fields, around: Around<'_>) -> Made {
         let mut excludes = self.excludes(fields)?;
         excludes.extend_from_slice(around.ends);
-        let (chars, tokens): (Option<u32>, Option<u32>) = (fields.get("max_chars")?, fields.get("max_tokens")?);
+        let (chars, tokens): (Option<u32>, Option<u32>) =
+            (fields.get("max_chars")?, fields.get("max_tokens")?);
         let at = fields.place("max_chars");
         let of = |error| TagError::of(&at, &error);
         let mut text = self.free.without(&excludes).map_err(of)?;

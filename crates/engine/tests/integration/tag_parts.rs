@@ -110,7 +110,8 @@ fn tokens_of_text() {
         accepts(some, &[]) && accepts(some, &[a, b]) && !accepts(some, &[a, b, a]) && !accepts(some, &[ab])
     );
     // Text of whole tokens: at most so many, none of which crosses its end.
-    let few = r#"{"type":"tag","begin":"<","content":{"type":"any_text","max_tokens":2,"max_chars":3},"end":"b>"}"#;
+    let few =
+        r#"{"type":"tag","begin":"<","content":{"type":"any_text","max_tokens":2,"max_chars":3},"end":"b>"}"#;
     let begin = id("<");
     assert!(accepts(few, &[begin, a, ab, b, close]) && accepts(few, &[begin, b, close]));
     assert!(!accepts(few, &[begin, a, a, a, b, close]), "three tokens");
@@ -458,8 +459,7 @@ fn errors_name_their_place() {
 
 #[test]
 fn explained() {
-    let tag =
-        r#"{"type":"sequence","elements":[{"type":"exclude_token"},{"type":"any_text","max_tokens":100001}]}"#;
+    let tag = r#"{"type":"sequence","elements":[{"type":"exclude_token"},{"type":"any_text","max_tokens":100001}]}"#;
     let fates: Vec<_> = spec(tag)
         .explain()
         .unwrap()

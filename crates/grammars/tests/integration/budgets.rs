@@ -118,7 +118,7 @@ fn outputs(
         }
         let (mut ways, mut text, mut budget): (Vec<Vec<TokenId>>, String, u32) =
             (vec![vec![]], String::new(), 0);
-        let mut after = |ways: &mut Vec<Vec<TokenId>>, more: &[Vec<TokenId>]| {
+        let after = |ways: &mut Vec<Vec<TokenId>>, more: &[Vec<TokenId>]| {
             *ways =
                 ways.iter().flat_map(|way| more.iter().map(move |more| [&way[..], more].concat())).collect();
         };
