@@ -240,7 +240,7 @@ fn accepts(text: &str, format: GrammarFormat, tokens: &[&str], output: &[&str]) 
 #[test]
 fn a_list_in_a_list_has_few_tokens() {
     use GrammarFormat::{Lark, Xgrammar};
-    let tokens = ["[", "]", "[]", "]]", "1", ",", "END", " "];
+    let tokens = ["[", "]", "[]", "]]", "1", ",", "END", " ", "E", "N", "D"];
     let lark = "start: list \"END\"\nlist[max_tokens=4]: \"[\" [item (\",\" item)*] \"]\"\nitem: list | \"1\"\n%ignore \" \"";
     let xgrammar = "root ::= list \"END\"\nlist[max_tokens=4] ::= \"[\" (item (\",\" item)*)? \"]\"\nitem ::= list | \"1\"";
     let nested = "start: l \"END\"\nl[max_tokens=4]: %lark {\nstart: \"[\" [item (\",\" item)*] \"]\"\nitem: start | \"1\"\n}";

@@ -105,10 +105,11 @@ impl Lowering<'_, '_> {
         };
         match grammar.regular(&self.limits.regex) {
             Ok(dfa) => Ok(self.builder.token_budget(&name, Arc::new(dfa), tokens)),
-            Err(GrammarError::NotRegular { .. }) if !grammar.has_readings() => {
+            // That it has no text shows where the grammar is compiled.
+            Err(GrammarError::NotRegular { .. } | GrammarError::Empty { .. }) if !grammar.has_readings() => {
                 Ok(self.builder.token_budget_of(&name, grammar, tokens))
             }
-            Err(GrammarError::NotRegular { .. }) => {
+            Err(GrammarError::NotRegular { .. } | GrammarError::Empty { .. }) => {
                 Err(self.unread(item, "captures and temperatures inside of a part that recurs"))
             }
             Err(error) => Err(error),
