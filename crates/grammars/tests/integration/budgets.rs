@@ -274,6 +274,10 @@ fn what_a_budget_of_a_part_that_recurs_does_not_read() {
         let error = read(text).unwrap_err().to_string();
         assert!(error.contains(expected), "{text}: {error}");
     }
+    // Each part with a budget is read by itself.
+    let many: String = (0..8000).map(|at| format!("r{at}[max_tokens=1]: \"(\" r{at} \")\" | \"a\"\n")).collect();
+    let refused = read(&format!("start: r0\n{many}")).unwrap_err();
+    assert!(matches!(refused, GrammarError::TooManyNodes { .. }), "{refused}");
     // A limit ends the search for states: each token opens or closes one of two brackets.
     let text = "start: r\nr[max_tokens=40]: (\"(\" r \")\" | \"[\" r \"]\")*";
     let mut builder = Vocabulary::builder();

@@ -15,6 +15,9 @@ use crate::{
     },
 };
 
+/// How many times [`GrammarLimits::nodes`](crate::GrammarLimits::nodes) may be read for parts that recur.
+const READ_AGAIN: usize = 20;
+
 /// By definition: whether it becomes an automaton, because no rule that it reaches reaches itself or names tokens or other grammars.
 #[derive(Default)]
 pub(super) struct Regularity(Vec<bool>);
@@ -123,6 +126,11 @@ impl Lowering<'_, '_> {
         }
         if self.tree.declared.is_some() {
             return Err(self.unread(item, "blocks by indentation inside of a part that recurs"));
+        }
+        // Each part reads the whole tree.
+        self.read_again += self.tree.len();
+        if self.read_again / READ_AGAIN > self.limits.nodes {
+            return Err(GrammarError::TooManyNodes { limit: self.limits.nodes });
         }
         let (source, work): (&Ignored, _) = (self.source, self.regulars.lend());
         let inner = Lowering::new(self.text, self.tree, source, self.limits, work);

@@ -7,6 +7,7 @@ mod budget;
 pub(crate) mod looking;
 mod regular;
 mod reports;
+mod uses;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -15,6 +16,7 @@ use unskew_automata::{Dfa, InContext, RegexError};
 use self::{
     budget::Regularity,
     regular::{Regular, Regulars, Work},
+    uses::{Use, uses},
 };
 use crate::syntax::{
     nested::{Nested, Part},
@@ -67,57 +69,6 @@ pub(crate) fn lower(
 /// From this number on, repetitions of a character are counted by the parser and not written out.
 const COUNTED: u32 = 1 << 16;
 
-/// The use of a node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Use {
-    /// Unused: the body was replaced.
-    None,
-    /// Part of a rule.
-    Rule,
-    /// Part of an automaton.
-    Regular,
-}
-
-/// The uses, by node: for all rules, or for `item` and the rules that it reaches. Parts precede their whole, so one pass from the last
-/// node to the first suffices.
-fn uses(tree: &Tree<'_>, regularity: &Regularity, item: Option<NodeId>) -> Vec<Use> {
-    let mut uses = vec![Use::None; tree.len()];
-    let reached = item.map(|item| budget::reached(tree, item));
-    for (index, definition) in tree.definitions.iter().enumerate() {
-        uses[definition.body.index()] = match &reached {
-            _ if definition.terminal => Use::Regular,
-            Some(reached) if !reached[index] => Use::None,
-            _ => Use::Rule,
-        };
-    }
-    if let Some(item) = item {
-        uses[item.index()] = Use::Rule;
-    }
-    for node in tree.nodes().rev() {
-        let of_whole = uses[node.index()];
-        if of_whole == Use::None {
-            continue;
-        }
-        match tree.node(node) {
-            Node::Sequence(parts) | Node::Choice(parts) => {
-                tree.parts(parts).iter().for_each(|part| uses[part.index()] = of_whole);
-            }
-            Node::Repeat(item, ..) => uses[item.index()] = of_whole,
-            Node::Budget(part, _) if item == Some(part) => uses[part.index()] = Use::Rule,
-            Node::Budget(part, _) if !regularity.is_regular(tree, part) => {}
-            Node::Not(item) | Node::Shortest(item) | Node::Within(item, _) | Node::Budget(item, _) => {
-                uses[item.index()] = Use::Regular;
-            }
-            Node::Minus(left, right) | Node::And(left, right) | Node::Before(left, right) => {
-                uses[left.index()] = Use::Regular;
-                uses[right.index()] = Use::Regular;
-            }
-            _ => {}
-        }
-    }
-    uses
-}
-
 struct Lowering<'a, 't> {
     text: &'a str,
     tree: &'a Tree<'t>,
@@ -142,6 +93,8 @@ struct Lowering<'a, 't> {
     regularity: Regularity,
     /// The part of the text of which this is the grammar, if it has a budget of tokens of its own.
     item: Option<NodeId>,
+    /// How many nodes were read again for such parts.
+    read_again: usize,
     lazy: Lazy,
     looks: Looks,
     /// The notes of grammars inside this one.
@@ -171,6 +124,7 @@ impl<'a, 't> Lowering<'a, 't> {
             source,
             regularity: Regularity::of(tree),
             item: None,
+            read_again: 0,
             lazy: Lazy::new(),
             looks: Looks::new(),
             notes: vec![],
