@@ -54,7 +54,7 @@ fn body(random: &mut ChaCha8Rng) -> String {
         parts.join(" ")
     });
     let mut alternatives: Vec<String> = alternatives.collect();
-    if random.next_u32() % 3 > 0 {
+    if !random.next_u32().is_multiple_of(3) {
         alternatives.push(pick(random, &["\"a\"", "\"b\"", "\"()\"", "\"\""]).to_owned());
     }
     alternatives.join(" | ")
@@ -153,7 +153,7 @@ fn compare(random: &mut ChaCha8Rng) -> usize {
         .map(|_| {
             let mut parts: Vec<Part> =
                 (0..random.next_u32() % 3).map(|_| Part::Text(pick(random, &texts))).collect();
-            for _ in 0..1 + u32::from(most < 3 && random.next_u32() % 4 == 0) {
+            for _ in 0..1 + u32::from(most < 3 && random.next_u32().is_multiple_of(4)) {
                 parts.insert(random.next_u32() as usize % (parts.len() + 1), Part::Budget);
             }
             parts
@@ -275,7 +275,8 @@ fn what_a_budget_of_a_part_that_recurs_does_not_read() {
         assert!(error.contains(expected), "{text}: {error}");
     }
     // Each part with a budget is read by itself.
-    let many: String = (0..8000).map(|at| format!("r{at}[max_tokens=1]: \"(\" r{at} \")\" | \"a\"\n")).collect();
+    let many: String =
+        (0..8000).map(|at| format!("r{at}[max_tokens=1]: \"(\" r{at} \")\" | \"a\"\n")).collect();
     let refused = read(&format!("start: r0\n{many}")).unwrap_err();
     assert!(matches!(refused, GrammarError::TooManyNodes { .. }), "{refused}");
     // A limit ends the search for states: each token opens or closes one of two brackets.
