@@ -56,7 +56,8 @@ enum UnskewStatus
    */
   UNSKEW_STATUS_DEADLINE = -5,
   /**
-   * Wrong use of a matcher: a token beyond the vocabulary, a row that is too short, more tokens to take back than there are.
+   * Wrong use of a matcher: a token beyond the vocabulary, a row that is too short, more tokens to take back than there are, captures of an
+   * output that is not whole.
    */
   UNSKEW_STATUS_MATCHER = -6,
   /**
@@ -99,6 +100,36 @@ typedef struct UnskewToken {
    */
   uint32_t kind;
 } UnskewToken;
+
+/**
+ * A part of an output that the grammar names.
+ */
+typedef struct UnskewCapture {
+  /**
+   * Where its name begins among the names.
+   */
+  size_t name;
+  /**
+   * How many bytes the name has.
+   */
+  size_t name_len;
+  /**
+   * Where its text begins in the output, in bytes. Control tokens have none.
+   */
+  size_t byte_begin;
+  /**
+   * Where its text ends.
+   */
+  size_t byte_end;
+  /**
+   * The first token that has a byte of the text, by its place in the output.
+   */
+  size_t token_begin;
+  /**
+   * The place after the last one.
+   */
+  size_t token_end;
+} UnskewCapture;
 
 #ifdef __cplusplus
 extern "C" {
@@ -262,6 +293,34 @@ int64_t unskew_matcher_is_accepting(const struct UnskewMatcher *matcher);
  * 1 where an id was accepted that ends the output; else 0. Or an `UnskewStatus`.
  */
 int64_t unskew_matcher_is_terminated(const struct UnskewMatcher *matcher);
+
+/**
+ * The parts of the whole output that the grammar names (`name[capture]`), by where they begin, and the outer ones first. Answers with
+ * their number, or with an `UnskewStatus`: also where the output is not whole.
+ *
+ * The first `room` of them are written to `captures`. Their names are written to `names`, one after the other without zeros, as far as
+ * `names_room` bytes go: the place and length of a name are right in any case.
+ *
+ * # Safety
+ *
+ * There is room for `room` captures at `captures` and for `names_room` bytes at `names`, which nobody else uses during the call.
+ */
+int64_t unskew_matcher_captures(const struct UnskewMatcher *matcher,
+                                struct UnskewCapture *captures,
+                                size_t room,
+                                uint8_t *names,
+                                size_t names_room);
+
+/**
+ * The temperature that the grammar asks for at the next token, written to `temperature`: 1. Where it asks for none: 0, and nothing is
+ * written. Or an `UnskewStatus`.
+ *
+ * # Safety
+ *
+ * There is room for a number at `temperature`, which nobody else uses during the call.
+ */
+int64_t unskew_matcher_temperature(const struct UnskewMatcher *matcher,
+                                   double *temperature);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -52,6 +52,24 @@ pub struct UnskewToken {
     pub kind: u32,
 }
 
+/// A part of an output that the grammar names.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct UnskewCapture {
+    /// Where its name begins among the names.
+    pub name: usize,
+    /// How many bytes the name has.
+    pub name_len: usize,
+    /// Where its text begins in the output, in bytes. Control tokens have none.
+    pub byte_begin: usize,
+    /// Where its text ends.
+    pub byte_end: usize,
+    /// The first token that has a byte of the text, by its place in the output.
+    pub token_begin: usize,
+    /// The place after the last one.
+    pub token_end: usize,
+}
+
 static TOKENIZERS: Handles<Compiler> = Handles::new("tokenizer");
 static MATCHERS: Handles<Mutex<Matcher>> = Handles::new("matcher");
 
@@ -320,6 +338,68 @@ pub extern "C" fn unskew_matcher_is_accepting(matcher: *const UnskewMatcher) -> 
 #[unsafe(no_mangle)]
 pub extern "C" fn unskew_matcher_is_terminated(matcher: *const UnskewMatcher) -> i64 {
     answer(|| with(matcher, |matcher| Ok(matcher.is_terminated().into())))
+}
+
+/// The parts of the whole output that the grammar names (`name[capture]`), by where they begin, and the outer ones first. Answers with
+/// their number, or with an `UnskewStatus`: also where the output is not whole.
+///
+/// The first `room` of them are written to `captures`. Their names are written to `names`, one after the other without zeros, as far as
+/// `names_room` bytes go: the place and length of a name are right in any case.
+///
+/// # Safety
+///
+/// There is room for `room` captures at `captures` and for `names_room` bytes at `names`, which nobody else uses during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unskew_matcher_captures(
+    matcher: *const UnskewMatcher,
+    captures: *mut UnskewCapture,
+    room: usize,
+    names: *mut u8,
+    names_room: usize,
+) -> i64 {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        let (room, names) =
+            unsafe { (memory::room(captures, room, "captures")?, memory::room(names, names_room, "names")?) };
+        let found = with(matcher, |matcher| Ok(matcher.captures()?))?;
+        let mut at = 0;
+        for (index, capture) in found.iter().enumerate() {
+            let name = capture.name.as_bytes();
+            if let Some(slot) = room.get_mut(index) {
+                *slot = UnskewCapture {
+                    name: at,
+                    name_len: name.len(),
+                    byte_begin: capture.bytes.start,
+                    byte_end: capture.bytes.end,
+                    token_begin: capture.tokens.start,
+                    token_end: capture.tokens.end,
+                };
+            }
+            names.iter_mut().skip(at).zip(name).for_each(|(slot, byte)| *slot = *byte);
+            at += name.len();
+        }
+        Ok(count(found.len()))
+    })
+}
+
+/// The temperature that the grammar asks for at the next token, written to `temperature`: 1. Where it asks for none: 0, and nothing is
+/// written. Or an `UnskewStatus`.
+///
+/// # Safety
+///
+/// There is room for a number at `temperature`, which nobody else uses during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unskew_matcher_temperature(
+    matcher: *const UnskewMatcher,
+    temperature: *mut f64,
+) -> i64 {
+    answer(|| {
+        let found = with(matcher, |matcher| Ok(matcher.temperature()?))?;
+        let Some(found) = found else { return Ok(0) };
+        // SAFETY: the caller's promise.
+        unsafe { memory::write(temperature, found, "temperature")? };
+        Ok(1)
+    })
 }
 
 fn with<T>(

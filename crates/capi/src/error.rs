@@ -7,7 +7,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use unskew_engine::{MatcherError, SpecError, chain};
+use unskew_engine::{CaptureError, MatcherError, SpecError, chain};
 
 /// Why a function has no answer. Functions that answer with a number answer with one of these instead, which are all below zero.
 #[repr(i32)]
@@ -23,7 +23,8 @@ pub enum UnskewStatus {
     Constraint = -4,
     /// The time for compiling was over.
     Deadline = -5,
-    /// Wrong use of a matcher: a token beyond the vocabulary, a row that is too short, more tokens to take back than there are.
+    /// Wrong use of a matcher: a token beyond the vocabulary, a row that is too short, more tokens to take back than there are, captures of an
+    /// output that is not whole.
     Matcher = -6,
     /// A fault of this library. Its matcher cannot be used any more.
     Panic = -7,
@@ -78,6 +79,12 @@ impl From<SpecError> for Failure {
 
 impl From<MatcherError> for Failure {
     fn from(error: MatcherError) -> Self {
+        Self::new(UnskewStatus::Matcher, chain(&error))
+    }
+}
+
+impl From<CaptureError> for Failure {
+    fn from(error: CaptureError) -> Self {
         Self::new(UnskewStatus::Matcher, chain(&error))
     }
 }

@@ -15,6 +15,7 @@ pub(crate) trait Plain: Copy + 'static {}
 
 impl Plain for u8 {}
 impl Plain for u32 {}
+impl Plain for crate::api::UnskewCapture {}
 
 fn check<T>(address: *const T, len: usize, name: &str) -> Result<(), Failure> {
     if address.is_null() {

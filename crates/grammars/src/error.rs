@@ -48,7 +48,7 @@ pub enum GrammarError {
     /// The sets of tokens of a terminal with a budget of tokens exceed a limit.
     #[error(
         "terminal `{name}` with a budget of tokens takes more than {limit} bytes for its sets of tokens (GrammarLimits::budget_bytes): \
-         give it a pattern with fewer states, bound its characters instead, or raise the limit"
+         give it a pattern with fewer states or fewer tokens, bound its characters instead, or raise the limit"
     )]
     #[non_exhaustive]
     BudgetTooLarge {
@@ -56,6 +56,15 @@ pub enum GrammarError {
         name: String,
         /// The limit, in bytes.
         limit: usize,
+    },
+    /// The captures of a grammar that was rewritten for lazy terminals or look-around, with a budget of tokens for a part that recurs.
+    #[error(
+        "captures are not read beside lazy terminals or look-around where `{name}`, which recurs, has a budget of tokens: leave out one of them"
+    )]
+    #[non_exhaustive]
+    BudgetUnread {
+        /// The name of the terminal.
+        name: String,
     },
     /// A file that the grammar imports has an error.
     #[error("in `{path}`: {error}")]

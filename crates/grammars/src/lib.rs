@@ -82,7 +82,7 @@ pub use error::GrammarError;
 pub use explain::{Explained, Fate, explain};
 pub use grammar::analysis::{Analysis, Finding, FindingKind, LeftRecursion, RuleFacts};
 pub use grammar::{
-    budget::TokenBudget,
+    budget::{BudgetLanguage, TokenBudget},
     builder::GrammarBuilder,
     choices::{MemberChoice, MemberWay},
     data::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId, Unordered},

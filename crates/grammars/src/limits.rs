@@ -41,7 +41,8 @@ pub struct GrammarLimits {
     /// The size of the tables of all terminal automata together, including the automata of their parts, in
     /// bytes. Default: 32 MiB.
     pub automata_bytes: usize,
-    /// The size of the sets of tokens of all terminals with a budget of tokens, in bytes. Default: 64 MiB.
+    /// The size of the sets of tokens of all terminals with a budget of tokens, in bytes. Where the rules of one recur, each token that is
+    /// read in one of its states counts as four bytes too. Default: 64 MiB.
     pub budget_bytes: usize,
     /// The partial readings of one output in the search for its captures. Each takes about 100 bytes. Default: 2 million.
     pub capture_items: usize,

@@ -1,7 +1,7 @@
 """Verdicts of other programs on texts, and on texts with one change: published_verdicts.py SUITE GRAMMAR FOLDER COUNT TEXT...
 
 It writes FOLDER/SUITE.json (the grammar, and how it is read) and FOLDER/SUITE.jsonl (texts with verdicts), which
-tests/integration/published.rs reads. A text has two verdicts:
+tests/integration/notations/published.rs reads. A text has two verdicts:
 
 program   that of the program for which the grammar was written, or of one that reads the language
 language  whether the text is in the language of the grammar: by lark's Earley parser without a scanner, over a

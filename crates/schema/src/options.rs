@@ -14,6 +14,8 @@ use crate::Registry;
 pub struct SchemaOptions {
     /// White space between the parts of a value.
     pub whitespace: Whitespace,
+    /// Other texts in the place of commas, colons and white space.
+    pub separators: Separators,
     /// The largest exponent, positive or negative, of numbers under a condition (`integer`, bounds, `enum`). A
     /// number under `multipleOf` never has an exponent. Zero, the default, allows no exponents, as most programs
     /// that read integers expect. Numbers without a condition may have any exponent.
@@ -41,8 +43,9 @@ pub struct SchemaOptions {
 
 impl PartialEq for SchemaOptions {
     fn eq(&self, other: &Self) -> bool {
-        let Self { whitespace, exponents, registry, ascii, order, cancel: _ } = self;
+        let Self { whitespace, separators, exponents, registry, ascii, order, cancel: _ } = self;
         *whitespace == other.whitespace
+            && *separators == other.separators
             && *exponents == other.exponents
             && *registry == other.registry
             && *ascii == other.ascii
@@ -51,6 +54,36 @@ impl PartialEq for SchemaOptions {
 }
 
 impl Eq for SchemaOptions {}
+
+/// Texts in the place of commas, colons and white space, for programs that read another notation than JSON. Each is a pattern in the
+/// syntax of the `regex` crate; `None` is JSON.
+///
+/// [`Whitespace`] stands around them where it stands around commas and colons. [`Whitespace::Indent`] keeps its line breaks.
+///
+/// # Example
+///
+/// ```
+/// use unskew_schema::{SchemaLimits, SchemaOptions, Whitespace, grammar};
+///
+/// let mut options = SchemaOptions::default();
+/// options.whitespace = Whitespace::Compact;
+/// options.separators.item = Some(" ?; ?".to_owned());
+/// let schema = r#"{"type": "array", "items": {"const": 1}, "maxItems": 2}"#;
+/// let limits = SchemaLimits::default();
+/// let texts = grammar(schema, &options, &limits)?.regular(&limits.grammar.regex)?;
+/// assert!(texts.accepts(b"[1; 1]") && texts.accepts(b"[1 ;1]") && !texts.accepts(b"[1,1]"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Separators {
+    /// In the place of a comma.
+    pub item: Option<String>,
+    /// In the place of the colon after the name of a member.
+    pub name: Option<String>,
+    /// In the place of white space. It may be left out at each position, and takes the place of [`Whitespace`].
+    pub space: Option<String>,
+}
 
 /// The order of the members of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

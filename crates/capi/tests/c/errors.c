@@ -64,6 +64,27 @@ static void own(const uint8_t *json, size_t len) {
     CHECK(unskew_matcher_accept((UnskewMatcher *)small, 0) == UNSKEW_STATUS_HANDLE && says("another kind"));
     CHECK(!unskew_matcher_fork(NULL) && says("matcher is null"));
 
+    /* Captures of a whole output, and their names as far as there is room. */
+    UnskewMatcher *named = of(small, "{\"grammar\": \"start: (a b)~2\\na[capture]: \\\"a\\\"\\nb[capture=\\\"second\\\", "
+                                     "temperature=0.5]: \\\"b\\\"\", \"grammar_format\": \"lark\"}");
+    UnskewCapture captures[4];
+    char names[20] = "....................";
+    double temperature = 7;
+    CHECK(named && unskew_matcher_captures(named, captures, 4, NULL, 0) == UNSKEW_STATUS_MATCHER && says("no whole output"));
+    CHECK(unskew_matcher_temperature(named, &temperature) == 0 && temperature == 7);
+    for (uint32_t token = 0; token < 4; ++token) {
+        CHECK(unskew_matcher_accept(named, token % 2) == 1);
+        CHECK(token != 0 || (unskew_matcher_temperature(named, &temperature) == 1 && temperature == 0.5));
+    }
+    CHECK(unskew_matcher_captures(named, NULL, 0, NULL, 0) == 4);
+    CHECK(unskew_matcher_captures(named, captures, 3, (uint8_t *)names, 10) == 4);
+    CHECK(captures[0].name == 0 && captures[0].name_len == 1 && captures[1].name == 1 && captures[1].name_len == 6);
+    CHECK(!memcmp(names, "asecondase..", 12) && captures[2].name == 7);
+    CHECK(captures[1].byte_begin == 1 && captures[1].byte_end == 2 && captures[2].token_begin == 2 && captures[2].token_end == 3);
+    CHECK(unskew_matcher_captures(named, NULL, 1, NULL, 0) == UNSKEW_STATUS_ARGUMENT && says("`captures` is null"));
+    CHECK(unskew_matcher_rollback(named, 3) == 0 && unskew_matcher_temperature(named, NULL) == UNSKEW_STATUS_ARGUMENT);
+    CHECK(unskew_matcher_free(named) == 0);
+
     /* Freed handles. */
     UnskewMatcher *fork = unskew_matcher_fork(matcher);
     CHECK(unskew_matcher_free(matcher) == 0 && unskew_matcher_free(NULL) == 0);

@@ -33,8 +33,12 @@ fn examples_of_the_command_line_run() {
     for (language, block) in blocks(&document) {
         match language {
             "sh" => {
-                let run =
-                    Command::new("sh").args(["-e", "-c", &block]).current_dir(&folder).env("PATH", &path).output().unwrap();
+                let run = Command::new("sh")
+                    .args(["-e", "-c", &block])
+                    .current_dir(&folder)
+                    .env("PATH", &path)
+                    .output()
+                    .unwrap();
                 assert!(run.status.success(), "{block}\n{}", String::from_utf8_lossy(&run.stderr));
                 printed = String::from_utf8(run.stdout).unwrap();
             }

@@ -8,7 +8,7 @@ const TAG: &[u8] = br#"{"type": "structural_tag", "format": {"type": "triggered_
 
 fn files() -> Files {
     let wrong =
-        br#"{"format": {"type": "sequence", "elements": [{"type": "any_text"}, {"type": "any_text", "max_tokens": 9}]}}"#;
+        br#"{"format": {"type": "sequence", "elements": [{"type": "any_text"}, {"type": "any_text", "max_tokens": 100001}]}}"#;
     Files::new(&[("tag.json", TAG), ("wrong.json", wrong), ("broken.json", b"{")])
 }
 

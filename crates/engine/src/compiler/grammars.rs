@@ -17,11 +17,14 @@ use serde::Deserialize;
 use unskew_automata::{Dfa, DfaAlgebra};
 use unskew_core::{Cancel, Vocabulary};
 use unskew_grammars::{Grammar, GrammarFormat, GrammarLimits, GrammarOptions, Resolve, Resolver};
-use unskew_schema::{MemberOrder, SchemaOptions, Whitespace};
+use unskew_schema::{MemberOrder, SchemaOptions};
 
 use crate::{
     Error, Result, Spec, chain,
-    compiler::compile::{of_file, registry},
+    compiler::{
+        compile::{of_file, registry},
+        guidance,
+    },
     read,
     spec::{GrammarSpec, Language, Numbers, SchemaSpec, Source},
     tag::{self, TagOptions},
@@ -335,19 +338,23 @@ impl SchemaSpec {
     fn grammar(&self, around: &Around) -> Result<(Option<&Path>, Grammar)> {
         let mut options = self.options(&around.cancel)?;
         let (path, text) = self.source.read()?;
-        if self.whitespace.is_none()
-            && let Some(whitespace) = guidance(&text).map_err(|error| of_file(path, error))?
-        {
-            options.whitespace = whitespace;
+        let guidance = guidance::of(&text).map_err(|error| of_file(path, error))?;
+        if self.whitespace.is_none() {
+            options.whitespace = guidance.whitespace.unwrap_or_default();
+            options.separators = guidance.separators;
         }
         let limits = &around.limits.schema;
-        let grammar = unskew_schema::grammar(&text, &options, limits);
-        let grammar = grammar.map_err(|error| of_file(path, error))?;
+        let dfa =
+            |pattern: &str| Dfa::from_pattern(pattern, &limits.grammar.regex).map_err(Error::constraint);
+        let mut grammar =
+            unskew_schema::grammar(&text, &options, limits).map_err(|error| of_file(path, error))?;
+        if let Some(texts) = &guidance.texts {
+            grammar = grammar.within(&dfa(texts)?, &limits.grammar).map_err(|error| of_file(path, error))?;
+        }
         if self.margin == 0 {
             return Ok((path, grammar));
         }
-        let space = format!("[ \\t\\n\\r]{{0,{}}}", self.margin);
-        let space = Dfa::from_pattern(&space, &limits.grammar.regex).map_err(Error::constraint)?;
+        let space = dfa(&format!("[ \\t\\n\\r]{{0,{}}}", self.margin))?;
         let mut builder = Grammar::builder(&limits.grammar);
         let (document, space) = (builder.import(&grammar), builder.automaton("white space", space));
         let (start, body) = (builder.rule("document"), builder.sequence([space, document, space]));
@@ -366,72 +373,5 @@ impl SchemaSpec {
             options.order = MemberOrder::Any;
         }
         Ok(options)
-    }
-}
-
-/// The white space that `x-guidance` of a schema asks for: options of llguidance, which stand in the schema itself.
-///
-/// # Errors
-///
-/// [`Error::Combination`] for an option of it that this project does not have.
-fn guidance(schema: &str) -> Result<Option<Whitespace>> {
-    #[derive(Deserialize)]
-    struct Root {
-        #[serde(rename = "x-guidance")]
-        guidance: Option<Guidance>,
-    }
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Guidance {
-        item_separator: Option<String>,
-        key_separator: Option<String>,
-        whitespace_flexible: Option<bool>,
-        whitespace_pattern: Option<String>,
-        #[serde(rename = "coerce_one_of")]
-        _coerce_one_of: Option<bool>,
-        #[serde(rename = "lenient")]
-        _lenient: Option<bool>,
-        json_allowed_escapes: Option<String>,
-        #[serde(rename = "json_allow_general_unicode_escapes")]
-        _json_allow_general_unicode_escapes: Option<bool>,
-    }
-    if !schema.contains("\"x-guidance\"") {
-        return Ok(None);
-    }
-    // A schema that cannot be read so has its error elsewhere.
-    let Ok(Root { guidance: Some(guidance) }) = serde_json::from_str(schema) else {
-        return match serde_json::from_str::<serde_json::Value>(schema) {
-            Ok(value) if value.get("x-guidance").is_some_and(serde_json::Value::is_object) => {
-                let known = "`item_separator`, `key_separator`, `whitespace_flexible`, `whitespace_pattern`, `coerce_one_of`, \
-                             `lenient`, `json_allowed_escapes` and `json_allow_general_unicode_escapes`";
-                Err(Error::combination(format!("`x-guidance` has another option than {known}; leave it out")))
-            }
-            _ => Ok(None),
-        };
-    };
-    let refuse = |option: &str, why: &str| {
-        Err(Error::combination(format!("`x-guidance`: `{option}` is not supported: {why}")))
-    };
-    if guidance.json_allowed_escapes.is_some_and(|escapes| escapes != "nrbtf\\\"u") {
-        return refuse("json_allowed_escapes", "strings have all escapes of JSON; leave it out");
-    }
-    if let Some(pattern) = guidance.whitespace_pattern {
-        let flexible = [r"[\x20\x0A\x0D\x09]+", r"[ \n\r\t]+", r"[ \t\n\r]+", r"\s+", r"\s*"];
-        if !flexible.contains(&&*pattern) {
-            return refuse("whitespace_pattern", "use the option `whitespace`, such as `bounded:8`");
-        }
-        return Ok(Some(Whitespace::Flexible));
-    }
-    let separators =
-        (guidance.item_separator.as_deref().unwrap_or(","), guidance.key_separator.as_deref().unwrap_or(":"));
-    match (guidance.whitespace_flexible, separators) {
-        (Some(false), (",", ":")) => Ok(Some(Whitespace::Compact)),
-        (Some(false), (", ", ": ")) => Ok(Some(Whitespace::Spaced)),
-        (Some(true), (",", ":")) => Ok(Some(Whitespace::Flexible)),
-        (None, (",", ":")) => Ok(None),
-        _ => refuse(
-            "item_separator",
-            "use the option `whitespace`: `compact` for `,` and `:`, `spaced` for `, ` and `: `, `flexible` or `bounded:N`",
-        ),
     }
 }

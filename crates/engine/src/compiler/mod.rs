@@ -29,6 +29,7 @@
 mod cache;
 pub(crate) mod compile;
 pub(crate) mod grammars;
+mod guidance;
 
 use std::{
     fmt,

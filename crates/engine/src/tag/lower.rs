@@ -1,5 +1,7 @@
 //! From the objects of a structural tag to the expressions of a grammar, in one pass.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use unskew_core::Vocabulary;
@@ -326,22 +328,21 @@ impl<'a> Lowering<'a> {
     }
 
     fn any_text(&mut self, fields: &mut Fields, around: Around<'_>) -> Made {
-        if fields.get::<u64>("max_tokens")?.is_some() {
-            return Err(TagError::new(
-                &fields.place("max_tokens"),
-                "a token may lie across an end of a text, so a text is no number of tokens; use `max_chars`, or `any_tokens`",
-            ));
-        }
         let mut excludes = self.excludes(fields)?;
         excludes.extend_from_slice(around.ends);
-        let Some(most) = fields.get::<u32>("max_chars")? else { return self.text(&fields.at, &excludes) };
+        let (chars, tokens): (Option<u32>, Option<u32>) =
+            (fields.get("max_chars")?, fields.get("max_tokens")?);
         let at = fields.place("max_chars");
-        self.check_count(most, &at)?;
         let of = |error| TagError::of(&at, &error);
-        let without = self.free.without(&excludes).map_err(of)?;
-        let short = self.free.pattern(&format!("(?s:.{{0,{most}}})")).map_err(of)?;
-        let both = self.free.both(&without, &short).map_err(of)?.expect("the empty text is in both");
-        Ok(self.builder.automaton("text", both))
+        let mut text = self.free.without(&excludes).map_err(of)?;
+        if let Some(most) = chars {
+            self.check_count(most, &at)?;
+            let short = self.free.pattern(&format!("(?s:.{{0,{most}}})")).map_err(of)?;
+            text = Arc::new(self.free.both(&text, &short).map_err(of)?.expect("the empty text is in both"));
+        }
+        let Some(most) = tokens else { return Ok(self.builder.automaton("text", text)) };
+        self.check_count(most, &fields.place("max_tokens"))?;
+        Ok(self.builder.token_budget("text", text, most))
     }
 
     /// Free text.

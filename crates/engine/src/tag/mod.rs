@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `const_string` | `value` |
 //! | `json_schema` | JSON that satisfies `json_schema`, without `excludes` in its strings; with a `style`, the parameters of a call as that model writes them (`xml`, `nested`) |
-//! | `any_text` | free text without `excludes`, of at most `max_chars` characters |
+//! | `any_text` | free text without `excludes`, of at most `max_chars` characters and `max_tokens` whole tokens |
 //! | `grammar`, `regex` | the words of a grammar in the EBNF of XGrammar; the texts that `pattern` matches as a whole |
 //! | `sequence`, `or`, `optional`, `plus`, `star`, `repeat` | as in a regular expression |
 //! | `tag` | `begin`, then `content`, then one of `end` |
@@ -48,7 +48,7 @@
 //! | tokens inside of `repeat` are those that the format names | `exclude_tokens` has no effect, `token` is an error, `token_dispatch` may end the process |
 //! | `max_chars` counts characters | with `excludes`, it counts the bytes of a character that lies in two tokens |
 //! | names of any value in the style `cohere_xml` come once each | they may repeat |
-//! | `max_tokens` of `any_text` is an error: a token may lie across an end of the text, and belongs to it in part | a budget, which is exceeded where the text cannot end |
+//! | `max_tokens` of `any_text`: no token crosses an end of the text, and at most so many are inside | a budget, which is exceeded where the text cannot end |
 //! | `excludes` go together with `pattern`, `format`, `minLength` and `maxLength` | strings with the first two are not looked at, the others are dropped |
 //!
 //! Tried instead: Lark with lazy terminals. It has no texts that free text may not contain, and a schema is no part of it.

@@ -114,10 +114,69 @@ fn white_space_that_the_schema_itself_asks_for() {
         &spec(r#"{"whitespace_flexible": false, "item_separator": ", ", "key_separator": ": "}"#),
         &[("[1, 1]", true), ("[1,1]", false)],
     );
-    let error = accepted(&spec(r#"{"item_separator": ";"}"#), "").unwrap_err();
-    assert!(error.contains("`x-guidance`: `item_separator` is not supported"), "{error}");
+    check(
+        &spec(r#"{"whitespace_flexible": false, "item_separator": " ?;"}"#),
+        &[("[1;1 ;1]", true), ("[1,1]", false), ("[1; 1]", false), ("[]", true)],
+    );
+    check(
+        &spec(r#"{"item_separator": ", ", "whitespace_flexible": true}"#),
+        &[("[ 1 ,   1 ]", true), ("[1,1]", false), ("[1,\n1]", false), ("[1, \n1]", true)],
+    );
+    check(
+        &spec(r#"{"whitespace_pattern": " {2}"}"#),
+        &[("[  1,  1]", true), ("[1,1]", true), ("[ 1]", false), ("[    1]", false)],
+    );
+    let error = accepted(&spec(r#"{"item_separator": "["}"#), "").unwrap_err();
+    assert!(error.contains("item separator"), "{error}");
     let error = accepted(&spec(r#"{"spacing": 1}"#), "").unwrap_err();
     assert!(error.contains("`x-guidance` has another option than"), "{error}");
+}
+
+#[test]
+fn escapes_that_the_schema_itself_asks_for() {
+    let spec = |schema: &str, guidance: &str| {
+        Spec::json_schema(schema.replacen('{', &format!(r#"{{"x-guidance": {guidance}, "#), 1))
+    };
+    let some = r#"{"json_allowed_escapes": "nu"}"#;
+    let texts = [
+        (r#""""#, true),
+        (r#""\n""#, true),
+        (r#""\t""#, false),
+        (r#""\"""#, false),
+        (r#""\/""#, false),
+        (r#""\u001e""#, true),
+        (r#""\u001E""#, true),
+        (r#""\u00e9""#, false),
+        (r#""é""#, true),
+    ];
+    for schema in [
+        r#"{"type": "string"}"#,
+        r#"{"type": "string", "maxLength": 100000}"#,
+        r#"{"pattern": "^.?$", "type": "string"}"#,
+    ] {
+        let texts = texts.map(|(text, expected)| {
+            // A dot is no line break.
+            (text, expected && !(schema.contains("pattern") && text.contains("\\n")))
+        });
+        check(&spec(schema, some), &texts);
+        let general = r#"{"json_allowed_escapes": "nu", "json_allow_general_unicode_escapes": true}"#;
+        check(
+            &spec(schema, general),
+            &[(r#""\u00e9""#, true), (r#""\ud83d\ude00""#, true), (r#""\ud83d""#, false)],
+        );
+        let narrow = r#"{"json_allow_general_unicode_escapes": false}"#;
+        check(&spec(schema, narrow), &[(r#""\u00e9""#, false), (r#""\u0000""#, true), (r#""\/""#, true)]);
+    }
+    // Names too, those that the schema lists and all others.
+    let object =
+        r#"{"type": "object", "properties": {"a\tb": {"const": 1}}, "additionalProperties": {"const": 2}}"#;
+    check(
+        &spec(object, some),
+        &[(r#"{"a\tb":1}"#, false), (r#"{"\n":2}"#, true), (r#"{"\t":2}"#, false), (r#"{"a":2}"#, true)],
+    );
+    let error =
+        accepted(&spec(r#"{"type": "string"}"#, r#"{"json_allowed_escapes": "nx"}"#), "").unwrap_err();
+    assert!(error.contains("`json_allowed_escapes` has 'x'"), "{error}");
 }
 
 #[test]

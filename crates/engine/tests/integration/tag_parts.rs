@@ -109,6 +109,14 @@ fn tokens_of_text() {
     assert!(
         accepts(some, &[]) && accepts(some, &[a, b]) && !accepts(some, &[a, b, a]) && !accepts(some, &[ab])
     );
+    // Text of whole tokens: at most so many, none of which crosses its end.
+    let few =
+        r#"{"type":"tag","begin":"<","content":{"type":"any_text","max_tokens":2,"max_chars":3},"end":"b>"}"#;
+    let begin = id("<");
+    assert!(accepts(few, &[begin, a, ab, b, close]) && accepts(few, &[begin, b, close]));
+    assert!(!accepts(few, &[begin, a, a, a, b, close]), "three tokens");
+    assert!(!accepts(few, &[begin, ab, ab, b, close]), "four characters");
+    assert!(!accepts(few, &[begin, ab, close]), "a token crosses the end");
     // The same token as text and by itself: both readings go on.
     let both = r#"{"type":"or","elements":[{"type":"const_string","value":"abb"},{"type":"sequence","elements":[{"type":"token","token":"ab"},{"type":"const_string","value":"a"}]}]}"#;
     assert!(accepts(both, &[ab, b]) && accepts(both, &[ab, a]) && accepts(both, &[a, b, b]));
@@ -364,7 +372,7 @@ fn errors_name_their_place() {
             "/format/elements/0/elements",
             "at least one",
         ),
-        (r#"{"type":"any_text","max_tokens":3}"#, "/format/max_tokens", "use `max_chars`"),
+        (r#"{"type":"any_text","max_tokens":100001}"#, "/format/max_tokens", "more than 100000"),
         (r#"{"type":"any_text","excludes":[""]}"#, "/format/excludes", "empty text"),
         (r#"{"type":"token","token":"<|nobody|>"}"#, "/format/token", "no token with the name or the text"),
         (r#"{"type":"any_tokens","max_tokens":100001}"#, "/format/max_tokens", "more than 100000"),
@@ -451,8 +459,7 @@ fn errors_name_their_place() {
 
 #[test]
 fn explained() {
-    let tag =
-        r#"{"type":"sequence","elements":[{"type":"exclude_token"},{"type":"any_text","max_tokens":1}]}"#;
+    let tag = r#"{"type":"sequence","elements":[{"type":"exclude_token"},{"type":"any_text","max_tokens":100001}]}"#;
     let fates: Vec<_> = spec(tag)
         .explain()
         .unwrap()

@@ -103,10 +103,8 @@ impl<'a> Chart<'a> {
                         if is_new {
                             productions(of).for_each(|(at, dot)| sets[here as usize].add((at, dot, here)));
                         }
-                        // It is complete here, or will be.
-                        if rules.nonterminals[of as usize].is_nullable
-                            || completed.contains(&(symbol, here, here))
-                        {
+                        // Where it is complete only later in this set, the item waits.
+                        if completed.contains(&(symbol, here, here)) {
                             sets[here as usize].add((at, dot + 1, from));
                         }
                     }
@@ -119,7 +117,9 @@ impl<'a> Chart<'a> {
                             Some(cuts) => {
                                 let own = |(name, _): &&(Arc<str>, u32)| *name == rules.names[of as usize];
                                 let cut = cuts.get(&here).into_iter().flatten().filter(own);
-                                cut.map(|(_, to)| *to).collect()
+                                // The rules that were rewritten have no terminals without a text.
+                                let none = may_be_empty(&rules.terminals[of as usize]).then_some(here);
+                                cut.map(|(_, to)| *to).filter(|to| *to != here).chain(none).collect()
                             }
                         };
                         for to in to.into_iter().filter(|to| *to <= end) {
@@ -307,6 +307,10 @@ fn goes_on(reads: &Reads, text: &Text, from: usize) -> bool {
             state.is_some_and(|state| (0..=255).any(|byte| reading::step(terminal, state, byte).is_some()))
         }
     }
+}
+
+fn may_be_empty(reads: &Reads) -> bool {
+    matches!(reads, Reads::Text(terminal) if reading::accepts(terminal, reading::start(terminal)))
 }
 
 /// Where texts of a terminal that begin at `from` end.

@@ -19,7 +19,10 @@ use std::{ops::Range, sync::Arc};
 
 use unskew_core::{TokenId, Vocabulary};
 
-use self::{chart::Chart, rules::Rules};
+use self::{
+    chart::Chart,
+    rules::{Rules, unread},
+};
 use crate::{Grammar, GrammarError, GrammarLimits, RuleId, grammar::budget};
 
 /// A part of an output that the grammar names.
@@ -114,7 +117,7 @@ impl Captures {
         if !grammar.has_readings() {
             return Ok(None);
         }
-        let grammar = budget::written_out(grammar, vocabulary, limits)?;
+        let grammar = budget::written_out(grammar, vocabulary, limits, &unread)?;
         let limit = limits.capture_items;
         let rules = Rules::new(&grammar, vocabulary, limits)?;
         let has_names = grammar.rules().any(|rule| names(&grammar, rule));

@@ -8,7 +8,7 @@ use super::CaptureError;
 use crate::{
     Expr, Grammar, GrammarError, GrammarLimits, Terminal, TerminalId,
     grammar::{
-        budget,
+        budget::{self, Left, TokenSteps},
         token_set::{Resolved, TokenSet},
     },
     terminal::reading,
@@ -98,7 +98,7 @@ impl Rules {
                 let rules = match known {
                     Some(rules) => rules,
                     None => {
-                        let written = budget::written_out(origin, vocabulary, limits)?;
+                        let written = budget::written_out(origin, vocabulary, limits, &unread)?;
                         match Self::new(&written, vocabulary, limits)? {
                             Ok(rules) => Arc::new(rules),
                             Err(error) => return Ok(Err(error)),
@@ -277,10 +277,14 @@ fn reads(grammar: &Grammar, terminal: TerminalId, vocabulary: &Vocabulary) -> Re
         Terminal::Token(name) => of_set(&TokenSet::of_name(name)),
         Terminal::Tokens(set) => of_set(set),
         Terminal::OneOf(mask) => Ok(Reads::Tokens(Arc::clone(mask))),
-        // It is written out, and no rule uses it.
-        Terminal::TokenBudget(budget) => Ok(Reads::Text(Terminal::Automaton(Arc::clone(&budget.language)))),
+        Terminal::TokenBudget(_) => unreachable!("it is written out before"),
         text => Ok(Reads::Text(text.clone())),
     }
+}
+
+/// The states of a grammar with a budget are those of a constraint, which stands above captures.
+pub(super) fn unread(_: &Grammar, _: u32, left: &mut Left<'_>) -> Result<TokenSteps, GrammarError> {
+    Err(GrammarError::BudgetUnread { name: left.name.to_owned() })
 }
 
 fn number(index: usize) -> u32 {

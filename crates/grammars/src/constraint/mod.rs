@@ -12,10 +12,12 @@
 //! | file | contents |
 //! |---|---|
 //! | `state` | the state of a sequence |
+//! | `budgets` | the states of a grammar with a budget of tokens |
 //! | `scratch` | the tables of a constraint |
 //! | `steps` | from a state to its configurations, and the configuration after a token |
 //! | `masks` | the mask of a configuration |
 
+mod budgets;
 mod masks;
 mod scratch;
 mod state;
@@ -41,7 +43,10 @@ use self::{
 use crate::{
     Capture, CaptureError, GrammarError, GrammarLimits,
     captures::Captures,
-    grammar::{budget, data::Grammar},
+    grammar::{
+        budget::{self, Left},
+        data::Grammar,
+    },
     ids::Id,
     mask::{
         builder::{Buffers, ScratchNodes},
@@ -56,7 +61,7 @@ use crate::{
         terminals::{Terminals, numbering},
     },
     parser::{
-        configurations::{Compiled, Configurations},
+        configurations::{Compiled, Configuration, Configurations},
         erasure::Erasure,
         snapshot::SnapshotTable,
     },
@@ -238,7 +243,10 @@ impl GrammarConstraint {
         tuning: Tuning,
         munches: bool,
     ) -> Result<Self, GrammarError> {
-        let grammar = &*budget::written_out(grammar, trie.vocabulary(), limits)?;
+        let walk = |grammar: &Grammar, tokens, left: &mut Left<'_>| {
+            budgets::walk(grammar, tokens, &trie, limits, left)
+        };
+        let grammar = &*budget::written_out(grammar, trie.vocabulary(), limits, &walk)?;
         let numbering = numbering(grammar);
         let rules = Rules::new(grammar, &numbering, limits)?;
         follow_check::check(grammar)?;
@@ -368,6 +376,12 @@ impl GrammarConstraint {
     /// [one token of a set](crate::GrammarBuilder::one_of).
     pub fn is_of_text(&self) -> bool {
         !self.compiled.terminals.has_sets()
+    }
+
+    /// The configuration of the state, which is its number as long as the scratch is not emptied.
+    fn number(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Configuration {
+        let at = self.at(scratch, state);
+        at.tracked.unwrap_or(at.for_mask)
     }
 
     pub(crate) fn context(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Context {

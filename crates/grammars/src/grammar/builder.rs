@@ -9,8 +9,7 @@ use unskew_core::TokenMask;
 use super::choices::MemberChoice;
 use super::data::{ExprId, Grammar, Node, Rule, RuleId, Terminal, TerminalId, Unordered};
 use crate::{
-    BoundedLength, BoundedRepetition, Difference, GrammarError, GrammarLimits, Location, TokenBudget,
-    TokenSet,
+    BoundedLength, BoundedRepetition, Difference, GrammarError, GrammarLimits, Location, TokenSet,
     ids::{Id, number},
     terminal::remaining::{Remaining, has_enough},
 };
@@ -320,11 +319,6 @@ impl GrammarBuilder {
         self.terminal(Terminal::Token(name.into()), || name.to_owned())
     }
 
-    /// A text of `language` that at most `tokens` whole tokens spell: see [`Terminal::TokenBudget`]. `name` is shown to people.
-    pub fn token_budget(&mut self, name: &str, language: Arc<Dfa>, tokens: u32) -> ExprId {
-        self.terminal(Terminal::TokenBudget(Arc::new(TokenBudget { language, tokens })), || name.to_owned())
-    }
-
     /// One token of `set`, by its id: see [`Terminal::Tokens`]. `name` is shown to people.
     pub fn tokens(&mut self, name: &str, set: TokenSet) -> ExprId {
         self.terminal(Terminal::Tokens(Arc::new(set)), || name.to_owned())
@@ -558,7 +552,7 @@ impl GrammarBuilder {
         self.terminal(terminal, || name.to_owned())
     }
 
-    fn terminal(&mut self, terminal: Terminal, name: impl FnOnce() -> String) -> ExprId {
+    pub(super) fn terminal(&mut self, terminal: Terminal, name: impl FnOnce() -> String) -> ExprId {
         let next = TerminalId::from_index(self.terminals.len());
         let terminals = &mut self.terminals;
         let names = &mut self.names;

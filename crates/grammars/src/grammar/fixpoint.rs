@@ -8,7 +8,10 @@
 
 use std::collections::VecDeque;
 
-use super::data::{Expr, ExprId, Grammar, RuleId, Terminal, Unordered};
+use super::{
+    budget::BudgetLanguage,
+    data::{Expr, ExprId, Grammar, RuleId, Terminal, Unordered},
+};
 
 /// By expression: whether some text matches, and whether the empty text matches. A choice may have
 /// unproductive alternatives.
@@ -79,7 +82,13 @@ pub(crate) fn settle(grammar: &Grammar, users: &[Vec<ExprId>], mut refresh: impl
 fn has_empty_text(terminal: &Terminal) -> bool {
     match terminal {
         Terminal::Automaton(dfa) => dfa.is_accepting(dfa.start()),
-        Terminal::TokenBudget(budget) => budget.language.is_accepting(budget.language.start()),
+        Terminal::TokenBudget(budget) => match &budget.language {
+            BudgetLanguage::Automaton(dfa) => dfa.is_accepting(dfa.start()),
+            BudgetLanguage::Grammar(grammar) => {
+                let (_, nullable) = productive_and_nullable(grammar);
+                nullable[grammar.body(grammar.start()).index()]
+            }
+        },
         Terminal::Difference(difference) | Terminal::Distinct(difference) => difference.accepts(b""),
         Terminal::Literal(_)
         | Terminal::BoundedRepetition(_)

@@ -11,7 +11,7 @@ use unskew_automata::{Dfa, DfaAlgebra, RegexError};
 
 use super::data::{Grammar, Terminal, TerminalId};
 use crate::{
-    Difference, GrammarError, GrammarLimits,
+    BoundedRepetition, Difference, GrammarError, GrammarLimits,
     terminal::remaining::{MANY, Remaining},
 };
 
@@ -20,7 +20,7 @@ impl Grammar {
     /// in the language stays the same one, and shares its subterminal trees.
     ///
     /// Cost: O(n m) for n states of all terminals and m of the language; a bounded number of units becomes an automaton where some of its
-    /// texts go.
+    /// texts go, unless the language tells units apart.
     ///
     /// # Errors
     ///
@@ -91,6 +91,9 @@ impl Within<'_> {
                 if self.dfas.difference(&any, self.language) == Err(RegexError::MatchesNothing) {
                     return Ok(Some(old.clone()));
                 }
+                if let Some(made) = self.unit_by_unit(repetition).map_err(of)? {
+                    return Ok(Some(Terminal::BoundedRepetition(Arc::new(made))));
+                }
                 let all = repetition.made(&mut self.dfas, min, max).map_err(of)?;
                 self.automaton(&Arc::new(all)).map_err(of)?.map(Terminal::Automaton)
             }
@@ -106,6 +109,32 @@ impl Within<'_> {
                 Some(old.clone())
             }
         })
+    }
+
+    /// The repetition with fewer units, if the language says of each unit by itself whether it may stand in the text: any number of those
+    /// that it has is within, and no text with another one is.
+    fn unit_by_unit(
+        &mut self,
+        repetition: &BoundedRepetition,
+    ) -> Result<Option<BoundedRepetition>, RegexError> {
+        let (unit, (open, close)) = (repetition.unit(), repetition.marks());
+        let none = |made: Result<Dfa, RegexError>| match made {
+            Err(RegexError::MatchesNothing) => Ok(None),
+            made => made.map(Some),
+        };
+        let Some(units) = none(self.dfas.intersection(unit, self.language))? else { return Ok(None) };
+        let (Some(others), false) = (none(self.dfas.difference(unit, &units))?, open.is_empty()) else {
+            return Ok(None);
+        };
+        let (open_text, close_text) = (self.dfas.literals([open])?, self.dfas.literals([close])?);
+        let (many, any) = (self.dfas.repetition(&units, 0, None)?, self.dfas.repetition(unit, 0, None)?);
+        let with_units = self.dfas.concatenation([&open_text, &many, &close_text])?;
+        let with_others = self.dfas.concatenation([&open_text, &many, &others, &any, &close_text])?;
+        let is_told = none(self.dfas.difference(&with_units, self.language))?.is_none()
+            && none(self.dfas.intersection(&with_others, self.language))?.is_none();
+        let made =
+            is_told.then(|| BoundedRepetition::new(open, &Arc::new(units), close, repetition.bounds()));
+        Ok(made.and_then(Result::ok))
     }
 
     fn automaton(&mut self, dfa: &Arc<Dfa>) -> Result<Option<Arc<Dfa>>, RegexError> {
@@ -175,6 +204,35 @@ mod tests {
             assert_eq!(one.terminal(left), same.terminal(right));
         }
         assert!(matches!(within(&one, "x").unwrap().regular(&limits), Err(GrammarError::Empty { .. })));
+    }
+
+    /// Compared with automata: where the language tells units apart, and where it counts them.
+    #[test]
+    fn large_repetitions_stay_repetitions() {
+        let limits = GrammarLimits::default().regex;
+        let unit = Arc::new(Dfa::from_pattern("a|b|c", &limits).unwrap());
+        let of = |max: u32| {
+            grammar(|builder| {
+                builder.bounded_repetition("repetition", "<", &unit, ">", 1, Some(max)).unwrap()
+            })
+        };
+        for (pattern, is_counted) in
+            [("(?s:[^b]*)", true), ("<?[ab]*>?", true), ("(?s:(..)*)", false), ("(?s:[^b]*b?[^b]*)", false)]
+        {
+            let made = within(&of(3), pattern).unwrap();
+            let kinds = made.terminals().map(|terminal| made.terminal(terminal));
+            assert_eq!(
+                kinds.filter(|kind| matches!(kind, Terminal::BoundedRepetition(_))).count(),
+                usize::from(is_counted),
+                "{pattern}"
+            );
+            let both = DfaAlgebra::new(&limits).intersection(
+                &Dfa::from_pattern("<[abc]{1,3}>", &limits).unwrap(),
+                &Dfa::from_pattern(pattern, &limits).unwrap(),
+            );
+            assert_eq!(made.regular(&limits).unwrap(), both.unwrap(), "{pattern}");
+        }
+        assert!(within(&of(100_000_000), "(?s:[^b]*)").is_ok());
     }
 
     #[test]

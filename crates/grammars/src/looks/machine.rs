@@ -9,7 +9,7 @@ use std::{
 use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError, StateId};
 
 use super::{Condition, Stop};
-use crate::{Grammar, Terminal, TerminalId};
+use crate::{BudgetLanguage, Grammar, Terminal, TerminalId};
 
 /// Conditions on the text that follows: numbers of automata with their states, in ascending order.
 type Pending = Vec<(u32, StateId)>;
@@ -174,7 +174,10 @@ impl<'g> Machine<'g> {
         }
         let made = match self.grammar.terminal(terminal) {
             Terminal::Automaton(dfa) => Some(Arc::clone(dfa)),
-            Terminal::TokenBudget(budget) => Some(Arc::clone(&budget.language)),
+            Terminal::TokenBudget(budget) => match &budget.language {
+                BudgetLanguage::Automaton(dfa) => Some(Arc::clone(dfa)),
+                BudgetLanguage::Grammar(_) => None,
+            },
             Terminal::Literal(text) => {
                 let made = Dfa::from_literals([text], &Limits::default());
                 Some(Arc::new(made.map_err(|source| self.error(terminal, source))?))
@@ -193,9 +196,10 @@ impl<'g> Machine<'g> {
     /// Finds the states of each automaton of texts before that lie between two terminals.
     fn find_borders(&mut self) -> Result<(), Stop> {
         let terminals: Vec<TerminalId> = self.grammar.terminals().collect();
-        let is_known = |terminal: &TerminalId| {
-            use Terminal::{Automaton, Literal, Token, TokenBudget};
-            matches!(self.grammar.terminal(*terminal), Automaton(_) | TokenBudget(_) | Literal(_) | Token(_))
+        let is_known = |terminal: &TerminalId| match self.grammar.terminal(*terminal) {
+            Terminal::Automaton(_) | Terminal::Literal(_) | Terminal::Token(_) => true,
+            Terminal::TokenBudget(budget) => matches!(budget.language, BudgetLanguage::Automaton(_)),
+            _ => false,
         };
         let all_known = terminals.iter().all(is_known);
         for before in 0..self.befores.len() {

@@ -10,7 +10,7 @@ use unskew_automata::Dfa;
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder, RuleId};
 
 use crate::{
-    MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace,
+    MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Separators, Whitespace,
     document::{json::Document, literal::Literal},
     normalize::expander::Expander,
 };
@@ -36,8 +36,13 @@ pub(crate) struct Emitter {
     /// Whether some values nest too deep to be written.
     is_cut: bool,
     pub(super) whitespace: Whitespace,
+    /// The patterns in the place of commas, colons and white space.
+    pub(super) separators: Separators,
     /// White space between the parts of a value; `None` if there is none.
     pub(super) space: Option<ExprId>,
+    /// In the place of a comma, and of a colon.
+    pub(super) item_separator: Option<ExprId>,
+    pub(super) name_separator: Option<ExprId>,
     /// Blanks for each level, if output is indented.
     pub(super) indent: Option<u32>,
     /// The level of the current value, if output is indented; otherwise zero.
@@ -108,7 +113,10 @@ impl Emitter {
             indented: HashSet::new(),
             is_cut: false,
             whitespace: options.whitespace,
+            separators: options.separators.clone(),
             space: None,
+            item_separator: None,
+            name_separator: None,
             indent,
             level: 0,
             ascii: options.ascii,

@@ -3,7 +3,7 @@
 use unskew_grammars::{ExprId, MemberChoice, RuleId};
 
 use super::emitter::Emitter;
-use crate::{SchemaError, Whitespace, text::standard};
+use crate::{SchemaError, Separators, Whitespace, text::standard};
 
 /// The number of terminals, more or less, that are read side by side as a value.
 const VALUES: usize = 16;
@@ -11,6 +11,16 @@ const VALUES: usize = 16;
 impl Emitter {
     /// Builds the expression of white space between the parts of a value.
     pub(super) fn begin(&mut self) -> Result<(), SchemaError> {
+        let Separators { item, name, space } = self.separators.clone();
+        let mut made = |what, pattern: Option<String>| {
+            pattern.map(|pattern| self.builder.regex(what, &pattern)).transpose()
+        };
+        (self.item_separator, self.name_separator) =
+            (made("item separator", item)?, made("name separator", name)?);
+        if let Some(space) = made("space", space)? {
+            self.space = Some(self.builder.optional(space));
+            return Ok(());
+        }
         let most = match self.whitespace {
             Whitespace::Compact | Whitespace::Bounded(0) | Whitespace::Spaced | Whitespace::Indent(_) => {
                 Some(0)
@@ -77,8 +87,12 @@ impl Emitter {
 
     /// A comma with the white space around it.
     fn separator(&mut self) -> ExprId {
-        let comma = if self.whitespace == Whitespace::Spaced { ", " } else { "," };
-        let (comma, line) = (self.literal(comma), self.line(self.level + 1));
+        let comma = match (self.item_separator, self.whitespace) {
+            (Some(other), _) => other,
+            (None, Whitespace::Spaced) => self.literal(", "),
+            (None, _) => self.literal(","),
+        };
+        let line = self.line(self.level + 1);
         let parts: Vec<ExprId> = [self.space, Some(comma), self.space, line].into_iter().flatten().collect();
         self.sequence(parts)
     }
@@ -207,7 +221,7 @@ impl Emitter {
 
     pub(crate) fn member(&mut self, name: &str, value: ExprId) -> ExprId {
         let name = self.json_string(name);
-        if self.space.is_none() {
+        if self.space.is_none() && self.name_separator.is_none() {
             let name = self.literal(name + self.colon());
             return self.sequence([name, value]);
         }
@@ -224,7 +238,7 @@ impl Emitter {
     }
 
     pub(crate) fn named(&mut self, name: ExprId, value: ExprId) -> ExprId {
-        let colon = self.literal(self.colon());
+        let colon = self.name_separator.unwrap_or_else(|| self.literal(self.colon()));
         self.spaced(&[name, colon, value])
     }
 

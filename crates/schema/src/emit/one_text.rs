@@ -20,7 +20,7 @@ use unskew_automata::Dfa;
 
 use super::emitter::Emitter;
 use crate::{
-    SchemaError, Whitespace,
+    SchemaError, Separators, Whitespace,
     document::{
         json::{Document, NodeId, Value},
         literal::Literal,
@@ -149,9 +149,10 @@ impl Emitter {
         Ok(())
     }
 
-    /// The text after a comma and after a colon. White space that depends on the level has none.
+    /// The text after a comma and after a colon. White space that depends on the level has none, and neither have other separators.
     fn between(&self) -> Option<(&'static str, &'static str)> {
         match self.whitespace {
+            _ if self.separators != Separators::default() => None,
             Whitespace::Compact | Whitespace::Bounded(0) => Some((",", ":")),
             Whitespace::Spaced | Whitespace::Bounded(_) | Whitespace::Flexible => Some((", ", ": ")),
             Whitespace::Indent(_) => None,

@@ -13,7 +13,7 @@ pub(super) fn read(
     (name, name_at): (&str, usize),
 ) -> Result<Attributes, SyntaxError> {
     reader.cursor.next();
-    let mut read = Attributes { end: End::Any, budget: None };
+    let mut read = Attributes { end: End::Any, chars: None, budget: None };
     loop {
         reader.cursor.take_while(|char| char == ' ' || char == ',');
         if reader.cursor.eat("]") {
@@ -63,9 +63,14 @@ pub(super) fn read(
                 let why = "its number is reported to the sampler where its texts stand, and no text changes";
                 reader.tree.notes.push((at, "`temperature`", Fate::Annotation, why));
             }
-            ("max_tokens", true) if terminal => {
+            ("max_tokens" | "max_chars", true) if terminal => {
                 let way_out = "give it to a rule (in lower case) whose body is the terminal";
-                return Err(reader.cursor.unsupported(at, "`max_tokens` of a terminal", way_out));
+                return Err(reader.cursor.unsupported(at, format!("`{attribute}` of a terminal"), way_out));
+            }
+            ("max_chars", true) if read.chars.is_none() => {
+                read.chars = Some(number(&mut reader.cursor, "a number of characters")?);
+                let why = "the rule ends at the first place after so many characters, or before";
+                reader.tree.notes.push((at, "`max_chars`", Fate::Enforced, why));
             }
             ("max_tokens", true) if read.budget.is_none() => {
                 read.budget = Some(number(&mut reader.cursor, "a number of tokens")?);
@@ -95,15 +100,15 @@ pub(super) fn read(
                                only once";
                 return Err(reader.cursor.invalid(at, message));
             }
-            ("max_tokens" | "temperature", _) => {
+            ("max_tokens" | "max_chars" | "temperature", _) => {
                 return Err(reader
                     .cursor
                     .invalid(at, format!("`{attribute}` needs one value: `{attribute}=…`")));
             }
             _ => {
                 let message = format!(
-                    "there is no attribute `{attribute}`, only `capture`, `stop_capture`, `lazy`, `suffix`, `stop`, `max_tokens` \
-                     and `temperature`"
+                    "there is no attribute `{attribute}`, only `capture`, `stop_capture`, `lazy`, `suffix`, `stop`, `max_tokens`, \
+                     `max_chars` and `temperature`"
                 );
                 return Err(reader.cursor.invalid(at, message));
             }

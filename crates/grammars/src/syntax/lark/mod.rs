@@ -32,8 +32,9 @@
 //! - `%json {…}`, `%lark {…}` and `@name` are [grammars inside this one](super::nested).
 //! - `<[…]>` are [tokens by their ids](super::tokens).
 //! - Rules with [parameters](super::expand): templates of Lark, and a number as in llguidance.
-//! - `name[max_tokens=n]: …` is at most n whole tokens ([`TokenBudget`](crate::TokenBudget)). The body is regular: texts, regexes and
-//!   terminals, or a grammar inside this one that does not recur.
+//! - `name[max_tokens=n]: …` is at most n whole tokens ([`TokenBudget`](crate::TokenBudget)). Where its rules recur, they have no captures,
+//!   no budgets of their own and no lazy terminals, and [`GrammarLimits::budget_bytes`] bounds the states that so many tokens reach.
+//! - `name[max_chars=n]: …` ends at the first place after n characters, or before. The body is regular.
 //! - `name[stop=…]: …` is a text before the first end of the stop. `temperature` changes no text and is reported.
 //! - [Imports of files](imports), through the [resolver](crate::Resolve), and of the modules `common`, `unicode`, `python` and `lark`.
 //! - `%declare` of the two terminals of an [indenter](crate::Indenter): [blocks by columns](crate::layout).
@@ -138,6 +139,8 @@ struct Head<'t> {
     at: usize,
     terminal: bool,
     end: End,
+    /// The greatest number of characters, from `max_chars`.
+    chars: Option<u32>,
     /// The greatest number of tokens, from `max_tokens`.
     budget: Option<u32>,
     parameters: Parameters,
@@ -147,6 +150,7 @@ struct Head<'t> {
 #[derive(Clone, Copy)]
 struct Attributes {
     end: End,
+    chars: Option<u32>,
     budget: Option<u32>,
 }
 
@@ -176,6 +180,10 @@ impl Head<'_> {
                 reader.tree.push(Node::Shortest(whole), self.at)
             }
             End::Before(stop) => reader.tree.push(Node::Before(body, stop), self.at),
+        };
+        let whole = match self.chars {
+            Some(most) => reader.tree.within(whole, most, self.at),
+            None => whole,
         };
         Ok(match self.budget {
             Some(tokens) => reader.tree.push(Node::Budget(whole, tokens), self.at),
@@ -222,9 +230,9 @@ fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
         Some('{') => names(reader)?,
         _ => Parameters::None,
     };
-    let Attributes { end, budget } = match reader.cursor.peek() {
+    let Attributes { end, chars, budget } = match reader.cursor.peek() {
         Some('[') => attributes::read(reader, terminal, (name, at))?,
-        _ => Attributes { end: End::Any, budget: None },
+        _ => Attributes { end: End::Any, chars: None, budget: None },
     };
     body::blank(&mut reader.cursor);
     if reader.cursor.rest().starts_with("::=") {
@@ -246,7 +254,7 @@ fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
     if !reader.cursor.eat(":") {
         return Err(reader.cursor.unexpected("`:` after the name of a rule or terminal"));
     }
-    Ok(Head { name, at, terminal, end, budget, parameters })
+    Ok(Head { name, at, terminal, end, chars, budget, parameters })
 }
 
 /// Reads the names of the parameters of a template, `{item, separator}`.
@@ -320,7 +328,7 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
         "import" => import(reader, at),
         "override" | "extend" => change(reader, word == "extend"),
         "declare" => declare(reader, &ignored.options.indenter, at),
-        "llguidance" => llguidance(reader, ignored, at),
+        "llguidance" | "grammar_options" => llguidance(reader, ignored, at),
         _ => {
             let known = ["ignore", "import", "override", "extend", "declare"];
             let hint = nearest(word, known.into_iter()).map(|near| format!("; is `%{near}` meant?"));
@@ -364,7 +372,7 @@ fn declare(reader: &mut Reader<'_>, indenter: &Indenter, at: usize) -> Result<()
     }
 }
 
-/// Reads the options of `%llguidance`.
+/// Reads the options of `%llguidance`, which is `%grammar_options` in XGrammar.
 fn llguidance(reader: &mut Reader<'_>, ignored: &mut Ignored, at: usize) -> Result<(), SyntaxError> {
     let begin = reader.cursor.at();
     let mut values = Deserializer::from_str(reader.cursor.rest()).into_iter::<Map<String, Value>>();
@@ -383,8 +391,9 @@ fn llguidance(reader: &mut Reader<'_>, ignored: &mut Ignored, at: usize) -> Resu
             ("ignore_once", Value::Bool(once)) => {
                 ignored.options.max_ignored = once.then_some(1).or(ignored.options.max_ignored);
             }
-            // Ignored texts may stand at the beginning anyway, and nothing is forced.
-            ("allow_initial_skip" | "no_forcing", Value::Bool(_)) => {}
+            ("allow_initial_skip", Value::Bool(initial)) => ignored.only_after = !initial,
+            // Nothing is forced, and texts are UTF-8.
+            ("no_forcing", Value::Bool(_)) | ("allow_invalid_utf8", Value::Bool(false)) => {}
             _ => {
                 let construct = format!("the option `{name}` of llguidance with this value");
                 let way_out = "remove it; `ignore_once`, `allow_initial_skip` and `no_forcing` are read";
@@ -396,7 +405,7 @@ fn llguidance(reader: &mut Reader<'_>, ignored: &mut Ignored, at: usize) -> Resu
         at,
         "`%llguidance`",
         Fate::Annotation,
-        "it says which program the grammar is for; of its options, `ignore_once` is enforced",
+        "it says which program the grammar is for; of its options, `ignore_once` and `allow_initial_skip` are enforced",
     ));
     Ok(())
 }

@@ -23,13 +23,15 @@ pub(crate) struct Ignored {
     pub(crate) directive: &'static str,
     /// Whether an ignored text ends only where it cannot continue.
     pub(crate) longest: bool,
+    /// Whether they stand after terminals alone, and not before the first one too.
+    pub(crate) only_after: bool,
     pub(crate) options: GrammarOptions,
 }
 
 impl Ignored {
     /// None yet.
     pub(crate) fn new(directive: &'static str, options: &GrammarOptions) -> Self {
-        Self { nodes: vec![], directive, longest: false, options: options.clone() }
+        Self { nodes: vec![], directive, longest: false, only_after: false, options: options.clone() }
     }
 }
 

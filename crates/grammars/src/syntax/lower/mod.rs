@@ -3,10 +3,12 @@
 //! Nodes are stored parts first, so one pass from the first to the last builds every expression, without a
 //! stack. A terminal, and each side of a difference, becomes one automaton ([`Regulars`]).
 
+mod budget;
 mod ignored;
 pub(crate) mod looking;
 mod regular;
 mod reports;
+mod uses;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,8 +16,12 @@ use unskew_automata::{Dfa, InContext, RegexError};
 
 pub(crate) use ignored::Ignored;
 
+use self::{
+    budget::Regularity,
+    regular::{Regular, Regulars, Work},
+    uses::{Use, uses},
+};
 use crate::syntax::{
-    lower::regular::{Regular, Regulars, Work},
     nested::{Nested, Part},
     options::{GrammarOptions, Indenter},
     text::{
@@ -50,49 +56,11 @@ pub(crate) fn lower(
     ignored: &Ignored,
     limits: &GrammarLimits,
 ) -> Result<Lowered, GrammarError> {
-    Ok(Lowering::new(text, tree, limits, Work::new(limits)).whole(start, ignored)?.0)
+    Ok(Lowering::new(text, tree, ignored, limits, Work::new(limits)).whole(start)?.0)
 }
 
-/// The use of a node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Use {
-    /// Unused: the body was replaced.
-    None,
-    /// Part of a rule.
-    Rule,
-    /// Part of an automaton.
-    Regular,
-}
-
-/// The uses, by node. Parts precede their whole, so one pass from the last node to the first suffices.
-fn uses(tree: &Tree<'_>) -> Vec<Use> {
-    let mut uses = vec![Use::None; tree.len()];
-    for definition in &tree.definitions {
-        uses[definition.body.index()] = if definition.terminal { Use::Regular } else { Use::Rule };
-    }
-    for node in tree.nodes().rev() {
-        let of_whole = uses[node.index()];
-        if of_whole == Use::None {
-            continue;
-        }
-        match tree.node(node) {
-            Node::Sequence(parts) | Node::Choice(parts) => {
-                tree.parts(parts).iter().for_each(|part| uses[part.index()] = of_whole);
-            }
-            Node::Repeat(item, ..) => uses[item.index()] = of_whole,
-            Node::Budget(item, _) if matches!(tree.node(item), Node::Grammar(_)) => {}
-            Node::Not(item) | Node::Shortest(item) | Node::Within(item, _) | Node::Budget(item, _) => {
-                uses[item.index()] = Use::Regular;
-            }
-            Node::Minus(left, right) | Node::And(left, right) | Node::Before(left, right) => {
-                uses[left.index()] = Use::Regular;
-                uses[right.index()] = Use::Regular;
-            }
-            _ => {}
-        }
-    }
-    uses
-}
+/// From this number on, repetitions of a character are counted by the parser and not written out.
+const COUNTED: u32 = 1 << 16;
 
 struct Lowering<'a, 't> {
     text: &'a str,
@@ -112,6 +80,14 @@ struct Lowering<'a, 't> {
     newline: Option<(usize, Arc<Dfa>)>,
     /// The ignored text between brackets.
     inside: Option<ExprId>,
+    /// What the grammar ignores, and its options.
+    source: &'a Ignored,
+    /// Which rules are regular.
+    regularity: Regularity,
+    /// The part of the text of which this is the grammar, if it has a budget of tokens of its own.
+    item: Option<NodeId>,
+    /// How many nodes were read again for such parts.
+    read_again: usize,
     lazy: Lazy,
     looks: Looks,
     /// The notes of grammars inside this one.
@@ -119,7 +95,13 @@ struct Lowering<'a, 't> {
 }
 
 impl<'a, 't> Lowering<'a, 't> {
-    fn new(text: &'a str, tree: &'a Tree<'t>, limits: &'a GrammarLimits, work: Work) -> Self {
+    fn new(
+        text: &'a str,
+        tree: &'a Tree<'t>,
+        source: &'a Ignored,
+        limits: &'a GrammarLimits,
+        work: Work,
+    ) -> Self {
         Self {
             text,
             tree,
@@ -132,13 +114,18 @@ impl<'a, 't> Lowering<'a, 't> {
             ignored: None,
             newline: None,
             inside: None,
+            source,
+            regularity: Regularity::of(tree),
+            item: None,
+            read_again: 0,
             lazy: Lazy::new(),
             looks: Looks::new(),
             notes: vec![],
         }
     }
 
-    fn whole(mut self, start: usize, ignored: &Ignored) -> Result<(Lowered, Work), GrammarError> {
+    fn whole(mut self, start: usize) -> Result<(Lowered, Work), GrammarError> {
+        let ignored = self.source;
         self.rules();
         self.newline = self.newline(&ignored.options)?;
         self.ignored = self.ignored(ignored, None)?;
@@ -148,7 +135,7 @@ impl<'a, 't> Lowering<'a, 't> {
             self.inside = Some(inside.unwrap_or_else(|| builder.empty()));
             self.ignored = Some(self.ignored.unwrap_or_else(|| builder.empty()));
         }
-        let uses = uses(self.tree);
+        let uses = uses(self.tree, &self.regularity, self.item);
         let mut expressions: Vec<Option<ExprId>> = Vec::with_capacity(self.tree.len());
         for node in self.tree.nodes() {
             let expression = match uses[node.index()] {
@@ -210,7 +197,9 @@ impl<'a, 't> Lowering<'a, 't> {
     ) -> Result<(Lowered, Work), GrammarError> {
         for (rule, definition) in self.rules.iter().zip(&self.tree.definitions) {
             if let Some(rule) = rule {
-                let body = expressions[definition.body.index()].expect("the bodies of rules were made");
+                // Rules that a part of the text does not reach have none.
+                let body = expressions[definition.body.index()];
+                let body = body.unwrap_or_else(|| self.builder.empty());
                 self.builder.define(*rule, body);
             }
         }
@@ -224,7 +213,13 @@ impl<'a, 't> Lowering<'a, 't> {
                 }
             }
         }
-        let start = match (self.rules[start], self.ignored) {
+        let item = self.item.map(|item| {
+            let whole = self.builder.rule(&excerpt(self.text, self.tree.place(item)));
+            self.builder.define(whole, expressions[item.index()].expect("it is used"));
+            whole
+        });
+        let start = match (self.rules[start], self.ignored.filter(|_| !self.source.only_after)) {
+            _ if item.is_some() => item.expect("it is some"),
             (Some(rule), None) => rule,
             (rule, ignored) => {
                 // Ignored text may also precede the first terminal.
@@ -296,6 +291,10 @@ impl<'a, 't> Lowering<'a, 't> {
             }
             Node::Sequence(parts) => self.builder.sequence(tree.parts(parts).iter().map(expression)),
             Node::Choice(parts) => self.builder.choice(tree.parts(parts).iter().map(expression)),
+            // The parser counts that many characters, which would be as many positions.
+            Node::Repeat(item, min, max) if (COUNTED..u32::MAX).contains(&max) && tree.is_char(item) => {
+                self.builder.unordered([], Some(expression(&item)), None, min, Some(max))
+            }
             Node::Repeat(item, min, max) => {
                 self.builder.repeat(expression(&item), min, (max != u32::MAX).then_some(max))
             }
@@ -318,16 +317,10 @@ impl<'a, 't> Lowering<'a, 't> {
                 };
                 self.followed(made)
             }
+            // This grammar is that of the budget.
+            Node::Budget(item, _) if self.item == Some(item) => expression(&item),
             Node::Budget(item, tokens) => {
-                let name = excerpt(self.text, tree.place(node));
-                let language = match tree.node(item) {
-                    Node::Grammar(nested) => self.nested_automaton(tree.nested(nested), item)?,
-                    _ => {
-                        let value = self.regulars.node(item)?;
-                        self.regulars.automaton(item, value)?
-                    }
-                };
-                let made = self.builder.token_budget(&name, language, tokens);
+                let made = self.budget(node, item, tokens)?;
                 self.followed(made)
             }
             Node::Declared => unreachable!("it is the body of a terminal"),
@@ -340,42 +333,12 @@ impl<'a, 't> Lowering<'a, 't> {
         })
     }
 
-    /// The language of a grammar inside this one, which must not recur.
-    fn nested_automaton(&mut self, nested: &Nested<'_>, node: NodeId) -> Result<Arc<Dfa>, GrammarError> {
-        let made;
-        let (grammar, more) = match nested {
-            Nested::Ready(grammar) => (grammar, None),
-            Nested::Text(part) => {
-                let Lowered { grammar, lazy, looks, .. } = self.part(part)?;
-                made = grammar;
-                let more = (!lazy.is_empty()).then_some("lazy terminals");
-                (&made, more.or((!looks.is_empty()).then_some("look-around beyond a terminal")))
-            }
-        };
-        let unsupported = |construct: String| {
-            let way_out = "give the budget to a terminal in it, or bound its repetitions";
-            let kind = SyntaxErrorKind::Unsupported { construct, way_out };
-            SyntaxError { kind, location: location(self.text, self.tree.place(node)) }
-        };
-        if let Some(more) = more {
-            return Err(unsupported(format!("a budget of tokens for a grammar with {more}")).into());
-        }
-        match grammar.regular(&self.limits.regex) {
-            Ok(dfa) => Ok(Arc::new(dfa)),
-            Err(GrammarError::NotRegular { rule, reason }) => {
-                let construct = format!("a budget of tokens for a grammar whose rule `{rule}` {reason},");
-                Err(unsupported(construct).into())
-            }
-            Err(error) => Err(error),
-        }
-    }
-
     /// The grammar of a part of the text.
     fn part(&mut self, part: &Part<'_>) -> Result<Lowered, GrammarError> {
         let Part { tree, ignored, start } = part;
         let work = self.regulars.lend();
-        let inner = Lowering::new(self.text, tree, self.limits, work);
-        let (mut lowered, work) = inner.whole(*start, ignored)?;
+        let inner = Lowering::new(self.text, tree, ignored, self.limits, work);
+        let (mut lowered, work) = inner.whole(*start)?;
         self.regulars.give_back(work);
         self.notes.append(&mut lowered.notes);
         Ok(lowered)

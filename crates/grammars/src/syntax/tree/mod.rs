@@ -271,6 +271,29 @@ impl<'t> Tree<'t> {
         }
     }
 
+    /// The texts of `body` that end at the first place after `most` characters, or before.
+    pub(crate) fn within(&mut self, body: NodeId, most: u32, at: usize) -> NodeId {
+        let made = match self.node(body) {
+            // Each repetition is one character, and repetitions are counted without an automaton of the whole.
+            Node::Repeat(item, min, max) if self.is_char(item) => {
+                Node::Repeat(item, min, max.min(most.max(min)))
+            }
+            _ => Node::Within(body, most),
+        };
+        self.push(made, at)
+    }
+
+    /// Whether each text of the node is one character.
+    pub(crate) fn is_char(&self, node: NodeId) -> bool {
+        match self.node(node) {
+            Node::Class(_) => true,
+            Node::Literal(text) => {
+                std::str::from_utf8(self.text(text)).is_ok_and(|text| text.chars().count() == 1)
+            }
+            _ => false,
+        }
+    }
+
     pub(crate) fn name(&self, name: u32) -> &'t str {
         self.names[name as usize]
     }

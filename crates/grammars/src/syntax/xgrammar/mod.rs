@@ -20,7 +20,7 @@
 //! | `(= …)` at the end of a rule | the text that follows the rule: a hint by which masks are found sooner | checked, and not used |
 //! | `name[lazy]` | the rule ends where it can; other readings stay | the same |
 //! | `name[max_chars=n]` | the rule ends at the first place after n characters, or before | the same, if the rule is regular |
-//! | `name[max_tokens=n]` | the same for tokens, in masks only | at most n tokens, if the rule is regular |
+//! | `name[max_tokens=n]` | the same for tokens, in masks only | at most n whole tokens |
 //! | `capture`, `stop_capture`, `capture_hidden_…`, `temperature` | name parts of outputs, or steer the sampler | no effect |
 //! | `Regex(…)` | a regex in [a syntax of its own](regex) | the same; an error where XGrammar ignores a part |
 //! | `Substring(…)` | a concatenation of adjacent texts of the list | the same |

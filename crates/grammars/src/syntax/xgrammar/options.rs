@@ -7,7 +7,7 @@ use crate::{
         cursor::Cursor,
         error::SyntaxError,
         escape::number,
-        tree::{Node, NodeId, Tree},
+        tree::{Node, NodeId},
     },
 };
 
@@ -27,29 +27,12 @@ impl Options {
             body = tree.push(Node::Shortest(body), at);
         }
         if let Some(most) = self.most_chars {
-            body = match tree.node(body) {
-                // Each repetition is one character, and repetitions are counted without an automaton of the whole.
-                Node::Repeat(item, min, max) if is_char(tree, item) => {
-                    tree.push(Node::Repeat(item, min, max.min(most.max(min))), at)
-                }
-                _ => tree.push(Node::Within(body, most), at),
-            };
+            body = tree.within(body, most, at);
         }
         if let Some(most) = self.most_tokens {
             body = tree.push(Node::Budget(body, most), at);
         }
         body
-    }
-}
-
-/// Whether each text of the node is one character.
-fn is_char(tree: &Tree<'_>, node: NodeId) -> bool {
-    match tree.node(node) {
-        Node::Class(_) => true,
-        Node::Literal(text) => {
-            std::str::from_utf8(tree.text(text)).is_ok_and(|text| text.chars().count() == 1)
-        }
-        _ => false,
     }
 }
 

@@ -445,6 +445,35 @@ fn captures_of_competing_lazy_terminals_are_readings() {
     assert!(with_captures > 500, "{with_captures}");
 }
 
+/// A rule that may be empty, at a place where the reading that counts has no empty text.
+#[test]
+fn empty_rules_beside_lazy_terminals() {
+    let text = r#"
+start: ( f1 | f2 )* f_end
+f_end: TEXT
+f1: f1_hd ( f1_foo | f1_bar ) "</f>"
+f1_hd[lazy]: TEXT "<f"
+f1_foo[capture]: "=x>" /[a-z]+/
+f1_bar[capture]: "=y>" /[A-Z]+/
+f2: f2_hd f2_baz "</t>"
+f2_hd[lazy]: TEXT "<t"
+f2_baz[capture]: "=z>" /[0-9]+/
+TEXT: /(\n|.)*/
+"#;
+    let constraint = constraint(&parse(text, GrammarFormat::Lark));
+    let output = "Text<f=x>abc</f>and<t=z>12</t><f=y>AB</f>More";
+    let spans = |from: &str| (output.find(from).unwrap(), output.find(from).unwrap() + from.len());
+    for (output, expected) in [
+        (output, vec![("f1_foo", spans("=x>abc")), ("f2_baz", spans("=z>12")), ("f1_bar", spans("=y>AB"))]),
+        ("More", vec![]),
+        ("", vec![]),
+    ] {
+        let expected: Vec<Named> =
+            expected.into_iter().map(|(name, (from, to))| (name.to_owned(), from..to)).collect();
+        assert_eq!(found(&constraint, output), Ok(expected), "{output:?}");
+    }
+}
+
 #[test]
 fn temperatures_are_those_of_the_rules_in_progress() {
     use GrammarFormat::{Lark, Xgrammar};

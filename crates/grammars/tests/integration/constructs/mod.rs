@@ -1,5 +1,6 @@
 //! Constructs whose meaning has an oracle of its own.
 
+mod budgets;
 mod captures;
 mod distinct;
 mod end_tokens;

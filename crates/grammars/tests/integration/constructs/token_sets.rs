@@ -213,6 +213,64 @@ fn a_stop_ends_a_text_before_its_first_occurrence() {
 }
 
 #[test]
+fn a_bound_on_characters() {
+    let texts = |text: &str| -> Vec<String> {
+        let words = short(&read(text, GrammarFormat::Lark).unwrap(), 4).words;
+        words.into_iter().map(|text| String::from_utf8(text).unwrap()).collect()
+    };
+    assert_eq!(texts("start: s \"c\"\ns[max_chars=2]: /a*/"), ["aac", "ac", "c"]);
+    // A text that cannot end there goes on to the first place where it can.
+    assert_eq!(texts("start: s\ns[max_chars=1]: /a*b/"), ["aaab", "aab", "ab", "b"]);
+    assert_eq!(texts("start: s\ns[max_chars=3, suffix=\"b\"]: /a*/"), ["aaab", "aab", "ab", "b"]);
+    let found = read("start: S\nS[max_chars=3]: /a/", GrammarFormat::Lark).unwrap_err().to_string();
+    assert!(found.contains("`max_chars` of a terminal is not supported"), "{found}");
+    // A large bound is counted and takes no position for each character.
+    for text in ["root[max_chars=4000000000] ::= [ab]*", "root[max_chars=1000001] ::= [ab]*"] {
+        let constraint = compile(text, GrammarFormat::Xgrammar);
+        assert!(constraint.is_ok(), "{text}: {:?}", constraint.err());
+    }
+}
+
+/// The characters beyond which repetitions are counted are those of the bound.
+#[test]
+fn counted_characters_end_where_they_are_used_up() {
+    let most = (1 << 16) + 1;
+    let text = format!("root ::= [ab]{{2,{most}}}");
+    let constraint = compile(&text, GrammarFormat::Xgrammar).unwrap();
+    let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+    let mut mask = TokenMask::new(constraint.vocab_len());
+    let mut allowed = |scratch: &mut _, state: &_| {
+        constraint.fill_mask(scratch, state, mask.as_mut());
+        mask.ids().map(|id| id.0).collect::<Vec<_>>()
+    };
+    for read in 0..most {
+        assert_eq!(constraint.is_accepting(&state), read >= 2);
+        if read < 3 || read + 3 > most {
+            let expected: &[u32] = if read + 1 < most { &[0, 1, 2, 3] } else { &[0, 1] };
+            assert_eq!(allowed(&mut scratch, &state), expected, "{read}");
+        }
+        constraint.advance(&mut scratch, &mut state, TokenId(read % 2)).unwrap();
+    }
+    assert!(constraint.is_accepting(&state) && allowed(&mut scratch, &state).is_empty());
+}
+
+/// Ignored texts stand before the first terminal too, unless the grammar says otherwise.
+#[test]
+fn ignored_texts_at_the_beginning() {
+    let texts = |options: &str| -> Vec<String> {
+        let text = format!("{options}\nstart: \"a\"\n%ignore \"b\"");
+        let words = short(&read(&text, GrammarFormat::Lark).unwrap(), 3).words;
+        words.into_iter().map(|text| String::from_utf8(text).unwrap()).collect()
+    };
+    let anywhere = ["a", "ab", "abb", "ba", "bab", "bba"];
+    assert_eq!(texts(""), anywhere);
+    assert_eq!(texts("%llguidance {\"allow_initial_skip\": true}"), anywhere);
+    assert_eq!(texts("%llguidance {\"allow_initial_skip\": false}"), ["a", "ab", "abb"]);
+    let merged = "%grammar_options {\"allow_initial_skip\": false}\n%grammar_options {\"no_forcing\": false}";
+    assert_eq!(texts(merged), ["a", "ab", "abb"]);
+}
+
+#[test]
 fn explain_and_errors_of_attributes() {
     let fates = |text: &str| {
         explain(text, GrammarFormat::Lark, &GrammarOptions::default(), &GrammarLimits::default())
@@ -236,11 +294,6 @@ fn explain_and_errors_of_attributes() {
         refusal("start: A\nA[max_tokens=3]: /a/").contains("`max_tokens` of a terminal is not supported")
     );
     assert!(refusal("start: s\ns[max_tokens]: /a/").contains("`max_tokens` needs one value"));
-    assert!(refusal("start: s\ns[max_tokens=3]: \"a\" s").contains("a budget of tokens inside a terminal"));
-    assert!(
-        refusal("start: s\ns[max_tokens=3]: %lark { start: \"a\" start | \"b\" start \"c\" | \"d\" }")
-            .contains("a budget of tokens for a grammar")
-    );
     // The sets of a large automaton.
     let many = read("start: s\ns[max_tokens=3]: /(a|b){1,40}/", GrammarFormat::Lark).unwrap();
     let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
