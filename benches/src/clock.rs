@@ -1,8 +1,8 @@
 //! The clock of all measurements: the one on the wall, or the time that this process has run.
 //!
-//! On a machine that does other things too, a mask of a microsecond is now and then interrupted for milliseconds. Those are
-//! the largest times on the wall, and say nothing of the engine. The time of the process leaves them out, and counts the work
-//! of other threads for an engine, but takes longer to read: some tenths of a microsecond.
+//! On a machine that does other things too, a mask of a microsecond is now and then interrupted for milliseconds.
+//! Those are the largest times on the wall, and say nothing of the engine. The time of the process leaves them out,
+//! and counts the work of other threads for an engine, but takes longer to read: some tenths of a microsecond.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},

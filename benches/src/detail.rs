@@ -1,5 +1,5 @@
-//! The part of a report that looks closer: each case for itself, the slowest masks with their places, and where masks of two
-//! engines are not the same.
+//! The part of a report that looks closer: each case for itself, the slowest masks with their places, and where masks
+//! of two engines are not the same.
 
 use std::fmt::Write as _;
 

@@ -1,12 +1,13 @@
 //! Outputs of a set where the model runs on wgpu: `cargo xtask bench device`.
 //!
-//! The two ways in which a sampler can have the rows of such a model, with the same model, the same set, and the same seeds:
+//! The two ways in which a sampler can have the rows of such a model, with the same model, the same set, and the same
+//! seeds:
 //!
 //! - **asked**: the logits stay on the device. Masks go up, and a token and four numbers a row come down.
 //! - **read-back**: the logits come down, and the CPU masks them.
 //!
-//! The model is small but for its vocabulary, so that a pass is mostly the head and the transfers. Times are those of the process
-//! and on the wall: on a software adapter the first are the work of all threads, kernels among them.
+//! The model is small but for its vocabulary, so that a pass is mostly the head and the transfers. Times are those of
+//! the process and on the wall: on a software adapter the first are the work of all threads, kernels among them.
 
 use std::{fmt::Write, sync::Arc, time::Instant};
 

@@ -1,9 +1,10 @@
-//! How much of a document is known before a model is asked: by the grammar (forced tokens), by ten earlier documents (drafts of
-//! [`CountModel`], warmed up as in DOMINO), and how often a mask is not needed because the token that a model wants is allowed.
+//! How much of a document is known before a model is asked: by the grammar (forced tokens), by ten earlier documents
+//! (drafts of [`CountModel`], warmed up as in DOMINO), and how often a mask is not needed because the token that a
+//! model wants is allowed.
 //!
-//! No model runs here. A document stands for the output of a model: a draft is accepted as far as the document goes on like it, and
-//! each call adds one token of the document after that. The token that a model without a grammar would want is guessed: it is the
-//! most frequent one after the last tokens in the ten documents.
+//! No model runs here. A document stands for the output of a model: a draft is accepted as far as the document goes
+//! on like it, and each call adds one token of the document after that. The token that a model without a grammar
+//! would want is guessed: it is the most frequent one after the last tokens in the ten documents.
 
 use std::{collections::HashMap, fmt::Write as _, sync::Arc};
 

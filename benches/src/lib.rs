@@ -1,11 +1,12 @@
 //! The benchmarks: vocabularies, regexes, engines, and how they are measured and reported.
 //!
-//! The program `unskew-bench` has one subcommand for each suite; [`run()`] is its body. The embedded tokenizer is always
-//! there. With the environment variable `UNSKEW_DATA` set to a folder that holds `tokenizers/NAME/tokenizer.json`, those are
-//! measured too.
+//! The program `unskew-bench` has one subcommand for each suite; [`run()`] is its body. The embedded tokenizer is
+//! always there. With the environment variable `UNSKEW_DATA` set to a folder that holds
+//! `tokenizers/NAME/tokenizer.json`, those are measured too.
 //!
-//! `regex`, `grammars` and `published` run every regex of [`suite`] and every grammar of [`workloads`] on every engine of [`engine`] and,
-//! with the feature `peers`, of other projects, in one process as far as their dependencies allow.
+//! `regex`, `grammars` and `published` run every regex of [`suite`] and every grammar of [`workloads`] on every
+//! engine of [`engine`] and, with the feature `peers`, of other projects, in one process as far as their dependencies
+//! allow.
 
 #[cfg(feature = "runner")]
 mod checkpoints;
@@ -152,7 +153,8 @@ struct Suite {
     cases: fn() -> Vec<Case>,
     /// The vocabularies that it is measured on unless others are asked for.
     vocabularies: &'static [&'static str],
-    /// Whether samples are also walked with one matcher for all, each case has its own table, and the slowest masks are listed.
+    /// Whether samples are also walked with one matcher for all, each case has its own table, and the slowest masks
+    /// are listed.
     detailed: bool,
 }
 

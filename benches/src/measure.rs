@@ -1,8 +1,8 @@
 //! One engine on one regex: the steps that are timed, and how often.
 //!
 //! A round compiles the regex afresh for every sample, so that each mask along it is made for the first time; then it
-//! walks the same sample again, over the caches that the engine has kept. Several rounds, between which other engines have their
-//! turn, leave the smallest time of each step: disturbances make steps slower, never faster. So a reported
+//! walks the same sample again, over the caches that the engine has kept. Several rounds, between which other engines
+//! have their turn, leave the smallest time of each step: disturbances make steps slower, never faster. So a reported
 //! percentile is one over regexes and positions, not over disturbances.
 //!
 //! An engine that does all its work ahead of time is compiled once per round for all samples.
@@ -93,8 +93,8 @@ pub struct Walk {
     pub at_first: Vec<u64>,
     /// Times of the same masks on the second walk.
     pub second: Vec<u64>,
-    /// Times of the same masks under a matcher that has walked all samples in front of this one; empty where that is not
-    /// asked for.
+    /// Times of the same masks under a matcher that has walked all samples in front of this one; empty where that is
+    /// not asked for.
     pub after_others: Vec<u64>,
     /// Times of taking each token.
     pub commit: Vec<u64>,
@@ -201,8 +201,8 @@ fn walk_again(matcher: &mut dyn Matcher, sample: &[TokenId], walk: &mut Walk) {
     }
 }
 
-/// Walks all samples with one matcher, as a service that gets the same regex again and again. Samples that were refused are
-/// left out.
+/// Walks all samples with one matcher, as a service that gets the same regex again and again. Samples that were
+/// refused are left out.
 ///
 /// # Errors
 ///

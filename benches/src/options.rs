@@ -53,7 +53,8 @@ pub(crate) struct ClockOptions {
 /// Where a report goes besides standard output.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RecordOptions {
-    /// Write the report to benches/record/NAME.md too, and its percentiles to history.csv (default: the subcommand's name)
+    /// Write the report to benches/record/NAME.md too, and its percentiles to history.csv (default: the subcommand's
+    /// name)
     #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     record: Option<String>,
 }

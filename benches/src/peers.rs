@@ -1,8 +1,8 @@
 //! The published engines that ours are compared with, each driven through its public interface.
 //!
-//! - **llguidance** computes masks lazily, as ours do. It is measured twice: with the tokenizer's own encoder, as in use,
-//!   where it forces tokens wherever the text is forced; and without, where it allows all spellings, as our lifted
-//!   engine does, so that masks can be compared bit by bit.
+//! - **llguidance** computes masks lazily, as ours do. It is measured twice: with the tokenizer's own encoder, as in
+//!   use, where it forces tokens wherever the text is forced; and without, where it allows all spellings, as our
+//!   lifted engine does, so that masks can be compared bit by bit.
 //! - **outlines-core** computes the transitions of all states ahead of time. A mask is its map of tokens turned into
 //!   bits, as its users must do before they apply it to logits.
 //!
@@ -92,7 +92,8 @@ impl TokenizerEnv for Environment {
         &self.trie
     }
 
-    /// The bytes come from a grammar and may begin or end within a character; bytes that are not UTF-8 are spelled greedily.
+    /// The bytes come from a grammar and may begin or end within a character; bytes that are not UTF-8 are spelled
+    /// greedily.
     fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<toktrie::TokenId> {
         let ids = self
             .tokenizer

@@ -1,4 +1,5 @@
-//! A child process that answers lines with lines of JSON, and is ended when an answer takes too long or too much memory.
+//! A child process that answers lines with lines of JSON, and is ended when an answer takes too long or too much
+//! memory.
 
 use std::{
     io::{BufRead, BufReader, Write},

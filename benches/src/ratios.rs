@@ -101,8 +101,8 @@ pub(crate) fn geometric_mean(pairs: &[(u64, u64)]) -> f64 {
     (pairs.iter().map(ratio).sum::<f64>() / pairs.len() as f64).exp()
 }
 
-/// The two engines that build everything ahead of time: their ratio, and the ratio if regexes that were cut off are taken to need
-/// the limit.
+/// The two engines that build everything ahead of time: their ratio, and the ratio if regexes that were cut off are
+/// taken to need the limit.
 pub(crate) fn ahead_of_time(result: &VocabularyResult, options: &Options) -> String {
     let named = |name| result.engines.iter().find(|engine| engine.builder.name == name);
     let Some((ours, peer)) = named(EAGER).zip(named(EAGER_PEER)) else { return String::new() };

@@ -1,8 +1,8 @@
 //! Records: `benches/record/NAME.md` is the newest report of a suite, with machine, commit and command in its head, and
 //! `history.csv` keeps the percentiles of all reports. Git keeps the older reports.
 //!
-//! A report is Markdown for people. The history is taken from its tables, so that one text says everything that was measured
-//! and a report of any suite, however old, can be added.
+//! A report is Markdown for people. The history is taken from its tables, so that one text says everything that was
+//! measured and a report of any suite, however old, can be added.
 
 use std::{fmt::Write as _, fs, path::PathBuf, process::Command};
 
@@ -58,8 +58,8 @@ fn history_of(name: &str, report: &str) -> String {
     out
 }
 
-/// The metric and the values of a row, as fields of a line; `None` where it has no percentiles, or belongs to a table that is left
-/// out.
+/// The metric and the values of a row, as fields of a line; `None` where it has no percentiles, or belongs to a table
+/// that is left out.
 fn row(columns: &[&str], cells: &[&str]) -> Option<String> {
     let number = |at: usize| Some(cells.get(at)?.replace(',', "")).filter(|text| text.parse::<f64>().is_ok());
     let values = VALUES.map(|name| {

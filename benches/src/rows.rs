@@ -1,5 +1,5 @@
-//! Models whose rows are worked out from the tokens so far, for the benchmarks of samplers and of speculation. They take any
-//! token, and an error of theirs does not exist.
+//! Models whose rows are worked out from the tokens so far, for the benchmarks of samplers and of speculation. They
+//! take any token, and an error of theirs does not exist.
 
 use unskew_core::{Extension, LanguageModel, Logits, TokenId};
 

@@ -212,8 +212,8 @@ fn turns(
     outcomes
 }
 
-/// The first round of a regex, which a detailed suite also reports apart. In later rounds the caches that an engine keeps beside
-/// its matchers have seen the samples.
+/// The first round of a regex, which a detailed suite also reports apart. In later rounds the caches that an engine
+/// keeps beside its matchers have seen the samples.
 pub(crate) fn first_round<'a>(
     suite: &Suite,
     engine: &'a dyn Engine,

@@ -1,10 +1,11 @@
 //! A service in small: threads that serve requests of strangers for minutes, over one tokenizer and one library.
 //!
-//! Half of the requests bring a constraint that nobody brought before: a schema, a grammar or a regex with names and bounds of its
-//! own. The others bring one of a few hundred that come again. Some requests are wrong, and some are cancelled while they compile.
-//! Each walks a random way through its constraint; one in sixteen compares every mask with that of an engine which shares
-//! nothing. It measures memory, the time of masks in the first and the last tenth, and masks that differ. The times of the engines that
-//! share nothing are measured too: they do not age, so what changes in them is the machine's.
+//! Half of the requests bring a constraint that nobody brought before: a schema, a grammar or a regex with names and
+//! bounds of its own. The others bring one of a few hundred that come again. Some requests are wrong, and some are
+//! cancelled while they compile. Each walks a random way through its constraint; one in sixteen compares every mask
+//! with that of an engine which shares nothing. It measures memory, the time of masks in the first and the last
+//! tenth, and masks that differ. The times of the engines that share nothing are measured too: they do not age, so
+//! what changes in them is the machine's.
 //!
 //! Times go into buckets of 1.6 %, so that an hour of masks takes as much memory as a minute.
 

@@ -1,9 +1,9 @@
 //! The regexes that engines are compared on, with texts that match them.
 //!
-//! They are meant to look like the constraints of users: fields, records, lines of files, lists, and the shapes
-//! that are known to be hard for one engine or another (bounded repetitions of wide classes, large alternations, Unicode
-//! classes, ambiguity). Patterns keep to syntax that every engine reads in the same way: no look-around, no `\d`, which
-//! is ASCII for some and Unicode for others, and no anchors, since all engines match whole outputs.
+//! They are meant to look like the constraints of users: fields, records, lines of files, lists, and the shapes that
+//! are known to be hard for one engine or another (bounded repetitions of wide classes, large alternations, Unicode
+//! classes, ambiguity). Patterns keep to syntax that every engine reads in the same way: no look-around, no `\d`,
+//! which is ASCII for some and Unicode for others, and no anchors, since all engines match whole outputs.
 //!
 //! The samples are written for this file. They are walked token by token, so that masks are measured where outputs go
 //! and not only at the start.

@@ -1,7 +1,9 @@
-//! Walking over a vocabulary beside the trees that grammars share, by the size of the vocabulary: which of the two a compiler takes.
+//! Walking over a vocabulary beside the trees that grammars share, by the size of the vocabulary: which of the two a
+//! compiler takes.
 //!
-//! A vocabulary of a real tokenizer is cut after its first tokens, which are the frequent ones. For each size, each grammar and schema is
-//! compiled anew for each of its texts, as by a service that evicts it, with a library that lives as long as the service, and without one.
+//! A vocabulary of a real tokenizer is cut after its first tokens, which are the frequent ones. For each size, each
+//! grammar and schema is compiled anew for each of its texts, as by a service that evicts it, with a library that
+//! lives as long as the service, and without one.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to its user")]
 

@@ -1,9 +1,9 @@
 //! A process apart for an engine that may not come back from a regex.
 //!
-//! Compiling a regex ahead of time can take minutes and all memory, and nothing in a thread can be ended from outside. A
-//! process can: the program starts itself again as a worker, which builds the engine once and then answers one line (a
-//! name of a regex) with one line (JSON). When an answer takes too long or too much memory, the process is ended and the
-//! next regex gets a new one. While it works, the program itself only waits.
+//! Compiling a regex ahead of time can take minutes and all memory, and nothing in a thread can be ended from
+//! outside. A process can: the program starts itself again as a worker, which builds the engine once and then answers
+//! one line (a name of a regex) with one line (JSON). When an answer takes too long or too much memory, the process
+//! is ended and the next regex gets a new one. While it works, the program itself only waits.
 
 use std::{io::Write, time::Duration};
 

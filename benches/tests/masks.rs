@@ -1,5 +1,5 @@
-//! Along the documents of the workloads, masks are those of the slow oracle: Earley's algorithm over single bytes, which the
-//! tests of the grammars were written with, asked for every token of the vocabulary.
+//! Along the documents of the workloads, masks are those of the slow oracle: Earley's algorithm over single bytes,
+//! which the tests of the grammars were written with, asked for every token of the vocabulary.
 //!
 //! Over the embedded vocabulary, and over cl100k if `UNSKEW_DATA` has it. There the oracle takes seconds for a mask;
 //! `UNSKEW_MASKS` is the number of masks for each grammar and vocabulary.

@@ -1,8 +1,8 @@
 //! Example 2 of grammar-aligned decoding: `00000`, which the model hardly ever ends, or `1` and four more.
 //!
 //! Run it with `cargo run --example binary_strings`. Half of the masked outputs are `00000`. ASAp learns that nothing
-//! comes of the first zero from the first time that it goes there: its share falls with each output, since it is counted
-//! among all outputs so far. CARS is exact from the first.
+//! comes of the first zero from the first time that it goes there: its share falls with each output, since it is
+//! counted among all outputs so far. CARS is exact from the first.
 
 #![allow(clippy::print_stdout, reason = "an example that talks to its user")]
 

@@ -1,7 +1,7 @@
 //! A checkpoint of one's own: `cargo run --release --example checkpoint -- FOLDER [tokenizer.json]`.
 //!
-//! FOLDER holds `config.json`, `tokenizer.json` and `*.safetensors` of a Llama-family model, as on Hugging Face. Without an argument
-//! it is the embedded model.
+//! FOLDER holds `config.json`, `tokenizer.json` and `*.safetensors` of a Llama-family model, as on Hugging Face.
+//! Without an argument it is the embedded model.
 
 #![allow(clippy::print_stdout, reason = "an example that talks to its user")]
 
@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use unskew::{Model, ModelSource, Spec};
 use unskew_examples::Result;
 
-/// A record as the embedded model writes them. `Spec::json_schema`, `Spec::grammar`, `Spec::set` and others are made in the same way.
+/// A record as the embedded model writes them. `Spec::json_schema`, `Spec::grammar`, `Spec::set` and others are made
+/// in the same way.
 const RECORD: &str = r#"\{"name": "[A-Z][a-z]+ [A-Z][a-z]+", "age": [1-9][0-9], "city": "[A-Z][a-z]+"\}"#;
 
 fn run(source: &ModelSource, tokenizer: Option<PathBuf>) -> Result<Vec<String>> {

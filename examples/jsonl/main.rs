@@ -1,8 +1,8 @@
 //! A pipeline over JSON lines: `cargo run --release --example jsonl < requests.jsonl > outputs.jsonl`.
 //!
-//! A line of input is `{"prompt": "...", "spec": {"choices": ["yes", "no"]}, "n": 2}`; the spec is the constraint as data, as
-//! `unskew generate --spec` reads it. A line of output has the number of its line, and an output or an error: one bad line does not
-//! end the pipeline.
+//! A line of input is `{"prompt": "...", "spec": {"choices": ["yes", "no"]}, "n": 2}`; the spec is the constraint as
+//! data, as `unskew generate --spec` reads it. A line of output has the number of its line, and an output or an
+//! error: one bad line does not end the pipeline.
 
 #![allow(clippy::print_stdout, reason = "an example that writes its results")]
 

@@ -1,8 +1,8 @@
-//! Two names: the model writes `William` with one token and knows ` The` as a common word, after which it next to never goes
-//! on to `odore`. The mask forces it to.
+//! Two names: the model writes `William` with one token and knows ` The` as a common word, after which it next to
+//! never goes on to `odore`. The mask forces it to.
 //!
-//! Run it with `cargo run --example names`. One sees the shares, and how weights mend masked sampling where all that is wanted
-//! is an average: each output counts as much as the mask left of the model's distribution on its way.
+//! Run it with `cargo run --example names`. One sees the shares, and how weights mend masked sampling where all that
+//! is wanted is an average: each output counts as much as the mask left of the model's distribution on its way.
 
 #![allow(clippy::print_stdout, reason = "an example that talks to its user")]
 

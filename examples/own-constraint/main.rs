@@ -1,8 +1,9 @@
 //! A constraint of one's own: `cargo run --release --example own_constraint`.
 //!
-//! Digits whose sum is a multiple of 37: few outputs, and none of them is known before its last digit. An automaton would count
-//! as well, but so does a [`Constraint`] by hand, and any state will do: a parser, a game, a solver. Any sampler takes it;
-//! masked sampling here, since the model itself next to never writes such numbers. The test runs the contract of the trait over it.
+//! Digits whose sum is a multiple of 37: few outputs, and none of them is known before its last digit. An automaton
+//! would count as well, but so does a [`Constraint`] by hand, and any state will do: a parser, a game, a solver. Any
+//! sampler takes it; masked sampling here, since the model itself next to never writes such numbers. The test runs
+//! the contract of the trait over it.
 
 #![allow(clippy::print_stdout, reason = "an example that talks to its user")]
 

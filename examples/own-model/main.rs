@@ -1,7 +1,8 @@
 //! A model of one's own as a function: `cargo run --example own_model`.
 //!
-//! [`FnModel`] calls the function with a prefix and takes the logits of the next token from it. Here it counts which letter follows
-//! which in a list of names. A model that keeps state between tokens implements `LanguageModel` instead.
+//! [`FnModel`] calls the function with a prefix and takes the logits of the next token from it. Here it counts which
+//! letter follows which in a list of names. A model that keeps state between tokens implements `LanguageModel`
+//! instead.
 
 #![allow(clippy::print_stdout, reason = "an example that talks to its user")]
 

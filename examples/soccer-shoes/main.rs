@@ -1,8 +1,8 @@
-//! The set of figure 1 of the DISC paper: masking begins with `soccer`, finds that no soccer shoes are for sale, and is forced
-//! to gloves, which the model hardly ever writes.
+//! The set of figure 1 of the DISC paper: masking begins with `soccer`, finds that no soccer shoes are for sale, and
+//! is forced to gloves, which the model hardly ever writes.
 //!
-//! Run it with `cargo run --example soccer_shoes`. One sees that masked sampling turns the model's preference round, and
-//! that DISC, which tests each output by the mass that the mask left on its way, does not.
+//! Run it with `cargo run --example soccer_shoes`. One sees that masked sampling turns the model's preference round,
+//! and that DISC, which tests each output by the mass that the mask left on its way, does not.
 
 #![allow(clippy::print_stdout, reason = "an example that talks to its user")]
 

@@ -1,5 +1,5 @@
-//! Any bytes as a GGUF file, and a small file with changed bytes. The result is an error of one line, or a header; and of the
-//! header an error of one line, or a tokenizer that encodes.
+//! Any bytes as a GGUF file, and a small file with changed bytes. The result is an error of one line, or a header;
+//! and of the header an error of one line, or a tokenizer that encodes.
 
 #![no_main]
 

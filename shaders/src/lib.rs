@@ -1,8 +1,8 @@
 //! WGSL kernels, each next to a reference that computes the same on the CPU.
 //!
-//! A kernel is data ([`Kernel`]): its source, the size of its workgroups and its bindings in order. The reference has the
-//! same name and takes the same arrays. This crate has no GPU library: `unskew-sets` runs the kernels, and `tests/lint.rs`
-//! compiles them without a GPU.
+//! A kernel is data ([`Kernel`]): its source, the size of its workgroups and its bindings in order. The reference has
+//! the same name and takes the same arrays. This crate has no GPU library: `unskew-sets` runs the kernels, and
+//! `tests/lint.rs` compiles them without a GPU.
 //!
 //! | kernel | computes |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | [`INTERVAL_MASK`] | the exact mask: every token that may follow |
 //! | [`MASKED_CHOICE`] | the next token among the allowed ones, the most probable or by a random number, and the masses |
 //!
-//! A set lies in the same arrays on both sides ([`SetArrays`]). The shared search is in `set.wgsl` and `set.rs`, function
-//! by function.
+//! A set lies in the same arrays on both sides ([`SetArrays`]). The shared search is in `set.wgsl` and `set.rs`,
+//! function by function.
 
 mod kernels;
 mod set;

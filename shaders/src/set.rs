@@ -1,17 +1,18 @@
-//! A set of token sequences as sorted columns in flat arrays, in the form of the kernels, and the search in them in plain
-//! loops.
+//! A set of token sequences as sorted columns in flat arrays, in the form of the kernels, and the search in them in
+//! plain loops.
 //!
-//! Column *t* holds token *t* of every item that has one, in the order of the items. A prefix is an interval of the column
-//! after its last token. Functions have the names of those in `set.wgsl` and compute the same, step by step.
+//! Column *t* holds token *t* of every item that has one, in the order of the items. A prefix is an interval of the
+//! column after its last token. Functions have the names of those in `set.wgsl` and compute the same, step by step.
 
-/// Places of a block of ends: one word counts the items that end before the block, fifteen words hold a bit for each place.
+/// Places of a block of ends: one word counts the items that end before the block, fifteen words hold a bit for each
+/// place.
 pub const BLOCK_BITS: u32 = 480;
 
 /// Words of a block of ends.
 pub const BLOCK_WORDS: u32 = 16;
 
-/// The number of parts that the tokens may be divided into: each part is a binding, and bindings are limited in number and
-/// size.
+/// The number of parts that the tokens may be divided into: each part is a binding, and bindings are limited in
+/// number and size.
 pub const PARTS: usize = 4;
 
 /// The arrays of a set.
@@ -23,8 +24,8 @@ pub struct SetArrays {
     pub width_log: u32,
     /// The tokens, in words, least significant first. A column begins at the beginning of a word.
     pub cells: Vec<u32>,
-    /// Three words for each column: its length, the place of its first token in `cells`, in tokens, and the place of its
-    /// first block in this array, in words. The blocks follow the three words of the last column.
+    /// Three words for each column: its length, the place of its first token in `cells`, in tokens, and the place of
+    /// its first block in this array, in words. The blocks follow the three words of the last column.
     pub index: Vec<u32>,
 }
 
@@ -71,9 +72,8 @@ impl SetArrays {
     ///
     /// # Panics
     ///
-    /// If the items are not sorted or one is there twice, if a token does not fit into `1 << width_log` bytes, or there are
-    /// 2
-    /// 32 tokens.
+    /// If the items are not sorted or one is there twice, if a token does not fit into `1 << width_log` bytes, or
+    /// there are 2 32 tokens.
     pub fn from_sorted(items: &[&[u32]], width_log: u32) -> Self {
         assert!(items.is_sorted_by(|one, next| one < next), "items are sorted and distinct");
         let columns = items.iter().map(|item| item.len()).max().unwrap_or(0);

@@ -153,7 +153,8 @@ fn block(values: &[f32]) -> Vec<u8> {
     bytes
 }
 
-/// The weights that a file of `weights` stands for, in the order of the checkpoint: the checkpoint after a change of precision.
+/// The weights that a file of `weights` stands for, in the order of the checkpoint: the checkpoint after a change of
+/// precision.
 pub fn rounded(values: &[f32], weights: Weights) -> Vec<f32> {
     match weights {
         Weights::F32 => values.to_vec(),
@@ -171,8 +172,8 @@ pub fn rounded(values: &[f32], weights: Weights) -> Vec<f32> {
 
 /// A checkpoint of the Llama family with a byte-level tokenizer of GPT-2's pattern, as a GGUF file.
 ///
-/// llama.cpp turns neighbours in a row of queries and keys where transformers turns the two halves of a head, so that the rows of
-/// these two matrices are in another order.
+/// llama.cpp turns neighbours in a row of queries and keys where transformers turns the two halves of a head, so that
+/// the rows of these two matrices are in another order.
 ///
 /// # Panics
 ///
@@ -265,8 +266,8 @@ pub struct Shape {
 /// The shape of SmolLM2-135M, which has 49,152 tokens.
 pub const SMOLLM2_135M: Shape = Shape { width: 576, layers: 30, inner: 1536, heads: 9, shared: 3 };
 
-/// A model of the Llama family with one narrow layer and weights that mean nothing, for the tokenizer that `write` writes; it
-/// answers with the number of tokens.
+/// A model of the Llama family with one narrow layer and weights that mean nothing, for the tokenizer that `write`
+/// writes; it answers with the number of tokens.
 pub fn random_llama(write: impl FnOnce(&mut GgufWriter) -> usize) -> Vec<u8> {
     let narrow = Shape { width: 32, layers: 1, inner: 32, heads: 1, shared: 1 };
     random_llama_of(narrow, Weights::F32, write)
@@ -341,8 +342,9 @@ pub fn numbered(file: &mut GgufWriter, count: usize) -> usize {
     names.len()
 }
 
-/// The keys of a small tokenizer of SentencePiece's kind: an unknown, a begin and an end token, the bytes, tokens of several
-/// characters by falling score, characters, one that is matched on the text, and one that is unused. Returns the number of tokens.
+/// The keys of a small tokenizer of SentencePiece's kind: an unknown, a begin and an end token, the bytes, tokens of
+/// several characters by falling score, characters, one that is matched on the text, and one that is unused. Returns
+/// the number of tokens.
 pub fn sentence_piece(file: &mut GgufWriter, prefix: bool) -> usize {
     let mut tokens: Vec<(String, f32, i32)> =
         [("<unk>", 2), ("<s>", 3), ("</s>", 3)].map(|(name, kind)| (name.to_owned(), 0.0, kind)).into();

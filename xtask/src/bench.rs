@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: builds the program of the benchmarks and runs it in the caller's directory.
 //!
-//! The program reads its arguments itself. They are looked at here only for the parts that it is built with: engines of other
-//! projects, a counting allocator, burn and its wgpu, and other programs that it starts.
+//! The program reads its arguments itself. They are looked at here only for the parts that it is built with: engines
+//! of other projects, a counting allocator, burn and its wgpu, and other programs that it starts.
 
 use std::path::Path;
 

@@ -8,7 +8,8 @@ use crate::{
     tidy,
 };
 
-/// All features but those with burn's wgpu, which alone takes longer to build than everything else together: see [`wgpu`].
+/// All features but those with burn's wgpu, which alone takes longer to build than everything else together: see
+/// [`wgpu`].
 const FEATURES: &str = "unskew/gpu,unskew-benches/burn,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,unskew-tiny-model-train/train";
 
 /// The crates that are published, in order of dependency.
@@ -56,7 +57,8 @@ pub(crate) fn check(root: &Path) -> Result<()> {
 /// The kernels on every adapter. Where there is none, tests are listed as skipped, or fail if the environment variable
 /// `UNSKEW_GPU` is `require`.
 pub(crate) fn gpu(root: &Path) -> Result<()> {
-    // Of the whole workspace, as the tests: with one package alone, cargo chooses other features for libraries, and builds them again.
+    // Of the whole workspace, as the tests: with one package alone, cargo chooses other features for libraries, and
+    // builds them again.
     cargo(root, &["test", "--workspace", "--features", "unskew-sets/wgpu", "--test", "gpu"])
 }
 
@@ -66,8 +68,9 @@ pub(crate) fn burn(root: &Path) -> Result<()> {
     cargo(root, &[&["test", "--workspace", "--features", "unskew-runner/train"][..], &tests].concat())
 }
 
-/// The build that no other task has: models on a GPU, and sets beside them. As with [`gpu`], tests without an adapter are listed as
-/// skipped. Always the same packages: with others cargo may choose other features of burn's parts, and build them again.
+/// The build that no other task has: models on a GPU, and sets beside them. As with [`gpu`], tests without an adapter
+/// are listed as skipped. Always the same packages: with others cargo may choose other features of burn's parts, and
+/// build them again.
 pub(crate) fn wgpu(root: &Path) -> Result<()> {
     let features = "unskew/wgpu,unskew-benches/wgpu,unskew-runner/wgpu";
     let mut of = vec!["--features", features];
@@ -109,8 +112,9 @@ pub(crate) fn test(root: &Path) -> Result<()> {
     cargo(root, &["test", "--workspace"])
 }
 
-/// Packages every published crate and checks each by itself, out of the packages alone: with its own features and no file
-/// that is not in them. Cargo's own verification would build every crate anew, with other features than the tests.
+/// Packages every published crate and checks each by itself, out of the packages alone: with its own features and no
+/// file that is not in them. Cargo's own verification would build every crate anew, with other features than the
+/// tests.
 pub(crate) fn package(root: &Path) -> Result<()> {
     let mut args = vec!["package", "--allow-dirty", "--no-verify"];
     for package in PUBLISHED {

@@ -9,7 +9,8 @@ use crate::{
     python::{environment, interpreter, pytest, run, wheel},
 };
 
-/// An engine: its name, the packages of its environment with options for uv, and the folder of its tests in `crates/python`.
+/// An engine: its name, the packages of its environment with options for uv, and the folder of its tests in
+/// `crates/python`.
 struct Engine {
     name: &'static str,
     packages: &'static [&'static str],

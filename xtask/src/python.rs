@@ -1,7 +1,8 @@
 //! `cargo xtask wheel` and `cargo xtask python`: the Python package, built and tested.
 //!
-//! Neither is a part of `check`, so that it needs no Python. Tools go into virtual environments under `target/python`: one for building, one
-//! with nothing but the wheel and numpy, and one with transformers, as users' would be.
+//! Neither is a part of `check`, so that it needs no Python. Tools go into virtual environments under
+//! `target/python`: one for building, one with nothing but the wheel and numpy, and one with transformers, as users'
+//! would be.
 
 use std::{
     path::{Path, PathBuf},
@@ -63,11 +64,12 @@ pub(crate) fn is_environment(name: &str) -> bool {
     TESTS.iter().any(|(one, ..)| *one == name)
 }
 
-/// Builds the wheel, and runs its tests in each environment. With the name of an environment in front, `args` are for pytest.
+/// Builds the wheel, and runs its tests in each environment. With the name of an environment in front, `args` are for
+/// pytest.
 pub(crate) fn python(root: &Path, args: &[&str]) -> Result<()> {
     let wheel = wheel(root)?;
-    // The masks of the package are compared with those of the engine. With the wheel's crate beside it, cargo chooses the features of the
-    // wheel for libraries, and does not build them again.
+    // The masks of the package are compared with those of the engine. With the wheel's crate beside it, cargo chooses
+    // the features of the wheel for libraries, and does not build them again.
     let packages = ["--package", "unskew-python", "--package", "unskew-engine"];
     cargo(root, &[&["build", "--release", "--example", "rows"][..], &packages].concat())?;
     let rows = root.join("target/release/examples").join(format!("rows{}", std::env::consts::EXE_SUFFIX));
@@ -121,7 +123,8 @@ pub(crate) fn pytest(root: &Path, python: &Path) -> Command {
     command
 }
 
-/// The environment with the tools: maturin builds wheels, and uv installs packages, in seconds where pip takes minutes for torch.
+/// The environment with the tools: maturin builds wheels, and uv installs packages, in seconds where pip takes
+/// minutes for torch.
 fn tools(root: &Path) -> Result<PathBuf> {
     let python = interpreter(root, "build");
     if !python.is_file() {

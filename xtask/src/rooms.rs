@@ -1,10 +1,10 @@
 //! The arrows between the folders of a crate, as `cargo xtask tidy` checks them: a lower folder names no higher one.
 //!
-//! A folder is a room of the crate; the crate's documentation says in which order they stand. Only paths that begin with `crate::` are
-//! read, because files name other rooms by these alone. Tests may name every room.
+//! A folder is a room of the crate; the crate's documentation says in which order they stand. Only paths that begin
+//! with `crate::` are read, because files name other rooms by these alone. Tests may name every room.
 
-/// The rooms of each crate, and of a folder that has rooms itself, from the lowest to the highest: the folder, the beginning of the
-/// paths that name its rooms, and the rooms. Files beside them stand above all rooms.
+/// The rooms of each crate, and of a folder that has rooms itself, from the lowest to the highest: the folder, the
+/// beginning of the paths that name its rooms, and the rooms. Files beside them stand above all rooms.
 const ROOMS: [(&str, &str, &[&str]); 5] = [
     (
         "crates/trie/src/",

@@ -3,7 +3,8 @@
 //! - Who depends on whom, from `cargo metadata`: the arrows of ARCHITECTURE.md, and which crate alone may name a heavy
 //!   library.
 //! - Which folder of a crate may name which other one (`rooms`).
-//! - Every Rust file begins with a module doc and has at most 600 lines without its tests.
+//! - Every Rust file begins with a module doc and has at most 600 lines without its tests. Its comments have at most
+//!   120 columns; tables and code in them may be wider, and rustfmt sees to the code.
 //! - Every feature has a comment: its meaning and its cost.
 //! - Nothing unfinished, nothing switched off, no path of one machine.
 
@@ -19,6 +20,9 @@ use crate::{Result, rooms::arrows};
 
 /// The most lines of a file, its tests not counted.
 const MAX_LINES: usize = 600;
+
+/// The most columns of a line of a comment.
+const MAX_COLUMNS: usize = 120;
 
 /// Which crates of the workspace each may depend on, development dependencies not counted.
 const ARROWS: [(&str, &[&str]); 23] = [
@@ -221,7 +225,16 @@ fn source(name: &str, text: &str, faults: &mut Vec<String>) {
     if !is_test && lines > MAX_LINES {
         faults.push(format!("{name}: {lines} lines without tests; at most {MAX_LINES}"));
     }
+    let mut is_code = false;
     for (number, line) in text.lines().enumerate() {
+        if let Some((_, comment)) = line.trim_start().split_once("//").filter(|(before, _)| before.is_empty())
+        {
+            let comment = comment.trim_start_matches(['/', '!']).trim_start();
+            is_code ^= comment.starts_with("```");
+            if !is_code && !comment.starts_with('|') && line.chars().count() > MAX_COLUMNS {
+                faults.push(format!("{name}:{}: a comment of more than {MAX_COLUMNS} columns", number + 1));
+            }
+        }
         for word in FORBIDDEN.iter().filter(|word| line.contains(**word)) {
             faults.push(format!("{name}:{}: `{word}`", number + 1));
         }
@@ -255,7 +268,15 @@ mod tests {
             &format!("#![no_std]\n\n//! Doc.\n#[cfg(test)]\n{}", "\n".repeat(MAX_LINES)),
             &mut faults,
         );
-        assert_eq!(faults.len(), 3, "{faults:?}");
+        let long = "a word ".repeat(MAX_COLUMNS / 7);
+        let rest = "fn f() {}\n";
+        source("e.rs", &format!("//! {long}\n{rest}"), &mut faults);
+        source(
+            "f.rs",
+            &format!("//! Doc.\n//!\n//! | {long} |\n//! ```\n//! {long}\n//! ```\n{rest}"),
+            &mut faults,
+        );
+        assert_eq!(faults.len(), 4, "{faults:?}");
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! glrmask, measured as `cargo xtask bench grammars` and `bench maskbench` measure the other engines: this program is a worker of
-//! both.
+//! glrmask, measured as `cargo xtask bench grammars` and `bench maskbench` measure the other engines: this program is
+//! a worker of both.
 //!
-//! It is built alone, see `Cargo.toml`. Both of glrmask's strategies are driven through its public interface: its default,
-//! which makes all masks ahead of time, and `FAST_COMPILE`, which walks the vocabulary. It asks for the end of a sequence to
-//! be written into the grammar; here a document ends where it says that it may.
+//! It is built alone, see `Cargo.toml`. Both of glrmask's strategies are driven through its public interface: its
+//! default, which makes all masks ahead of time, and `FAST_COMPILE`, which walks the vocabulary. It asks for the end
+//! of a sequence to be written into the grammar; here a document ends where it says that it may.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,8 @@
 //! Every command and sampler of the command line on a checkpoint of a billion parameters, each in a process of its own.
 //!
-//! The tokenizer is the embedded one. All ids beyond it end an output. Random weights give each id about the same probability, so that
-//! outputs are short, and samplers that reject find one. A prompt of some hundred tokens is in the cache.
+//! The tokenizer is the embedded one. All ids beyond it end an output. Random weights give each id about the same
+//! probability, so that outputs are short, and samplers that reject find one. A prompt of some hundred tokens is in
+//! the cache.
 
 use std::{
     path::Path,

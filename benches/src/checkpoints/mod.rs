@@ -1,12 +1,12 @@
 //! Peak memory of transformers: `cargo xtask bench checkpoints`.
 //!
-//! - **A thousand walks** after one prompt, on the shape of SmolLM2-135M: the cache of the prompt is there once, so that the peak of the
-//!   process is the weights and the cache of the tree of walks, and little more.
-//! - **A billion parameters** in bf16, the shape of Llama 3.2 1B: every command and every sampler of the command line, each in a process
-//!   of its own.
+//! - **A thousand walks** after one prompt, on the shape of SmolLM2-135M: the cache of the prompt is there once, so
+//!   that the peak of the process is the weights and the cache of the tree of walks, and little more.
+//! - **A billion parameters** in bf16, the shape of Llama 3.2 1B: every command and every sampler of the command
+//!   line, each in a process of its own.
 //!
-//! Weights are random, because memory does not depend on them, and no download is needed. Peaks are those that Linux reports for a
-//! process (`VmHWM`), which count all of it: weights, caches, logits, the tokenizer and the program.
+//! Weights are random, because memory does not depend on them, and no download is needed. Peaks are those that Linux
+//! reports for a process (`VmHWM`), which count all of it: weights, caches, logits, the tokenizer and the program.
 #![allow(clippy::print_stderr, reason = "says what is under way: the whole takes minutes")]
 #![allow(clippy::cast_precision_loss, reason = "bytes are far below 2^52")]
 

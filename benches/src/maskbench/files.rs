@@ -72,8 +72,9 @@ pub(crate) fn name_of(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The text of an instance as MaskBench writes it, which is Python's `json.dumps(data, ensure_ascii=False)`: a blank after
-/// each comma and colon and no other white space, and in strings only the escapes that are needed. Numbers stay as they are.
+/// The text of an instance as MaskBench writes it, which is Python's `json.dumps(data, ensure_ascii=False)`: a blank
+/// after each comma and colon and no other white space, and in strings only the escapes that are needed. Numbers stay
+/// as they are.
 pub(crate) fn written(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     let mut rest = json;

@@ -103,8 +103,8 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Measures one schema. Each instance is walked by a matcher as it was compiled, or, if `warm`, with the caches that the
-/// instances before it have left.
+/// Measures one schema. Each instance is walked by a matcher as it was compiled, or, if `warm`, with the caches that
+/// the instances before it have left.
 ///
 /// # Errors
 ///

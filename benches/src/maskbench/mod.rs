@@ -1,15 +1,16 @@
-//! Engines of JSON Schema on MaskBench's files (Geng et al., JSONSchemaBench, 2025; `maskbench/` of guidance-ai/jsonschemabench).
+//! Engines of JSON Schema on MaskBench's files (Geng et al., JSONSchemaBench, 2025; `maskbench/` of
+//! guidance-ai/jsonschemabench).
 //!
-//! The published method: a schema is compiled once, and the time to the first mask is that of compiling and of one mask. Each
-//! instance is written as `json.dumps(data, ensure_ascii=False)` does, encoded once, in the same way for all engines, and walked
-//! from the state after compiling, without the caches of other instances (`--warm` keeps it). The time of a mask is that
-//! of the mask and of taking one token. A valid instance must pass whole, else it is a validation error; an invalid one must
-//! be refused, else it is an invalidation error. Two things are stricter here: the end of an instance must be accepted too, and an
-//! instance that ends early counts as refused only if its end is.
+//! The published method: a schema is compiled once, and the time to the first mask is that of compiling and of one
+//! mask. Each instance is written as `json.dumps(data, ensure_ascii=False)` does, encoded once, in the same way for
+//! all engines, and walked from the state after compiling, without the caches of other instances (`--warm` keeps it).
+//! The time of a mask is that of the mask and of taking one token. A valid instance must pass whole, else it is a
+//! validation error; an invalid one must be refused, else it is an invalidation error. Two things are stricter here:
+//! the end of an instance must be accepted too, and an instance that ends early counts as refused only if its end is.
 //!
-//! Engines run on one thread, in a process each, so that memory is theirs and a schema that takes too long can be given up; they
-//! take turns at each schema, and only one runs at a time. Tried instead: all in one process, where the peak of memory is that of
-//! the hungriest, and nothing can be ended.
+//! Engines run on one thread, in a process each, so that memory is theirs and a schema that takes too long can be
+//! given up; they take turns at each schema, and only one runs at a time. Tried instead: all in one process, where
+//! the peak of memory is that of the hungriest, and nothing can be ended.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the body of a program that talks to its user")]
 
@@ -103,7 +104,8 @@ impl Options {
 /// How long a worker may take to load a tokenizer and build an engine.
 const START: Duration = Duration::from_secs(120);
 
-/// How many schemas a process of another program serves: glrmask's states borrow compiled schemas, which its worker never frees.
+/// How many schemas a process of another program serves: glrmask's states borrow compiled schemas, which its worker
+/// never frees.
 const RENEW: usize = 20;
 
 /// The first line of a worker.
@@ -129,7 +131,8 @@ struct Answer {
 pub(crate) struct EngineResult {
     pub(crate) name: &'static str,
     pub(crate) ready: Option<Ready>,
-    /// For each file, in order: its measurements, or why there are none: the time, the memory, or the end of the process.
+    /// For each file, in order: its measurements, or why there are none: the time, the memory, or the end of the
+    /// process.
     pub(crate) outcomes: Vec<Result<Outcome, String>>,
     /// In bytes.
     pub(crate) peak: u64,

@@ -410,7 +410,8 @@ fn slowest(names: &[String], results: &[EngineResult]) -> String {
     out
 }
 
-/// The distributions as a picture, in SVG: for each time, the part of all first masks and of all masks that takes longer.
+/// The distributions as a picture, in SVG: for each time, the part of all first masks and of all masks that takes
+/// longer.
 pub(super) fn plot(results: &[EngineResult]) -> String {
     let panel = |(metric, title): (Metric, &str)| {
         let curves = results.iter().map(|result| (result.name, points(&times(result, metric, |_| true))));

@@ -1,10 +1,10 @@
 //! Passes of transformers on the CPU, beside burn and beside the memory: `cargo xtask bench runner`.
 //!
-//! - **The embedded model**, two million parameters in f16: one new token for each of some sequences, and a prompt. Our decoder
-//!   and burn's take turns, so that a busy machine is busy for both. Times are on the wall, since threads share a pass; the
-//!   time of the process says how much of the processor that took.
-//! - **The shape of SmolLM2-135M**, random weights: its passes read more than the caches hold. So their bound is the time in
-//!   which this machine reads the weights once, which is measured here, too.
+//! - **The embedded model**, two million parameters in f16: one new token for each of some sequences, and a prompt.
+//!   Our decoder and burn's take turns, so that a busy machine is busy for both. Times are on the wall, since threads
+//!   share a pass; the time of the process says how much of the processor that took.
+//! - **The shape of SmolLM2-135M**, random weights: its passes read more than the caches hold. So their bound is the
+//!   time in which this machine reads the weights once, which is measured here, too.
 
 mod memory;
 

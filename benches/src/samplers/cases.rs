@@ -1,8 +1,8 @@
 //! Twelve tasks that can be enumerated: how far each sampler is from the exact distribution, and for what cost.
 //!
-//! Distances are those of sessions, in which a sampler learns from its own outputs. A model call is one evaluated position. On
-//! tasks this small every prefix is soon known and costs nothing, so that curves over model calls end in a steep fall; the
-//! same over the outputs that were begun shows the cost where prefixes do not come twice.
+//! Distances are those of sessions, in which a sampler learns from its own outputs. A model call is one evaluated
+//! position. On tasks this small every prefix is soon known and costs nothing, so that curves over model calls end in
+//! a steep fall; the same over the outputs that were begun shows the cost where prefixes do not come twice.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -104,8 +104,8 @@ pub(super) const CASES: [(usize, f64); 12] = [
     (8, 0.0001),
 ];
 
-/// A table in which each prefix has a row of its own, and so many of its outputs, chosen at random, that the model writes one
-/// with about the given probability.
+/// A table in which each prefix has a row of its own, and so many of its outputs, chosen at random, that the model
+/// writes one with about the given probability.
 pub(super) fn case(seed: u64, depth: usize, acceptance: f64) -> (TableModel, Listed) {
     const TOKENS: usize = 3;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -237,7 +237,8 @@ impl Track {
 
 /// The distances of one session.
 struct Session {
-    /// The distance after so many model calls. Costs that the session did not come to have none: no more calls are needed.
+    /// The distance after so many model calls. Costs that the session did not come to have none: no more calls are
+    /// needed.
     calls: Track,
     /// After so many outputs that were begun.
     begun: Track,

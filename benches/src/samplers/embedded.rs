@@ -1,8 +1,8 @@
 //! Samplers on the embedded model: outputs begun for one that is kept, model calls, and the distance from the model's
 //! probabilities on the observed outputs.
 //!
-//! The command line draws, as a program of its own, so that this suite needs no tensor library.
-//! The constraints are in the kind of those of grammar-aligned decoding: terms over bit vectors and strings (the grammars of the
+//! The command line draws, as a program of its own, so that this suite needs no tensor library. The constraints are
+//! in the kind of those of grammar-aligned decoding: terms over bit vectors and strings (the grammars of the
 //! examples), JSON, and a set. With `UNSKEW_DATA` set, the benchmark's own grammars come to them.
 
 use std::{fmt, path::Path, process::Command};

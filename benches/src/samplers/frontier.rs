@@ -1,16 +1,18 @@
-//! The cost of an output, and its distance from the model's distribution, over a session: twenty tasks, sampler by sampler.
+//! The cost of an output, and its distance from the model's distribution, over a session: twenty tasks, sampler by
+//! sampler.
 //!
-//! A sampler that learns has another distribution for its hundredth output than for its first. The divergence of the k-th output is
-//! measured by its weight. An output of a session is drawn from some q, its weight is `w = P / q` for the model's P, and so the divergence
-//! of q from the model's distribution under the constraint is the mean of `log P(constraint) - log w`. That needs no count of
-//! outputs, holds for spaces that nobody can enumerate, and has a standard error over sessions.
+//! A sampler that learns has another distribution for its hundredth output than for its first. The divergence of the
+//! k-th output is measured by its weight. An output of a session is drawn from some q, its weight is `w = P / q` for
+//! the model's P, and so the divergence of q from the model's distribution under the constraint is the mean of
+//! `log P(constraint) - log w`. That needs no count of outputs, holds for spaces that nobody can enumerate, and has a
+//! standard error over sessions.
 //!
-//! With a budget an output's q is `min(P, M q) / c`, where `c` is the probability that a rollout passes, and its weight is stated for `c = 1 /
-//! budget`. The mean number of rollouts of the k-th outputs is put in for the inverse of `c`. By Jensen's inequality the divergence is at most
-//! the figure.
+//! With a budget an output's q is `min(P, M q) / c`, where `c` is the probability that a rollout passes, and its
+//! weight is stated for `c = 1 / budget`. The mean number of rollouts of the k-th outputs is put in for the inverse
+//! of `c`. By Jensen's inequality the divergence is at most the figure.
 //!
-//! Tried instead: the divergence of the frequencies of k-th outputs over many sessions. Its noise is the number of outputs over twice
-//! that of sessions, which is more than the divergences here.
+//! Tried instead: the divergence of the frequencies of k-th outputs over many sessions. Its noise is the number of
+//! outputs over twice that of sessions, which is more than the divergences here.
 
 use std::{path::Path, process::Command};
 
@@ -229,7 +231,8 @@ fn at(
 #[derive(Default)]
 struct Tally {
     tasks: usize,
-    /// At each place: the tasks where the budgeted sampler is at a fifth of masked's divergence, and those where it is no further.
+    /// At each place: the tasks where the budgeted sampler is at a fifth of masked's divergence, and those where it
+    /// is no further.
     fifth: [usize; PLACES.len()],
     no_worse: [usize; PLACES.len()],
     /// Of each task, for each sampler with weights and at each place: the divergence, and the positions of an output.
@@ -296,8 +299,8 @@ fn measure(out: &mut Report, source: &dyn Source, tally: &mut Tally) -> Result<(
     Ok(())
 }
 
-/// Divergence against positions: a curve for each sampler, from its first output to its last, in means over the tasks of the embedded
-/// model.
+/// Divergence against positions: a curve for each sampler, from its first output to its last, in means over the tasks
+/// of the embedded model.
 fn figure(tally: &Tally) -> String {
     let tasks = tally.measured.get(CASES.len()..).unwrap_or_default();
     let mean = |sampler: usize, place: usize, of: fn(&Point) -> f64| {

@@ -1,8 +1,9 @@
-//! Samplers side by side: how far each is from the exact distribution for which cost; the time that each adds to a token where the
-//! vocabulary is large; the memory of a visited prefix; and, with `--embedded`, the embedded model.
+//! Samplers side by side: how far each is from the exact distribution for which cost; the time that each adds to a
+//! token where the vocabulary is large; the memory of a visited prefix; and, with `--embedded`, the embedded model.
 //!
-//! Times are those of the process on its processor. The design of published research code, a child for each allowed token and
-//! a call of the model for each token, was measured beside ours once: `samplers-embedded.md` of the records has it.
+//! Times are those of the process on its processor. The design of published research code, a child for each allowed
+//! token and a call of the model for each token, was measured beside ours once: `samplers-embedded.md` of the records
+//! has it.
 #![allow(clippy::print_stdout, reason = "a program that reports")]
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 

@@ -1,10 +1,10 @@
 //! The time that each sampler adds to a token where the vocabulary is large, and the memory of a visited prefix.
 //!
-//! The model costs a copy of its row, so that the sampler's own time is not lost in it. Times are those of the process. The model and
-//! the constraint look at the clock themselves: a copy takes some microseconds more or less by where its two ends lie, and
-//! so cannot be measured in another place. The pass over the logits is measured by itself, in turn with each output, and
-//! subtracted: other work of the machine slows both of a pair, and a median of hundreds of differences is known to a fraction
-//! of a microsecond where single ones differ by ten.
+//! The model costs a copy of its row, so that the sampler's own time is not lost in it. Times are those of the
+//! process. The model and the constraint look at the clock themselves: a copy takes some microseconds more or less by
+//! where its two ends lie, and so cannot be measured in another place. The pass over the logits is measured by
+//! itself, in turn with each output, and subtracted: other work of the machine slows both of a pair, and a median of
+//! hundreds of differences is known to a fraction of a microsecond where single ones differ by ten.
 
 use std::{
     hint::black_box,
@@ -37,8 +37,8 @@ const VOCAB: usize = 128_000;
 /// A smaller one, whose rows are read in the same way: it shows the part that does not grow with the vocabulary.
 const SMALL: usize = 16_000;
 
-/// Outputs of each sampler in one place of the memory, and such places: which caches hold a row depends on where it lies, and
-/// a process that looks at one place finds the same error in all its pairs.
+/// Outputs of each sampler in one place of the memory, and such places: which caches hold a row depends on where it
+/// lies, and a process that looks at one place finds the same error in all its pairs.
 const PAIRS: usize = 30;
 const PLACES: usize = 10;
 
@@ -56,7 +56,8 @@ static ROWS: AtomicU64 = AtomicU64::new(0);
 /// Nanoseconds that the model and the constraint have taken for rows and masks.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// Adds the time of `run` to [`TAKEN`]. By the clock on the wall, since asking for the time of the process takes as long as a mask.
+/// Adds the time of `run` to [`TAKEN`]. By the clock on the wall, since asking for the time of the process takes as
+/// long as a mask.
 fn taking<R>(run: impl FnOnce() -> R) -> R {
     let begin = Instant::now();
     let result = run();
@@ -73,8 +74,8 @@ fn apart(times: usize, run: impl FnOnce()) -> [f64; 2] {
     [all - taken, taken].map(|ns| ns / times as f64 / 1_000.0)
 }
 
-/// A model of many tokens that costs a copy: one of a few rows, by the last token. Samplers and the pass that is measured by
-/// itself share the rows, so that the same caches have them.
+/// A model of many tokens that costs a copy: one of a few rows, by the last token. Samplers and the pass that is
+/// measured by itself share the rows, so that the same caches have them.
 #[derive(Clone, Debug)]
 struct Wide {
     rows: Arc<[Vec<f32>]>,
@@ -165,8 +166,8 @@ fn time(times: usize, mut run: impl FnMut()) -> f64 {
     begin.ns() as f64 / times as f64 / 1_000.0
 }
 
-/// Microseconds for a sum of all logits of a row, for the pass over them that a normalizer takes, and for the one that it takes with
-/// a mask of all tokens.
+/// Microseconds for a sum of all logits of a row, for the pass over them that a normalizer takes, and for the one
+/// that it takes with a mask of all tokens.
 fn passes() -> [f64; 3] {
     let model = Wide::model(VOCAB);
     let row = &model.0.rows[0];
@@ -190,7 +191,8 @@ fn passes() -> [f64; 3] {
 
 const TIMES: usize = 30;
 
-/// The work that is not the sampler's: the model, one pass over the logits, and the mask; for as many rows at once as draws step together.
+/// The work that is not the sampler's: the model, one pass over the logits, and the mask; for as many rows at once as
+/// draws step together.
 struct Parts {
     model: RowModel<Wide>,
     constraint: Some20,
@@ -211,7 +213,8 @@ impl Parts {
         }
     }
 
-    /// Microseconds of the pass for one token of one output. The model writes the rows of all draws, and then each is masked and read.
+    /// Microseconds of the pass for one token of one output. The model writes the rows of all draws, and then each is
+    /// masked and read.
     fn time(&mut self) -> f64 {
         let Self { model, constraint, masks, logits, index } = self;
         let mut sequences = vec![Vec::new(); masks.len()];

@@ -1,5 +1,5 @@
-//! The structures that hold a set, each with the same three questions: where a prefix is, which tokens may follow it, and which of
-//! some candidates may.
+//! The structures that hold a set, each with the same three questions: where a prefix is, which tokens may follow it,
+//! and which of some candidates may.
 //!
 //! Ours and its peers: a trie of hash tables (GENRE's, in Rust), a trie by child ranges (STATIC's structure),
 //! the paper's array of rows, and an `fst` of the titles as strings. Those that need it hold the end as a token.

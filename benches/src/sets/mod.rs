@@ -1,14 +1,14 @@
 //! Structures that hold millions of titles, side by side: `cargo xtask bench sets`.
 //!
-//! Every structure answers the same questions about the same prefixes, of random titles at random depths, so that popular
-//! prefixes come more often; answers are compared before anything is timed. Two things are timed:
+//! Every structure answers the same questions about the same prefixes, of random titles at random depths, so that
+//! popular prefixes come more often; answers are compared before anything is timed. Two things are timed:
 //!
-//! - **A mask**: all tokens that may follow, into a mask of 100,352 bits. Too short for the clock of the process, so it is the
-//!   clock on the wall, and the smallest of several rounds through all prefixes: each round finds the caches as the other
-//!   prefixes left them.
-//! - **A step of candidates**: 50 for each of 128 sequences, by the time that the process has run, and the smallest of as many
-//!   rounds through all steps. One of the 50 is the
-//!   title's own next token, the others are drawn as the titles' tokens are.
+//! - **A mask**: all tokens that may follow, into a mask of 100,352 bits. Too short for the clock of the process, so
+//!   it is the clock on the wall, and the smallest of several rounds through all prefixes: each round finds the
+//!   caches as the other prefixes left them.
+//! - **A step of candidates**: 50 for each of 128 sequences, by the time that the process has run, and the smallest
+//!   of as many rounds through all steps. One of the 50 is the title's own next token, the others are drawn as the
+//!   titles' tokens are.
 
 mod engines;
 pub(crate) mod titles;

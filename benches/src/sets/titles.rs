@@ -1,7 +1,8 @@
 //! Synthetic titles: token sequences with the statistics of names, as the published task sizes have them.
 //!
-//! Tokens are drawn by Zipf's distribution (exponent 1.05 over 100,000 ids in random order), and a title has 1 + Poisson(6.7) of them,
-//! at most 15: 7.7 on average. Frequent tokens make the shared prefixes. The end is one id more.
+//! Tokens are drawn by Zipf's distribution (exponent 1.05 over 100,000 ids in random order), and a title has 1 +
+//! Poisson(6.7) of them, at most 15: 7.7 on average. Frequent tokens make the shared prefixes. The end is one id
+//! more.
 
 use rand_chacha::{
     ChaCha8Rng,

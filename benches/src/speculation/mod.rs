@@ -1,4 +1,5 @@
-//! Speculation, measured: the solver of mentored decoding beside the published algorithm, and the speed that a budget buys.
+//! Speculation, measured: the solver of mentored decoding beside the published algorithm, and the speed that a budget
+//! buys.
 
 #![allow(clippy::print_stdout, reason = "the body of a program that talks to its user")]
 

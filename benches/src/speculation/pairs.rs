@@ -16,8 +16,8 @@ fn normal(rng: &mut ChaCha8Rng) -> f64 {
     (-2.0 * uniform(rng).ln()).sqrt() * (std::f64::consts::TAU * uniform(rng)).cos()
 }
 
-/// Two rows of logits over a large vocabulary: the target's fall with the logarithm of the rank, `steep` times and with noise,
-/// and the draft's are those with more noise, of standard deviation `apart`.
+/// Two rows of logits over a large vocabulary: the target's fall with the logarithm of the rank, `steep` times and
+/// with noise, and the draft's are those with more noise, of standard deviation `apart`.
 pub(crate) fn language_pair(len: usize, steep: f64, apart: f64, rng: &mut ChaCha8Rng) -> [Vec<f64>; 2] {
     let mut target: Vec<f64> = (0..len).map(|rank| -steep * ((rank + 1) as f64).ln() + normal(rng)).collect();
     // In no order, as tokens are.

@@ -13,8 +13,8 @@ use crate::{clock::Moment, report::thousands};
 
 const LENGTHS: [usize; 3] = [32_000, 128_000, 256_000];
 const BUDGETS: [f64; 6] = [0.02, 0.05, 0.1, 0.15, 0.2, 0.5];
-/// How steeply logits fall with the logarithm of the rank, and the noise of the draft: from good drafts of a flat target to
-/// bad ones of a steep one.
+/// How steeply logits fall with the logarithm of the rank, and the noise of the draft: from good drafts of a flat
+/// target to bad ones of a steep one.
 const SHAPES: [(f64, f64); 4] = [(1.0, 0.7), (1.2, 1.0), (1.5, 1.0), (1.5, 2.0)];
 const TOLERANCE: f64 = 0.05;
 

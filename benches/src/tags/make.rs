@@ -465,7 +465,8 @@ fn element(style: &str, name: Option<&str>, value: &Value, into: &mut String) {
 
 /// The reason that the documentation gives for a difference; `here` where only ours accepts the sequence.
 ///
-/// Reasons are those of formats, and not of a sequence: to see which readings a sequence has is what the two engines are for.
+/// Reasons are those of formats, and not of a sequence: to see which readings a sequence has is what the two engines
+/// are for.
 pub(super) fn reason(format: &Value, here: bool) -> Option<&'static str> {
     const TOKENS: &[&str] =
         &["token", "exclude_token", "any_tokens", "token_triggered_tags", "token_dispatch"];

@@ -1,8 +1,9 @@
-//! Structural tags beside XGrammar's Python package, as a process of its own: whether both accept the same token sequences.
+//! Structural tags beside XGrammar's Python package, as a process of its own: whether both accept the same token
+//! sequences.
 //!
-//! Tags and sequences are random. A sequence is one that a tag has or nearly has: it is made along the tag, and now and then a piece of it
-//! is taken away. Where the two differ, the difference is counted under the reason that the documentation of `unskew_engine::tag` gives for it,
-//! and a difference without a reason is an error.
+//! Tags and sequences are random. A sequence is one that a tag has or nearly has: it is made along the tag, and now
+//! and then a piece of it is taken away. Where the two differ, the difference is counted under the reason that the
+//! documentation of `unskew_engine::tag` gives for it, and a difference without a reason is an error.
 
 #![allow(clippy::print_stdout, reason = "a program that talks to its user")]
 

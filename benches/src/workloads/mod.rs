@@ -1,9 +1,9 @@
 //! The cases of the grammar engines: nine grammars in Lark, each with documents.
 //!
-//! The grammars (`benches/grammars/*.lark`) keep to the part of Lark that llguidance, glrmask and ours read alike, so that
-//! one text serves all engines. The documents are made by programs from a fixed seed: they are meant to look like answers
-//! of a model (names, prose in strings, plausible code), 200 to 2,500 bytes long, and every run has the same ones. They
-//! are no sample of a model's outputs.
+//! The grammars (`benches/grammars/*.lark`) keep to the part of Lark that llguidance, glrmask and ours read alike, so
+//! that one text serves all engines. The documents are made by programs from a fixed seed: they are meant to look
+//! like answers of a model (names, prose in strings, plausible code), 200 to 2,500 bytes long, and every run has the
+//! same ones. They are no sample of a model's outputs.
 
 mod arithmetic;
 mod c;

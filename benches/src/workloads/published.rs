@@ -1,7 +1,7 @@
 //! Published grammars with texts of theirs, from a folder that `crates/grammars/tests/published_verdicts.py` wrote.
 //!
-//! They are not in this repository, since they are other people's. The pattern of a case is its suite as JSON: the text of the grammar
-//! and how it is read, for engines take one text.
+//! They are not in this repository, since they are other people's. The pattern of a case is its suite as JSON: the
+//! text of the grammar and how it is read, for engines take one text.
 
 use std::{fs, path::PathBuf};
 

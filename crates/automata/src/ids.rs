@@ -1,8 +1,9 @@
 //! The types of the numbers that the canonical engine passes around, and the tables that they index.
 //!
 //! States of four automata, classes of tokens and keys of merges are all 32-bit numbers, and a call takes several of
-//! them at once. Each kind has a type of its own (macro `id`), so that the compiler refuses one in the place of another.
-//! A table of transitions stores [`DEAD`] where there is no target; [`Id::of_entry`] is the one place that reads it.
+//! them at once. Each kind has a type of its own (macro `id`), so that the compiler refuses one in the place of
+//! another. A table of transitions stores [`DEAD`] where there is no target; [`Id::of_entry`] is the one place that
+//! reads it.
 //!
 //! Tried instead: `u32` throughout. `closes(token, state, place)` could be called in six wrong orders. Tried too: the
 //! ids of the grammars, which exclude one number and so make `Option` as small as the id. They store the complement

@@ -114,8 +114,8 @@ impl PartialEq for Limits {
 impl Eq for Limits {}
 
 impl Limits {
-    /// The largest effective value of [`nest`](#structfield.nest). Parts of the syntax tree are compared recursively; at
-    /// this depth the recursion fits in any thread's stack.
+    /// The largest effective value of [`nest`](#structfield.nest). Parts of the syntax tree are compared recursively;
+    /// at this depth the recursion fits in any thread's stack.
     pub const MAX_NEST: u32 = 1_000;
 
     /// [`RegexError::Cancelled`] if the flag is set.

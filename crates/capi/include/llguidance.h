@@ -112,7 +112,8 @@ typedef struct LlgTokenizerInit {
    */
   const uint32_t *token_lens;
   /**
-   * The bytes of all tokens, one after the other. A control token has the byte 0xFF in front of its name; an unused id has none.
+   * The bytes of all tokens, one after the other. A control token has the byte 0xFF in front of its name; an
+   * unused id has none.
    */
   const uint8_t *token_bytes;
   /**
@@ -155,10 +156,12 @@ extern "C" {
 void llg_constraint_init_set_defaults(struct LlgConstraintInit *init, const struct LlgTokenizer *tokenizer);
 
 /**
- * The tokens of a model. Null on an error, whose text is written to `error_string`, which has room for `error_string_len` bytes.
+ * The tokens of a model. Null on an error, whose text is written to `error_string`, which has room for
+ * `error_string_len` bytes.
  *
- * A vocabulary of 4,096 tokens or more in which no token begins with a space and a letter is refused: llama.cpp takes the leading space
- * from each token of a SentencePiece model that puts one in front of a text (Llama 2), so that these are not the tokens' bytes.
+ * A vocabulary of 4,096 tokens or more in which no token begins with a space and a letter is refused: llama.cpp
+ * takes the leading space from each token of a SentencePiece model that puts one in front of a text (Llama 2), so
+ * that these are not the tokens' bytes.
  *
  * # Safety
  *
@@ -179,8 +182,8 @@ struct LlgTokenizer *llg_clone_tokenizer(const struct LlgTokenizer *tokenizer);
 void llg_free_tokenizer(struct LlgTokenizer *tokenizer);
 
 /**
- * A matcher for the constraint `data` of the kind `constraint_type`: `regex`, `json` or `json_schema`, `json_object`, `lark`. An error
- * stays in it.
+ * A matcher for the constraint `data` of the kind `constraint_type`: `regex`, `json` or `json_schema`,
+ * `json_object`, `lark`. An error stays in it.
  *
  * # Safety
  *

@@ -28,7 +28,8 @@
 #define UNSKEW_UNUSED 2
 
 /**
- * Why a function has no answer. Functions that answer with a number answer with one of these instead, which are all below zero.
+ * Why a function has no answer. Functions that answer with a number answer with one of these instead, which are all
+ * below zero.
  */
 enum UnskewStatus
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -56,8 +57,8 @@ enum UnskewStatus
    */
   UNSKEW_STATUS_DEADLINE = -5,
   /**
-   * Wrong use of a matcher: a token beyond the vocabulary, a row that is too short, more tokens to take back than there are, captures of an
-   * output that is not whole.
+   * Wrong use of a matcher: a token beyond the vocabulary, a row that is too short, more tokens to take back than
+   * there are, captures of an output that is not whole.
    */
   UNSKEW_STATUS_MATCHER = -6,
   /**
@@ -141,22 +142,23 @@ extern "C" {
 const char *unskew_version(void);
 
 /**
- * The message of the last error in this thread: one line with the reason and the way out, and an empty one where there was no error. It
- * is valid until the next error of this thread.
+ * The message of the last error in this thread: one line with the reason and the way out, and an empty one where
+ * there was no error. It is valid until the next error of this thread.
  */
 const char *unskew_error(void);
 
 /**
- * Where in the text of a constraint the last error of this thread is: a line and a column, or a JSON pointer. Null where it has no place.
- * It is valid until the next error of this thread.
+ * Where in the text of a constraint the last error of this thread is: a line and a column, or a JSON pointer. Null
+ * where it has no place. It is valid until the next error of this thread.
  */
 const char *unskew_error_place(void);
 
 /**
  * The tokens of a `tokenizer.json`, whose bytes are given.
  *
- * `vocab_size` is the entries of a row of the model's logits, and 0 as many as the tokenizer has. `end` are the `end_len` ids that end an
- * output, and with none those of the tokenizer. Constraints are kept within `cache_bytes` bytes (0: 1 GiB).
+ * `vocab_size` is the entries of a row of the model's logits, and 0 as many as the tokenizer has. `end` are the
+ * `end_len` ids that end an output, and with none those of the tokenizer. Constraints are kept within `cache_bytes`
+ * bytes (0: 1 GiB).
  *
  * Null on an error.
  *
@@ -172,8 +174,8 @@ struct UnskewTokenizer *unskew_tokenizer_from_json(const uint8_t *json,
                                                    size_t cache_bytes);
 
 /**
- * The tokens that a table describes: the id of a token is its place there. `end` are the `end_len` ids that end an output, which have to
- * be control tokens. There is no tokenizer then, so that constraints cannot be `canonical`.
+ * The tokens that a table describes: the id of a token is its place there. `end` are the `end_len` ids that end an
+ * output, which have to be control tokens. There is no tokenizer then, so that constraints cannot be `canonical`.
  *
  * Null on an error.
  *
@@ -206,9 +208,10 @@ int64_t unskew_vocab_size(const struct UnskewTokenizer *tokenizer);
  * A matcher at the start of an output under the constraint that `spec` describes: `len` bytes of JSON, such as
  * `{"regex": "[0-9]+"}` or `{"json_schema": {...}}`; the README of `unskew-engine` lists the fields.
  *
- * `stop_ids` are the `stop_len` ids that end the output; null: those of the tokenizer. Compiling ends after `deadline_ms` milliseconds
- * (0: never) with `Deadline`. A constraint that was compiled before is kept, and costs a look-up by its text. While a thread compiles a
- * constraint, others that ask for it wait, and other constraints do not.
+ * `stop_ids` are the `stop_len` ids that end the output; null: those of the tokenizer. Compiling ends after
+ * `deadline_ms` milliseconds (0: never) with `Deadline`. A constraint that was compiled before is kept, and costs a
+ * look-up by its text. While a thread compiles a constraint, others that ask for it wait, and other constraints do
+ * not.
  *
  * Null on an error; `unskew_error_place` has the place in the text of the constraint.
  *
@@ -234,9 +237,9 @@ struct UnskewMatcher *unskew_matcher_fork(const struct UnskewMatcher *matcher);
 int64_t unskew_matcher_free(struct UnskewMatcher *matcher);
 
 /**
- * Writes the mask of the next token into `row`, which has `words` words of 32 bits: at least `unskew_mask_words`, and those beyond are
- * cleared. Bit `i % 32` of word `i / 32`, from the least significant, is that of token `i`, and 1 is allowed. The ids that end the output
- * are in it exactly where it may end; after the end they are all there is.
+ * Writes the mask of the next token into `row`, which has `words` words of 32 bits: at least `unskew_mask_words`,
+ * and those beyond are cleared. Bit `i % 32` of word `i / 32`, from the least significant, is that of token `i`, and
+ * 1 is allowed. The ids that end the output are in it exactly where it may end; after the end they are all there is.
  *
  * 0, or an `UnskewStatus`; no bit of the row is set then.
  *
@@ -273,8 +276,9 @@ int64_t unskew_matcher_rollback(struct UnskewMatcher *matcher, size_t tokens);
 int64_t unskew_matcher_reset(struct UnskewMatcher *matcher);
 
 /**
- * Writes the tokens that follow in any case, at most `room` of them, and answers with their number, or with an `UnskewStatus`. Each is the
- * only one that is allowed, and the output may not end in front of it. To take them changes no distribution.
+ * Writes the tokens that follow in any case, at most `room` of them, and answers with their number, or with an
+ * `UnskewStatus`. Each is the only one that is allowed, and the output may not end in front of it. To take them
+ * changes no distribution.
  *
  * # Safety
  *
@@ -295,15 +299,16 @@ int64_t unskew_matcher_is_accepting(const struct UnskewMatcher *matcher);
 int64_t unskew_matcher_is_terminated(const struct UnskewMatcher *matcher);
 
 /**
- * The parts of the whole output that the grammar names (`name[capture]`), by where they begin, and the outer ones first. Answers with
- * their number, or with an `UnskewStatus`: also where the output is not whole.
+ * The parts of the whole output that the grammar names (`name[capture]`), by where they begin, and the outer ones
+ * first. Answers with their number, or with an `UnskewStatus`: also where the output is not whole.
  *
- * The first `room` of them are written to `captures`. Their names are written to `names`, one after the other without zeros, as far as
- * `names_room` bytes go: the place and length of a name are right in any case.
+ * The first `room` of them are written to `captures`. Their names are written to `names`, one after the other
+ * without zeros, as far as `names_room` bytes go: the place and length of a name are right in any case.
  *
  * # Safety
  *
- * There is room for `room` captures at `captures` and for `names_room` bytes at `names`, which nobody else uses during the call.
+ * There is room for `room` captures at `captures` and for `names_room` bytes at `names`, which nobody else uses
+ * during the call.
  */
 int64_t unskew_matcher_captures(const struct UnskewMatcher *matcher,
                                 struct UnskewCapture *captures,
@@ -312,8 +317,8 @@ int64_t unskew_matcher_captures(const struct UnskewMatcher *matcher,
                                 size_t names_room);
 
 /**
- * The temperature that the grammar asks for at the next token, written to `temperature`: 1. Where it asks for none: 0, and nothing is
- * written. Or an `UnskewStatus`.
+ * The temperature that the grammar asks for at the next token, written to `temperature`: 1. Where it asks for none:
+ * 0, and nothing is written. Or an `UnskewStatus`.
  *
  * # Safety
  *

@@ -1,7 +1,8 @@
 //! The API of our own, which `include/unskew.h` declares.
 //!
-//! Two kinds of handles are enough. A tokenizer holds the tokens of a model and keeps compiled constraints for them, and a matcher is
-//! one sequence under a constraint. So the second request for one constraint costs a look-up, and nobody has to keep the compiled constraint.
+//! Two kinds of handles are enough. A tokenizer holds the tokens of a model and keeps compiled constraints for them,
+//! and a matcher is one sequence under a constraint. So the second request for one constraint costs a look-up, and
+//! nobody has to keep the compiled constraint.
 
 use std::{
     ffi::{CStr, c_char},
@@ -84,15 +85,15 @@ pub extern "C" fn unskew_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// The message of the last error in this thread: one line with the reason and the way out, and an empty one where there was no error. It
-/// is valid until the next error of this thread.
+/// The message of the last error in this thread: one line with the reason and the way out, and an empty one where
+/// there was no error. It is valid until the next error of this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn unskew_error() -> *const c_char {
     error::last_message()
 }
 
-/// Where in the text of a constraint the last error of this thread is: a line and a column, or a JSON pointer. Null where it has no place.
-/// It is valid until the next error of this thread.
+/// Where in the text of a constraint the last error of this thread is: a line and a column, or a JSON pointer. Null
+/// where it has no place. It is valid until the next error of this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn unskew_error_place() -> *const c_char {
     error::last_place()
@@ -100,8 +101,9 @@ pub extern "C" fn unskew_error_place() -> *const c_char {
 
 /// The tokens of a `tokenizer.json`, whose bytes are given.
 ///
-/// `vocab_size` is the entries of a row of the model's logits, and 0 as many as the tokenizer has. `end` are the `end_len` ids that end an
-/// output, and with none those of the tokenizer. Constraints are kept within `cache_bytes` bytes (0: 1 GiB).
+/// `vocab_size` is the entries of a row of the model's logits, and 0 as many as the tokenizer has. `end` are the
+/// `end_len` ids that end an output, and with none those of the tokenizer. Constraints are kept within `cache_bytes`
+/// bytes (0: 1 GiB).
 ///
 /// Null on an error.
 ///
@@ -124,8 +126,8 @@ pub unsafe extern "C" fn unskew_tokenizer_from_json(
     })
 }
 
-/// The tokens that a table describes: the id of a token is its place there. `end` are the `end_len` ids that end an output, which have to
-/// be control tokens. There is no tokenizer then, so that constraints cannot be `canonical`.
+/// The tokens that a table describes: the id of a token is its place there. `end` are the `end_len` ids that end an
+/// output, which have to be control tokens. There is no tokenizer then, so that constraints cannot be `canonical`.
 ///
 /// Null on an error.
 ///
@@ -181,9 +183,10 @@ pub extern "C" fn unskew_vocab_size(tokenizer: *const UnskewTokenizer) -> i64 {
 /// A matcher at the start of an output under the constraint that `spec` describes: `len` bytes of JSON, such as
 /// `{"regex": "[0-9]+"}` or `{"json_schema": {...}}`; the README of `unskew-engine` lists the fields.
 ///
-/// `stop_ids` are the `stop_len` ids that end the output; null: those of the tokenizer. Compiling ends after `deadline_ms` milliseconds
-/// (0: never) with `Deadline`. A constraint that was compiled before is kept, and costs a look-up by its text. While a thread compiles a
-/// constraint, others that ask for it wait, and other constraints do not.
+/// `stop_ids` are the `stop_len` ids that end the output; null: those of the tokenizer. Compiling ends after
+/// `deadline_ms` milliseconds (0: never) with `Deadline`. A constraint that was compiled before is kept, and costs a
+/// look-up by its text. While a thread compiles a constraint, others that ask for it wait, and other constraints do
+/// not.
 ///
 /// Null on an error; `unskew_error_place` has the place in the text of the constraint.
 ///
@@ -238,9 +241,9 @@ pub extern "C" fn unskew_matcher_free(matcher: *mut UnskewMatcher) -> i64 {
     answer(|| MATCHERS.remove(matcher).map(|()| 0))
 }
 
-/// Writes the mask of the next token into `row`, which has `words` words of 32 bits: at least `unskew_mask_words`, and those beyond are
-/// cleared. Bit `i % 32` of word `i / 32`, from the least significant, is that of token `i`, and 1 is allowed. The ids that end the output
-/// are in it exactly where it may end; after the end they are all there is.
+/// Writes the mask of the next token into `row`, which has `words` words of 32 bits: at least `unskew_mask_words`,
+/// and those beyond are cleared. Bit `i % 32` of word `i / 32`, from the least significant, is that of token `i`, and
+/// 1 is allowed. The ids that end the output are in it exactly where it may end; after the end they are all there is.
 ///
 /// 0, or an `UnskewStatus`; no bit of the row is set then.
 ///
@@ -305,8 +308,9 @@ pub extern "C" fn unskew_matcher_reset(matcher: *mut UnskewMatcher) -> i64 {
     })
 }
 
-/// Writes the tokens that follow in any case, at most `room` of them, and answers with their number, or with an `UnskewStatus`. Each is the
-/// only one that is allowed, and the output may not end in front of it. To take them changes no distribution.
+/// Writes the tokens that follow in any case, at most `room` of them, and answers with their number, or with an
+/// `UnskewStatus`. Each is the only one that is allowed, and the output may not end in front of it. To take them
+/// changes no distribution.
 ///
 /// # Safety
 ///
@@ -340,15 +344,16 @@ pub extern "C" fn unskew_matcher_is_terminated(matcher: *const UnskewMatcher) ->
     answer(|| with(matcher, |matcher| Ok(matcher.is_terminated().into())))
 }
 
-/// The parts of the whole output that the grammar names (`name[capture]`), by where they begin, and the outer ones first. Answers with
-/// their number, or with an `UnskewStatus`: also where the output is not whole.
+/// The parts of the whole output that the grammar names (`name[capture]`), by where they begin, and the outer ones
+/// first. Answers with their number, or with an `UnskewStatus`: also where the output is not whole.
 ///
-/// The first `room` of them are written to `captures`. Their names are written to `names`, one after the other without zeros, as far as
-/// `names_room` bytes go: the place and length of a name are right in any case.
+/// The first `room` of them are written to `captures`. Their names are written to `names`, one after the other
+/// without zeros, as far as `names_room` bytes go: the place and length of a name are right in any case.
 ///
 /// # Safety
 ///
-/// There is room for `room` captures at `captures` and for `names_room` bytes at `names`, which nobody else uses during the call.
+/// There is room for `room` captures at `captures` and for `names_room` bytes at `names`, which nobody else uses
+/// during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unskew_matcher_captures(
     matcher: *const UnskewMatcher,
@@ -382,8 +387,8 @@ pub unsafe extern "C" fn unskew_matcher_captures(
     })
 }
 
-/// The temperature that the grammar asks for at the next token, written to `temperature`: 1. Where it asks for none: 0, and nothing is
-/// written. Or an `UnskewStatus`.
+/// The temperature that the grammar asks for at the next token, written to `temperature`: 1. Where it asks for none:
+/// 0, and nothing is written. Or an `UnskewStatus`.
 ///
 /// # Safety
 ///

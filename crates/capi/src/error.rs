@@ -9,7 +9,8 @@ use std::{
 
 use unskew_engine::{CaptureError, MatcherError, SpecError, chain};
 
-/// Why a function has no answer. Functions that answer with a number answer with one of these instead, which are all below zero.
+/// Why a function has no answer. Functions that answer with a number answer with one of these instead, which are all
+/// below zero.
 #[repr(i32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UnskewStatus {
@@ -23,8 +24,8 @@ pub enum UnskewStatus {
     Constraint = -4,
     /// The time for compiling was over.
     Deadline = -5,
-    /// Wrong use of a matcher: a token beyond the vocabulary, a row that is too short, more tokens to take back than there are, captures of an
-    /// output that is not whole.
+    /// Wrong use of a matcher: a token beyond the vocabulary, a row that is too short, more tokens to take back than
+    /// there are, captures of an output that is not whole.
     Matcher = -6,
     /// A fault of this library. Its matcher cannot be used any more.
     Panic = -7,

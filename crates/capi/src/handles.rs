@@ -1,8 +1,9 @@
 //! Handles: numbers that look like pointers, in tables.
 //!
-//! A handle is never followed. Numbers are given out once, over all kinds, and begin at 1: so the address of anything is no
-//! handle, a handle that was freed stays none, and a handle of one kind is none of another. A look-up takes a lock that readers share, a
-//! search in a balanced tree, and a count of who uses it: while one thread uses an entry, another may free its handle.
+//! A handle is never followed. Numbers are given out once, over all kinds, and begin at 1: so the address of anything
+//! is no handle, a handle that was freed stays none, and a handle of one kind is none of another. A look-up takes a
+//! lock that readers share, a search in a balanced tree, and a count of who uses it: while one thread uses an entry,
+//! another may free its handle.
 
 use std::{
     collections::BTreeMap,

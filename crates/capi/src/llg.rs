@@ -1,13 +1,15 @@
 //! The functions that llama.cpp calls of llguidance, over this engine: `include/llguidance.h` declares them.
 //!
-//! llama.cpp has a sampler for llguidance (`common/llguidance.cpp`), which calls 13 functions. A program that links this library in place of
-//! llguidance's has the masks of this engine, without a change of its sources. Names, signatures, layouts and meanings are those of
-//! versions 1.0.1 (which llama.cpp builds) to 1.9.1. They were read in its documentation, and no more of it is here.
+//! llama.cpp has a sampler for llguidance (`common/llguidance.cpp`), which calls 13 functions. A program that links
+//! this library in place of llguidance's has the masks of this engine, without a change of its sources. Names,
+//! signatures, layouts and meanings are those of versions 1.0.1 (which llama.cpp builds) to 1.9.1. They were read in
+//! its documentation, and no more of it is here.
 //!
 //! # The same as there
 //!
-//! A matcher is never null: an error stays in it, [`llg_matcher_get_error`] has its text until the matcher is freed, and all that it is
-//! asked for then fails. A mask has a bit for each id; the end is in it where the output may end, and is all that is left after the end.
+//! A matcher is never null: an error stays in it, [`llg_matcher_get_error`] has its text until the matcher is freed,
+//! and all that it is asked for then fails. A mask has a bit for each id; the end is in it where the output may end,
+//! and is all that is left after the end.
 //!
 //! # Differences
 //!
@@ -72,7 +74,8 @@ pub struct LlgTokenizerInit {
     pub tok_eos: u32,
     /// The length of each token in bytes.
     pub token_lens: *const u32,
-    /// The bytes of all tokens, one after the other. A control token has the byte 0xFF in front of its name; an unused id has none.
+    /// The bytes of all tokens, one after the other. A control token has the byte 0xFF in front of its name; an
+    /// unused id has none.
     pub token_bytes: *const u8,
     /// In place of these two: the text of a `tokenizer.json`.
     pub tokenizer_json: *const c_char,
@@ -180,10 +183,12 @@ pub unsafe extern "C" fn llg_constraint_init_set_defaults(
     let _ = unsafe { memory::write(init, defaults, "init") };
 }
 
-/// The tokens of a model. Null on an error, whose text is written to `error_string`, which has room for `error_string_len` bytes.
+/// The tokens of a model. Null on an error, whose text is written to `error_string`, which has room for
+/// `error_string_len` bytes.
 ///
-/// A vocabulary of 4,096 tokens or more in which no token begins with a space and a letter is refused: llama.cpp takes the leading space
-/// from each token of a SentencePiece model that puts one in front of a text (Llama 2), so that these are not the tokens' bytes.
+/// A vocabulary of 4,096 tokens or more in which no token begins with a space and a letter is refused: llama.cpp
+/// takes the leading space from each token of a SentencePiece model that puts one in front of a text (Llama 2), so
+/// that these are not the tokens' bytes.
 ///
 /// # Safety
 ///
@@ -216,8 +221,8 @@ pub extern "C" fn llg_free_tokenizer(tokenizer: *mut LlgTokenizer) {
     let _ = caught(|| TOKENIZERS.remove(tokenizer));
 }
 
-/// A matcher for the constraint `data` of the kind `constraint_type`: `regex`, `json` or `json_schema`, `json_object`, `lark`. An error
-/// stays in it.
+/// A matcher for the constraint `data` of the kind `constraint_type`: `regex`, `json` or `json_schema`,
+/// `json_object`, `lark`. An error stays in it.
 ///
 /// # Safety
 ///

@@ -1,7 +1,7 @@
 //! Every access to memory of the caller: texts, arrays and rows, by their address and length.
 //!
-//! Null pointers, addresses that are not aligned and lengths beyond any memory can be told, and are errors. The rest is a promise of the
-//! caller, which the headers state for each function.
+//! Null pointers, addresses that are not aligned and lengths beyond any memory can be told, and are errors. The rest
+//! is a promise of the caller, which the headers state for each function.
 
 use std::{
     ffi::{CStr, c_char},
@@ -44,7 +44,8 @@ pub(crate) unsafe fn array<'a, T: Copy>(
         return Ok(&[]);
     }
     check(address, len, name)?;
-    // SAFETY: it is neither null nor misaligned, and not longer than memory can be. The elements are there by the caller's promise.
+    // SAFETY: it is neither null nor misaligned, and not longer than memory can be. The elements are there by the
+    // caller's promise.
     Ok(unsafe { slice::from_raw_parts(address, len) })
 }
 
@@ -62,7 +63,8 @@ pub(crate) unsafe fn room<'a, T: Plain>(
         return Ok(&mut []);
     }
     check(address, len, name)?;
-    // SAFETY: as in `array`. Zeros are written first, so that the elements have values, and zero is a value of `T`, which is `Plain`.
+    // SAFETY: as in `array`. Zeros are written first, so that the elements have values, and zero is a value of `T`,
+    // which is `Plain`.
     Ok(unsafe {
         address.write_bytes(0, len);
         slice::from_raw_parts_mut(address, len)

@@ -1,4 +1,5 @@
-//! The thing that a handle of a tokenizer stands for: the tokens of a model, and the compiler that keeps constraints for them.
+//! The thing that a handle of a tokenizer stands for: the tokens of a model, and the compiler that keeps constraints
+//! for them.
 
 use unskew_core::{TokenId, Vocabulary};
 use unskew_engine::{Compiler, CompilerOptions, TokenSpace};
@@ -14,7 +15,8 @@ pub(crate) enum Described<'a> {
     Unused,
 }
 
-/// The compiler for the tokens of a `tokenizer.json`. `vocab_size`: the entries of a row of logits, or 0; `cache_bytes`: as in the header.
+/// The compiler for the tokens of a `tokenizer.json`. `vocab_size`: the entries of a row of logits, or 0;
+/// `cache_bytes`: as in the header.
 pub(crate) fn from_json(
     json: &[u8],
     vocab_size: usize,

@@ -1,11 +1,12 @@
 //! llama.cpp's own sampler for llguidance, and its own tests of it, compiled and linked with this library.
 //!
-//! The variable `UNSKEW_LLAMA_CPP` names a folder with the sources of llama.cpp (the source package of llama-cpp-python on PyPI has them
-//! in `vendor/llama.cpp`). Without it, the tests are listed as skipped. No part of llama.cpp is here: `tests/c/llama.cpp` has the
-//! functions that the sampler needs of the rest of llama.cpp, over a vocabulary in a file, so that nothing of the rest is built.
+//! The variable `UNSKEW_LLAMA_CPP` names a folder with the sources of llama.cpp (the source package of
+//! llama-cpp-python on PyPI has them in `vendor/llama.cpp`). Without it, the tests are listed as skipped. No part of
+//! llama.cpp is here: `tests/c/llama.cpp` has the functions that the sampler needs of the rest of llama.cpp, over a
+//! vocabulary in a file, so that nothing of the rest is built.
 //!
-//! The tests of llama.cpp end at the first text that is not as they say. Here `assert` counts instead, and the differences are compared
-//! with a list.
+//! The tests of llama.cpp end at the first text that is not as they say. Here `assert` counts instead, and the
+//! differences are compared with a list.
 
 #![allow(clippy::print_stdout, reason = "a test harness reports")]
 
@@ -13,7 +14,8 @@ mod common;
 
 use std::{ffi::OsStr, path::Path, process::Command};
 
-/// The checks of llama.cpp's tests on which this engine says something else, each with its reason, as `tests/c/llama.cpp` prints them.
+/// The checks of llama.cpp's tests on which this engine says something else, each with its reason, as
+/// `tests/c/llama.cpp` prints them.
 const DIFFERENCES: [(&str, &str); 1] = [("!matched: -0", "minus zero is an integer, and not below 0")];
 
 const NAME: &str = "llama_cpp_s_tests_of_its_sampler";

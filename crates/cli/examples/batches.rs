@@ -1,7 +1,8 @@
-//! The time of outputs one by one and sixteen at a time, with a model that takes as long for a pass over one position as for one over
-//! many, as a GPU does: `cargo run -p unskew --example batches`.
+//! The time of outputs one by one and sixteen at a time, with a model that takes as long for a pass over one position
+//! as for one over many, as a GPU does: `cargo run -p unskew --example batches`.
 //!
-//! The model sleeps. `samplers/tests/batches.rs` counts passes, which no other program on the machine disturbs; here they are time.
+//! The model sleeps. `samplers/tests/batches.rs` counts passes, which no other program on the machine disturbs; here
+//! they are time.
 
 #![allow(clippy::print_stdout, reason = "an example that prints its results")]
 

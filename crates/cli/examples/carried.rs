@@ -1,8 +1,10 @@
-//! Values of states that are learned on fifty prompts, on the fifty-first: `cargo run --release -p unskew --example carried`.
+//! Values of states that are learned on fifty prompts, on the fifty-first:
+//! `cargo run --release -p unskew --example carried`.
 //!
-//! A service compiles a constraint once and gets thousands of prompts. The first output for a prompt has nothing of its own to learn
-//! from. Here it is drawn with values that other prompts have taught, beside one without. Its divergence from the model's distribution
-//! is the mean of `log P(constraint) - log w` over its weights w, and P(constraint) is the mean weight of many outputs for that prompt.
+//! A service compiles a constraint once and gets thousands of prompts. The first output for a prompt has nothing of
+//! its own to learn from. Here it is drawn with values that other prompts have taught, beside one without. Its
+//! divergence from the model's distribution is the mean of `log P(constraint) - log w` over its weights w, and
+//! P(constraint) is the mean weight of many outputs for that prompt.
 
 #![allow(clippy::print_stdout, reason = "an example that prints its results")]
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]

@@ -1,7 +1,9 @@
-//! A model that is a function, a constraint of one's own, and outputs of each sampler: `cargo run -p unskew --example own`.
+//! A model that is a function, a constraint of one's own, and outputs of each sampler:
+//! `cargo run -p unskew --example own`.
 //!
-//! The model writes brackets and stops sometimes. The constraint is that they match, at most eight deep, and that there are some. A
-//! model with weights is the trait `LanguageModel`, of which [`FnModel`] is the shortest implementation.
+//! The model writes brackets and stops sometimes. The constraint is that they match, at most eight deep, and that
+//! there are some. A model with weights is the trait `LanguageModel`, of which [`FnModel`] is the shortest
+//! implementation.
 
 #![allow(clippy::print_stdout, reason = "an example that prints its results")]
 

@@ -1,7 +1,7 @@
 //! Constrained decoding that keeps the language model's own distribution.
 //!
-//! Engines that mask tokens make outputs valid and change the model's distribution: they push it down paths that it would
-//! not have taken. unskew gives the same guarantee on the form of an output, and draws it from
+//! Engines that mask tokens make outputs valid and change the model's distribution: they push it down paths that it
+//! would not have taken. unskew gives the same guarantee on the form of an output, and draws it from
 //!
 //! ```text
 //! P(output | constraint) = P(output) / P(constraint)
@@ -30,10 +30,11 @@
 //! # fn main() {}
 //! ```
 //!
-//! [`Model`] is a language model with its tokens, [`Spec`] a constraint as data, and [`Request`] the two with a prompt, a seed, limits
-//! and a callback. A model of one's own is [`Model::new`], a constraint of one's own [`Request::constrain_with`]. The samplers, with
-//! their parameters and the distributions of their outputs, are the table [`METHODS`]. The example `own` (`cargo run --example own`) has one of
-//! each. All of this is the feature `facade`.
+//! [`Model`] is a language model with its tokens, [`Spec`] a constraint as data, and [`Request`] the two with a
+//! prompt, a seed, limits and a callback. A model of one's own is [`Model::new`], a constraint of one's own
+//! [`Request::constrain_with`]. The samplers, with their parameters and the distributions of their outputs, are the
+//! table [`METHODS`]. The example `own` (`cargo run --example own`) has one of each. All of this is the feature
+//! `facade`.
 //!
 //! # The parts
 //!

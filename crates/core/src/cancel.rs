@@ -1,7 +1,7 @@
 //! A flag by which one thread asks another to stop, and a deadline for work.
 //!
-//! Work looks at the flag often. Where there is a deadline, each look also reads the clock. The alternative, a thread that waits
-//! and sets the flag, would be one more thread for each piece of work.
+//! Work looks at the flag often. Where there is a deadline, each look also reads the clock. The alternative, a thread
+//! that waits and sets the flag, would be one more thread for each piece of work.
 
 use std::{
     sync::{
@@ -37,8 +37,8 @@ impl From<Arc<AtomicBool>> for Cancel {
 }
 
 impl Cancel {
-    /// A copy that also ends the work from `deadline` on. The deadline belongs to this copy: other copies, and the flag that they
-    /// share, do not have it.
+    /// A copy that also ends the work from `deadline` on. The deadline belongs to this copy: other copies, and the
+    /// flag that they share, do not have it.
     ///
     /// Cost of each look: that of reading the clock, some 20 ns.
     #[must_use]

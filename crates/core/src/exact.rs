@@ -64,7 +64,8 @@ impl ExactDistribution {
     ///
     /// # Errors
     ///
-    /// [`EnumerationError`] when there are more prefixes than `max_prefixes`, when no output is possible, or when the model fails.
+    /// [`EnumerationError`] when there are more prefixes than `max_prefixes`, when no output is possible, or when the
+    /// model fails.
     pub fn enumerate<M: LanguageModel, C: Constraint>(
         model: &mut M,
         constraint: &C,

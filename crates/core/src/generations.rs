@@ -1,11 +1,12 @@
 //! A map within a limit of bytes that forgets its older half when it is full.
 //!
-//! Entries are young or old. A new entry is young, and an old entry that is asked for becomes young again. When the young entries
-//! would take more than half of the limit, the old ones are dropped and the young ones become old. So an entry that is used at
-//! least once a generation stays, a look-up writes nothing in the frequent case, and there is no list of uses to keep in order.
+//! Entries are young or old. A new entry is young, and an old entry that is asked for becomes young again. When the
+//! young entries would take more than half of the limit, the old ones are dropped and the young ones become old. So
+//! an entry that is used at least once a generation stays, a look-up writes nothing in the frequent case, and there
+//! is no list of uses to keep in order.
 //!
-//! Tried instead: to drop all entries of a full map. A sequence that needs a little more room than there is then makes all entries
-//! again and again, also the entries of each step.
+//! Tried instead: to drop all entries of a full map. A sequence that needs a little more room than there is then
+//! makes all entries again and again, also the entries of each step.
 
 use std::{
     borrow::Borrow,
@@ -16,7 +17,8 @@ use std::{
 
 /// A map that keeps the recently used entries, within a limit of bytes.
 ///
-/// The bytes are those of the map's tables, and those that its entries are said to own. The map belongs to one thread at a time.
+/// The bytes are those of the map's tables, and those that its entries are said to own. The map belongs to one thread
+/// at a time.
 ///
 /// # Example
 ///
@@ -122,8 +124,8 @@ impl<K: Hash + Eq, V, S: BuildHasher + Default> Generations<K, V, S> {
         self.young.entries.get(key).or_else(|| self.old.entries.get(key)).map(|(value, _)| value)
     }
 
-    /// The value of `key` if it is young: then [`get`](Self::get) changes nothing. This is for maps that threads share: the threads
-    /// need to exclude each other only where an entry moves.
+    /// The value of `key` if it is young: then [`get`](Self::get) changes nothing. This is for maps that threads
+    /// share: the threads need to exclude each other only where an entry moves.
     pub fn peek_young<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -149,8 +151,8 @@ impl<K: Hash + Eq, V, S: BuildHasher + Default> Generations<K, V, S> {
         }
     }
 
-    /// Keeps `value`, which together with `key` owns `bytes` outside of the map, and replaces an earlier value. Amortised O(1),
-    /// except for the drop of a generation.
+    /// Keeps `value`, which together with `key` owns `bytes` outside of the map, and replaces an earlier value.
+    /// Amortised O(1), except for the drop of a generation.
     ///
     /// An entry that takes more than half of the limit by itself is not kept; [`evicted`](Self::evicted) counts it.
     pub fn insert(&mut self, key: K, value: V, bytes: usize) {

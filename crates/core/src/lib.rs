@@ -1,20 +1,21 @@
-//! The common ground of constrained decoding: token ids, vocabularies, token masks, and the traits of a constraint, a language
-//! model and a sampler, with their contracts as a test kit.
+//! The common ground of constrained decoding: token ids, vocabularies, token masks, and the traits of a constraint, a
+//! language model and a sampler, with their contracts as a test kit.
 //!
 //! # Should I be using this crate?
 //!
-//! To *write* an engine, a model runner or a sampler that works with the others: yes, it is made for that, and it changes rarely.
-//! To *use* one, start from the `unskew` crate, which re-exports all of them and shows how they fit together.
+//! To *write* an engine, a model runner or a sampler that works with the others: yes, it is made for that, and it
+//! changes rarely. To *use* one, start from the `unskew` crate, which re-exports all of them and shows how they fit
+//! together.
 //!
 //! # Contents
 //!
 //! - [`TokenId`] and [`Vocabulary`]: the text of every id, as flat data.
 //! - [`Tokenization`]: the normaliser, split pattern and merge table of a byte-pair tokenizer, as data.
 //! - [`TokenMask`], [`MaskRef`], [`MaskMut`], [`MaskBatch`]: the allowed tokens, one bit each.
-//! - [`Constraint`]: a machine that reads tokens and says which may come next. [`AnyConstraint`] erases its type; [`Unconstrained`]
-//!   allows any text.
-//! - [`LanguageModel`]: sequences in, rows of logits out, in batches. [`TableModel`] is a model given as a table, and [`FnModel`]
-//!   one given as a function. [`rows`]: questions that rows answer in the place where they lie.
+//! - [`Constraint`]: a machine that reads tokens and says which may come next. [`AnyConstraint`] erases its type;
+//!   [`Unconstrained`] allows any text.
+//! - [`LanguageModel`]: sequences in, rows of logits out, in batches. [`TableModel`] is a model given as a table, and
+//!   [`FnModel`] one given as a function. [`rows`]: questions that rows answer in the place where they lie.
 //! - [`Sampler`] and [`Draw`]: the drawing of outputs; [`ExactDistribution`]: the distribution that they should have.
 //! - [`conformance`]: checks of these contracts for any implementation.
 //!

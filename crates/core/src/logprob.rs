@@ -10,8 +10,8 @@ pub fn log_sum_exp(values: impl IntoIterator<Item = f64, IntoIter: Clone>) -> f6
     max + values.map(|value| (value - max).exp()).sum::<f64>().ln()
 }
 
-/// The logarithm of the sum of the exponentials of a row of logits: a logit minus this is a log-probability. Minus infinity when
-/// every logit is; NaN when one is.
+/// The logarithm of the sum of the exponentials of a row of logits: a logit minus this is a log-probability. Minus
+/// infinity when every logit is; NaN when one is.
 pub fn log_normalizer(logits: &[f32]) -> f64 {
     if logits.iter().any(|logit| logit.is_nan()) {
         return f64::NAN;

@@ -1,7 +1,7 @@
 //! Token masks: one bit per token id, in words of 32 bits, least significant bit first, tail bits zero.
 //!
-//! llguidance, XGrammar and GPU kernels use this layout, so that a mask goes to them without a copy. Whole words are public, because
-//! an engine that fills a mask from cached rows works on words.
+//! llguidance, XGrammar and GPU kernels use this layout, so that a mask goes to them without a copy. Whole words are
+//! public, because an engine that fills a mask from cached rows works on words.
 //!
 //! Owned and borrowed forms mirror `Vec`, `&[T]` and `&mut [T]`: [`TokenMask`], [`MaskRef`] and [`MaskMut`];
 //! [`MaskBatch`] is many masks in one allocation.
@@ -215,7 +215,8 @@ impl fmt::Debug for MaskRef<'_> {
     }
 }
 
-/// A mask borrowed to be changed. Its methods cannot set a tail bit, except by the words of [`into_words`](Self::into_words).
+/// A mask borrowed to be changed. Its methods cannot set a tail bit, except by the words of
+/// [`into_words`](Self::into_words).
 pub struct MaskMut<'a> {
     words: &'a mut [u32],
     len: usize,
@@ -279,8 +280,8 @@ impl<'a> MaskMut<'a> {
         self.words[id.index() / WORD_BITS] |= 1 << (id.index() % WORD_BITS);
     }
 
-    /// The words, for an engine that sets many bits at once. The engine must leave the bits at and beyond [`len`](Self::len) zero:
-    /// every reader of a mask relies on it.
+    /// The words, for an engine that sets many bits at once. The engine must leave the bits at and beyond
+    /// [`len`](Self::len) zero: every reader of a mask relies on it.
     #[inline]
     pub fn into_words(self) -> &'a mut [u32] {
         self.words
@@ -312,8 +313,8 @@ impl<'a> MaskMut<'a> {
         }
     }
 
-    /// Allows also the ids of a mask that comes word by word, such as one of a file. Missing words allow no id, and bits beyond the
-    /// end are dropped.
+    /// Allows also the ids of a mask that comes word by word, such as one of a file. Missing words allow no id, and
+    /// bits beyond the end are dropped.
     #[inline]
     pub fn union_words(&mut self, words: impl IntoIterator<Item = u32>) {
         self.words.iter_mut().zip(words).for_each(|(word, more)| *word |= more);

@@ -24,7 +24,8 @@ pub enum Origin {
     Proposed,
     /// Proposed, and accepted by a test: accepted outputs follow the target distribution exactly.
     Accepted,
-    /// Chosen among several proposals by weight, after no proposal was accepted: near the target distribution, not exact.
+    /// Chosen among several proposals by weight, after no proposal was accepted: near the target distribution, not
+    /// exact.
     Resampled,
     /// The last state of a chain: near the target distribution, to which chains tend, and not exact.
     Chained,
@@ -72,8 +73,8 @@ pub struct Draw {
 
 /// A way to draw outputs of one task.
 ///
-/// The task's target distribution is that of the model, given that the constraint accepts and that the output has at most the
-/// task's number of tokens. Each implementation states how its own distribution relates to that one;
+/// The task's target distribution is that of the model, given that the constraint accepts and that the output has at
+/// most the task's number of tokens. Each implementation states how its own distribution relates to that one;
 /// [`conformance::check_sampler`](crate::conformance::check_sampler) compares the two.
 pub trait Sampler {
     /// Why nothing could be drawn.
@@ -86,8 +87,8 @@ pub trait Sampler {
     /// When the model fails, or the sampler's limits are reached without an output.
     fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error>;
 
-    /// Draws `count` outputs and hands each to `each` as soon as it and those before it are drawn. The distribution of each is
-    /// that of [`draw`](Self::draw); a sampler may compute them together.
+    /// Draws `count` outputs and hands each to `each` as soon as it and those before it are drawn. The distribution
+    /// of each is that of [`draw`](Self::draw); a sampler may compute them together.
     ///
     /// # Errors
     ///

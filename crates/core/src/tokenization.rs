@@ -1,7 +1,7 @@
 //! The rules by which a tokenizer turns text into tokens, as data: normaliser, split pattern, merge table.
 //!
-//! Engines that enforce canonical token sequences build automata from these facts. A loader reads them from a `tokenizer.json`. The
-//! types live here and not with the loader, so that an engine depends on no tokenizer library.
+//! Engines that enforce canonical token sequences build automata from these facts. A loader reads them from a
+//! `tokenizer.json`. The types live here and not with the loader, so that an engine depends on no tokenizer library.
 
 use std::collections::HashMap;
 
@@ -179,11 +179,11 @@ pub enum SplitPattern {
     },
     /// A space is put before a text that does not begin with one.
     PrefixSpace,
-    /// From here on the text is spelled in GPT-2's alphabet of bytes ([`byte_to_alphabet`]): later patterns read one character for
-    /// each byte, and may split inside a character of the text.
+    /// From here on the text is spelled in GPT-2's alphabet of bytes ([`byte_to_alphabet`]): later patterns read one
+    /// character for each byte, and may split inside a character of the text.
     ByteLevel,
-    /// SentencePiece's escape: spaces are spelled `replacement`, one may be put before the text, and the text may be split before
-    /// each.
+    /// SentencePiece's escape: spaces are spelled `replacement`, one may be put before the text, and the text may be
+    /// split before each.
     Metaspace {
         /// The character that spells a space, normally U+2581.
         replacement: char,
@@ -213,8 +213,8 @@ pub enum Symbols {
     /// Bytes: each byte is the model's token of that one byte.
     #[default]
     Bytes,
-    /// Characters: each character is the model's token of that one character. A character without a token is spelled by the
-    /// fallback tokens of its bytes.
+    /// Characters: each character is the model's token of that one character. A character without a token is spelled
+    /// by the fallback tokens of its bytes.
     Characters {
         /// The fallback tokens, by byte (`byte_fallback`); empty where the model has none. They may share their bytes
         /// with other tokens, and a character that has a token of its own is never spelled with them.
@@ -224,8 +224,8 @@ pub enum Symbols {
 
 /// A token that the encoder matches on the text itself, before it normalises and splits the text between such tokens.
 ///
-/// Where several tokens match, the leftmost match wins, and of those the longest. The token takes part in no merge, even where the
-/// model has a token of the same text.
+/// Where several tokens match, the leftmost match wins, and of those the longest. The token takes part in no merge,
+/// even where the model has a token of the same text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddedToken {
     /// The token's id.
@@ -246,8 +246,8 @@ pub struct AddedToken {
 
 /// All rules that decide which token sequence a byte-pair tokenizer gives a text.
 ///
-/// The encoder matches added tokens, normalises the text between them, splits it into pieces, and applies to each piece the
-/// lowest-ranked merge that occurs, leftmost first, until no merge applies.
+/// The encoder matches added tokens, normalises the text between them, splits it into pieces, and applies to each
+/// piece the lowest-ranked merge that occurs, leftmost first, until no merge applies.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Tokenization {
@@ -263,13 +263,14 @@ pub struct Tokenization {
     pub symbols: Symbols,
     /// The tokens that are matched on the text before all these steps.
     pub added: Vec<AddedToken>,
-    /// Text tokens that the model itself never writes, in ascending order: they are added to the vocabulary from outside, or their
-    /// spelling has a character that no piece has.
+    /// Text tokens that the model itself never writes, in ascending order: they are added to the vocabulary from
+    /// outside, or their spelling has a character that no piece has.
     pub unwritten: Vec<TokenId>,
 }
 
-/// The character that stands for `byte` in the alphabet of byte-level tokenizers (GPT-2's). Printable Latin-1 stands for itself,
-/// and the rest is moved, in order, to the code points from U+0100 on, so that no token holds white space or a control character.
+/// The character that stands for `byte` in the alphabet of byte-level tokenizers (GPT-2's). Printable Latin-1 stands
+/// for itself, and the rest is moved, in order, to the code points from U+0100 on, so that no token holds white space
+/// or a control character.
 pub fn byte_to_alphabet(byte: u8) -> char {
     let moved = |code: u32| char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
     match byte {

@@ -1,7 +1,8 @@
 //! A vocabulary: the meaning of every token id.
 //!
-//! A vocabulary is data and not a trait: it has one meaning, it must be flat to reach a GPU, and a trait parameter would spread
-//! into every type that uses it. Sources (a `tokenizer.json`, a rank file, a table) convert into a vocabulary.
+//! A vocabulary is data and not a trait: it has one meaning, it must be flat to reach a GPU, and a trait parameter
+//! would spread into every type that uses it. Sources (a `tokenizer.json`, a rank file, a table) convert into a
+//! vocabulary.
 //!
 //! Three decisions that other projects make differently:
 //! - **Control tokens are a kind**, not a magic byte in front of their text. The bytes of `<|endoftext|>` are its name;
@@ -144,23 +145,24 @@ impl Vocabulary {
         last.map_or(0, |last| last + 1)
     }
 
-    /// The bytes of all ids (of control tokens: their names), one after the other; and the [`len`](Self::len)` + 1` offsets at
-    /// which those of each id begin and end. Code that hashes or copies a whole vocabulary then needs no look at each token.
+    /// The bytes of all ids (of control tokens: their names), one after the other; and the [`len`](Self::len)` + 1`
+    /// offsets at which those of each id begin and end. Code that hashes or copies a whole vocabulary then needs no
+    /// look at each token.
     pub fn flat(&self) -> (&[u8], &[u32]) {
         (&self.bytes, &self.offsets)
     }
 
-    /// A number that distinguishes vocabularies by their tokens: XXH3 of the bytes and the kind of every id, never 0. Padding does
-    /// not change it, nor do the ids that end a sequence, nor the way in which a tokenizer chooses among its tokens. Data that is
-    /// made for one vocabulary and kept in a file names the vocabulary by this number.
+    /// A number that distinguishes vocabularies by their tokens: XXH3 of the bytes and the kind of every id, never 0.
+    /// Padding does not change it, nor do the ids that end a sequence, nor the way in which a tokenizer chooses among
+    /// its tokens. Data that is made for one vocabulary and kept in a file names the vocabulary by this number.
     ///
     /// O(b) for b bytes of tokens.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint_of_first(self.len())
     }
 
-    /// The [fingerprint](Self::fingerprint) of a vocabulary of the first `ids` ids alone, or of all ids if there are fewer. It
-    /// shows whether two vocabularies begin with the same tokens.
+    /// The [fingerprint](Self::fingerprint) of a vocabulary of the first `ids` ids alone, or of all ids if there are
+    /// fewer. It shows whether two vocabularies begin with the same tokens.
     pub fn fingerprint_of_first(&self, ids: usize) -> u64 {
         let ids = ids.min(self.len());
         let last = self.text[..ids].last_one().max(self.control[..ids].last_one());

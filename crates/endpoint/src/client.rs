@@ -1,8 +1,9 @@
 //! JSON over HTTP, with an end to everything: time, tries, bytes.
 //!
-//! The library is ureq, which blocks. Samplers wait for each answer anyway, so an asynchronous client (reqwest, hyper) brings a runtime
-//! and some sixty crates for nothing. ureq sends no POST again by itself, and knows nothing of `Retry-After`: that is here. A request
-//! for outputs may be sent again, since an answer that was lost was seen by nobody.
+//! The library is ureq, which blocks. Samplers wait for each answer anyway, so an asynchronous client (reqwest,
+//! hyper) brings a runtime and some sixty crates for nothing. ureq sends no POST again by itself, and knows nothing
+//! of `Retry-After`: that is here. A request for outputs may be sent again, since an answer that was lost was seen by
+//! nobody.
 //!
 //! Redirections are not followed: a POST becomes a GET on the way, and the key goes to another host.
 

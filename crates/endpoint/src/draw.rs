@@ -1,9 +1,10 @@
 //! Samplers over whole outputs of a server.
 //!
-//! *Rejection* asks for outputs without a constraint and keeps those that satisfy it: P(output | constraint) of the model, with any
-//! server. *Weights* ask for outputs under the server's own constraint and score each once more as a prompt: the weight is the model's
-//! probability over that of the proposal, log p - log q. Averages by weight are those of P(output | constraint), as far as the server's
-//! constraint proposes all outputs that ours accepts: what its grammar never writes has no weight.
+//! *Rejection* asks for outputs without a constraint and keeps those that satisfy it: P(output | constraint) of the
+//! model, with any server. *Weights* ask for outputs under the server's own constraint and score each once more as a
+//! prompt: the weight is the model's probability over that of the proposal, log p - log q. Averages by weight are
+//! those of P(output | constraint), as far as the server's constraint proposes all outputs that ours accepts: what
+//! its grammar never writes has no weight.
 //!
 //! Outputs are judged here, by our constraint, in both. They are taken in the order in which they were asked for.
 
@@ -95,7 +96,8 @@ pub struct TextTask<C> {
     pub batch: usize,
     /// The most outputs that are asked for, for one that is given.
     pub tries: u64,
-    /// Whether outputs that the length limit cuts off are given, too, as masked sampling gives them; for no constraint alone.
+    /// Whether outputs that the length limit cuts off are given, too, as masked sampling gives them; for no
+    /// constraint alone.
     pub keep_cut: bool,
     /// Ends the drawing between requests.
     pub cancel: Cancel,
@@ -250,8 +252,8 @@ impl<C: Constraint> TextWeights<C> {
     ///
     /// # Errors
     ///
-    /// [`EndpointError::Unsupported`] where the server gives no log-probabilities after the mask and of prompts, or the temperature is
-    /// not 1, at which they are given.
+    /// [`EndpointError::Unsupported`] where the server gives no log-probabilities after the mask and of prompts, or
+    /// the temperature is not 1, at which they are given.
     pub fn new(task: TextTask<C>, constraint: ServerConstraint) -> Result<Self, EndpointError> {
         let server = task.endpoint.server();
         if !server.weighs() {

@@ -27,9 +27,11 @@ const OPENAI_HOST: &str = "api.openai.com";
 pub struct Options {
     /// How long a whole answer may take. 300 seconds by default.
     pub timeout: Duration,
-    /// How often a request is sent again where the server is busy (HTTP 429, 502, 503, 504) or the connection breaks. 4 by default.
+    /// How often a request is sent again where the server is busy (HTTP 429, 502, 503, 504) or the connection breaks.
+    /// 4 by default.
     pub retries: u32,
-    /// The wait before the first repetition, which doubles each time where the server names no other. A quarter of a second by default.
+    /// The wait before the first repetition, which doubles each time where the server names no other. A quarter of a
+    /// second by default.
     pub backoff: Duration,
     /// The model, where the server has several.
     pub model: Option<String>,
@@ -39,7 +41,8 @@ pub struct Options {
     pub vocab: Option<usize>,
     /// The longest answer, in bytes. 512 MiB by default: a whole row of 150,000 tokens takes up to 20.
     pub bytes: u64,
-    /// The environment variable with the key. By default `UNSKEW_API_KEY`, and for `api.openai.com` `OPENAI_API_KEY` where that is not set.
+    /// The environment variable with the key. By default `UNSKEW_API_KEY`, and for `api.openai.com` `OPENAI_API_KEY`
+    /// where that is not set.
     pub key_variable: Option<String>,
 }
 

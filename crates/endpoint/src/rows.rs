@@ -1,10 +1,12 @@
-//! A server as a [`LanguageModel`]: each row is the log-probabilities of all next tokens, which the server gives as a JSON list.
+//! A server as a [`LanguageModel`]: each row is the log-probabilities of all next tokens, which the server gives as a
+//! JSON list.
 //!
-//! Only whole rows make a model. The most probable tokens alone say nothing of the others, and a constraint may need just those. So a
-//! row that lacks an entry, or whose probabilities do not sum to one, is an error, and never filled up.
+//! Only whole rows make a model. The most probable tokens alone say nothing of the others, and a constraint may need
+//! just those. So a row that lacks an entry, or whose probabilities do not sum to one, is an error, and never filled
+//! up.
 //!
-//! The server keeps its own cache of prefixes. Here nothing is kept: a row is one request, and a batch of rows is one where the server
-//! takes several prompts.
+//! The server keeps its own cache of prefixes. Here nothing is kept: a row is one request, and a batch of rows is one
+//! where the server takes several prompts.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -31,8 +33,8 @@ pub struct EndpointModel {
 }
 
 impl EndpointModel {
-    /// Asks for a row after `probe`, some tokens of the model. `tokens` is the length of its vocabulary, which a row may exceed: then the
-    /// server or [`Options::vocab`](crate::Options::vocab) says so.
+    /// Asks for a row after `probe`, some tokens of the model. `tokens` is the length of its vocabulary, which a row
+    /// may exceed: then the server or [`Options::vocab`](crate::Options::vocab) says so.
     ///
     /// # Errors
     ///
@@ -215,8 +217,9 @@ impl EndpointModel {
             logprob: Option<f64>,
         }
         const PATH: &str = "/completion";
-        // The server leaves out the row of a drawn token that is a part of a character. The bias decides which token is drawn, and rows
-        // are taken before it. The ids here know no bytes, so a token that is whole is found by trying.
+        // The server leaves out the row of a drawn token that is a part of a character. The bias decides which token
+        // is drawn, and rows are taken before it. The ids here know no bytes, so a token that is whole is found by
+        // trying.
         let prompt = match prompts {
             [one] => json!(one),
             many => json!(many),

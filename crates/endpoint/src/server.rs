@@ -1,7 +1,7 @@
 //! The servers that are known, and how each is recognised.
 //!
-//! All answer `GET /v1/models`, and three of them say there who they are (`owned_by`). One request so tells the server, its models and,
-//! mostly, sizes. Anything else is read as OpenAI's interface alone.
+//! All answer `GET /v1/models`, and three of them say there who they are (`owned_by`). One request so tells the
+//! server, its models and, mostly, sizes. Anything else is read as OpenAI's interface alone.
 
 use std::fmt;
 
@@ -46,8 +46,8 @@ impl Server {
         })
     }
 
-    /// Whether its log-probabilities under a constraint are those after the mask, and a prompt can be scored: both are needed for
-    /// weights.
+    /// Whether its log-probabilities under a constraint are those after the mask, and a prompt can be scored: both
+    /// are needed for weights.
     pub fn weighs(self) -> bool {
         matches!(self, Self::Vllm | Self::Sglang)
     }
@@ -180,8 +180,8 @@ impl Endpoint {
         self.context_len
     }
 
-    /// Compares the tokens of a text with the server's, where it tells its own: a constraint over the tokens of another tokenizer allows
-    /// other texts.
+    /// Compares the tokens of a text with the server's, where it tells its own: a constraint over the tokens of
+    /// another tokenizer allows other texts.
     ///
     /// # Errors
     ///

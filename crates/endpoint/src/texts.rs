@@ -1,9 +1,12 @@
-//! Whole outputs of a server: as the model draws them, or under a constraint that the server enforces; and their scores.
+//! Whole outputs of a server: as the model draws them, or under a constraint that the server enforces; and their
+//! scores.
 //!
-//! Everything that would change the model's distribution is switched off in each request (top-k, top-p, min-p, penalties), since servers
-//! take defaults for it from the model's `generation_config.json`, and llama.cpp has its own.
+//! Everything that would change the model's distribution is switched off in each request (top-k, top-p, min-p,
+//! penalties), since servers take defaults for it from the model's `generation_config.json`, and llama.cpp has its
+//! own.
 //!
-//! The log-probability of an output is a sum over its tokens and the end after them. Where a server leaves out the end there is none.
+//! The log-probability of an output is a sum over its tokens and the end after them. Where a server leaves out the
+//! end there is none.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -68,8 +71,8 @@ pub struct Text {
     pub prompt_ids: Option<Vec<u32>>,
     /// How it ended.
     pub finish: Finish,
-    /// The sum of the log-probabilities of `ids` at temperature 1: without a constraint the model's own, and with one those after the
-    /// mask where the [server weighs](Server::weighs).
+    /// The sum of the log-probabilities of `ids` at temperature 1: without a constraint the model's own, and with one
+    /// those after the mask where the [server weighs](Server::weighs).
     pub log_prob: Option<f64>,
 }
 

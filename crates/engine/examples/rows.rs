@@ -1,8 +1,8 @@
-//! Rows of masks for other programs: reads `{"spec": ..., "ids": [...]}` a line, and writes the mask after these tokens as hexadecimal
-//! words.
+//! Rows of masks for other programs: reads `{"spec": ..., "ids": [...]}` a line, and writes the mask after these
+//! tokens as hexadecimal words.
 //!
-//! The tests of the Python package compare its masks with these. With `--time`, a line has the nanoseconds of one fill behind its mask: the
-//! least mean of some rounds.
+//! The tests of the Python package compare its masks with these. With `--time`, a line has the nanoseconds of one
+//! fill behind its mask: the least mean of some rounds.
 //!
 //! `cargo run --release --package unskew-engine --example rows -- tokenizer.json [--time] < lines`
 

@@ -1,11 +1,12 @@
 //! The masks of many sequences at once, and those after each token of their drafts.
 //!
-//! A server wants one row for each sequence of a batch, and under speculation one more for each draft token. Sequences of one constraint
-//! share the knowledge of its scratch, so a batch is cut into pieces that each hold rows of one constraint, and a piece is the work of one
-//! thread with one scratch. The rows do not depend on how it is cut, nor on the number of threads.
+//! A server wants one row for each sequence of a batch, and under speculation one more for each draft token.
+//! Sequences of one constraint share the knowledge of its scratch, so a batch is cut into pieces that each hold rows
+//! of one constraint, and a piece is the work of one thread with one scratch. The rows do not depend on how it is
+//! cut, nor on the number of threads.
 //!
-//! Tried instead: one row, one task, whichever thread takes it. Threads then meet at the scratch of the constraint that most rows have,
-//! and read states again that another scratch knows.
+//! Tried instead: one row, one task, whichever thread takes it. Threads then meet at the scratch of the constraint
+//! that most rows have, and read states again that another scratch knows.
 
 use rayon::{ThreadPool, prelude::*};
 use unskew_core::TokenId;
@@ -44,7 +45,8 @@ pub struct BatchRow<'a> {
     pub matcher: &'a Matcher,
     /// The row of its mask. The rows of its draft follow: row `row + 1 + i` is the mask after draft token `i`.
     pub row: usize,
-    /// The draft. The row after a token that is not allowed is a copy of the row before it, and so are the rows after the end.
+    /// The draft. The row after a token that is not allowed is a copy of the row before it, and so are the rows after
+    /// the end.
     pub drafts: Drafts<'a>,
 }
 
@@ -83,14 +85,14 @@ struct Ordered<'a, 'm> {
     job: Job<'a, 'm>,
 }
 
-/// Writes the masks of `batch` into `masks`, which are rows of `row_words` words each; rows that nobody asks for are left as they are.
-/// With `threads`, the work is theirs, else that of the caller. The rows are the same.
+/// Writes the masks of `batch` into `masks`, which are rows of `row_words` words each; rows that nobody asks for are
+/// left as they are. With `threads`, the work is theirs, else that of the caller. The rows are the same.
 ///
 /// # Errors
 ///
-/// [`MatcherError`]: of a row ([`Matcher::fill`]) or a draft ([`Matcher::accept`]), and [`MatcherError::Batch`] where rows are not
-/// there or asked for twice, or a parent does not come before its child. Of several errors it is that of the first sequence; other rows
-/// may be written then.
+/// [`MatcherError`]: of a row ([`Matcher::fill`]) or a draft ([`Matcher::accept`]), and [`MatcherError::Batch`] where
+/// rows are not there or asked for twice, or a parent does not come before its child. Of several errors it is that of
+/// the first sequence; other rows may be written then.
 ///
 /// # Example
 ///

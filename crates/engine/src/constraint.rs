@@ -1,8 +1,8 @@
-//! A compiled constraint as the [`Constraint`] of a sampler: samplers of a serving engine share the compiler's cache, its limits and its
-//! scratches with the matchers of the same engine.
+//! A compiled constraint as the [`Constraint`] of a sampler: samplers of a serving engine share the compiler's cache,
+//! its limits and its scratches with the matchers of the same engine.
 //!
-//! Tried instead: [`AnyConstraint`](unskew_core::AnyConstraint). It is compiled anew for each sampler, without a deadline, and tells nobody
-//! how much memory it takes.
+//! Tried instead: [`AnyConstraint`](unskew_core::AnyConstraint). It is compiled anew for each sampler, without a
+//! deadline, and tells nobody how much memory it takes.
 
 use std::fmt;
 

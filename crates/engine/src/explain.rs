@@ -27,20 +27,21 @@ pub struct Explained {
     pub span: Option<String>,
     /// The construct.
     pub construct: String,
-    /// `enforced`, `narrowed` (some values that it allows are not accepted), `annotation` (it has no effect on the outputs) or
-    /// `rejected`.
+    /// `enforced`, `narrowed` (some values that it allows are not accepted), `annotation` (it has no effect on the
+    /// outputs) or `rejected`.
     pub fate: &'static str,
     /// The reason.
     pub why: String,
 }
 
 impl Spec {
-    /// The fate of every construct of a regex, grammar or JSON Schema. A construct that is refused elsewhere is an answer here.
+    /// The fate of every construct of a regex, grammar or JSON Schema. A construct that is refused elsewhere is an
+    /// answer here.
     ///
     /// # Errors
     ///
-    /// [`Error`] where a text is no regex, grammar or schema, and [`Error::Combination`] for other constraints, and for options that
-    /// change no fate.
+    /// [`Error`] where a text is no regex, grammar or schema, and [`Error::Combination`] for other constraints, and
+    /// for options that change no fate.
     pub fn explain(&self) -> Result<Vec<Explained>> {
         if self.canonical {
             return Err(Error::combination("`canonical` changes no fate of a construct; leave it out"));

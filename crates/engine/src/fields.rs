@@ -1,7 +1,9 @@
-//! The fields of an object of JSON, each taken by its name and type: of structural tags, and of the requests of servers.
+//! The fields of an object of JSON, each taken by its name and type: of structural tags, and of the requests of
+//! servers.
 //!
-//! Values stay as they are written until a field is read: a schema keeps the order of its names and the digits of its numbers, which a
-//! tree of values would not. A field that nobody takes is an error, and so is a name that comes twice.
+//! Values stay as they are written until a field is read: a schema keeps the order of its names and the digits of its
+//! numbers, which a tree of values would not. A field that nobody takes is an error, and so is a name that comes
+//! twice.
 
 use std::fmt;
 

@@ -1,9 +1,10 @@
 //! Files of items: text with one item a line, or a built set with its changes.
 //!
-//! The first bytes of a file say which of the two it is. The text is read once, since it may be a pipe. A built set is mapped: its
-//! header and the index of its first column are checked when it is opened, and the rest only on request. A set of millions of items
-//! opens in a fraction of a millisecond so. A part that nobody has checked gives wrong tokens at worst, and neither a panic nor a
-//! loop. Small sets are checked whole, which takes less time than to start a program.
+//! The first bytes of a file say which of the two it is. The text is read once, since it may be a pipe. A built set
+//! is mapped: its header and the index of its first column are checked when it is opened, and the rest only on
+//! request. A set of millions of items opens in a fraction of a millisecond so. A part that nobody has checked gives
+//! wrong tokens at worst, and neither a panic nor a loop. Small sets are checked whole, which takes less time than to
+//! start a program.
 
 use std::{
     fs::File,

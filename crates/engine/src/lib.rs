@@ -1,4 +1,5 @@
-//! The part that an inference engine embeds: constraints as data, a compiler that keeps them, and matchers that make masks.
+//! The part that an inference engine embeds: constraints as data, a compiler that keeps them, and matchers that make
+//! masks.
 //!
 //! ```text
 //! JSON, options, requests --spec, tag--> Spec --compiler (cache, deadline)--> Compiled --matcher--> Matcher --batch--> rows of masks
@@ -6,8 +7,8 @@
 //!                                  automata, grammars, schema, sets        pool of scratches     one sequence, owned
 //! ```
 //!
-//! There is no sampler here, no model and no tensor: rows are `&mut [u32]` of the caller, in the layout that engines and their kernels
-//! share.
+//! There is no sampler here, no model and no tensor: rows are `&mut [u32]` of the caller, in the layout that engines
+//! and their kernels share.
 //!
 //! # Where each thing lives
 //!
@@ -27,7 +28,8 @@
 //!
 //! # Guarantees
 //!
-//! - A row has exactly the bits of the tokens that [`Matcher::accept`] takes, on any thread, after any rollback, in any batch.
+//! - A row has exactly the bits of the tokens that [`Matcher::accept`] takes, on any thread, after any rollback, in
+//!   any batch.
 //! - Types are owned and have no lifetimes. All of them are [`Send`] and [`Sync`], so that bindings can hold them.
 //! - Wrong use is an error ([`MatcherError`]), a construct that is not enforced exactly is an error with its place
 //!   ([`Error`]), and no argument makes a function panic.

@@ -1,10 +1,12 @@
 //! A constraint of any kind with a pool of scratches, which all its matchers share.
 //!
-//! A scratch knows the states that it has seen, and reads others again. So a matcher remembers the slot that it used last, and takes
-//! another one only if a thread has that slot. One slot for each thread of the machine is enough: then nobody waits for long.
+//! A scratch knows the states that it has seen, and reads others again. So a matcher remembers the slot that it used
+//! last, and takes another one only if a thread has that slot. One slot for each thread of the machine is enough:
+//! then nobody waits for long.
 //!
-//! Tried instead: [`AnyConstraint`](unskew_core::AnyConstraint). It says nothing of the memory that constraints and scratches take, and
-//! panics where it gets the scratch of another one. Here nobody outside of this file has a scratch.
+//! Tried instead: [`AnyConstraint`](unskew_core::AnyConstraint). It says nothing of the memory that constraints and
+//! scratches take, and panics where it gets the scratch of another one. Here nobody outside of this file has a
+//! scratch.
 
 use std::{
     any::Any,
@@ -31,7 +33,8 @@ pub(crate) trait Measured: Constraint + 'static {
     /// The memory of the constraint, in bytes.
     fn bytes(&self) -> usize;
 
-    /// The memory that an allocator gives a scratch beside its own size, in bytes. Engines count the entries of their tables.
+    /// The memory that an allocator gives a scratch beside its own size, in bytes. Engines count the entries of their
+    /// tables.
     fn scratch_bytes(&self, scratch: &Self::Scratch) -> usize {
         let _ = scratch;
         0
@@ -47,7 +50,8 @@ impl Measured for GrammarConstraint {
         self.memory_usage()
     }
 
-    /// Tables that double as they grow are three quarters full on average. Beside them there are those of the start and a mask.
+    /// Tables that double as they grow are three quarters full on average. Beside them there are those of the start
+    /// and a mask.
     fn scratch_bytes(&self, scratch: &Self::Scratch) -> usize {
         const START: usize = 3_300;
         let counted = scratch.memory_usage();
@@ -181,7 +185,8 @@ impl Clone for Slot {
     }
 }
 
-/// A compiled constraint with its scratches. States are those that it made itself: only matchers and samplers of it have any.
+/// A compiled constraint with its scratches. States are those that it made itself: only matchers and samplers of it
+/// have any.
 pub(crate) trait Machine: Send + Sync {
     fn vocab_len(&self) -> usize;
     fn is_of_text(&self) -> bool;

@@ -1,7 +1,7 @@
 //! A callback for long work and for findings that are no errors.
 //!
-//! A set of millions of items is read for seconds, and lines of a text file may be left out. A trait with empty methods lets a program
-//! hear of it with a type of its own; `&()` hears nothing.
+//! A set of millions of items is read for seconds, and lines of a text file may be left out. A trait with empty
+//! methods lets a program hear of it with a type of its own; `&()` hears nothing.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Files within a limit in bytes, special files too, and texts as UTF-8.
 //!
-//! The size that the file system names is not the limit: `/dev/zero` and a pipe have none. Tokenizers and checkpoints are
-//! read by their crates, which have limits of their own.
+//! The size that the file system names is not the limit: `/dev/zero` and a pipe have none. Tokenizers and checkpoints
+//! are read by their crates, which have limits of their own.
 
 use std::{
     fs::File,
@@ -11,7 +11,8 @@ use std::{
 
 use crate::{Error, Result};
 
-/// The longest regex, grammar or schema, in bytes: far beyond the engines' own limits, so that their errors can name the size.
+/// The longest regex, grammar or schema, in bytes: far beyond the engines' own limits, so that their errors can name
+/// the size.
 pub const MAX_TEXT_BYTES: u64 = 1 << 28;
 
 /// The largest table model, in bytes: what is read of a file without an end stays far below a gigabyte.

@@ -1,8 +1,8 @@
 //! The tokens of a model: the meaning of each id, the tokens of a text, and the tokens that begin and end a sequence.
 //!
-//! A tokenizer, a model and its configuration each know a part of this. The configuration names the ids that end a sequence, rows of
-//! logits may be longer than the tokenizer's vocabulary, and a model may need a first token. [`TokenSpace`] is the three together, and
-//! constraints are compiled for it without any weights.
+//! A tokenizer, a model and its configuration each know a part of this. The configuration names the ids that end a
+//! sequence, rows of logits may be longer than the tokenizer's vocabulary, and a model may need a first token.
+//! [`TokenSpace`] is the three together, and constraints are compiled for it without any weights.
 
 use std::{
     fmt,
@@ -53,8 +53,8 @@ impl TokenSpace {
         }
     }
 
-    /// The tokens of a tokenizer for a model with rows of `len` entries, whose configuration names `end` as the tokens that end a
-    /// sequence (none: those of the tokenizer).
+    /// The tokens of a tokenizer for a model with rows of `len` entries, whose configuration names `end` as the
+    /// tokens that end a sequence (none: those of the tokenizer).
     ///
     /// # Errors
     ///
@@ -106,7 +106,8 @@ impl TokenSpace {
         Ok(Arc::clone(self.trie.get_or_init(|| trie)))
     }
 
-    /// The memory of the trie and of the index of canonical sequences, in bytes; the vocabulary and the tokenizer are not counted.
+    /// The memory of the trie and of the index of canonical sequences, in bytes; the vocabulary and the tokenizer are
+    /// not counted.
     pub fn memory_usage(&self) -> usize {
         let canonical = self.canonical.get();
         self.trie.get().map_or(0, |trie| trie.memory_usage())
@@ -206,7 +207,8 @@ impl TokenSpace {
         )
     }
 
-    /// Takes off `prompt` the tokens that a longer one begins with; answers with their text, which the output begins with then.
+    /// Takes off `prompt` the tokens that a longer one begins with; answers with their text, which the output begins
+    /// with then.
     ///
     /// # Errors
     ///

@@ -1,24 +1,24 @@
 //! Files that are replaced whole or not at all: all that this workspace writes goes through here.
 //!
-//! A file is written under a temporary name in the folder of its target ([`NewFile`]). [`NewFile::commit`] brings it to the disk,
-//! renames it, and brings the folder to the disk. So a process that is killed at any point, or a machine that loses power, leaves the
-//! old file or the new one.
+//! A file is written under a temporary name in the folder of its target ([`NewFile`]). [`NewFile::commit`] brings it
+//! to the disk, renames it, and brings the folder to the disk. So a process that is killed at any point, or a machine
+//! that loses power, leaves the old file or the new one.
 //!
 //! - **A target that exists and is no regular file is refused**: a rename would replace a device by a file.
 //! - **Links are followed**: the target of a link is replaced, and not the link.
 //! - **An output is no input**: [`refuse_inputs`] compares files by device and inode, so through links too.
 //! - **The temporary files of killed writers are removed** by the next writer in the same folder.
 //!
-//! A temporary file of a living writer must not be removed. Each writer holds a shared lock on the folder as long as it has a
-//! temporary file there, and temporary files are removed under an exclusive lock, which is only to be had where no writer lives. The
-//! system drops the lock of a process that ends. Tried instead:
+//! A temporary file of a living writer must not be removed. Each writer holds a shared lock on the folder as long as
+//! it has a temporary file there, and temporary files are removed under an exclusive lock, which is only to be had
+//! where no writer lives. The system drops the lock of a process that ends. Tried instead:
 //!
 //! - *The number of the process in the name*: it means nothing in another container, and numbers come again.
-//! - *A lock on the temporary file*: it is still held, for a moment, when the file has its final name. Readers who ask for a lock
-//!   of their own without waiting, as `mmap-guard` does, fail in that moment. A writer that drops the lock before the rename may lose
-//!   its file to a writer that cleans up.
-//! - *Files without a name* (`O_TMPFILE`): Linux alone has them, and not on all file systems. A file that replaces another one needs a
-//!   name before.
+//! - *A lock on the temporary file*: it is still held, for a moment, when the file has its final name. Readers who
+//!   ask for a lock of their own without waiting, as `mmap-guard` does, fail in that moment. A writer that drops the
+//!   lock before the rename may lose its file to a writer that cleans up.
+//! - *Files without a name* (`O_TMPFILE`): Linux alone has them, and not on all file systems. A file that replaces
+//!   another one needs a name before.
 //!
 //! Where folders cannot be opened or locked, as on Windows, nothing is removed, and all else is the same.
 
@@ -230,8 +230,8 @@ pub fn probe(path: impl AsRef<Path>) -> Result<(), FileError> {
     NewFile::create(path).map(drop)
 }
 
-/// Refuses an output that is one of the inputs, by another name or through links too. Inputs that are not there are nothing to be
-/// lost.
+/// Refuses an output that is one of the inputs, by another name or through links too. Inputs that are not there are
+/// nothing to be lost.
 ///
 /// # Errors
 ///

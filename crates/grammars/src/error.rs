@@ -57,7 +57,8 @@ pub enum GrammarError {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// The captures of a grammar that was rewritten for lazy terminals or look-around, with a budget of tokens for a part that recurs.
+    /// The captures of a grammar that was rewritten for lazy terminals or look-around, with a budget of tokens for a
+    /// part that recurs.
     #[error(
         "captures are not read beside lazy terminals or look-around where `{name}`, which recurs, has a budget of tokens: leave out one of them"
     )]

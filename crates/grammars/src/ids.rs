@@ -53,8 +53,8 @@ pub(crate) trait Id: Copy + Eq + Ord + Hash + fmt::Debug {
     }
 }
 
-/// Declares an id type, of this crate or public. It stores the complement of its number as a `NonZeroU32`, so that `Option` of it
-/// takes 32 bits.
+/// Declares an id type, of this crate or public. It stores the complement of its number as a `NonZeroU32`, so that
+/// `Option` of it takes 32 bits.
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $crate::ids::id! { @ $(#[$doc])* pub(crate) $name }

@@ -26,8 +26,8 @@ pub struct GrammarLimits {
     /// The number of positions in rules once repetitions are written out, as `x{3}` to `x x x`. It also
     /// bounds the states of the automata that compute the effect of lazy terminals. Default: 2^20.
     pub positions: usize,
-    /// The greatest column at which a block may begin, in a grammar whose blocks are indented (`%declare`). Rules are written once for
-    /// each. Default: 100.
+    /// The greatest column at which a block may begin, in a grammar whose blocks are indented (`%declare`). Rules are
+    /// written once for each. Default: 100.
     pub columns: u32,
     /// The size of the tables of one scratch, in bytes. A scratch that exceeds it drops its tables, except
     /// masks in recent use, and rebuilds them as needed. Default: 64 MiB.
@@ -41,10 +41,11 @@ pub struct GrammarLimits {
     /// The size of the tables of all terminal automata together, including the automata of their parts, in
     /// bytes. Default: 32 MiB.
     pub automata_bytes: usize,
-    /// The size of the sets of tokens of all terminals with a budget of tokens, in bytes. Where the rules of one recur, each token that is
-    /// read in one of its states counts as four bytes too. Default: 64 MiB.
+    /// The size of the sets of tokens of all terminals with a budget of tokens, in bytes. Where the rules of one
+    /// recur, each token that is read in one of its states counts as four bytes too. Default: 64 MiB.
     pub budget_bytes: usize,
-    /// The partial readings of one output in the search for its captures. Each takes about 100 bytes. Default: 2 million.
+    /// The partial readings of one output in the search for its captures. Each takes about 100 bytes. Default: 2
+    /// million.
     pub capture_items: usize,
     /// The number of files that a grammar imports. Default: 1,000.
     pub files: usize,

@@ -1,15 +1,18 @@
 //! The numbers that decide how masks are put together, and how much work is spent to merge parser states.
 //!
-//! They change times and memory, and never a mask. A library is made with one [`Tuning`], and constraints over it have the same one, so
-//! that tests run the engine with numbers at which every path of it is met over a small vocabulary, and with those that ship.
+//! They change times and memory, and never a mask. A library is made with one [`Tuning`], and constraints over it
+//! have the same one, so that tests run the engine with numbers at which every path of it is met over a small
+//! vocabulary, and with those that ship.
 //!
-//! Numbers that decide a layout are constants beside it: the number of placeholders, of recent tokens of a state, of keys in a list.
+//! Numbers that decide a layout are constants beside it: the number of placeholders, of recent tokens of a state, of
+//! keys in a list.
 
-/// The numbers of a library and of the constraints over it. The default ships; the comments state the effect of its values.
+/// The numbers of a library and of the constraints over it. The default ships; the comments state the effect of its
+/// values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
-    /// The length of the longest token of ordinary length, in bytes. Longer tokens are verified one by one where their length makes
-    /// a difference. Tokens of real vocabularies have up to 256 bytes.
+    /// The length of the longest token of ordinary length, in bytes. Longer tokens are verified one by one where
+    /// their length makes a difference. Tokens of real vocabularies have up to 256 bytes.
     pub ordinary_bytes: usize,
 
     /// The least number of safe bytes of a permissive state. With fewer, a walk is short.
@@ -18,7 +21,8 @@ pub struct Tuning {
     pub permissive_states: usize,
     /// The most tokens of a permissive state that are read one by one. For more, a walk is less work.
     pub permissive_read: usize,
-    /// The most tokens that are taken out of the set of all tokens for a permissive state. For more, a walk is less work.
+    /// The most tokens that are taken out of the set of all tokens for a permissive state. For more, a walk is less
+    /// work.
     pub permissive_out: usize,
 
     /// The most terminals and loops that are fused into one automaton. Beyond it, the mask is built by a walk.
@@ -30,11 +34,12 @@ pub struct Tuning {
     /// The most steps to build a fused automaton. The value takes about a millisecond.
     pub fused_steps: u64,
 
-    /// The most nodes that are opened for one hypothesis before the mask is built by a walk. Each is another sequence of terminals that
-    /// are no literals, and tokens of hundreds of bytes may have as many sequences as there are ways to cut them.
+    /// The most nodes that are opened for one hypothesis before the mask is built by a walk. Each is another sequence
+    /// of terminals that are no literals, and tokens of hundreds of bytes may have as many sequences as there are
+    /// ways to cut them.
     pub opened_nodes: usize,
-    /// From a suffix node with at most this number of descendants, suffixes are read directly. It is less work than to build a node,
-    /// or to look for it.
+    /// From a suffix node with at most this number of descendants, suffixes are read directly. It is less work than
+    /// to build a node, or to look for it.
     pub read_descendants: u32,
 
     /// The least number of first bytes of the tokens that leave a node for which it is continued by fragments.
@@ -45,11 +50,12 @@ pub struct Tuning {
     pub fragment_nesting: u32,
     /// The most points that are looked at for one mask before it is built by a walk.
     pub fragment_points: usize,
-    /// The most numbers of a spelled-out grammar whose fragments a library keeps. A larger grammar is not worth comparing.
+    /// The most numbers of a spelled-out grammar whose fragments a library keeps. A larger grammar is not worth
+    /// comparing.
     pub shared_numbers: usize,
 
-    /// The most pairs and frames that are looked at to leave covered items out of one set, and again after each item that is left
-    /// out. It bounds the work of ambiguous grammars.
+    /// The most pairs and frames that are looked at to leave covered items out of one set, and again after each item
+    /// that is left out. It bounds the work of ambiguous grammars.
     pub covered_looks: usize,
     /// The most levels of rules above a cut. It is more than any rules without recursion that people write.
     pub truncated_levels: u32,

@@ -1,8 +1,8 @@
 //! Tokens a second through the trait of models, beside llama.cpp's own calls on the same file.
 //!
-//! `cargo run --release -p unskew-llama-cpp --features llama-cpp --example speed -- FILE.gguf`, or in place of a file `tiny` (the
-//! embedded model in f16), `smollm2-f16` or `smollm2-q8` (the shape of SmolLM2-135M with random weights). A number
-//! after it is that of the threads.
+//! `cargo run --release -p unskew-llama-cpp --features llama-cpp --example speed -- FILE.gguf`, or in place of a file
+//! `tiny` (the embedded model in f16), `smollm2-f16` or `smollm2-q8` (the shape of SmolLM2-135M with random weights).
+//! A number after it is that of the threads.
 
 #![allow(clippy::print_stdout, reason = "a program that talks to its user")]
 

@@ -1,8 +1,9 @@
 //! The messages of llama.cpp while it loads a model.
 //!
-//! Its functions answer with a null pointer, and the reason is a line of its log. llama-cpp-2 sends that log to `tracing`, which
-//! hands it to the subscriber of the thread: here to one that keeps the errors. Otherwise the log goes to the subscriber of the
-//! program, or nowhere; llama.cpp's own habit is some hundred lines on the standard error output.
+//! Its functions answer with a null pointer, and the reason is a line of its log. llama-cpp-2 sends that log to
+//! `tracing`, which hands it to the subscriber of the thread: here to one that keeps the errors. Otherwise the log
+//! goes to the subscriber of the program, or nowhere; llama.cpp's own habit is some hundred lines on the standard
+//! error output.
 
 use std::{
     fmt,

@@ -1,8 +1,8 @@
 //! A GGUF file as a [`LanguageModel`].
 //!
-//! A context of llama.cpp borrows its model, and a [`LanguageModel`] owns what it needs: `self_cell` puts the two into one
-//! struct. Tried instead: a leaked model, which keeps its weights in memory for ever, and a thread that owns the two, which is a
-//! message in each direction for every pass.
+//! A context of llama.cpp borrows its model, and a [`LanguageModel`] owns what it needs: `self_cell` puts the two
+//! into one struct. Tried instead: a leaked model, which keeps its weights in memory for ever, and a thread that owns
+//! the two, which is a message in each direction for every pass.
 
 use std::{
     fmt,
@@ -32,8 +32,8 @@ use crate::{
     schedule::{Entry, Failure, Memory, Schedule},
 };
 
-/// The context where neither the file nor the caller asks for less: a cache for the contexts of today's models would take all
-/// memory.
+/// The context where neither the file nor the caller asks for less: a cache for the contexts of today's models would
+/// take all memory.
 const CONTEXT: usize = 4096;
 /// The most sequences of llama.cpp (`LLAMA_MAX_SEQ`).
 const MOST_SEQUENCES: usize = 256;
@@ -44,8 +44,9 @@ const MOST_SEQUENCES: usize = 256;
 pub struct Options {
     /// The most tokens of a sequence. `None`: the model's own, up to 4096.
     pub context: Option<usize>,
-    /// The tokens whose keys and values the cache holds, over all sequences; tokens that forks share count once. `None`: twice the
-    /// context. llama.cpp takes a multiple of 256. Where they run out, sequences are evaluated again.
+    /// The tokens whose keys and values the cache holds, over all sequences; tokens that forks share count once.
+    /// `None`: twice the context. llama.cpp takes a multiple of 256. Where they run out, sequences are evaluated
+    /// again.
     pub cells: Option<usize>,
     /// The sequences that are in the cache at a time, 1 to 256; others are evaluated again. 64 by default.
     pub sequences: usize,
@@ -125,7 +126,8 @@ fn backend() -> Result<&'static LlamaBackend, LoadError> {
 }
 
 impl LlamaCpp {
-    /// Opens a GGUF file. Its header is read and checked by [`Gguf`] first; of a model in several files it is the first.
+    /// Opens a GGUF file. Its header is read and checked by [`Gguf`] first; of a model in several files it is the
+    /// first.
     ///
     /// # Errors
     ///
@@ -163,7 +165,8 @@ impl LlamaCpp {
         Ok(Self { schedule: Schedule::new(memory, vocab_len, context), path: path.to_owned() })
     }
 
-    /// llama.cpp's own tokens of a text, with the token that begins one: the judge of the tokenizer that is read from the file.
+    /// llama.cpp's own tokens of a text, with the token that begins one: the judge of the tokenizer that is read from
+    /// the file.
     pub fn llama_cpp_tokens(&self, text: &str) -> Vec<u32> {
         let of = |model: &LlamaModel| model.vocab().tokenize(text.as_bytes(), true, true);
         let tokens = self.schedule.memory.running.with_dependent(|model, _| of(model));
@@ -218,7 +221,8 @@ impl Context {
         let pass_len = options.pass.min(cells);
         // llama.cpp ends the process where a batch has no room for a token of each sequence.
         let room = number(pass_len.max(options.sequences))?;
-        // Sequences share cells only in one cache, and tokens that a sliding window has left are still there when it is cut.
+        // Sequences share cells only in one cache, and tokens that a sliding window has left are still there when it
+        // is cut.
         let params = LlamaContextParams::default()
             .with_n_ctx(NonZeroU32::new(number(cells.max(MOST_SEQUENCES))?))
             .with_n_batch(room)

@@ -1,24 +1,26 @@
 //! Which sequence of ours is which sequence of llama.cpp, and the tokens of a batch as passes.
 //!
-//! llama.cpp numbers its sequences from 0 to a limit that is set when a context is made, and keeps the keys and values of all of them
-//! in one cache of cells. A cell belongs to any number of sequences. A copy of a sequence therefore takes no cell and no time, and
-//! a sequence is cut by taking its number off cells.
+//! llama.cpp numbers its sequences from 0 to a limit that is set when a context is made, and keeps the keys and
+//! values of all of them in one cache of cells. A cell belongs to any number of sequences. A copy of a sequence
+//! therefore takes no cell and no time, and a sequence is cut by taking its number off cells.
 //!
 //! The trait of models has no such limit, so a number here is a *slot*, and a sequence only borrows one:
 //!
-//! - A sequence knows its tokens. Its slot holds the keys and values of some of them, and is asked only how many it begins with.
+//! - A sequence knows its tokens. Its slot holds the keys and values of some of them, and is asked only how many it
+//!   begins with.
 //! - A fork takes a slot that nobody holds, as a copy. Where there is none it takes no slot.
-//! - A sequence without a slot takes one when it is extended: one that nobody holds, or else the slot that was used least recently.
-//!   Its former holder then has no slot. The new holder copies the longest beginning that any slot has, and evaluates the rest again.
-//! - Where cells run out, slots outside the pass are emptied, the least recently used first, and then the pass is made of fewer
-//!   sequences. An error says so only where one sequence alone does not fit.
-//! - Slots of sequences that were dropped are emptied before the next pass, but for the last few: a prompt that comes again is not
-//!   evaluated again.
+//! - A sequence without a slot takes one when it is extended: one that nobody holds, or else the slot that was used
+//!   least recently. Its former holder then has no slot. The new holder copies the longest beginning that any slot
+//!   has, and evaluates the rest again.
+//! - Where cells run out, slots outside the pass are emptied, the least recently used first, and then the pass is
+//!   made of fewer sequences. An error says so only where one sequence alone does not fit.
+//! - Slots of sequences that were dropped are emptied before the next pass, but for the last few: a prompt that comes
+//!   again is not evaluated again.
 //!
 //! So more sequences than slots, and longer ones than the cache holds, cost time and change no result.
 //!
-//! Tried instead: an error where slots run out. Samplers fork as they like, and a limit of llama.cpp would be a limit of each. All this
-//! is apart from llama.cpp itself ([`Memory`]), so that it is tested without a build in C++.
+//! Tried instead: an error where slots run out. Samplers fork as they like, and a limit of llama.cpp would be a limit
+//! of each. All this is apart from llama.cpp itself ([`Memory`]), so that it is tested without a build in C++.
 
 use std::ops::Range;
 use std::sync::{
@@ -39,7 +41,8 @@ pub(crate) trait Memory {
     fn slots(&self) -> usize;
     /// The most entries of a pass.
     fn pass_len(&self) -> usize;
-    /// Whether a slot can be cut anywhere; otherwise only emptied, and copied only as a whole (models with a recurrent state).
+    /// Whether a slot can be cut anywhere; otherwise only emptied, and copied only as a whole (models with a
+    /// recurrent state).
     fn cuts(&self) -> bool;
     /// Makes the empty slot `to` a copy of the first `len` tokens of `from`.
     fn copy(&mut self, from: usize, to: usize, len: usize);
@@ -134,7 +137,8 @@ impl<M: Memory> Schedule<M> {
         Self { memory, slots, clock: 0, model, vocab_len, context }
     }
 
-    /// The work of those items that want rows, and the number of rows. Tokens without a wanted row are evaluated with the next one.
+    /// The work of those items that want rows, and the number of rows. Tokens without a wanted row are evaluated with
+    /// the next one.
     fn plan(&self, batch: &[Extension<'_, Sequence>]) -> Result<(Vec<Work>, usize), LlamaCppError> {
         let limits = BatchLimits { vocab_len: self.vocab_len, context: self.context, begin: None };
         let (mut work, mut row) = (Vec::new(), 0);

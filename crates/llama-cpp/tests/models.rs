@@ -1,4 +1,5 @@
-//! llama.cpp beside our own decoder, on GGUF files that are written from the embedded model; and the contract of models.
+//! llama.cpp beside our own decoder, on GGUF files that are written from the embedded model; and the contract of
+//! models.
 
 use std::path::{Path, PathBuf};
 
@@ -81,8 +82,8 @@ fn difference(model: EmbeddedModel, theirs: &mut LlamaCpp) -> f32 {
     largest
 }
 
-/// The embedded model is stored in f16. llama.cpp rounds the inputs of a product with such a matrix to f16, too, and by default
-/// keys and values.
+/// The embedded model is stored in f16. llama.cpp rounds the inputs of a product with such a matrix to f16, too, and
+/// by default keys and values.
 #[test]
 fn logits_are_those_of_our_own_decoder() {
     for (name, model, weights, cache, limit) in [

@@ -1,7 +1,7 @@
 //! From constraints to the part that matchers share: `unskew.Compiler` and `unskew.Compiled`.
 //!
-//! A constraint is compiled on a thread of its own, and the thread that called waits without the interpreter lock. It wakes up now and then to
-//! ask Python for signals, so that Ctrl-C ends a compilation.
+//! A constraint is compiled on a thread of its own, and the thread that called waits without the interpreter lock. It
+//! wakes up now and then to ask Python for signals, so that Ctrl-C ends a compilation.
 
 use std::{
     sync::{Arc, mpsc},
@@ -28,7 +28,8 @@ pub(crate) const LOOK: Duration = Duration::from_millis(50);
 /// The longest time that a caller may give, in seconds: a hundred years.
 const MAX_SECONDS: f64 = 3.2e9;
 
-/// Compiles constraints for the tokens of one model, once each, and keeps them within a limit in bytes. Threads share it.
+/// Compiles constraints for the tokens of one model, once each, and keeps them within a limit in bytes. Threads share
+/// it.
 #[pyclass(frozen, module = "unskew")]
 #[derive(Debug)]
 pub(crate) struct Compiler {
@@ -135,8 +136,8 @@ impl Compiled {
     }
 }
 
-/// Works on another thread while this one, which must be without the interpreter lock, looks for signals. A signal that raises cancels the
-/// work.
+/// Works on another thread while this one, which must be without the interpreter lock, looks for signals. A signal
+/// that raises cancels the work.
 fn with_signals<T: Send>(cancel: &Cancel, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     thread::scope(|scope| {
         let (done, is_done) = mpsc::sync_channel::<()>(0);

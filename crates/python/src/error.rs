@@ -1,7 +1,7 @@
 //! From errors of the library to exceptions.
 //!
-//! The classes are in Python (`unskew/_errors.py`), because there a class can have two bases: `unskew.Error`, and the class of Python that
-//! says the same.
+//! The classes are in Python (`unskew/_errors.py`), because there a class can have two bases: `unskew.Error`, and the
+//! class of Python that says the same.
 
 use pyo3::{prelude::*, sync::PyOnceLock, types::PyType};
 use unskew::{

@@ -1,11 +1,13 @@
 //! `unskew._unskew`, the extension module of the Python package: masks, matchers and samplers.
 //!
-//! The module is thin. Constraints, compiler and matchers are those of `unskew-engine`, and `sample` runs the samplers of the facade over
-//! a Python function. The public names, the exceptions and the type stubs are in `python/unskew`.
+//! The module is thin. Constraints, compiler and matchers are those of `unskew-engine`, and `sample` runs the
+//! samplers of the facade over a Python function. The public names, the exceptions and the type stubs are in
+//! `python/unskew`.
 //!
 //! Rules:
 //!
-//! - The interpreter lock is released while a tokenizer loads, a constraint is compiled, masks are made, and a sampler works.
+//! - The interpreter lock is released while a tokenizer loads, a constraint is compiled, masks are made, and a
+//!   sampler works.
 //! - Nothing panics on purpose. A panic would be Python's `PanicException`, in the sampler's thread too.
 //! - Memory of the caller is read and written by the methods of `memoryview` (`view`).
 

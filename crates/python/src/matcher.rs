@@ -1,6 +1,7 @@
 //! Sequences under a constraint: `unskew.Matcher`, and the calls for many of them.
 //!
-//! A mask is made without the interpreter lock, in an array of numpy where it is one. Two threads may fill one matcher at once. A change of a matcher while another thread reads it is Python's `RuntimeError`.
+//! A mask is made without the interpreter lock, in an array of numpy where it is one. Two threads may fill one
+//! matcher at once. A change of a matcher while another thread reads it is Python's `RuntimeError`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -174,8 +175,9 @@ fn token_ids(object: &Bound<'_, PyAny>) -> PyResult<Vec<TokenId>> {
     object.extract::<Vec<u32>>().map(|numbers| ids(&numbers))
 }
 
-/// Writes the masks of many matchers in one call, each into the row that `rows` says (default: one after the other). With `drafts`, the
-/// masks after each draft token of a matcher come in the rows after its own; with `parents`, drafts are trees.
+/// Writes the masks of many matchers in one call, each into the row that `rows` says (default: one after the other).
+/// With `drafts`, the masks after each draft token of a matcher come in the rows after its own; with `parents`,
+/// drafts are trees.
 #[pyfunction]
 #[pyo3(signature = (matchers, mask, *, rows=None, drafts=None, parents=None, threads=None))]
 #[allow(clippy::too_many_arguments, reason = "each is an option by its name")]

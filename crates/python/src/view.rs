@@ -1,14 +1,15 @@
 //! Memory of the caller: rows of masks, and rows of logits.
 //!
-//! Anything with Python's buffer protocol is taken: arrays of numpy and of the standard library, `bytearray`, and tensors of torch on the CPU by
-//! their `numpy()`. Other arrays on the CPU are taken by `__dlpack__`, where numpy is installed.
+//! Anything with Python's buffer protocol is taken: arrays of numpy and of the standard library, `bytearray`, and
+//! tensors of torch on the CPU by their `numpy()`. Other arrays on the CPU are taken by `__dlpack__`, where numpy is
+//! installed.
 //!
-//! Masks are written into arrays of numpy in place ([`Array`]), while nobody else has borrowed the array. Everything else, and an array that
-//! another thread fills at the same time, is read and written through a `memoryview`, a few hundred nanoseconds each time; [`Rows`] looks at
-//! the object once.
+//! Masks are written into arrays of numpy in place ([`Array`]), while nobody else has borrowed the array. Everything
+//! else, and an array that another thread fills at the same time, is read and written through a `memoryview`, a few
+//! hundred nanoseconds each time; [`Rows`] looks at the object once.
 //!
-//! Tried instead: pyo3's `PyBuffer`. Its slices are deprecated as unsound, its copies are of whole buffers alone, and the stable ABI has it from
-//! Python 3.11 on.
+//! Tried instead: pyo3's `PyBuffer`. Its slices are deprecated as unsound, its copies are of whole buffers alone, and
+//! the stable ABI has it from Python 3.11 on.
 
 use std::cell::RefCell;
 
@@ -311,8 +312,8 @@ impl<'py> Masks<'py> {
         }
     }
 
-    /// Makes the rows `places` by `make`, which gets their words and the place of each row there, without the interpreter lock: in place in
-    /// an array, else in the buffer `words` of this thread.
+    /// Makes the rows `places` by `make`, which gets their words and the place of each row there, without the
+    /// interpreter lock: in place in an array, else in the buffer `words` of this thread.
     pub(crate) fn make<T: Send>(
         &mut self,
         py: Python<'_>,

@@ -1,8 +1,9 @@
-//! A batch of extensions as passes: which positions of which sequences are evaluated together, and the errors of a batch.
+//! A batch of extensions as passes: which positions of which sequences are evaluated together, and the errors of a
+//! batch.
 //!
-//! The new positions of all sequences of a batch are one matrix of rows, without padding. Sequences of any length therefore
-//! share a pass, with one new token or many (a prompt, a draft to verify). Long prompts are cut into passes of at most
-//! [`PASS_ROWS`] rows, which bounds the memory of intermediate results.
+//! The new positions of all sequences of a batch are one matrix of rows, without padding. Sequences of any length
+//! therefore share a pass, with one new token or many (a prompt, a draft to verify). Long prompts are cut into passes
+//! of at most [`PASS_ROWS`] rows, which bounds the memory of intermediate results.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,15 +1,15 @@
-//! The keys and values of one sequence, so that appending a token computes one row and not the whole text again; and attention
-//! over them.
+//! The keys and values of one sequence, so that appending a token computes one row and not the whole text again; and
+//! attention over them.
 //!
-//! They lie in pages of [`PAGE`] positions, which sequences share, and so does the tree of known prefixes ([`crate::prefixes`]). A
-//! fork is another handle to the list of pages. The side that grows copies the list once, and a shared page when it writes to it.
-//! Tried instead: one block for each layer that doubles when it is full. A fork that grows then copies all positions, and half of
-//! the room may be unused. Pages of 32 positions were tried, too: each of many short walks after one prompt takes at least a page of
-//! its own, most of it unused.
+//! They lie in pages of [`PAGE`] positions, which sequences share, and so does the tree of known prefixes
+//! ([`crate::prefixes`]). A fork is another handle to the list of pages. The side that grows copies the list once,
+//! and a shared page when it writes to it. Tried instead: one block for each layer that doubles when it is full. A
+//! fork that grows then copies all positions, and half of the room may be unused. Pages of 32 positions were tried,
+//! too: each of many short walks after one prompt takes at least a page of its own, most of it unused.
 //!
-//! The layout of a page is that of panels ([`crate::kernel`]). A panel of keys has one lane for each position, and a line for
-//! each coordinate: queries times keys are scores. A panel of values has one lane for each of 32 coordinates, and a line for
-//! each position: shares times values are the output.
+//! The layout of a page is that of panels ([`crate::kernel`]). A panel of keys has one lane for each position, and a
+//! line for each coordinate: queries times keys are scores. A panel of values has one lane for each of 32
+//! coordinates, and a line for each position: shares times values are the output.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ pub(crate) const PAGE: usize = 8;
 /// Pages whose scores are computed together.
 const TOGETHER: usize = 4;
 
-/// Scores that are computed at a time, so that a long text takes no more memory than this many numbers for each thread, or one
-/// row of it.
+/// Scores that are computed at a time, so that a long text takes no more memory than this many numbers for each
+/// thread, or one row of it.
 const SCORES: usize = 1 << 16;
 
 /// The sizes of attention.
@@ -123,7 +123,8 @@ impl Cache {
         &self.pages
     }
 
-    /// Replaces the page with this number, or adds it at the end, by one with the same content in the positions that are in use.
+    /// Replaces the page with this number, or adds it at the end, by one with the same content in the positions that
+    /// are in use.
     pub(crate) fn put(&mut self, number: usize, page: Arc<Page>) {
         let pages = Arc::make_mut(&mut self.pages);
         if number < pages.len() {
@@ -144,7 +145,8 @@ impl Cache {
         }
     }
 
-    /// Writes the keys and values of the positions from `start` on in one layer, `[rows, shared * width]`. They were reserved.
+    /// Writes the keys and values of the positions from `start` on in one layer, `[rows, shared * width]`. They were
+    /// reserved.
     pub(crate) fn store(&mut self, layer: usize, start: usize, keys: &[f32], values: &[f32], heads: &Heads) {
         let Heads { shared, width, .. } = *heads;
         let rows = keys.chunks_exact(shared * width).zip(values.chunks_exact(shared * width));
@@ -187,7 +189,8 @@ struct Part<'a> {
     head: usize,
 }
 
-/// Attention in one layer, for all rows of a pass: `queries` are scaled, `[rows, heads * width]`, and so is `mixed`, the output.
+/// Attention in one layer, for all rows of a pass: `queries` are scaled, `[rows, heads * width]`, and so is `mixed`,
+/// the output.
 pub(crate) fn attend(view: View, runs: &[Run<'_>], queries: &[f32], mixed: &mut [f32], heads: &Heads) {
     let mut parts = Vec::new();
     let (mut first, mut work) = (0, 0);
@@ -227,7 +230,8 @@ pub(crate) fn attend(view: View, runs: &[Run<'_>], queries: &[f32], mixed: &mut 
 }
 
 impl Part<'_> {
-    /// The output for the heads of the group, one after the other, each with all rows: as wide as the panels of values are.
+    /// The output for the heads of the group, one after the other, each with all rows: as wide as the panels of
+    /// values are.
     fn compute(&self, view: View, queries: &[f32], heads: &Heads) -> Vec<f32> {
         let Heads { shared, group, width, .. } = *heads;
         let count = self.rows.len();

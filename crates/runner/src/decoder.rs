@@ -1,8 +1,8 @@
 //! The decoder on the CPU: embedding, layers of attention and feed-forward, final normalisation, head.
 //!
-//! All rows of all sequences are one row-major matrix, because every part but attention treats rows alike. So a batch goes
-//! through the weights once. Buffers of a pass are kept for the next one. The parts in which families of models differ are asked of
-//! [`Architecture`], so that there is one decoder.
+//! All rows of all sequences are one row-major matrix, because every part but attention treats rows alike. So a batch
+//! goes through the weights once. Buffers of a pass are kept for the next one. The parts in which families of models
+//! differ are asked of [`Architecture`], so that there is one decoder.
 
 use std::collections::HashMap;
 
@@ -214,8 +214,8 @@ impl Decoder {
         self.layers[0].down.matrix.kept_as()
     }
 
-    /// The values of all parameters in f32, in the order of [`crate::parameters::table`], each as in a checkpoint. The model is plain
-    /// Llama.
+    /// The values of all parameters in f32, in the order of [`crate::parameters::table`], each as in a checkpoint.
+    /// The model is plain Llama.
     #[cfg(feature = "burn")]
     pub(crate) fn values(&self) -> Vec<Vec<f32>> {
         let scale = |scales: &Option<Scales>| scales.as_ref().expect("plain Llama").scale.clone();
@@ -233,8 +233,8 @@ impl Decoder {
         all
     }
 
-    /// Runs all layers over the rows `tokens`, those of the pieces one after the other. The caches hold their keys and values
-    /// afterwards, and `buffers` the last hidden states.
+    /// Runs all layers over the rows `tokens`, those of the pieces one after the other. The caches hold their keys
+    /// and values afterwards, and `buffers` the last hidden states.
     pub(crate) fn forward(
         &self,
         tokens: &[usize],

@@ -1,8 +1,8 @@
 //! Functions of single rows: normalisations, softmax, soft caps, the functions inside feed-forward blocks.
 //!
-//! Sums run in [`STRIPS`] strips, the same on every processor, and the exponential is made of additions and multiplications
-//! that are rounded alike everywhere. The compiler turns the loops into vectors. Not taken: `f32::exp`, which is a call for each
-//! value, and another function on every platform.
+//! Sums run in [`STRIPS`] strips, the same on every processor, and the exponential is made of additions and
+//! multiplications that are rounded alike everywhere. The compiler turns the loops into vectors. Not taken:
+//! `f32::exp`, which is a call for each value, and another function on every platform.
 
 use crate::config::Activation;
 
@@ -98,8 +98,8 @@ fn tanh(x: f32) -> f32 {
     if square < 0.03 { x * series } else { far }
 }
 
-/// The normal distribution's function, by the complementary error function: a rational approximation (Abramowitz and Stegun 7.1.26),
-/// exact to 1e-7.
+/// The normal distribution's function, by the complementary error function: a rational approximation (Abramowitz and
+/// Stegun 7.1.26), exact to 1e-7.
 #[inline(always)]
 fn normal(x: f32) -> f32 {
     let root = x * std::f32::consts::FRAC_1_SQRT_2;
@@ -124,8 +124,8 @@ pub(crate) fn softmax(row: &mut [f32]) {
     }
 }
 
-/// The exponential, exact to about two units of the last place between -87 and 88; outside of these bounds, its value at the bound.
-/// The polynomial is that of Cephes (Moshier).
+/// The exponential, exact to about two units of the last place between -87 and 88; outside of these bounds, its value
+/// at the bound. The polynomial is that of Cephes (Moshier).
 #[inline(always)]
 fn exp(x: f32) -> f32 {
     // Adding it moves the binary point of a number behind its last digit.

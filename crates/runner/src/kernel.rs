@@ -1,16 +1,16 @@
 //! The inner loop of every product: some rows of inputs times one panel of 32 columns.
 //!
-//! A panel is a list of lines. Line `k` has the 32 (for keys: 8) weights that input `k` is multiplied by, one for each output. The loop
-//! broadcasts one input, and multiplies it with a line as vectors. Several rows of inputs share each line that is loaded.
-//! Matrices of weights have this layout ([`crate::matrix`]), and so have the keys and the values of a page of the cache
-//! ([`crate::cache`]): one loop serves linear maps, scores and mixtures of values.
+//! A panel is a list of lines. Line `k` has the 32 (for keys: 8) weights that input `k` is multiplied by, one for
+//! each output. The loop broadcasts one input, and multiplies it with a line as vectors. Several rows of inputs share
+//! each line that is loaded. Matrices of weights have this layout ([`crate::matrix`]), and so have the keys and the
+//! values of a page of the cache ([`crate::cache`]): one loop serves linear maps, scores and mixtures of values.
 //!
-//! An output is the sum over `k` in order, in one lane, by fused multiply-adds. Its bits depend neither on the width of the
-//! vectors, nor on the number of rows that share a pass, nor on the number of threads. So a batch equals its items bit by
-//! bit. Only a processor without fused multiply-adds (x86 before 2013) rounds differently.
+//! An output is the sum over `k` in order, in one lane, by fused multiply-adds. Its bits depend neither on the width
+//! of the vectors, nor on the number of rows that share a pass, nor on the number of threads. So a batch equals its
+//! items bit by bit. Only a processor without fused multiply-adds (x86 before 2013) rounds differently.
 //!
-//! Not taken: dot products along the rows of a matrix as it lies in a file. Each output would end with a sum across lanes, whose
-//! order follows the width of the vectors, and the values of a sequence would need a second kernel.
+//! Not taken: dot products along the rows of a matrix as it lies in a file. Each output would end with a sum across
+//! lanes, whose order follows the width of the vectors, and the values of a sequence would need a second kernel.
 
 use std::{array, borrow::Borrow};
 
@@ -57,13 +57,14 @@ fn widened<W: Weight, const L: usize>(line: &[W; L]) -> Line<L> {
 }
 
 impl Weight for f16 {
-    /// Four operations that are those of vectors, too. The conversion of `half` takes eight numbers at a time, behind a call that
-    /// is not inlined.
+    /// Four operations that are those of vectors, too. The conversion of `half` takes eight numbers at a time, behind
+    /// a call that is not inlined.
     #[inline(always)]
     fn wide(self) -> f32 {
         // The biases of the exponents are 15 and 127.
         const SCALE: f32 = f32::from_bits((127 + 127 - 15) << 23);
-        // The sign goes to the top, and the other bits to where f32 has them. Numbers without a leading one stay exact, too.
+        // The sign goes to the top, and the other bits to where f32 has them. Numbers without a leading one stay
+        // exact, too.
         let moved = (i32::from(self.to_bits() as i16) << 13) as u32 & 0x8fff_e000;
         f32::from_bits(moved) * SCALE
     }

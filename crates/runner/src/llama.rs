@@ -1,10 +1,11 @@
 //! A loaded model as a [`LanguageModel`]: batches of sequences of different lengths in one pass.
 //!
-//! Embedding, linear maps and normalisations treat all rows alike; attention runs sequence by sequence, each over its own
-//! cache. Only rows whose logits are wanted go through the head, which for a small model is a large part of the work.
+//! Embedding, linear maps and normalisations treat all rows alike; attention runs sequence by sequence, each over its
+//! own cache. Only rows whose logits are wanted go through the head, which for a small model is a large part of the
+//! work.
 //!
-//! Keys and values of whole pages go into a tree of known prefixes ([`crate::prefixes`]). A sequence that reads the same tokens again
-//! takes them from there.
+//! Keys and values of whole pages go into a tree of known prefixes ([`crate::prefixes`]). A sequence that reads the
+//! same tokens again takes them from there.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,11 +27,12 @@ use crate::weights::{self, LoadError, LoadOptions};
 /// The bytes of keys and values that a model remembers, if nobody sets another number.
 const REMEMBERED: usize = 256 << 20;
 
-/// A decoder of Llama's kind on the CPU, of any family in [`Family`](crate::Family), in plain Rust with SIMD and threads.
+/// A decoder of Llama's kind on the CPU, of any family in [`Family`](crate::Family), in plain Rust with SIMD and
+/// threads.
 ///
-/// Weights are kept as the checkpoint stores them (f32, f16 or bf16) or in eight bits, and sums are f32. A row of logits is a function of the
-/// model and the tokens before it, bit by bit: it depends neither on the rest of the batch, nor on how the tokens were
-/// appended, nor on the number of threads.
+/// Weights are kept as the checkpoint stores them (f32, f16 or bf16) or in eight bits, and sums are f32. A row of
+/// logits is a function of the model and the tokens before it, bit by bit: it depends neither on the rest of the
+/// batch, nor on how the tokens were appended, nor on the number of threads.
 ///
 /// # Example
 ///
@@ -67,9 +69,9 @@ pub struct Llama {
 
 /// One sequence of a [`Llama`]: its tokens, with their keys and values.
 ///
-/// Memory, in addition to the tokens: `8 * num_hidden_layers * num_key_value_heads * head_dim` bytes for each position, in pages
-/// of 8 positions (`head_dim` rounded up to a multiple of 32 for the values). A fork shares all pages; the side that writes to a
-/// shared page copies that page alone.
+/// Memory, in addition to the tokens: `8 * num_hidden_layers * num_key_value_heads * head_dim` bytes for each
+/// position, in pages of 8 positions (`head_dim` rounded up to a multiple of 32 for the values). A fork shares all
+/// pages; the side that writes to a shared page copies that page alone.
 #[derive(Clone, Debug)]
 pub struct Sequence {
     /// The sequence's own are the first `len`: a truncation leaves the others to forks.
@@ -118,8 +120,8 @@ impl Llama {
     ///
     /// # Errors
     ///
-    /// [`LoadError`] when a file is absent or damaged, when the configuration asks for a computation that is not supported,
-    /// and when configuration and weights do not belong together.
+    /// [`LoadError`] when a file is absent or damaged, when the configuration asks for a computation that is not
+    /// supported, and when configuration and weights do not belong together.
     pub fn from_dir(folder: impl AsRef<Path>) -> Result<Self, LoadError> {
         Self::from_dir_with(folder, &mut LoadOptions::default())
     }
@@ -193,7 +195,8 @@ impl Llama {
         Self { config, decoder, rotary, buffers, prefixes, evaluated: 0, id }
     }
 
-    /// Sets the bytes of keys and values that the model remembers of earlier sequences, 256 MiB if never called. Zero: none.
+    /// Sets the bytes of keys and values that the model remembers of earlier sequences, 256 MiB if never called.
+    /// Zero: none.
     pub fn remember(&mut self, bytes: usize) {
         self.prefixes.set_limit(bytes);
     }
@@ -244,7 +247,8 @@ impl Llama {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Unsupported`] for what plain Llama does not have: other families, biases, scaled rotary embeddings.
+    /// [`ConfigError::Unsupported`] for what plain Llama does not have: other families, biases, scaled rotary
+    /// embeddings.
     ///
     /// # Panics
     ///
@@ -255,8 +259,8 @@ impl Llama {
         Ok(crate::burn::Llama::new(self.config.clone(), self.decoder.values(), backend))
     }
 
-    /// A copy of the model on the default GPU, whose logits stay there: as [`to_burn`](Self::to_burn) with `Backend::Wgpu`, but
-    /// with an error where that function panics.
+    /// A copy of the model on the default GPU, whose logits stay there: as [`to_burn`](Self::to_burn) with
+    /// `Backend::Wgpu`, but with an error where that function panics.
     ///
     /// # Errors
     ///
@@ -268,8 +272,8 @@ impl Llama {
         Ok(self.to_burn(crate::burn::Backend::Wgpu)?)
     }
 
-    /// Evaluates some positions of some sequences, and writes the wanted rows of logits to the front of `output`. Returns the
-    /// rest of it.
+    /// Evaluates some positions of some sequences, and writes the wanted rows of logits to the front of `output`.
+    /// Returns the rest of it.
     fn pass<'a>(
         &mut self,
         batch: &mut [Extension<'_, Sequence>],

@@ -1,14 +1,16 @@
-//! Matrices of weights, kept as a checkpoint stores them (f32, f16 or bf16) or in eight bits, and their products with rows of inputs.
+//! Matrices of weights, kept as a checkpoint stores them (f32, f16 or bf16) or in eight bits, and their products with
+//! rows of inputs.
 //!
-//! A matrix of `outputs` rows and `inputs` columns lies in panels of [`LANES`] outputs, for the loop of [`crate::kernel`]. The
-//! last panel is filled up with zeros. A product goes through the weights once for all rows, panel by panel. Weights of 16
-//! bits are widened a few kilobytes at a time, which then serve all rows out of the first-level cache.
+//! A matrix of `outputs` rows and `inputs` columns lies in panels of [`LANES`] outputs, for the loop of
+//! [`crate::kernel`]. The last panel is filled up with zeros. A product goes through the weights once for all rows,
+//! panel by panel. Weights of 16 bits are widened a few kilobytes at a time, which then serve all rows out of the
+//! first-level cache.
 //!
-//! Weights of eight bits come in blocks of 32 inputs ([`crate::pack`]). A block's products are summed on their own and then
-//! multiplied by its scales, for one row as for many, so that a batch equals its items bit by bit.
+//! Weights of eight bits come in blocks of 32 inputs ([`crate::pack`]). A block's products are summed on their own
+//! and then multiplied by its scales, for one row as for many, so that a batch equals its items bit by bit.
 //!
-//! Threads share a product by ranges of panels: each thread reads its own weights. A small product is one thread's work,
-//! because waking another one takes longer.
+//! Threads share a product by ranges of panels: each thread reads its own weights. A small product is one thread's
+//! work, because waking another one takes longer.
 
 use std::{array, ops::Range};
 
@@ -237,8 +239,8 @@ impl<'a> Product<'a> {
         Self { matrix, outputs, adds: false }
     }
 
-    /// The work of a range of panels for each range of `size` panels. `columns` of a part are the outputs of its panels, one
-    /// slice for each row.
+    /// The work of a range of panels for each range of `size` panels. `columns` of a part are the outputs of its
+    /// panels, one slice for each row.
     fn parts(self, size: usize) -> Vec<Part<'a>> {
         let Self { matrix, outputs, adds } = self;
         let mut parts: Vec<Part<'a>> = (0..matrix.panels())
@@ -301,8 +303,8 @@ impl Part<'_> {
     }
 }
 
-/// Computes products that have the same `inputs`: at least one row, row-major, as wide as each matrix has inputs. Each weight is
-/// read once.
+/// Computes products that have the same `inputs`: at least one row, row-major, as wide as each matrix has inputs.
+/// Each weight is read once.
 pub(crate) fn compute<const N: usize>(inputs: &[f32], products: [Product<'_>; N]) {
     let panels: usize = products.iter().map(|product| product.matrix.panels()).sum();
     let threads = rayon::current_num_threads();

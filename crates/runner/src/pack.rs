@@ -1,7 +1,7 @@
 //! The weights of a matrix in panels ([`crate::kernel`]), packed from the rows of a tensor as they come out of a file.
 //!
-//! Rows come in groups of whole panels, so that a file is read a few megabytes at a time and nothing else is held than the result.
-//! Threads share the panels of a group.
+//! Rows come in groups of whole panels, so that a file is read a few megabytes at a time and nothing else is held
+//! than the result. Threads share the panels of a group.
 
 use half::{bf16, f16};
 use rayon::prelude::*;
@@ -169,7 +169,8 @@ fn fill<B: Copy + Sync, W: Copy + Send>(
     });
 }
 
-/// Writes a row into one lane of blocks: whole numbers from -127 to 127, and a scale for each block, as q8_0 of llama.cpp.
+/// Writes a row into one lane of blocks: whole numbers from -127 to 127, and a scale for each block, as q8_0 of
+/// llama.cpp.
 fn quantize<R: Raw>(row: &[R::Bytes], lane: usize, blocks: &mut [Block]) {
     for (weights, block) in row.chunks(BLOCK).zip(blocks) {
         let values = || weights.iter().map(|raw| R::read(*raw).value());

@@ -1,11 +1,12 @@
 //! The parameters of a model: their list, their names, and random values.
 //!
-//! One table, [`table`], fixes the order, the Hugging Face names and the shapes, for every family of models. The loader, the writer, the trainer and
-//! the decoders all go through this table, so that none of them spells a name a second time.
+//! One table, [`table`], fixes the order, the Hugging Face names and the shapes, for every family of models. The
+//! loader, the writer, the trainer and the decoders all go through this table, so that none of them spells a name a
+//! second time.
 //!
-//! Shapes and random values are those of a linear map as `[in, out]`, the transpose of the matrix in a file: so the trainer and
-//! burn have them. A product of one row with an `[out, in]` tensor takes a strided path of burn's CPU backend, measured at 6 to
-//! 15 times slower.
+//! Shapes and random values are those of a linear map as `[in, out]`, the transpose of the matrix in a file: so the
+//! trainer and burn have them. A product of one row with an `[out, in]` tensor takes a strided path of burn's CPU
+//! backend, measured at 6 to 15 times slower.
 
 use rand_core::Rng;
 
@@ -109,8 +110,8 @@ impl Parameter {
 #[cfg(feature = "burn")]
 pub(crate) const PER_LAYER: usize = 9;
 
-/// A parameter of a layer: its place, its tensor without the number of the layer, its kind, its shape, and the first of the tensor's
-/// outputs with their number, where others share the tensor.
+/// A parameter of a layer: its place, its tensor without the number of the layer, its kind, its shape, and the first
+/// of the tensor's outputs with their number, where others share the tensor.
 struct Row {
     part: Part,
     tensor: &'static str,
@@ -276,8 +277,8 @@ pub(crate) fn count(config: &ModelConfig) -> u128 {
     layer * layers + ends * vocab * hidden + positions + norm
 }
 
-/// Every parameter of a model: the embedding, then those of each layer, the last normalisation, and the head unless it is tied to the
-/// embedding.
+/// Every parameter of a model: the embedding, then those of each layer, the last normalisation, and the head unless
+/// it is tied to the embedding.
 pub(crate) fn table(config: &ModelConfig) -> Vec<Parameter> {
     let hidden = config.hidden_size;
     let architecture = &config.architecture;
@@ -322,9 +323,9 @@ pub(crate) fn table(config: &ModelConfig) -> Vec<Parameter> {
     all
 }
 
-/// Initial values for training: normal with a standard deviation of 0.02; the maps into the residual stream smaller by
-/// `sqrt(2 * layers)`, so that the stream's variance does not grow with depth; norms one. A function of the configuration
-/// and of the numbers that `random` yields.
+/// Initial values for training: normal with a standard deviation of 0.02; the maps into the residual stream smaller
+/// by `sqrt(2 * layers)`, so that the stream's variance does not grow with depth; norms one. A function of the
+/// configuration and of the numbers that `random` yields.
 #[cfg(feature = "train")]
 pub(crate) fn initial(config: &ModelConfig, random: &mut impl Rng) -> Vec<Vec<f32>> {
     let small = 0.02 / (2.0 * config.num_hidden_layers as f64).sqrt();
@@ -374,7 +375,8 @@ pub(crate) fn normal(count: usize, deviation: f64, random: &mut impl Rng) -> Vec
         .collect()
 }
 
-/// The transpose of a row-major `[rows, columns]` matrix. The loop goes in square blocks so that both sides stay in cache.
+/// The transpose of a row-major `[rows, columns]` matrix. The loop goes in square blocks so that both sides stay in
+/// cache.
 #[cfg(feature = "burn")]
 pub(crate) fn transposed<T: Copy + Default>(values: &[T], rows: usize, columns: usize) -> Vec<T> {
     const BLOCK: usize = 32;

@@ -1,12 +1,12 @@
 //! The prefixes whose keys and values a model remembers: a radix tree over pages, bounded in bytes.
 //!
-//! A node is a page of some sequence: its key are the [`PAGE`] tokens of the page, and its path from the root are the tokens before
-//! them. Keys and values are a function of the tokens, so that any sequence with the same tokens may take the page. Requests that
-//! begin with one prompt read it once, and so do the walks of one sampler after another.
+//! A node is a page of some sequence: its key are the [`PAGE`] tokens of the page, and its path from the root are the
+//! tokens before them. Keys and values are a function of the tokens, so that any sequence with the same tokens may
+//! take the page. Requests that begin with one prompt read it once, and so do the walks of one sampler after another.
 //!
-//! Pages that were not used for longest go first, leaves before what they hang on. They are looked for when the limit is passed, and
-//! an eighth of all goes at a time, so that a search through all nodes is rare. Tried instead: a heap of leaves by their last use. Each
-//! step along a path changes an entry of it.
+//! Pages that were not used for longest go first, leaves before what they hang on. They are looked for when the limit
+//! is passed, and an eighth of all goes at a time, so that a search through all nodes is rare. Tried instead: a heap
+//! of leaves by their last use. Each step along a path changes an entry of it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -105,7 +105,8 @@ impl Prefixes {
         found
     }
 
-    /// Remembers the pages of a text, all of them full. The cache takes pages that are known already, so that there is one of each.
+    /// Remembers the pages of a text, all of them full. The cache takes pages that are known already, so that there
+    /// is one of each.
     pub(crate) fn store(&mut self, regime: Regime, tokens: &[TokenId], cache: &mut Cache) {
         self.clock += 1;
         let mut parent: Option<usize> = None;
@@ -256,8 +257,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// The bound holds after every text, the newest text that fits is known whole, and nothing else than prefixes of stored
-        /// texts is known.
+        /// The bound holds after every text, the newest text that fits is known whole, and nothing else than prefixes
+        /// of stored texts is known.
         #[test]
         fn the_bound_holds(
             limit in 0_usize..12,

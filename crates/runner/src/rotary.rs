@@ -1,12 +1,13 @@
 //! Rotary position embeddings: each pair of a head's coordinates is rotated by an angle that grows with position.
 //!
-//! The convention is Hugging Face's "rotate half": coordinate `i` is paired with `i + width / 2`. The angles are rounded
-//! as transformers rounds them (frequency and angle in f32), because the weights were trained with those angles. At
-//! position 8000 exact angles would differ by up to 5e-4.
+//! The convention is Hugging Face's "rotate half": coordinate `i` is paired with `i + width / 2`. The angles are
+//! rounded as transformers rounds them (frequency and angle in f32), because the weights were trained with those
+//! angles. At position 8000 exact angles would differ by up to 5e-4.
 //!
-//! Two scalings of frequencies follow the length of the sequence. A row of logits must be a function of its tokens, so the length is
-//! that of the row's own prefix, and all keys of the prefix are turned by it: a [`Regime`] has keys and values of its own.
-//! transformers turns the keys in its cache by the length at the time when each came; its full passes equal ours.
+//! Two scalings of frequencies follow the length of the sequence. A row of logits must be a function of its tokens,
+//! so the length is that of the row's own prefix, and all keys of the prefix are turned by it: a [`Regime`] has keys
+//! and values of its own. transformers turns the keys in its cache by the length at the time when each came; its full
+//! passes equal ours.
 //!
 //! The tables grow by doubling when later positions come. Tried instead: a table for the whole context. At a context of
 //! 131072 the table costs 130 MB before the first token.

@@ -1,14 +1,14 @@
 //! Training of small models: the workspace makes its own embedded model with it.
 //!
-//! The module is made for a few million parameters on a CPU within the hour. It has neither accumulation of gradients nor
-//! mixed precision nor more than one device. A run is a function of the configuration, the data and the options. The
-//! windows of step `n` depend on the seed and on `n` alone, so that a run that was stopped and resumed sees the batches of
-//! an uninterrupted run.
+//! The module is made for a few million parameters on a CPU within the hour. It has neither accumulation of gradients
+//! nor mixed precision nor more than one device. A run is a function of the configuration, the data and the options.
+//! The windows of step `n` depend on the seed and on `n` alone, so that a run that was stopped and resumed sees the
+//! batches of an uninterrupted run.
 //!
-//! The weights and the optimiser's state live on the host as plain vectors, and each step uploads the weights as leaves of
-//! a fresh graph. Not taken: burn's own optimisers. They clip each tensor by itself instead of all by their common norm,
-//! and they write their state in a format of burn's. With host vectors a checkpoint is a safetensors file, and AdamW is
-//! twenty lines.
+//! The weights and the optimiser's state live on the host as plain vectors, and each step uploads the weights as
+//! leaves of a fresh graph. Not taken: burn's own optimisers. They clip each tensor by itself instead of all by their
+//! common norm, and they write their state in a format of burn's. With host vectors a checkpoint is a safetensors
+//! file, and AdamW is twenty lines.
 
 mod checkpoint;
 mod optimizer;
@@ -256,8 +256,8 @@ impl TrainedModel {
         self.valid_loss
     }
 
-    /// The weights as the bytes of a `model.safetensors`: f16, with Hugging Face's names and shapes for Llama. Equal models
-    /// give equal bytes.
+    /// The weights as the bytes of a `model.safetensors`: f16, with Hugging Face's names and shapes for Llama. Equal
+    /// models give equal bytes.
     #[must_use]
     pub fn to_safetensors(&self) -> Vec<u8> {
         save::to_f16(&self.config, &self.values)
@@ -288,8 +288,9 @@ impl TrainedModel {
 /// and batches of 16 windows of 128 tokens.
 ///
 /// Each step allocates and frees its intermediate results. With glibc, `MALLOC_ARENA_MAX=1`,
-/// `MALLOC_MMAP_THRESHOLD_=1000000000` and `MALLOC_TRIM_THRESHOLD_=4000000000` in the environment keep this memory in the
-/// process instead of returning it to the system each time. On two cores the three settings made steps a third shorter.
+/// `MALLOC_MMAP_THRESHOLD_=1000000000` and `MALLOC_TRIM_THRESHOLD_=4000000000` in the environment keep this memory in
+/// the process instead of returning it to the system each time. On two cores the three settings made steps a third
+/// shorter.
 ///
 /// # Errors
 ///
@@ -407,8 +408,8 @@ fn window_positions(options: &TrainOptions) -> impl Iterator<Item = usize> + Clo
     (0..options.batch / options.threads * context).map(move |row| row % context)
 }
 
-/// The causal mask: the columns that each row must not see, `[1, 1, group * context, context]`. A row sees itself and the
-/// rows before it. The rows of the query heads that share a key head lie one head after the other.
+/// The causal mask: the columns that each row must not see, `[1, 1, group * context, context]`. A row sees itself and
+/// the rows before it. The rows of the query heads that share a key head lie one head after the other.
 fn hidden_from(context: usize, config: &ModelConfig, device: &Device) -> Tensor<4, Bool> {
     let group = config.num_attention_heads / config.num_key_value_heads;
     let hidden: Vec<bool> =
@@ -478,8 +479,9 @@ impl Trainer<'_> {
         (f64::from(loss.into_scalar::<f32>()), gradients)
     }
 
-    /// Runs `work` on each thread's share of the windows. The results have the order of the shares. Threads that share the
-    /// batch keep all cores busy; threads inside each operation do not, because most operations are too small.
+    /// Runs `work` on each thread's share of the windows. The results have the order of the shares. Threads that
+    /// share the batch keep all cores busy; threads inside each operation do not, because most operations are too
+    /// small.
     fn share<R: Send>(&self, starts: &[usize], work: impl Fn(&[usize]) -> R + Sync) -> Vec<R> {
         let work = &work;
         std::thread::scope(|scope| {
@@ -493,8 +495,8 @@ impl Trainer<'_> {
         })
     }
 
-    /// The mean loss over the validation windows, a whole batch at a time. The last batch repeats windows to fill up. The
-    /// repeated windows weigh more, and they are the same ones each time.
+    /// The mean loss over the validation windows, a whole batch at a time. The last batch repeats windows to fill up.
+    /// The repeated windows weigh more, and they are the same ones each time.
     fn validate(&self, values: &[Vec<f32>], stream: &[u32]) -> f64 {
         let options = self.options;
         let batches = options.valid_windows.div_ceil(options.batch);
@@ -545,8 +547,8 @@ impl Trainer<'_> {
         activation::log_softmax(decoder.logits(hidden), 1).gather(1, targets).mean().neg()
     }
 
-    /// Causal attention inside each window, all windows at once. The query heads that share a key head lie one after the
-    /// other along the rows, so that keys are not repeated.
+    /// Causal attention inside each window, all windows at once. The query heads that share a key head lie one after
+    /// the other along the rows, so that keys are not repeated.
     fn attend(&self, attention: Attention) -> Tensor<2> {
         let [rows, heads, width] = attention.queries.dims();
         let time = self.options.context;

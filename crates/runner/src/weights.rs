@@ -1,9 +1,9 @@
 //! Reads the weights of a checkpoint: safetensors in F32, F16 or BF16, in one file or in several with an index.
 //!
-//! Every check comes before any large allocation, for all files: every tensor of the model is there, and its type and shape are
-//! those of the configuration. Tensors are then read a few megabytes at a time and packed, so that the peak of memory is the model.
-//! Not taken: mapping files into memory. Weights are laid out anew for the kernel, so that a mapped file would be read once, as it is
-//! here, and a file that shrinks meanwhile would end the process.
+//! Every check comes before any large allocation, for all files: every tensor of the model is there, and its type and
+//! shape are those of the configuration. Tensors are then read a few megabytes at a time and packed, so that the peak
+//! of memory is the model. Not taken: mapping files into memory. Weights are laid out anew for the kernel, so that a
+//! mapped file would be read once, as it is here, and a file that shrinks meanwhile would end the process.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -95,7 +95,8 @@ pub enum Quantization {
     /// As the checkpoint stores them.
     #[default]
     None,
-    /// Eight bits: whole numbers, with a scale for each 32 weights of an output. The model is another one, by the rounding.
+    /// Eight bits: whole numbers, with a scale for each 32 weights of an output. The model is another one, by the
+    /// rounding.
     Q8_0,
 }
 

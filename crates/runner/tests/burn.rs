@@ -1,5 +1,6 @@
-//! The decoder on the CPU beside burn's, over random models with every switch of a configuration: batches of prompts and of
-//! single tokens, forks and truncations. The two share the reading of checkpoints and the angles of rotations, and no product.
+//! The decoder on the CPU beside burn's, over random models with every switch of a configuration: batches of prompts
+//! and of single tokens, forks and truncations. The two share the reading of checkpoints and the angles of rotations,
+//! and no product.
 
 #[path = "integration/common/mod.rs"]
 mod common;

@@ -1,7 +1,7 @@
 //! A model on a GPU against the same model on the CPU: rows that are read, rows that are asked, and samplers over them.
 //!
-//! A harness of its own: burn starts on one adapter, which is named. Where there is none, tests are listed as skipped, and fail
-//! if the environment variable `UNSKEW_GPU` is `require`.
+//! A harness of its own: burn starts on one adapter, which is named. Where there is none, tests are listed as
+//! skipped, and fail if the environment variable `UNSKEW_GPU` is `require`.
 
 #![allow(clippy::print_stdout, reason = "a test harness reports")]
 

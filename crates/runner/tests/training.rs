@@ -27,8 +27,8 @@ fn config() -> ModelConfig {
     }
 }
 
-/// Each token is the one two places before it, plus 0 or 1 at random. The entropy is ln 2 nats per token; a model reaches
-/// it only by attention to the right place.
+/// Each token is the one two places before it, plus 0 or 1 at random. The entropy is ln 2 nats per token; a model
+/// reaches it only by attention to the right place.
 fn data() -> TrainingData {
     let mut random = ChaCha8Rng::seed_from_u64(9);
     let mut stream = vec![1_u32, 2];
@@ -68,8 +68,8 @@ fn a_small_language_is_learned_and_runs_the_same_in_inference() {
     })
     .unwrap();
     assert_eq!(losses.len(), 10);
-    // Without attention the least loss is ln 17 = 2.83. The first row of a window can only guess, so that the least loss
-    // with attention is (ln 17 + 15 ln 2) / 16 = 0.83.
+    // Without attention the least loss is ln 17 = 2.83. The first row of a window can only guess, so that the least
+    // loss with attention is (ln 17 + 15 ln 2) / 16 = 0.83.
     assert!(losses[0] > model.valid_loss() && model.valid_loss() < 1.25, "{losses:?}");
     assert_eq!(losses.last(), Some(&model.valid_loss()));
 

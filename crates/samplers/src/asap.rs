@@ -1,14 +1,15 @@
 //! ASAp: masked sampling that learns from its outputs (Park et al. 2024, "Grammar-Aligned Decoding", section 3).
 //!
-//! Each token is drawn in proportion to the model's probability times c~, an upper bound on the probability that the model
-//! completes an accepted output from there. c~ is 1 for prefixes that no output so far begins with. For other prefixes it is the
-//! sum over the allowed tokens of their probability times their own c~. After each output the bounds of its prefixes fall, and the
-//! distribution of the next output is closer to the target.
+//! Each token is drawn in proportion to the model's probability times c~, an upper bound on the probability that the
+//! model completes an accepted output from there. c~ is 1 for prefixes that no output so far begins with. For other
+//! prefixes it is the sum over the allowed tokens of their probability times their own c~. After each output the
+//! bounds of its prefixes fall, and the distribution of the next output is closer to the target.
 //!
-//! The published code updates c~ at each token instead of after each output. The distribution is the same, since an update changes
-//! only the bounds of prefixes that the output has passed, and the cost grows with the square of the length. The published code
-//! never lowers the bound of a prefix without continuation, nor that of a prefix at the length limit. Here both bounds are 0: the
-//! length limit is part of the constraint, and an output that runs into a dead end is begun anew with the bounds learned so far.
+//! The published code updates c~ at each token instead of after each output. The distribution is the same, since an
+//! update changes only the bounds of prefixes that the output has passed, and the cost grows with the square of the
+//! length. The published code never lowers the bound of a prefix without continuation, nor that of a prefix at the
+//! length limit. Here both bounds are 0: the length limit is part of the constraint, and an output that runs into a
+//! dead end is begun anew with the bounds learned so far.
 //!
 //! New prefixes are drawn under the mask and always kept. That is a bias, which more outputs lessen and never remove.
 //! [CARS](crate::Exact::cars) has the same tree, rejects about half of its tries, and has no bias.
@@ -23,11 +24,11 @@ use crate::{
 
 /// Adaptive sampling with approximate expected futures.
 ///
-/// - **Distribution**: masked sampling for the first output; later outputs are closer and closer to the target distribution, and
-///   never equal to it. The distribution depends on the outputs that ended before the rollout began, so outputs are not
-///   independent.
-/// - **Cost**: one rollout for each output (more only after a dead end); known prefixes cost nothing. Memory: some 120 bytes
-///   for each visited prefix.
+/// - **Distribution**: masked sampling for the first output; later outputs are closer and closer to the target
+///   distribution, and never equal to it. The distribution depends on the outputs that ended before the rollout
+///   began, so outputs are not independent.
+/// - **Cost**: one rollout for each output (more only after a dead end); known prefixes cost nothing. Memory: some
+///   120 bytes for each visited prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asap {
     max_tries: u64,

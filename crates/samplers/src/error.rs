@@ -32,8 +32,8 @@ pub enum SampleError<E> {
         /// The token.
         token: TokenId,
     },
-    /// The constraint does not accept an output that was drawn as a whole one. The sampler's data are damaged, or the constraint breaks
-    /// its contract.
+    /// The constraint does not accept an output that was drawn as a whole one. The sampler's data are damaged, or the
+    /// constraint breaks its contract.
     #[error(
         "the constraint does not accept the end after {tokens} tokens of output, where it was drawn: the file of saved prefixes is \
          damaged (draw anew without it), or the constraint breaks its contract (`unskew_core::conformance::check_constraint`)"
@@ -48,8 +48,8 @@ pub enum SampleError<E> {
         /// The drafter's own error, in words.
         why: String,
     },
-    /// The caller has cancelled the drawing by the task's [`Cancel`](crate::Cancel). Outputs drawn before are not lost: `draw_many`
-    /// has handed them over.
+    /// The caller has cancelled the drawing by the task's [`Cancel`](crate::Cancel). Outputs drawn before are not
+    /// lost: `draw_many` has handed them over.
     #[error("cancelled")]
     Cancelled,
     /// The model gives probability zero to all tokens that the constraint allows at a prefix.

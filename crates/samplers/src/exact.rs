@@ -1,8 +1,10 @@
-//! The samplers whose accepted outputs follow the target distribution exactly: one policy in the forms of five publications.
+//! The samplers whose accepted outputs follow the target distribution exactly: one policy in the forms of five
+//! publications.
 //!
-//! A masked proposal `a` is drawn with `P(a) / x(a)`, where `x(a)` is the product of the masses that the masks left. Accepting it
-//! with probability `x(a)` gives exactly `P` given the constraint (DISC, Algorithm 1). The accept test is made prefix by prefix, so
-//! that a rejected proposal stops early. All methods of the family follow this scheme, and differ in three choices:
+//! A masked proposal `a` is drawn with `P(a) / x(a)`, where `x(a)` is the product of the masses that the masks left.
+//! Accepting it with probability `x(a)` gives exactly `P` given the constraint (DISC, Algorithm 1). The accept test
+//! is made prefix by prefix, so that a rejected proposal stops early. All methods of the family follow this scheme,
+//! and differ in three choices:
 //!
 //! | constructor | tokens are drawn from | learned from a rollout | when the tries are used up |
 //! |---|---|---|---|
@@ -14,18 +16,18 @@
 //! | [`Exact::disc_published`] | the mask | nothing | one of `K` fresh proposals, by the weights `x` |
 //! | [`Exact::disc_reusing`] | the mask | nothing | one of the `K` rejected proposals, by the weights `x / (1 - x)` |
 //!
-//! RSFT, ARS and CARS are from Parys et al. 2025 ("Constrained Adaptive Rejection Sampling"); RSFT and ARS are its baselines. The
-//! mass of the **empty prefix** is the same for all outputs. All methods but `rejection` leave it out of their tests. That changes
-//! no distribution and multiplies the number of tries by the mass, which is at most 1. Where the model would rarely begin as the
-//! constraint demands, it saves most of the cost.
+//! RSFT, ARS and CARS are from Parys et al. 2025 ("Constrained Adaptive Rejection Sampling"); RSFT and ARS are its
+//! baselines. The mass of the **empty prefix** is the same for all outputs. All methods but `rejection` leave it out
+//! of their tests. That changes no distribution and multiplies the number of tries by the mass, which is at most 1.
+//! Where the model would rarely begin as the constraint demands, it saves most of the cost.
 //!
-//! Learning keeps the distribution exact and outputs independent: an output is accepted with probability `P / b`, where `b` is the
-//! bound of the empty prefix, for any bounds learned before. The probability that a try is accepted, `P(L) / b`, only grows. Where
-//! all prefixes are known, the first try is accepted.
+//! Learning keeps the distribution exact and outputs independent: an output is accepted with probability `P / b`,
+//! where `b` is the bound of the empty prefix, for any bounds learned before. The probability that a try is accepted,
+//! `P(L) / b`, only grows. Where all prefixes are known, the first try is accepted.
 //!
-//! Resampling is not exact, and an output says whether it was accepted or resampled ([`Origin`]). With `p` the probability that one
-//! try is rejected and `K` tries, the published forms draw from `(1 - p^K)` of the target plus `p^K` of the resampling's
-//! distribution (the paper's theorem 3.1).
+//! Resampling is not exact, and an output says whether it was accepted or resampled ([`Origin`]). With `p` the
+//! probability that one try is rejected and `K` tries, the published forms draw from `(1 - p^K)` of the target plus
+//! `p^K` of the resampling's distribution (the paper's theorem 3.1).
 
 use rand_core::Rng;
 use unskew_core::Origin;
@@ -41,11 +43,12 @@ use crate::{
 /// An exact sampler; with resampling, outputs that were accepted are exact, and say so. It is a policy for
 /// [`Sampling`](crate::Sampling) and [`Scheduler`](crate::Scheduler).
 ///
-/// - **Distribution**: outputs that say [`Origin::Accepted`] follow the target distribution exactly, and are independent.
-/// - **Cost**: `b / P(L)` rollouts on average, where `P(L)` is the probability that the model satisfies the constraint by
-///   itself, and `b` is 1 for `rejection`, the probability that the first token is allowed for `rsft` and the published forms
-///   of DISC, and a bound that falls with each rollout for the others. Each rollout is given up at its first failed test; known
-///   prefixes cost nothing. Memory: some 120 bytes for each visited prefix.
+/// - **Distribution**: outputs that say [`Origin::Accepted`] follow the target distribution exactly, and are
+///   independent.
+/// - **Cost**: `b / P(L)` rollouts on average, where `P(L)` is the probability that the model satisfies the
+///   constraint by itself, and `b` is 1 for `rejection`, the probability that the first token is allowed for `rsft`
+///   and the published forms of DISC, and a bound that falls with each rollout for the others. Each rollout is given
+///   up at its first failed test; known prefixes cost nothing. Memory: some 120 bytes for each visited prefix.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Exact {
     proposal: Proposal,
@@ -77,7 +80,8 @@ impl Exact {
         Self { proposal, accept, max_tries, budget: None, on_exhausted: OnExhausted::Error }
     }
 
-    /// Rejection sampling: the model writes, and the outputs that satisfy the constraint are kept. The yardstick of the others.
+    /// Rejection sampling: the model writes, and the outputs that satisfy the constraint are kept. The yardstick of
+    /// the others.
     pub const fn rejection(max_tries: u64) -> Self {
         Self::new(Proposal::Masked, AcceptTest::Every, max_tries)
     }
@@ -87,7 +91,8 @@ impl Exact {
         Self::new(Proposal::Masked, AcceptTest::ExceptFirst, max_tries)
     }
 
-    /// Adaptive rejection sampling: forbidden tokens are drawn too, and each of them rules out the one path that it ends.
+    /// Adaptive rejection sampling: forbidden tokens are drawn too, and each of them rules out the one path that it
+    /// ends.
     pub const fn ars(max_tries: u64) -> Self {
         Self::new(Proposal::Ars, AcceptTest::ExceptFirst, max_tries)
     }
@@ -109,8 +114,9 @@ impl Exact {
         Self { on_exhausted: OnExhausted::Resample(k), ..tries }
     }
 
-    /// DISC that resamples its rejected proposals. They follow the proposal's distribution times `1 - x`, so that no fresh proposal
-    /// is needed. Every proposal must be completed. No try begins once [`MAX_CANDIDATES`](crate::MAX_CANDIDATES) are kept.
+    /// DISC that resamples its rejected proposals. They follow the proposal's distribution times `1 - x`, so that no
+    /// fresh proposal is needed. Every proposal must be completed. No try begins once
+    /// [`MAX_CANDIDATES`](crate::MAX_CANDIDATES) are kept.
     pub const fn disc_reusing(k: u64) -> Self {
         let tries = Self::new(Proposal::Masked, AcceptTest::Never, k);
         Self { on_exhausted: OnExhausted::Reuse, ..tries }
@@ -122,9 +128,9 @@ impl Exact {
         Self { max_tries, ..self }
     }
 
-    /// Limits the new tokens of an output's tries to `rollouts` times [`Task::max_tokens`](crate::Task::max_tokens): no try begins
-    /// beyond it. New tokens are those drawn at prefixes that were not known. A rejected try costs the tokens that it drew, and a
-    /// try over known prefixes costs nothing.
+    /// Limits the new tokens of an output's tries to `rollouts` times [`Task::max_tokens`](crate::Task::max_tokens):
+    /// no try begins beyond it. New tokens are those drawn at prefixes that were not known. A rejected try costs the
+    /// tokens that it drew, and a try over known prefixes costs nothing.
     #[must_use]
     pub const fn with_budget(self, rollouts: f64) -> Self {
         Self { budget: Some(rollouts), ..self }

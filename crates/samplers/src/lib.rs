@@ -26,23 +26,24 @@
 //! | [`Mcmc`] | tends to the model's with the number of steps | one rollout and `k` parts of one |
 //! | [`Beam`], [`Greedy`] | none: searches, with exact log-probabilities | N rollouts in step, or one |
 //!
-//! Every policy can be drafted for ([`Sampling::speculative`]): its distribution stays, and it takes fewer passes. With a budget,
-//! masked sampling becomes mentored decoding ([`speculative`]).
+//! Every policy can be drafted for ([`Sampling::speculative`]): its distribution stays, and it takes fewer passes.
+//! With a budget, masked sampling becomes mentored decoding ([`speculative`]).
 //!
-//! For many outputs take CARS, for a few DISC; masked sampling where only speed counts. A *rollout* is one left-to-right
-//! generation. Prefixes that an earlier rollout has scored cost no forward pass. All rollouts share one tree of visited prefixes,
-//! bounded in bytes ([`Task::max_bytes`]), and step through the model in batches ([`Task::batch`]). For a given seed, no output
-//! depends on these two limits unless the policy learns: a rollout then learns from all rollouts that have ended. A cost counts
-//! evaluated positions and passes; a pass that several outputs share is counted with the first of them. [`trace()`] shows where an
-//! output loses the model's mass.
+//! For many outputs take CARS, for a few DISC; masked sampling where only speed counts. A *rollout* is one
+//! left-to-right generation. Prefixes that an earlier rollout has scored cost no forward pass. All rollouts share one
+//! tree of visited prefixes, bounded in bytes ([`Task::max_bytes`]), and step through the model in batches
+//! ([`Task::batch`]). For a given seed, no output depends on these two limits unless the policy learns: a rollout
+//! then learns from all rollouts that have ended. A cost counts evaluated positions and passes; a pass that several
+//! outputs share is counted with the first of them. [`trace()`] shows where an output loses the model's mass.
 //!
-//! A program with a loop of its own around the model (a server, or an engine that calls back with logits) uses a policy without a
-//! model. A [`Scheduler`] is a [`Machine`]: it asks for rows, and the program feeds them.
+//! A program with a loop of its own around the model (a server, or an engine that calls back with logits) uses a
+//! policy without a model. A [`Scheduler`] is a [`Machine`]: it asks for rows, and the program feeds them.
 //!
-//! An engine that batches its own sequences and samples from rows that a plug-in may change takes [`Walks`]: one rollout along one of its
-//! sequences, fed a row and answering with a token at each step.
+//! An engine that batches its own sequences and samples from rows that a plug-in may change takes [`Walks`]: one
+//! rollout along one of its sequences, fed a row and answering with a token at each step.
 //!
-//! Temperature and truncation before the mask make another model. The samplers keep the distribution of that model: [`Warped`].
+//! Temperature and truncation before the mask make another model. The samplers keep the distribution of that model:
+//! [`Warped`].
 //!
 //! # Example
 //!

@@ -1,12 +1,14 @@
 //! The largest numbers of objects that a sampler holds in memory at once.
 //!
-//! A count comes from a user, and a process that runs out of memory ends. So a sampler that is asked for more than a limit answers
-//! [`SampleError::TooMany`] at its first draw. Constructors do not check: most of them cannot fail otherwise, and a draw can.
-//! Counts of tries and steps have no limit here, since they take only time: a [`Cancel`](crate::Cancel) ends them.
+//! A count comes from a user, and a process that runs out of memory ends. So a sampler that is asked for more than a
+//! limit answers [`SampleError::TooMany`] at its first draw. Constructors do not check: most of them cannot fail
+//! otherwise, and a draw can. Counts of tries and steps have no limit here, since they take only time: a
+//! [`Cancel`](crate::Cancel) ends them.
 
 use crate::SampleError;
 
-/// The most particles of a population ([`SmcConfig::particles`](crate::SmcConfig::particles)). A rollout takes some kilobytes.
+/// The most particles of a population ([`SmcConfig::particles`](crate::SmcConfig::particles)). A rollout takes some
+/// kilobytes.
 pub const MAX_PARTICLES: usize = 1 << 14;
 
 /// The widest [`Beam`](crate::Beam). A prefix in it takes up to some kilobytes.

@@ -1,12 +1,13 @@
 //! Samplers that never call a model: a machine says which rows of logits it needs, and its caller feeds them.
 //!
-//! [`Machine::poll`] goes on as far as it can. It answers with [requests](Request), or that all work is done. The caller has the
-//! model: it evaluates the requests, in any batch and together with those of other machines, and [feeds](Machine::feed) the rows.
-//! So neither the model nor the sampler knows the other. The closed loop of [`Sampler`](unskew_core::Sampler), a scheduler for many
-//! users ([`drive`]) and a serving engine that calls back with its own logits run the same code.
+//! [`Machine::poll`] goes on as far as it can. It answers with [requests](Request), or that all work is done. The
+//! caller has the model: it evaluates the requests, in any batch and together with those of other machines, and
+//! [feeds](Machine::feed) the rows. So neither the model nor the sampler knows the other. The closed loop of
+//! [`Sampler`](unskew_core::Sampler), a scheduler for many users ([`drive`]) and a serving engine that calls back
+//! with its own logits run the same code.
 //!
-//! Tried instead: samplers that own their model. Two such samplers cannot share a pass, and a serving engine, which owns the loop
-//! itself, cannot use them at all.
+//! Tried instead: samplers that own their model. Two such samplers cannot share a pass, and a serving engine, which
+//! owns the loop itself, cannot use them at all.
 
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ pub struct Request {
     pub prompt: Arc<[TokenId]>,
     /// The tokens of the output.
     pub tokens: Vec<TokenId>,
-    /// The length of the shortest prefix whose row is requested, at most that of `tokens`. 0 is the row after the prompt.
+    /// The length of the shortest prefix whose row is requested, at most that of `tokens`. 0 is the row after the
+    /// prompt.
     pub first: usize,
     /// The number of tokens at the end that are drafted. The next request may drop them.
     pub drafted: usize,
@@ -52,9 +54,9 @@ pub trait Machine {
     /// Goes on until all work under way waits for rows, or has ended.
     fn poll(&mut self) -> Poll;
 
-    /// Takes rows that one pass has written, of any number of requests: their masks, and questions to rows elsewhere, then go in
-    /// one batch. The rows of a request come in the order of their depths, and all of them come before the next
-    /// [`poll`](Self::poll).
+    /// Takes rows that one pass has written, of any number of requests: their masks, and questions to rows elsewhere,
+    /// then go in one batch. The rows of a request come in the order of their depths, and all of them come before the
+    /// next [`poll`](Self::poll).
     ///
     /// # Panics
     ///

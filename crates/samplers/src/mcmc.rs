@@ -1,28 +1,30 @@
 //! MCMC: a chain of valid outputs.
 //!
-//! **[`Mcmc`]**: a step writes a part of the last output anew (Gonzalez et al. 2025, "Constrained Sampling for Language Models
-//! Should Be Easy: An MCMC Perspective"). It cuts the output somewhere and goes on from the cut by masked sampling. The new
-//! output w' is taken with probability
+//! **[`Mcmc`]**: a step writes a part of the last output anew (Gonzalez et al. 2025, "Constrained Sampling for
+//! Language Models Should Be Easy: An MCMC Perspective"). It cuts the output somewhere and goes on from the cut by
+//! masked sampling. The new output w' is taken with probability
 //!
 //! ```text
 //! min(1, P(w') q(w | w') / (P(w) q(w' | w)))
 //! ```
 //!
-//! where `q(w' | w)` is a sum over all cuts that both outputs share: the probability of that cut in w, times that of masked
-//! sampling from the cut to w'. So the chain's stationary distribution is the target distribution, and each state is a valid
-//! output. After `k` steps the distribution lies between that of masked sampling and the target, closer for larger `k`. No figure
-//! tells how close: [CARS](crate::Exact::cars) has no such question where its tries do not run out.
+//! where `q(w' | w)` is a sum over all cuts that both outputs share: the probability of that cut in w, times that of
+//! masked sampling from the cut to w'. So the chain's stationary distribution is the target distribution, and each
+//! state is a valid output. After `k` steps the distribution lies between that of masked sampling and the target,
+//! closer for larger `k`. No figure tells how close: [CARS](crate::Exact::cars) has no such question where its tries
+//! do not run out.
 //!
 //! **[`Imh`]**, independent Metropolis-Hastings (Hastings 1970; Tierney 1994): a step proposes a whole output w' by
-//! [values](crate::values), and takes it with probability `min(1, W(w') / W(w))`, for the weights `W = P / q`. With one q for the whole
-//! chain, `P(w) q(w') min(1, W(w') / W(w)) = min(P(w) q(w'), P(w') q(w))` is symmetric in w and w'. So P is stationary for every q
-//! that is positive where P is, whatever the values are: no value is zero where the model's probability is positive.
+//! [values](crate::values), and takes it with probability `min(1, W(w') / W(w))`, for the weights `W = P / q`. With
+//! one q for the whole chain, `P(w) q(w') min(1, W(w') / W(w)) = min(P(w) q(w'), P(w') q(w))` is symmetric in w and
+//! w'. So P is stationary for every q that is positive where P is, whatever the values are: no value is zero where
+//! the model's probability is positive.
 //!
-//! A q that changes within the chain breaks the symmetry, since w keeps the weight of an older q. So all rollouts of a draw propose by
-//! the values that were known when the draw began ([`Policy::freezes`]), by state alone: the values of prefixes are forgotten with the
-//! tree. Rollouts teach the draws after it. Instead, all but the present state may be learned from at each step (Holden, Hauge and
-//! Holden 2009, "Adaptive independent Metropolis-Hastings"). That needs the probability of the present state under each new q, and
-//! so all its rows.
+//! A q that changes within the chain breaks the symmetry, since w keeps the weight of an older q. So all rollouts of
+//! a draw propose by the values that were known when the draw began ([`Policy::freezes`]), by state alone: the values
+//! of prefixes are forgotten with the tree. Rollouts teach the draws after it. Instead, all but the present state may
+//! be learned from at each step (Holden, Hauge and Holden 2009, "Adaptive independent Metropolis-Hastings"). That
+//! needs the probability of the present state under each new q, and so all its rows.
 
 use rand_core::Rng;
 use unskew_core::{Finish, Origin, TokenId, logprob::log_sum_exp};
@@ -40,7 +42,8 @@ pub enum Cut {
     /// At any place, with equal probability.
     #[default]
     Prefix,
-    /// In proportion to the entropy of the masked distribution at the place; at the beginning, if all entropies are zero.
+    /// In proportion to the entropy of the masked distribution at the place; at the beginning, if all entropies are
+    /// zero.
     Priority,
     /// At the beginning: proposals are independent of the state.
     Restart,
@@ -48,8 +51,8 @@ pub enum Cut {
 
 /// Markov chain Monte Carlo over valid outputs.
 ///
-/// - **Distribution**: that of masked sampling, moved `steps` steps towards the target distribution, which is the chain's
-///   stationary one. Each draw is a chain of its own. `origin` is [`Origin::Chained`].
+/// - **Distribution**: that of masked sampling, moved `steps` steps towards the target distribution, which is the
+///   chain's stationary one. Each draw is a chain of its own. `origin` is [`Origin::Chained`].
 /// - **Cost**: one rollout and `steps` parts of a rollout; known prefixes cost nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mcmc {
@@ -61,12 +64,12 @@ pub struct Mcmc {
 /// Independent Metropolis-Hastings, whose proposals are masked sampling twisted by learned values, as those of
 /// [`Twisted`](crate::Twisted).
 ///
-/// - **Distribution**: that of the proposals, moved `steps` steps towards the target distribution, which is the chain's stationary one,
-///   for any values. Each draw is a chain of its own. `origin` is [`Origin::Chained`].
+/// - **Distribution**: that of the proposals, moved `steps` steps towards the target distribution, which is the
+///   chain's stationary one, for any values. Each draw is a chain of its own. `origin` is [`Origin::Chained`].
 /// - **Cost**: `steps + 1` rollouts; known prefixes cost nothing. Draws that are under way together begin together.
 ///
-/// Values are learned for the draws to come, and proposals near the target leave few steps to take. A constraint without
-/// [keys](unskew_core::Constraint::state_key) teaches none: proposals are those of masked sampling then.
+/// Values are learned for the draws to come, and proposals near the target leave few steps to take. A constraint
+/// without [keys](unskew_core::Constraint::state_key) teaches none: proposals are those of masked sampling then.
 #[derive(Clone, Debug)]
 pub struct Imh {
     steps: u64,
@@ -149,8 +152,8 @@ impl Policy for Mcmc {
 }
 
 impl Memory {
-    /// A rollout of a chain of so many steps, whose first state takes so many tries at most: its output becomes the state with a
-    /// probability whose logarithm is `log_ratio(output, state)`, or one.
+    /// A rollout of a chain of so many steps, whose first state takes so many tries at most: its output becomes the
+    /// state with a probability whose logarithm is `log_ratio(output, state)`, or one.
     fn step(
         &mut self,
         (steps, max_tries): (u64, u64),

@@ -1,4 +1,5 @@
-//! Errors planted in the bounds, to check that the tests of distributions find them: a test that cannot fail says nothing.
+//! Errors planted in the bounds, to check that the tests of distributions find them: a test that cannot fail says
+//! nothing.
 
 use std::collections::BTreeMap;
 
@@ -52,8 +53,8 @@ fn a_bound_that_falls_under_way_and_is_not_paid_for_fails_the_test_of_the_distri
     assert!(ours < 4.0 && planted > 4.0, "{ours} {planted}");
 }
 
-/// ASAp's second output. With the bound of one, a dead end is drawn again and again, and its siblings keep the share that the mask
-/// gives them: `ab` is drawn nearly twice as often as it should be.
+/// ASAp's second output. With the bound of one, a dead end is drawn again and again, and its siblings keep the share
+/// that the mask gives them: `ab` is drawn nearly twice as often as it should be.
 #[test]
 fn a_bound_that_is_not_lowered_at_a_dead_end_fails_the_test_of_the_distribution() {
     let deviation = |mutant, against: &BTreeMap<Vec<TokenId>, f64>| {
@@ -77,7 +78,8 @@ fn a_bound_that_is_not_lowered_at_a_dead_end_fails_the_test_of_the_distribution(
 /// Prefixes one token longer, with the probability of that token.
 type Longer = Vec<(Vec<TokenId>, f64)>;
 
-/// The distribution of ASAp's second output by its definition: the sum over all outputs and dead ends that may come first.
+/// The distribution of ASAp's second output by its definition: the sum over all outputs and dead ends that may come
+/// first.
 fn second_of_asap() -> BTreeMap<Vec<TokenId>, f64> {
     let model = model();
     let next = |prefix: &[TokenId]| -> (f64, Longer) {

@@ -1,6 +1,7 @@
 //! The rules of a sampler: which rollout comes next, and what the end of a rollout means for the draw.
 //!
-//! A scheduler does the same for all of them: it begins rollouts, lets them wait for shared passes, and hands over draws.
+//! A scheduler does the same for all of them: it begins rollouts, lets them wait for shared passes, and hands over
+//! draws.
 
 use std::convert::Infallible;
 
@@ -34,8 +35,8 @@ pub trait Policy {
         None
     }
 
-    /// Whether all rollouts of a draw propose by the values that were known when the draw began. Draws under way together then begin
-    /// together.
+    /// Whether all rollouts of a draw propose by the values that were known when the draw began. Draws under way
+    /// together then begin together.
     fn freezes(&self) -> bool {
         false
     }

@@ -1,9 +1,10 @@
 //! The sequences of a model that rollouts share: rows for many prefixes in one pass, with few tokens computed twice.
 //!
-//! A sequence holds the model's keys and values for its tokens. The pool has one sequence with each prompt alone, and a few others
-//! that follow the rollouts. A prefix is evaluated by the sequence that shares most of its tokens. The pool uses this sequence as
-//! it is where nothing of it is lost, and truncates or forks it otherwise. Tried instead: a sequence for each visited prefix. It
-//! saves the appending of known tokens, and costs a cache of keys and values for each prefix.
+//! A sequence holds the model's keys and values for its tokens. The pool has one sequence with each prompt alone, and
+//! a few others that follow the rollouts. A prefix is evaluated by the sequence that shares most of its tokens. The
+//! pool uses this sequence as it is where nothing of it is lost, and truncates or forks it otherwise. Tried instead:
+//! a sequence for each visited prefix. It saves the appending of known tokens, and costs a cache of keys and values
+//! for each prefix.
 
 use std::{fmt, sync::Arc};
 
@@ -139,11 +140,11 @@ impl<M: LanguageModel> SequencePool<M> {
         Ok(self.buffers.last().expect("it was put there"))
     }
 
-    /// The row of one prefix, where the sequence that was used last holds all of the prefix but its last token. That is the case
-    /// token after token while one rollout goes on alone. `None` otherwise, and nothing has changed then.
+    /// The row of one prefix, where the sequence that was used last holds all of the prefix but its last token. That
+    /// is the case token after token while one rollout goes on alone. `None` otherwise, and nothing has changed then.
     ///
-    /// The result is that of the general way, and the code is short: after a pass over a long row, the code for a token comes from
-    /// a far cache, and the handling of lists of one request and one sequence is most of that code.
+    /// The result is that of the general way, and the code is short: after a pass over a long row, the code for a
+    /// token comes from a far cache, and the handling of lists of one request and one sequence is most of that code.
     fn next(&mut self, request: &Request, cost: &mut Cost) -> Result<Option<&Arc<Logits>>, M::Error> {
         let Request { prompt, tokens, first, .. } = request;
         let Some((last, before)) = tokens.split_last().filter(|_| *first == tokens.len()) else {
@@ -168,12 +169,12 @@ impl<M: LanguageModel> SequencePool<M> {
         Ok(self.buffers.last())
     }
 
-    /// Evaluates the rows of `requests`, [`batch`](Self::batch) requests in a pass, and in more passes where the prompts are
-    /// unread or a pass would write more than 256 MiB of logits.
+    /// Evaluates the rows of `requests`, [`batch`](Self::batch) requests in a pass, and in more passes where the
+    /// prompts are unread or a pass would write more than 256 MiB of logits.
     ///
-    /// `read` takes the logits of a pass and the rows of requests among them, those of each request in the order of depths. The
-    /// positions of a request are added to its cost. A pass is counted once, with the first request that it serves. No two requests
-    /// have the same tokens, unless they have none.
+    /// `read` takes the logits of a pass and the rows of requests among them, those of each request in the order of
+    /// depths. The positions of a request are added to its cost. A pass is counted once, with the first request that
+    /// it serves. No two requests have the same tokens, unless they have none.
     ///
     /// # Errors
     ///
@@ -208,8 +209,8 @@ impl<M: LanguageModel> SequencePool<M> {
         Ok(())
     }
 
-    /// The row after the prompt and the rows after tokens that follow it, in one pass. The prompt is read in the same pass, or its
-    /// last token is read again.
+    /// The row after the prompt and the rows after tokens that follow it, in one pass. The prompt is read in the same
+    /// pass, or its last token is read again.
     fn with_prompt(
         &mut self,
         request: &Request,

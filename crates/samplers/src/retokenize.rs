@@ -1,8 +1,9 @@
 //! Retokenisation: the tokens with which a model itself would have written a text.
 //!
-//! A tokenizer has one spelling for a text, and a model may prefer another: after a forced prefix, inside code, after a template.
-//! From left to right, [`retokenize`] takes the likeliest of the tokens that the rest of the text begins with (DOMINO, section 3.5,
-//! "model-based retokenisation"). The method is greedy: the likeliest spelling of the whole text may be another one.
+//! A tokenizer has one spelling for a text, and a model may prefer another: after a forced prefix, inside code, after
+//! a template. From left to right, [`retokenize`] takes the likeliest of the tokens that the rest of the text begins
+//! with (DOMINO, section 3.5, "model-based retokenisation"). The method is greedy: the likeliest spelling of the
+//! whole text may be another one.
 
 use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId, logprob};
 use unskew_trie::TokenTrie;
@@ -19,8 +20,8 @@ pub struct Spelling {
     pub log_prob: f64,
 }
 
-/// The likeliest tokens, one after the other, that spell `text` after `prompt`. `None` if at some place no token begins the rest of
-/// the text. A vocabulary of all bytes always has such a token.
+/// The likeliest tokens, one after the other, that spell `text` after `prompt`. `None` if at some place no token
+/// begins the rest of the text. A vocabulary of all bytes always has such a token.
 ///
 /// Of equally likely tokens, the longest is taken.
 ///

@@ -16,8 +16,8 @@ use crate::{
 
 /// A policy over a model: the closed loop of the samplers.
 ///
-/// [`draw`](Sampler::draw) makes one output at a time; [`draw_next`](Self::draw_next) and [`draw_each`](Sampler::draw_each) keep
-/// [`Task::batch`] rollouts under way, which share the passes of the model.
+/// [`draw`](Sampler::draw) makes one output at a time; [`draw_next`](Self::draw_next) and
+/// [`draw_each`](Sampler::draw_each) keep [`Task::batch`] rollouts under way, which share the passes of the model.
 #[derive(Debug)]
 pub struct Sampling<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> {
     pool: SequencePool<M>,
@@ -43,7 +43,8 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampling<M, C, P> 
     ///
     /// # Errors
     ///
-    /// [`SpeculationError`] when the budget is no divergence, the drafter has other tokens, or the parameters do not fit together.
+    /// [`SpeculationError`] when the budget is no divergence, the drafter has other tokens, or the parameters do not
+    /// fit together.
     pub fn speculative(
         task: Task<M, C>,
         policy: P,
@@ -54,16 +55,16 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampling<M, C, P> 
         Ok(Self::from_parts(pool, scheduler.with_drafter(Box::new(drafter), config)?))
     }
 
-    /// The next draw, in the order in which draws were begun. Draws begin while there is room for them, and each draw that begins
-    /// is taken off `left`. `None`: `left` is zero, and all draws are handed over.
+    /// The next draw, in the order in which draws were begun. Draws begin while there is room for them, and each draw
+    /// that begins is taken off `left`. `None`: `left` is zero, and all draws are handed over.
     ///
-    /// Draws may be under way when this returns. They go on with the next call, and are given up by [`draw`](Sampler::draw),
-    /// [`draw_each`](Sampler::draw_each) and [`load`](Self::load).
+    /// Draws may be under way when this returns. They go on with the next call, and are given up by
+    /// [`draw`](Sampler::draw), [`draw_each`](Sampler::draw_each) and [`load`](Self::load).
     ///
     /// # Errors
     ///
-    /// As for [`draw`](Sampler::draw). The draws before the first unfinished one are handed over before the error. The draws after
-    /// it are given up.
+    /// As for [`draw`](Sampler::draw). The draws before the first unfinished one are handed over before the error.
+    /// The draws after it are given up.
     pub fn draw_next(
         &mut self,
         left: &mut usize,
@@ -105,8 +106,8 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampling<M, C, P> 
         Ok(())
     }
 
-    /// The logarithm of an upper bound on `P(L)`, the probability that the model satisfies the constraint by itself. It is 0 at
-    /// first, and falls with each rollout of a policy that learns.
+    /// The logarithm of an upper bound on `P(L)`, the probability that the model satisfies the constraint by itself.
+    /// It is 0 at first, and falls with each rollout of a policy that learns.
     pub fn log_bound(&self) -> f64 {
         self.scheduler.log_bound()
     }
@@ -116,14 +117,14 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampling<M, C, P> 
         self.scheduler.usage()
     }
 
-    /// The bounds as bytes. `name` names the model and the constraint, since the sampler has no names for them. Bounds of one task
-    /// are wrong for another, and with them the distribution.
+    /// The bounds as bytes. `name` names the model and the constraint, since the sampler has no names for them.
+    /// Bounds of one task are wrong for another, and with them the distribution.
     pub fn save(&mut self, name: &str) -> Vec<u8> {
         self.scheduler.save(name)
     }
 
-    /// Goes on from bounds that were [saved](Self::save) for the same task under the same name. The next draws are those that would
-    /// have followed in the saving sampler.
+    /// Goes on from bounds that were [saved](Self::save) for the same task under the same name. The next draws are
+    /// those that would have followed in the saving sampler.
     ///
     /// # Errors
     ///
@@ -152,8 +153,8 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampler for Sampli
 
     /// # Errors
     ///
-    /// As for [`draw`](Self::draw). The draws before the first unfinished one are handed over. Which of the later draws are
-    /// finished depends on their lengths.
+    /// As for [`draw`](Self::draw). The draws before the first unfinished one are handed over. Which of the later
+    /// draws are finished depends on their lengths.
     fn draw_each(
         &mut self,
         count: usize,

@@ -1,13 +1,14 @@
 //! From rollouts to draws: many of them under way at once, over one session.
 //!
-//! A policy says which rollout comes next and how the end of a rollout counts; the rest is the same for all policies. Each draw has
-//! its own stream of random numbers, seeded from the caller's generator in the order of the draws. No draw waits for another: a
-//! draw whose rollout was rejected begins the next rollout while the others go on. All draws are handed over, in the order in which
-//! they were begun: handing over the first draws that end would prefer short outputs.
+//! A policy says which rollout comes next and how the end of a rollout counts; the rest is the same for all policies.
+//! Each draw has its own stream of random numbers, seeded from the caller's generator in the order of the draws. No
+//! draw waits for another: a draw whose rollout was rejected begins the next rollout while the others go on. All
+//! draws are handed over, in the order in which they were begun: handing over the first draws that end would prefer
+//! short outputs.
 //!
-//! A policy that learns takes each rollout into the bounds when it ends, and rollouts under way go on with the new bounds
-//! ([`rollout`](crate::rollout) says why each output keeps its distribution). So, under such a policy, the outputs of a seed depend
-//! on the number of rollouts under way. Under other policies they do not.
+//! A policy that learns takes each rollout into the bounds when it ends, and rollouts under way go on with the new
+//! bounds ([`rollout`](crate::rollout) says why each output keeps its distribution). So, under such a policy, the
+//! outputs of a seed depend on the number of rollouts under way. Under other policies they do not.
 
 use std::{collections::VecDeque, convert::Infallible, fmt, sync::Arc};
 
@@ -43,8 +44,9 @@ pub struct Usage {
 /// The most draws whose statistics wait for a caller.
 const MAX_STATS: usize = 1 << 16;
 
-/// For each rollout that may be under way: the number of draws that may be made, or under way, after the draw that is handed over
-/// next. Without this limit, a draw of a hundred thousand rollouts would keep all draws that are made meanwhile in memory.
+/// For each rollout that may be under way: the number of draws that may be made, or under way, after the draw that is
+/// handed over next. Without this limit, a draw of a hundred thousand rollouts would keep all draws that are made
+/// meanwhile in memory.
 const AHEAD: usize = 64;
 
 /// A draw that is made, or the error that prevents it.
@@ -67,7 +69,8 @@ struct Slot<C: Constraint, T> {
 struct Mass {
     /// Rollouts that passed their accept tests.
     accepted: u64,
-    /// The logarithm of the sum, over all rollouts with tests, of `1 / b`: accepted rollouts are expected in proportion to it.
+    /// The logarithm of the sum, over all rollouts with tests, of `1 / b`: accepted rollouts are expected in
+    /// proportion to it.
     log_expected: f64,
 }
 
@@ -167,7 +170,8 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
     ///
     /// # Errors
     ///
-    /// [`SpeculationError`] when the budget is no divergence, the drafter has other tokens, or the parameters do not fit together.
+    /// [`SpeculationError`] when the budget is no divergence, the drafter has other tokens, or the parameters do not
+    /// fit together.
     pub fn with_drafter(
         self,
         drafter: Box<dyn Drafter<C>>,
@@ -176,8 +180,9 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         self.with_divergence(drafter, config, Box::new(KullbackLeibler))
     }
 
-    /// The same machine, with budgets of another divergence. Whether a divergence adds up along a sequence is another question: the
-    /// total variation of outputs is at most the sum over positions, and so is the Kullback-Leibler divergence.
+    /// The same machine, with budgets of another divergence. Whether a divergence adds up along a sequence is another
+    /// question: the total variation of outputs is at most the sum over positions, and so is the Kullback-Leibler
+    /// divergence.
     ///
     /// # Errors
     ///
@@ -274,16 +279,18 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         self.session.load(name, bytes)
     }
 
-    /// The logarithm of an upper bound on `P(L)`, the probability that the model satisfies the constraint by itself. It is 0 at
-    /// first, and falls with each rollout of a policy that learns.
+    /// The logarithm of an upper bound on `P(L)`, the probability that the model satisfies the constraint by itself.
+    /// It is 0 at first, and falls with each rollout of a policy that learns.
     pub fn log_bound(&self) -> f64 {
         self.session.tree().bound(PrefixTree::ROOT).min(0.0)
     }
 
-    /// The logarithm of an estimate of `P(L)`, from the rollouts with accept tests so far; `None` before one was accepted.
+    /// The logarithm of an estimate of `P(L)`, from the rollouts with accept tests so far; `None` before one was
+    /// accepted.
     ///
-    /// A rollout is accepted with probability `P(L) / b`, for the bound `b` of the empty prefix at that time. So the estimate is the
-    /// number of accepted rollouts divided by the sum of all `1 / b`. It is exact where all prefixes are known.
+    /// A rollout is accepted with probability `P(L) / b`, for the bound `b` of the empty prefix at that time. So the
+    /// estimate is the number of accepted rollouts divided by the sum of all `1 / b`. It is exact where all prefixes
+    /// are known.
     pub fn log_mass(&self) -> Option<f64> {
         let Mass { accepted, log_expected } = self.mass;
         #[allow(clippy::cast_precision_loss, reason = "nobody draws 2^53 outputs")]
@@ -302,7 +309,8 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         Usage { prefixes, trie_bytes, row_bytes }
     }
 
-    /// Begins rollouts while there is room. A full tree is shrunk when no rollout is under way, and no rollout begins before.
+    /// Begins rollouts while there is room. A full tree is shrunk when no rollout is under way, and no rollout begins
+    /// before.
     fn fill(&mut self) {
         let full = self.session.is_full();
         let idle = self.slots.iter().all(|slot| slot.rollout.is_none());

@@ -21,9 +21,9 @@ const MAX_BYTES: usize = 256 << 20;
 
 /// One task: outputs of `model` after `prompt` that `constraint` accepts, of at most `max_tokens` tokens.
 ///
-/// The target distribution of the task is that of the model given those two conditions: the length limit is part of the constraint,
-/// and an output that would be cut off has probability zero. The task's model defines the distribution: to sample at another
-/// temperature, put a [`Warped`](crate::Warped) model here.
+/// The target distribution of the task is that of the model given those two conditions: the length limit is part of
+/// the constraint, and an output that would be cut off has probability zero. The task's model defines the
+/// distribution: to sample at another temperature, put a [`Warped`](crate::Warped) model here.
 ///
 /// Both the model and the constraint may be borrowed: `&mut M` is a model, and `&C` a constraint.
 #[derive(Clone, Debug)]
@@ -38,18 +38,18 @@ pub struct Task<M, C> {
     pub end: Vec<TokenId>,
     /// The most tokens of an output, its end not counted.
     pub max_tokens: usize,
-    /// Makes the `top` most probable tokens of each step its only candidates: they are verified one by one (PPV for sets), and
-    /// no mask is made. All tokens are candidates by default.
+    /// Makes the `top` most probable tokens of each step its only candidates: they are verified one by one (PPV for
+    /// sets), and no mask is made. All tokens are candidates by default.
     ///
-    /// **This changes the target distribution**: it is that of the model, given an accepted output each of whose tokens was among
-    /// the `top` of its step. Where none of these is allowed, all allowed tokens are candidates: such a step neither ends the
-    /// output nor leaves the constraint. The end of the sequence is always a candidate.
+    /// **This changes the target distribution**: it is that of the model, given an accepted output each of whose
+    /// tokens was among the `top` of its step. Where none of these is allowed, all allowed tokens are candidates:
+    /// such a step neither ends the output nor leaves the constraint. The end of the sequence is always a candidate.
     pub top: Option<usize>,
-    /// The most rollouts that step through the model together: each holds a sequence of the model. The outputs of a seed do not
-    /// depend on this number, except under policies that learn. 16 by default.
+    /// The most rollouts that step through the model together: each holds a sequence of the model. The outputs of a
+    /// seed do not depend on this number, except under policies that learn. 16 by default.
     pub batch: usize,
-    /// The most memory for visited prefixes and rows of the model, in bytes; sequences of the model are not counted. Prefixes and
-    /// rows beyond it are forgotten and computed again. 256 MiB by default.
+    /// The most memory for visited prefixes and rows of the model, in bytes; sequences of the model are not counted.
+    /// Prefixes and rows beyond it are forgotten and computed again. 256 MiB by default.
     pub max_bytes: usize,
     /// Cancels the drawing: samplers then answer [`SampleError::Cancelled`](crate::SampleError::Cancelled).
     pub cancel: Cancel,

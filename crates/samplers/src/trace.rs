@@ -15,8 +15,8 @@ pub struct TraceStep {
     pub token: Option<TokenId>,
     /// The log-probability of the token under the model.
     pub log_prob: f64,
-    /// The logarithm of the mass of the model's distribution that the mask leaves at this step, at most 0. Masked sampling draws
-    /// the token with `log_prob - log_mass`.
+    /// The logarithm of the mass of the model's distribution that the mask leaves at this step, at most 0. Masked
+    /// sampling draws the token with `log_prob - log_mass`.
     pub log_mass: f64,
 }
 

@@ -1,14 +1,14 @@
 //! Top-k and top-p: a choice of the outcomes that a distribution keeps.
 //!
-//! Truncating before the mask and after it give different distributions, and neither is the model's own. Take probabilities (0.4,
-//! 0.3, 0.2, 0.1), the second and the fourth outcome allowed, and k = 2. The model given the constraint draws the two allowed
-//! outcomes with (0.75, 0.25). Truncating first leaves (1, 0). Truncating after the mask keeps (0.75, 0.25), and with three
-//! outcomes allowed it would cut one of them. So there is no default order:
+//! Truncating before the mask and after it give different distributions, and neither is the model's own. Take
+//! probabilities (0.4, 0.3, 0.2, 0.1), the second and the fourth outcome allowed, and k = 2. The model given the
+//! constraint draws the two allowed outcomes with (0.75, 0.25). Truncating first leaves (1, 0). Truncating after the
+//! mask keeps (0.75, 0.25), and with three outcomes allowed it would cut one of them. So there is no default order:
 //!
 //! - **before the mask**, the truncated model is the model: [`Warped`](crate::Warped) makes it one, and every sampler
 //!   keeps its distribution with respect to it;
-//! - **after the mask**, the truncation belongs to the proposal, and only [`Masked`](crate::Masked) has it; its weights then refer
-//!   to the outputs that can be drawn at all.
+//! - **after the mask**, the truncation belongs to the proposal, and only [`Masked`](crate::Masked) has it; its
+//!   weights then refer to the outputs that can be drawn at all.
 
 /// Keeps the most probable outcomes. Ties go to the lower id.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -30,8 +30,8 @@ pub enum TruncationError {
 }
 
 impl Truncation {
-    /// Keeps the `top_k` most probable outcomes. Of these it keeps the fewest, most probable first, that hold at least `top_p` of
-    /// their mass.
+    /// Keeps the `top_k` most probable outcomes. Of these it keeps the fewest, most probable first, that hold at
+    /// least `top_p` of their mass.
     ///
     /// # Errors
     ///
@@ -46,8 +46,8 @@ impl Truncation {
         }
     }
 
-    /// The indices of the kept outcomes, the most probable first. Weights need not sum to one; outcomes of weight zero are never
-    /// kept.
+    /// The indices of the kept outcomes, the most probable first. Weights need not sum to one; outcomes of weight
+    /// zero are never kept.
     pub(crate) fn keep(&self, weights: &[f64]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..weights.len()).filter(|index| weights[*index] > 0.0).collect();
         let by_weight =

@@ -1,8 +1,9 @@
 //! Proposals that know where the constraint leads: masked sampling, twisted by learned values.
 //!
-//! Each token is drawn in proportion to the model's probability times the [value](crate::values) of the prefix after it. The values are
-//! learned from every rollout, by state of the constraint, so that the second rollout knows from the first which states lead nowhere.
-//! An output has the weight `w = P / q`, the model's probability over the proposal's. Three uses of the weights are built in:
+//! Each token is drawn in proportion to the model's probability times the [value](crate::values) of the prefix after
+//! it. The values are learned from every rollout, by state of the constraint, so that the second rollout knows from
+//! the first which states lead nowhere. An output has the weight `w = P / q`, the model's probability over the
+//! proposal's. Three uses of the weights are built in:
 //!
 //! | constructor | one output | its distribution |
 //! |---|---|---|
@@ -10,12 +11,13 @@
 //! | [`Twisted::with_budget`] | rollouts until one passes a test with probability `min(1, w / M)`, with the weight `max(w, M) / budget` | in proportion to `min(P, M q)`: the model's where no weight exceeds `M` |
 //! | [`Smc::by_values`](crate::Smc::by_values) | one of a population that is resampled by these weights on the way | that of SMC |
 //!
-//! `M` is chosen such that the recent rollouts would have passed once in `budget`, so a budget is the mean number of rollouts for an
-//! output, and its inverse the probability that a rollout passes, by which weights are divided so that outputs with different `M` can be
-//! averaged. `M` depends on earlier rollouts alone. A larger budget is a larger `M`: fewer outputs beyond it, and less weight on them.
+//! `M` is chosen such that the recent rollouts would have passed once in `budget`, so a budget is the mean number of
+//! rollouts for an output, and its inverse the probability that a rollout passes, by which weights are divided so
+//! that outputs with different `M` can be averaged. `M` depends on earlier rollouts alone. A larger budget is a
+//! larger `M`: fewer outputs beyond it, and less weight on them.
 //!
-//! Tried instead: the best of `k` rollouts by weight (sampling-importance-resampling), which needs no `M` and forgets the weights of all
-//! outputs before.
+//! Tried instead: the best of `k` rollouts by weight (sampling-importance-resampling), which needs no `M` and forgets
+//! the weights of all outputs before.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -37,13 +39,13 @@ const RECENT: usize = 64;
 
 /// Masked sampling, twisted by learned values.
 ///
-/// - **Distribution**: without a budget that of the proposal, which is close to the model's once values are learned; with a budget,
-///   in proportion to `min(P, M q)`. `origin` is [`Origin::Accepted`] with a budget where the weight of the output is at most `M`, else
-///   [`Origin::Proposed`].
-/// - **Weight**: without a budget `P / q`, as [`Masked`](crate::Masked). With one `max(w, M) / budget`: accepted outputs have nearly the
-///   same weight, which is about the probability that the model satisfies the constraint.
-/// - **Cost**: one rollout, or `budget` rollouts on average. For each new prefix the states after its 32 most probable tokens, of
-///   which the keys are kept.
+/// - **Distribution**: without a budget that of the proposal, which is close to the model's once values are learned;
+///   with a budget, in proportion to `min(P, M q)`. `origin` is [`Origin::Accepted`] with a budget where the weight
+///   of the output is at most `M`, else [`Origin::Proposed`].
+/// - **Weight**: without a budget `P / q`, as [`Masked`](crate::Masked). With one `max(w, M) / budget`: accepted
+///   outputs have nearly the same weight, which is about the probability that the model satisfies the constraint.
+/// - **Cost**: one rollout, or `budget` rollouts on average. For each new prefix the states after its 32 most
+///   probable tokens, of which the keys are kept.
 #[derive(Clone, Debug)]
 pub struct Twisted {
     values: StateValues,
@@ -70,8 +72,8 @@ impl Recent {
         }
     }
 
-    /// The logarithm of the bound `M` with which the recent rollouts are accepted once in `budget` on average. `None` if all weights
-    /// are zero.
+    /// The logarithm of the bound `M` with which the recent rollouts are accepted once in `budget` on average. `None`
+    /// if all weights are zero.
     fn log_bound(&self, budget: f64) -> Option<f64> {
         let mut weights: Vec<f64> =
             self.log_weights.iter().copied().filter(|weight| weight.is_finite()).collect();
@@ -79,7 +81,8 @@ impl Recent {
         let greatest = *weights.last()?;
         #[allow(clippy::cast_precision_loss, reason = "at most 64")]
         let wanted = self.log_weights.len() as f64 / budget;
-        // With M between two weights, the mean of min(1, w / M) is (the sum of those below) / M + the number of those above.
+        // With M between two weights, the mean of min(1, w / M) is (the sum of those below) / M + the number of those
+        // above.
         let mut below = 0.0;
         for (index, weight) in weights.iter().enumerate() {
             #[allow(clippy::cast_precision_loss, reason = "at most 64")]

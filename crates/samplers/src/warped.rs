@@ -1,4 +1,5 @@
-//! A model at another temperature, or with its improbable tokens cut off, is a model too: samplers keep its distribution.
+//! A model at another temperature, or with its improbable tokens cut off, is a model too: samplers keep its
+//! distribution.
 
 use unskew_core::{
     Extension, LanguageModel, LogitRows, Logits, RowError,
@@ -31,8 +32,8 @@ pub struct Warped<M> {
     truncation: Option<Truncation>,
 }
 
-/// The least temperature. A lower one would turn logits of 10^8 into infinities, which are no distribution. For models in use,
-/// temperatures far above this one leave only the most probable token.
+/// The least temperature. A lower one would turn logits of 10^8 into infinities, which are no distribution. For
+/// models in use, temperatures far above this one leave only the most probable token.
 pub const MIN_TEMPERATURE: f64 = 1e-30;
 
 /// The greatest temperature. All tokens are equally probable at far lower ones.
@@ -61,8 +62,8 @@ pub(crate) fn check_temperature(value: f64) -> Result<(), TemperatureError> {
 }
 
 impl<M: LanguageModel> Warped<M> {
-    /// `model` at `temperature`, with its distribution then truncated. At temperature 1 without truncation it is the model itself,
-    /// bit by bit.
+    /// `model` at `temperature`, with its distribution then truncated. At temperature 1 without truncation it is the
+    /// model itself, bit by bit.
     ///
     /// # Errors
     ///
@@ -99,8 +100,8 @@ fn truncate(truncation: Truncation, row: &mut [f32]) {
     }
 }
 
-/// Rows that could not be warped: each question is answered with the reason. The error type of a warped model is that of the model,
-/// which has no variant for rows.
+/// Rows that could not be warped: each question is answered with the reason. The error type of a warped model is that
+/// of the model, which has no variant for rows.
 #[derive(Debug)]
 struct Unwarped {
     len: usize,

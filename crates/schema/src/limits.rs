@@ -45,14 +45,14 @@ pub struct SchemaLimits {
     /// multiplied out. Default: 4,096.
     pub products: usize,
     /// Limits for the automata of strings and numbers; [`dfa_steps`](Limits::dfa_steps) bounds the work of all
-    /// automata together. Its `cancel` is not used: the [options](crate::SchemaOptions::cancel) have one. Default: those of
-    /// [`GrammarLimits::regex`], with 100 million steps.
+    /// automata together. Its `cancel` is not used: the [options](crate::SchemaOptions::cancel) have one. Default:
+    /// those of [`GrammarLimits::regex`], with 100 million steps.
     pub automata: Limits,
     /// The memory of the tables of all automata together, in bytes. Default: 64 MiB.
     pub automata_bytes: usize,
-    /// Limits for the grammar; only [`nodes`](GrammarLimits::nodes) and [`state_items`](GrammarLimits::state_items) are used.
-    /// A value with more branches than a parser state can hold is refused, so that no output comes to a dead end. Default: a million
-    /// nodes.
+    /// Limits for the grammar; only [`nodes`](GrammarLimits::nodes) and [`state_items`](GrammarLimits::state_items)
+    /// are used. A value with more branches than a parser state can hold is refused, so that no output comes to a
+    /// dead end. Default: a million nodes.
     pub grammar: GrammarLimits,
 }
 

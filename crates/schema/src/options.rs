@@ -55,10 +55,11 @@ impl PartialEq for SchemaOptions {
 
 impl Eq for SchemaOptions {}
 
-/// Texts in the place of commas, colons and white space, for programs that read another notation than JSON. Each is a pattern in the
-/// syntax of the `regex` crate; `None` is JSON.
+/// Texts in the place of commas, colons and white space, for programs that read another notation than JSON. Each is a
+/// pattern in the syntax of the `regex` crate; `None` is JSON.
 ///
-/// [`Whitespace`] stands around them where it stands around commas and colons. [`Whitespace::Indent`] keeps its line breaks.
+/// [`Whitespace`] stands around them where it stands around commas and colons. [`Whitespace::Indent`] keeps its line
+/// breaks.
 ///
 /// # Example
 ///

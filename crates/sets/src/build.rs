@@ -1,13 +1,13 @@
 //! Builds a set from token sequences, or from lines of text through a tokenizer.
 //!
-//! **An item is one token sequence**: the sequence that the caller gives, or the sequence that the tokenizer writes for a
-//! line. Another spelling of the same text is not in the set, as in the paper. Samplers keep the
-//! distribution over sequences: the probability of an item is the probability that the model gives to the item's own
-//! tokens. (All spellings of a few texts are a `RegexConstraint::from_choices`.)
+//! **An item is one token sequence**: the sequence that the caller gives, or the sequence that the tokenizer writes
+//! for a line. Another spelling of the same text is not in the set, as in the paper. Samplers keep the distribution
+//! over sequences: the probability of an item is the probability that the model gives to the item's own tokens. (All
+//! spellings of a few texts are a `RegexConstraint::from_choices`.)
 //!
 //! Lines go to the encoder in batches, on all cores. Items beyond [`SetLimits::memory`] go to temporary files and are
-//! merged. The [`BuildReport`] counts and names the dropped lines (duplicates, blank lines). A line that cannot be an item
-//! is an error that names the line.
+//! merged. The [`BuildReport`] counts and names the dropped lines (duplicates, blank lines). A line that cannot be an
+//! item is an error that names the line.
 
 use std::{
     io::{BufRead, Cursor, Seek, Write},
@@ -37,8 +37,9 @@ pub struct SetLimits {
     pub item_tokens: usize,
     /// The most bytes of a line. Default: 1 MiB.
     pub line_bytes: usize,
-    /// Memory that items may take before they go to a temporary file, in bytes: 4 a token and 32 an item. Default: 2 GiB.
-    /// The set that [`SetBuilder::build`] makes comes on top; [`SetBuilder::build_to`] writes the set to its file.
+    /// Memory that items may take before they go to a temporary file, in bytes: 4 a token and 32 an item. Default: 2
+    /// GiB. The set that [`SetBuilder::build`] makes comes on top; [`SetBuilder::build_to`] writes the set to its
+    /// file.
     pub memory: usize,
 }
 
@@ -133,8 +134,8 @@ impl SetBuilder {
         self
     }
 
-    /// The same builder, which puts `prefix` in front of every line. Every item then begins with `prefix`; the last token
-    /// of `prefix` may extend into the line.
+    /// The same builder, which puts `prefix` in front of every line. Every item then begins with `prefix`; the last
+    /// token of `prefix` may extend into the line.
     #[must_use]
     pub fn prefix(mut self, prefix: &str) -> Self {
         prefix.clone_into(&mut self.prefix);
@@ -179,8 +180,9 @@ impl SetBuilder {
         Ok(())
     }
 
-    /// Adds every line of a text, as `encode` writes it. A line break (`\n` or `\r\n`) is not part of a line. Lines without
-    /// text are dropped and counted. From time to time `progress` gets the number of lines and of bytes so far.
+    /// Adds every line of a text, as `encode` writes it. A line break (`\n` or `\r\n`) is not part of a line. Lines
+    /// without text are dropped and counted. From time to time `progress` gets the number of lines and of bytes so
+    /// far.
     ///
     /// # Errors
     ///

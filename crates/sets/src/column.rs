@@ -1,10 +1,10 @@
 //! One column of a set: the tokens at one place of all items that reach the place, and the bits of the items that end
 //! there.
 //!
-//! Tokens lie one after the other, in one, two or four bytes each, little-endian. Next to them lies one bit a token: the
-//! item ends with this token. The bits come in blocks of 64 bytes, a line of the cache. A block begins with the number of
-//! items that end in front of the block, and 480 bits follow. One look into memory therefore says whether an item ends, and
-//! where the next column continues.
+//! Tokens lie one after the other, in one, two or four bytes each, little-endian. Next to them lies one bit a token:
+//! the item ends with this token. The bits come in blocks of 64 bytes, a line of the cache. A block begins with the
+//! number of items that end in front of the block, and 480 bits follow. One look into memory therefore says whether
+//! an item ends, and where the next column continues.
 //!
 //! All reads go through byte slices. Columns of a mapped file, of any alignment and on any platform, are therefore read
 //! like columns in memory. The compiler makes each read a single load.
@@ -71,8 +71,8 @@ impl<'a, const W: usize> Tokens<'a, W> {
         self.0.partition_point(|bytes| number(*bytes) < token)
     }
 
-    /// The end of the run of tokens that equal token `begin`: steps that double, then a search in the last step. O(log n)
-    /// for a run of n.
+    /// The end of the run of tokens that equal token `begin`: steps that double, then a search in the last step.
+    /// O(log n) for a run of n.
     #[inline]
     pub(crate) fn run_end(self, begin: usize) -> usize {
         let token = self.get(begin);
@@ -116,8 +116,8 @@ impl<'a> Ends<'a> {
         Self(bytes)
     }
 
-    /// The number of items that end in front of token `at`, and whether an item ends with token `at`. For bytes that are
-    /// not those of a column the answer is wrong, and there is no panic.
+    /// The number of items that end in front of token `at`, and whether an item ends with token `at`. For bytes that
+    /// are not those of a column the answer is wrong, and there is no panic.
     #[inline]
     pub(crate) fn at(self, at: u32) -> (u32, bool) {
         let (block, bit) = (at / BLOCK_BITS, at % BLOCK_BITS);

@@ -1,16 +1,16 @@
 //! A set as a constraint: the output is one of its items.
 //!
-//! The position of a sequence is an interval of the set, and a second interval of the items that a [`Delta`] adds: a few
-//! integers, copied to fork. A subset, and the items that a delta removes, are a filter over the items: a token is allowed
-//! while it leads to an item that the filter leaves.
+//! The position of a sequence is an interval of the set, and a second interval of the items that a [`Delta`] adds: a
+//! few integers, copied to fork. A subset, and the items that a delta removes, are a filter over the items: a token
+//! is allowed while it leads to an item that the filter leaves.
 //!
 //! # Candidates
 //!
-//! The paper verifies the M most probable tokens and takes the valid ones as the mask (Parallel Prefix-Verification). In
-//! this crate [`SetConstraint::candidates`] offers that verification, for parity with the paper; the default is the exact
-//! mask. With M candidates an item is lost as soon as one of its tokens is not among the M best. When none of the M
-//! candidates is valid, the published algorithm cannot continue; [`SetConstraint::fill_candidates`] then gives the exact
-//! mask.
+//! The paper verifies the M most probable tokens and takes the valid ones as the mask (Parallel Prefix-Verification).
+//! In this crate [`SetConstraint::candidates`] offers that verification, for parity with the paper; the default is
+//! the exact mask. With M candidates an item is lost as soon as one of its tokens is not among the M best. When none
+//! of the M candidates is valid, the published algorithm cannot continue; [`SetConstraint::fill_candidates`] then
+//! gives the exact mask.
 
 use std::sync::Arc;
 
@@ -115,8 +115,8 @@ impl Layer {
     }
 }
 
-/// The position of an output among the items: a prefix in the set and a prefix in the added items; one of the two may be
-/// missing.
+/// The position of an output among the items: a prefix in the set and a prefix in the added items; one of the two may
+/// be missing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SetState {
     base: Option<Cursor>,
@@ -132,8 +132,8 @@ impl SetState {
 
 /// The output is one of the items of a set, spelled by the item's own token sequence.
 ///
-/// A state is 48 bytes and is copied. There is no scratch and no cache, so that the first mask costs as much as later ones.
-/// The mask of the empty prefix is made once, by the constructor.
+/// A state is 48 bytes and is copied. There is no scratch and no cache, so that the first mask costs as much as later
+/// ones. The mask of the empty prefix is made once, by the constructor.
 ///
 /// # Example
 ///
@@ -166,8 +166,8 @@ pub struct SetConstraint {
 }
 
 impl SetConstraint {
-    /// The memory of the sets and of the mask of the start, in bytes. Sets may be shared. The pages of a set in a file are
-    /// memory that the system takes back when it needs to.
+    /// The memory of the sets and of the mask of the start, in bytes. Sets may be shared. The pages of a set in a
+    /// file are memory that the system takes back when it needs to.
     pub fn memory_usage(&self) -> usize {
         let layers = [Some(&self.base), self.added.as_ref()];
         let sets = layers.into_iter().flatten().map(|layer| {
@@ -264,8 +264,8 @@ impl SetConstraint {
         base.into_iter().chain(self.added.as_ref().zip(state.added.as_ref()))
     }
 
-    /// Whether each of `candidates` is allowed in `state`: verification of the M most probable tokens (the paper, algorithm
-    /// 2).
+    /// Whether each of `candidates` is allowed in `state`: verification of the M most probable tokens (the paper,
+    /// algorithm 2).
     ///
     /// # Panics
     ///
@@ -301,7 +301,8 @@ impl SetConstraint {
         }
     }
 
-    /// Reads a token of each interval: the processor then waits for all of them at once, and not for one after the other.
+    /// Reads a token of each interval: the processor then waits for all of them at once, and not for one after the
+    /// other.
     fn touch<'a>(&self, states: impl IntoIterator<Item = &'a SetState>) {
         states
             .into_iter()
@@ -309,8 +310,8 @@ impl SetConstraint {
             .for_each(|cursor| self.base.set.touch(cursor));
     }
 
-    /// Replaces the content of `mask` by the allowed tokens among `candidates`, or by all allowed tokens where no candidate
-    /// is allowed. Returns whether a candidate is allowed.
+    /// Replaces the content of `mask` by the allowed tokens among `candidates`, or by all allowed tokens where no
+    /// candidate is allowed. Returns whether a candidate is allowed.
     ///
     /// # Panics
     ///

@@ -1,12 +1,12 @@
 //! Items added to a set and removed from it, without building it again.
 //!
-//! A delta is small and lies in a file next to its set. The removed items are a filter over the set's items. The added
-//! items are a second, small set that is read along. When the delta has grown, [`Delta::compact_to`] makes one set of the
-//! two, in one pass over the items, which are in order already.
+//! A delta is small and lies in a file next to its set. The removed items are a filter over the set's items. The
+//! added items are a second, small set that is read along. When the delta has grown, [`Delta::compact_to`] makes one
+//! set of the two, in one pass over the items, which are in order already.
 //!
-//! A delta names its set by the set's content, lineage and generation. The generation is the number of compactions since
-//! the set was built. A compacted set names the changes that became part of it. A delta that stays next to its set after
-//! the compaction is therefore recognised, and every other delta that does not fit is an error.
+//! A delta names its set by the set's content, lineage and generation. The generation is the number of compactions
+//! since the set was built. A compacted set names the changes that became part of it. A delta that stays next to its
+//! set after the compaction is therefore recognised, and every other delta that does not fit is an error.
 //! [`SetStore`](crate::SetStore) keeps the two together.
 //!
 //! ```text
@@ -14,11 +14,11 @@
 //! items of the set: u32  removed: u32, their places ..  added: u32, each its length and tokens ..
 //! ```
 //!
-//! The checksum, XXH3, covers all bytes after it, and its seed is the version. Version 1 has neither lineage nor generation
-//! nor a seed. The reader takes version 1 as changes to a set that was never compacted.
+//! The checksum, XXH3, covers all bytes after it, and its seed is the version. Version 1 has neither lineage nor
+//! generation nor a seed. The reader takes version 1 as changes to a set that was never compacted.
 //!
-//! Subsets hold items of the set alone. The items that a delta adds are in no subset, and subsets keep their items through
-//! a compaction.
+//! Subsets hold items of the set alone. The items that a delta adds are in no subset, and subsets keep their items
+//! through a compaction.
 
 use std::{
     collections::BTreeSet,
@@ -261,8 +261,8 @@ impl Delta {
         Err(SetError::OtherSet { what: "delta", found, expected })
     }
 
-    /// The items that the delta leaves of the set, or `None` if all are left, and the set of the added items, or `None` if
-    /// there are none.
+    /// The items that the delta leaves of the set, or `None` if all are left, and the set of the added items, or
+    /// `None` if there are none.
     pub(crate) fn layers(&self, set: &ItemSet) -> Result<(Option<Subset>, Option<ItemSet>), SetError> {
         self.check(set)?;
         let left = (!self.removed.is_empty()).then(|| {
@@ -348,8 +348,8 @@ impl Delta {
         writer.finish(subsets_to_bytes(&named))
     }
 
-    /// One set of `set` and the changes, in memory. A subset that was saved with `set` keeps those of its items that are
-    /// left.
+    /// One set of `set` and the changes, in memory. A subset that was saved with `set` keeps those of its items that
+    /// are left.
     ///
     /// # Errors
     ///
@@ -359,8 +359,8 @@ impl Delta {
         Ok(ItemSet::from_bytes(bytes).expect("what was written can be read"))
     }
 
-    /// As [`compact`](Self::compact), into a file, which may be that of `set`: the file gets its name only when the new set
-    /// is complete. [`SetChanger::compact`](crate::SetChanger::compact) also removes the changes.
+    /// As [`compact`](Self::compact), into a file, which may be that of `set`: the file gets its name only when the
+    /// new set is complete. [`SetChanger::compact`](crate::SetChanger::compact) also removes the changes.
     ///
     /// # Errors
     ///
@@ -419,8 +419,8 @@ impl Delta {
     ///
     /// [`SetFileError`]: [`OtherSet`](SetFileError::OtherSet) where the delta belongs to another set,
     /// [`Absorbed`](SetFileError::Absorbed) where `set` was compacted with the delta, and
-    /// [`OtherGeneration`](SetFileError::OtherGeneration) where `set` is of another generation and lacks the delta. Subsets
-    /// do not matter.
+    /// [`OtherGeneration`](SetFileError::OtherGeneration) where `set` is of another generation and lacks the delta.
+    /// Subsets do not matter.
     pub fn from_bytes(bytes: &[u8], set: &ItemSet) -> Result<Self, SetFileError> {
         let rest = bytes.strip_prefix(MAGIC).ok_or(SetFileError::NoDelta)?;
         let invalid = || SetFileError::Invalid { part: "changes" };

@@ -161,7 +161,8 @@ pub enum SetFileError {
         /// The number of items of the set at hand.
         expected: u64,
     },
-    /// The changes are to a set of the same lineage and of another generation, and they are not part of the set at hand.
+    /// The changes are to a set of the same lineage and of another generation, and they are not part of the set at
+    /// hand.
     #[error(
         "these are changes to generation {found} of this set, which is of generation {expected} and does not have them: put the \
          set of that generation back, or make them anew for this one"

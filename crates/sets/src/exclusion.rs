@@ -4,9 +4,9 @@
 //! tokens divide the text. A text that only contains an item, or begins with one, is allowed. Every token of text is
 //! therefore allowed everywhere, and the items only decide whether the output may end: after an item it may not.
 //!
-//! Items are bytes, so they are a set over an alphabet of 256. The constraint follows an output byte by byte until the
-//! output is no beginning of an item any more; from then on the output is free. No state is a dead end, because the number
-//! of items is finite: with any one token an output can grow beyond all of them.
+//! Items are bytes, so they are a set over an alphabet of 256. The constraint follows an output byte by byte until
+//! the output is no beginning of an item any more; from then on the output is free. No state is a dead end, because
+//! the number of items is finite: with any one token an output can grow beyond all of them.
 
 use std::{io::BufRead, sync::Arc};
 
@@ -49,8 +49,8 @@ impl ExclusionConstraint {
     ///
     /// # Errors
     ///
-    /// [`SetError::TooLong`] for an item of more than a mebibyte; [`SetError::NothingLeft`] where the empty text is an item
-    /// and the vocabulary has no token with text.
+    /// [`SetError::TooLong`] for an item of more than a mebibyte; [`SetError::NothingLeft`] where the empty text is
+    /// an item and the vocabulary has no token with text.
     pub fn new<T: AsRef<[u8]>>(
         items: impl IntoIterator<Item = T>,
         vocabulary: Arc<Vocabulary>,

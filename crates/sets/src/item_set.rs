@@ -1,25 +1,27 @@
 //! A set of token sequences as sorted columns, and the steps of a prefix through them.
 //!
-//! The items are sorted by their tokens, each item in front of those that it begins. Column *t* holds token *t* of every
-//! item that has one, in that order, so a column has no padding. Next to each token a bit says whether the item ends with
-//! this token. That bit is the end-of-keyword column of a sorted array, in the place of a token id that no vocabulary has.
+//! The items are sorted by their tokens, each item in front of those that it begins. Column *t* holds token *t* of
+//! every item that has one, in that order, so a column has no padding. Next to each token a bit says whether the item
+//! ends with this token. That bit is the end-of-keyword column of a sorted array, in the place of a token id that no
+//! vocabulary has.
 //!
-//! **A prefix is an interval of one column**: the items that begin with the prefix and are longer stand side by side, and
-//! the tokens that may follow are the distinct values of that interval. A token is one search in the interval. The interval
-//! of the longer prefix, in the next column, begins at the place of the run minus the number of items that end in front of
-//! it; the bits of the column count those items (`Ends`). Only the first item of a run can end with the run's token,
-//! because no item is twice in a set. One look therefore gives both ends of the new interval.
+//! **A prefix is an interval of one column**: the items that begin with the prefix and are longer stand side by side,
+//! and the tokens that may follow are the distinct values of that interval. A token is one search in the interval.
+//! The interval of the longer prefix, in the next column, begins at the place of the run minus the number of items
+//! that end in front of it; the bits of the column count those items (`Ends`). Only the first item of a run can end
+//! with the run's token, because no item is twice in a set. One look therefore gives both ends of the new interval.
 //!
-//! Two steps are look-ups and no searches. For the first column, the set of its tokens with their ranks: `O(1)`. For the
-//! second and third one, the tokens that follow the prefixes with the most items (`wide`).
+//! Two steps are look-ups and no searches. For the first column, the set of its tokens with their ranks: `O(1)`. For
+//! the second and third one, the tokens that follow the prefixes with the most items (`wide`).
 //!
 //! Tried instead:
 //!
 //! - *A matrix of rows* (the paper's): a matrix is full of padding, and every step searches all of it.
-//! - *Groups of items by length*, each a matrix: there is no padding, but each prefix has as many intervals as there are
-//!   lengths.
-//! - *A trie by child ranges* (STATIC's): a prefix is a node, and its children lie together. A trie takes eight bytes a
-//!   node where the columns take two or four bytes a token. Below the second level there are about as many nodes as tokens.
+//! - *Groups of items by length*, each a matrix: there is no padding, but each prefix has as many intervals as there
+//!   are lengths.
+//! - *A trie by child ranges* (STATIC's): a prefix is a node, and its children lie together. A trie takes eight bytes
+//!   a node where the columns take two or four bytes a token. Below the second level there are about as many nodes as
+//!   tokens.
 
 mod items;
 
@@ -40,8 +42,8 @@ use crate::{
 /// Intervals of at most this many items are scanned for a token and not searched.
 const SCAN: usize = 16;
 
-/// The number of tokens of an interval that go into a mask together, without a search for equal ones among them, unless all
-/// are equal. Inserting a token twice takes less time than finding where each run ends.
+/// The number of tokens of an interval that go into a mask together, without a search for equal ones among them,
+/// unless all are equal. Inserting a token twice takes less time than finding where each run ends.
 const CHUNK: usize = 8;
 
 /// Calls a function that is generic over the width of a token.
@@ -136,11 +138,11 @@ impl Cursor {
 
 impl ItemSet {
     /// Opens a set in a file by mapping the file: in milliseconds, also for large files. The header and the index are
-    /// checked here, the columns by [`verify`](Self::verify). A fault in a column that is not verified gives wrong answers
-    /// and nothing worse.
+    /// checked here, the columns by [`verify`](Self::verify). A fault in a column that is not verified gives wrong
+    /// answers and nothing worse.
     ///
-    /// The file has a shared advisory lock while it is open. The file must not be changed in place during that time: write
-    /// another file and rename it, as [`SetBuilder::build_to`](crate::SetBuilder::build_to) does.
+    /// The file has a shared advisory lock while it is open. The file must not be changed in place during that time:
+    /// write another file and rename it, as [`SetBuilder::build_to`](crate::SetBuilder::build_to) does.
     ///
     /// # Errors
     ///
@@ -226,8 +228,8 @@ impl ItemSet {
     ///
     /// # Errors
     ///
-    /// [`SetFileError::Checksum`] of the first part whose checksum differs, or [`SetFileError::Invalid`] where there are
-    /// bytes other than zero between the parts.
+    /// [`SetFileError::Checksum`] of the first part whose checksum differs, or [`SetFileError::Invalid`] where there
+    /// are bytes other than zero between the parts.
     pub fn verify(&self) -> Result<(), SetFileError> {
         let mut end = self.layout.header_len();
         for (name, part) in self.layout.parts() {
@@ -246,8 +248,8 @@ impl ItemSet {
         if found == expected { Ok(()) } else { Err(SetFileError::Checksum { part, found, expected }) }
     }
 
-    /// Whether the set was built for the tokens of `vocabulary`; padding of the vocabulary does not matter. The ids of a
-    /// set that was built from numbers alone only have to be ids of `vocabulary`.
+    /// Whether the set was built for the tokens of `vocabulary`; padding of the vocabulary does not matter. The ids
+    /// of a set that was built from numbers alone only have to be ids of `vocabulary`.
     ///
     /// # Errors
     ///
@@ -302,8 +304,8 @@ impl ItemSet {
         self.layout.identity()
     }
 
-    /// The memory of the set, in bytes: the file, whose pages the system takes back when it needs to if the file is mapped,
-    /// and the index of the first column. The struct itself is not counted.
+    /// The memory of the set, in bytes: the file, whose pages the system takes back when it needs to if the file is
+    /// mapped, and the index of the first column. The struct itself is not counted.
     pub fn memory_usage(&self) -> usize {
         let index = size_of_val(self.first.words()) + size_of_val(&self.ranks[..]) + self.wide.memory_usage();
         self.bytes.len() + index
@@ -446,8 +448,8 @@ impl ItemSet {
         } else if interval.len() <= SCAN {
             answers.for_each(|(valid, token)| *valid = interval.contains(token));
         } else {
-            // Tried instead: eight or ten searches in step. They were no faster or slower, because the processor overlaps
-            // independent searches by itself.
+            // Tried instead: eight or ten searches in step. They were no faster or slower, because the processor
+            // overlaps independent searches by itself.
             let followers = self.followers(cursor, interval);
             answers.for_each(|(valid, token)| *valid = followers.contains(token));
         }
@@ -462,7 +464,8 @@ impl ItemSet {
 
     /// Adds every token that may follow the prefix to `mask`.
     ///
-    /// Cost: O(c log(n / c)) for c tokens and n items; for short prefixes with many items, O(c) or one pass over the mask.
+    /// Cost: O(c log(n / c)) for c tokens and n items; for short prefixes with many items, O(c) or one pass over the
+    /// mask.
     pub fn insert_children(&self, cursor: &Cursor, mask: &mut MaskMut<'_>) {
         by_width!(self.insert_children_in(cursor, mask));
     }
@@ -500,8 +503,8 @@ impl ItemSet {
         interval.slice(at, interval.len()).iter().for_each(insert);
     }
 
-    /// Calls `each` with every token that may follow the prefix, in order, and with the begin and the end of its run in the
-    /// column. `each` returns the first place that it still wants; runs in front of that place are skipped.
+    /// Calls `each` with every token that may follow the prefix, in order, and with the begin and the end of its run
+    /// in the column. `each` returns the first place that it still wants; runs in front of that place are skipped.
     pub(crate) fn runs(&self, cursor: &Cursor, each: &mut dyn FnMut(u32, u32, u32) -> u32) {
         by_width!(self.runs_in(cursor, each));
     }

@@ -8,18 +8,18 @@
 //! columns, each its tokens and its ends ..  sections ..
 //! ```
 //!
-//! All numbers are little-endian, and every part begins at a multiple of 64 bytes. The place of a part follows from the
-//! lengths of the parts in front of it, so a file cannot make parts overlap. The header's checksum, XXH3, covers all bytes
-//! after it up to the end of the table, and its seed is the version. Each part has its own checksum. Opening a file
-//! therefore reads its header and the index of the first column, also for large files, and
+//! All numbers are little-endian, and every part begins at a multiple of 64 bytes. The place of a part follows from
+//! the lengths of the parts in front of it, so a file cannot make parts overlap. The header's checksum, XXH3, covers
+//! all bytes after it up to the end of the table, and its seed is the version. Each part has its own checksum.
+//! Opening a file therefore reads its header and the index of the first column, also for large files, and
 //! [`verify`](crate::ItemSet::verify) reads the rest on request.
 //!
-//! A part whose checksum is not compared may hold any bytes: its readers give wrong tokens at worst, and neither panic nor
-//! loop.
+//! A part whose checksum is not compared may hold any bytes: its readers give wrong tokens at worst, and neither
+//! panic nor loop.
 //!
-//! A set of version 2 has no [`Origin`] in its header, and its checksum has no seed. The reader takes it as the first set
-//! of its lineage. A copy of it with other subsets is of version 2 again, so that the changes to the set stay valid. A set
-//! that is compacted from it is of the present version.
+//! A set of version 2 has no [`Origin`] in its header, and its checksum has no seed. The reader takes it as the first
+//! set of its lineage. A copy of it with other subsets is of version 2 again, so that the changes to the set stay
+//! valid. A set that is compacted from it is of the present version.
 
 use twox_hash::XxHash3_64;
 
@@ -97,11 +97,12 @@ fn checksum(version: u32, bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot_with_seed(seed, bytes)
 }
 
-/// The origin of a set, so that changes that are part of the set already are recognised: see [`SetStore`](crate::SetStore).
+/// The origin of a set, so that changes that are part of the set already are recognised: see
+/// [`SetStore`](crate::SetStore).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Origin {
-    /// The identity of the set that was built from items. All sets that are compacted from it, one after the other, share
-    /// it.
+    /// The identity of the set that was built from items. All sets that are compacted from it, one after the other,
+    /// share it.
     pub(crate) lineage: u64,
     /// The number of compactions since then.
     pub(crate) generation: u64,
@@ -138,8 +139,8 @@ impl Layout {
         if without_origin { ORIGIN } else { FIXED }
     }
 
-    /// The identity of the set: a checksum of its header, which holds the checksums of all parts. Subsets leave no trace in
-    /// the identity, so that changes to a set stay valid when the set gets a subset.
+    /// The identity of the set: a checksum of its header, which holds the checksums of all parts. Subsets leave no
+    /// trace in the identity, so that changes to a set stay valid when the set gets a subset.
     pub(crate) fn identity(&self) -> u64 {
         let mut layout = self.clone();
         (layout.sections[SUBSETS], layout.len) = (Part::default(), 0);

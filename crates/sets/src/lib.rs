@@ -1,9 +1,10 @@
 //! Outputs out of millions of known items, as exact constraints over tokens.
 //!
-//! Names of entities, titles, products, codes: a model should write one of them and nothing else. The items are sorted
-//! token sequences in columns ([`ItemSet`]). A prefix is an interval of one column, a token is one search in that interval,
-//! and the mask is the distinct values of the interval. A step therefore costs the same for ten thousand items and for ten
-//! million. The crate builds nothing but the sorted columns, and a file of them is mapped and not read.
+//! Names of entities, titles, products, codes: a model should write one of them and nothing else. The items are
+//! sorted token sequences in columns ([`ItemSet`]). A prefix is an interval of one column, a token is one search in
+//! that interval, and the mask is the distinct values of the interval. A step therefore costs the same for ten
+//! thousand items and for ten million. The crate builds nothing but the sorted columns, and a file of them is mapped
+//! and not read.
 //!
 //! ```text
 //! lines --tokenizer--> sequences --SetBuilder: sort, in memory or in files--> ItemSet, a file --SetConstraint--> masks
@@ -11,9 +12,9 @@
 //!
 //! # The items of a set
 //!
-//! Each item is the one token sequence that the caller gives, or that the tokenizer writes for its line. Other spellings of
-//! the same text are not allowed, as in the paper. An item may begin with another item: each column has bits that say
-//! whether an output may end there.
+//! Each item is the one token sequence that the caller gives, or that the tokenizer writes for its line. Other
+//! spellings of the same text are not allowed, as in the paper. An item may begin with another item: each column has
+//! bits that say whether an output may end there.
 //!
 //! # Sets in files
 //!
@@ -27,14 +28,15 @@
 //!
 //! # Features
 //!
-//! - `wgpu`: `GpuSet` answers for many sequences at once on a GPU. The feature brings wgpu, about two CPU-minutes of build.
+//! - `wgpu`: `GpuSet` answers for many sequences at once on a GPU. The feature brings wgpu, about two CPU-minutes of
+//!   build.
 //!
 //! # Source
 //!
 //! "Efficient and Asymptotically Unbiased Constrained Decoding for Large Language Models" (DISC). Its Parallel
-//! Prefix-Verification searches the whole sorted array at every step for each of the M most probable tokens. The top of
-//! [`ItemSet`]'s file states the differences and their reasons. The listing of the paper has two errors, which a test shows
-//! (`tests/listing.rs`).
+//! Prefix-Verification searches the whole sorted array at every step for each of the M most probable tokens. The top
+//! of [`ItemSet`]'s file states the differences and their reasons. The listing of the paper has two errors, which a
+//! test shows (`tests/listing.rs`).
 //!
 //! # Example
 //!

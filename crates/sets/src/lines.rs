@@ -105,8 +105,8 @@ pub(crate) fn read_lines(
     }
 }
 
-/// Reads some lines; lines without text become empty ones. Returns the number of bytes, and whether the text has ended, or
-/// the error of the next line.
+/// Reads some lines; lines without text become empty ones. Returns the number of bytes, and whether the text has
+/// ended, or the error of the next line.
 fn read_batch(
     text: &mut impl BufRead,
     prefix: &str,

@@ -1,8 +1,9 @@
 //! The bytes of a set, in memory or in a mapped file.
 //!
-//! Searches jump through a set. With pages of 4 KiB nearly every jump also misses the table of pages: for six million items
-//! these misses took a third of the time of a mask. A large set in memory therefore asks for huge pages, where the system
-//! has them (Linux, unless the system has them switched off). The pages of a mapped file are as the file system gives them.
+//! Searches jump through a set. With pages of 4 KiB nearly every jump also misses the table of pages: for six million
+//! items these misses took a third of the time of a mask. A large set in memory therefore asks for huge pages, where
+//! the system has them (Linux, unless the system has them switched off). The pages of a mapped file are as the file
+//! system gives them.
 
 use std::ops::Deref;
 
@@ -21,7 +22,8 @@ pub(crate) enum Memory {
 }
 
 impl Memory {
-    /// Takes over the bytes. Large ones are copied to huge pages; they stay in place where there is no memory for the copy.
+    /// Takes over the bytes. Large ones are copied to huge pages; they stay in place where there is no memory for the
+    /// copy.
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
         match in_huge_pages(&bytes) {
             Some(pages) => Self::Pages(pages),

@@ -1,8 +1,8 @@
 //! Sorts items: in memory, and with runs in temporary files where memory does not suffice.
 //!
-//! The sort compares a key of the first two tokens first. The key lies next to the item's number, so that most comparisons
-//! do not touch the items. Each run in a file is sorted and free of duplicates. The runs are merged when all items are
-//! there.
+//! The sort compares a key of the first two tokens first. The key lies next to the item's number, so that most
+//! comparisons do not touch the items. Each run in a file is sorted and free of duplicates. The runs are merged when
+//! all items are there.
 
 use std::{
     cmp::Reverse,
@@ -140,8 +140,8 @@ impl RunReader {
     }
 }
 
-/// Merges runs into one, each item once. `twin` gets the line of each dropped item with that of its equal. There may be any
-/// number of runs.
+/// Merges runs into one, each item once. `twin` gets the line of each dropped item with that of its equal. There may
+/// be any number of runs.
 pub(crate) fn merge(mut runs: Vec<Run>, folder: &Path, twin: &mut dyn FnMut(Line, Line)) -> io::Result<Run> {
     while runs.len() > FAN_IN {
         let later = runs.split_off(FAN_IN);

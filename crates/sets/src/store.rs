@@ -1,16 +1,17 @@
 //! A set in a file, and the file of changes next to it, as one thing.
 //!
-//! No system replaces two files in one step. The set's file therefore decides: it names the changes that became part of the
-//! set (`Origin`). A compaction replaces the set, which is one step, and removes the changes afterwards. A reader that
-//! comes between the two steps, or after a kill between them, sees that the changes are part of the set, and reads the set
-//! alone. The next writer removes the changes.
+//! No system replaces two files in one step. The set's file therefore decides: it names the changes that became part
+//! of the set (`Origin`). A compaction replaces the set, which is one step, and removes the changes afterwards. A
+//! reader that comes between the two steps, or after a kill between them, sees that the changes are part of the set,
+//! and reads the set alone. The next writer removes the changes.
 //!
-//! A reader opens the set, then the changes. Where the reader finds no changes, they may have become part of a set that has
-//! replaced the set that the reader has open. The reader therefore looks whether the set is still the same, and starts
-//! again where it is not. Readers take no lock: they neither wait for writers nor need to write in the folder.
+//! A reader opens the set, then the changes. Where the reader finds no changes, they may have become part of a set
+//! that has replaced the set that the reader has open. The reader therefore looks whether the set is still the same,
+//! and starts again where it is not. Readers take no lock: they neither wait for writers nor need to write in the
+//! folder.
 //!
-//! Tried instead: one file of both, with the changes at its end. Each change would then rewrite a file of the set's size,
-//! or write into a file that other processes have mapped.
+//! Tried instead: one file of both, with the changes at its end. Each change would then rewrite a file of the set's
+//! size, or write into a file that other processes have mapped.
 
 use std::{
     fs::{File, TryLockError},
@@ -125,10 +126,11 @@ impl SetStore {
     /// Waits until no other process changes the set. No other process changes the set while the returned [`SetChanger`]
     /// lives. `waiting` is called once where the call has to wait.
     ///
-    /// A change reads the file of changes, adds to it and writes it again: of two simultaneous changes the first would be
-    /// lost without an error. The lock is on a file of its own, the set's name with `.lock`, because a compaction replaces
-    /// the set's file, and because some systems do not let others read a locked file. The lock's file stays there, empty,
-    /// because waiting processes have it open. Where there is no set yet, the call locks nothing.
+    /// A change reads the file of changes, adds to it and writes it again: of two simultaneous changes the first
+    /// would be lost without an error. The lock is on a file of its own, the set's name with `.lock`, because a
+    /// compaction replaces the set's file, and because some systems do not let others read a locked file. The lock's
+    /// file stays there, empty, because waiting processes have it open. Where there is no set yet, the call locks
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -196,9 +198,9 @@ impl SetChanger<'_> {
         Ok(remove(&self.store.changes)?)
     }
 
-    /// Whether another set can replace the set without loss: there are no changes, or only changes that are part of the
-    /// set. The latter are removed, because they would become valid again next to a set that is built anew with the same
-    /// items.
+    /// Whether another set can replace the set without loss: there are no changes, or only changes that are part of
+    /// the set. The latter are removed, because they would become valid again next to a set that is built anew with
+    /// the same items.
     ///
     /// # Errors
     ///

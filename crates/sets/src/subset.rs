@@ -1,7 +1,7 @@
 //! Some items of a set, as bits: named filters, and the items that a delta leaves.
 //!
-//! Items with a common prefix follow each other in the order of a set. A filter leaves a prefix while there is a bit in the
-//! prefix's range.
+//! Items with a common prefix follow each other in the order of a set. A filter leaves a prefix while there is a bit
+//! in the prefix's range.
 
 use std::{fmt, io::BufRead, ops::Range};
 
@@ -59,8 +59,8 @@ impl Subset {
     ///
     /// # Errors
     ///
-    /// [`SetError::NoSuchItem`] where a line is no item, [`SetError::File`] where `set` was built for another vocabulary
-    /// than `vocabulary`, and as [`SetBuilder::push_lines`](crate::SetBuilder::push_lines) with the line.
+    /// [`SetError::NoSuchItem`] where a line is no item, [`SetError::File`] where `set` was built for another
+    /// vocabulary than `vocabulary`, and as [`SetBuilder::push_lines`](crate::SetBuilder::push_lines) with the line.
     pub fn from_lines<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         set: &ItemSet,
         vocabulary: &Vocabulary,

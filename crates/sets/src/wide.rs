@@ -1,10 +1,11 @@
 //! The followers of the prefixes with the most items, found once when a set is built.
 //!
-//! By Zipf's law some intervals of the first columns are a good part of the whole set, and a search in such an interval
-//! goes through memory that no cache holds. For prefixes of one and two tokens with at least [`MIN_WIDE`] items, the set
-//! therefore also stores the tokens that may follow, in a section of their own. Many followers are one bit for each id: a
-//! candidate is one look, and a mask is read word by word. Few followers are a sorted list. All of this storage may take a
-//! twenty-fourth of the tokens' bytes ([`SHARE`]). The prefixes with the most items come first.
+//! By Zipf's law some intervals of the first columns are a good part of the whole set, and a search in such an
+//! interval goes through memory that no cache holds. For prefixes of one and two tokens with at least [`MIN_WIDE`]
+//! items, the set therefore also stores the tokens that may follow, in a section of their own. Many followers are one
+//! bit for each id: a candidate is one look, and a mask is read word by word. Few followers are a sorted list. All of
+//! this storage may take a twenty-fourth of the tokens' bytes ([`SHARE`]). The prefixes with the most items come
+//! first.
 //!
 //! An entry names its interval by the depth and the begin. Entries are sorted; a step to a prefix searches them once.
 
@@ -280,8 +281,8 @@ mod tests {
         let entry = |words: [u32; 4]| words.map(u32::to_le_bytes).concat();
         let read = |bytes: &[u8]| Wide::read::<2>(bytes, 256 - 64, 900).is_ok();
         assert!(read(&[entry([1, 5, 0, 64]), entry([1, 6, 1, BITS]), entry([2, 0, 2, 0])].concat()));
-        // Wrong entries: the same interval again, one that sorts in front, tokens and bits that exceed the section, a cut
-        // entry.
+        // Wrong entries: the same interval again, one that sorts in front, tokens and bits that exceed the section, a
+        // cut entry.
         for wrong in
             [[1, 5, 0, 1], [1, 4, 0, 1], [0, 9, 0, 1], [1, 6, 2, 33], [1, 6, 3, BITS], [1, 6, u32::MAX, 0]]
         {

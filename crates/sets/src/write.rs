@@ -1,8 +1,8 @@
 //! Writes sorted items, one after the other, as the bytes of a set.
 //!
 //! The writer needs the lengths of the columns beforehand, so there are two passes over the items: [`Shape`] counts,
-//! [`SetWriter`] writes. Each column is written from its beginning to its end through a buffer of its own. A set that does
-//! not fit in memory is therefore written to a file in one pass, and the same code writes sets in memory.
+//! [`SetWriter`] writes. Each column is written from its beginning to its end through a buffer of its own. A set that
+//! does not fit in memory is therefore written to a file in one pass, and the same code writes sets in memory.
 
 use std::{
     hash::Hasher,

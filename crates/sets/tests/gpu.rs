@@ -1,7 +1,7 @@
 //! The kernels on every adapter against their references and against the set on the CPU, bit for bit.
 //!
-//! The harness is the test's own: it lists each test with the adapter of the run. Where there is no adapter, it lists the
-//! tests as skipped; they fail if the environment variable `UNSKEW_GPU` is `require`.
+//! The harness is the test's own: it lists each test with the adapter of the run. Where there is no adapter, it lists
+//! the tests as skipped; they fail if the environment variable `UNSKEW_GPU` is `require`.
 
 #![allow(clippy::print_stdout, reason = "a test harness reports")]
 

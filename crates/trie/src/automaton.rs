@@ -1,7 +1,7 @@
 //! Automata over bytes that a walk runs over all tokens at once: the trait, and an automaton given as a table.
 //!
-//! States are plain `u32` numbers, because automata are tables of numbers. The numbers at the upper end are reserved: [`DEAD`] is
-//! public, and the walk uses the others for results of its own.
+//! States are plain `u32` numbers, because automata are tables of numbers. The numbers at the upper end are reserved:
+//! [`DEAD`] is public, and the walk uses the others for results of its own.
 
 use unskew_core::TokenId;
 
@@ -27,8 +27,8 @@ pub enum Verdict {
     None,
     /// Some tokens: [`ByteAutomaton::admits`] decides for each.
     Each,
-    /// All tokens, as tokens of this kind: see [`TokenTrie::fill_kinds`](crate::TokenTrie::fill_kinds). Elsewhere the same as
-    /// [`All`](Self::All).
+    /// All tokens, as tokens of this kind: see [`TokenTrie::fill_kinds`](crate::TokenTrie::fill_kinds). Elsewhere the
+    /// same as [`All`](Self::All).
     Kind(u8),
 }
 
@@ -46,12 +46,12 @@ impl Verdict {
 
 /// An automaton over bytes that tells which tokens are allowed, for [`TokenTrie::fill`](crate::TokenTrie::fill).
 ///
-/// States are numbers below `u32::MAX - 2`. The methods may change the automaton, since an automaton that is built during the walk
-/// needs that. The same question must have the same answer for the duration of a walk, except that a verdict of
-/// [`Each`](Verdict::Each) may become another.
+/// States are numbers below `u32::MAX - 2`. The methods may change the automaton, since an automaton that is built
+/// during the walk needs that. The same question must have the same answer for the duration of a walk, except that a
+/// verdict of [`Each`](Verdict::Each) may become another.
 pub trait ByteAutomaton {
-    /// The class of `byte`: the automaton never distinguishes bytes of one class. Classes matter only for speed, so every byte may
-    /// be a class of its own.
+    /// The class of `byte`: the automaton never distinguishes bytes of one class. Classes matter only for speed, so
+    /// every byte may be a class of its own.
     fn class(&self, byte: u8) -> u8;
 
     /// The state after `byte`, or [`DEAD`] if no token with these bytes is allowed.
@@ -63,8 +63,8 @@ pub trait ByteAutomaton {
         Verdict::All
     }
 
-    /// Whether `token`, which ends in `state`, is allowed. The walk calls this only where the verdict is [`Verdict::Each`], and may
-    /// call it for the same token more than once.
+    /// Whether `token`, which ends in `state`, is allowed. The walk calls this only where the verdict is
+    /// [`Verdict::Each`], and may call it for the same token more than once.
     fn admits(&mut self, state: u32, token: TokenId) -> bool {
         let _ = (state, token);
         true

@@ -1,9 +1,9 @@
 //! The plain trie of tokens over bytes, flat, in depth-first order.
 //!
-//! A walk runs a byte automaton over every token at once and skips a whole subtree where the automaton stops. In depth-first order
-//! that is one forward pass over an array. A node knows its depth (which state to step from) and the end of its subtree (where to
-//! go on when a byte fails). A trie of child arrays with an explicit stack took about twice the time of this form, over 128,000
-//! tokens.
+//! A walk runs a byte automaton over every token at once and skips a whole subtree where the automaton stops. In
+//! depth-first order that is one forward pass over an array. A node knows its depth (which state to step from) and
+//! the end of its subtree (where to go on when a byte fails). A trie of child arrays with an explicit stack took
+//! about twice the time of this form, over 128,000 tokens.
 
 use unskew_core::TokenId;
 
@@ -16,7 +16,8 @@ pub(crate) struct Node {
     pub(crate) end: u32,
     /// The length of the prefix, minus one, in the high 24 bits; the byte in the low 8.
     depth_and_byte: u32,
-    /// The tokens that spell this prefix: from here to the first token of the next node. There is none if the two are equal.
+    /// The tokens that spell this prefix: from here to the first token of the next node. There is none if the two are
+    /// equal.
     pub(crate) first_token: u32,
 }
 
@@ -51,7 +52,8 @@ impl ByteTrie {
         let mut previous: &[u8] = &[];
         for (text, token) in texts {
             let shared = previous.iter().zip(*text).take_while(|(left, right)| left == right).count();
-            // `previous` may be longer than the prefix that it shares with `text`: the subtrees of its other nodes are complete.
+            // `previous` may be longer than the prefix that it shares with `text`: the subtrees of its other nodes
+            // are complete.
             for closed in open.drain(shared..) {
                 nodes[closed].end = index(nodes.len());
             }
@@ -104,8 +106,8 @@ impl ByteTrie {
 /// A child of a node: its byte, and its place.
 pub(crate) type Child = (u8, NodeId);
 
-/// Lists of children in which one child is found without passing over the others. Children lie far apart, and passing over all of
-/// them is most of a walk that reads few bytes.
+/// Lists of children in which one child is found without passing over the others. Children lie far apart, and passing
+/// over all of them is most of a walk that reads few bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Children {
     /// The nodes of single bytes.

@@ -1,8 +1,9 @@
 //! Token healing: the end of a prompt, given back to the model.
 //!
-//! A prompt that ends in `http:` ends in the token `:`. After it a model hardly ever writes `//`: in its training `://` was one
-//! token. So the last tokens are removed where a longer token begins with their text, and the output must begin with that text
-//! instead. (Guidance's token healing; DOMINO, section 3.5, forces the text through the grammar.)
+//! A prompt that ends in `http:` ends in the token `:`. After it a model hardly ever writes `//`: in its training
+//! `://` was one token. So the last tokens are removed where a longer token begins with their text, and the output
+//! must begin with that text instead. (Guidance's token healing; DOMINO, section 3.5, forces the text through the
+//! grammar.)
 
 use unskew_core::TokenId;
 
@@ -13,8 +14,8 @@ const MAX_TOKENS: usize = 8;
 
 /// The number of the last tokens of `prompt` to remove, and their text, with which the output must then begin.
 ///
-/// The removed tokens are as many as together begin a longer token, at most eight. Control tokens stay. The text is valid UTF-8 if
-/// that of the prompt is and that of its tokens is.
+/// The removed tokens are as many as together begin a longer token, at most eight. Control tokens stay. The text is
+/// valid UTF-8 if that of the prompt is and that of its tokens is.
 ///
 /// Cost: O(b + c) for b bytes and c continuations of each beginning.
 ///

@@ -1,7 +1,7 @@
 //! Ids: indices into the tables of a trie, a type for each table.
 //!
-//! An id is stored as its index plus one, so that an optional id takes four bytes too. Loops over a table count with `usize`; ids
-//! stand where one table names an entry of another.
+//! An id is stored as its index plus one, so that an optional id takes four bytes too. Loops over a table count with
+//! `usize`; ids stand where one table names an entry of another.
 
 use std::num::NonZeroU32;
 

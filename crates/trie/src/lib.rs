@@ -2,16 +2,16 @@
 //!
 //! # Should I be using this crate?
 //!
-//! To write an engine of constrained decoding whose constraints are automata over bytes: yes. To use one that exists, start from
-//! `unskew-automata` (regexes), `unskew-grammars` (context-free grammars) or the `unskew` crate.
+//! To write an engine of constrained decoding whose constraints are automata over bytes: yes. To use one that exists,
+//! start from `unskew-automata` (regexes), `unskew-grammars` (context-free grammars) or the `unskew` crate.
 //!
 //! # Contents
 //!
 //! - [`TokenTrie`]: the text tokens of a vocabulary, built once and shared. It [fills](TokenTrie::fill) masks,
 //!   [walks](TokenTrie::walk) an automaton of any type over the tokens, and finds the tokens that
 //!   [begin](TokenTrie::beginning_with) with a text.
-//! - [`ByteAutomaton`]: an automaton over bytes, with a [`Verdict`] for the tokens that end in a state; [`DenseTable`] is one given
-//!   as a table.
+//! - [`ByteAutomaton`]: an automaton over bytes, with a [`Verdict`] for the tokens that end in a state;
+//!   [`DenseTable`] is one given as a table.
 //! - [`KindTokens`]: the tokens of one kind, where an automaton divides tokens into kinds.
 //! - [`ByteSet`]: a set of bytes.
 //! - [`heal`]: the end of a prompt, given back to the model.

@@ -125,7 +125,8 @@ pub(crate) fn run<A: ByteAutomaton>(automaton: &mut A, start: u32, text: &[u8]) 
     text.iter().fold(start, |state, byte| if state == DEAD { DEAD } else { automaton.step(state, *byte) })
 }
 
-/// The oracle: the tokens that `automaton` allows from `start`, each with its kind, by a run over the bytes of every token.
+/// The oracle: the tokens that `automaton` allows from `start`, each with its kind, by a run over the bytes of every
+/// token.
 pub(crate) fn allowed<A: ByteAutomaton>(
     automaton: &mut A,
     start: u32,

@@ -13,7 +13,8 @@ use crate::{
     walk::{self, Kinds, Tables},
 };
 
-/// A vocabulary's text tokens as a trie, with the vocabulary. Immutable, built once per vocabulary and shared through an [`Arc`].
+/// A vocabulary's text tokens as a trie, with the vocabulary. Immutable, built once per vocabulary and shared through
+/// an [`Arc`].
 ///
 /// A token without bytes is not in the trie: allowing it would let a sequence grow without its text growing.
 ///
@@ -63,8 +64,8 @@ impl TokenTrie {
     /// The longest token that a trie can hold, in bytes.
     pub const MAX_TOKEN_LEN: usize = 1 << 16;
 
-    /// The trie of the text tokens of `vocabulary`, which it keeps. O(b log n) for n tokens of b bytes together: about 80 ms and
-    /// 20 MB for 128,000 tokens.
+    /// The trie of the text tokens of `vocabulary`, which it keeps. O(b log n) for n tokens of b bytes together:
+    /// about 80 ms and 20 MB for 128,000 tokens.
     ///
     /// # Errors
     ///
@@ -142,11 +143,12 @@ impl TokenTrie {
             + self.children.memory_usage()
     }
 
-    /// Adds to `mask` the tokens that `automaton` allows from `start`. [`walk`](Self::walk) finds the same tokens in a multiple of
-    /// the time: this method looks at classes of characters, and at single characters only where the automaton distinguishes them.
+    /// Adds to `mask` the tokens that `automaton` allows from `start`. [`walk`](Self::walk) finds the same tokens in
+    /// a multiple of the time: this method looks at classes of characters, and at single characters only where the
+    /// automaton distinguishes them.
     ///
-    /// Cost: a few microseconds where few tokens are allowed, some tens where many are. At most it is about the cost of a walk,
-    /// where an automaton distinguishes all characters and yet allows most tokens.
+    /// Cost: a few microseconds where few tokens are allowed, some tens where many are. At most it is about the cost
+    /// of a walk, where an automaton distinguishes all characters and yet allows most tokens.
     ///
     /// # Panics
     ///
@@ -156,8 +158,9 @@ impl TokenTrie {
         walk::fill(&self.tables, automaton, start, mask.into_words());
     }
 
-    /// As [`fill`](Self::fill), with the tokens of each kind separate: those of [`Verdict::Kind`](crate::Verdict::Kind) at its
-    /// number, and all others at 0. Separating the kinds takes no additional walk.
+    /// As [`fill`](Self::fill), with the tokens of each kind separate: those of
+    /// [`Verdict::Kind`](crate::Verdict::Kind) at its number, and all others at 0. Separating the kinds takes no
+    /// additional walk.
     pub fn fill_kinds<A: ByteAutomaton>(&self, automaton: &mut A, start: u32) -> Vec<KindTokens> {
         let mut kinds = Kinds::new(self.vocab_len(), self.tables.quotients.tuning.kind_list_tokens);
         walk::fill(&self.tables, automaton, start, &mut kinds);
@@ -175,8 +178,9 @@ impl TokenTrie {
         node.map_or(&[], |node| self.bytes().below(node))
     }
 
-    /// Runs an automaton over the bytes of every token, from `start`. Calls `visit` with each token that is read to its end and the
-    /// state there, in the order of the tokens' bytes. Where `step` answers `None` for a prefix, the tokens below it are skipped.
+    /// Runs an automaton over the bytes of every token, from `start`. Calls `visit` with each token that is read to
+    /// its end and the state there, in the order of the tokens' bytes. Where `step` answers `None` for a prefix, the
+    /// tokens below it are skipped.
     ///
     /// Cost: one `step` for every prefix whose proper prefixes were all read; at most [`len`](Self::len).
     pub fn walk<S: Copy>(
@@ -210,10 +214,12 @@ impl TokenTrie {
         false
     }
 
-    /// As [`any`](Self::any), for an automaton that reads few bytes: `reads` answers with the bytes that are read from a state, and
-    /// `step` is called with no others. `reads` and `visit` are handed `context`, which both may change.
+    /// As [`any`](Self::any), for an automaton that reads few bytes: `reads` answers with the bytes that are read
+    /// from a state, and `step` is called with no others. `reads` and `visit` are handed `context`, which both may
+    /// change.
     ///
-    /// Cost: a search for each byte that is read after a prefix; where few tokens go on from the prefix, a look at each of them.
+    /// Cost: a search for each byte that is read after a prefix; where few tokens go on from the prefix, a look at
+    /// each of them.
     pub fn any_reading<C, S: Copy>(
         &self,
         context: &mut C,

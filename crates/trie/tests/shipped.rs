@@ -1,10 +1,11 @@
-//! Masks over a vocabulary that is large enough for the numbers that ship: sets that are kept as masks, lists of exceptions
-//! and nested quotients, against runs over the bytes of every token.
+//! Masks over a vocabulary that is large enough for the numbers that ship: sets that are kept as masks, lists of
+//! exceptions and nested quotients, against runs over the bytes of every token.
 
 use unskew_core::{TokenId, TokenMask, Vocabulary};
 use unskew_trie::{ByteAutomaton, DEAD, TokenTrie, Verdict};
 
-/// Some 45,000 tokens: words of syllables, with a space, a capital, digits or signs, in three scripts; and parts of characters.
+/// Some 45,000 tokens: words of syllables, with a space, a capital, digits or signs, in three scripts; and parts of
+/// characters.
 fn vocabulary() -> Vocabulary {
     let mut builder = Vocabulary::builder();
     for byte in 0..=255u8 {

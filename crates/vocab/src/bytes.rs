@@ -1,10 +1,11 @@
 //! The bytes of every token: how a file spells them, and which tokens are text at all.
 //!
-//! Three spellings are in use. *Byte-level* files (GPT-2's) write every byte as one printable character. *SentencePiece*
-//! style files write text as it is, with a mark (U+2581) for a space and `<0xNN>` for a single byte. *WordPiece* files
-//! write `##` in front of a token that continues a word; here a word that begins gets a space in front, as their decoder
-//! prints it. Which of them applies is told by the steps around the model, not by looking at the tokens: a guess that
-//! is right for most tokens is wrong bytes for some. Where the steps contradict each other the file is refused.
+//! Three spellings are in use. *Byte-level* files (GPT-2's) write every byte as one printable character.
+//! *SentencePiece* style files write text as it is, with a mark (U+2581) for a space and `<0xNN>` for a single byte.
+//! *WordPiece* files write `##` in front of a token that continues a word; here a word that begins gets a space in
+//! front, as their decoder prints it. Which of them applies is told by the steps around the model, not by looking at
+//! the tokens: a guess that is right for most tokens is wrong bytes for some. Where the steps contradict each other
+//! the file is refused.
 //!
 //! The alternative, decoding each id alone with the `tokenizers` crate, was rejected: its decoders answer in text, so
 //! a token that is half a character becomes U+FFFD, and some strip the space in front.
@@ -183,7 +184,8 @@ impl Spelling {
             Form::Words { prefix: Some(prefix) } if token.starts_with(prefix) => {
                 Ok(token.as_bytes()[prefix.len()..].to_vec())
             }
-            // The library's decoder reads such a token as it stands. No piece has such a character, so the model never writes it.
+            // The library's decoder reads such a token as it stands. No piece has such a character, so the model
+            // never writes it.
             Form::ByteLevel if !is_in_alphabet(token) => Ok(token.as_bytes().to_vec()),
             _ => self.piece(token),
         }
@@ -400,8 +402,8 @@ fn added_text(
         Form::ByteLevel | Form::Plain => text.as_bytes().to_vec(),
         Form::Words { .. } => [b" ", text.as_bytes()].concat(),
     };
-    // The model may build this token from the bytes that it spells, and the text may hold the content: if those differ, the id
-    // has two meanings.
+    // The model may build this token from the bytes that it spells, and the text may hold the content: if those
+    // differ, the id has two meanings.
     if matches!(spelling.form, Form::Metaspace(_) | Form::ByteLevel)
         && by_name.contains_key(token.content.as_str())
         && spelling.token(&token.content).is_ok_and(|built| built != bytes)

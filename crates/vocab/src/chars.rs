@@ -1,8 +1,9 @@
 //! The characters that the library's steps tell apart, out of the tables that the library itself has.
 //!
-//! Which characters are punctuation, or change when they are lowercased, differs between versions of Unicode. The library
-//! decides which token sequence is right, so its tables are used: `unicode_categories` and `unicode-normalization-alignments`
-//! are dependencies of its own. A test compares each set with the library's step, character by character.
+//! Which characters are punctuation, or change when they are lowercased, differs between versions of Unicode. The
+//! library decides which token sequence is right, so its tables are used: `unicode_categories` and
+//! `unicode-normalization-alignments` are dependencies of its own. A test compares each set with the library's step,
+//! character by character.
 
 use std::{fmt::Write as _, sync::LazyLock};
 
@@ -51,8 +52,8 @@ fn step(name: &str, known: &Known) -> Normalizer {
     Normalizer::Characters { step: name.to_owned(), kept: kept.clone(), writes: writes.clone() }
 }
 
-/// The characters that stay where each character is rewritten alone, and those that are written for others. `rewritten` calls
-/// its second argument with the characters that it writes.
+/// The characters that stay where each character is rewritten alone, and those that are written for others.
+/// `rewritten` calls its second argument with the characters that it writes.
 fn characters(rewritten: impl Fn(char, &mut dyn FnMut(char))) -> Characters {
     let mut written: Vec<char> = Vec::new();
     let kept = ranges(|char| {
@@ -83,7 +84,8 @@ pub(crate) fn punctuation() -> &'static str {
     &PUNCTUATION
 }
 
-/// The class of characters that `Digits` splits at. It asks the standard library, whose Unicode is newer than that of regexes.
+/// The class of characters that `Digits` splits at. It asks the standard library, whose Unicode is newer than that of
+/// regexes.
 pub(crate) fn numeric() -> &'static str {
     static NUMERIC: LazyLock<String> = LazyLock::new(|| class(&ranges(char::is_numeric)));
     &NUMERIC

@@ -2,9 +2,9 @@
 //!
 //! That crate's reader is not used. Given a damaged file it can panic (an expected character map, a merge longer than
 //! every token, a step of length zero), cut characters with unchecked UTF-8, renumber added tokens without a word, or
-//! ask for gigabytes; so its parts are built here, one by one, from data that [`crate::format::json`] and [`crate::format::pipeline`]
-//! have checked. Its decoders and post-processors, which panic as well, are not built at all: token bytes decode, and the
-//! ids around a sequence are known.
+//! ask for gigabytes; so its parts are built here, one by one, from data that [`crate::format::json`] and
+//! [`crate::format::pipeline`] have checked. Its decoders and post-processors, which panic as well, are not built at
+//! all: token bytes decode, and the ids around a sequence are known.
 //!
 //! Nor are its parts chained as it chains them. It carries, through all steps, which byte of the text each byte of the
 //! normalised text came from, and steps after the first look texts up through that map; where a step has put

@@ -191,9 +191,9 @@ pub enum TokenizationError {
     },
     /// The model writes the segmentation with the best score.
     ///
-    /// Which segmentation that is, a sum of floating-point numbers from the beginning of a piece decides. Pieces may be of any
-    /// length and the sums of two segmentations as far apart as they like before the next character turns them round, so no
-    /// automaton with finitely many states tells these sequences from others.
+    /// Which segmentation that is, a sum of floating-point numbers from the beginning of a piece decides. Pieces may
+    /// be of any length and the sums of two segmentations as far apart as they like before the next character turns
+    /// them round, so no automaton with finitely many states tells these sequences from others.
     #[error(
         "a {model} model writes the segmentation with the best sum of scores, which no finite automaton can follow; leave out \
          the demand for canonical sequences"
@@ -244,8 +244,8 @@ pub enum TokenizationError {
         /// Its name, in quotes.
         name: String,
     },
-    /// Two tokens of a GGUF file with scores have the same score. Which of them is made first depends on their places in a text,
-    /// which no order of merges says.
+    /// Two tokens of a GGUF file with scores have the same score. Which of them is made first depends on their places
+    /// in a text, which no order of merges says.
     #[error(
         "the tokens {first} and {second} have the same score, so that no order of merges makes the tokenizer's sequences; leave \
          out the demand for canonical sequences"

@@ -1,9 +1,9 @@
 //! Loads tokenizers as exact data: the bytes of every token, the merges, the split pattern.
 //!
-//! A constraint on text is enforced on tokens, so its engine must know the bytes of every token: with one wrong byte, a
-//! mask forbids a token that it should allow. A `tokenizer.json` has those bytes in one of several spellings, spread over
-//! five parts of the file. This crate reads the parts together, and refuses a file that leaves the bytes of a token to a
-//! guess.
+//! A constraint on text is enforced on tokens, so its engine must know the bytes of every token: with one wrong byte,
+//! a mask forbids a token that it should allow. A `tokenizer.json` has those bytes in one of several spellings,
+//! spread over five parts of the file. This crate reads the parts together, and refuses a file that leaves the bytes
+//! of a token to a guess.
 //!
 //! A [`Tokenizer`] gives:
 //!
@@ -70,14 +70,15 @@
 //! - For files of CLIP's or GPT-1's kind (`</w>` after a word), CTC decoders and other joiners of words: they are
 //!   refused, since no bytes of a single token would be right.
 //!
-//! Rank files (tiktoken's) load too: [`Tokenizer::from_rank_file`]. So do the GGUF files of llama.cpp, without their weights:
-//! [`Tokenizer::from_gguf_file`], and [`Gguf`] for the rest of what they say.
+//! Rank files (tiktoken's) load too: [`Tokenizer::from_rank_file`]. So do the GGUF files of llama.cpp, without their
+//! weights: [`Tokenizer::from_gguf_file`], and [`Gguf`] for the rest of what they say.
 //!
 //! # Damaged and hostile files
 //!
 //! Nothing in a file makes loading or encoding panic, as far as some hundred thousand damaged ones show; sizes have
-//! [`Limits`]. Encoding takes time in proportion to the text (times its logarithm), except with a regex in the file that
-//! backtracks, of which each match is bounded, and with long words of a WordPiece or long pieces of a Unigram model.
+//! [`Limits`]. Encoding takes time in proportion to the text (times its logarithm), except with a regex in the file
+//! that backtracks, of which each match is bounded, and with long words of a WordPiece or long pieces of a Unigram
+//! model.
 //!
 //! # Features
 //!

@@ -22,8 +22,8 @@ use crate::{
 pub(crate) const BYTE_LEVEL_PATTERN: &str =
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
-/// The steps and merges of a byte-pair model. `never_made`: the tokens whose text is always cut out of a text before the model
-/// sees it; merges with them never apply.
+/// The steps and merges of a byte-pair model. `never_made`: the tokens whose text is always cut out of a text before
+/// the model sees it; merges with them never apply.
 pub(crate) fn facts(
     normalizers: &[NormalizerStep],
     splits: &[SplitStep],
@@ -153,7 +153,8 @@ fn split_facts(steps: &[SplitStep], byte_level_normalizer: bool) -> Vec<SplitPat
         match step {
             SplitStep::ByteLevel { prefix_space, use_regex } => {
                 if *prefix_space {
-                    // In front of the first step this is a space in front of the text, and elsewhere in front of each piece.
+                    // In front of the first step this is a space in front of the text, and elsewhere in front of each
+                    // piece.
                     let is_first = index == 0 && !spelled;
                     facts.push(if is_first { SplitPattern::PrefixSpace } else { other("ByteLevel") });
                 }
@@ -210,8 +211,8 @@ fn split_facts(steps: &[SplitStep], byte_level_normalizer: bool) -> Vec<SplitPat
     facts
 }
 
-/// The text tokens that the model itself never writes: those that are added from outside, and those with a character that no
-/// piece has.
+/// The text tokens that the model itself never writes: those that are added from outside, and those with a character
+/// that no piece has.
 pub(crate) fn unwritten(
     vocabulary: &Vocabulary,
     tokens: &[(String, u32)],

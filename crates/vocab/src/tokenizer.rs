@@ -374,8 +374,8 @@ impl Tokenizer {
     }
 
     /// The bytes that the text tokens of `encode(text, false)` spell: `text` as the steps in front of the model leave
-    /// it, with the spaces that they put in front, without control tokens and without text that a step removes (a WordPiece
-    /// tokenizer keeps words and drops the text between them).
+    /// it, with the spaces that they put in front, without control tokens and without text that a step removes (a
+    /// WordPiece tokenizer keeps words and drops the text between them).
     ///
     /// For a byte-level tokenizer without normaliser this is `text` itself. It holds where every character of the text
     /// has a token; an unknown token spells nothing.

@@ -1,4 +1,5 @@
-//! The exact mask of each sequence: a bit for every token that may follow, in words of 32 bits, least significant first.
+//! The exact mask of each sequence: a bit for every token that may follow, in words of 32 bits, least significant
+//! first.
 //!
 //! Cost: for c tokens in an interval of n items, about c log(n / c) reads, divided among the 256 lanes of a sequence.
 

@@ -1,8 +1,8 @@
 //! Narrows the interval of each sequence by the sequence's next token.
 //!
-//! The run of the token in the interval of column *t* becomes the interval of column *t* + 1. The new interval begins at
-//! the place of the run minus the number of items that end in front of the run. A token that no item has there makes the
-//! interval invalid.
+//! The run of the token in the interval of column *t* becomes the interval of column *t* + 1. The new interval begins
+//! at the place of the run minus the number of items that end in front of the run. A token that no item has there
+//! makes the interval invalid.
 //!
 //! Cost: O(log n) for an interval of n items, one lane for each sequence.
 

@@ -1,23 +1,23 @@
 //! The next token after a row of logits, among the tokens that a mask allows, and the end of the sequence where it is
-//! allowed. The same passes give the masses of the tokens, of the end and of the whole row. Several questions may be about
-//! one row.
+//! allowed. The same passes give the masses of the tokens, of the end and of the whole row. Several questions may be
+//! about one row.
 //!
-//! This kernel serves a step that reads back no logits: a token and four numbers a question. The random numbers come from
-//! the caller, 32 bits a question, so that a seed decides the outputs and the shader needs no generator. Not taken: noise
-//! for each token (Gumbel's trick). It saves a pass, but it needs a generator for each token, and noise of 24 bits cannot
-//! draw a token less probable than about e
-//! -16.
+//! This kernel serves a step that reads back no logits: a token and four numbers a question. The random numbers come
+//! from the caller, 32 bits a question, so that a seed decides the outputs and the shader needs no generator. Not
+//! taken: noise for each token (Gumbel's trick). It saves a pass, but it needs a generator for each token, and noise
+//! of 24 bits cannot draw a token less probable than about e -16.
 //!
 //! Cost: two passes over the row, divided among 256 lanes, and a third pass over the tokens of one lane. A single row
 //! leaves most of a large GPU idle.
 //!
-//! The end of the sequence is one event, as on the CPU: the sum over the ids that end it. Sums are of 32-bit floats and the
-//! random number has 24 bits, so that the probability of drawing a token is that of the logits up to about 1e-6. A token
-//! that is not allowed, or has probability zero, is never drawn.
+//! The end of the sequence is one event, as on the CPU: the sum over the ids that end it. Sums are of 32-bit floats
+//! and the random number has 24 bits, so that the probability of drawing a token is that of the logits up to about
+//! 1e-6. A token that is not allowed, or has probability zero, is never drawn.
 
 use crate::{Access, Binding, Kernel};
 
-/// Stands for the logit of a token with probability zero, and for the logarithm of zero: shaders cannot rely on infinities.
+/// Stands for the logit of a token with probability zero, and for the logarithm of zero: shaders cannot rely on
+/// infinities.
 pub const LOWEST: f32 = -3.0e38;
 
 /// Stands for no token.
@@ -62,7 +62,8 @@ pub enum Pick {
 pub struct MaskedChoice {
     /// The token, [`END`], [`BROKEN`], or [`NONE`] where no allowed outcome has a probability.
     pub token: u32,
-    /// The token's logit at the temperature; for the end, the logarithm of the sum over its ids. [`LOWEST`] for no token.
+    /// The token's logit at the temperature; for the end, the logarithm of the sum over its ids. [`LOWEST`] for no
+    /// token.
     pub logit: f32,
     /// The logarithm of the sum over all tokens; [`LOWEST`] for a sum of zero.
     pub log_sum: f32,
@@ -72,7 +73,8 @@ pub struct MaskedChoice {
     pub log_tokens: f32,
 }
 
-/// The reference on the CPU, in 64 bits, for one row of logits and its mask. `scale` is the reciprocal of the temperature.
+/// The reference on the CPU, in 64 bits, for one row of logits and its mask. `scale` is the reciprocal of the
+/// temperature.
 ///
 /// # Panics
 ///

@@ -1,9 +1,9 @@
 //! Parallel Prefix-Verification: whether each candidate token may follow its sequence.
 //!
-//! The paper (DISC, algorithm 2 and its appendix) restarts the search of prefix and candidate in the whole array, and its
-//! printed comparison is not lexicographic. In this kernel the prefix is an interval already
-//! ([`interval_step`](super::interval_step()) from the root does the paper's search of the prefix, once), and the candidate
-//! is one search in one column.
+//! The paper (DISC, algorithm 2 and its appendix) restarts the search of prefix and candidate in the whole array, and
+//! its printed comparison is not lexicographic. In this kernel the prefix is an interval already
+//! ([`interval_step`](super::interval_step()) from the root does the paper's search of the prefix, once), and the
+//! candidate is one search in one column.
 //!
 //! Cost: O(log n) for an interval of n items, one lane for each candidate of each sequence.
 

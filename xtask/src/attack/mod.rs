@@ -1,12 +1,12 @@
 //! `cargo xtask attack MINUTES`: hostile inputs of every kind against the command line.
 //!
-//! Each case is a command with files, made from a number by [`inputs`]. It runs under a limit of memory and of time, and must
-//! end with success or with one error message: exit code 0, 1 or 2, and no panic, abort or signal. A case that still writes outputs at
-//! the end of its time was asked for many, and is ended. The inputs of a case that failed are kept, and the case can be repeated by
-//! its number.
+//! Each case is a command with files, made from a number by [`inputs`]. It runs under a limit of memory and of time,
+//! and must end with success or with one error message: exit code 0, 1 or 2, and no panic, abort or signal. A case
+//! that still writes outputs at the end of its time was asked for many, and is ended. The inputs of a case that
+//! failed are kept, and the case can be repeated by its number.
 //!
-//! The program is the one that was built last, or `--program FILE`. A debug build has 60 seconds where a release build needs
-//! two: it is ten times slower, and CI shares its machine.
+//! The program is the one that was built last, or `--program FILE`. A debug build has 60 seconds where a release
+//! build needs two: it is ten times slower, and CI shares its machine.
 
 mod inputs;
 mod random;

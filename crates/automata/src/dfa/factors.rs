@@ -1,12 +1,12 @@
 //! The factors of a sequence of texts: the concatenations of adjacent ones.
 //!
-//! The suffix automaton of the sequence (Blumer et al., "The smallest automaton recognizing the subwords of a text", 1985)
-//! has at most two states for each part, and it is deterministic over parts. Over bytes, a state reads the parts that may come
-//! next side by side, as a trie. Where one part begins with another one, a text may be read in two ways, so the states
-//! over bytes are sets; for words and characters a set has one or two members.
+//! The suffix automaton of the sequence (Blumer et al., "The smallest automaton recognizing the subwords of a text",
+//! 1985) has at most two states for each part, and it is deterministic over parts. Over bytes, a state reads the parts
+//! that may come next side by side, as a trie. Where one part begins with another one, a text may be read in two ways,
+//! so the states over bytes are sets; for words and characters a set has one or two members.
 //!
-//! Tried instead: the subset construction from all positions at once. Its sets have each place where a factor occurs, so
-//! 20 KB of a sentence again and again take more than 30 million steps, and 50 KB of other prose more than 24 MB.
+//! Tried instead: the subset construction from all positions at once. Its sets have each place where a factor occurs,
+//! so 20 KB of a sentence again and again take more than 30 million steps, and 50 KB of other prose more than 24 MB.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;

@@ -135,7 +135,8 @@ impl MergedDfa {
     ///
     /// - [`PublishedError::Unspellable`] if `symbols` spell no text of `dfa`.
     /// - [`PublishedError::ForeignToken`] if a used symbol or merge has a token that `vocabulary` does not have.
-    /// - [`PublishedError::TooManyMergedStates`], [`PublishedError::TooManyMergedEdges`], [`PublishedError::MergeTooCostly`].
+    /// - [`PublishedError::TooManyMergedStates`], [`PublishedError::TooManyMergedEdges`],
+    ///   [`PublishedError::MergeTooCostly`].
     ///
     /// # Source
     ///

@@ -20,7 +20,8 @@ use regex_syntax::ast::{
 
 use crate::{Construct, Limits, Place, RegexError};
 
-/// Refuses a tree whose expansion would exceed the limit, and, unless `looks`, one with word boundaries or line anchors.
+/// Refuses a tree whose expansion would exceed the limit, and, unless `looks`, one with word boundaries or line
+/// anchors.
 pub(crate) fn check(ast: &Ast, limits: &Limits, looks: bool) -> Result<(), RegexError> {
     let check = Check {
         limit: limits.syntax_steps,

@@ -6,8 +6,8 @@
 //! name in a pattern can be the same, because names have no `?`. In the `Hir` a look-around is therefore
 //! [`HirKind::Capture`](regex_syntax::hir::HirKind::Capture) with one of the [`OPENINGS`] as its name.
 //!
-//! Tried instead: a parser of our own, which would differ from `regex-syntax` in corners that users know, and a scan for
-//! `(?=` beforehand, which has to know classes, escapes and comments.
+//! Tried instead: a parser of our own, which would differ from `regex-syntax` in corners that users know, and a scan
+//! for `(?=` beforehand, which has to know classes, escapes and comments.
 
 use std::collections::HashMap;
 
@@ -82,8 +82,8 @@ pub(crate) fn read(pattern: &str, limits: &Limits, braces: bool) -> Result<Hir, 
     })
 }
 
-/// Puts look-arounds and braces back into the tree, by their places. Refuses look-ahead inside look-behind: a look-behind
-/// is judged by the text before it alone.
+/// Puts look-arounds and braces back into the tree, by their places. Refuses look-ahead inside look-behind: a
+/// look-behind is judged by the text before it alone.
 fn restore(
     tree: &mut Ast,
     looks: &HashMap<usize, &'static str>,

@@ -6,8 +6,8 @@ use unskew_automata::{Dfa, DfaAlgebra, Limits, RegexConstraint, RegexError};
 use unskew_core::Vocabulary;
 use unskew_trie::TokenTrie;
 
-/// The answer for `pattern`. Asserts that the counted steps exceed their limit by one operation at most: the closure of a
-/// state, or the minimisation of a table.
+/// The answer for `pattern`. Asserts that the counted steps exceed their limit by one operation at most: the closure
+/// of a state, or the minimisation of a table.
 fn bounded(pattern: &str, limits: &Limits) -> Result<Dfa, RegexError> {
     let mut algebra = DfaAlgebra::new(limits);
     let answer = algebra.pattern(pattern);
@@ -147,8 +147,8 @@ fn what_cannot_be_spelled_is_an_error() {
 
 #[test]
 fn finding_dead_ends_is_bounded() {
-    // No byte is a token, so every state needs a decision: a walk through the 22,220 nodes of the trie, unless it finds a
-    // live state earlier.
+    // No byte is a token, so every state needs a decision: a walk through the 22,220 nodes of the trie, unless it
+    // finds a live state earlier.
     let trie = texts((0..20_000).map(|word| format!("{word:05}")));
     let answer = |pattern: &str, spelling_steps: u64| {
         let limits = Limits::default().spelling_steps(spelling_steps);

@@ -1,5 +1,5 @@
-//! Patterns with look-around and lazy repetitions, compared with an engine with backtracking that is written here over a
-//! tree of its own and shares no code with the crate, and with `fancy-regex`.
+//! Patterns with look-around and lazy repetitions, compared with an engine with backtracking that is written here
+//! over a tree of its own and shares no code with the crate, and with `fancy-regex`.
 
 use std::fmt;
 
@@ -55,8 +55,8 @@ struct Engine<'t> {
 }
 
 impl Engine<'_> {
-    /// Tries all ways to match `tree` at `at`, in the order of an engine with backtracking, until `then` accepts the end of
-    /// one.
+    /// Tries all ways to match `tree` at `at`, in the order of an engine with backtracking, until `then` accepts the
+    /// end of one.
     fn run(&self, tree: &Tree, at: usize, then: &mut dyn FnMut(usize) -> bool) -> bool {
         match tree {
             Tree::Char(class) => {

@@ -1,5 +1,5 @@
-//! One program for the tests of this crate, so that they are linked once. A test that counts the heap is a program of its
-//! own beside this folder.
+//! One program for the tests of this crate, so that they are linked once. A test that counts the heap is a program of
+//! its own beside this folder.
 
 mod added;
 mod canonical;

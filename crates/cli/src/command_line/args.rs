@@ -1,7 +1,7 @@
 //! The options of all commands. Their names are a contract: scripts and benchmarks rely on them.
 //!
-//! An option that refines a sampler or a constraint is a parameter of it (`--sampler smc:n=10`, `--with ascii`), so that `--help` shows
-//! the options that every run needs. Flags of earlier releases are still read: see `legacy`.
+//! An option that refines a sampler or a constraint is a parameter of it (`--sampler smc:n=10`, `--with ascii`), so
+//! that `--help` shows the options that every run needs. Flags of earlier releases are still read: see `legacy`.
 
 use std::{num::NonZeroUsize, path::PathBuf};
 
@@ -48,7 +48,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelCommand {
-    /// Its family, sizes and context; the weights are not read. A model that does not run here is an error that names the field
+    /// Its family, sizes and context; the weights are not read. A model that does not run here is an error that names
+    /// the field
     Info(ModelInfoArgs),
     /// Tokens in a second, of a prompt and of steps at batch 1, 8 and 32, beside the speed of the memory
     Bench(ModelBenchArgs),
@@ -186,15 +187,16 @@ pub(crate) struct SetSubsetArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
-    /// `tiny` or `tiny-draft` (embedded), the folder of a Hugging Face checkpoint, a `.gguf` file (run by llama.cpp, feature
-    /// `llama-cpp`), `table:FILE`, or the address of a server (vLLM, SGLang, llama.cpp, OpenAI-compatible)
+    /// `tiny` or `tiny-draft` (embedded), the folder of a Hugging Face checkpoint, a `.gguf` file (run by llama.cpp,
+    /// feature `llama-cpp`), `table:FILE`, or the address of a server (vLLM, SGLang, llama.cpp, OpenAI-compatible)
     #[arg(long, value_name = "tiny|DIR|FILE.gguf|table:FILE|http://HOST:PORT", default_value = "tiny")]
     pub(crate) model: ModelSource,
-    /// A tokenizer.json, or a `.gguf` file; by default the model's own. With the one of a server, and whole rows from it, every sampler
-    /// runs
+    /// A tokenizer.json, or a `.gguf` file; by default the model's own. With the one of a server, and whole rows from
+    /// it, every sampler runs
     #[arg(long, value_name = "FILE")]
     pub(crate) tokenizer: Option<PathBuf>,
-    /// Keep the weights of a transformer in eight bits: a quarter of the memory of f32, and another model by the rounding
+    /// Keep the weights of a transformer in eight bits: a quarter of the memory of f32, and another model by the
+    /// rounding
     #[arg(long, value_enum, value_name = "TYPE")]
     pub(crate) quantize: Option<Quantize>,
     /// Options of a server, joined by commas: `--endpoint timeout=60,retries=2`; --help lists them
@@ -211,8 +213,8 @@ pub(crate) struct ConstraintArgs {
     /// The same, read from a file (a line break at its end is not part of it)
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) regex_file: Option<PathBuf>,
-    /// The whole output is a word of this grammar: a file that ends in `.lark`, `.gbnf`, `.ebnf` or `.bnf`, `.xgrammar` (the
-    /// EBNF of XGrammar) or `.abnf`
+    /// The whole output is a word of this grammar: a file that ends in `.lark`, `.gbnf`, `.ebnf` or `.bnf`,
+    /// `.xgrammar` (the EBNF of XGrammar) or `.abnf`
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) grammar: Option<PathBuf>,
     /// Grammars: the start rule (default: `start` in Lark, the first rule in ABNF, `root` elsewhere)
@@ -238,10 +240,11 @@ pub(crate) struct ConstraintArgs {
     pub(crate) choice: Vec<String>,
     /// The constraint in JSON, with all of its options: `{"regex": "ab*", "canonical": true}`
     ///
-    /// The fields are `regex`, `regex_file`, `choices`, `grammar` with `grammar_format`, `grammar_file`, `json_schema` (the schema
-    /// itself), `json_schema_file`, `structural_tag` (itself), `structural_tag_file`, `set`, `subset`, `exclude_set`, `any_of` and `sequence` (lists of
-    /// constraints), `start`, `grammars` (constraints by the names by which a grammar uses them), `canonical`, `limits` (numbers by the names of --limit), and the options of --with, with
-    /// `_` for `-`. Files are found from the working directory.
+    /// The fields are `regex`, `regex_file`, `choices`, `grammar` with `grammar_format`, `grammar_file`,
+    /// `json_schema` (the schema itself), `json_schema_file`, `structural_tag` (itself), `structural_tag_file`,
+    /// `set`, `subset`, `exclude_set`, `any_of` and `sequence` (lists of constraints), `start`, `grammars`
+    /// (constraints by the names by which a grammar uses them), `canonical`, `limits` (numbers by the names of
+    /// --limit), and the options of --with, with `_` for `-`. Files are found from the working directory.
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) spec: Option<PathBuf>,
     /// Only token sequences that the tokenizer itself writes for their text; with or without one of the above
@@ -305,15 +308,17 @@ pub(crate) struct SamplerArgs {
     /// When top-k and top-p apply; required with them, because the two orders are different distributions
     #[arg(long, value_enum)]
     pub(crate) truncate: Option<TruncateOrder>,
-    /// The most outputs that go through the model together. Outputs of a seed depend on it where the sampler learns (ars, cars, asap,
-    /// disc) or drafts
+    /// The most outputs that go through the model together. Outputs of a seed depend on it where the sampler learns
+    /// (ars, cars, asap, disc) or drafts
     #[arg(long, value_name = "N", default_value = "16", value_parser = number::<NonZeroUsize>("--batch"))]
     pub(crate) batch: NonZeroUsize,
-    /// The part that drafts tokens for speculative and mentored (generate: for rejection, ars, cars, asap and disc, too)
+    /// The part that drafts tokens for speculative and mentored (generate: for rejection, ars, cars, asap and disc,
+    /// too)
     ///
-    /// `tiny-draft`: the embedded draft model. A folder or table: another model with the same tokens. `ngram`: the tokens that followed
-    /// the same tokens before. `counts`: counts by place in a --grammar or --json-schema. Samplers that keep the model's distribution
-    /// keep it with drafts. An audit drafts for speculative and mentored alone.
+    /// `tiny-draft`: the embedded draft model. A folder or table: another model with the same tokens. `ngram`: the
+    /// tokens that followed the same tokens before. `counts`: counts by place in a --grammar or --json-schema.
+    /// Samplers that keep the model's distribution keep it with drafts. An audit drafts for speculative and mentored
+    /// alone.
     #[arg(long, value_name = "tiny-draft|DIR|table:FILE|ngram|counts")]
     pub(crate) draft_model: Option<String>,
     #[command(flatten)]
@@ -350,12 +355,12 @@ pub(crate) struct GenerateArgs {
     /// The seed of all random choices (default: another one each time)
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
-    /// Keep the bounds that the sampler learns in this file (ars, asap, cars and disc), also where it gives up or is interrupted (SIGINT
-    /// or SIGTERM: exit code 130; a second one ends the program at once, and nothing is kept)
+    /// Keep the bounds that the sampler learns in this file (ars, asap, cars and disc), also where it gives up or is
+    /// interrupted (SIGINT or SIGTERM: exit code 130; a second one ends the program at once, and nothing is kept)
     #[arg(long, value_name = "FILE")]
     pub(crate) save_trie: Option<PathBuf>,
-    /// Go on from a file of --save-trie: for the same model, constraint, prompt, limit and temperature. Without --seed the outputs are
-    /// those that would have come next there; iterations of ASAp count as done
+    /// Go on from a file of --save-trie: for the same model, constraint, prompt, limit and temperature. Without
+    /// --seed the outputs are those that would have come next there; iterations of ASAp count as done
     #[arg(long, value_name = "FILE")]
     pub(crate) load_trie: Option<PathBuf>,
     /// How outputs are written
@@ -368,11 +373,12 @@ pub(crate) struct GenerateArgs {
     /// How to draw: a method and its parameters, such as `smc:n=10,twisted`; --help lists all
     #[arg(long, value_name = "METHOD[:PARAMETERS]", default_value = "auto", help_heading = "Sampler", long_help = crate::command_line::help::methods())]
     pub(crate) sampler: String,
-    /// The outputs begun that an output may cost on average: near the model's distribution, each with its weight (short for
-    /// --sampler auto:budget=X)
+    /// The outputs begun that an output may cost on average: near the model's distribution, each with its weight
+    /// (short for --sampler auto:budget=X)
     #[arg(long, value_name = "X", help_heading = "Sampler", conflicts_with = "exact", value_parser = parameter("auto", "budget"))]
     pub(crate) budget: Option<String>,
-    /// Every output is one of the model's own distribution, or an error says that none was found (short for --sampler auto:exact)
+    /// Every output is one of the model's own distribution, or an error says that none was found (short for --sampler
+    /// auto:exact)
     #[arg(long, help_heading = "Sampler")]
     pub(crate) exact: bool,
     #[command(flatten)]

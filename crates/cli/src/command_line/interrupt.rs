@@ -1,7 +1,8 @@
-//! SIGINT and SIGTERM: the first ends the work at the next safe point, so that nothing is lost; the second ends the program.
+//! SIGINT and SIGTERM: the first ends the work at the next safe point, so that nothing is lost; the second ends the
+//! program.
 //!
-//! Only work that has something to lose is asked for its end. Everything before it, such as the compilation of a constraint, is
-//! ended by the first signal as by default.
+//! Only work that has something to lose is asked for its end. Everything before it, such as the compilation of a
+//! constraint, is ended by the first signal as by default.
 
 use std::sync::{Arc, atomic::AtomicBool};
 

@@ -1,7 +1,7 @@
 //! Parameters of methods as flags of their own, as in the first release: `--disc-k 4` is `--sampler disc:k=4`.
 //!
-//! Scripts use them, so they are read; `--help` does not list them. Each is one row of a table: the methods that read it, and the
-//! parameter that it is.
+//! Scripts use them, so they are read; `--help` does not list them. Each is one row of a table: the methods that read
+//! it, and the parameter that it is.
 
 use crate::{Method, MethodInfo};
 use clap::Args;
@@ -104,8 +104,8 @@ impl LegacyArgs {
         given.collect()
     }
 
-    /// The methods that `texts` name, each with the flags that are parameters of it. A flag that none of them reads is refused. For
-    /// about `outputs` outputs of a task that may be unconstrained.
+    /// The methods that `texts` name, each with the flags that are parameters of it. A flag that none of them reads
+    /// is refused. For about `outputs` outputs of a task that may be unconstrained.
     pub(crate) fn methods(
         &self,
         texts: &[&str],
@@ -166,8 +166,8 @@ pub(crate) fn unread(flag: &str, readers: &[&str], names: &str) -> Failure {
     ))
 }
 
-/// The texts of the methods in a list. A comma joins methods and parameters alike; a part that names no method is a parameter of the
-/// method before it, if that has any.
+/// The texts of the methods in a list. A comma joins methods and parameters alike; a part that names no method is a
+/// parameter of the method before it, if that has any.
 pub(crate) fn list(text: &str) -> Vec<String> {
     let mut methods: Vec<String> = Vec::new();
     for part in text.split(',') {

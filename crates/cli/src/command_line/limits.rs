@@ -1,7 +1,8 @@
 //! The largest number that each option takes, and why: one table, which every option with a number is parsed by.
 //!
-//! A number without a limit is a crash (a population of 10^9 outputs) or a wait without end (a chain of 10^9 steps), and neither
-//! names a way out. Limits are far above useful values, and they are the same on every machine, so that a command is taken everywhere.
+//! A number without a limit is a crash (a population of 10^9 outputs) or a wait without end (a chain of 10^9 steps),
+//! and neither names a way out. Limits are far above useful values, and they are the same on every machine, so that a
+//! command is taken everywhere.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
@@ -12,8 +13,8 @@ type Most = (&'static str, u64, &'static str);
 
 const TOKENS: &str = "no vocabulary has more tokens";
 
-/// All options whose value is one whole number, but `--seed`, which may be any, and parameters of methods, whose limits are in their
-/// table.
+/// All options whose value is one whole number, but `--seed`, which may be any, and parameters of methods, whose
+/// limits are in their table.
 pub(crate) const TABLE: &[Most] = &[
     ("-n", 1_000_000_000, "that many take days; run it again with another --seed for more"),
     ("--samples", 1_000_000, "all outputs of a sampler are in memory at once"),

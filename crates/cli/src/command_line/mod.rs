@@ -1,9 +1,9 @@
-//! The command line of unskew; see `unskew --help`. The program `unskew` is this with the arguments of the process, and so is
-//! `python -m unskew`.
+//! The command line of unskew; see `unskew --help`. The program `unskew` is this with the arguments of the process,
+//! and so is `python -m unskew`.
 //!
 //! Results go to standard output, everything else to standard error. The exit code is 0 on success, 2 on bad usage or
-//! bad input (with one line that names the fault, the place and the way out), 130 where a signal ended the drawing of outputs (those that
-//! were drawn are written), and 1 on anything else.
+//! bad input (with one line that names the fault, the place and the way out), 130 where a signal ended the drawing of
+//! outputs (those that were drawn are written), and 1 on anything else.
 
 mod args;
 mod commands;
@@ -36,8 +36,8 @@ use crate::command_line::{
 
 /// Runs the command line with these arguments, the name of the program first, and returns the exit code.
 ///
-/// Results are written to the process's standard output and messages to its standard error. `generate` and `audit` catch SIGINT and
-/// SIGTERM while they draw.
+/// Results are written to the process's standard output and messages to its standard error. `generate` and `audit`
+/// catch SIGINT and SIGTERM while they draw.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,

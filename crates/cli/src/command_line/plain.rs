@@ -1,9 +1,10 @@
-//! Text that others have written, on its way to a terminal: control characters and those that turn the direction of writing are
-//! shown as `\u{1b}`.
+//! Text that others have written, on its way to a terminal: control characters and those that turn the direction of
+//! writing are shown as `\u{1b}`.
 //!
-//! The escape sequences of terminals move the cursor, set the title and more, and the characters that turn the direction make a
-//! line read as another one. Models, grammars, schemas and file names may hold all of them. Where output goes into a file or a
-//! pipe the text of an output stays as it is, since it is data there; messages and names are escaped everywhere.
+//! The escape sequences of terminals move the cursor, set the title and more, and the characters that turn the
+//! direction make a line read as another one. Models, grammars, schemas and file names may hold all of them. Where
+//! output goes into a file or a pipe the text of an output stays as it is, since it is data there; messages and names
+//! are escaped everywhere.
 
 use std::{
     borrow::Cow,
@@ -11,8 +12,8 @@ use std::{
     io::{self, Write},
 };
 
-/// Whether a character does something to a terminal instead of being shown: C0, DEL and C1, and the marks, embeddings, overrides and
-/// isolates of the bidirectional algorithm.
+/// Whether a character does something to a terminal instead of being shown: C0, DEL and C1, and the marks,
+/// embeddings, overrides and isolates of the bidirectional algorithm.
 fn is_active(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -44,7 +45,8 @@ pub(crate) fn say(message: impl Display) {
     let _ = writeln!(io::stderr(), "{}", line(&message.to_string()));
 }
 
-/// JSON with control and format characters written as `\uXXXX`. They stand in strings alone, where the escape means the same.
+/// JSON with control and format characters written as `\uXXXX`. They stand in strings alone, where the escape means
+/// the same.
 pub(crate) fn json(text: String) -> String {
     if !text.chars().any(is_active) {
         return text;

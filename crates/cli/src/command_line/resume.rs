@@ -1,9 +1,9 @@
 //! The bounds that a sampler has learned, kept in a file from one run to the next: `--save-trie` and `--load-trie`.
 //!
-//! The bounds of one task are wrong for another, and the outputs drawn with them would follow another distribution. So the file names
-//! its task, part by part, by a checksum of the contents (not the names) of all files that a part is read from; a part that differs is
-//! refused by name. The file also holds the generator where it stood after the last output: without another `--seed` a run goes on
-//! with the outputs that the one before would have drawn next.
+//! The bounds of one task are wrong for another, and the outputs drawn with them would follow another distribution.
+//! So the file names its task, part by part, by a checksum of the contents (not the names) of all files that a part
+//! is read from; a part that differs is refused by name. The file also holds the generator where it stood after the
+//! last output: without another `--seed` a run goes on with the outputs that the one before would have drawn next.
 //!
 //! ```text
 //! "unskew-draws"  version u32  model, sampling, constraint, prompt u64 each  seed 32 bytes  position u128
@@ -162,7 +162,8 @@ fn sampling(options: &SamplerArgs) -> u64 {
     sum.finish()
 }
 
-/// The JSON of the constraint, in which each file is its ending (a grammar is read by that), and the content of the files.
+/// The JSON of the constraint, in which each file is its ending (a grammar is read by that), and the content of the
+/// files.
 fn constraint(spec: &Spec) -> Result<u64> {
     let mut sum = Sum::new();
     let mut spec = spec.clone();

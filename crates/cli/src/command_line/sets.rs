@@ -79,7 +79,8 @@ pub(crate) fn read(path: &Path, changer: &SetChanger<'_>) -> Result<(ItemSet, Op
     Ok(items::checked(path, changer.read(), Check::All)?)
 }
 
-/// Changes a built set by the lines of a file. Answers with the set, all changes to it, and the changes that were made now.
+/// Changes a built set by the lines of a file. Answers with the set, all changes to it, and the changes that were
+/// made now.
 pub(crate) fn edit(
     path: &Path,
     lines: &Path,

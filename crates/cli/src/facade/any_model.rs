@@ -1,8 +1,8 @@
 //! A language model of any type, as one type.
 //!
-//! The counterpart of [`AnyConstraint`](unskew_core::AnyConstraint): programs choose a model at run time and write samplers for one
-//! type. A model is shared, so that several samplers draw from it one after the other and its weights are in memory once. Each call
-//! locks it for one pass.
+//! The counterpart of [`AnyConstraint`](unskew_core::AnyConstraint): programs choose a model at run time and write
+//! samplers for one type. A model is shared, so that several samplers draw from it one after the other and its
+//! weights are in memory once. Each call locks it for one pass.
 //!
 //! Tried instead: an enum of the models of the command line. It had no place for a model of one's own.
 

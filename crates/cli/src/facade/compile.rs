@@ -39,8 +39,8 @@ pub(crate) fn compile(
     })
 }
 
-/// The constraint that `spec` describes over `tokens`, on a GPU where `spec` asks for one. `observer` hears of lines that are left out
-/// of a set, and of the reading of large files.
+/// The constraint that `spec` describes over `tokens`, on a GPU where `spec` asks for one. `observer` hears of lines
+/// that are left out of a set, and of the reading of large files.
 ///
 /// # Errors
 ///

@@ -1,7 +1,8 @@
 //! Outputs, one after the other.
 //!
-//! The sampler works ahead: while an output is handed out, others are under way, and each that is finished makes room for the next.
-//! So the passes of the model stay full, however different outputs are in length. Outputs come in the order in which they were begun.
+//! The sampler works ahead: while an output is handed out, others are under way, and each that is finished makes room
+//! for the next. So the passes of the model stay full, however different outputs are in length. Outputs come in the
+//! order in which they were begun.
 //!
 //! Tried instead: drawing in chunks of one batch. All of a chunk then waited for the longest of its outputs.
 
@@ -42,8 +43,8 @@ pub struct Output {
     pub cost: Cost,
     /// The share of speculation, where tokens were drafted.
     pub drafted: Option<Drafted>,
-    /// The parts that the constraint names, or why they are not known; `None` where it names none. An output that was cut off has none.
-    /// Bytes are counted in `text` (before characters are replaced), tokens in `ids`.
+    /// The parts that the constraint names, or why they are not known; `None` where it names none. An output that was
+    /// cut off has none. Bytes are counted in `text` (before characters are replaced), tokens in `ids`.
     pub captures: Option<Result<Vec<Capture>, CaptureError>>,
 }
 
@@ -69,10 +70,12 @@ pub(crate) struct Plan {
     pub(crate) observer: Observer,
 }
 
-/// An iterator over the outputs of a [`Request`](super::Request). It ends after the first error, and a search ends with its last output.
+/// An iterator over the outputs of a [`Request`](super::Request). It ends after the first error, and a search ends
+/// with its last output.
 ///
-/// Up to a [batch](super::Request::batch) of outputs are under way together. [`take`](Self::take) begins no more outputs than are asked
-/// for. Without it, outputs that are under way when the iterator is dropped have cost passes for nothing.
+/// Up to a [batch](super::Request::batch) of outputs are under way together. [`take`](Self::take) begins no more
+/// outputs than are asked for. Without it, outputs that are under way when the iterator is dropped have cost passes
+/// for nothing.
 pub struct Draws {
     plan: Plan,
     seed: u64,
@@ -118,7 +121,8 @@ impl Draws {
         }
     }
 
-    /// At most `outputs` more of them. Other than with [`Iterator::take`], the sampler knows how many are wanted, and begins no more.
+    /// At most `outputs` more of them. Other than with [`Iterator::take`], the sampler knows how many are wanted, and
+    /// begins no more.
     #[must_use]
     pub fn take(mut self, outputs: usize) -> Self {
         let under_way = self.wanted - self.left;
@@ -127,8 +131,8 @@ impl Draws {
         self
     }
 
-    /// The same outputs one by one, as [`Sampler::draw`](unskew_core::Sampler::draw) gives them: a search then gives its best output
-    /// each time.
+    /// The same outputs one by one, as [`Sampler::draw`](unskew_core::Sampler::draw) gives them: a search then gives
+    /// its best output each time.
     #[must_use]
     pub fn best_each_time(mut self) -> Self {
         self.plan.engine.repeat_best();
@@ -162,11 +166,12 @@ impl Draws {
         self.outputs
     }
 
-    /// The natural logarithm of an estimate of P(constraint), the probability that the model satisfies the constraint by itself within
-    /// the length limit, from the outputs so far. `None` where the method gives no estimate, or none yet.
+    /// The natural logarithm of an estimate of P(constraint), the probability that the model satisfies the constraint
+    /// by itself within the length limit, from the outputs so far. `None` where the method gives no estimate, or none
+    /// yet.
     ///
-    /// Exact samplers count how many of their tries are accepted, against the bounds that they were drawn by. Masked sampling, AWRS and
-    /// SMC have the mean of their weights, which is unbiased.
+    /// Exact samplers count how many of their tries are accepted, against the bounds that they were drawn by. Masked
+    /// sampling, AWRS and SMC have the mean of their weights, which is unbiased.
     pub fn log_mass(&mut self) -> Option<f64> {
         // An output stands for all tries that were made for it.
         let tries = match self.plan.method {
@@ -189,8 +194,8 @@ impl Draws {
         (tries > 0).then(|| mean.min(0.0))
     }
 
-    /// The bounds that the sampler has learned, for [`resume`](Self::resume) in another run; `None` where the method learns
-    /// none.
+    /// The bounds that the sampler has learned, for [`resume`](Self::resume) in another run; `None` where the method
+    /// learns none.
     pub fn learned(&mut self) -> Option<Vec<u8>> {
         if !self.plan.method.info().learns {
             return None;
@@ -203,11 +208,13 @@ impl Draws {
         &self.rng
     }
 
-    /// Goes on from the bounds that another run of the same request has [learned](Self::learned), with its generator where one is given.
+    /// Goes on from the bounds that another run of the same request has [learned](Self::learned), with its generator
+    /// where one is given.
     ///
     /// # Errors
     ///
-    /// [`Error::Learned`] where the bytes are of another task, or damaged, and [`Error::Combination`] where the method learns nothing.
+    /// [`Error::Learned`] where the bytes are of another task, or damaged, and [`Error::Combination`] where the
+    /// method learns nothing.
     pub fn resume(&mut self, learned: &[u8], generator: Option<ChaCha8Rng>) -> Result<()> {
         let learns = self.plan.method.info().learns;
         let Some(loaded) = learns.then(|| self.plan.engine.load(learned)).flatten() else {

@@ -1,9 +1,9 @@
 //! A model that a server runs, behind the same requests as others.
 //!
-//! Two things are opened: the server, which draws whole outputs, and a [`LanguageModel`](unskew_core::LanguageModel) over its rows of
-//! log-probabilities, where it gives whole ones and its tokenizer is here. A method takes what it needs: rejection takes whole outputs,
-//! one request for many of them, and other methods rows. Without rows there are rejection, and `masked` under the server's own
-//! constraint, with weights.
+//! Two things are opened: the server, which draws whole outputs, and a [`LanguageModel`](unskew_core::LanguageModel)
+//! over its rows of log-probabilities, where it gives whole ones and its tokenizer is here. A method takes what it
+//! needs: rejection takes whole outputs, one request for many of them, and other methods rows. Without rows there are
+//! rejection, and `masked` under the server's own constraint, with weights.
 //!
 //! Without a tokenizer the tokens are bytes. A constraint on texts is the same over any tokens.
 
@@ -199,7 +199,8 @@ impl Remote {
     }
 }
 
-/// The constraint in the words of the server, which proposes by it. Options of ours that it does not know narrow what is kept.
+/// The constraint in the words of the server, which proposes by it. Options of ours that it does not know narrow what
+/// is kept.
 fn server_constraint(spec: &Spec) -> Result<ServerConstraint> {
     let text = |source: &Source| match source {
         Source::Text(text) => Ok(text.clone()),

@@ -36,7 +36,8 @@ pub(crate) type Drawn = Result<(Draw, Option<Drafted>), AnySampleError>;
 
 /// A sampler that hands its draws over one by one, and works ahead.
 pub(crate) trait AnySampler {
-    /// The next draw. Draws that begin are taken off `left`; `None`: it is zero and none is under way, or a search is over.
+    /// The next draw. Draws that begin are taken off `left`; `None`: it is zero and none is under way, or a search is
+    /// over.
     fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn>;
 
     /// The logarithm of its own estimate of `P(L)`, where it has one.
@@ -142,7 +143,8 @@ pub enum Truncate {
 }
 
 impl Truncate {
-    /// The `k` most probable tokens, or those that together reach the probability `p`, or those of them that are in both.
+    /// The `k` most probable tokens, or those that together reach the probability `p`, or those of them that are in
+    /// both.
     ///
     /// # Errors
     ///

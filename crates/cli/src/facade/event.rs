@@ -1,7 +1,8 @@
 //! Events that the facade tells a program while it works.
 //!
-//! Loading a set and drawing take seconds to hours, and some findings are no errors: lines of a file that were left out, a GPU that
-//! is not there. One callback hears all of it. Without a callback the facade is silent, and its results are the same.
+//! Loading a set and drawing take seconds to hours, and some findings are no errors: lines of a file that were left
+//! out, a GPU that is not there. One callback hears all of it. Without a callback the facade is silent, and its
+//! results are the same.
 
 use std::{fmt, path::Path, sync::Arc};
 

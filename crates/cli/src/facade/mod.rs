@@ -1,8 +1,8 @@
 //! From a checkpoint and a constraint to outputs: the parts, put together.
 //!
-//! Three layers, each of which knows only those before it. *Data*: the parts of a request ([`Spec`], [`Method`]). *Tokens and models*: files
-//! become a [`TokenSpace`] and a [`Model`]. *Construction*: a [`Request`] compiles the constraint, makes the sampler and gives
-//! [`Draws`].
+//! Three layers, each of which knows only those before it. *Data*: the parts of a request ([`Spec`], [`Method`]).
+//! *Tokens and models*: files become a [`TokenSpace`] and a [`Model`]. *Construction*: a [`Request`] compiles the
+//! constraint, makes the sampler and gives [`Draws`].
 
 mod any_model;
 pub mod audit;

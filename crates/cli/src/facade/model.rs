@@ -107,8 +107,9 @@ impl FromStr for ModelSource {
 }
 
 impl Model {
-    /// The model with this name: `tiny` or `tiny-draft` (embedded; features `tiny-model` and `runner`), the folder of a Hugging Face
-    /// checkpoint (feature `runner`), a GGUF file (feature `llama-cpp`), `table:FILE`, or the address of a server (feature `http`).
+    /// The model with this name: `tiny` or `tiny-draft` (embedded; features `tiny-model` and `runner`), the folder of
+    /// a Hugging Face checkpoint (feature `runner`), a GGUF file (feature `llama-cpp`), `table:FILE`, or the address
+    /// of a server (feature `http`).
     ///
     /// # Errors
     ///
@@ -129,7 +130,8 @@ impl Model {
         Self::load_with(source, tokenizer)
     }
 
-    /// The same, with options for the weights of a transformer: eight bits, reports of progress. A table has no weights.
+    /// The same, with options for the weights of a transformer: eight bits, reports of progress. A table has no
+    /// weights.
     ///
     /// # Errors
     ///
@@ -228,8 +230,9 @@ impl Model {
         }
     }
 
-    /// A model that a server runs: vLLM, SGLang, llama.cpp's, or any with OpenAI's interface. With its `tokenizer`, and where the server
-    /// gives whole rows of log-probabilities, every sampler runs. Without, outputs are drawn whole: see `docs/endpoints.md`.
+    /// A model that a server runs: vLLM, SGLang, llama.cpp's, or any with OpenAI's interface. With its `tokenizer`,
+    /// and where the server gives whole rows of log-probabilities, every sampler runs. Without, outputs are drawn
+    /// whole: see `docs/endpoints.md`.
     ///
     /// # Errors
     ///
@@ -328,7 +331,8 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Error`], where the model is no checkpoint with a template, the template fails, or the tokens cannot spell its text.
+    /// [`Error`], where the model is no checkpoint with a template, the template fails, or the tokens cannot spell
+    /// its text.
     #[cfg(feature = "runner")]
     pub fn encode_chat(&self, message: &str) -> Result<Vec<TokenId>> {
         let template = match &self.folder {
@@ -355,7 +359,8 @@ impl Model {
 }
 
 impl ModelSource {
-    /// The tokens of the model, or of the `tokenizer` in a file, without the weights, which masks and checks do not need.
+    /// The tokens of the model, or of the `tokenizer` in a file, without the weights, which masks and checks do not
+    /// need.
     ///
     /// # Errors
     ///
@@ -409,8 +414,8 @@ fn check_lengths(tokenizer: &Tokenizer, row: usize) -> Result<()> {
     }
 }
 
-/// The tokens of a GGUF file, or of another `tokenizer`, for rows of `row` entries (0: of any length). The file says which tokens
-/// begin and end a sequence, of another tokenizer too.
+/// The tokens of a GGUF file, or of another `tokenizer`, for rows of `row` entries (0: of any length). The file says
+/// which tokens begin and end a sequence, of another tokenizer too.
 fn gguf_tokens(path: &Path, tokenizer: Option<&Path>, row: usize) -> Result<TokenSpace> {
     let gguf = Gguf::open(path).map_err(|error| Error::file(path, error))?;
     let id = |key: &str| gguf.number(key).and_then(|id| u32::try_from(id).ok()).map(TokenId);
@@ -425,8 +430,8 @@ fn gguf_tokens(path: &Path, tokenizer: Option<&Path>, row: usize) -> Result<Toke
     Ok(TokenSpace::from_tokenizer(own, &end, row)?.beginning_with(begin))
 }
 
-/// The tokens that end a sequence by the configuration in the folder of a checkpoint, if there is one. Masks need no more of it, so
-/// they are made for models too that do not run here.
+/// The tokens that end a sequence by the configuration in the folder of a checkpoint, if there is one. Masks need no
+/// more of it, so they are made for models too that do not run here.
 #[cfg(feature = "runner")]
 fn end_of_sequence(folder: &Path) -> Result<Vec<TokenId>> {
     let path = folder.join("config.json");
@@ -444,7 +449,8 @@ fn end_of_sequence(folder: &Path) -> Result<Vec<TokenId>> {
     Ok(ids)
 }
 
-/// The tokens that end an output by `generation_config.json`, if there is one: models for chats end turns with other tokens than texts.
+/// The tokens that end an output by `generation_config.json`, if there is one: models for chats end turns with other
+/// tokens than texts.
 #[cfg(feature = "runner")]
 fn stops(folder: &Path, vocab_len: usize) -> Result<Vec<TokenId>> {
     let path = folder.join("generation_config.json");

@@ -1,7 +1,7 @@
 //! A request for outputs: the prompt, the constraint, and how to draw.
 //!
-//! The request is plain data until [`Request::sample`] makes a sampler of it. A constraint is compiled when it is given, so that an
-//! error in it shows there; a request that is cloned shares it.
+//! The request is plain data until [`Request::sample`] makes a sampler of it. A constraint is compiled when it is
+//! given, so that an error in it shows there; a request that is cloned shares it.
 
 use unskew_core::{AnyConstraint, Cancel, Constraint, LanguageModel, TokenId};
 use unskew_engine::Spec;
@@ -91,8 +91,8 @@ impl Model {
         Request::new(self.clone(), Prompt::Text(prompt.into()))
     }
 
-    /// The same for the message of a user, which the server of the model puts into its chat template. Outputs are then drawn whole, by
-    /// rejection.
+    /// The same for the message of a user, which the server of the model puts into its chat template. Outputs are
+    /// then drawn whole, by rejection.
     ///
     /// # Errors
     ///
@@ -137,7 +137,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error`], where a file cannot be read, the constraint cannot be enforced exactly, or its parts do not go together.
+    /// [`Error`], where a file cannot be read, the constraint cannot be enforced exactly, or its parts do not go
+    /// together.
     pub fn constrain(mut self, spec: Spec) -> Result<Self> {
         self.spec = spec;
         self.compiled = None;
@@ -153,8 +154,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Combination`] where its masks are not as long as the rows of the model, or the prompt is healed: such a constraint says
-    /// nothing about the text that outputs then begin with.
+    /// [`Error::Combination`] where its masks are not as long as the rows of the model, or the prompt is healed: such
+    /// a constraint says nothing about the text that outputs then begin with.
     pub fn constrain_with(mut self, constraint: impl Constraint + 'static) -> Result<Self> {
         let (masks, row) = (constraint.vocab_len(), self.model.any_model().vocab_len());
         if masks != row {
@@ -205,15 +206,16 @@ impl Request {
         self
     }
 
-    /// The most outputs that go through the model together. The outputs of a seed depend on it where the sampler learns or drafts; their
-    /// distribution never does. Default: 16.
+    /// The most outputs that go through the model together. The outputs of a seed depend on it where the sampler
+    /// learns or drafts; their distribution never does. Default: 16.
     #[must_use]
     pub fn batch(mut self, batch: usize) -> Self {
         self.batch = batch.max(1);
         self
     }
 
-    /// About how many outputs will be taken. The method `auto` chooses by it, and a beam is at least as wide. Default: many.
+    /// About how many outputs will be taken. The method `auto` chooses by it, and a beam is at least as wide.
+    /// Default: many.
     #[must_use]
     pub fn outputs(mut self, outputs: usize) -> Self {
         self.outputs = Some(outputs);
@@ -234,8 +236,8 @@ impl Request {
         self
     }
 
-    /// Calls `hear` with each [`Event`]: outputs as they are drawn, the reading of a large set, findings that are no errors. Give it
-    /// before the constraint.
+    /// Calls `hear` with each [`Event`]: outputs as they are drawn, the reading of a large set, findings that are no
+    /// errors. Give it before the constraint.
     #[must_use]
     pub fn observe(mut self, hear: impl Fn(Event<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Observer::new(hear);
@@ -470,8 +472,8 @@ impl Request {
         )
     }
 
-    /// Refuses a method that does not go together with truncation or drafts. [`sample`](Self::sample) does so too, once it has
-    /// compiled the constraint.
+    /// Refuses a method that does not go together with truncation or drafts. [`sample`](Self::sample) does so too,
+    /// once it has compiled the constraint.
     ///
     /// # Errors
     ///

@@ -192,8 +192,9 @@ mod ended {
         names
     }
 
-    /// Runs a command and ends it in front of its steps, one after the other, each time from the same beginning. `state` is the
-    /// view of a user. Answers with the states, the last of which is that of the command that came to its end.
+    /// Runs a command and ends it in front of its steps, one after the other, each time from the same beginning.
+    /// `state` is the view of a user. Answers with the states, the last of which is that of the command that came to
+    /// its end.
     fn states<T: PartialEq + std::fmt::Debug>(
         prepare: impl Fn() -> Files,
         args: &[&str],
@@ -262,8 +263,8 @@ mod ended {
         assert_eq!(states(added, &remove, allowed).last().unwrap().as_deref().unwrap(), ["0", "1", "01"]);
     }
 
-    /// Nothing changes for readers when changes become part of a set, so the state here is where they are: at each point every command
-    /// works, and answers the same.
+    /// Nothing changes for readers when changes become part of a set, so the state here is where they are: at each
+    /// point every command works, and answers the same.
     #[test]
     fn a_set_is_compacted_at_once() {
         let changed = || {

@@ -151,8 +151,8 @@ fn bad_grammars() {
     assert_snapshot!(refusal(&[], &["explain"]));
 }
 
-/// Outputs of samplers that ask about single tokens, and outputs over the drafts of counts, follow the distribution of masked
-/// sampling, which its own outputs tell exactly.
+/// Outputs of samplers that ask about single tokens, and outputs over the drafts of counts, follow the distribution
+/// of masked sampling, which its own outputs tell exactly.
 #[test]
 fn without_masks_and_with_guesses_the_distribution_is_that_of_masks() {
     let grammar = "start: \"Dear \" (\"Mr\" | \"Ms\" | \"Dr\") \" \" NAME \",\"\nNAME: \"Brown\" | \"Meyer\" | \"Novak\" | \"Silva\"\n";

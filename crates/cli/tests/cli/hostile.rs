@@ -1,5 +1,5 @@
-//! Inputs that a user should not give and does: numbers without measure, files without end, texts that turn the terminal around, and an
-//! interruption in the middle of the work.
+//! Inputs that a user should not give and does: numbers without measure, files without end, texts that turn the
+//! terminal around, and an interruption in the middle of the work.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -154,7 +154,8 @@ fn an_interruption_keeps_what_was_drawn() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
-/// Messages are shown on terminals, so names in them are escaped; so is all of JSON. The text of an output in a pipe is data.
+/// Messages are shown on terminals, so names in them are escaped; so is all of JSON. The text of an output in a pipe
+/// is data.
 #[test]
 fn nothing_in_a_name_reaches_the_terminal() {
     const NAME: &str = "\u{1b}]0;x\u{7}\u{9b}\u{202e}";

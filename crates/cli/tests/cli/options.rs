@@ -1,4 +1,5 @@
-//! Options that a sampler does not read are refused by name; and the end of a sequence means one thing in every command.
+//! Options that a sampler does not read are refused by name; and the end of a sequence means one thing in every
+//! command.
 
 use serde_json::Value;
 use unskew::tiny_model::{TINY, TOKENIZER_JSON};

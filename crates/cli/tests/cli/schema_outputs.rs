@@ -1,7 +1,7 @@
 //! Outputs of the embedded model under thirty schemas: the crate `jsonschema` finds all of them valid.
 //!
-//! A debug build draws few outputs of each (`UNSKEW_DRAWS` says how many), with masks alone; a release build draws 50 with the
-//! sampler that is chosen by default.
+//! A debug build draws few outputs of each (`UNSKEW_DRAWS` says how many), with masks alone; a release build draws 50
+//! with the sampler that is chosen by default.
 
 use crate::support::Files;
 use serde_json::Value;

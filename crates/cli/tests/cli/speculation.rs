@@ -1,5 +1,5 @@
-//! Speculative and mentored decoding: on tables against masked sampling and, under rejection and DISC, against the model's own distribution;
-//! and with the embedded draft model.
+//! Speculative and mentored decoding: on tables against masked sampling and, under rejection and DISC, against the
+//! model's own distribution; and with the embedded draft model.
 
 use std::collections::BTreeMap;
 
@@ -227,7 +227,8 @@ fn an_audit_counts_by_place_too() {
     for line in [lossless, mentored] {
         assert!(number(line, "tokens_per_pass") > 1.2 && number(line, "tv_weighted") < 0.04, "{line}");
     }
-    // A lossless draft is of use where the rows are not known, and here soon all are; a mentored one is verified everywhere.
+    // A lossless draft is of use where the rows are not known, and here soon all are; a mentored one is verified
+    // everywhere.
     assert!((0.5..1.0).contains(&number(mentored, "draft_acceptance")), "{mentored}");
     assert!(
         number(lossless, "lm_passes_per_sample") < number(mentored, "lm_passes_per_sample"),

@@ -1,4 +1,5 @@
-//! Parameters behind the name of a method, options behind `--with`, constraints in JSON, and names that are the same everywhere.
+//! Parameters behind the name of a method, options behind `--with`, constraints in JSON, and names that are the same
+//! everywhere.
 
 use serde_json::{Value, json};
 
@@ -202,7 +203,8 @@ fn costs_have_their_own_names() {
     assert_ne!((&line["lm_calls"], &line["lm_passes"]), (&json!(null), &json!(null)));
 }
 
-/// A set of more than a megabyte is opened without reading it: damage in a column is found by `set info`, and never a panic.
+/// A set of more than a megabyte is opened without reading it: damage in a column is found by `set info`, and never a
+/// panic.
 #[test]
 fn a_large_set_is_not_read_to_be_opened() {
     let lines: String = (0..60_000_u32).map(|n| format!("{:09b}{:016b}\n", n % 509, n)).collect();

@@ -14,12 +14,12 @@ const CANDIDATES: usize = 300;
 /// The number of visited states that are compared in one batch.
 const BATCH: usize = 7;
 
-/// Checks the contract of [`Constraint`] in every state that at most `depth` tokens reach. The states are visited breadth first, up
-/// to 2,000 of them.
+/// Checks the contract of [`Constraint`] in every state that at most `depth` tokens reach. The states are visited
+/// breadth first, up to 2,000 of them.
 ///
-/// Whether an accepting state can be reached from every state is checked as far as it can be refuted: a state is a dead end if at
-/// most 2,000 sequences follow it and all of them end without being accepted. A constraint whose non-accepting sequences go on for
-/// ever is not found out.
+/// Whether an accepting state can be reached from every state is checked as far as it can be refuted: a state is a
+/// dead end if at most 2,000 sequences follow it and all of them end without being accepted. A constraint whose
+/// non-accepting sequences go on for ever is not found out.
 ///
 /// Cost: `vocab_len` calls of `advance` for each visited state.
 ///
@@ -143,8 +143,8 @@ impl<C: Constraint> Checker<'_, C> {
         Ok(allowed)
     }
 
-    /// Rule 7: the state has its key in every scratch, and the first state with this key has the same mask and the same masks after
-    /// each token.
+    /// Rule 7: the state has its key in every scratch, and the first state with this key has the same mask and the
+    /// same masks after each token.
     fn check_key(&mut self, prefix: &[TokenId], state: &C::State) -> Result<(), ConformanceError> {
         let key = self.constraint.state_key(&mut self.used, state);
         if self.constraint.state_key(&mut self.constraint.scratch(), state) != key {
@@ -214,7 +214,8 @@ impl<C: Constraint> Checker<'_, C> {
         true
     }
 
-    /// Rule 4 for batches, of masks and of candidates: each row is the mask of its state, for any earlier content of the buffer.
+    /// Rule 4 for batches, of masks and of candidates: each row is the mask of its state, for any earlier content of
+    /// the buffer.
     fn check_batches(&mut self) -> Result<(), ConformanceError> {
         let vocab_len = self.constraint.vocab_len();
         for states in self.seen.chunks(BATCH) {

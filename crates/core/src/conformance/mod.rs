@@ -1,8 +1,8 @@
 //! The contracts of the traits, as tests that any implementer can run over a constraint, a model or a sampler.
 //!
-//! The checks belong to the library and not to its tests: every implementation must satisfy the contracts, and one line checks it.
-//! Each rule is checked against the plainest possible oracle (advance every token, evaluate every position again, enumerate every
-//! output). A run costs as much as the oracle: keep vocabularies and depths small.
+//! The checks belong to the library and not to its tests: every implementation must satisfy the contracts, and one
+//! line checks it. Each rule is checked against the plainest possible oracle (advance every token, evaluate every
+//! position again, enumerate every output). A run costs as much as the oracle: keep vocabularies and depths small.
 //!
 //! ```
 //! use unskew_core::{TableModel, Unconstrained, conformance};

@@ -10,9 +10,9 @@ use super::ConformanceError;
 /// The masks of the questions: all tokens, none, and every second and third token.
 const STRIDES: [usize; 4] = [1, usize::MAX, 2, 3];
 
-/// Compares the answers of `rows` with those of the definition ([`answer`]) over the logits that it reads. Masses agree up to
-/// `tolerance` in the logarithm. Picked outcomes agree in their probability, and in the interval of random numbers that leads to
-/// the end. Questions are asked one by one, and all at once.
+/// Compares the answers of `rows` with those of the definition ([`answer`]) over the logits that it reads. Masses
+/// agree up to `tolerance` in the logarithm. Picked outcomes agree in their probability, and in the interval of
+/// random numbers that leads to the end. Questions are asked one by one, and all at once.
 ///
 /// # Errors
 ///

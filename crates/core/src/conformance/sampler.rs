@@ -20,8 +20,8 @@ pub struct Fit {
     pub statistic: f64,
     /// The number of cells, less one.
     pub degrees_of_freedom: usize,
-    /// The statistic as standard deviations of a normal distribution, by Wilson and Hilferty's cube root (1931): 0 is the middle,
-    /// and chance passes 4 about once in 30,000 times.
+    /// The statistic as standard deviations of a normal distribution, by Wilson and Hilferty's cube root (1931): 0 is
+    /// the middle, and chance passes 4 about once in 30,000 times.
     pub deviation: f64,
 }
 
@@ -78,9 +78,9 @@ const TOGETHER: usize = 50;
 ///
 /// # Errors
 ///
-/// When the sampler fails, when it returns an output of probability zero or one cut off by the length limit, when it states a wrong
-/// log-probability, or when its counts deviate by more than 4 standard deviations. The generator decides which outputs are drawn:
-/// with a fixed seed, the check either always holds or never does.
+/// When the sampler fails, when it returns an output of probability zero or one cut off by the length limit, when it
+/// states a wrong log-probability, or when its counts deviate by more than 4 standard deviations. The generator
+/// decides which outputs are drawn: with a fixed seed, the check either always holds or never does.
 pub fn check_sampler<S: Sampler + ?Sized>(
     sampler: &mut S,
     distribution: &ExactDistribution,

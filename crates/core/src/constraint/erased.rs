@@ -1,8 +1,8 @@
 //! One type for every constraint, for a command line or a server that learns the kind of constraint at run time.
 //!
-//! [`AnyConstraint`] is itself a [`Constraint`]. So samplers are written once, against the trait, and pay one virtual call per mask
-//! or per batch. The erased methods live in a private trait of a private module and carry names of their own: with the names of
-//! `Constraint`, a caller that sees both traits gets "multiple applicable items".
+//! [`AnyConstraint`] is itself a [`Constraint`]. So samplers are written once, against the trait, and pay one virtual
+//! call per mask or per batch. The erased methods live in a private trait of a private module and carry names of
+//! their own: with the names of `Constraint`, a caller that sees both traits gets "multiple applicable items".
 
 use std::{any::Any, fmt, sync::Arc};
 

@@ -1,13 +1,13 @@
 //! A constraint as a sampler sees it: a machine that reads tokens and says which may come next.
 //!
-//! The compiled constraint is immutable and shared. The position of one sequence is a `State`, which is cloned to fork the
-//! sequence. Caches and buffers are a `Scratch`, which is an argument. That separation is regex-automata's. With the caches inside
-//! the state, a clone either copies them or shares a lock.
+//! The compiled constraint is immutable and shared. The position of one sequence is a `State`, which is cloned to
+//! fork the sequence. Caches and buffers are a `Scratch`, which is an argument. That separation is regex-automata's.
+//! With the caches inside the state, a clone either copies them or shares a lock.
 //!
-//! The end of the sequence is not a token here. A constraint answers [`is_accepting`](Constraint::is_accepting), and its masks hold
-//! the tokens that continue the output. The sampler allows the end-of-sequence ids exactly in accepting states. So a constraint
-//! needs no knowledge of how a model ends its outputs, and a cached mask serves both cases. An empty mask in a state that does not
-//! accept would have no meaning: it cannot happen.
+//! The end of the sequence is not a token here. A constraint answers [`is_accepting`](Constraint::is_accepting), and
+//! its masks hold the tokens that continue the output. The sampler allows the end-of-sequence ids exactly in
+//! accepting states. So a constraint needs no knowledge of how a model ends its outputs, and a cached mask serves
+//! both cases. An empty mask in a state that does not accept would have no meaning: it cannot happen.
 
 mod erased;
 mod unconstrained;
@@ -29,8 +29,8 @@ pub use unconstrained::Unconstrained;
 pub struct Rejected {
     /// The token.
     pub token: TokenId,
-    /// The name of the limit that the state is beyond, if that is the reason. No token is allowed then, masks are empty, and the
-    /// state does not accept.
+    /// The name of the limit that the state is beyond, if that is the reason. No token is allowed then, masks are
+    /// empty, and the state does not accept.
     pub limit: Option<&'static str>,
 }
 
@@ -177,22 +177,25 @@ pub trait Constraint: Send + Sync {
         ids.next().filter(|_| ids.next().is_none())
     }
 
-    /// A key of `state`: states with equal keys accept the same continuations. Two states with the same future may have different
-    /// keys. A key belongs to the compiled constraint and means nothing to another one. `None` where the constraint has no keys.
+    /// A key of `state`: states with equal keys accept the same continuations. Two states with the same future may
+    /// have different keys. A key belongs to the compiled constraint and means nothing to another one. `None` where
+    /// the constraint has no keys.
     ///
-    /// Samplers keep what they learn about a state under its key, so that a prefix profits from the other prefixes of its state.
-    /// A key is a hash where a state is larger than 64 bits. A collision misleads a proposal and changes no distribution.
+    /// Samplers keep what they learn about a state under its key, so that a prefix profits from the other prefixes of
+    /// its state. A key is a hash where a state is larger than 64 bits. A collision misleads a proposal and changes
+    /// no distribution.
     fn state_key(&self, scratch: &mut Self::Scratch, state: &Self::State) -> Option<u64> {
         let _ = (scratch, state);
         None
     }
 
-    /// Whether each of some candidates is allowed: `each` of them for each state, in order. Samplers call it where the most
-    /// probable tokens are verified and no mask is made: Parallel Prefix-Verification for sets.
+    /// Whether each of some candidates is allowed: `each` of them for each state, in order. Samplers call it where
+    /// the most probable tokens are verified and no mask is made: Parallel Prefix-Verification for sets.
     ///
     /// # Panics
     ///
-    /// If the number of candidates is not `each` for each state, or the number of answers is not that of the candidates.
+    /// If the number of candidates is not `each` for each state, or the number of answers is not that of the
+    /// candidates.
     fn verify(
         &self,
         scratch: &mut Self::Scratch,

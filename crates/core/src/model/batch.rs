@@ -1,6 +1,7 @@
 //! The checks that a model with a context makes of a batch before it evaluates any of it, and their errors.
 //!
-//! Models that only wrap a function or a table have no context and other errors. Those that hold keys and values share these.
+//! Models that only wrap a function or a table have no context and other errors. Those that hold keys and values
+//! share these.
 
 use std::ops::Range;
 

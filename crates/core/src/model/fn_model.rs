@@ -1,7 +1,8 @@
 //! A language model that is a function from a prefix to a row of logits.
 //!
-//! Such a model is enough for tests, for models whose library evaluates whole prefixes, and for endpoints that answer with logits.
-//! It keeps no keys and values between calls, so a prefix of n tokens costs n times as much as with a model that keeps them.
+//! Such a model is enough for tests, for models whose library evaluates whole prefixes, and for endpoints that answer
+//! with logits. It keeps no keys and values between calls, so a prefix of n tokens costs n times as much as with a
+//! model that keeps them.
 
 use std::fmt;
 

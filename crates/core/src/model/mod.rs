@@ -1,12 +1,12 @@
 //! A language model as a sampler sees it: a batch of sequences goes in, rows of next-token logits come out.
 //!
-//! The trait is batch first (one sequence is a batch of one). A model pays for a pass and not for a row, and samplers that reject,
-//! fork and verify drafts need several positions of several sequences in one pass. A sequence can be forked and truncated, so that
-//! a sampler never computes a shared prefix twice.
+//! The trait is batch first (one sequence is a batch of one). A model pays for a pass and not for a row, and samplers
+//! that reject, fork and verify drafts need several positions of several sequences in one pass. A sequence can be
+//! forked and truncated, so that a sampler never computes a shared prefix twice.
 //!
-//! Tried instead: a method `next(&mut self, &[TokenId]) -> logits`. It is simpler, and it either recomputes the prefix or hides a
-//! cache whose hits depend on the order of the calls. A separate prefill method was tried too. It is the same operation as
-//! appending several tokens, so [`LanguageModel::extend`] does both.
+//! Tried instead: a method `next(&mut self, &[TokenId]) -> logits`. It is simpler, and it either recomputes the
+//! prefix or hides a cache whose hits depend on the order of the calls. A separate prefill method was tried too. It
+//! is the same operation as appending several tokens, so [`LanguageModel::extend`] does both.
 
 mod batch;
 mod fn_model;
@@ -32,7 +32,8 @@ pub enum Rows {
 }
 
 impl Rows {
-    /// The lengths of the prefixes that have a row: `len` is that of the sequence after an extension by `appended` tokens.
+    /// The lengths of the prefixes that have a row: `len` is that of the sequence after an extension by `appended`
+    /// tokens.
     pub const fn prefixes(self, appended: usize, len: usize) -> RangeInclusive<usize> {
         len + 1 - self.count(appended)..=len
     }
@@ -62,10 +63,10 @@ pub struct Extension<'a, S> {
 ///
 /// # Contract
 ///
-/// [`conformance::check_model`](crate::conformance::check_model) tests these rules over any implementation, up to a tolerance:
-/// appending tokens one by one, all at once, or in a batch with others yields the same rows; a fork and its original do not
-/// influence each other; truncating and appending again yields the rows of a fresh sequence; an error from [`extend`](Self::extend)
-/// changes no sequence.
+/// [`conformance::check_model`](crate::conformance::check_model) tests these rules over any implementation, up to a
+/// tolerance: appending tokens one by one, all at once, or in a batch with others yields the same rows; a fork and
+/// its original do not influence each other; truncating and appending again yields the rows of a fresh sequence; an
+/// error from [`extend`](Self::extend) changes no sequence.
 ///
 /// # Example
 ///
@@ -105,7 +106,8 @@ pub trait LanguageModel {
         self.len(sequence) == 0
     }
 
-    /// An independent copy of `sequence`. Cheap: a model shares the data of the two sequences, and copies when one of them grows.
+    /// An independent copy of `sequence`. Cheap: a model shares the data of the two sequences, and copies when one of
+    /// them grows.
     fn fork(&mut self, sequence: &Self::Sequence) -> Self::Sequence;
 
     /// Forgets all but the first `len` tokens of `sequence`.
@@ -115,14 +117,14 @@ pub trait LanguageModel {
     /// If `sequence` holds fewer than `len` tokens.
     fn truncate(&mut self, sequence: &mut Self::Sequence, len: usize);
 
-    /// Appends tokens to each sequence of the batch, in one pass, and replaces the content of `logits` by the requested rows: item
-    /// by item, and within an item by position.
+    /// Appends tokens to each sequence of the batch, in one pass, and replaces the content of `logits` by the
+    /// requested rows: item by item, and within an item by position.
     ///
     /// # Errors
     ///
-    /// When a token is not one of the model's, a sequence would exceed [`context_len`](Self::context_len), a row is asked of an
-    /// empty sequence by a model that needs a token to start from, or the evaluation itself fails. Every sequence of the batch is
-    /// then unchanged.
+    /// When a token is not one of the model's, a sequence would exceed [`context_len`](Self::context_len), a row is
+    /// asked of an empty sequence by a model that needs a token to start from, or the evaluation itself fails. Every
+    /// sequence of the batch is then unchanged.
     fn extend(
         &mut self,
         batch: &mut [Extension<'_, Self::Sequence>],

@@ -1,6 +1,8 @@
-//! A language model given as an explicit table: the oracle of every sampler test, and the model of audits of exact probabilities.
+//! A language model given as an explicit table: the oracle of every sampler test, and the model of audits of exact
+//! probabilities.
 //!
-//! The table has a row of next-token probabilities for each listed context (the ids so far), and one default row for all others.
+//! The table has a row of next-token probabilities for each listed context (the ids so far), and one default row for
+//! all others.
 
 use std::{collections::HashMap, sync::Arc};
 

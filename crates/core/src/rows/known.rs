@@ -1,8 +1,8 @@
 //! Rows of which only some probabilities are known: the rows of an endpoint that returns the most probable tokens.
 //!
-//! An answer is exact, or an error. A mask that leaves only tokens of known probability has an exact mass. Where the mask leaves
-//! others, the mass lies between two bounds, and no sampler could keep the distribution of the model. A way out is the truncated
-//! model: it gives probability zero to all other tokens, and it is a model of its own.
+//! An answer is exact, or an error. A mask that leaves only tokens of known probability has an exact mass. Where the
+//! mask leaves others, the mass lies between two bounds, and no sampler could keep the distribution of the model. A
+//! way out is the truncated model: it gives probability zero to all other tokens, and it is a model of its own.
 
 use std::slice;
 
@@ -19,8 +19,8 @@ pub struct KnownRow {
 }
 
 impl KnownRow {
-    /// The row in which `tokens` have these natural log-probabilities, and all other tokens share the rest. If a token comes twice,
-    /// its first probability counts.
+    /// The row in which `tokens` have these natural log-probabilities, and all other tokens share the rest. If a
+    /// token comes twice, its first probability counts.
     ///
     /// The mass of the other tokens is 1 minus the sum, at least 0: endpoints round.
     pub fn new(tokens: impl IntoIterator<Item = (TokenId, f64)>) -> Self {
@@ -31,8 +31,8 @@ impl KnownRow {
         Self { tokens, unknown: (1.0 - known).max(0.0).ln() }
     }
 
-    /// The same row of the truncated model: other tokens have probability zero, and the probabilities of the row's tokens sum to
-    /// one.
+    /// The same row of the truncated model: other tokens have probability zero, and the probabilities of the row's
+    /// tokens sum to one.
     #[must_use]
     pub fn truncated(mut self) -> Self {
         let mass = logprob::log_sum_exp(self.tokens.iter().map(|(_, log_prob)| *log_prob));

@@ -6,9 +6,9 @@ use super::{LogitRows, RowAnswer, RowError, RowQuestion, reference};
 
 /// Rows of next-token logits.
 ///
-/// A logit is an unnormalised natural-log probability; minus infinity means probability zero. Most models write their rows into
-/// host memory ([`reset`](Self::reset)). A model on a device, or a model with only some of its probabilities known, hands over rows
-/// that [answer](LogitRows) questions instead ([`place`](Self::place)).
+/// A logit is an unnormalised natural-log probability; minus infinity means probability zero. Most models write their
+/// rows into host memory ([`reset`](Self::reset)). A model on a device, or a model with only some of its
+/// probabilities known, hands over rows that [answer](LogitRows) questions instead ([`place`](Self::place)).
 #[derive(Debug, Default)]
 pub struct Logits {
     vocab_len: usize,
@@ -23,9 +23,9 @@ impl Logits {
         Self::default()
     }
 
-    /// Makes the buffer hold `rows` rows of `vocab_len` values and returns them, row-major. The model must write every value: the
-    /// buffer holds the values of the call before, since writing zeros would cost a model of many tokens as much as its sampler
-    /// does.
+    /// Makes the buffer hold `rows` rows of `vocab_len` values and returns them, row-major. The model must write
+    /// every value: the buffer holds the values of the call before, since writing zeros would cost a model of many
+    /// tokens as much as its sampler does.
     pub fn reset(&mut self, rows: usize, vocab_len: usize) -> &mut [f32] {
         self.elsewhere = None;
         self.vocab_len = vocab_len;
@@ -138,8 +138,8 @@ impl Logits {
         Ok(())
     }
 
-    /// Divides all logits by `temperature`: where the rows lie if that is possible, and in host memory otherwise. A quotient is
-    /// rounded once.
+    /// Divides all logits by `temperature`: where the rows lie if that is possible, and in host memory otherwise. A
+    /// quotient is rounded once.
     ///
     /// # Errors
     ///

@@ -1,12 +1,13 @@
 //! Rows of next-token logits that answer questions, in host memory or elsewhere.
 //!
-//! A sampler asks a row few things: the mass of the tokens that a mask leaves, the probability that the sequence ends, a token
-//! drawn by a random number. Samplers read a row in host memory. Reading back a row on a device costs four bytes for each token of
-//! the vocabulary, and its answer costs a few numbers. An endpoint that returns the probabilities of some tokens has no whole row
-//! at all. So a model may hand over any [`LogitRows`] in its [`Logits`].
+//! A sampler asks a row few things: the mass of the tokens that a mask leaves, the probability that the sequence
+//! ends, a token drawn by a random number. Samplers read a row in host memory. Reading back a row on a device costs
+//! four bytes for each token of the vocabulary, and its answer costs a few numbers. An endpoint that returns the
+//! probabilities of some tokens has no whole row at all. So a model may hand over any [`LogitRows`] in its
+//! [`Logits`].
 //!
-//! Tried instead: an associated type of [`LanguageModel`](crate::LanguageModel). Every wrapper of a model, every sampler and
-//! every test then carries the type along, and a model whose type is erased cannot have one.
+//! Tried instead: an associated type of [`LanguageModel`](crate::LanguageModel). Every wrapper of a model, every
+//! sampler and every test then carries the type along, and a model whose type is erased cannot have one.
 
 mod known;
 mod logits;
@@ -47,10 +48,11 @@ impl Among<'_> {
 pub enum Pick {
     /// No outcome: masses alone.
     Nothing,
-    /// The most probable outcome. Of equally probable outcomes the end of the sequence comes first, and then the lowest id.
+    /// The most probable outcome. Of equally probable outcomes the end of the sequence comes first, and then the
+    /// lowest id.
     Best,
-    /// An outcome in proportion to its probability, by a number in `[0, 1)`. The end takes the front of the interval. The tokens
-    /// share the rest, in an order that the implementation chooses.
+    /// An outcome in proportion to its probability, by a number in `[0, 1)`. The end takes the front of the interval.
+    /// The tokens share the rest, in an order that the implementation chooses.
     Uniform(f64),
 }
 
@@ -85,7 +87,8 @@ pub struct Outcome {
     pub log_prob: f64,
 }
 
-/// The answer to a [`RowQuestion`]. Natural log-probabilities under the whole row: the set of allowed tokens does not change them.
+/// The answer to a [`RowQuestion`]. Natural log-probabilities under the whole row: the set of allowed tokens does not
+/// change them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RowAnswer {
     /// The probability of the ids that end the sequence, together.
@@ -169,7 +172,8 @@ pub trait LogitRows: Send + Sync + fmt::Debug {
     /// If there is no such row.
     fn answer(&self, questions: &[RowQuestion<'_>], answers: &mut Vec<RowAnswer>) -> Result<(), RowError>;
 
-    /// Divides all logits by `temperature`. Answers false where the rows cannot do that; the caller then reads them to host memory.
+    /// Divides all logits by `temperature`. Answers false where the rows cannot do that; the caller then reads them
+    /// to host memory.
     fn divide(&mut self, temperature: f64) -> bool {
         let _ = temperature;
         false

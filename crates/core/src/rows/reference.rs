@@ -3,8 +3,8 @@
 use super::{Outcome, Pick, RowAnswer, RowError, RowQuestion};
 use crate::{TokenId, logprob};
 
-/// The answer of the row `logits` to `question`, whose row number is used only in errors. Sums are in `f64` and in log space. Of
-/// the tokens, the lower id comes first. Cost: several passes over the row.
+/// The answer of the row `logits` to `question`, whose row number is used only in errors. Sums are in `f64` and in
+/// log space. Of the tokens, the lower id comes first. Cost: several passes over the row.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Servers for tests: HTTP over a listener of the standard library, one request a connection, that answer as vLLM, SGLang, llama.cpp's
-//! server and OpenAI's interface do, over any model; and faults by a script.
+//! Servers for tests: HTTP over a listener of the standard library, one request a connection, that answer as vLLM,
+//! SGLang, llama.cpp's server and OpenAI's interface do, over any model; and faults by a script.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 

@@ -1,7 +1,9 @@
-//! The constraints that a [`Compiler`](super::Compiler) keeps, within a limit in bytes: the least recently used go first.
+//! The constraints that a [`Compiler`](super::Compiler) keeps, within a limit in bytes: the least recently used go
+//! first.
 //!
-//! Constraints grow as they are used, by masks and by the tables of their scratches. So the bytes of all entries are counted again when one
-//! is added. That is a sum over a few numbers of each entry, and far less work than to compile one.
+//! Constraints grow as they are used, by masks and by the tables of their scratches. So the bytes of all entries are
+//! counted again when one is added. That is a sum over a few numbers of each entry, and far less work than to compile
+//! one.
 //!
 //! Tried instead: [`Generations`](unskew_core::Generations). It counts an entry once, when it is inserted.
 

@@ -31,7 +31,8 @@ pub enum Kind {
     Regex(Arc<RegexConstraint>),
     /// The same, of which states are made when they are reached.
     LazyRegex(Arc<LazyRegexConstraint>),
-    /// The tokenizer's own sequences, with the reader of captures of the grammar that they satisfy, if it names parts of its outputs.
+    /// The tokenizer's own sequences, with the reader of captures of the grammar that they satisfy, if it names parts
+    /// of its outputs.
     Canonical(Arc<CanonicalConstraint>, Option<Arc<Captures>>),
     /// Any text.
     Anything(Unconstrained),
@@ -50,17 +51,19 @@ pub(crate) struct Means<'a> {
 }
 
 impl TokenSpace {
-    /// The constraint that `spec` describes, over these tokens. It is compiled anew each time; a [`Compiler`](crate::Compiler) keeps it.
+    /// The constraint that `spec` describes, over these tokens. It is compiled anew each time; a
+    /// [`Compiler`](crate::Compiler) keeps it.
     ///
     /// # Errors
     ///
-    /// [`Error`], where a file cannot be read, the constraint cannot be enforced exactly, or its parts do not go together.
+    /// [`Error`], where a file cannot be read, the constraint cannot be enforced exactly, or its parts do not go
+    /// together.
     pub fn constraint(&self, spec: &Spec) -> Result<AnyConstraint> {
         Ok(self.kind(spec, "", &())?.into_any())
     }
 
-    /// The constraint that `spec` describes on outputs that begin with `healed`, which was taken off a prompt, and its kind. Lines
-    /// that are left out of a set, and the reading of large files, are told to `progress`.
+    /// The constraint that `spec` describes on outputs that begin with `healed`, which was taken off a prompt, and
+    /// its kind. Lines that are left out of a set, and the reading of large files, are told to `progress`.
     ///
     /// # Errors
     ///
@@ -283,7 +286,8 @@ pub(crate) fn registry_texts(folder: &Path) -> Result<BTreeMap<String, String>> 
     Ok(texts)
 }
 
-/// The schemas in the `.json` files of a folder and the folders in it: path, name and text. The name is the path from `folder` on.
+/// The schemas in the `.json` files of a folder and the folders in it: path, name and text. The name is the path from
+/// `folder` on.
 fn each_schema(folder: &Path, mut each: impl FnMut(&Path, &str, String) -> Result<()>) -> Result<()> {
     /// The most files and folders.
     const MAX_ENTRIES: usize = 100_000;

@@ -1,8 +1,8 @@
 //! Grammars of specs: the grammars to which one refers, and specs as parts of others.
 //!
-//! A grammar in Lark refers to JSON Schemas (`%json`), to other grammars (`@name`) and to files (`%import`). Any spec is a grammar,
-//! so that a regex, a schema and a set can follow each other, or be alternatives. Each is copied into the grammar around it, and what
-//! they share is there once.
+//! A grammar in Lark refers to JSON Schemas (`%json`), to other grammars (`@name`) and to files (`%import`). Any spec
+//! is a grammar, so that a regex, a schema and a set can follow each other, or be alternatives. Each is copied into
+//! the grammar around it, and what they share is there once.
 
 use std::{
     collections::BTreeMap,

@@ -9,10 +9,11 @@
 //! | `json_allow_general_unicode_escapes` | whether any character may be written with `\u`. Names of members have needless escapes in no case |
 //! | `coerce_one_of`, `lenient` | read, and without effect: `oneOf` is enforced, and so is each keyword |
 //!
-//! Without the two options of escapes, strings have every spelling of JSON; llguidance writes `\u` for control characters alone then.
+//! Without the two options of escapes, strings have every spelling of JSON; llguidance writes `\u` for control
+//! characters alone then.
 //!
-//! Escapes are a regular condition on strings, and each string is a terminal, so the condition is put on the grammar of the schema
-//! ([`Grammar::within`](unskew_grammars::Grammar::within)) and not on each step towards it.
+//! Escapes are a regular condition on strings, and each string is a terminal, so the condition is put on the grammar
+//! of the schema ([`Grammar::within`](unskew_grammars::Grammar::within)) and not on each step towards it.
 
 use serde::Deserialize;
 use unskew_schema::{Separators, Whitespace};

@@ -1,17 +1,19 @@
 //! From a [`Spec`] to a constraint that matchers share: once for each spec, within limits of memory and time.
 //!
-//! A server gets the same spec from many requests at once, and a new one with every agent. So one thread compiles a spec while others
-//! that ask for it wait, compiled constraints are kept within a limit in bytes ([`cache`]), and compiling ends at a deadline or when the
-//! client has left. Each thread waits until its own deadline: if the thread that compiles gives up, the next one takes over.
+//! A server gets the same spec from many requests at once, and a new one with every agent. So one thread compiles a
+//! spec while others that ask for it wait, compiled constraints are kept within a limit in bytes ([`cache`]), and
+//! compiling ends at a deadline or when the client has left. Each thread waits until its own deadline: if the thread
+//! that compiles gives up, the next one takes over.
 //!
-//! Files are read each time, and a kept constraint is found by their contents. A text file of items is an exception, since it may hold
-//! millions: it is found by its path, its length and the time of its last change. A built set is opened each time, which takes less than
-//! a look-up would save.
+//! Files are read each time, and a kept constraint is found by their contents. A text file of items is an exception,
+//! since it may hold millions: it is found by its path, its length and the time of its last change. A built set is
+//! opened each time, which takes less than a look-up would save.
 //!
-//! Grammars share the trees of one library ([`TreeLibrary`]): its nodes are made by need, which costs the first grammars some milliseconds
-//! and makes later masks two to three times faster. The alternative is a walk over the vocabulary for each mask. `cargo xtask bench trees`
-//! compares the two, each grammar compiled anew for each of 31 texts; microseconds of the process, over cl100k cut after its first tokens
-//! (`benches/record/trees.md` has all, and llama3):
+//! Grammars share the trees of one library ([`TreeLibrary`]): its nodes are made by need, which costs the first
+//! grammars some milliseconds and makes later masks two to three times faster. The alternative is a walk over the
+//! vocabulary for each mask. `cargo xtask bench trees` compares the two, each grammar compiled anew for each of 31
+//! texts; microseconds of the process, over cl100k cut after its first tokens (`benches/record/trees.md` has all, and
+//! llama3):
 //!
 //! | tokens | a text with compiling: walk | trees | first mask: walk | trees | the slowest first mask: walk | trees |
 //! |--:|--:|--:|--:|--:|--:|--:|
@@ -22,9 +24,10 @@
 //! | 65,536 | 7,624 | 2,931 | 414 | 500 | 1,808 | 4,527 |
 //! | 100,256 | 9,590 | 4,017 | 515 | 712 | 2,797 | 7,147 |
 //!
-//! Trees are faster for a text at each size that was measured. Their mean first mask is slower from 65,536 tokens on, up to 1.4 times, and
-//! the slowest first mask is up to 2.6 times slower. Vocabularies of less than 16,384 tokens have no library all the same: with one for 2,048
-//! tokens, the memory that is counted for JSON Schemas is 1.21 times that of the allocator, and `tests/memory.rs` allows 1.2.
+//! Trees are faster for a text at each size that was measured. Their mean first mask is slower from 65,536 tokens on,
+//! up to 1.4 times, and the slowest first mask is up to 2.6 times slower. Vocabularies of less than 16,384 tokens
+//! have no library all the same: with one for 2,048 tokens, the memory that is counted for JSON Schemas is 1.21 times
+//! that of the allocator, and `tests/memory.rs` allows 1.2.
 
 mod cache;
 pub(crate) mod compile;
@@ -58,8 +61,8 @@ const LOOK: Duration = Duration::from_millis(5);
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CompilerOptions {
-    /// Compiled constraints with the scratches of their matchers, and errors, in bytes. A constraint that is evicted while a matcher
-    /// holds it is not counted any more. Default: 1 GiB.
+    /// Compiled constraints with the scratches of their matchers, and errors, in bytes. A constraint that is evicted
+    /// while a matcher holds it is not counted any more. Default: 1 GiB.
     pub cache_bytes: usize,
     /// The trees that grammars share, in bytes. Default: 256 MiB.
     pub library_bytes: usize,
@@ -77,8 +80,8 @@ impl Default for CompilerOptions {
 /// How long one call may compile.
 #[derive(Clone, Debug, Default)]
 pub struct Until {
-    /// The time by which it has an answer, or [`Error::Deadline`]. It is looked at wherever work is counted; single steps of bounded
-    /// work go on a little longer.
+    /// The time by which it has an answer, or [`Error::Deadline`]. It is looked at wherever work is counted; single
+    /// steps of bounded work go on a little longer.
     pub deadline: Option<Instant>,
     /// Ends the work from another thread, with [`Error::Cancelled`].
     pub cancel: Cancel,

@@ -8,8 +8,8 @@
 //! | [`forced_text`](Matcher::forced_text) | bytes that every continuation begins with | says nothing of tokens |
 //! | [`forced_text_tokens`](Matcher::forced_text_tokens) | the tokenizer's spelling of these bytes | changes the distribution |
 //!
-//! The last one changes the distribution over token sequences: other spellings of the same text, which the model may have written, are given
-//! up.
+//! The last one changes the distribution over token sequences: other spellings of the same text, which the model may
+//! have written, are given up.
 
 use unskew_core::TokenId;
 use unskew_trie::heal;
@@ -18,8 +18,8 @@ use super::{Matcher, MatcherError};
 use crate::Error;
 
 impl Matcher {
-    /// The tokens that follow in any case: each is the only one that is allowed, and the output may not end in front of it. At most
-    /// `most` of them. To take them changes no distribution.
+    /// The tokens that follow in any case: each is the only one that is allowed, and the output may not end in front
+    /// of it. At most `most` of them. To take them changes no distribution.
     ///
     /// # Errors
     ///
@@ -40,8 +40,9 @@ impl Matcher {
         Ok(tokens)
     }
 
-    /// Bytes that every continuation begins with: all of them, up to `most`, where the constraint is one on texts. Under a constraint on
-    /// token sequences (canonical ones, the items of a set) it may stop where two tokens begin alike, and a control token ends it.
+    /// Bytes that every continuation begins with: all of them, up to `most`, where the constraint is one on texts.
+    /// Under a constraint on token sequences (canonical ones, the items of a set) it may stop where two tokens begin
+    /// alike, and a control token ends it.
     ///
     /// Cost: a mask for each branch, and a step for each byte.
     ///
@@ -88,14 +89,15 @@ impl Matcher {
         Ok(bytes)
     }
 
-    /// The tokens that the tokenizer writes for [`forced_text`](Self::forced_text), as far as they do not depend on the text after it: the
-    /// last ones are left out where a longer token begins with their text. To take them **changes the distribution** over token
-    /// sequences, for the model may have spelled the text otherwise; the text itself is the same in any case. Under a canonical
-    /// constraint the model writes no others.
+    /// The tokens that the tokenizer writes for [`forced_text`](Self::forced_text), as far as they do not depend on
+    /// the text after it: the last ones are left out where a longer token begins with their text. To take them
+    /// **changes the distribution** over token sequences, for the model may have spelled the text otherwise; the text
+    /// itself is the same in any case. Under a canonical constraint the model writes no others.
     ///
     /// # Errors
     ///
-    /// As [`forced_tokens`](Self::forced_tokens). A text that is not UTF-8, or that the tokens cannot spell, gives none.
+    /// As [`forced_tokens`](Self::forced_tokens). A text that is not UTF-8, or that the tokens cannot spell, gives
+    /// none.
     pub fn forced_text_tokens(&self, most: usize) -> Result<Vec<TokenId>, MatcherError> {
         let bytes = self.forced_text(most)?;
         let text = match std::str::from_utf8(&bytes) {

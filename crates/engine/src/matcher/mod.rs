@@ -1,15 +1,16 @@
 //! One sequence under a constraint, which a server holds for each request.
 //!
-//! A matcher owns its constraint and its position, and knows nothing of threads: scratches come from the pool of the constraint, so that
-//! a matcher may be filled on one thread and accept on another. The tokens so far are kept, and the states after the last of them. So
-//! [`rollback`](Matcher::rollback) is exact for any number of tokens and costs nothing for a few: beyond those that are kept, the tokens
-//! are read again from the start.
+//! A matcher owns its constraint and its position, and knows nothing of threads: scratches come from the pool of the
+//! constraint, so that a matcher may be filled on one thread and accept on another. The tokens so far are kept, and
+//! the states after the last of them. So [`rollback`](Matcher::rollback) is exact for any number of tokens and costs
+//! nothing for a few: beyond those that are kept, the tokens are read again from the start.
 //!
 //! # The end
 //!
-//! Stop ids are those that the caller gives, by default the end-of-sequence ids of the vocabulary. Rows hold them exactly where the
-//! constraint may end, and accepting one terminates the matcher. Nothing is accepted then, and the row holds the stop ids alone, so that
-//! an engine that goes on sampling a finished row samples its end again. A rollback takes the end back as it takes back any token.
+//! Stop ids are those that the caller gives, by default the end-of-sequence ids of the vocabulary. Rows hold them
+//! exactly where the constraint may end, and accepting one terminates the matcher. Nothing is accepted then, and the
+//! row holds the stop ids alone, so that an engine that goes on sampling a finished row samples its end again. A
+//! rollback takes the end back as it takes back any token.
 
 mod forced;
 
@@ -30,8 +31,8 @@ const KEPT: usize = 32;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct MatcherOptions {
-    /// The ids that end an output; `None`: the end-of-sequence ids of the vocabulary. With none, rows hold no end and a matcher never
-    /// terminates: [`Matcher::is_accepting`] says all of it.
+    /// The ids that end an output; `None`: the end-of-sequence ids of the vocabulary. With none, rows hold no end and
+    /// a matcher never terminates: [`Matcher::is_accepting`] says all of it.
     pub stop_ids: Option<Vec<TokenId>>,
 }
 
@@ -137,8 +138,9 @@ impl Matcher {
         &self.tokens
     }
 
-    /// The parts of the output that the constraint names (`name[capture]` in Lark and XGrammar), once it is whole: see
-    /// [`GrammarConstraint::captures`](unskew_grammars::GrammarConstraint::captures). Tokens are counted from the first of the output.
+    /// The parts of the output that the constraint names (`name[capture]` in Lark and XGrammar), once it is whole:
+    /// see [`GrammarConstraint::captures`](unskew_grammars::GrammarConstraint::captures). Tokens are counted from the
+    /// first of the output.
     ///
     /// # Errors
     ///
@@ -148,9 +150,10 @@ impl Matcher {
         self.machine.captures(&self.tokens[..end])
     }
 
-    /// The temperature that the constraint asks for at the next token (`name[temperature=0.5]` in Lark and XGrammar), for samplers that
-    /// want it: see [`GrammarConstraint::temperature`](unskew_grammars::GrammarConstraint::temperature). The output is read from its first
-    /// token on, so a token costs as much as all before it.
+    /// The temperature that the constraint asks for at the next token (`name[temperature=0.5]` in Lark and XGrammar),
+    /// for samplers that want it: see
+    /// [`GrammarConstraint::temperature`](unskew_grammars::GrammarConstraint::temperature). The output is read from
+    /// its first token on, so a token costs as much as all before it.
     ///
     /// # Errors
     ///
@@ -165,14 +168,15 @@ impl Matcher {
         words_for(self.machine.vocab_len())
     }
 
-    /// Writes the mask into `row`, one bit for each id, least significant bit first; stop ids are in it exactly where the output may
-    /// end. Words of the row beyond the mask are cleared.
+    /// Writes the mask into `row`, one bit for each id, least significant bit first; stop ids are in it exactly where
+    /// the output may end. Words of the row beyond the mask are cleared.
     ///
     /// Cost: a copy where the mask lies ready; else the engine makes it, once.
     ///
     /// # Errors
     ///
-    /// [`MatcherError::ShortRow`], [`MatcherError::StopNeeded`], and [`MatcherError::Limit`] where the output has grown beyond a limit.
+    /// [`MatcherError::ShortRow`], [`MatcherError::StopNeeded`], and [`MatcherError::Limit`] where the output has
+    /// grown beyond a limit.
     pub fn fill(&self, row: &mut [u32]) -> Result<(), MatcherError> {
         self.fill_at(&self.slot, self.state(), self.is_terminated, row)
     }
@@ -390,7 +394,8 @@ impl Matcher {
         if words.iter().any(|word| *word != 0) {
             return Ok(());
         }
-        // Engines have no dead ends: either it is beyond a limit, which the engine names, or the stop ids took the last token.
+        // Engines have no dead ends: either it is beyond a limit, which the engine names, or the stop ids took the
+        // last token.
         let first = self.vocabulary().text_tokens().next().map(|(id, _)| id);
         match first.map(|token| self.step_with(slot, &mut state.clone(), token)) {
             Some(Err(error)) => Err(error),

@@ -1,11 +1,13 @@
-//! The limits of a constraint by name: one table, from which a [`Spec`](super::Spec), the command line and the bindings raise each.
+//! The limits of a constraint by name: one table, from which a [`Spec`](super::Spec), the command line and the
+//! bindings raise each.
 //!
-//! Engines have their limits in structs of their own, and their errors name the field. A user has one flat list of names here, so that
-//! each limit is raised in one way: in `limits` of a spec, and with `--limit NAME=N` on the command line. An entry of the table says which
-//! fields it sets. Patterns, terminals of grammars and strings of schemas share the limits of regexes, each with defaults of its own.
+//! Engines have their limits in structs of their own, and their errors name the field. A user has one flat list of
+//! names here, so that each limit is raised in one way: in `limits` of a spec, and with `--limit NAME=N` on the
+//! command line. An entry of the table says which fields it sets. Patterns, terminals of grammars and strings of
+//! schemas share the limits of regexes, each with defaults of its own.
 //!
-//! Tried instead: a struct of optional numbers in each kind of constraint. A schema in a grammar has limits of three kinds, and each had
-//! to be handed on by name.
+//! Tried instead: a struct of optional numbers in each kind of constraint. A schema in a grammar has limits of three
+//! kinds, and each had to be handed on by name.
 
 use std::collections::BTreeMap;
 
@@ -162,8 +164,8 @@ impl Limit {
         })
     }
 
-    /// The defaults: one, or those of a pattern alone, of the terminals of a grammar, and of the strings of a schema, where they
-    /// differ.
+    /// The defaults: one, or those of a pattern alone, of the terminals of a grammar, and of the strings of a schema,
+    /// where they differ.
     pub fn defaults(&self) -> Vec<u64> {
         let mut defaults = (self.number)(&mut Numbers::new(), None);
         defaults.dedup();

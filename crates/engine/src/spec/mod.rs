@@ -1,15 +1,15 @@
 //! Constraints as data: one type for every kind, with its options, and a JSON form.
 //!
-//! A [`Spec`] is data. It names files and does not read them, and it knows neither a model nor a command line. So programs can
-//! build it, keep it, compare it and send it. [`TokenSpace::constraint`](crate::TokenSpace::constraint) compiles it for the tokens of
-//! one model.
+//! A [`Spec`] is data. It names files and does not read them, and it knows neither a model nor a command line. So
+//! programs can build it, keep it, compare it and send it. [`TokenSpace::constraint`](crate::TokenSpace::constraint)
+//! compiles it for the tokens of one model.
 //!
-//! Options belong to the kind that reads them: white space exists only for a JSON Schema. The flat form, [`SpecOptions`], is what
-//! people write, in JSON or as options of a command. Turning it into a `Spec` is the one place where an option without its kind is
-//! refused.
+//! Options belong to the kind that reads them: white space exists only for a JSON Schema. The flat form,
+//! [`SpecOptions`], is what people write, in JSON or as options of a command. Turning it into a `Spec` is the one
+//! place where an option without its kind is refused.
 //!
-//! Tried instead: the flat form everywhere. Each place that read it listed all options by name, and a new option had to be added to
-//! six lists.
+//! Tried instead: the flat form everywhere. Each place that read it listed all options by name, and a new option had
+//! to be added to six lists.
 
 mod limits;
 mod options;
@@ -60,7 +60,8 @@ pub struct Spec {
     pub language: Language,
     /// Whether only the token sequences count that the tokenizer itself writes for their text.
     pub canonical: bool,
-    /// The limits on the cost of the constraint that differ from their defaults. A part of another constraint has none of its own.
+    /// The limits on the cost of the constraint that differ from their defaults. A part of another constraint has
+    /// none of its own.
     pub limits: SpecLimits,
 }
 
@@ -114,7 +115,8 @@ pub struct GrammarSpec {
     pub start: Option<String>,
     /// Lark: the constraints that the text uses as `@name`, by their names. They know each other.
     pub grammars: BTreeMap<String, Spec>,
-    /// Lark: the texts of the files that the text imports, by their paths from its folder. Those of a file are found there.
+    /// Lark: the texts of the files that the text imports, by their paths from its folder. Those of a file are found
+    /// there.
     pub imports: BTreeMap<String, String>,
 }
 
@@ -262,7 +264,8 @@ impl Spec {
         Self::new(Language::Grammar(spec))
     }
 
-    /// The output is a word of the grammar in a file that ends in `.lark`, `.gbnf`, `.ebnf` or `.bnf`, `.xgrammar` or `.abnf`.
+    /// The output is a word of the grammar in a file that ends in `.lark`, `.gbnf`, `.ebnf` or `.bnf`, `.xgrammar` or
+    /// `.abnf`.
     pub fn grammar_file(path: impl Into<PathBuf>) -> Self {
         Self::new(Language::Grammar(GrammarSpec::new(Source::File(path.into()))))
     }
@@ -515,7 +518,7 @@ mod tests {
             (r#"{"json_schema": {}, "whitespace": "wide"}"#, "`whitespace` = \"wide\": it is `compact`"),
             (r#"{"grammar": "start: \"a\""}"#, "needs its language"),
             (
-                r#"{"grammar": "", "grammar_format": "bnf"}"#,
+                r#"{"grammar": "", "grammar_format": "peg"}"#,
                 "it is `lark`, `gbnf`, `ebnf`, `xgrammar` or `abnf`",
             ),
             (

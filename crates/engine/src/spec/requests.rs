@@ -1,13 +1,14 @@
 //! JSON as servers are sent it: `response_format` and tools, in the form of OpenAI's interface.
 //!
-//! A server passes these objects on as it got them, and they become a [`Spec`]. A demand that cannot be kept is an error that
-//! names the field, as everywhere.
+//! A server passes these objects on as it got them, and they become a [`Spec`]. A demand that cannot be kept is an
+//! error that names the field, as everywhere.
 //!
-//! **Closed objects.** By the specification of JSON Schema an object may have members that its schema does not name. OpenAI's strict mode
-//! demands `additionalProperties: false` of every object, and clients forget it. So [`JsonRequest::closed`] closes every object that
-//! declares `properties` and says nothing of others, before the schema is compiled: at the root, and below members, items, alternatives and
-//! definitions. Where other keywords of the same object may add members (`allOf`, `$ref`, `if` and such) it is an error, for closing would
-//! forbid those members. A schema with `additionalProperties` of its own is not touched.
+//! **Closed objects.** By the specification of JSON Schema an object may have members that its schema does not name.
+//! OpenAI's strict mode demands `additionalProperties: false` of every object, and clients forget it. So
+//! [`JsonRequest::closed`] closes every object that declares `properties` and says nothing of others, before the
+//! schema is compiled: at the root, and below members, items, alternatives and definitions. Where other keywords of
+//! the same object may add members (`allOf`, `$ref`, `if` and such) it is an error, for closing would forbid those
+//! members. A schema with `additionalProperties` of its own is not touched.
 
 use std::borrow::Cow;
 
@@ -91,14 +92,16 @@ impl JsonRequest {
         }
     }
 
-    /// The constraint of `tools` and a `tool_choice`, as JSON without a model's marks around it: for a tool by its name its arguments, for
-    /// `"required"` an array of one call or more, each `{"name": ..., "parameters": ...}`, and for `"none"` no constraint.
+    /// The constraint of `tools` and a `tool_choice`, as JSON without a model's marks around it: for a tool by its
+    /// name its arguments, for `"required"` an array of one call or more, each `{"name": ..., "parameters": ...}`,
+    /// and for `"none"` no constraint.
     ///
     /// A model that writes calls in a form of its own is served by a [structural tag](crate::tag).
     ///
     /// # Errors
     ///
-    /// [`Error::Combination`] with the field that is meant: for `"auto"` too, in which free text says whether there is a call.
+    /// [`Error::Combination`] with the field that is meant: for `"auto"` too, in which free text says whether there
+    /// is a call.
     pub fn tools(&self, tools: &str, tool_choice: &str) -> Result<Spec> {
         let tools: Vec<Box<RawValue>> = serde_json::from_str(tools)
             .map_err(|error| Error::combination(format!("`tools` is an array of tools: {error}")))?;

@@ -13,8 +13,8 @@ use crate::{
 };
 
 /// The longest text that a constraint is kept by, in bytes. Schemas and tags that are longer are refused at once
-/// ([`SchemaLimits::schema_bytes`](unskew_schema::SchemaLimits::schema_bytes)), in less time than a key of them takes: no deadline waits
-/// for that.
+/// ([`SchemaLimits::schema_bytes`](unskew_schema::SchemaLimits::schema_bytes)), in less time than a key of them
+/// takes: no deadline waits for that.
 const MAX_KEPT_BYTES: usize = 8 << 20;
 
 /// A spec that names no file but of items.

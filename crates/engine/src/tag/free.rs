@@ -1,16 +1,17 @@
 //! Free text, up to a trigger and around texts that it may not contain.
 //!
-//! Both are regular: a text whose first trigger is at its end, and a text without any. They are made by operations on automata and are
-//! one terminal each, so a mask knows nothing of them, and a trigger that several tokens spell is found as any text is.
+//! Both are regular: a text whose first trigger is at its end, and a text without any. They are made by operations on
+//! automata and are one terminal each, so a mask knows nothing of them, and a trigger that several tokens spell is
+//! found as any text is.
 //!
 //! With `any` for all texts in UTF-8:
 //!
 //! - *without* K: `any` minus `any K any`;
-//! - *first* t, of triggers T: the texts of `any T` that do not begin with a shorter one, of these those that end in t and in no longer
-//!   trigger, minus `any E any` for the excluded texts E.
+//! - *first* t, of triggers T: the texts of `any T` that do not begin with a shorter one, of these those that end in
+//!   t and in no longer trigger, minus `any E any` for the excluded texts E.
 //!
-//! Where two triggers end together the longer one counts, as in the automaton of Aho and Corasick that other engines take. A trigger
-//! that begins with a shorter one is never the first: it would never fire, and is refused.
+//! Where two triggers end together the longer one counts, as in the automaton of Aho and Corasick that other engines
+//! take. A trigger that begins with a shorter one is never the first: it would never fire, and is refused.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -72,7 +73,8 @@ impl Free {
         Ok(without)
     }
 
-    /// JSON, or a part of it that cuts through no string, of which no string has one of `excluded` between its quotes, as it is written.
+    /// JSON, or a part of it that cuts through no string, of which no string has one of `excluded` between its
+    /// quotes, as it is written.
     pub(super) fn strings_without(&mut self, excluded: &[String]) -> Result<Dfa, RegexError> {
         let any = self.any()?;
         let inside = self.dfas.pattern(INSIDE)?;
@@ -85,7 +87,8 @@ impl Free {
         self.dfas.concatenation([&outside, &units])
     }
 
-    /// Texts whose first trigger is `triggers[which]`, at the end, and that contain none of `excluded`; `None` if there is none.
+    /// Texts whose first trigger is `triggers[which]`, at the end, and that contain none of `excluded`; `None` if
+    /// there is none.
     pub(super) fn first(
         &mut self,
         triggers: &[String],

@@ -1,7 +1,8 @@
 //! Structural tags: free text with tools in it, in the format of XGrammar that servers make of tool calls.
 //!
-//! The format is a tree of objects, each with a `type`. It is lowered to a [`Grammar`] as it is read, part by part, so masks, trees and
-//! caches are those of any grammar. Where an object cannot be enforced exactly, the error names it by a JSON pointer.
+//! The format is a tree of objects, each with a `type`. It is lowered to a [`Grammar`] as it is read, part by part,
+//! so masks, trees and caches are those of any grammar. Where an object cannot be enforced exactly, the error names
+//! it by a JSON pointer.
 //!
 //! # Meaning
 //!
@@ -22,14 +23,17 @@
 //! | `token_triggered_tags`, `token_dispatch` | free tokens, with tokens as triggers |
 //! | `qwen_xml_parameter` | `json_schema` in the style `qwen_xml` |
 //!
-//! - Free text is valid UTF-8. The first trigger counts, wherever tokens divide it; of two that end together, the longer one (`free`).
-//! - Free text inside of a tag contains none of the ends of this tag, also where it is a part of its content; that of a tag inside has ends
-//!   of its own, and that of `dispatch` only its `excludes`, but for the contents of its rules.
-//! - A token counts as itself: another spelling of its text is no such token, and beside it the same token may be text. Free tokens are of any
-//!   bytes, also of half a character, and a text that ends the tag may be a part of them; a token that ends it may not (`tokens`).
-//! - `excludes` of `json_schema` are texts that no string and no name has between its quotes, as it is written: an escape may have one in it.
-//! - With `at_least_one`, the first tag stands at the beginning, and text may follow it. With `stop_after_first`, nothing follows the first
-//!   tag.
+//! - Free text is valid UTF-8. The first trigger counts, wherever tokens divide it; of two that end together, the
+//!   longer one (`free`).
+//! - Free text inside of a tag contains none of the ends of this tag, also where it is a part of its content; that of
+//!   a tag inside has ends of its own, and that of `dispatch` only its `excludes`, but for the contents of its rules.
+//! - A token counts as itself: another spelling of its text is no such token, and beside it the same token may be
+//!   text. Free tokens are of any bytes, also of half a character, and a text that ends the tag may be a part of
+//!   them; a token that ends it may not (`tokens`).
+//! - `excludes` of `json_schema` are texts that no string and no name has between its quotes, as it is written: an
+//!   escape may have one in it.
+//! - With `at_least_one`, the first tag stands at the beginning, and text may follow it. With `stop_after_first`,
+//!   nothing follows the first tag.
 //! - White space in JSON is that of the [`Spec`](crate::Spec), by default bounded, or at most `max_whitespace_cnt`.
 //! - `{"structures": [{"begin", "schema", "end"}], "triggers": [...]}` is the older form of `triggered_tags`.
 //!
@@ -51,7 +55,8 @@
 //! | `max_tokens` of `any_text`: no token crosses an end of the text, and at most so many are inside | a budget, which is exceeded where the text cannot end |
 //! | `excludes` go together with `pattern`, `format`, `minLength` and `maxLength` | strings with the first two are not looked at, the others are dropped |
 //!
-//! Tried instead: Lark with lazy terminals. It has no texts that free text may not contain, and a schema is no part of it.
+//! Tried instead: Lark with lazy terminals. It has no texts that free text may not contain, and a schema is no part
+//! of it.
 
 mod free;
 mod lower;

@@ -1,7 +1,8 @@
 //! Values inside of values as elements: the styles of Cohere and of MiniMax M3.
 //!
-//! Members of objects are elements with a name, and items of arrays are elements without (Cohere) or with the name `item` (MiniMax). An
-//! array has the keywords `items`, `prefixItems`, `minItems` and `maxItems`; others are errors at their places, as for parameters.
+//! Members of objects are elements with a name, and items of arrays are elements without (Cohere) or with the name
+//! `item` (MiniMax). An array has the keywords `items`, `prefixItems`, `minItems` and `maxItems`; others are errors
+//! at their places, as for parameters.
 //!
 //! A reference to an object or an array is a rule, so that schemas may recur.
 

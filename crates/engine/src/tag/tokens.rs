@@ -1,11 +1,12 @@
 //! Formats of tokens: one token, tokens of any text, and tokens as triggers.
 //!
-//! A token counts as itself there, and its text does not: another spelling of the same text is no such token. So a token of text is a
-//! terminal by its id ([`GrammarBuilder::one_of`](unskew_grammars::GrammarBuilder::one_of)), and beside it a grammar may read the same
-//! token as text. Control tokens are terminals by their names. Where tokens are counted, they are repeated that often.
+//! A token counts as itself there, and its text does not: another spelling of the same text is no such token. So a
+//! token of text is a terminal by its id ([`GrammarBuilder::one_of`](unskew_grammars::GrammarBuilder::one_of)), and
+//! beside it a grammar may read the same token as text. Control tokens are terminals by their names. Where tokens are
+//! counted, they are repeated that often.
 //!
-//! Free tokens are whole tokens of any bytes, and a tag inside of which they are does not keep them from spelling its end: the format means
-//! tokens, and texts have formats of their own.
+//! Free tokens are whole tokens of any bytes, and a tag inside of which they are does not keep them from spelling its
+//! end: the format means tokens, and texts have formats of their own.
 
 use std::collections::HashMap;
 

@@ -1,14 +1,14 @@
 //! The parameters of a call as models write them that do not write JSON: an element for each, named as the parameter.
 //!
-//! A parameter that is a string stands there as it is, without quotes and escapes, up to the closing mark, which it may not contain.
-//! Other values are JSON. So the schema of the whole is an object, and its members as an object are read here; the schema
-//! of each member that is no string goes to `unskew-schema`. Other keywords, conditions on the whole object and formats of
-//! strings above all, are errors at their places.
+//! A parameter that is a string stands there as it is, without quotes and escapes, up to the closing mark, which it
+//! may not contain. Other values are JSON. So the schema of the whole is an object, and its members as an object are
+//! read here; the schema of each member that is no string goes to `unskew-schema`. Other keywords, conditions on the
+//! whole object and formats of strings above all, are errors at their places.
 //!
 //! Two styles write values inside of values as elements too (`nested`).
 //!
-//! Parameters are those that are declared: with `additionalProperties` a model could name others, and these styles say nothing of how their
-//! values are read.
+//! Parameters are those that are declared: with `additionalProperties` a model could name others, and these styles
+//! say nothing of how their values are read.
 
 use std::{cell::RefCell, collections::HashMap};
 
@@ -519,7 +519,8 @@ fn with_type(schema: &RawValue, at: &str, of: &str) -> Made<String> {
     Ok(format!("{{{}}}", members.collect::<Vec<_>>().join(",")))
 }
 
-/// Whether all references lead to definitions; else one that does not. They are looked for in the text, in names and values alike.
+/// Whether all references lead to definitions; else one that does not. They are looked for in the text, in names and
+/// values alike.
 fn check_references(schema: &str, definitions: &str) -> Result<(), String> {
     for text in [schema, definitions] {
         for (at, found) in text

@@ -71,7 +71,8 @@ fn a_long_text_is_refused_before_it_is_read() {
     // Nothing of them is kept, not even as a key.
     let stats = compiler.stats();
     assert!(stats.entries == 0 && stats.bytes < 1 << 20, "{stats:?}");
-    // Within the limits of length, reading ends at the deadline: the end of this text is no JSON, and nobody gets there.
+    // Within the limits of length, reading ends at the deadline: the end of this text is no JSON, and nobody gets
+    // there.
     let spec = Spec::json_schema(format!(r#"{{"enum":[{}"#, ["1"].repeat(3 << 20).join(",")));
     let until = Until { deadline: Some(Instant::now() + Duration::from_millis(30)), ..Until::default() };
     assert!(matches!(*compiler.compile_until(&spec, &until).unwrap_err(), Error::Deadline));

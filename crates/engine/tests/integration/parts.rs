@@ -1,4 +1,5 @@
-//! Constraints as parts of others: `any_of`, `sequence`, `@name`, `%json`, imports, and the list of grammars of llguidance.
+//! Constraints as parts of others: `any_of`, `sequence`, `@name`, `%json`, imports, and the list of grammars of
+//! llguidance.
 
 use std::{fs, sync::Arc};
 

@@ -1,7 +1,8 @@
 //! Earley's algorithm over an output, and the first reading that its items have.
 //!
-//! All that a chart keeps is which symbol reads which text. The first reading is found from the outside: the texts at which the parts of a
-//! production may end are those that the parts after it allow, found backwards, and of these each part takes the farthest, forwards.
+//! All that a chart keeps is which symbol reads which text. The first reading is found from the outside: the texts at
+//! which the parts of a production may end are those that the parts after it allow, found backwards, and of these
+//! each part takes the farthest, forwards.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -144,7 +145,8 @@ impl<'a> Chart<'a> {
         Ok(chart)
     }
 
-    /// The highest temperature of the terminals that may go on after the text; each has that of the innermost rule around it that has one.
+    /// The highest temperature of the terminals that may go on after the text; each has that of the innermost rule
+    /// around it that has one.
     pub(super) fn temperature(&self) -> Result<Option<f64>, CaptureError> {
         let mut highest: Option<f64> = None;
         let own = |at: u32| self.rules.productions[at as usize].of;

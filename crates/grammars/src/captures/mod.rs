@@ -1,16 +1,19 @@
 //! Captures: parts of an output that a grammar names (`name[capture]: …`), with their places.
 //!
-//! A mask needs no reading of a text, only the set of all of them, so captures are found afterwards: the tokens of a whole output are
-//! parsed once more, by Earley's algorithm, and one reading is chosen. The rule is that of a person who reads from left to right with the
-//! grammar beside the text. A rule takes its first alternative that reads the text. In a sequence each part, and in a repetition each
-//! round, takes as much text as the rest allows, from the left; a round has a text. A part that may be left out is there if it can be.
+//! A mask needs no reading of a text, only the set of all of them, so captures are found afterwards: the tokens of a
+//! whole output are parsed once more, by Earley's algorithm, and one reading is chosen. The rule is that of a person
+//! who reads from left to right with the grammar beside the text. A rule takes its first alternative that reads the
+//! text. In a sequence each part, and in a repetition each round, takes as much text as the rest allows, from the
+//! left; a round has a text. A part that may be left out is there if it can be.
 //!
-//! Where lazy terminals compete with others, the rules are rewritten before they are compiled, and the rewritten ones say where terminals
-//! begin and end: of these readings the first one with lazy terminals where they may be. The rules as they were then read these terminals.
-//! Where terminals look around, rules are written several times, and the reading is the first one of these.
+//! Where lazy terminals compete with others, the rules are rewritten before they are compiled, and the rewritten ones
+//! say where terminals begin and end: of these readings the first one with lazy terminals where they may be. The
+//! rules as they were then read these terminals. Where terminals look around, rules are written several times, and
+//! the reading is the first one of these.
 //!
-//! Tried instead: spans in the items of the parser. They keep configurations apart that are the same for every mask, so that masks recur
-//! less, and outputs without captures would pay. Regexes with groups do it with registers, and have no recursion.
+//! Tried instead: spans in the items of the parser. They keep configurations apart that are the same for every mask,
+//! so that masks recur less, and outputs without captures would pay. Regexes with groups do it with registers, and
+//! have no recursion.
 
 mod chart;
 mod rules;
@@ -35,7 +38,8 @@ pub struct Capture {
     pub text: Vec<u8>,
     /// The place of the text in the output, in bytes. Control tokens have none.
     pub bytes: Range<usize>,
-    /// The tokens that have a byte of the text, by their index in the output. Those at its borders may have bytes beside it.
+    /// The tokens that have a byte of the text, by their index in the output. Those at its borders may have bytes
+    /// beside it.
     pub tokens: Range<usize>,
 }
 
@@ -76,8 +80,8 @@ pub enum CaptureError {
 
 /// The reader of the captures of a grammar. Immutable.
 ///
-/// [`GrammarConstraint::captures`](crate::GrammarConstraint::captures) has one; it stands alone for programs that enforce a grammar by an
-/// automaton.
+/// [`GrammarConstraint::captures`](crate::GrammarConstraint::captures) has one; it stands alone for programs that
+/// enforce a grammar by an automaton.
 #[derive(Clone, Debug)]
 pub struct Captures {
     rules: Result<Rules, CaptureError>,
@@ -107,8 +111,8 @@ impl Captures {
     ///
     /// # Errors
     ///
-    /// [`GrammarError`], where a terminal names a token that the vocabulary does not have, or the sets of tokens of its budgets are
-    /// beyond a limit.
+    /// [`GrammarError`], where a terminal names a token that the vocabulary does not have, or the sets of tokens of
+    /// its budgets are beyond a limit.
     pub fn new(
         grammar: &Grammar,
         vocabulary: &Arc<Vocabulary>,
@@ -170,7 +174,8 @@ impl Captures {
             .collect())
     }
 
-    /// The temperature for the token after `tokens`: see [`GrammarConstraint::temperature`](crate::GrammarConstraint::temperature).
+    /// The temperature for the token after `tokens`: see
+    /// [`GrammarConstraint::temperature`](crate::GrammarConstraint::temperature).
     ///
     /// # Errors
     ///

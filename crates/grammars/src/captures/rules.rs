@@ -1,4 +1,5 @@
-//! The rules of a grammar as Earley's algorithm takes them: productions of symbols, one nonterminal for each rule and expression.
+//! The rules of a grammar as Earley's algorithm takes them: productions of symbols, one nonterminal for each rule and
+//! expression.
 
 use std::{collections::HashMap, sync::Arc};
 

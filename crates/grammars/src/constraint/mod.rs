@@ -294,11 +294,12 @@ impl GrammarConstraint {
         self.captures.as_ref().is_some_and(|captures| captures.has_names())
     }
 
-    /// The temperature that the grammar asks for at the token after `output`, the tokens so far: the highest one of the terminals that may
-    /// go on there, where a terminal has that of the innermost rule around it with one. `None` if no such rule has one.
+    /// The temperature that the grammar asks for at the token after `output`, the tokens so far: the highest one of
+    /// the terminals that may go on there, where a terminal has that of the innermost rule around it with one. `None`
+    /// if no such rule has one.
     ///
-    /// It is for samplers that want it, and changes no mask. A sampler that follows it draws from another distribution than the
-    /// model's at one temperature. Cost: as for [`captures`](Self::captures).
+    /// It is for samplers that want it, and changes no mask. A sampler that follows it draws from another
+    /// distribution than the model's at one temperature. Cost: as for [`captures`](Self::captures).
     ///
     /// # Errors
     ///
@@ -315,12 +316,14 @@ impl GrammarConstraint {
         self.captures.as_ref()
     }
 
-    /// The parts of a whole output that the grammar names, with their places: by where they begin, and the outer ones first.
+    /// The parts of a whole output that the grammar names, with their places: by where they begin, and the outer ones
+    /// first.
     ///
-    /// Of several readings the first one counts. A rule takes its first alternative that reads the text. In a sequence each part, and
-    /// in a repetition each round, takes as much text as the rest allows, from the left; a round has a text, and a part that may be left
-    /// out is there if it can be. Where lazy terminals compete with others, or terminals look around, the rules are rewritten first, and
-    /// the reading is one of those that the output has.
+    /// Of several readings the first one counts. A rule takes its first alternative that reads the text. In a
+    /// sequence each part, and in a repetition each round, takes as much text as the rest allows, from the left; a
+    /// round has a text, and a part that may be left out is there if it can be. Where lazy terminals compete with
+    /// others, or terminals look around, the rules are rewritten first, and the reading is one of those that the
+    /// output has.
     ///
     /// Cost: O(n) steps for most grammars of data and code and n tokens, and O(n^3) for ambiguous ones.
     ///
@@ -360,9 +363,9 @@ impl GrammarConstraint {
         }
     }
 
-    /// The memory of the compiled grammar, in bytes: rules, literals and automata, and the tokens that contain keys or texts which
-    /// are left out, once a mask has asked for them. A [`Grammar`] or a [`TreeLibrary`] may share them. Vocabulary, trie and library
-    /// are not counted. O(n) for n terminals and such tokens.
+    /// The memory of the compiled grammar, in bytes: rules, literals and automata, and the tokens that contain keys
+    /// or texts which are left out, once a mask has asked for them. A [`Grammar`] or a [`TreeLibrary`] may share
+    /// them. Vocabulary, trie and library are not counted. O(n) for n terminals and such tokens.
     pub fn memory_usage(&self) -> usize {
         size_of::<Self>()
             + self.compiled.rules.memory_usage()
@@ -509,7 +512,8 @@ impl Constraint for GrammarConstraint {
         !self.is_beyond(scratch, at) && self.after(scratch, at, token).is_some()
     }
 
-    /// A hash of the hypotheses, with the rules that they are in and the keys that were used. Takes as long as a snapshot.
+    /// A hash of the hypotheses, with the rules that they are in and the keys that were used. Takes as long as a
+    /// snapshot.
     fn state_key(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Option<u64> {
         let at = self.at(scratch, state);
         let GrammarScratch { configurations, snapshots, tracking, .. } = scratch;

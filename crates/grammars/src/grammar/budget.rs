@@ -1,15 +1,17 @@
 //! Terminals with a budget of tokens: their texts are spelled by at most so many tokens, and these spell nothing else.
 //!
-//! A grammar is about text, and the number of tokens depends on the vocabulary. So such a terminal is written out when a
-//! constraint is compiled: as rules over sets of tokens, one rule for each state of its texts and each number of tokens
-//! that are left. A state from which no text ends within the tokens that are left has no rule, so nothing leads to a dead
-//! end.
+//! A grammar is about text, and the number of tokens depends on the vocabulary. So such a terminal is written out
+//! when a constraint is compiled: as rules over sets of tokens, one rule for each state of its texts and each number
+//! of tokens that are left. A state from which no text ends within the tokens that are left has no rule, so nothing
+//! leads to a dead end.
 //!
-//! The states are those of an automaton. For texts of a grammar that recurs they are the states of a constraint of its own, as far as so
-//! many tokens lead ([`Walk`]): the budget bounds how deep they nest. They may be many, so there is a limit.
+//! The states are those of an automaton. For texts of a grammar that recurs they are the states of a constraint of
+//! its own, as far as so many tokens lead ([`Walk`]): the budget bounds how deep they nest. They may be many, so
+//! there is a limit.
 //!
-//! Tokens that cross the border of the terminal are left out, because they would belong to two budgets. Tried instead: to let the
-//! budget force the end once it is spent, as other engines do. Where the text cannot end there, they go on or end in the middle.
+//! Tokens that cross the border of the terminal are left out, because they would belong to two budgets. Tried
+//! instead: to let the budget force the end once it is spent, as other engines do. Where the text cannot end there,
+//! they go on or end in the middle.
 
 use std::{
     borrow::Cow,
@@ -71,16 +73,18 @@ impl Hash for BudgetLanguage {
 }
 
 impl GrammarBuilder {
-    /// A text of `language` that at most `tokens` whole tokens spell: see [`Terminal::TokenBudget`]. `name` is shown to people.
+    /// A text of `language` that at most `tokens` whole tokens spell: see [`Terminal::TokenBudget`]. `name` is shown
+    /// to people.
     pub fn token_budget(&mut self, name: &str, language: Arc<Dfa>, tokens: u32) -> ExprId {
         self.budget(name, BudgetLanguage::Automaton(language), tokens)
     }
 
-    /// A text of `grammar`, which may recur, that at most `tokens` whole tokens spell: see [`Terminal::TokenBudget`]. Names of its parts
-    /// ([`capture`](Self::capture)) are not reported. `name` is shown to people.
+    /// A text of `grammar`, which may recur, that at most `tokens` whole tokens spell: see [`Terminal::TokenBudget`].
+    /// Names of its parts ([`capture`](Self::capture)) are not reported. `name` is shown to people.
     ///
     /// Compiling for a vocabulary finds all states that so many tokens reach. They are within
-    /// [`GrammarLimits::budget_bytes`], and are too many for a grammar of deep nests, such as that of JSON, and more than a few tokens.
+    /// [`GrammarLimits::budget_bytes`], and are too many for a grammar of deep nests, such as that of JSON, and more
+    /// than a few tokens.
     ///
     /// # Example
     ///
@@ -170,8 +174,8 @@ impl Left<'_> {
 /// Finds the states that at most so many tokens reach in the texts of a grammar.
 pub(crate) type Walk<'a> = dyn Fn(&Grammar, u32, &mut Left<'_>) -> Result<TokenSteps, GrammarError> + 'a;
 
-/// `grammar` with rules in the place of the terminals that have a budget. O(n s) for n tokens and s states of their texts, and
-/// O(s t) rules for a budget of t tokens.
+/// `grammar` with rules in the place of the terminals that have a budget. O(n s) for n tokens and s states of their
+/// texts, and O(s t) rules for a budget of t tokens.
 ///
 /// # Errors
 ///

@@ -272,10 +272,10 @@ impl GrammarBuilder {
         Ok(self.terminal(Terminal::BoundedRepetition(Arc::new(repetition)), || name.to_owned()))
     }
 
-    /// The texts of `dfa` with at most `max` texts of `unit` between `open` and `close`. All texts of `dfa` consist of
-    /// units between these marks. The size of the terminal does not depend on `max`. Of a unit and the marks,
-    /// [`bounded_repetition`](Self::bounded_repetition) has the conditions; and a state of `dfa` is either between units or
-    /// inside of one. Cost: O(b) for b bytes on the edges of `dfa`.
+    /// The texts of `dfa` with at most `max` texts of `unit` between `open` and `close`. All texts of `dfa` consist
+    /// of units between these marks. The size of the terminal does not depend on `max`. Of a unit and the marks,
+    /// [`bounded_repetition`](Self::bounded_repetition) has the conditions; and a state of `dfa` is either between
+    /// units or inside of one. Cost: O(b) for b bytes on the edges of `dfa`.
     ///
     /// # Errors
     ///
@@ -324,10 +324,11 @@ impl GrammarBuilder {
         self.terminal(Terminal::Tokens(Arc::new(set)), || name.to_owned())
     }
 
-    /// One token of `tokens`, by its id. A token of text counts as itself here, and other spellings of its text do not. `name` is shown to
-    /// people.
+    /// One token of `tokens`, by its id. A token of text counts as itself here, and other spellings of its text do
+    /// not. `name` is shown to people.
     ///
-    /// The constraint takes those of `tokens` that a mask may hold: no end of a sequence, no unused id, no token without a text.
+    /// The constraint takes those of `tokens` that a mask may hold: no end of a sequence, no unused id, no token
+    /// without a text.
     ///
     /// # Panics
     ///
@@ -439,8 +440,9 @@ impl GrammarBuilder {
         self.group(members, others, separator, (min, max), Box::default())
     }
 
-    /// Members in any order, at least one, with choices between them. A text fits each of `choices`, whose members do not have the
-    /// flag and are in no other choice. For the rest it is [`unordered`](Self::unordered); a separator must have a text.
+    /// Members in any order, at least one, with choices between them. A text fits each of `choices`, whose members do
+    /// not have the flag and are in no other choice. For the rest it is [`unordered`](Self::unordered); a separator
+    /// must have a text.
     ///
     /// Use it where conditions on members are independent of each other: as alternatives they multiply.
     ///

@@ -1,8 +1,8 @@
 //! Choices between members of a group: which of them may be read together.
 //!
-//! "If `a` is `1`, then `b` is required" is a choice between three ways: without `a`, with another `a`, and with both. Eight
-//! such conditions have 6,561 combinations. As alternatives of the grammar, all of them are read side by side; as eight choices of
-//! one group, the members that were read say which ways of each choice are left.
+//! "If `a` is `1`, then `b` is required" is a choice between three ways: without `a`, with another `a`, and with
+//! both. Eight such conditions have 6,561 combinations. As alternatives of the grammar, all of them are read side by
+//! side; as eight choices of one group, the members that were read say which ways of each choice are left.
 
 /// One of these ways is taken: the members that are read are among those that it allows, and those that it requires are
 /// all read.

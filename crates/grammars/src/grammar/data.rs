@@ -96,8 +96,8 @@ pub struct Unordered {
     pub min: u32,
     /// The greatest number of members and others together; `None` is unbounded.
     pub max: Option<u32>,
-    /// Choices between members, none of which is in two of them or has the flag. A group with choices has `min` 0 or 1, and no
-    /// `max`.
+    /// Choices between members, none of which is in two of them or has the flag. A group with choices has `min` 0 or
+    /// 1, and no `max`.
     pub choices: Box<[MemberChoice]>,
 }
 
@@ -119,7 +119,8 @@ impl Unordered {
             && self.min <= u32::from(but_for.is_some())
     }
 
-    /// The same with other rules, without those that have none. A member that only ways without a text allow is left out too.
+    /// The same with other rules, without those that have none. A member that only ways without a text allow is left
+    /// out too.
     pub(crate) fn with_rules(&self, mut new: impl FnMut(RuleId) -> Option<RuleId>) -> Self {
         let rules: Vec<Option<RuleId>> = self.members.iter().map(|(rule, _)| new(*rule)).collect();
         let has_text = |member: &u32| rules[*member as usize].is_some();
@@ -170,14 +171,15 @@ pub enum Terminal {
     /// may at the end of the grammar. This end is no token of an output and of no mask, and any end-of-sequence id
     /// may represent it. Nothing may follow the token, which [`GrammarConstraint`](crate::GrammarConstraint) checks.
     Token(Box<str>),
-    /// The texts of an automaton, spelled by at most a number of whole tokens. It is written out when a constraint is compiled for a
-    /// vocabulary.
+    /// The texts of an automaton, spelled by at most a number of whole tokens. It is written out when a constraint is
+    /// compiled for a vocabulary.
     TokenBudget(Arc<TokenBudget>),
-    /// One token of a set of ids and names, by its id and not its text. It is resolved when a constraint is compiled for a vocabulary. If
-    /// the set is one token that ends a sequence, it is the end of the output, as for [`Token`](Self::Token).
+    /// One token of a set of ids and names, by its id and not its text. It is resolved when a constraint is compiled
+    /// for a vocabulary. If the set is one token that ends a sequence, it is the end of the output, as for
+    /// [`Token`](Self::Token).
     Tokens(Arc<TokenSet>),
-    /// One token of a set, by its id: a token of text too, and not its text, which other tokens may spell. The set is as long as the
-    /// vocabulary of the constraint.
+    /// One token of a set, by its id: a token of text too, and not its text, which other tokens may spell. The set is
+    /// as long as the vocabulary of the constraint.
     OneOf(Arc<TokenMask>),
 }
 

@@ -61,8 +61,8 @@ pub(crate) fn containing(grammar: &Grammar, seeds: impl IntoIterator<Item = Expr
     found
 }
 
-/// Calls `refresh` for each expression, and again for each of its `users` when it answers that the fact of the expression has changed.
-/// Facts that only grow become a least fixpoint.
+/// Calls `refresh` for each expression, and again for each of its `users` when it answers that the fact of the
+/// expression has changed. Facts that only grow become a least fixpoint.
 pub(crate) fn settle(grammar: &Grammar, users: &[Vec<ExprId>], mut refresh: impl FnMut(ExprId) -> bool) {
     // Parts precede their wholes.
     let mut open: VecDeque<ExprId> = grammar.expression_ids().collect();
@@ -116,10 +116,10 @@ fn auxiliary(group: &Unordered) -> usize {
 /// The reversed edges: for each expression, the expressions that contain it directly.
 struct Parts<'g> {
     grammar: &'g Grammar,
-    /// The groups, each with the index of the first of its auxiliary nodes. The indices follow those of
-    /// expressions and rules. The first node holds if enough optional members hold. The second node holds if
-    /// the first one or the `others` of the group hold. Then comes, for each choice, a node that holds if one of its ways does,
-    /// and a node for each way, which holds if all members do that it requires.
+    /// The groups, each with the index of the first of its auxiliary nodes. The indices follow those of expressions
+    /// and rules. The first node holds if enough optional members hold. The second node holds if the first one or the
+    /// `others` of the group hold. Then comes, for each choice, a node that holds if one of its ways does, and a node
+    /// for each way, which holds if all members do that it requires.
     groups: Vec<((ExprId, &'g Unordered), usize)>,
     /// Offsets into `wholes`, by expression, then by rule, then by auxiliary node of a group: the list of the
     /// direct containers.

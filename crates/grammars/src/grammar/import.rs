@@ -1,5 +1,5 @@
-//! Copies a grammar into another one, for example the schema of a tool's arguments into the text around a call, or without what it
-//! does not use.
+//! Copies a grammar into another one, for example the schema of a tool's arguments into the text around a call, or
+//! without what it does not use.
 
 use super::{
     builder::GrammarBuilder,
@@ -74,7 +74,8 @@ impl GrammarBuilder {
 }
 
 impl Grammar {
-    /// The same without the rules, expressions and terminals that the start rule does not reach. O(n) for n rules and expressions.
+    /// The same without the rules, expressions and terminals that the start rule does not reach. O(n) for n rules and
+    /// expressions.
     ///
     /// # Errors
     ///

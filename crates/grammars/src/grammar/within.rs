@@ -1,8 +1,8 @@
-//! The terminals of a grammar, each with those of its texts alone that a regular language has: strings of JSON without some texts in them,
-//! where each string is a terminal.
+//! The terminals of a grammar, each with those of its texts alone that a regular language has: strings of JSON
+//! without some texts in them, where each string is a terminal.
 //!
-//! Tried instead: the words of a grammar that a regular language has. Its rules are those of the grammar for each pair of states, a thousand
-//! times as many, and a condition on strings does not need it.
+//! Tried instead: the words of a grammar that a regular language has. Its rules are those of the grammar for each
+//! pair of states, a thousand times as many, and a condition on strings does not need it.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use crate::{
 };
 
 impl Grammar {
-    /// The same grammar with those texts of each terminal alone that `language` has. Tokens stay as they are. A terminal whose texts all are
-    /// in the language stays the same one, and shares its subterminal trees.
+    /// The same grammar with those texts of each terminal alone that `language` has. Tokens stay as they are. A
+    /// terminal whose texts all are in the language stays the same one, and shares its subterminal trees.
     ///
-    /// Cost: O(n m) for n states of all terminals and m of the language; a bounded number of units becomes an automaton where some of its
-    /// texts go, unless the language tells units apart.
+    /// Cost: O(n m) for n states of all terminals and m of the language; a bounded number of units becomes an
+    /// automaton where some of its texts go, unless the language tells units apart.
     ///
     /// # Errors
     ///
-    /// [`GrammarError::Terminal`] for an automaton that passes a limit, and [`GrammarError::TooFewLeft`] where texts that may not come twice
-    /// would run out. That no text at all is left shows when the grammar is compiled.
+    /// [`GrammarError::Terminal`] for an automaton that passes a limit, and [`GrammarError::TooFewLeft`] where texts
+    /// that may not come twice would run out. That no text at all is left shows when the grammar is compiled.
     ///
     /// # Example
     ///
@@ -111,8 +111,8 @@ impl Within<'_> {
         })
     }
 
-    /// The repetition with fewer units, if the language says of each unit by itself whether it may stand in the text: any number of those
-    /// that it has is within, and no text with another one is.
+    /// The repetition with fewer units, if the language says of each unit by itself whether it may stand in the text:
+    /// any number of those that it has is within, and no text with another one is.
     fn unit_by_unit(
         &mut self,
         repetition: &BoundedRepetition,

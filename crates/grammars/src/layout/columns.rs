@@ -196,7 +196,8 @@ fn ways(after: &Dfa, dfa: &Dfa, limits: &Limits) -> Result<Vec<Way>, RegexError>
     Ok(found)
 }
 
-/// The automaton of the places that `step` leads to. It tells bytes apart where one of `dfas` does, and line feeds, blanks and tabs.
+/// The automaton of the places that `step` leads to. It tells bytes apart where one of `dfas` does, and line feeds,
+/// blanks and tabs.
 fn automaton<P: Copy + Eq + Hash>(
     dfas: &[&Dfa],
     start: P,

@@ -47,8 +47,8 @@ pub(super) struct Facts {
     pub(super) bracketed: Vec<bool>,
     /// By expression: whether it has a text between brackets.
     pub(super) inside: Vec<bool>,
-    /// The parts of sequences, in which brackets and blocks are balanced. Those of sequences with one side alone are in the sequence
-    /// around them.
+    /// The parts of sequences, in which brackets and blocks are balanced. Those of sequences with one side alone are
+    /// in the sequence around them.
     pub(super) items: HashMap<ExprId, Vec<Item>>,
     pub(super) blocks: Vec<Vec<Item>>,
     /// By expression and state: the states in which it can be left, at a column that is not the greatest.
@@ -101,7 +101,8 @@ impl Facts {
         Ok(facts)
     }
 
-    /// Whether the texts of `expr` from this state depend on the column. A simple statement depends on it before the statement alone.
+    /// Whether the texts of `expr` from this state depend on the column. A simple statement depends on it before the
+    /// statement alone.
     pub(super) fn is_by_column(&self, expr: ExprId, from: State) -> bool {
         self.by_column[expr.index()][from as usize]
     }

@@ -8,26 +8,27 @@
 //!
 //! # Meaning
 //!
-//! It is that of Lark's `Indenter`. The newline terminal takes the longest text, and its column is the number of blanks, and of tabs
-//! times [`tab`](crate::Indenter::tab), after its last line feed. A column greater than that of the block opens a block: exactly then
-//! `_INDENT` comes next. A smaller one must be the column of an open block, and each block in between ends by a `_DEDENT`. At the end of
-//! the output all open blocks end. Between brackets the newline terminal is ignored, and there are no blocks. The first line may be
-//! indented in any way.
+//! It is that of Lark's `Indenter`. The newline terminal takes the longest text, and its column is the number of
+//! blanks, and of tabs times [`tab`](crate::Indenter::tab), after its last line feed. A column greater than that of
+//! the block opens a block: exactly then `_INDENT` comes next. A smaller one must be the column of an open block, and
+//! each block in between ends by a `_DEDENT`. At the end of the output all open blocks end. Between brackets the
+//! newline terminal is ignored, and there are no blocks. The first line may be indented in any way.
 //!
 //! # Method
 //!
-//! The result is a plain grammar, so masks and libraries need no support for it, and there are no dead ends. The text of the newline
-//! terminal is divided at its last line feed ([`columns`]). The indentation after it is read where the next terminal begins, because
-//! there the block is known: so a rule is written once for each column, and not for each pair of columns before and after it. A
-//! part of a rule has four states ([`State`]). Rules without newlines and blocks are shared by all columns, and once more between
-//! brackets ([`product`]).
+//! The result is a plain grammar, so masks and libraries need no support for it, and there are no dead ends. The text
+//! of the newline terminal is divided at its last line feed ([`columns`]). The indentation after it is read where the
+//! next terminal begins, because there the block is known: so a rule is written once for each column, and not for
+//! each pair of columns before and after it. A part of a rule has four states ([`State`]). Rules without newlines and
+//! blocks are shared by all columns, and once more between brackets ([`product`]).
 //!
-//! A bracket must close in the rule that opens it, and a block end there. So the nesting of columns is that of the rules.
+//! A bracket must close in the rule that opens it, and a block end there. So the nesting of columns is that of the
+//! rules.
 //!
 //! The greatest column is a limit ([`GrammarLimits::columns`]): an output never has a greater one.
 //!
-//! Tried instead: columns in the items of the parser, like the sets of used keys. There is no limit then, and every mask depends on all
-//! open columns, which each fragment of a mask would have to leave out.
+//! Tried instead: columns in the items of the parser, like the sets of used keys. There is no limit then, and every
+//! mask depends on all open columns, which each fragment of a mask would have to leave out.
 
 mod columns;
 mod facts;
@@ -105,12 +106,13 @@ impl States {
     }
 }
 
-/// The grammar of the outputs that are laid out, and its uses of terminals with conditions: those of `looks`, and indentations.
+/// The grammar of the outputs that are laid out, and its uses of terminals with conditions: those of `looks`, and
+/// indentations.
 ///
 /// # Errors
 ///
-/// [`GrammarError::Syntax`] for brackets or blocks that do not end in their rule and for a newline terminal that has no columns,
-/// [`GrammarError::Empty`], and the limits of automata and nodes.
+/// [`GrammarError::Syntax`] for brackets or blocks that do not end in their rule and for a newline terminal that has
+/// no columns, [`GrammarError::Empty`], and the limits of automata and nodes.
 pub(crate) fn resolve(
     grammar: &Grammar,
     mut looks: Looks,

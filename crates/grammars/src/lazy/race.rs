@@ -20,8 +20,8 @@ use crate::{
 /// Open lazy terminals, each with its state, in ascending order.
 pub(super) type Open = Vec<(TerminalId, ReadState)>;
 
-/// A configuration: the state of the terminal after its first byte, the lazy terminals that were open before it began, and
-/// those that began with it.
+/// A configuration: the state of the terminal after its first byte, the lazy terminals that were open before it
+/// began, and those that began with it.
 type Place = (Option<ReadState>, Open, Open);
 
 id! {

@@ -14,8 +14,8 @@ use crate::{BudgetLanguage, Grammar, Terminal, TerminalId};
 /// Conditions on the text that follows: numbers of automata with their states, in ascending order.
 type Pending = Vec<(u32, StateId)>;
 
-/// By condition on the text before, as far as not every text fulfils it: for each of its [borders](Before), whether the text
-/// before may have led there. In ascending order.
+/// By condition on the text before, as far as not every text fulfils it: for each of its [borders](Before), whether
+/// the text before may have led there. In ascending order.
 type Promise = Vec<(u32, Box<[bool]>)>;
 
 /// A state of the machine.
@@ -53,7 +53,8 @@ pub(super) struct Paths {
 /// A configuration inside a terminal: its state, the pending conditions, and the states of each [`Before`] by border.
 type Place = (StateId, Pending, Vec<Vec<Option<StateId>>>);
 
-/// A step of the machine over a terminal: the next state, and the classes of texts that lead there; `None` if they cannot be told.
+/// A step of the machine over a terminal: the next state, and the classes of texts that lead there; `None` if they
+/// cannot be told.
 pub(super) type Step = (State, Option<Vec<usize>>);
 
 pub(super) struct Machine<'g> {
@@ -256,7 +257,8 @@ impl<'g> Machine<'g> {
         Ok(ends)
     }
 
-    /// Finds the promises that may be made: those of the terminals, and what they ask for before the terminals before them.
+    /// Finds the promises that may be made: those of the terminals, and what they ask for before the terminals before
+    /// them.
     fn find_promises(&mut self, uses: &BTreeSet<(TerminalId, Option<u32>)>) -> Result<(), Stop> {
         let mut at = 0;
         while let Some(promise) = self.promises.get(at).cloned() {
@@ -277,8 +279,8 @@ impl<'g> Machine<'g> {
         Ok(())
     }
 
-    /// The promises that are needed before a text that leads borders to `leads`, for `promise` after it; `None` if no text before is
-    /// right.
+    /// The promises that are needed before a text that leads borders to `leads`, for `promise` after it; `None` if no
+    /// text before is right.
     fn asked(&self, own: Option<u32>, leads: &[Vec<u32>], promise: &Promise) -> Option<Promise> {
         let mut asked = Promise::new();
         for (of, before) in (0..).zip(&self.befores) {

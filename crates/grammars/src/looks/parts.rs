@@ -1,8 +1,8 @@
 //! Sequences and repetitions in the product.
 //!
-//! The parts of a sequence are planned from its end. A node of a plan is a rest of the sequence: states before a part that have
-//! the same rest are one node. So a condition that the rest does not concern costs nothing, however many states there are in
-//! which a part can be left.
+//! The parts of a sequence are planned from its end. A node of a plan is a rest of the sequence: states before a part
+//! that have the same rest are one node. So a condition that the rest does not concern costs nothing, however many
+//! states there are in which a part can be left.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -150,8 +150,8 @@ impl<'g> Product<'g> {
         Rc::clone(&self.sets[exits.0 as usize])
     }
 
-    /// The entry with the same texts and exits as `entry` for which nothing is pending, if there is one: most conditions do
-    /// not concern the terminals with which a part begins. Else `entry` itself.
+    /// The entry with the same texts and exits as `entry` for which nothing is pending, if there is one: most
+    /// conditions do not concern the terminals with which a part begins. Else `entry` itself.
     pub(super) fn entered(&mut self, (part, state): Entry) -> Result<Entry, Stop> {
         let base = self.machine.without_pending(state);
         if base == state || self.is_affected((part, state))? { Ok((part, state)) } else { Ok((part, base)) }

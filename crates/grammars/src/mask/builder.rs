@@ -7,9 +7,9 @@
 //! read the first byte of the next one, the two are [fused](crate::trees::fused). Where all this becomes too large, the
 //! mask is built by a [walk](super::walks) over the vocabulary through configurations.
 //!
-//! Tried instead: to walk for the incomplete paths alone, over the suffixes of their tokens, and to build a mask without
-//! fragments where these become too large. That took 190 lines, and changed no figure of MaskBench or of nine grammars by
-//! more than three percent.
+//! Tried instead: to walk for the incomplete paths alone, over the suffixes of their tokens, and to build a mask
+//! without fragments where these become too large. That took 190 lines, and changed no figure of MaskBench or of nine
+//! grammars by more than three percent.
 
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 

@@ -1,10 +1,10 @@
 //! Fragments of masks that are the same in every context, computed once.
 //!
-//! A **fragment** has the tokens that a walk over paths adds from one point on in a [truncated](crate::parser::truncation) parser
-//! state; and the points from which tokens reach a placeholder. A mask adds the fragment, which is ready, and
-//! continues from those points with the continuations of the placeholders, again with fragments. So the mask of a
-//! state that never occurred, in a nesting that never occurred, is put together from a few lists, if the same rules
-//! were in use before.
+//! A **fragment** has the tokens that a walk over paths adds from one point on in a
+//! [truncated](crate::parser::truncation) parser state; and the points from which tokens reach a placeholder. A mask
+//! adds the fragment, which is ready, and continues from those points with the continuations of the placeholders,
+//! again with fragments. So the mask of a state that never occurred, in a nesting that never occurred, is put
+//! together from a few lists, if the same rules were in use before.
 //!
 //! Fragments contain others: after the `(` of a call the same fragment is added as after the `(` of a condition.
 

@@ -70,8 +70,8 @@ impl Choice {
         Self { members: set(&mut choice.members()), ways }
     }
 
-    /// How many members of the choice must be read after those of `seen`, at least, and how many more may be read; `None` if no way
-    /// allows all of `seen`.
+    /// How many members of the choice must be read after those of `seen`, at least, and how many more may be read;
+    /// `None` if no way allows all of `seen`.
     fn rest(&self, seen: &[u64]) -> Option<(u32, u32)> {
         let bits = |words: &mut dyn Iterator<Item = u64>| words.map(u64::count_ones).sum::<u32>();
         let is_left = |allowed: &[u64]| {
@@ -226,8 +226,8 @@ enum Offset {
 }
 
 impl GroupState {
-    /// How many members must, and how many may still be read after the state and one more member; `None` if no way of its choice
-    /// allows that member here.
+    /// How many members must, and how many may still be read after the state and one more member; `None` if no way of
+    /// its choice allows that member here.
     fn after(&self, group: &UnorderedGroup, member: usize) -> Option<(u32, u32)> {
         let Self { missing, left, .. } = *self;
         let Some(choice) = group.choice_of(member) else {
@@ -240,8 +240,8 @@ impl GroupState {
         Some((missing - missing_before + missing_after, left - left_before + left_after))
     }
 
-    /// How many members must, and how many may still be read after this offset, and the number of those that were; `None` where a
-    /// member has to come.
+    /// How many members must, and how many may still be read after this offset, and the number of those that were;
+    /// `None` where a member has to come.
     fn rest(&self, group: &UnorderedGroup, at: Offset) -> Option<(u32, u32, u32)> {
         match at {
             Offset::BeforeMember => None,

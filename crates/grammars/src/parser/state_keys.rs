@@ -1,12 +1,13 @@
 //! Keys of configurations that are the same in every scratch: hashes of their [snapshots](super::snapshot).
 //!
-//! A configuration has a number in its scratch, and the number means nothing elsewhere. A snapshot is the configuration spelled out,
-//! so its hash is a key for all scratches of a grammar. The hash of a group of continuations is kept, and a new level of nesting adds
-//! one group: the key of a new configuration takes as long as its snapshot.
+//! A configuration has a number in its scratch, and the number means nothing elsewhere. A snapshot is the
+//! configuration spelled out, so its hash is a key for all scratches of a grammar. The hash of a group of
+//! continuations is kept, and a new level of nesting adds one group: the key of a new configuration takes as long as
+//! its snapshot.
 //!
-//! The order of hypotheses, items and frames follows numbers of the scratch, so their hashes are added up. The order of the members of
-//! a group does too, and that order is part of the hash. Where it differs, equal configurations have different keys, which the contract
-//! of [`Constraint::state_key`](unskew_core::Constraint::state_key) allows.
+//! The order of hypotheses, items and frames follows numbers of the scratch, so their hashes are added up. The order
+//! of the members of a group does too, and that order is part of the hash. Where it differs, equal configurations
+//! have different keys, which the contract of [`Constraint::state_key`](unskew_core::Constraint::state_key) allows.
 
 use std::sync::Arc;
 

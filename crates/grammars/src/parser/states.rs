@@ -336,8 +336,8 @@ impl Parser {
         self.groups.position(&rules.groups, seen, offset)
     }
 
-    /// Whether the items of these states, each once, and the frames of their continuations are more than `limit`. O(1) where
-    /// no set is long.
+    /// Whether the items of these states, each once, and the frames of their continuations are more than `limit`.
+    /// O(1) where no set is long.
     pub(crate) fn are_more_than(
         &self,
         limit: usize,

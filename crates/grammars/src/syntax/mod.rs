@@ -4,9 +4,9 @@
 //! text/ --bnf/, xgrammar/, lark/--> tree/ of definitions --lower/--> Grammar
 //! ```
 //!
-//! `bnf/` has GBNF, EBNF and ABNF. Constructs that several languages share are in [`escape`] and [`bnf`]. Each language has a
-//! file or folder that documents it and its differences from the original. No front end recurses, so deep nesting in untrusted
-//! text costs memory alone.
+//! `bnf/` has GBNF, EBNF and ABNF. Constructs that several languages share are in [`escape`] and [`bnf`]. Each
+//! language has a file or folder that documents it and its differences from the original. No front end recurses, so
+//! deep nesting in untrusted text costs memory alone.
 
 mod bnf;
 mod lark;
@@ -56,7 +56,8 @@ impl GrammarFormat {
     /// All languages.
     pub const ALL: [Self; 5] = [Self::Lark, Self::Gbnf, Self::Ebnf, Self::Xgrammar, Self::Abnf];
 
-    /// The language of files with this extension, without the dot, in upper or lower case. `bnf` is EBNF: so the W3C names its files.
+    /// The language of files with this extension, without the dot, in upper or lower case. `bnf` is EBNF: so the W3C
+    /// names its files.
     pub fn from_extension(extension: &str) -> Option<Self> {
         let extension = if extension.eq_ignore_ascii_case("bnf") { "ebnf" } else { extension };
         Self::ALL.into_iter().find(|format| extension.eq_ignore_ascii_case(format.extension()))
@@ -290,8 +291,8 @@ fn read_sources(
     Ok(Read { written, resolved, fates: fates(text, &tree, &ignored, &notes) })
 }
 
-/// The fates of terminals, control tokens, ignored terminals, ends of lazy terminals, and annotations. `notes` has those of
-/// look-around and lazy repetitions.
+/// The fates of terminals, control tokens, ignored terminals, ends of lazy terminals, and annotations. `notes` has
+/// those of look-around and lazy repetitions.
 fn fates(
     text: &str,
     tree: &Tree<'_>,

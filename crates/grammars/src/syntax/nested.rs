@@ -1,19 +1,20 @@
 //! Grammars in the text of a grammar: JSON Schemas, other grammars by name, and files. A [`Resolve`] supplies them.
 //!
-//! This crate reads no files and knows no JSON Schema, and a text that is not trusted must not choose the files that are read. So a
-//! text refers to the outside only through an object that the caller supplies.
+//! This crate reads no files and knows no JSON Schema, and a text that is not trusted must not choose the files that
+//! are read. So a text refers to the outside only through an object that the caller supplies.
 //!
-//! A grammar inside another is a part of it, like a rule: its texts stand between those around it, and the boundary may lie
-//! inside of a token. Its names are its own, and so is its `%ignore`. A lazy terminal in it competes with the readings around it
-//! too.
+//! A grammar inside another is a part of it, like a rule: its texts stand between those around it, and the boundary
+//! may lie inside of a token. Its names are its own, and so is its `%ignore`. A lazy terminal in it competes with the
+//! readings around it too.
 
 use std::{fmt, sync::Arc};
 
 use super::{lower::Ignored, tree::Tree};
 use crate::Grammar;
 
-/// Supplies the grammars and files to which the text of a grammar refers. Each method is given the reference as written, and answers
-/// with the reason if there is no such thing. Methods that are not implemented refuse everything.
+/// Supplies the grammars and files to which the text of a grammar refers. Each method is given the reference as
+/// written, and answers with the reason if there is no such thing. Methods that are not implemented refuse
+/// everything.
 ///
 /// # Example
 ///

@@ -18,7 +18,8 @@ pub struct GrammarOptions {
     pub max_ignored_chars: Option<u32>,
     /// Lark: how blocks are indented, for a grammar with `%declare`. Default: as in Python.
     pub indenter: Indenter,
-    /// Supplies the schemas, grammars and files to which the text refers. Default: none, and such a reference is an error.
+    /// Supplies the schemas, grammars and files to which the text refers. Default: none, and such a reference is an
+    /// error.
     pub resolver: Resolver,
 }
 

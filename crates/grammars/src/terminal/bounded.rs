@@ -6,8 +6,9 @@
 //! many. So the language is kept as the automaton of the unit and a count. Its size does not depend on the bounds.
 //!
 //! A token has few bytes, so most counts make no difference to it. If more units are allowed than a token can hold,
-//! the subterminal trees are those of the unbounded language ([`horizon`](BoundedRepetition::horizon)). Otherwise tokens are
-//! selected from these trees by their [number of units](BoundedRepetition::count). So all bounds share their trees.
+//! the subterminal trees are those of the unbounded language ([`horizon`](BoundedRepetition::horizon)). Otherwise
+//! tokens are selected from these trees by their [number of units](BoundedRepetition::count). So all bounds share
+//! their trees.
 
 use std::sync::Arc;
 

@@ -23,7 +23,8 @@ crate::ids::id! {
 }
 
 crate::ids::id! {
-    /// How far a terminal is read: of a literal, the length of the prefix; of any other terminal, the state of its scanner.
+    /// How far a terminal is read: of a literal, the length of the prefix; of any other terminal, the state of its
+    /// scanner.
     ReadState
 }
 

@@ -1,6 +1,8 @@
-//! Points of paths through subterminal trees: where a path stands, how it came there, and the segment read since its origin.
+//! Points of paths through subterminal trees: where a path stands, how it came there, and the segment read since its
+//! origin.
 //!
-//! The [paths](crate::mask::paths) of a mask are made of them, and so are the [fragments](super::fragments) that a library keeps.
+//! The [paths](crate::mask::paths) of a mask are made of them, and so are the [fragments](super::fragments) that a
+//! library keeps.
 
 use std::sync::Arc;
 

@@ -1,12 +1,14 @@
 //! Faithful outputs inside a serving engine: `unskew.Faithful` and `unskew.Walk`, over the walks of the samplers.
 //!
-//! The engine owns the batch. A plug-in of it begins a walk for each sequence, feeds it the row of logits after each token, and forces the
-//! token that the walk answers with. So the random numbers are the walk's (`unskew_samplers::Walks` says why): the engine's temperature,
-//! its truncations and its arithmetic after the plug-in have no say, and the log-probabilities that an engine reports *before* its
-//! processors, which is the default of vLLM, are the model's own. A walk that is rejected ends its sequence by a reserved id, and the client begins
-//! another one.
+//! The engine owns the batch. A plug-in of it begins a walk for each sequence, feeds it the row of logits after each
+//! token, and forces the token that the walk answers with. So the random numbers are the walk's
+//! (`unskew_samplers::Walks` says why): the engine's temperature, its truncations and its arithmetic after the
+//! plug-in have no say, and the log-probabilities that an engine reports *before* its processors, which is the
+//! default of vLLM, are the model's own. A walk that is rejected ends its sequence by a reserved id, and the client
+//! begins another one.
 //!
-//! States are shared by all walks of one prompt, constraint, length and temperature ([`states`]); nothing here knows an engine.
+//! States are shared by all walks of one prompt, constraint, length and temperature ([`states`]); nothing here knows
+//! an engine.
 
 mod states;
 
@@ -192,7 +194,8 @@ impl Faithful {
 
 #[pymethods]
 impl Walk {
-    /// Goes on with the row of logits after the tokens so far; answers with the id that the sequence has to be continued with.
+    /// Goes on with the row of logits after the tokens so far; answers with the id that the sequence has to be
+    /// continued with.
     fn step(&mut self, py: Python<'_>, row: &Bound<'_, PyAny>) -> PyResult<u32> {
         let mut read = Vec::with_capacity(self.row_len);
         view::logits(row, 1, self.row_len, &mut read)?;
@@ -286,7 +289,8 @@ pub(crate) fn step_walks(
     let mut read = Vec::with_capacity(walks.len() * row_len);
     view::logits(rows, walks.len(), row_len, &mut read)?;
     let mut of: Vec<&mut Walk> = walks.iter_mut().map(|walk| &mut **walk).collect();
-    // One after the other: what one of them learns, the next one knows, in the same order on every machine that shares a batch.
+    // One after the other: what one of them learns, the next one knows, in the same order on every machine that
+    // shares a batch.
     let step = || of.iter_mut().zip(read.chunks_exact(row_len)).map(|(walk, row)| walk.next(row).0).collect();
     Ok(py.detach(step))
 }
@@ -339,7 +343,8 @@ fn marks_rejections(vocabulary: &Vocabulary, id: u32) -> PyResult<TokenId> {
     Err(Class::Option.error(format!("`reject_id` is {id}: give an id below {len} that ends no sequence")))
 }
 
-/// An id that no output needs: a byte that is in no text of UTF-8 comes before control tokens, which prompts and grammars name.
+/// An id that no output needs: a byte that is in no text of UTF-8 comes before control tokens, which prompts and
+/// grammars name.
 fn default_reject_id(vocabulary: &Vocabulary) -> Option<TokenId> {
     let never = |bytes: &[u8]| matches!(bytes, [0xc0 | 0xc1 | 0xf5..=0xff]);
     let byte = vocabulary.text_tokens().filter(|(_, bytes)| never(bytes)).map(|(id, _)| id).last();

@@ -1,8 +1,9 @@
 //! The walks of many tasks, one state for each, within a limit in bytes.
 //!
-//! A server gets the same prompt and constraint again and again, and new ones all the time. A state is found by all that its distribution
-//! depends on, written out: a hash of it could be met on purpose. Beyond the limit rows of the model are forgotten first, then the states that
-//! were used least recently and have no walk under way. Both cost learning, and change no distribution.
+//! A server gets the same prompt and constraint again and again, and new ones all the time. A state is found by all
+//! that its distribution depends on, written out: a hash of it could be met on purpose. Beyond the limit rows of the
+//! model are forgotten first, then the states that were used least recently and have no walk under way. Both cost
+//! learning, and change no distribution.
 
 use std::{
     collections::HashMap,

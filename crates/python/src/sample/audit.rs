@@ -1,7 +1,7 @@
 //! `unskew.audit`: samplers beside each other over a model that is a Python function.
 //!
-//! The measures and the page are those of the command line's `audit`. All works on the thread of a sampler ([`worker`]), and the thread that
-//! called answers its questions, as for `sample`.
+//! The measures and the page are those of the command line's `audit`. All works on the thread of a sampler
+//! ([`worker`]), and the thread that called answers its questions, as for `sample`.
 
 use pyo3::{exceptions::PyTypeError, prelude::*};
 use unskew::{
@@ -20,8 +20,8 @@ use crate::{
     tokenizer::Tokenizer,
 };
 
-/// Draws outputs of several samplers: their measures as a text of JSON, and the page. `progress` is called with a sampler and the number
-/// of its outputs.
+/// Draws outputs of several samplers: their measures as a text of JSON, and the page. `progress` is called with a
+/// sampler and the number of its outputs.
 #[pyfunction]
 #[pyo3(signature = (
     logits, constraint, tokenizer, *, samplers, n, seed, prompt=None, max_tokens=None, batch=16, temperature=1.0, top_k=None, top_p=None,

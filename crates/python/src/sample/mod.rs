@@ -1,11 +1,12 @@
 //! Outputs of a model that is a Python function: `unskew.sample`.
 //!
-//! The sampler works on a thread of its own without the interpreter lock, and the thread that asks for the next output answers its questions
-//! ([`worker`]). So the function is always called on the thread of the caller, with its context (torch's `no_grad`, a contextvar), an exception of it
-//! comes out of the iterator as it is, and Ctrl-C ends the wait. The sampler rests while nobody asks for an output.
+//! The sampler works on a thread of its own without the interpreter lock, and the thread that asks for the next
+//! output answers its questions ([`worker`]). So the function is always called on the thread of the caller, with its
+//! context (torch's `no_grad`, a contextvar), an exception of it comes out of the iterator as it is, and Ctrl-C ends
+//! the wait. The sampler rests while nobody asks for an output.
 //!
-//! Tried instead: the sampler on the caller's thread. It is then bound to one thread, since samplers of the facade are, and an iteration on
-//! another thread is a panic.
+//! Tried instead: the sampler on the caller's thread. It is then bound to one thread, since samplers of the facade
+//! are, and an iteration on another thread is a panic.
 
 pub(crate) mod audit;
 mod worker;
@@ -147,8 +148,8 @@ pub(crate) struct Draws {
     /// The sampler, the distribution of its outputs and, where it was chosen, the reason.
     #[pyo3(get)]
     explain: String,
-    /// The natural logarithm of an estimate of P(constraint), the probability that the model satisfies the constraint by itself, from
-    /// the outputs so far; None where the sampler gives none.
+    /// The natural logarithm of an estimate of P(constraint), the probability that the model satisfies the constraint
+    /// by itself, from the outputs so far; None where the sampler gives none.
     #[pyo3(get)]
     log_mass: Option<f64>,
 }

@@ -6,8 +6,8 @@
 //! sampler:   Ready ... asks Rows      ... Output      ...
 //! ```
 //!
-//! One message is under way at a time. When either end is gone, the other learns it from its channel: a sampler whose caller is gone gets an
-//! error for its rows, and ends.
+//! One message is under way at a time. When either end is gone, the other learns it from its channel: a sampler whose
+//! caller is gone gets an error for its rows, and ends.
 
 use std::{
     any::Any,

@@ -1,14 +1,14 @@
 //! The keys and values of one sequence, so that appending a token computes one row and not the whole text again.
 //!
-//! Each layer has one tensor of keys and one of values, with room for more positions than are in use. Appending writes in
-//! place. A fork clones the handles; the side that appends first pays for a copy of the layer's tensors. Truncation changes
-//! only the length, which belongs to the sequence. Growth by doubling keeps the cost of copies linear in the text. Tried
-//! instead: room for the whole context from the start. At a context of 131072 a short question then reserves gigabytes, and
-//! every fork copies them.
+//! Each layer has one tensor of keys and one of values, with room for more positions than are in use. Appending
+//! writes in place. A fork clones the handles; the side that appends first pays for a copy of the layer's tensors.
+//! Truncation changes only the length, which belongs to the sequence. Growth by doubling keeps the cost of copies
+//! linear in the text. Tried instead: room for the whole context from the start. At a context of 131072 a short
+//! question then reserves gigabytes, and every fork copies them.
 //!
-//! Keys are kept transposed, `[heads, head_dim, room]`: the product of a query with the keys then runs along contiguous
-//! memory. Tried instead: keys as `[heads, room, head_dim]`. The speed is the same at short lengths, and a step is 20 to 30
-//! % slower at 8000 positions.
+//! Keys are kept transposed, `[heads, head_dim, room]`: the product of a query with the keys then runs along
+//! contiguous memory. Tried instead: keys as `[heads, room, head_dim]`. The speed is the same at short lengths, and a
+//! step is 20 to 30 % slower at 8000 positions.
 
 use ::burn::tensor::{Bool, Device, Tensor, TensorData, activation, s};
 
@@ -40,8 +40,8 @@ struct LayerCache {
 pub(crate) struct Run {
     start: usize,
     len: usize,
-    /// The causal mask, `[1, group * len, start + len]`, true where a row must not look. `None` for a single new position,
-    /// which may look at everything. Its rows are the rows of the product in [`Cache::attend`].
+    /// The causal mask, `[1, group * len, start + len]`, true where a row must not look. `None` for a single new
+    /// position, which may look at everything. Its rows are the rows of the product in [`Cache::attend`].
     hidden: Option<Tensor<3, Bool>>,
 }
 

@@ -1,12 +1,13 @@
 //! The decoder: embedding, layers of attention and feed-forward, final normalisation, head.
 //!
-//! One definition serves training and inference. All rows of all sequences are one matrix `[rows, hidden]`, because every
-//! part but attention treats rows alike. The two uses differ in the earlier rows that a row may look at, so each caller
-//! passes attention as a closure to [`Decoder::forward`]. Not taken: two definitions, one padded to `[batch, time, hidden]`
-//! for training and one with a cache. Two definitions drift apart, and padding wastes work on ragged batches.
+//! One definition serves training and inference. All rows of all sequences are one matrix `[rows, hidden]`, because
+//! every part but attention treats rows alike. The two uses differ in the earlier rows that a row may look at, so
+//! each caller passes attention as a closure to [`Decoder::forward`]. Not taken: two definitions, one padded to
+//! `[batch, time, hidden]` for training and one with a cache. Two definitions drift apart, and padding wastes work on
+//! ragged batches.
 //!
-//! The parameters are plain tensors rather than burn modules. Modules bring records, parameter ids and lazily initialised
-//! weights, and this crate needs none of them: names and files belong to [`crate::parameters`].
+//! The parameters are plain tensors rather than burn modules. Modules bring records, parameter ids and lazily
+//! initialised weights, and this crate needs none of them: names and files belong to [`crate::parameters`].
 
 use ::burn::tensor::{Int, Tensor, activation};
 
@@ -54,8 +55,9 @@ struct Layer {
 }
 
 impl Decoder {
-    /// Assembles a decoder from its parameters, in the order and shapes of [`crate::parameters::table`]. The head of a tied
-    /// model is a contiguous `[hidden, vocab]` copy of the embedding, because products of single rows must be fast.
+    /// Assembles a decoder from its parameters, in the order and shapes of [`crate::parameters::table`]. The head of
+    /// a tied model is a contiguous `[hidden, vocab]` copy of the embedding, because products of single rows must be
+    /// fast.
     pub(crate) fn new(
         config: &ModelConfig,
         parameters: Vec<Tensor<2>>,

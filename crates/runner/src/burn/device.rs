@@ -1,16 +1,17 @@
 //! Logits that stay on the GPU and answer questions there: burn's device and queue, and the kernels of `unskew-sets`.
 //!
-//! burn computes logits into a buffer of its own device. The two crates share that device: the kernels of `unskew-sets` are
-//! compiled on it and read the buffer. A row of logits is four bytes for each id of the vocabulary, and stays on the
-//! device. The answer to a question is a token and a few numbers. Every sampler therefore runs over a model on a GPU as
-//! over one on the CPU, without code of its own.
+//! burn computes logits into a buffer of its own device. The two crates share that device: the kernels of
+//! `unskew-sets` are compiled on it and read the buffer. A row of logits is four bytes for each id of the vocabulary,
+//! and stays on the device. The answer to a question is a token and a few numbers. Every sampler therefore runs over
+//! a model on a GPU as over one on the CPU, without code of its own.
 //!
-//! burn documents the way to put other work on its queue: flush the pending commands (burn collects commands before it
-//! submits them), keep the tensor until the work is done, and submit to the same queue, which keeps the order. Not taken:
-//! launching the kernels through burn's runtime (its example of a custom kernel). The kernels' sources would need burn's
-//! names and its order of bindings, and the kernels of the two crates would drift apart.
+//! burn documents the way to put other work on its queue: flush the pending commands (burn collects commands before
+//! it submits them), keep the tensor until the work is done, and submit to the same queue, which keeps the order. Not
+//! taken: launching the kernels through burn's runtime (its example of a custom kernel). The kernels' sources would
+//! need burn's names and its order of bindings, and the kernels of the two crates would drift apart.
 //!
-//! There is one runtime for the process: burn starts it at most once for an adapter, and gives out the handles only then.
+//! There is one runtime for the process: burn starts it at most once for an adapter, and gives out the handles only
+//! then.
 
 use std::{
     fmt,
@@ -109,8 +110,8 @@ impl Llama {
     }
 }
 
-/// Rows of logits on the device. Answers are exact up to about 1e-4 of a logarithm. A drawn outcome depends on 24 bits of
-/// the random number.
+/// Rows of logits on the device. Answers are exact up to about 1e-4 of a logarithm. A drawn outcome depends on 24
+/// bits of the random number.
 struct DeviceRows {
     logits: Tensor<2>,
     vocab_len: usize,

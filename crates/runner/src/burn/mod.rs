@@ -1,5 +1,5 @@
-//! The same models on burn, a tensor library: for the GPU, for training, and as a second implementation that the decoder on
-//! the CPU is compared with.
+//! The same models on burn, a tensor library: for the GPU, for training, and as a second implementation that the
+//! decoder on the CPU is compared with.
 //!
 //! burn takes 270 CPU-seconds to build, so that no default build has it. On the CPU this decoder is slower than
 //! [`crate::Llama`] (`cargo xtask bench runner` measures both).
@@ -47,8 +47,9 @@ pub struct Llama {
 
 /// One sequence of a [`Llama`] on burn: its tokens, with their keys and values.
 ///
-/// Memory, in addition to the tokens: `8 * num_hidden_layers * num_key_value_heads * head_dim` bytes for each position that
-/// there is room for; the room is up to twice the length. A fork shares this memory until one of the two grows.
+/// Memory, in addition to the tokens: `8 * num_hidden_layers * num_key_value_heads * head_dim` bytes for each
+/// position that there is room for; the room is up to twice the length. A fork shares this memory until one of the
+/// two grows.
 #[derive(Debug)]
 pub struct Sequence {
     tokens: Vec<TokenId>,
@@ -145,9 +146,9 @@ impl Llama {
         Some(self.decoder.logits(hidden))
     }
 
-    /// Evaluates a batch in as many passes as its plan needs, and calls the closure with the wanted rows of each pass, in order,
-    /// on the device. Sequences hold the new tokens once all passes have succeeded: the passes write to the caches beyond the
-    /// sequences' lengths, and an error leaves no trace.
+    /// Evaluates a batch in as many passes as its plan needs, and calls the closure with the wanted rows of each
+    /// pass, in order, on the device. Sequences hold the new tokens once all passes have succeeded: the passes write
+    /// to the caches beyond the sequences' lengths, and an error leaves no trace.
     fn passes(
         &mut self,
         batch: &mut [Extension<'_, Sequence>],

@@ -1,5 +1,5 @@
-//! Rotations as tensors, out of the tables on the host. Tried instead: a device table for the whole context. The gather that it
-//! saves is a copy of a few kilobytes per call.
+//! Rotations as tensors, out of the tables on the host. Tried instead: a device table for the whole context. The
+//! gather that it saves is a copy of a few kilobytes per call.
 
 use ::burn::tensor::{Device, Tensor, TensorData};
 

@@ -1,8 +1,8 @@
 //! The parts of a decoder that differ between families of models, as data.
 //!
-//! One decoder ([`crate::decoder`]) runs all of them: it asks this description at each step, and no code is written for a family.
-//! [`super::families`] fills the description from a `config.json`. Tried instead: a decoder for each family. Ten copies of one loop
-//! differ in a few lines each, and a fault that is mended in one stays in the others.
+//! One decoder ([`crate::decoder`]) runs all of them: it asks this description at each step, and no code is written
+//! for a family. [`super::families`] fills the description from a `config.json`. Tried instead: a decoder for each
+//! family. Ten copies of one loop differ in a few lines each, and a fault that is mended in one stays in the others.
 
 /// The families of models that are read, by the names of their tensors and of the fields of their configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,8 +126,8 @@ pub enum Scaling {
         /// The divisor.
         factor: f64,
     },
-    /// A larger base for sequences longer than `max_position_embeddings`. The base follows the length, so that every position beyond
-    /// that length reads its whole text anew.
+    /// A larger base for sequences longer than `max_position_embeddings`. The base follows the length, so that every
+    /// position beyond that length reads its whole text anew.
     Dynamic {
         /// The growth of the context.
         factor: f64,
@@ -202,7 +202,8 @@ pub struct Architecture {
     pub gated: bool,
     /// Whether embeddings are multiplied by the root of the hidden size, rounded to the type in which they are stored.
     pub scaled_embedding: bool,
-    /// Whether each position has an embedding of its own, which is added to that of the token. Layers turn nothing then.
+    /// Whether each position has an embedding of its own, which is added to that of the token. Layers turn nothing
+    /// then.
     pub learned_positions: bool,
     /// Scores are divided by the root of this number; `None`: `head_dim`.
     pub attention_scalar: Option<f64>,
@@ -277,8 +278,8 @@ impl Architecture {
         self.layers.get(layer).copied().unwrap_or_default()
     }
 
-    /// The first part that plain Llama does not have, for computations that know no other: the field of `config.json`, its value,
-    /// and the supported ones.
+    /// The first part that plain Llama does not have, for computations that know no other: the field of
+    /// `config.json`, its value, and the supported ones.
     #[cfg(feature = "burn")]
     pub(crate) fn beyond_llama(&self) -> Option<(&'static str, String, &'static str)> {
         let plain = Self::llama();

@@ -64,7 +64,8 @@ impl Family {
     }
 }
 
-/// The family of a configuration. The checkpoint must have a decoder with its head; older files capitalise names differently.
+/// The family of a configuration. The checkpoint must have a decoder with its head; older files capitalise names
+/// differently.
 pub(super) fn family(root: &Object) -> Result<Family, ConfigError> {
     let Some(value) = present(root, "model_type") else {
         return Err(ConfigError::Missing { field: "model_type" });

@@ -1,13 +1,13 @@
 //! The shape of a model, read from a Hugging Face `config.json`.
 //!
-//! The code reads the file field by field from a [`serde_json::Value`]. Tried instead: a derived `Deserialize`. Its errors
-//! say *that* a file is wrong, but they name neither the field's value nor the supported values. A derive also needs a
-//! custom visitor for every field that has two spellings (`eos_token_id` is a number or a list; the RoPE base is
-//! `rope_theta` or, since transformers 5, `rope_parameters.rope_theta`).
+//! The code reads the file field by field from a [`serde_json::Value`]. Tried instead: a derived `Deserialize`. Its
+//! errors say *that* a file is wrong, but they name neither the field's value nor the supported values. A derive also
+//! needs a custom visitor for every field that has two spellings (`eos_token_id` is a number or a list; the RoPE base
+//! is `rope_theta` or, since transformers 5, `rope_parameters.rope_theta`).
 //!
-//! The reader refuses, by the field's name, every model that this runner does not compute exactly, and ignores no such
-//! field. A model that loads is a model that runs as its authors meant. The parts in which families of models differ are data
-//! ([`architecture`]); [`families`] and [`rope`] read them.
+//! The reader refuses, by the field's name, every model that this runner does not compute exactly, and ignores no
+//! such field. A model that loads is a model that runs as its authors meant. The parts in which families of models
+//! differ are data ([`architecture`]); [`families`] and [`rope`] read them.
 
 mod architecture;
 mod families;
@@ -24,8 +24,8 @@ pub use architecture::{
 use crate::parameters;
 use fields::{Object, invalid, present, root, tokens, unsupported};
 
-/// The largest values that a configuration may hold. They are far above those of any published model. With them a corrupt
-/// or hostile file ends in an error and not in an allocation of terabytes.
+/// The largest values that a configuration may hold. They are far above those of any published model. With them a
+/// corrupt or hostile file ends in an error and not in an allocation of terabytes.
 mod limit {
     pub(super) const HIDDEN: usize = 1 << 16;
     pub(super) const INTERMEDIATE: usize = 1 << 20;
@@ -45,8 +45,8 @@ enum Neutral {
     Absent,
 }
 
-/// Fields of some published decoders that change the computation, with the value that leaves it unchanged. A family reads those
-/// that it knows ([`Family::reads`]); the others must be neutral.
+/// Fields of some published decoders that change the computation, with the value that leaves it unchanged. A family
+/// reads those that it knows ([`Family::reads`]); the others must be neutral.
 const FOREIGN: &[(&str, Neutral)] = &[
     // Biases.
     ("bias", Neutral::False),
@@ -195,7 +195,8 @@ pub enum ConfigError {
     },
 }
 
-/// Refuses a field of other decoders that would change the computation. The table has the value that leaves it unchanged.
+/// Refuses a field of other decoders that would change the computation. The table has the value that leaves it
+/// unchanged.
 fn refuse_foreign(object: &Object, family: Family) -> Result<(), ConfigError> {
     for (field, neutral) in FOREIGN {
         let Some(value) = present(object, field) else { continue };
@@ -216,9 +217,10 @@ fn refuse_foreign(object: &Object, family: Family) -> Result<(), ConfigError> {
 }
 
 impl ModelConfig {
-    /// Reads a `config.json` of one of the families in [`Family`]. Unknown fields are ignored, except those of published decoders
-    /// that would change the computation. In families without windows a `sliding_window` of at least `max_position_embeddings`
-    /// tokens changes nothing and is allowed. So is one that `use_sliding_window` turns off.
+    /// Reads a `config.json` of one of the families in [`Family`]. Unknown fields are ignored, except those of
+    /// published decoders that would change the computation. In families without windows a `sliding_window` of at
+    /// least `max_position_embeddings` tokens changes nothing and is allowed. So is one that `use_sliding_window`
+    /// turns off.
     ///
     /// # Errors
     ///
@@ -347,8 +349,8 @@ impl ModelConfig {
         parameters::count(self)
     }
 
-    /// The most tokens of a sequence: the positions of training, and where rotary embeddings are scaled beyond these, those that
-    /// the scaling is for.
+    /// The most tokens of a sequence: the positions of training, and where rotary embeddings are scaled beyond these,
+    /// those that the scaling is for.
     #[must_use]
     pub fn context_len(&self) -> usize {
         let trained = self.max_position_embeddings;
@@ -360,8 +362,8 @@ impl ModelConfig {
         trained.max((scaled as usize).min(limit::CONTEXT))
     }
 
-    /// The `config.json` of this shape, as transformers reads it, indented by two spaces. [`ModelConfig::from_json`] reads
-    /// it back to an equal configuration, up to the last bit of the two numbers that are not whole.
+    /// The `config.json` of this shape, as transformers reads it, indented by two spaces. [`ModelConfig::from_json`]
+    /// reads it back to an equal configuration, up to the last bit of the two numbers that are not whole.
     #[must_use]
     pub fn to_json(&self) -> String {
         let eos = match self.eos_token_ids.as_slice() {

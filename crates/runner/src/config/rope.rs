@@ -1,7 +1,7 @@
 //! Rotary embeddings in a `config.json`: base, width, scaling.
 //!
-//! Files of transformers 5 have `rope_parameters`, older ones `rope_theta` and `rope_scaling`; a description may be one for all
-//! layers, or one for each kind of layer. The defaults are those of transformers.
+//! Files of transformers 5 have `rope_parameters`, older ones `rope_theta` and `rope_scaling`; a description may be
+//! one for all layers, or one for each kind of layer. The defaults are those of transformers.
 
 use serde_json::Value;
 

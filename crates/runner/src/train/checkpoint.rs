@@ -1,8 +1,8 @@
-//! The checkpoint of a training run: one safetensors file in f32 with the weights and both moments of the optimiser. The
-//! metadata holds the step and every setting that decides the batches that follow.
+//! The checkpoint of a training run: one safetensors file in f32 with the weights and both moments of the optimiser.
+//! The metadata holds the step and every setting that decides the batches that follow.
 //!
-//! The checkpoint is written to a neighbouring file, flushed to disk and renamed over the old one. A run that is killed at
-//! any moment therefore leaves a whole checkpoint.
+//! The checkpoint is written to a neighbouring file, flushed to disk and renamed over the old one. A run that is
+//! killed at any moment therefore leaves a whole checkpoint.
 
 use std::collections::HashMap;
 use std::fs;

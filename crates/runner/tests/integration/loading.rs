@@ -1,5 +1,5 @@
-//! Checkpoints from files and from memory: every way of storing the same weights gives the same model, and every fault of a
-//! file is an error that says where.
+//! Checkpoints from files and from memory: every way of storing the same weights gives the same model, and every
+//! fault of a file is an error that says where.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,8 @@
 //! The decoder beside transformers, over tiny checkpoints of every family with every switch of its configuration on.
 //!
-//! The checkpoints and the logits lie in `tests/parity`; `parity/make.py` made them (`cargo xtask parity` makes others, and runs this test
-//! over them by the variable `UNSKEW_PARITY`). Lengths go beyond windows and beyond the positions of training.
+//! The checkpoints and the logits lie in `tests/parity`; `parity/make.py` made them (`cargo xtask parity` makes
+//! others, and runs this test over them by the variable `UNSKEW_PARITY`). Lengths go beyond windows and beyond the
+//! positions of training.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,7 +65,8 @@ fn best(row: &[f32]) -> (usize, f32) {
     (at, row[at] - second)
 }
 
-/// The largest difference; the best tokens must be the same where the reference's two best are further apart than `tolerance`.
+/// The largest difference; the best tokens must be the same where the reference's two best are further apart than
+/// `tolerance`.
 fn compare(what: &str, row: &[f32], expected: &[f32], tolerance: f32) -> f32 {
     let apart = row.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     assert!(apart <= tolerance, "{what}: {apart}");

@@ -1,5 +1,5 @@
-//! Sequences in batches: tokens that are appended together, apart, after a fork or after a truncation yield the same rows, bit
-//! by bit, and an error changes nothing.
+//! Sequences in batches: tokens that are appended together, apart, after a fork or after a truncation yield the same
+//! rows, bit by bit, and an error changes nothing.
 
 use crate::common::{all_rows, checkpoint, config, distance, extend, load, safetensors_bytes, tokens};
 use rand_chacha::ChaCha8Rng;
@@ -298,8 +298,8 @@ fn other_families() -> Vec<ModelConfig> {
     ]
 }
 
-/// Steps, forks, truncations, fresh sequences with known tokens, evictions and batches; each row beside one pass of a model that
-/// remembers nothing.
+/// Steps, forks, truncations, fresh sequences with known tokens, evictions and batches; each row beside one pass of a
+/// model that remembers nothing.
 #[test]
 fn any_mix_of_steps_equals_one_pass() {
     // Heads of widths that are no multiple of a vector's, and sequences around the ends of pages.

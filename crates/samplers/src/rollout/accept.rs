@@ -7,8 +7,8 @@ use super::{AcceptTest, End, Proposal, ROUNDING, Rollout, RowResult, Step};
 use crate::{random::uniform, session::Session};
 
 impl<C: Constraint> Rollout<C> {
-    /// The logarithm of `b`, where the rollout is accepted with probability `P(L) / b`: the mass that its tests leave out. `None`
-    /// without accept tests.
+    /// The logarithm of `b`, where the rollout is accepted with probability `P(L) / b`: the mass that its tests leave
+    /// out. `None` without accept tests.
     pub(crate) fn log_untested(&self) -> Option<f64> {
         match self.config.accept {
             AcceptTest::Never => None,
@@ -17,8 +17,9 @@ impl<C: Constraint> Rollout<C> {
         }
     }
 
-    /// The accept tests of the prefixes that were left by forced tokens, all of which are scored. Answers with the end of the
-    /// rollout, if a test ends it. Such a prefix was left by the only allowed token with a bound of one, so its factor is its mass.
+    /// The accept tests of the prefixes that were left by forced tokens, all of which are scored. Answers with the
+    /// end of the rollout, if a test ends it. Such a prefix was left by the only allowed token with a bound of one,
+    /// so its factor is its mass.
     pub(super) fn test_forced(
         &mut self,
         session: &mut Session<C>,
@@ -52,8 +53,8 @@ impl<C: Constraint> Rollout<C> {
         Ok(None)
     }
 
-    /// The accept test of the present prefix, with the ratio of its bound now to the bound that was paid. The test is repeated
-    /// where the bound has fallen while the rollout waited for a row.
+    /// The accept test of the present prefix, with the ratio of its bound now to the bound that was paid. The test is
+    /// repeated where the bound has fallen while the rollout waited for a row.
     pub(super) fn test_here(
         &mut self,
         session: &mut Session<C>,
@@ -84,8 +85,8 @@ impl<C: Constraint> Rollout<C> {
         self.is_refused(self.tokens.len(), factor, rng).then_some(End::Rejected)
     }
 
-    /// Counts a factor in the weight, and tests with it if the prefix of length `depth` has a test. A factor of one or more needs
-    /// no random number, nor does a factor that is below one by rounding.
+    /// Counts a factor in the weight, and tests with it if the prefix of length `depth` has a test. A factor of one
+    /// or more needs no random number, nor does a factor that is below one by rounding.
     fn is_refused(&mut self, depth: usize, factor: f64, rng: &mut dyn Rng) -> bool {
         self.log_weight += factor;
         if depth == 0 {

@@ -1,9 +1,11 @@
-//! Drafts of a rollout: the rows of several positions come with one pass, and the positions are verified one after the other.
+//! Drafts of a rollout: the rows of several positions come with one pass, and the positions are verified one after
+//! the other.
 //!
-//! A draft is a prefetch of rows along one guess at the continuation. Where the rollout draws by a mask, it verifies the drafted
-//! token: the output distribution is the one without drafts, and as many drafts as possible are accepted. Where the rollout draws
-//! otherwise (by bounds, say), it draws as without a draft. In both cases the draft is of use as long as the drawn tokens are the
-//! drafted ones. At the first token that differs, the rest of the draft is dropped.
+//! A draft is a prefetch of rows along one guess at the continuation. Where the rollout draws by a mask, it verifies
+//! the drafted token: the output distribution is the one without drafts, and as many drafts as possible are accepted.
+//! Where the rollout draws otherwise (by bounds, say), it draws as without a draft. In both cases the draft is of use
+//! as long as the drawn tokens are the drafted ones. At the first token that differs, the rest of the draft is
+//! dropped.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
@@ -17,7 +19,8 @@ use crate::{
 };
 
 impl<C: Constraint> Rollout<C> {
-    /// A draft for a rollout that waits at its present prefix and has no draft yet. `None` where there is no room for one.
+    /// A draft for a rollout that waits at its present prefix and has no draft yet. `None` where there is no room for
+    /// one.
     pub(crate) fn begin_draft<'a>(
         &self,
         session: &Session<C>,

@@ -1,27 +1,29 @@
-//! A rollout: one left-to-right generation. It is a machine that stops where it needs the model, so that many rollouts can wait for
-//! one pass.
+//! A rollout: one left-to-right generation. It is a machine that stops where it needs the model, so that many
+//! rollouts can wait for one pass.
 //!
-//! Masked sampling draws each token from the part of the model's distribution that the mask leaves, renormalised. The mass of that
-//! part, multiplied along the output, is the ratio of the model's probability to the proposal's: `x` in the paper (DISC, section
-//! 2). Rejection sampling is the same rollout with an accept test at each prefix. The test passes with the mass as its probability,
-//! since the model itself would have drawn an allowed token with just that probability. One test with probability `x` at the end
-//! gives the same distribution as a test with the mass at each prefix. The tests at each prefix stop early, and most of their
-//! refusals cost nothing, because the first prefixes of a rollout are known.
+//! Masked sampling draws each token from the part of the model's distribution that the mask leaves, renormalised. The
+//! mass of that part, multiplied along the output, is the ratio of the model's probability to the proposal's: `x` in
+//! the paper (DISC, section 2). Rejection sampling is the same rollout with an accept test at each prefix. The test
+//! passes with the mass as its probability, since the model itself would have drawn an allowed token with just that
+//! probability. One test with probability `x` at the end gives the same distribution as a test with the mass at each
+//! prefix. The tests at each prefix stop early, and most of their refusals cost nothing, because the first prefixes
+//! of a rollout are known.
 //!
-//! A rollout can also use the bounds of earlier rollouts ([`PrefixTree`]). It then draws tokens in proportion to the model's
-//! probability times the bound of the prefix that the token leads to (ASAp's proposal). Its accept tests correct for the failures
-//! that the bounds did not know. [`paid`](Rollout::paid) is the bound with which the present prefix was proposed, 0 (the logarithm
-//! of one) at an unknown prefix. The test at that prefix passes with probability `bound now / paid`. All factors along an output
-//! cancel but the first, so that the output is accepted with probability `P / b`, where `b` is the bound of the empty prefix when
-//! the rollout leaves it (CARS, Parys et al. 2025). No known failure is proposed twice.
+//! A rollout can also use the bounds of earlier rollouts ([`PrefixTree`]). It then draws tokens in proportion to the
+//! model's probability times the bound of the prefix that the token leads to (ASAp's proposal). Its accept tests
+//! correct for the failures that the bounds did not know. [`paid`](Rollout::paid) is the bound with which the present
+//! prefix was proposed, 0 (the logarithm of one) at an unknown prefix. The test at that prefix passes with
+//! probability `bound now / paid`. All factors along an output cancel but the first, so that the output is accepted
+//! with probability `P / b`, where `b` is the bound of the empty prefix when the rollout leaves it (CARS, Parys et
+//! al. 2025). No known failure is proposed twice.
 //!
-//! Because each factor is paid for when it is known, bounds may fall while a rollout is under way. Rollouts that step together
-//! learn from each other at once, and each output keeps its distribution. Tried instead: groups of rollouts that propose from the
-//! same bounds and learn when all of them have ended. A group waits for its longest member.
+//! Because each factor is paid for when it is known, bounds may fall while a rollout is under way. Rollouts that step
+//! together learn from each other at once, and each output keeps its distribution. Tried instead: groups of rollouts
+//! that propose from the same bounds and learn when all of them have ended. A group waits for its longest member.
 //!
-//! A forced token is appended without waiting for the model. Its probability is computed in the same pass as the next position that
-//! needs the model. The random numbers of a rollout depend on the task and on the bounds that the rollout meets, and not on the
-//! contents of a cache.
+//! A forced token is appended without waiting for the model. Its probability is computed in the same pass as the next
+//! position that needs the model. The random numbers of a rollout depend on the task and on the bounds that the
+//! rollout meets, and not on the contents of a cache.
 
 mod accept;
 mod drafted;
@@ -53,8 +55,8 @@ use crate::{
 pub(crate) enum AcceptTest {
     /// No prefix.
     Never,
-    /// All but the empty prefix. The mass of the empty prefix is the same for every output: without its test, the probability of
-    /// every acceptance grows by the same factor, and the distribution stays.
+    /// All but the empty prefix. The mass of the empty prefix is the same for every output: without its test, the
+    /// probability of every acceptance grows by the same factor, and the distribution stays.
     ExceptFirst,
     /// Every prefix.
     Every,
@@ -99,8 +101,8 @@ impl Proposal {
         matches!(self, Self::Cars | Self::Ars)
     }
 
-    /// Whether a token that the mask forces is appended without the model. The other proposals know no mask, or count the bound of
-    /// the prefix.
+    /// Whether a token that the mask forces is appended without the model. The other proposals know no mask, or count
+    /// the bound of the prefix.
     fn follows_masks(self) -> bool {
         self.scope() == Scope::Allowed
     }
@@ -111,8 +113,8 @@ impl Proposal {
 pub struct RolloutConfig {
     pub(crate) proposal: Proposal,
     pub(crate) accept: AcceptTest,
-    /// At the length limit, end with a prefix, as plain decoding does. Otherwise the output must stop at the limit, and the mass
-    /// there is the probability of the end.
+    /// At the length limit, end with a prefix, as plain decoding does. Otherwise the output must stop at the limit,
+    /// and the mass there is the probability of the end.
     pub(crate) cut: bool,
     /// Yield after each token, for populations.
     pub(crate) yields: bool,
@@ -159,7 +161,8 @@ pub struct Output {
     pub(crate) log_prob: f64,
     /// The log-probability of the output under the rollout without accept tests; NaN where it is not known (AWRS).
     pub(crate) log_proposal: f64,
-    /// The logarithm of the weight with which the output stands for the model's distribution; see [`Rollout::log_weight`].
+    /// The logarithm of the weight with which the output stands for the model's distribution; see
+    /// [`Rollout::log_weight`].
     pub(crate) log_weight: f64,
     /// The logarithm of the mass of the empty prefix.
     pub(crate) log_root_mass: f64,
@@ -233,11 +236,11 @@ pub(crate) struct Rollout<C: Constraint> {
     /// The bound with which the present prefix was proposed, lowered by the accept tests that it has had. A logarithm.
     paid: f64,
     unexplored: Option<Unexplored>,
-    /// The number by which the continuation of the present prefix is drawn. The rollout makes it on arrival, before any test, so
-    /// that a row elsewhere can draw by it, and the order of random numbers is the same for every row.
+    /// The number by which the continuation of the present prefix is drawn. The rollout makes it on arrival, before
+    /// any test, so that a row elsewhere can draw by it, and the order of random numbers is the same for every row.
     uniform: Option<f64>,
-    /// The outcome that the row of the present prefix has picked by that number. The inner option is `None` where the row had none
-    /// to pick.
+    /// The outcome that the row of the present prefix has picked by that number. The inner option is `None` where the
+    /// row had none to pick.
     picked: Option<Option<Outcome>>,
     /// The mass of the other tokens of the row that the last token was drawn from.
     rest: Option<(f64, usize)>,
@@ -329,8 +332,8 @@ impl<C: Constraint> Rollout<C> {
         rollout
     }
 
-    /// The logarithm of the weight with which the rollout so far, without accept tests, stands for the model's distribution:
-    /// the product of the factors that the accept tests pass with; with AWRS, an estimate of that.
+    /// The logarithm of the weight with which the rollout so far, without accept tests, stands for the model's
+    /// distribution: the product of the factors that the accept tests pass with; with AWRS, an estimate of that.
     pub(crate) fn log_weight(&self) -> f64 {
         self.log_weight
     }
@@ -366,8 +369,8 @@ impl<C: Constraint> Rollout<C> {
         !self.pending.is_empty()
     }
 
-    /// The outcome that the rollout picks from the row that it waits for, where the row may pick at once: the present prefix is
-    /// new, so that its mask alone decides.
+    /// The outcome that the rollout picks from the row that it waits for, where the row may pick at once: the present
+    /// prefix is new, so that its mask alone decides.
     fn pick(&self) -> Option<Pick> {
         let waits_here = self.pending.last().is_some_and(|(node, _)| *node == self.node);
         if !waits_here || self.unexplored.is_some() || !self.draft.is_empty() {
@@ -484,7 +487,8 @@ impl<C: Constraint> Rollout<C> {
         self.new_tokens += 1;
         session.observe(&state, token);
         self.follow_draft(session, Some(token));
-        // A prefix that was proposed by a value and is left without a draw pays for it here. Its mass is counted with its row.
+        // A prefix that was proposed by a value and is left without a draw pays for it here. Its mass is counted with
+        // its row.
         if self.config.proposal == Proposal::Twisted {
             self.log_weight -= self.paid;
         }
@@ -496,8 +500,8 @@ impl<C: Constraint> Rollout<C> {
         }
     }
 
-    /// Takes a choice whose probabilities are known. `None` where the rollout goes on, at a prefix that was proposed with the bound
-    /// `paid`.
+    /// Takes a choice whose probabilities are known. `None` where the rollout goes on, at a prefix that was proposed
+    /// with the bound `paid`.
     fn commit(
         &mut self,
         session: &mut Session<C>,

@@ -40,15 +40,15 @@ impl<C: Constraint> Rollout<C> {
                 index.map(|index| row[index])
             }
             _ => {
-                // The end takes the front of the unit interval, and the tokens the rest. The end's probability is mostly zero, and
-                // then its exponential is not computed.
+                // The end takes the front of the unit interval, and the tokens the rest. The end's probability is
+                // mostly zero, and then its exponential is not computed.
                 let uniform = self.take_uniform(rng);
                 let end = if eos == f64::NEG_INFINITY { 0.0 } else { (eos - valid_mass).exp() };
                 if uniform < end {
                     None
                 } else {
-                    // Where the mask leaves no token, the end has probability one, and the line above has drawn it but for
-                    // rounding.
+                    // Where the mask leaves no token, the end has probability one, and the line above has drawn it
+                    // but for rounding.
                     row.draw(&[], (uniform - end) / (1.0 - end))?.map(|drawn| {
                         self.rest = drawn.rest.map(|rest| (rest, 0));
                         (drawn.token, drawn.log_p)

@@ -1,10 +1,11 @@
 //! The draws of a rollout by [values](crate::values), and the lessons of a rollout that has ended.
 //!
-//! At a prefix x, the continuation t is drawn with probability `p(t) V(x t) / Z(x)`, where `Z(x)` is the sum of all `p(t) V(x t)`, and the
-//! value of the end is one. So the model's probability of the output is that of the proposal times the product of all `Z(x) / V(x)`
-//! along it, with `V` of the empty prefix one: `V(x)` is the value by which x was proposed, and `Z(x)` the value that its row gives it.
-//! Where values are right, all these factors but the first are one, and all outputs have the same weight. Where they are not, the weight
-//! says by how much. No value is zero where a continuation has a positive probability, but for a prefix that is known to lead nowhere.
+//! At a prefix x, the continuation t is drawn with probability `p(t) V(x t) / Z(x)`, where `Z(x)` is the sum of all
+//! `p(t) V(x t)`, and the value of the end is one. So the model's probability of the output is that of the proposal
+//! times the product of all `Z(x) / V(x)` along it, with `V` of the empty prefix one: `V(x)` is the value by which x
+//! was proposed, and `Z(x)` the value that its row gives it. Where values are right, all these factors but the first
+//! are one, and all outputs have the same weight. Where they are not, the weight says by how much. No value is zero
+//! where a continuation has a positive probability, but for a prefix that is known to lead nowhere.
 
 use rand_core::Rng;
 use unskew_core::Constraint;

@@ -35,7 +35,8 @@ impl<C: Constraint> Rollout<C> {
         &self.tokens
     }
 
-    /// Whether the rollout has drawn from the row of the empty prefix: the bound of that prefix does not count for it any more.
+    /// Whether the rollout has drawn from the row of the empty prefix: the bound of that prefix does not count for it
+    /// any more.
     pub(crate) fn has_drawn(&self) -> bool {
         !self.tokens.is_empty() || self.unexplored.is_some()
     }

@@ -1,8 +1,8 @@
 //! Rows by prefix: a cache of the recently used ones, bounded in bytes.
 //!
-//! A row is needed only to choose a token that was not visited. The tree keeps everything else about a prefix, in a few numbers. So
-//! rows may be dropped at any time. A dropped row that is needed again is computed again, which costs a position and changes no
-//! output.
+//! A row is needed only to choose a token that was not visited. The tree keeps everything else about a prefix, in a
+//! few numbers. So rows may be dropped at any time. A dropped row that is needed again is computed again, which costs
+//! a position and changes no output.
 
 use std::{
     collections::HashMap,
@@ -13,8 +13,8 @@ use std::{
 use super::Row;
 use crate::tree::NodeId;
 
-/// A hash of node ids. The tree counts its ids up, so one product spreads them. The hash of the standard library, made for keys
-/// that others choose, is more code than the rest of a look-up.
+/// A hash of node ids. The tree counts its ids up, so one product spreads them. The hash of the standard library,
+/// made for keys that others choose, is more code than the rest of a look-up.
 #[derive(Default, Debug)]
 struct Spread(u64);
 
@@ -24,7 +24,8 @@ impl Hasher for Spread {
     }
 
     fn write_u32(&mut self, value: u32) {
-        // 2^64 over the golden ratio. A hash table takes some of the highest bits and some of the lowest: both must differ.
+        // 2^64 over the golden ratio. A hash table takes some of the highest bits and some of the lowest: both must
+        // differ.
         let product = (self.0 ^ u64::from(value)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ product >> 32;
     }

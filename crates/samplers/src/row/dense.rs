@@ -1,12 +1,14 @@
 //! A row in host memory, with the sum of each of its blocks.
 //!
-//! A token is drawn by blocks: first one of the blocks by its sum, then a token of that block, for which the block alone is read
-//! again. A token that is left out is subtracted from the sum of its block while the difference keeps enough digits; otherwise the
-//! block is added up anew without the token. So a mass keeps its digits however small it is. Where all remaining weights are
-//! negligible next to the greatest weight of the row, the remaining tokens are listed and weighed against the greatest of them.
+//! A token is drawn by blocks: first one of the blocks by its sum, then a token of that block, for which the block
+//! alone is read again. A token that is left out is subtracted from the sum of its block while the difference keeps
+//! enough digits; otherwise the block is added up anew without the token. So a mass keeps its digits however small it
+//! is. Where all remaining weights are negligible next to the greatest weight of the row, the remaining tokens are
+//! listed and weighed against the greatest of them.
 //!
-//! Where a mask leaves few tokens of a long row, the logits of these tokens are kept with their ids. Otherwise a row stays where
-//! the model wrote it, under its mask. Only a row that stays in the cache is copied, since the copy takes as long as the pass.
+//! Where a mask leaves few tokens of a long row, the logits of these tokens are kept with their ids. Otherwise a row
+//! stays where the model wrote it, under its mask. Only a row that stays in the cache is copied, since the copy takes
+//! as long as the pass.
 
 use std::sync::Arc;
 
@@ -17,12 +19,13 @@ use super::{
     pass::{self, BLOCK, LANES, LONG, Sums, add_up},
 };
 
-/// Weights are relative to about the greatest weight of the row. In a long row, a weight below e^-87 is zero; in a short one, a
-/// weight below e^-708. A sum below this limit (the first for short rows, the second for long ones) has lost digits.
+/// Weights are relative to about the greatest weight of the row. In a long row, a weight below e^-87 is zero; in a
+/// short one, a weight below e^-708. A sum below this limit (the first for short rows, the second for long ones) has
+/// lost digits.
 const FAINT: [f64; 2] = [1e-290, 1e-20];
 
-/// A difference that is less than this part of a sum is summed anew. The first limit is that of short rows, the second that of long
-/// rows, whose sums are right to 1e-6.
+/// A difference that is less than this part of a sum is summed anew. The first limit is that of short rows, the
+/// second that of long rows, whose sums are right to 1e-6.
 const CANCELLED: [f64; 2] = [1e-6, 0.5];
 
 /// The place of the logits.
@@ -160,8 +163,9 @@ impl DenseRow {
         Some((self.token(index), self.log_of(index)))
     }
 
-    /// Up to `most` of the most probable tokens, by token, with their log-probabilities. A token whose probability, relative to the
-    /// most probable one, is below e to `least_ratio` is left out. Reads the blocks alone that have such a token.
+    /// Up to `most` of the most probable tokens, by token, with their log-probabilities. A token whose probability,
+    /// relative to the most probable one, is below e to `least_ratio` is left out. Reads the blocks alone that have
+    /// such a token.
     pub(crate) fn most_probable(&self, most: usize, least_ratio: f64) -> Vec<(TokenId, f64)> {
         let best = self.sums.greatest.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         if best == f32::NEG_INFINITY {
@@ -249,8 +253,8 @@ impl DenseRow {
         sum.ln() + self.scale()
     }
 
-    /// Draws one of the tokens except `without`, which are ascending, by a number in `[0, 1)`; with the mass of the other tokens.
-    /// `None` if there is none to draw.
+    /// Draws one of the tokens except `without`, which are ascending, by a number in `[0, 1)`; with the mass of the
+    /// other tokens. `None` if there is none to draw.
     pub(crate) fn draw(&self, without: &[TokenId], uniform: f64) -> Option<Drawn> {
         let own;
         let (left_out, parts) = match without {
@@ -304,8 +308,8 @@ impl DenseRow {
     }
 }
 
-/// The index of the first weight at which the running sum passes `target`, with the part of `target` that is left at that weight.
-/// Where rounding leaves a rest beyond the last weight, the answer is the last positive one.
+/// The index of the first weight at which the running sum passes `target`, with the part of `target` that is left at
+/// that weight. Where rounding leaves a rest beyond the last weight, the answer is the last positive one.
 fn find(weights: &[f64], target: f64) -> Option<(usize, f64)> {
     let mut left = target;
     for (chunk, some) in weights.chunks(LANES).enumerate() {

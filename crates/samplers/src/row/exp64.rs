@@ -1,9 +1,9 @@
-//! Exponentials with all the digits of `f64`, several at a time. Short rows use them, since their numbers are exact, and so do sums
-//! that must be right to more digits than a logit has.
+//! Exponentials with all the digits of `f64`, several at a time. Short rows use them, since their numbers are exact,
+//! and so do sums that must be right to more digits than a logit has.
 //!
-//! The library's function takes about 4 ns for one number; these loops take a fifth of that for each number of a row. They are
-//! plain loops over arrays, compiled for the processor at hand, without fused operations: the results are the same on all
-//! processors.
+//! The library's function takes about 4 ns for one number; these loops take a fifth of that for each number of a row.
+//! They are plain loops over arrays, compiled for the processor at hand, without fused operations: the results are
+//! the same on all processors.
 
 /// Below this an exponential is zero: it would have fewer digits than the others.
 const LEAST: f64 = -708.0;

@@ -1,8 +1,8 @@
 //! The tokens that may follow a prefix, with the model's probabilities: a sampler needs no more to choose one.
 //!
-//! A row in host memory is read once, and tokens are then drawn from it by blocks ([`DenseRow`]). A row outside host memory, on a
-//! device or at an endpoint, answers questions ([`Elsewhere`]). An operation that has no question (a list of all tokens, say)
-//! copies the row to host memory.
+//! A row in host memory is read once, and tokens are then drawn from it by blocks ([`DenseRow`]). A row outside host
+//! memory, on a device or at an endpoint, answers questions ([`Elsewhere`]). An operation that has no question (a
+//! list of all tokens, say) copies the row to host memory.
 
 mod cache;
 mod dense;
@@ -123,7 +123,8 @@ impl Row {
         }
     }
 
-    /// Draws one of the tokens except `without`, which are ascending, by a number in `[0, 1)`. `None` if there is none to draw.
+    /// Draws one of the tokens except `without`, which are ascending, by a number in `[0, 1)`. `None` if there is
+    /// none to draw.
     pub(crate) fn draw(&self, without: &[TokenId], uniform: f64) -> Result<Option<Drawn>, RowError> {
         match &self.tokens {
             Tokens::Dense(row) => Ok(row.draw(without, uniform)),
@@ -131,7 +132,8 @@ impl Row {
         }
     }
 
-    /// The entropy in nats of the outcomes under the mask: the tokens of the row, and the end with log-probability `eos`.
+    /// The entropy in nats of the outcomes under the mask: the tokens of the row, and the end with log-probability
+    /// `eos`.
     pub(crate) fn entropy(&self, eos: f64) -> Result<f64, RowError> {
         let tokens = self.list()?;
         let all = || std::iter::once(eos).chain(tokens.iter().map(|(_, log_p)| *log_p));

@@ -1,17 +1,18 @@
 //! One pass over a row of logits: the sum of all exponentials, and the sum of each block under a mask.
 //!
-//! A row of a large vocabulary is half a megabyte, and reading it is most of a sampler's work for a token. So the row is read once.
-//! The search for a block's greatest logit brings the block into the nearest cache, and the exponentials are taken from there. They
-//! are relative to a reference that rises with the logits; when it rises, the sums so far are scaled (Milakov & Gimelshein 2018,
-//! "Online normalizer calculation for softmax", by blocks). The pass keeps, for each block, the sum under the mask and the greatest
-//! allowed logit: enough to draw a token by reading one block again, and to find the most probable token.
+//! A row of a large vocabulary is half a megabyte, and reading it is most of a sampler's work for a token. So the row
+//! is read once. The search for a block's greatest logit brings the block into the nearest cache, and the
+//! exponentials are taken from there. They are relative to a reference that rises with the logits; when it rises, the
+//! sums so far are scaled (Milakov & Gimelshein 2018, "Online normalizer calculation for softmax", by blocks). The
+//! pass keeps, for each block, the sum under the mask and the greatest allowed logit: enough to draw a token by
+//! reading one block again, and to find the most probable token.
 //!
-//! Exponentials of long rows are those of `f32`, with a relative error of about 1e-7, which the logits have too. Exponentials of
-//! short rows have the digits of `f64` ([`exp64`]), since short rows take no time. Sums over blocks are `f64`. The loops are plain
-//! loops over arrays, compiled for the processor at hand.
+//! Exponentials of long rows are those of `f32`, with a relative error of about 1e-7, which the logits have too.
+//! Exponentials of short rows have the digits of `f64` ([`exp64`]), since short rows take no time. Sums over blocks
+//! are `f64`. The loops are plain loops over arrays, compiled for the processor at hand.
 //!
-//! Tried instead: the greatest logit of the whole row first, which reads the row twice from memory; exponentials in `f64` for all
-//! rows, which take twice as long for digits that logits do not have.
+//! Tried instead: the greatest logit of the whole row first, which reads the row twice from memory; exponentials in
+//! `f64` for all rows, which take twice as long for digits that logits do not have.
 
 use unskew_core::MaskRef;
 
@@ -69,7 +70,8 @@ pub(crate) fn add_up(weights: &[f64]) -> f64 {
 }
 
 /// The logarithm of the sum of the exponentials of a row of logits, as
-/// [`logprob::log_normalizer`](unskew_core::logprob::log_normalizer). A long row is read in one pass, with an error of about 1e-7.
+/// [`logprob::log_normalizer`](unskew_core::logprob::log_normalizer). A long row is read in one pass, with an error
+/// of about 1e-7.
 ///
 /// Minus infinity if every logit is minus infinity; NaN if one is NaN or infinite.
 ///
@@ -84,8 +86,9 @@ pub fn log_normalizer(logits: &[f32]) -> f64 {
     sums(logits, None).normalizer()
 }
 
-/// The log-mass that a mask leaves of the distribution of a row of logits. A long row is read in one pass, with an error of about
-/// 1e-7. A sampler that draws under the mask computes this mass for each token, in addition to the token.
+/// The log-mass that a mask leaves of the distribution of a row of logits. A long row is read in one pass, with an
+/// error of about 1e-7. A sampler that draws under the mask computes this mass for each token, in addition to the
+/// token.
 ///
 /// Minus infinity if the mask leaves no mass; NaN if a logit is NaN or infinite.
 ///
@@ -104,8 +107,8 @@ pub fn log_mass(logits: &[f32], mask: MaskRef<'_>) -> f64 {
     sums.kept().ln() - sums.total.ln()
 }
 
-/// Reads a row under a mask, which may be shorter or longer than the row. A shorter mask leaves no token beyond its end. Without a
-/// mask there are no parts.
+/// Reads a row under a mask, which may be shorter or longer than the row. A shorter mask leaves no token beyond its
+/// end. Without a mask there are no parts.
 pub(crate) fn sums(logits: &[f32], mask: Option<&[u32]>) -> Sums {
     if logits.len() < LONG {
         return short(logits, mask);
@@ -113,7 +116,8 @@ pub(crate) fn sums(logits: &[f32], mask: Option<&[u32]>) -> Sums {
     pulp::Arch::new().dispatch(Pass { logits, mask })
 }
 
-/// The weights of a block of the row under a mask: zero for a logit that the mask does not leave. `len` is the length of the row.
+/// The weights of a block of the row under a mask: zero for a logit that the mask does not leave. `len` is the length
+/// of the row.
 pub(crate) fn weigh_under(
     len: usize,
     block: &[f32],
@@ -302,8 +306,8 @@ fn keep(values: &mut [f32; BLOCK], words: &[u32; WORDS], other: f32) {
     }
 }
 
-/// The exponentials of logits minus the reference: `exp(x) = 2^n exp(r)` with `r` at most `ln(2) / 2`, by a polynomial of
-/// degree six (Taylor's: the next term is 1.2e-7 at most).
+/// The exponentials of logits minus the reference: `exp(x) = 2^n exp(r)` with `r` at most `ln(2) / 2`, by a
+/// polynomial of degree six (Taylor's: the next term is 1.2e-7 at most).
 #[inline(always)]
 fn weigh(block: &[f32; BLOCK], reference: f32, weights: &mut [f32; BLOCK]) {
     /// Added to a number, this leaves the rounded number in the low bits.

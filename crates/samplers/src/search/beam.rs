@@ -1,9 +1,10 @@
 //! Beam search: the most probable outputs under the model, as far as a beam of bounded width sees.
 //!
-//! The beam holds the most probable prefixes of one length. Their probability is the model's own, not the masked one: dividing by
-//! the masks' mass would prefer outputs that the mask forces. Finished outputs are set aside. A longer prefix is never more
-//! probable than a shorter one. So the search is over when no open prefix is more probable than the worst output to be handed over;
-//! the outputs found by then are the best that the beam could see. There is no length penalty: log-probabilities are exact.
+//! The beam holds the most probable prefixes of one length. Their probability is the model's own, not the masked one:
+//! dividing by the masks' mass would prefer outputs that the mask forces. Finished outputs are set aside. A longer
+//! prefix is never more probable than a shorter one. So the search is over when no open prefix is more probable than
+//! the worst output to be handed over; the outputs found by then are the best that the beam could see. There is no
+//! length penalty: log-probabilities are exact.
 
 use std::{convert::Infallible, fmt, sync::Arc};
 
@@ -20,10 +21,10 @@ use crate::{
 
 /// Beam search.
 ///
-/// - **Distribution**: none. The output is the same each time: the most probable one that the beam saw. With as many places as
-///   there are prefixes, it is the most probable of all outputs.
-/// - **Weight**: none; `log_prob` is the exact log-probability under the model. Outputs that do not end within the length
-///   limit are no outputs.
+/// - **Distribution**: none. The output is the same each time: the most probable one that the beam saw. With as many
+///   places as there are prefixes, it is the most probable of all outputs.
+/// - **Weight**: none; `log_prob` is the exact log-probability under the model. Outputs that do not end within the
+///   length limit are no outputs.
 /// - **Cost**: a pass for each token of the longest output, with a position for each prefix in the beam.
 #[derive(Debug)]
 pub struct Beam<M: LanguageModel, C: Constraint> {
@@ -75,8 +76,8 @@ struct Open<S> {
 /// The prefixes of one length.
 struct Level<S> {
     open: Vec<Open<S>>,
-    /// The index of the first prefix that is not extended. Prefixes are extended in parts, since the rows of all would be as many
-    /// as the beam is wide.
+    /// The index of the first prefix that is not extended. Prefixes are extended in parts, since the rows of all
+    /// would be as many as the beam is wide.
     first: usize,
     /// The indices of the prefixes that wait for rows.
     waiting: Vec<usize>,
@@ -117,7 +118,8 @@ impl<C: Constraint> Search<C> {
         self.level = Some(Level::new(vec![root], Vec::new(), cost));
     }
 
-    /// The outputs of the search, the best first, once it is over. The first output carries the cost of the whole search.
+    /// The outputs of the search, the best first, once it is over. The first output carries the cost of the whole
+    /// search.
     ///
     /// # Errors
     ///
@@ -126,8 +128,8 @@ impl<C: Constraint> Search<C> {
         self.done.take()
     }
 
-    /// Extends the prefixes whose rows are at hand, batch by batch. Answers with the rows that the level waits for, or none where
-    /// the level is over.
+    /// Extends the prefixes whose rows are at hand, batch by batch. Answers with the rows that the level waits for,
+    /// or none where the level is over.
     fn extend(&mut self, level: &mut Level<C::State>) -> Result<Vec<Request>, SampleError<Infallible>> {
         let Self { session, beams, .. } = self;
         while level.first < level.open.len() {
@@ -263,7 +265,8 @@ impl<C: Constraint> Machine for Search<C> {
     }
 }
 
-/// Keeps the `many` items with the greatest first element, the greatest first. Of equal items, the earlier ones come first.
+/// Keeps the `many` items with the greatest first element, the greatest first. Of equal items, the earlier ones come
+/// first.
 fn best<T: Probable>(items: &mut Vec<T>, many: usize) {
     items.sort_by(|left, right| right.log_prob().total_cmp(&left.log_prob()));
     items.truncate(many);

@@ -1,6 +1,7 @@
 //! Greedy decoding: the most probable allowed token at each step.
 //!
-//! Nothing is random. The output is not the most probable one ([`Beam`](crate::Beam) looks for that), and it is not a sample.
+//! Nothing is random. The output is not the most probable one ([`Beam`](crate::Beam) looks for that), and it is not a
+//! sample.
 
 use rand_core::Rng;
 use unskew_core::Origin;
@@ -13,8 +14,8 @@ use crate::{
 /// Greedy decoding.
 ///
 /// - **Distribution**: none; one output. Ties go to the end of the sequence, and then to the lower id.
-/// - **Weight**: none; `log_prob` is the exact log-probability under the model. An output that reaches the length limit is
-///   cut off there.
+/// - **Weight**: none; `log_prob` is the exact log-probability under the model. An output that reaches the length
+///   limit is cut off there.
 /// - **Cost**: one evaluated position per token, and one pass per token that is not forced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Greedy;

@@ -1,10 +1,11 @@
 //! The state that the rollouts of one task share: the constraint, the tree of visited prefixes, and rows of the model.
 //!
-//! Samplers that reject come back to the same prefixes again and again, since the first tokens of every rollout are drawn from the
-//! same row. So a prefix is read once: its numbers stay in the tree, and its row stays in a cache. The tree and the cache are
-//! bounded in bytes. A dropped prefix is computed again.
+//! Samplers that reject come back to the same prefixes again and again, since the first tokens of every rollout are
+//! drawn from the same row. So a prefix is read once: its numbers stay in the tree, and its row stays in a cache. The
+//! tree and the cache are bounded in bytes. A dropped prefix is computed again.
 //!
-//! States of the constraint are not kept: advancing a state along a prefix takes microseconds, and a state may be large.
+//! States of the constraint are not kept: advancing a state along a prefix takes microseconds, and a state may be
+//! large.
 
 mod reading;
 mod valuing;
@@ -30,8 +31,8 @@ use crate::{
 pub enum Scope {
     /// The tokens that the mask allows.
     Allowed,
-    /// At the empty prefix the tokens that the mask allows, and after it all tokens. A token is ruled out when it was drawn and
-    /// failed.
+    /// At the empty prefix the tokens that the mask allows, and after it all tokens. A token is ruled out when it was
+    /// drawn and failed.
     Everything,
     /// All tokens, at every prefix. Masks are never computed.
     Unmasked,
@@ -51,7 +52,8 @@ pub(crate) struct Session<C: Constraint> {
     max_bytes: usize,
     cancel: Cancel,
     scope: Scope,
-    /// The number of the most probable tokens that are candidates, where one of them is allowed. `None`: all tokens are candidates.
+    /// The number of the most probable tokens that are candidates, where one of them is allowed. `None`: all tokens
+    /// are candidates.
     top: Option<usize>,
     tree: PrefixTree,
     rows: RowCache,
@@ -70,7 +72,8 @@ pub(crate) struct Session<C: Constraint> {
 /// The drafts of some rollouts, and the cost of the drafts.
 type Drafted<S> = (Vec<Vec<DraftStep<S>>>, Cost);
 
-/// The rules by which drafts are verified, and their record. The drafter is elsewhere, since it may be bound to a thread.
+/// The rules by which drafts are verified, and their record. The drafter is elsewhere, since it may be bound to a
+/// thread.
 struct Speculation<S> {
     verifier: Verifier,
     acceptance: Acceptance,
@@ -158,8 +161,8 @@ impl<C: Constraint> Session<C> {
         self.constraint.start()
     }
 
-    /// Appends a token that a mask allows to a state; an error where the constraint rejects it all the same, as a damaged set does
-    /// whose checksums were not compared.
+    /// Appends a token that a mask allows to a state; an error where the constraint rejects it all the same, as a
+    /// damaged set does whose checksums were not compared.
     pub(crate) fn advance(
         &mut self,
         state: &mut C::State,
@@ -183,8 +186,8 @@ impl<C: Constraint> Session<C> {
         self.forced = (mass + log_mass.exp(), count + 1.0);
     }
 
-    /// Whether forced tokens have mostly passed their tests. A test that fails wastes the positions that were evaluated after the token,
-    /// and one that passes saves a pass.
+    /// Whether forced tokens have mostly passed their tests. A test that fails wastes the positions that were
+    /// evaluated after the token, and one that passes saves a pass.
     pub(crate) fn forced_tokens_pass(&self) -> bool {
         let (mass, count) = self.forced;
         mass + 1.0 >= 0.5 * (count + 1.0)
@@ -204,8 +207,8 @@ impl<C: Constraint> Session<C> {
         self.rows.get(node)
     }
 
-    /// Takes a prefix and all prefixes above it into the bounds. `rest` may answer, for a depth, with the mass that was left in the
-    /// row when the rollout took its token, and the number of edges that counted before.
+    /// Takes a prefix and all prefixes above it into the bounds. `rest` may answer, for a depth, with the mass that
+    /// was left in the row when the rollout took its token, and the number of edges that counted before.
     pub(crate) fn back_up(&mut self, node: NodeId, rest: impl Fn(usize) -> Option<(f64, usize)>) {
         let Self { tree, rows, .. } = self;
         tree.back_up(node, |above, depth, edges| {
@@ -232,8 +235,8 @@ impl<C: Constraint> Session<C> {
         self.tree.bytes() + lookaheads > self.max_bytes / 4
     }
 
-    /// Forgets old prefixes if the tree exceeds its limit. To be called only while no rollout is under way: the ids of nodes
-    /// change.
+    /// Forgets old prefixes if the tree exceeds its limit. To be called only while no rollout is under way: the ids
+    /// of nodes change.
     pub(crate) fn keep_within_limit(&mut self) {
         if self.is_full() {
             // The lookaheads of the prefixes that stay are as large a part of the memory as they are now.
@@ -253,8 +256,8 @@ impl<C: Constraint> Session<C> {
         self.rows.rename(|_| None);
     }
 
-    /// A session of the same task that goes on with the recently used prefixes and takes the rows over, for rollouts that begin while
-    /// others are under way in this one.
+    /// A session of the same task that goes on with the recently used prefixes and takes the rows over, for rollouts
+    /// that begin while others are under way in this one.
     pub(crate) fn successor(&mut self) -> Self
     where
         C: Clone,
@@ -317,7 +320,8 @@ impl<C: Constraint> Session<C> {
         }
     }
 
-    /// Drafts for rollouts by `drafter`, which is told before which tokens were taken. Answers with the drafts and their cost.
+    /// Drafts for rollouts by `drafter`, which is told before which tokens were taken. Answers with the drafts and
+    /// their cost.
     pub(crate) fn draft(
         &mut self,
         drafter: &mut dyn Drafter<C>,

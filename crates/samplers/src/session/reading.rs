@@ -1,7 +1,7 @@
 //! Reading rows of the model: the tokens that may be proposed from each row, and the numbers of its prefix.
 //!
-//! The rows of one pass are read together. Their masks are made in one batch where the constraint gains by a batch. Rows outside
-//! host memory are asked about in one submission, together with the draws that rollouts wait for.
+//! The rows of one pass are read together. Their masks are made in one batch where the constraint gains by a batch.
+//! Rows outside host memory are asked about in one submission, together with the draws that rollouts wait for.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -17,8 +17,8 @@ use crate::{
     tree::{NodeId, NodeStats, add},
 };
 
-/// If fewer than one in 1,000 outputs reach a prefix, its long row is not kept at the first visit: only some hundreds of long rows
-/// fit.
+/// If fewer than one in 1,000 outputs reach a prefix, its long row is not kept at the first visit: only some hundreds
+/// of long rows fit.
 const LN_RARE: f64 = -6.9;
 
 /// At most this many tokens of a long row are kept as a list.
@@ -113,7 +113,8 @@ impl<C: Constraint> Session<C> {
         {
             let among = Among::Mask(mask.as_ref().as_ref());
             let all = picks.iter().copied().chain(picks.is_empty().then_some(Pick::Nothing));
-            // Where no outcome is picked, the probability of the end is asked even if the end is not allowed: AWRS proposes it.
+            // Where no outcome is picked, the probability of the end is asked even if the end is not allowed: AWRS
+            // proposes it.
             let asks_end = *accepting || picks.is_empty();
             let ends = if asks_end { &self.end[..] } else { &[] };
             let of = |pick| RowQuestion { ends, pick, ..RowQuestion::mass(*row, among) };
@@ -232,8 +233,8 @@ impl<C: Constraint> Session<C> {
         self.constraint.advance(&mut self.scratch, &mut state.clone(), TokenId(0)).err()?.limit
     }
 
-    /// For each row, the allowed tokens among the most probable ones. They are verified together, and no mask is made. `None` if
-    /// all tokens are candidates, or if none of the most probable ones is allowed.
+    /// For each row, the allowed tokens among the most probable ones. They are verified together, and no mask is
+    /// made. `None` if all tokens are candidates, or if none of the most probable ones is allowed.
     fn top_candidates(
         &mut self,
         unread: &[Unread<'_, C::State>],
@@ -245,8 +246,8 @@ impl<C: Constraint> Session<C> {
             rows.push(self.most_probable(&logits.to_host(*row)?, top));
         }
         let each = rows.iter().map(Vec::len).max().unwrap_or(0);
-        // The rows of one batch have the same length. A shorter row repeats its first token; an empty row asks about token 0, and
-        // its answer is not read.
+        // The rows of one batch have the same length. A shorter row repeats its first token; an empty row asks about
+        // token 0, and its answer is not read.
         let padded = |row: &Vec<TokenId>| {
             let pad = row.first().copied().unwrap_or_default();
             row.iter().copied().chain(std::iter::repeat(pad)).take(each).collect::<Vec<_>>()
@@ -285,7 +286,8 @@ impl<C: Constraint> Session<C> {
         best
     }
 
-    /// All tokens of a row, as a mask that is made once. `ends` says whether the tokens that end a sequence are among them.
+    /// All tokens of a row, as a mask that is made once. `ends` says whether the tokens that end a sequence are among
+    /// them.
     fn open(&mut self, ends: bool, len: usize) -> Arc<TokenMask> {
         let Self { end, open, .. } = self;
         let open = &mut open[usize::from(ends)];
@@ -298,8 +300,9 @@ impl<C: Constraint> Session<C> {
         Arc::clone(open.insert(Arc::new(mask)))
     }
 
-    /// Whether enough outputs come to a prefix that its row is worth a copy. The estimate uses the masked distributions along the
-    /// prefix, as far as they are known. The number of model calls depends on it, and no output does.
+    /// Whether enough outputs come to a prefix that its row is worth a copy. The estimate uses the masked
+    /// distributions along the prefix, as far as they are known. The number of model calls depends on it, and no
+    /// output does.
     fn is_likely(&self, node: NodeId) -> bool {
         let (mut at, mut log_q) = (node, 0.0);
         while let Some(above) = self.tree.parent(at) {

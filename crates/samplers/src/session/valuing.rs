@@ -71,7 +71,8 @@ impl<C: Constraint> Session<C> {
         }
     }
 
-    /// The lookahead of a prefix with the weights of its continuations. `None` where it has to be made from a row first.
+    /// The lookahead of a prefix with the weights of its continuations. `None` where it has to be made from a row
+    /// first.
     pub(crate) fn outlook(&self, node: NodeId) -> Option<(&Lookahead, Outlook)> {
         let Valuing { values, frozen, lookaheads, .. } = self.valuing.as_ref()?;
         let lookahead = lookaheads.get(&node)?;
@@ -120,7 +121,8 @@ impl<C: Constraint> Session<C> {
         Ok(())
     }
 
-    /// Notes that no token of a prefix is left beside its candidates: the mass that the row had for them is a rest of rounding.
+    /// Notes that no token of a prefix is left beside its candidates: the mass that the row had for them is a rest of
+    /// rounding.
     pub(crate) fn exhaust_others(&mut self, node: NodeId) {
         if let Some(lookahead) = self.valuing.as_mut().and_then(|valuing| valuing.lookaheads.get_mut(&node)) {
             lookahead.rest = f64::NEG_INFINITY;

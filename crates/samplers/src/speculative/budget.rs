@@ -8,13 +8,14 @@
 //! KL(Q || Pi) = E_Q [ sum over t of KL(q(. | x_<t) || pi(. | x_<t)) ],
 //! ```
 //!
-//! so that at most `D` at each position is at most `n D` over outputs of `n` tokens, and if on every path the spent divergences
-//! add up to at most `D`, so does the divergence of the whole.
+//! so that at most `D` at each position is at most `n D` over outputs of `n` tokens, and if on every path the spent
+//! divergences add up to at most `D`, so does the divergence of the whole.
 //!
-//! The divergence at a position also depends on more than its prefix: on the reach of the draft, and on the tokens accepted before.
-//! The rule holds all the same. Let `h` stand for these data. Compare with the process that draws tokens from `q` and then `h` as
-//! mentored decoding does, given the token. The distributions of `h` cancel in the chain rule over pairs of token and `h`, so that
-//! the divergence of the pairs is the expected sum of the spent divergences. Leaving `h` out again cannot increase it.
+//! The divergence at a position also depends on more than its prefix: on the reach of the draft, and on the tokens
+//! accepted before. The rule holds all the same. Let `h` stand for these data. Compare with the process that draws
+//! tokens from `q` and then `h` as mentored decoding does, given the token. The distributions of `h` cancel in the
+//! chain rule over pairs of token and `h`, so that the divergence of the pairs is the expected sum of the spent
+//! divergences. Leaving `h` out again cannot increase it.
 
 use super::{BudgetError, optimum};
 
@@ -23,15 +24,16 @@ use super::{BudgetError, optimum};
 pub enum Budget {
     /// Nothing: speculative sampling, whose distribution is the target's.
     Lossless,
-    /// At most this divergence at each position that is drafted. An output of `n` tokens diverges by at most `n` times as much.
+    /// At most this divergence at each position that is drafted. An output of `n` tokens diverges by at most `n`
+    /// times as much.
     Token(f64),
     /// A limit for a whole output, of any length.
     Sequence {
         /// The whole budget.
         total: f64,
-        /// The share of the remaining budget that one position may spend, above 0 and at most 1. The first units of divergence buy
-        /// the most acceptance (it grows like their square root), so that a small share goes further. With a smaller share less of
-        /// the budget is spent in the end.
+        /// The share of the remaining budget that one position may spend, above 0 and at most 1. The first units of
+        /// divergence buy the most acceptance (it grows like their square root), so that a small share goes further.
+        /// With a smaller share less of the budget is spent in the end.
         share: f64,
     },
 }

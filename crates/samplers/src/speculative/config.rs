@@ -12,12 +12,12 @@ pub struct SpeculationConfig {
     pub length: DraftLength,
     /// The divergence from the target that a position may spend. Default: none.
     pub budget: Budget,
-    /// If true, the weights of outputs correct for the mask and for the divergence of mentored decoding. If false, they correct for
-    /// the mask alone, as those of masked sampling; drafts that speculative sampling would accept are then accepted without
-    /// computing the optimum. Without a budget, both settings are the same. Default: true.
+    /// If true, the weights of outputs correct for the mask and for the divergence of mentored decoding. If false,
+    /// they correct for the mask alone, as those of masked sampling; drafts that speculative sampling would accept
+    /// are then accepted without computing the optimum. Without a budget, both settings are the same. Default: true.
     pub weights: bool,
-    /// Whether drafts that speculative sampling would accept skip the optimum, where `weights` permits. This changes no output.
-    /// Default: true.
+    /// Whether drafts that speculative sampling would accept skip the optimum, where `weights` permits. This changes
+    /// no output. Default: true.
     pub early_tests: bool,
 }
 

@@ -1,9 +1,9 @@
 //! Divergences between a distribution and the target's: f-divergences, of which the Kullback-Leibler divergence is one.
 //!
-//! With `q` the target and `pi` the distribution in question, `D(q, pi) = sum q_i f(pi_i / q_i)` for a convex `f` with `f(1) = 0`.
-//! The optimum of mentored decoding is the same clamp for all of them, since among the outcomes that lose probability, as among
-//! those that gain, a convex `f` is least with one common ratio `pi_i / q_i`. A divergence decides only how far the clamp goes, so
-//! that `f` and its slope are all that the solvers ask for.
+//! With `q` the target and `pi` the distribution in question, `D(q, pi) = sum q_i f(pi_i / q_i)` for a convex `f`
+//! with `f(1) = 0`. The optimum of mentored decoding is the same clamp for all of them, since among the outcomes that
+//! lose probability, as among those that gain, a convex `f` is least with one common ratio `pi_i / q_i`. A divergence
+//! decides only how far the clamp goes, so that `f` and its slope are all that the solvers ask for.
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ pub trait Divergence: fmt::Debug + Send {
     /// `f'(ratio)`, for a ratio in `[0, inf]`: never falling.
     fn slope(&self, ratio: f64) -> f64;
 
-    /// `q f(p / q)`: the term of one outcome where the distribution is the draft's `p`. `q` is positive, and `log_ratio` is
-    /// `ln(q / p)`, infinite for `p = 0`.
+    /// `q f(p / q)`: the term of one outcome where the distribution is the draft's `p`. `q` is positive, and
+    /// `log_ratio` is `ln(q / p)`, infinite for `p = 0`.
     fn term(&self, draft: f64, target: f64, log_ratio: f64) -> f64;
 }
 

@@ -86,7 +86,8 @@ impl<M: LanguageModel, C: Constraint> Drafter<C> for ModelDraft<M> {
     }
 }
 
-/// Drafts by a [`Proposer`]. The proposer names a token with certainty, so the target accepts the token with its own probability.
+/// Drafts by a [`Proposer`]. The proposer names a token with certainty, so the target accepts the token with its own
+/// probability.
 #[derive(Clone, Debug)]
 pub struct ProposerDraft<P> {
     proposer: P,

@@ -1,9 +1,10 @@
 //! Drafts: tokens that are expected to follow a rollout, so that one pass yields the rows of all of them.
 //!
-//! Drafting and verifying belong together: a draft is accepted by the ratio of two probabilities, and one of them is the
-//! probability with which the draft was drawn. So a [`Drafter`] does not hand over tokens; it is handed [`Drafts`]. They draw for
-//! the drafter, under the same mask as the target's, and keep the distributions that they drew from. All rollouts that wait at one
-//! time are drafted for together, so that a draft model evaluates them in one batch too.
+//! Drafting and verifying belong together: a draft is accepted by the ratio of two probabilities, and one of them is
+//! the probability with which the draft was drawn. So a [`Drafter`] does not hand over tokens; it is handed
+//! [`Drafts`]. They draw for the drafter, under the same mask as the target's, and keep the distributions that they
+//! drew from. All rollouts that wait at one time are drafted for together, so that a draft model evaluates them in
+//! one batch too.
 
 use std::{fmt, sync::Arc};
 
@@ -23,7 +24,8 @@ pub trait Drafter<C: Constraint> {
         None
     }
 
-    /// Drafts the continuation of each of `drafts`, while there is [room](Drafts::left). A drafter may draft less, or nothing.
+    /// Drafts the continuation of each of `drafts`, while there is [room](Drafts::left). A drafter may draft less, or
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -48,8 +50,8 @@ pub(crate) enum Drawn {
     Forced,
     /// The drafter named the token with certainty.
     Surely,
-    /// The token was drawn in proportion to the exponentials of `logs`, which sum to one: that of the end, and those of the allowed
-    /// tokens `ids`.
+    /// The token was drawn in proportion to the exponentials of `logs`, which sum to one: that of the end, and those
+    /// of the allowed tokens `ids`.
     From { ids: Vec<TokenId>, logs: Vec<f64> },
 }
 
@@ -75,8 +77,8 @@ pub(crate) struct DraftRun<'a, S> {
     pub(crate) rng: &'a mut ChaCha8Rng,
 }
 
-/// Drafts under construction, one for each rollout that waits. Tokens that the constraint forces are appended without the drafter:
-/// they cost nothing, and are always right.
+/// Drafts under construction, one for each rollout that waits. Tokens that the constraint forces are appended without
+/// the drafter: they cost nothing, and are always right.
 pub struct Drafts<'a, C: Constraint> {
     pub(crate) constraint: &'a C,
     pub(crate) scratch: &'a mut C::Scratch,
@@ -127,8 +129,8 @@ impl<C: Constraint> Drafts<'_, C> {
         true
     }
 
-    /// Draws a token, or the end, from a row of logits under the constraint. False if nothing can be drawn: there is no room, or
-    /// the row gives probability zero to all allowed outcomes, or the row is no distribution.
+    /// Draws a token, or the end, from a row of logits under the constraint. False if nothing can be drawn: there is
+    /// no room, or the row gives probability zero to all allowed outcomes, or the row is no distribution.
     pub fn draw(&mut self, index: usize, logits: &[f32]) -> bool {
         let run = &mut self.runs[index];
         if run.left == 0 {

@@ -1,8 +1,9 @@
 //! The number of tokens that are drafted before the target verifies them.
 //!
-//! With `a` the probability that a draft is accepted and `c` the cost of drafting a token as a share of a verification, a pass with
-//! `s` drafts yields `(1 - a^(s + 1)) / (1 - a)` tokens on average and costs `1 + c s` (Leviathan et al. 2023, theorem 3.8). The
-//! adaptive length is the best one for the recent acceptance. It depends on the past alone, and so changes no distribution.
+//! With `a` the probability that a draft is accepted and `c` the cost of drafting a token as a share of a
+//! verification, a pass with `s` drafts yields `(1 - a^(s + 1)) / (1 - a)` tokens on average and costs `1 + c s`
+//! (Leviathan et al. 2023, theorem 3.8). The adaptive length is the best one for the recent acceptance. It depends on
+//! the past alone, and so changes no distribution.
 
 /// The number of positions that a draft reaches.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -52,8 +53,8 @@ impl Acceptance {
             DraftLength::Fixed(length) => return length,
             DraftLength::Auto { most, draft_cost } => (most, draft_cost),
         };
-        // The acceptance is never taken for quite certain, so that drafts have an end. At least one token is drafted, so that a
-        // better acceptance is noticed.
+        // The acceptance is never taken for quite certain, so that drafts have an end. At least one token is drafted,
+        // so that a better acceptance is noticed.
         let accepts = if self.tested > 0.0 { (self.accepted / self.tested).clamp(0.0, 0.999) } else { 0.0 };
         let (mut best, mut best_yield) = (most.min(1), 0.0);
         let (mut tokens, mut reached) = (1.0, 1.0);

@@ -1,16 +1,17 @@
 //! The clamp as a function of the probability that it moves, and the search for the point that a budget allows.
 //!
-//! Let `P` be the probability that a draft is rejected. A rejection moves probability from the outcomes that the draft overrates
-//! (`p > q`) to those that it underrates. It takes `sum max(0, p - q cap)` and gives `sum max(0, q floor - p)`. Both are `P`: so
-//! `P` determines the two levels `cap = 1 / alpha` and `floor = 1 / beta` of the ratio `pi / q`. With the outcomes of each side in
-//! the order of their ratios, and with sums along that order, either level is one division. The divergence falls with `P`, is
-//! convex in it (its slope is `f'(floor) - f'(cap)`) and reaches zero at the total variation of `p` and `q`. There both levels are
-//! one: lossless speculative sampling.
+//! Let `P` be the probability that a draft is rejected. A rejection moves probability from the outcomes that the
+//! draft overrates (`p > q`) to those that it underrates. It takes `sum max(0, p - q cap)` and gives
+//! `sum max(0, q floor - p)`. Both are `P`: so `P` determines the two levels `cap = 1 / alpha` and `floor = 1 / beta`
+//! of the ratio `pi / q`. With the outcomes of each side in the order of their ratios, and with sums along that
+//! order, either level is one division. The divergence falls with `P`, is convex in it (its slope is
+//! `f'(floor) - f'(cap)`) and reaches zero at the total variation of `p` and `q`. There both levels are one: lossless
+//! speculative sampling.
 //!
-//! The published algorithm searches over `alpha`, with a tolerance. That search has no answer where the divergence jumps in
-//! `alpha`, which it does for targets with zeros; in `P` there is no jump. No tolerance is needed either: tangents close in on the
-//! point from the left and chords from the right until no number lies between. The answer is the right end, which is within the
-//! budget.
+//! The published algorithm searches over `alpha`, with a tolerance. That search has no answer where the divergence
+//! jumps in `alpha`, which it does for targets with zeros; in `P` there is no jump. No tolerance is needed either:
+//! tangents close in on the point from the left and chords from the right until no number lies between. The answer is
+//! the right end, which is within the budget.
 
 use super::Divergence;
 
@@ -40,8 +41,8 @@ impl Atom {
 pub(crate) struct Side {
     /// 1 for the outcomes that lose probability, -1 for those that gain it.
     sign: f64,
-    /// For each atom, in ascending order: the moved probability at the moment when the atom is about to reach its level, which is
-    /// `|sum p - q level|` over the atoms before it.
+    /// For each atom, in ascending order: the moved probability at the moment when the atom is about to reach its
+    /// level, which is `|sum p - q level|` over the atoms before it.
     moved: Vec<f64>,
     /// The sums of `p` and of `q` over the first 0, 1, ... atoms, up to all of them.
     sums: Vec<(f64, f64)>,
@@ -55,8 +56,9 @@ impl Side {
     /// The side that gains probability.
     pub(crate) const UNDERRATED: f64 = -1.0;
 
-    /// The side of `atoms`, in the order in which they reach their level. Atoms that have reached it already come before, with the
-    /// sums `settled` of `p` and `q`. `inner` is the sum of the terms of the atoms that never reach it.
+    /// The side of `atoms`, in the order in which they reach their level. Atoms that have reached it already come
+    /// before, with the sums `settled` of `p` and `q`. `inner` is the sum of the terms of the atoms that never reach
+    /// it.
     pub(crate) fn new(
         sign: f64,
         settled: (f64, f64),
@@ -96,7 +98,8 @@ impl Side {
         if target > 0.0 { self.sign * (draft - target * level) } else { self.sign * draft }
     }
 
-    /// The level at which the probability `moved` is moved, the mass of `q` at that level, and the terms of the other atoms.
+    /// The level at which the probability `moved` is moved, the mass of `q` at that level, and the terms of the other
+    /// atoms.
     fn at(&self, moved: f64) -> (f64, f64, f64) {
         let reached = self.moved.partition_point(|at| *at < moved);
         let (draft, target) = self.sums[reached];
@@ -157,7 +160,8 @@ impl Levels {
         Point { moved, cap, floor, divergence, slope: f.slope(floor) - f.slope(cap) }
     }
 
-    /// The point of least `P` between `left` and `right` that is within the budget, given that `left` is not and `right` is.
+    /// The point of least `P` between `left` and `right` that is within the budget, given that `left` is not and
+    /// `right` is.
     pub(crate) fn search<F: Divergence + ?Sized>(
         &self,
         f: &F,
@@ -177,8 +181,8 @@ impl Levels {
             left.moved + (right.moved - left.moved) * share
         }
 
-        // `P` is not negative (nor minus zero), so that numbers are in the order of their bits. Halving the bits ends after 64
-        // steps also where `P` spans many powers of two.
+        // `P` is not negative (nor minus zero), so that numbers are in the order of their bits. Halving the bits ends
+        // after 64 steps also where `P` spans many powers of two.
         if left.moved < TINY && TINY < right.moved {
             left = self.at(f, TINY);
             if left.divergence <= budget {
@@ -196,7 +200,8 @@ impl Levels {
                     return right;
                 }
                 let to = step(&left, &right, budget);
-                // A step of less than a few roundings does not move, and is made longer. A step beyond the other end is not made.
+                // A step of less than a few roundings does not move, and is made longer. A step beyond the other end
+                // is not made.
                 let to = if to >= left.moved { to.to_bits().max(first + CLOSE / 2) } else { last };
                 if to < last {
                     self.divide(f, budget, f64::from_bits(to), &mut left, &mut right);

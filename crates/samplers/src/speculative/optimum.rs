@@ -1,22 +1,22 @@
 //! The optimum of mentored decoding: the distribution that accepts the most drafts within a divergence budget.
 //!
-//! A draft `i` is drawn from `p`, accepted with probability `r_i`, and replaced by a draw from `s` otherwise, so that the
-//! distribution is `pi_i = p_i r_i + s_i (1 - sum p r)`. The acceptance rate for a given distribution is at most `sum min(p, pi)`.
-//! To make it as large as possible with `D(q, pi) <= D` (Tran-Thien, "Mentored decoding", 2023, for the Kullback-Leibler
-//! divergence) is a convex problem, and its solution is a clamp:
+//! A draft `i` is drawn from `p`, accepted with probability `r_i`, and replaced by a draw from `s` otherwise, so that
+//! the distribution is `pi_i = p_i r_i + s_i (1 - sum p r)`. The acceptance rate for a given distribution is at most
+//! `sum min(p, pi)`. To make it as large as possible with `D(q, pi) <= D` (Tran-Thien, "Mentored decoding", 2023, for
+//! the Kullback-Leibler divergence) is a convex problem, and its solution is a clamp:
 //!
 //! ```text
 //! pi_i = min(max(p_i, q_i / beta), q_i / alpha),   0 <= alpha <= 1 <= beta
 //! r_i  = min(1, pi_i / p_i)                        s_i = max(0, pi_i - p_i) / (1 - R)
 //! ```
 //!
-//! With `D = 0` both levels are one: speculative sampling (Leviathan et al. 2023, Chen et al. 2023), which loses nothing and
-//! accepts with `R = 1 - TV(p, q)`. An outcome with `q_i = 0` is never emitted, with any budget. The published problem accepts some
-//! of these outcomes once the divergence allows it, and under a mask they are the forbidden ones. Here the optimum is that over all
-//! distributions without them.
+//! With `D = 0` both levels are one: speculative sampling (Leviathan et al. 2023, Chen et al. 2023), which loses
+//! nothing and accepts with `R = 1 - TV(p, q)`. An outcome with `q_i = 0` is never emitted, with any budget. The
+//! published problem accepts some of these outcomes once the divergence allows it, and under a mask they are the
+//! forbidden ones. Here the optimum is that over all distributions without them.
 //!
-//! This file finds the optimum by one sort and sums along it ([`levels`](super::levels)); [`Selection`](super::Selection) finds the
-//! same without sorting.
+//! This file finds the optimum by one sort and sums along it ([`levels`](super::levels));
+//! [`Selection`](super::Selection) finds the same without sorting.
 
 use super::{
     Divergence, Pair,
@@ -60,7 +60,8 @@ impl Optimum {
         self.rejection
     }
 
-    /// The divergence of the distribution from the target: at most the budget, up to the rounding of floating-point sums.
+    /// The divergence of the distribution from the target: at most the budget, up to the rounding of floating-point
+    /// sums.
     pub fn divergence(&self) -> f64 {
         self.divergence
     }
@@ -103,8 +104,8 @@ impl Optimum {
         Self::new(point, point.is_binding())
     }
 
-    /// Speculative sampling that loses nothing, between distributions of this total variation. The draft proposes `forbidden`
-    /// outcomes with that probability.
+    /// Speculative sampling that loses nothing, between distributions of this total variation. The draft proposes
+    /// `forbidden` outcomes with that probability.
     pub(crate) fn lossless(variation: f64, forbidden: f64) -> Self {
         Self {
             cap: 1.0,

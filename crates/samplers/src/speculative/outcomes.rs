@@ -14,8 +14,8 @@ pub(crate) struct Outcomes {
 }
 
 impl Outcomes {
-    /// Reads a row of logits: the tokens `ids`, and the end, which any of the tokens `end` means. `end` is empty where the output
-    /// may not end. `None` if the row is no distribution.
+    /// Reads a row of logits: the tokens `ids`, and the end, which any of the tokens `end` means. `end` is empty
+    /// where the output may not end. `None` if the row is no distribution.
     pub(crate) fn read(logits: &[f32], ids: &[TokenId], end: &[TokenId]) -> Option<Self> {
         let normalizer = log_normalizer(logits);
         if !normalizer.is_finite() {

@@ -8,7 +8,8 @@ pub struct Pair<'a> {
     pub(crate) log_ratios: Option<&'a [f64]>,
 }
 
-/// The most by which the sum of a distribution may differ from one. The guarantees of the solvers hold up to this difference.
+/// The most by which the sum of a distribution may differ from one. The guarantees of the solvers hold up to this
+/// difference.
 const TOLERANCE: f64 = 1e-9;
 
 /// An error: two lists are not two distributions over the same outcomes.
@@ -59,9 +60,9 @@ impl<'a> Pair<'a> {
         Ok(Self { draft, target, log_ratios: None })
     }
 
-    /// The same pair with `ln(q / p)` of each outcome. A caller who has logits has these logarithms already; otherwise the solvers
-    /// take a logarithm for each outcome. They must be those of the probabilities up to rounding: minus infinity for `q = 0`,
-    /// infinity for `p = 0`, and any number where both are zero.
+    /// The same pair with `ln(q / p)` of each outcome. A caller who has logits has these logarithms already;
+    /// otherwise the solvers take a logarithm for each outcome. They must be those of the probabilities up to
+    /// rounding: minus infinity for `q = 0`, infinity for `p = 0`, and any number where both are zero.
     ///
     /// # Errors
     ///

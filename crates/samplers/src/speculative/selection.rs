@@ -1,17 +1,18 @@
 //! The optimum without a sort.
 //!
-//! Only the ratios next to the two levels matter one by one; of all other outcomes, only sums matter. So one pass sorts the
-//! outcomes into buckets by the logarithm of their ratio, and adds up `p`, `q` and the divergence in each bucket. The buckets, each
-//! taken for one outcome, are a small problem. It is solved as in [`optimum()`], and names the two buckets in which the levels lie.
-//! Only the outcomes in these two buckets are sorted, with the sums of all others around them, and the problem is solved again, now
-//! exactly. The coarse solution does not promise that the exact one lies between the edges of these buckets. If it does not, more
-//! buckets are sorted.
+//! Only the ratios next to the two levels matter one by one; of all other outcomes, only sums matter. So one pass
+//! sorts the outcomes into buckets by the logarithm of their ratio, and adds up `p`, `q` and the divergence in each
+//! bucket. The buckets, each taken for one outcome, are a small problem. It is solved as in [`optimum()`], and names
+//! the two buckets in which the levels lie. Only the outcomes in these two buckets are sorted, with the sums of all
+//! others around them, and the problem is solved again, now exactly. The coarse solution does not promise that the
+//! exact one lies between the edges of these buckets. If it does not, more buckets are sorted.
 //!
-//! The pass reads three numbers for each outcome, from memory where the vocabulary is large. It is fastest with blocks so small
-//! that reading and adding go on at the same time: with blocks of 512 outcomes it took 80 us more at 128,000 outcomes.
+//! The pass reads three numbers for each outcome, from memory where the vocabulary is large. It is fastest with
+//! blocks so small that reading and adding go on at the same time: with blocks of 512 outcomes it took 80 us more at
+//! 128,000 outcomes.
 //!
-//! Tried instead: selection around a pivot, as in quicksort, which reads the remaining outcomes about five times with a branch on
-//! each; and Newton's method on both levels, which reads all outcomes about fifteen times.
+//! Tried instead: selection around a pivot, as in quicksort, which reads the remaining outcomes about five times with
+//! a branch on each; and Newton's method on both levels, which reads all outcomes about fifteen times.
 
 use super::{
     BudgetError, Divergence, Optimum, Pair,
@@ -58,8 +59,8 @@ impl Window {
     }
 }
 
-/// The pass over the outcomes, with the widest registers that the processor has: the sums of a bucket are then one addition. The
-/// numbers are the same with any registers.
+/// The pass over the outcomes, with the widest registers that the processor has: the sums of a bucket are then one
+/// addition. The numbers are the same with any registers.
 struct Fill<'a, F: ?Sized> {
     selection: &'a mut Selection,
     pair: &'a Pair<'a>,
@@ -148,8 +149,9 @@ impl Selection {
         Self::default()
     }
 
-    /// The optimum, as by [`optimum()`]. Cost: one pass over the outcomes, and a sort of the few whose ratio is near a level. In
-    /// the worst case all outcomes are sorted: where the ratios of most are within 1/128 of each other and of a level.
+    /// The optimum, as by [`optimum()`]. Cost: one pass over the outcomes, and a sort of the few whose ratio is near
+    /// a level. In the worst case all outcomes are sorted: where the ratios of most are within 1/128 of each other
+    /// and of a level.
     ///
     /// # Errors
     ///
@@ -201,8 +203,8 @@ impl Selection {
     /// Sorts the outcomes into buckets.
     #[inline(always)]
     fn fill<F: Divergence + ?Sized>(&mut self, pair: &Pair<'_>, divergence: &F) {
-        /// The number of outcomes in a block: enough for wide registers, and so few that the next ones are read from memory while
-        /// the additions wait for each other.
+        /// The number of outcomes in a block: enough for wide registers, and so few that the next ones are read from
+        /// memory while the additions wait for each other.
         const BLOCK: usize = 64;
         self.sums.clear();
         self.sums.resize(BUCKETS, Sums::default());
@@ -283,8 +285,8 @@ impl Selection {
         forbidden: f64,
         [capped, raised]: [Window; 2],
     ) -> Option<Optimum> {
-        // The indices of the outcomes come first, and then their values: the processor then reads scattered values without waiting
-        // for one before it asks for the next.
+        // The indices of the outcomes come first, and then their values: the processor then reads scattered values
+        // without waiting for one before it asks for the next.
         let mut near = std::mem::take(&mut self.near);
         near.clear();
         pulp::Arch::new().dispatch(Look {

@@ -1,12 +1,13 @@
 //! Verification: whether a draft is accepted, and the token that replaces a rejected one.
 //!
-//! Without a budget this is speculative sampling: a token that was drafted with probability `q` is accepted with probability
-//! `min(1, p / q)`, and a rejected one is replaced by a draw from the rest `max(p - q, 0)`. With a budget it is mentored decoding:
-//! `p` gives way to the [`Optimum`], the distribution within the budget that accepts most.
+//! Without a budget this is speculative sampling: a token that was drafted with probability `q` is accepted with
+//! probability `min(1, p / q)`, and a rejected one is replaced by a draw from the rest `max(p - q, 0)`. With a budget
+//! it is mentored decoding: `p` gives way to the [`Optimum`], the distribution within the budget that accepts most.
 //!
-//! Two tests save the optimum's computation and change no output. First, a draft that would be accepted without any budget
-//! (`u q < p`) is accepted with one. This test is possible only if no weight of the output is asked for, since a weight is made of
-//! the optimum's probabilities. Second, where the draft's own distribution is within the budget, it is the optimum.
+//! Two tests save the optimum's computation and change no output. First, a draft that would be accepted without any
+//! budget (`u q < p`) is accepted with one. This test is possible only if no weight of the output is asked for, since
+//! a weight is made of the optimum's probabilities. Second, where the draft's own distribution is within the budget,
+//! it is the optimum.
 
 use rand_core::Rng;
 use unskew_core::TokenId;

@@ -1,5 +1,5 @@
-//! The visited children of a prefix. Most prefixes have one child, whose edge lies in the node itself: a list of one edge would
-//! take a pointer, two lengths and an allocation for its 16 bytes.
+//! The visited children of a prefix. Most prefixes have one child, whose edge lies in the node itself: a list of one
+//! edge would take a pointer, two lengths and an allocation for its 16 bytes.
 
 use std::ops::{Deref, DerefMut};
 

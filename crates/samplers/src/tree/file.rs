@@ -1,10 +1,10 @@
 //! A tree as bytes, so that the bounds learnt in one run serve the next.
 //!
-//! The nodes are written in the order in which they were made, parents first, with their own numbers. Sums over children are not
-//! trusted to a file: they are made again when the file is read. Everything is little-endian. The bounds are those of one task: the
-//! file begins with a fingerprint of the task. The caller adds names for its model and constraint to the fingerprint, since the
-//! samplers have none for them. Without the check, the bounds of another task would silently change the distribution of the
-//! samples.
+//! The nodes are written in the order in which they were made, parents first, with their own numbers. Sums over
+//! children are not trusted to a file: they are made again when the file is read. Everything is little-endian. The
+//! bounds are those of one task: the file begins with a fingerprint of the task. The caller adds names for its model
+//! and constraint to the fingerprint, since the samplers have none for them. Without the check, the bounds of another
+//! task would silently change the distribution of the samples.
 //!
 //! ```text
 //! "unskew-trie"  version u32  fingerprint u64  clock u32  nodes u32
@@ -102,8 +102,8 @@ pub(crate) struct Header {
     pub(crate) max_bytes: usize,
 }
 
-/// Writes the tree as bytes. The sums of the tree are made anew, so that it goes on bit for bit as the tree that is read from the
-/// bytes.
+/// Writes the tree as bytes. The sums of the tree are made anew, so that it goes on bit for bit as the tree that is
+/// read from the bytes.
 pub(crate) fn write(tree: &mut PrefixTree, fingerprint: u64) -> Vec<u8> {
     tree.sum_all();
     let mut bytes = Vec::with_capacity(HEADER_BYTES + tree.nodes.len() * NODE_BYTES + 8);

@@ -1,25 +1,27 @@
-//! The prefixes of outputs that a sampler has visited, each with an upper bound on the probability of completing an accepted
-//! output.
+//! The prefixes of outputs that a sampler has visited, each with an upper bound on the probability of completing an
+//! accepted output.
 //!
-//! The bound of a prefix is the logarithm of c~ of grammar-aligned decoding (section 3). It is 0 at an unknown prefix. Otherwise it
-//! is the sum over the possible continuations, each with its probability times the bound of the prefix after it. The bound never
-//! lies below the probability that the model, from that prefix, completes an accepted output. It is minus infinity at a dead end.
+//! The bound of a prefix is the logarithm of c~ of grammar-aligned decoding (section 3). It is 0 at an unknown
+//! prefix. Otherwise it is the sum over the possible continuations, each with its probability times the bound of the
+//! prefix after it. The bound never lies below the probability that the model, from that prefix, completes an
+//! accepted output. It is minus infinity at a dead end.
 //!
-//! The tree keeps visited prefixes only. In addition to its visited children, a node has one number for the mass of all allowed
-//! tokens that were never visited ([`unexplored`](PrefixTree::unexplored)). Tokens that the mask forbids are in no number. So a
-//! node takes some 100 bytes for a vocabulary of any size, and learning from an output of n tokens touches n nodes. The published
-//! code makes a child of every token of the mask, and for each token adds all children up again.
+//! The tree keeps visited prefixes only. In addition to its visited children, a node has one number for the mass of
+//! all allowed tokens that were never visited ([`unexplored`](PrefixTree::unexplored)). Tokens that the mask forbids
+//! are in no number. So a node takes some 100 bytes for a vocabulary of any size, and learning from an output of n
+//! tokens touches n nodes. The published code makes a child of every token of the mask, and for each token adds all
+//! children up again.
 //!
-//! All numbers are natural logarithms: the probability of a long output is far below the least `f64`. Sums over children are
-//! corrected by differences, and made again from the children before the differences lose their digits.
+//! All numbers are natural logarithms: the probability of a long output is far below the least `f64`. Sums over
+//! children are corrected by differences, and made again from the children before the differences lose their digits.
 //!
-//! A tree knows no model and no constraint; [`Session`](crate::session::Session) reads rows and masks into it. A node is *scored*
-//! when its row of the model was read: that is a cache, and changes no proposal. A node is *backed up* when it counts in the bounds
-//! above it, which changes the proposals of all rollouts.
+//! A tree knows no model and no constraint; [`Session`](crate::session::Session) reads rows and masks into it. A node
+//! is *scored* when its row of the model was read: that is a cache, and changes no proposal. A node is *backed up*
+//! when it counts in the bounds above it, which changes the proposals of all rollouts.
 //!
-//! Nodes are forgotten, least recently used first, and give their mass back to their parents with a bound of one. To keep the bound
-//! of a forgotten subtree would be wrong: its next visit proposes from the model itself, as at every new prefix, and the bound
-//! would then count twice.
+//! Nodes are forgotten, least recently used first, and give their mass back to their parents with a bound of one. To
+//! keep the bound of a forgotten subtree would be wrong: its next visit proposes from the model itself, as at every
+//! new prefix, and the bound would then count twice.
 
 mod edges;
 mod file;
@@ -146,8 +148,8 @@ impl Node {
     }
 }
 
-/// [`log_sum_exp`] of a few numbers, to the same bits. Mostly all numbers but one are minus infinity: the answer is then that
-/// number, and no exponential is needed.
+/// [`log_sum_exp`] of a few numbers, to the same bits. Mostly all numbers but one are minus infinity: the answer is
+/// then that number, and no exponential is needed.
 pub(crate) fn add<const N: usize>(values: [f64; N]) -> f64 {
     let mut some = values.iter().filter(|value| **value != f64::NEG_INFINITY);
     match (some.next(), some.next()) {
@@ -311,8 +313,8 @@ impl PrefixTree {
         self.node_mut(node).used = self.clock;
     }
 
-    /// Enters the numbers that were read for a prefix. Only the first call counts: a model may answer differently in its last
-    /// digits.
+    /// Enters the numbers that were read for a prefix. Only the first call counts: a model may answer differently in
+    /// its last digits.
     pub(crate) fn score(&mut self, node: NodeId, facts: NodeStats) {
         let node = self.node_mut(node);
         if node.scored {
@@ -334,19 +336,19 @@ impl PrefixTree {
         }
     }
 
-    /// Takes a prefix and all prefixes above it into the bounds, as far from the root as they are scored: c~ after one more output
-    /// (GAD, section 3.2).
+    /// Takes a prefix and all prefixes above it into the bounds, as far from the root as they are scored: c~ after
+    /// one more output (GAD, section 3.2).
     ///
-    /// For a node and its depth, `unexplored` answers with the mass of the tokens that do not count among the node's edges, where
-    /// the row is at hand. It is called only where a difference would lose digits. Cost: the depth of the node, and now and then
-    /// the edges of a node above it.
+    /// For a node and its depth, `unexplored` answers with the mass of the tokens that do not count among the node's
+    /// edges, where the row is at hand. It is called only where a difference would lose digits. Cost: the depth of
+    /// the node, and now and then the edges of a node above it.
     pub(crate) fn back_up(
         &mut self,
         node: NodeId,
         mut unexplored: impl FnMut(NodeId, usize, &[Edge]) -> Option<f64>,
     ) {
-        // The node must count in its parent. Otherwise a rollout would reach its bound through a parent that takes this bound for
-        // one.
+        // The node must count in its parent. Otherwise a rollout would reach its bound through a parent that takes
+        // this bound for one.
         let mut at = node;
         let mut above = node;
         loop {
@@ -392,7 +394,8 @@ impl PrefixTree {
         }
     }
 
-    /// Notes that no token of a node is unexplored. The mass that it has for them is a rest of rounding, or was damaged in a file.
+    /// Notes that no token of a node is unexplored. The mass that it has for them is a rest of rounding, or was
+    /// damaged in a file.
     pub(crate) fn exhaust(&mut self, node: NodeId) {
         let at = self.node_mut(node);
         (at.unexplored, at.unexplored_anchor) = (f64::NEG_INFINITY, f32::NEG_INFINITY);
@@ -424,11 +427,11 @@ impl PrefixTree {
         }
     }
 
-    /// Forgets the least recently used prefixes, until about half of `bytes` is left. Node ids change: the answer has the new id of
-    /// each old one.
+    /// Forgets the least recently used prefixes, until about half of `bytes` is left. Node ids change: the answer has
+    /// the new id of each old one.
     pub(crate) fn shrink(&mut self, bytes: usize) -> Vec<Option<NodeId>> {
-        // By last use, the newest first: as many as fit. Nodes of one moment are all kept, or none of them is. A child is never
-        // kept without its parent, since a parent's last use is not before its child's.
+        // By last use, the newest first: as many as fit. Nodes of one moment are all kept, or none of them is. A
+        // child is never kept without its parent, since a parent's last use is not before its child's.
         let each = self.bytes() / self.nodes.len();
         let keep = (bytes / 2 / each.max(1)).clamp(1, self.nodes.len());
         let mut uses: Vec<u32> = self.nodes.iter().map(|node| node.used).collect();

@@ -13,8 +13,8 @@ fn facts(eos: f64, tokens: f64) -> NodeStats {
     NodeStats { eos: eos.ln(), tokens: tokens.ln(), valid_mass: (eos + tokens).ln(), forced: false }
 }
 
-/// Visits a path of (token, its probability, probability of the end, mass of all allowed tokens), and takes it into the bounds.
-/// `root` has the last two numbers for the empty prefix.
+/// Visits a path of (token, its probability, probability of the end, mass of all allowed tokens), and takes it into
+/// the bounds. `root` has the last two numbers for the empty prefix.
 fn visit(tree: &mut PrefixTree, root: (f64, f64), path: &[(u32, f64, f64, f64)]) -> NodeId {
     tree.tick();
     let mut node = PrefixTree::ROOT;
@@ -30,8 +30,9 @@ fn visit(tree: &mut PrefixTree, root: (f64, f64), path: &[(u32, f64, f64, f64)])
     node
 }
 
-/// The worked example of grammar-aligned decoding, section 3: `00000`, or `1` and four more. After 00000 was sampled, whose end has
-/// probability 1e-8, the bound of 0000 is 0.45e-8. All outputs that begin with 0 have 0.45^5 * 1e-8 together.
+/// The worked example of grammar-aligned decoding, section 3: `00000`, or `1` and four more. After 00000 was sampled,
+/// whose end has probability 1e-8, the bound of 0000 is 0.45e-8. All outputs that begin with 0 have 0.45^5 * 1e-8
+/// together.
 #[test]
 fn the_worked_example_of_grammar_aligned_decoding() {
     let mut tree = PrefixTree::new();
@@ -60,7 +61,8 @@ fn a_node_is_small() {
     assert!(tree.bytes() <= 1001 * 100, "{}", tree.bytes());
 }
 
-/// A random task, of which the tree sees the visited part. For each prefix: the probabilities of two tokens and of the end.
+/// A random task, of which the tree sees the visited part. For each prefix: the probabilities of two tokens and of
+/// the end.
 struct Task(BTreeMap<Vec<u32>, [f64; 4]>);
 
 impl Task {
@@ -173,8 +175,8 @@ fn what_is_forgotten_has_a_bound_of_one_again() {
     assert!(near(tree.bound(PrefixTree::ROOT), 1.0));
 }
 
-/// A prefix under one that does not count must not count either: a rollout would reach its bound through a prefix whose bound
-/// counts as 1.
+/// A prefix under one that does not count must not count either: a rollout would reach its bound through a prefix
+/// whose bound counts as 1.
 #[test]
 fn nothing_is_learned_behind_what_does_not_count() {
     let mut tree = PrefixTree::new();

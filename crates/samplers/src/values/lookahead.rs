@@ -1,5 +1,5 @@
-//! The continuations of a prefix, as far as a draw by values needs them: the most probable tokens with the states that they lead to, and
-//! the mass of the others.
+//! The continuations of a prefix, as far as a draw by values needs them: the most probable tokens with the states
+//! that they lead to, and the mass of the others.
 
 use smallvec::SmallVec;
 use unskew_core::{TokenId, logprob::log_sum_exp};
@@ -66,7 +66,8 @@ impl Lookahead {
         size_of::<Self>() + size_of_val(&self.candidates[..]) + 16
     }
 
-    /// The weights of the continuations. `known` answers with the value of the prefix after a candidate, where it is known.
+    /// The weights of the continuations. `known` answers with the value of the prefix after a candidate, where it is
+    /// known.
     pub(crate) fn outlook(&self, values: &StateValues, known: impl Fn(TokenId) -> Option<f64>) -> Outlook {
         let mut sources: SmallVec<[Source; CANDIDATES]> = SmallVec::new();
         let keys = self.candidates.iter().map(|candidate| candidate.key).chain([self.key]);
@@ -127,7 +128,8 @@ impl Source {
 }
 
 impl Outlook {
-    /// The way that a number in `[0, 1)` draws, with the logarithm of its probability relative to its weight: the total.
+    /// The way that a number in `[0, 1)` draws, with the logarithm of its probability relative to its weight: the
+    /// total.
     pub(crate) fn draw(&self, lookahead: &Lookahead, uniform: f64) -> Option<Way> {
         let weight = |log: f64| (log - self.total).exp();
         let mut weights: SmallVec<[f64; CANDIDATES]> = SmallVec::new();

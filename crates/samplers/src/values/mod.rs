@@ -6,13 +6,14 @@
 //! p(t | x) h(x t) / h(x)        h(x) = the probability that the model completes x to an accepted output
 //! ```
 //!
-//! Masked sampling takes h for a constant. The [bounds](crate::tree) of exact samplers are above h: an unknown prefix has the bound
-//! one, so they lead into unknown prefixes. A value is an estimate of h itself, and an unknown prefix has about the value of its
-//! known siblings. A proposal by values ("twisted", in the words of sequential Monte Carlo) therefore needs no visit of a prefix to
-//! avoid it. Values decide which outputs are proposed. They never decide which distribution a sampler keeps: each output has its weight.
+//! Masked sampling takes h for a constant. The [bounds](crate::tree) of exact samplers are above h: an unknown prefix
+//! has the bound one, so they lead into unknown prefixes. A value is an estimate of h itself, and an unknown prefix
+//! has about the value of its known siblings. A proposal by values ("twisted", in the words of sequential Monte
+//! Carlo) therefore needs no visit of a prefix to avoid it. Values decide which outputs are proposed. They never
+//! decide which distribution a sampler keeps: each output has its weight.
 //!
-//! h depends on a prefix mostly through the state of the constraint, and states come again at other prefixes. A value is taken from
-//! the first of these that is known:
+//! h depends on a prefix mostly through the state of the constraint, and states come again at other prefixes. A value
+//! is taken from the first of these that is known:
 //!
 //! | source | of |
 //! |---|---|
@@ -20,15 +21,16 @@
 //! | [`StateValues`] | the state of the constraint, by its [key](unskew_core::Constraint::state_key) |
 //! | the mean of the known values of its siblings, by probability | neither |
 //!
-//! A rollout that has ended teaches the values of its prefixes, the last first: the value of a prefix is the sum over its continuations
-//! of their probability times their value (temporal differences with the expectation over the next token, so that no noise of the draw
-//! enters). The value of a state is the mean of the values of its prefixes, of the last ones with more weight, and of its siblings', which
-//! counts less with each visit.
+//! A rollout that has ended teaches the values of its prefixes, the last first: the value of a prefix is the sum over
+//! its continuations of their probability times their value (temporal differences with the expectation over the next
+//! token, so that no noise of the draw enters). The value of a state is the mean of the values of its prefixes, of
+//! the last ones with more weight, and of its siblings', which counts less with each visit.
 //!
-//! Tried instead, on eight constraints over the embedded model (divergence of a proposal from the model's distribution, in nats, after
-//! 0, 5 and 100 rollouts): only prefixes (dates 12.8, 11.2, 1.4; optional members 63, 53, 47), only states (dates 12.8, 5.3, 3.3; optional
-//! members 63, 3.9, 1.8), states with the last byte (dates 12.8, 11.0, 8.2), and both, which is this (dates 12.8, 4.1, 0.3; optional
-//! members 63, 6.9, 1.2). A part of the mean of all siblings in each value of a state kept proposals wider, and was no better.
+//! Tried instead, on eight constraints over the embedded model (divergence of a proposal from the model's
+//! distribution, in nats, after 0, 5 and 100 rollouts): only prefixes (dates 12.8, 11.2, 1.4; optional members 63,
+//! 53, 47), only states (dates 12.8, 5.3, 3.3; optional members 63, 3.9, 1.8), states with the last byte (dates 12.8,
+//! 11.0, 8.2), and both, which is this (dates 12.8, 4.1, 0.3; optional members 63, 6.9, 1.2). A part of the mean of
+//! all siblings in each value of a state kept proposals wider, and was no better.
 
 mod lookahead;
 
@@ -45,9 +47,11 @@ const MEMORY: f64 = 9.0;
 /// The number of visits that the mean of its siblings counts for in the value of a state.
 const PRIOR: f64 = 0.5;
 
-/// The values of a constraint's states. A clone is the same table: samplers of one constraint may share it, also over several prompts.
+/// The values of a constraint's states. A clone is the same table: samplers of one constraint may share it, also over
+/// several prompts.
 ///
-/// A table belongs to one compiled constraint and one model. With another one, proposals are worse, and no distribution changes.
+/// A table belongs to one compiled constraint and one model. With another one, proposals are worse, and no
+/// distribution changes.
 ///
 /// # Example
 ///
@@ -84,14 +88,15 @@ struct Mean {
 }
 
 impl Mean {
-    /// The value of a state among siblings whose values have the mean `other`. A state that was met once or twice may have had bad
-    /// luck: without the part of `other` it would not be proposed again for long.
+    /// The value of a state among siblings whose values have the mean `other`. A state that was met once or twice may
+    /// have had bad luck: without the part of `other` it would not be proposed again for long.
     fn among(self, other: f64) -> f64 {
         add([self.log_mean + self.count.ln(), other + PRIOR.ln()]) - (self.count + PRIOR).ln()
     }
 }
 
-/// The least logarithm of a value that is not zero. Weights are differences of such numbers, and a greater one leaves them no digits.
+/// The least logarithm of a value that is not zero. Weights are differences of such numbers, and a greater one leaves
+/// them no digits.
 const LEAST_LOG_VALUE: f64 = -1e6;
 
 fn within(log_value: f64) -> f64 {
@@ -147,8 +152,9 @@ impl StateValues {
         keys.for_each(|key| each(key.and_then(|key| table.means.peek(&key)).copied()));
     }
 
-    /// Takes the logarithm of the value of a prefix in this state into the state's mean. A value is a probability: one above it counts
-    /// as one, and NaN is left out. A logarithm below -1,000,000 counts as that, unless the value is zero.
+    /// Takes the logarithm of the value of a prefix in this state into the state's mean. A value is a probability:
+    /// one above it counts as one, and NaN is left out. A logarithm below -1,000,000 counts as that, unless the value
+    /// is zero.
     pub fn learn(&self, key: u64, log_value: f64) {
         if log_value.is_nan() {
             return;

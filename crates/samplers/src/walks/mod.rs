@@ -1,24 +1,28 @@
 //! Walks: rollouts along sequences that a serving engine owns.
 //!
-//! A serving engine batches, delays and ends its sequences by itself, and calls a plug-in with the row of logits after each token. A
-//! walk is one rollout along one such sequence: it is fed the row, and answers with the token that the engine has to append, the end,
-//! or a rejection. All walks of a task share one tree of visited prefixes, so that they learn from each other while hundreds of them are
-//! under way. A walk that is rejected is over: the engine cannot go back, and its caller begins another one.
+//! A serving engine batches, delays and ends its sequences by itself, and calls a plug-in with the row of logits
+//! after each token. A walk is one rollout along one such sequence: it is fed the row, and answers with the token
+//! that the engine has to append, the end, or a rejection. All walks of a task share one tree of visited prefixes, so
+//! that they learn from each other while hundreds of them are under way. A walk that is rejected is over: the engine
+//! cannot go back, and its caller begins another one.
 //!
-//! **The walk draws, and not the engine.** Tried instead: to write the proposal into the row, with the rejected mass on a reserved token,
-//! and to let the engine draw. That needs no random numbers here, and it has three faults. The engine's arithmetic becomes a part of the
-//! distribution: rows of 32 bits, a softmax over them, and whatever is configured after the plug-in. It is a second way to propose beside
-//! that of [`Rollout`]. And a rejection always costs a token of the engine, while a walk here looks ahead as far as rows are known: it
-//! makes all tests there, and begins again where one fails, before the engine has appended anything. The price is that the log-probabilities
-//! that an engine reports *after* its processors are those of a row with one token. Those before them, which engines report by default,
-//! are the model's own, and a walk tells its own sum.
+//! **The walk draws, and not the engine.** Tried instead: to write the proposal into the row, with the rejected mass
+//! on a reserved token, and to let the engine draw. That needs no random numbers here, and it has three faults. The
+//! engine's arithmetic becomes a part of the distribution: rows of 32 bits, a softmax over them, and whatever is
+//! configured after the plug-in. It is a second way to propose beside that of [`Rollout`]. And a rejection always
+//! costs a token of the engine, while a walk here looks ahead as far as rows are known: it makes all tests there, and
+//! begins again where one fails, before the engine has appended anything. The price is that the log-probabilities
+//! that an engine reports *after* its processors are those of a row with one token. Those before them, which engines
+//! report by default, are the model's own, and a walk tells its own sum.
 //!
-//! **Outputs keep their distribution** for the reason that is told in [`rollout`](crate::rollout): an accepted output follows the model
-//! given the constraint whatever was learned before, so that it does not matter that a walk is given up where another sampler would go
-//! on, nor that walks that are dropped half-way never end. One rule is the caller's: outputs are taken in the order in which
-//! their walks were begun, and never as they end, since short ones end first.
+//! **Outputs keep their distribution** for the reason that is told in [`rollout`](crate::rollout): an accepted output
+//! follows the model given the constraint whatever was learned before, so that it does not matter that a walk is
+//! given up where another sampler would go on, nor that walks that are dropped half-way never end. One rule is the
+//! caller's: outputs are taken in the order in which their walks were begun, and never as they end, since short ones
+//! end first.
 //!
-//! Forced tokens wait for their rows too: a sequence of an engine passes there anyway, and a test that fails ends it sooner.
+//! Forced tokens wait for their rows too: a sequence of an engine passes there anyway, and a test that fails ends it
+//! sooner.
 
 mod tally;
 
@@ -59,17 +63,18 @@ const VALUES_BYTES: usize = 4 << 20;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum WalkMode {
-    /// [`Exact::cars`](crate::Exact::cars): accepted outputs follow the target distribution, and fewer walks are rejected the more is
-    /// known.
+    /// [`Exact::cars`](crate::Exact::cars): accepted outputs follow the target distribution, and fewer walks are
+    /// rejected the more is known.
     Cars,
-    /// [`Exact::rejection`](crate::Exact::rejection): accepted outputs follow the target distribution, nothing is learned, and a walk is
-    /// accepted with probability `P(constraint)`.
+    /// [`Exact::rejection`](crate::Exact::rejection): accepted outputs follow the target distribution, nothing is
+    /// learned, and a walk is accepted with probability `P(constraint)`.
     Rejection,
-    /// Masked sampling with weights: every walk is accepted unless it comes to a dead end, and its weight stands for the model's
-    /// distribution. The mean of the weights, with 0 for dead ends, is `P(constraint)`.
+    /// Masked sampling with weights: every walk is accepted unless it comes to a dead end, and its weight stands for
+    /// the model's distribution. The mean of the weights, with 0 for dead ends, is `P(constraint)`.
     Weights,
-    /// As [`Weights`](Self::Weights), with proposals twisted by values of the constraint's states ([`Twisted`](crate::Twisted)): the weights
-    /// become nearly equal as walks end. The walks of a task share the values.
+    /// As [`Weights`](Self::Weights), with proposals twisted by values of the constraint's states
+    /// ([`Twisted`](crate::Twisted)): the weights become nearly equal as walks end. The walks of a task share the
+    /// values.
     Twisted,
 }
 
@@ -218,8 +223,8 @@ impl<C: Constraint + Clone> Walks<C> {
 
     /// A walk at the start of an output. `seed` decides its random numbers.
     ///
-    /// Prefixes are forgotten when their limit ([`Task::max_bytes`]) is reached. Walks under way stand on them, so that they keep their tree,
-    /// and the new walk begins on a copy that has forgotten.
+    /// Prefixes are forgotten when their limit ([`Task::max_bytes`]) is reached. Walks under way stand on them, so
+    /// that they keep their tree, and the new walk begins on a copy that has forgotten.
     ///
     /// # Errors
     ///
@@ -436,8 +441,8 @@ impl<C: Constraint> Walk<C> {
             End::Rejected | End::Stuck(_) => {
                 let ended = ended(false, f64::NEG_INFINITY);
                 self.tries += 1;
-                // The engine has appended nothing: another try may take the same sequence. One that learns nothing would be repeated
-                // without end.
+                // The engine has appended nothing: another try may take the same sequence. One that learns nothing
+                // would be repeated without end.
                 if self.appended == 0 && self.mode == WalkMode::Cars && self.tries < MAX_TRIES {
                     let mut tally = lock(&self.tally);
                     tally.end(self.number, ended);

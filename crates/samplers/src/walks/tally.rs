@@ -1,12 +1,12 @@
 //! The estimate of `P(constraint)` from tries of walks.
 //!
-//! A try that leaves the empty prefix with the bound `b` is accepted with probability `P(L) / b`, whatever was learned before. So
-//! `accepted / sum(1 / b)` over the tries tends to `P(L)`: its error falls with the bounds, and is zero where they are exact. With
-//! weights, their mean does.
+//! A try that leaves the empty prefix with the bound `b` is accepted with probability `P(L) / b`, whatever was
+//! learned before. So `accepted / sum(1 / b)` over the tries tends to `P(L)`: its error falls with the bounds, and is
+//! zero where they are exact. With weights, their mean does.
 //!
-//! Tries are counted in the order in which they began, each when all before it have ended. Counted as they end, tries that are given
-//! up early would come first, and the estimate would be too small while others are under way. A try that its engine drops is not
-//! counted.
+//! Tries are counted in the order in which they began, each when all before it have ended. Counted as they end, tries
+//! that are given up early would come first, and the estimate would be too small while others are under way. A try
+//! that its engine drops is not counted.
 
 use std::collections::VecDeque;
 
@@ -84,8 +84,8 @@ impl Tally {
         (self.counted, self.accepted)
     }
 
-    /// The logarithm of the estimate, and its standard error relative to it. Minus infinity where no try was accepted. `log_bound` is an
-    /// upper bound on `P(L)`: chance may lift the share of accepted tries above it.
+    /// The logarithm of the estimate, and its standard error relative to it. Minus infinity where no try was
+    /// accepted. `log_bound` is an upper bound on `P(L)`: chance may lift the share of accepted tries above it.
     #[allow(clippy::cast_precision_loss, reason = "a count of 2^53 tries is not reached")]
     pub(super) fn estimate(&self, log_bound: f64) -> Option<(f64, f64)> {
         let [first, second] = self.sums?;
@@ -132,7 +132,8 @@ mod tests {
         }
         let (log_p, error) = tally.estimate(-700.0).unwrap();
         assert!((log_p - -700.0).abs() < 1e-9 && error < 1e-6, "{log_p} {error}");
-        // A try that was accepted against the odds lifts the share above the bound, and not the estimate; the error stays one.
+        // A try that was accepted against the odds lifts the share above the bound, and not the estimate; the error
+        // stays one.
         let number = tally.begin();
         tally.end(number, Ended::Tested { accepted: true, log_bound: -600.0 });
         let (log_p, error) = tally.estimate(-700.0).unwrap();

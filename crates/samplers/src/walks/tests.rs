@@ -24,8 +24,8 @@ fn row(model: &TableModel, tokens: &[TokenId]) -> Vec<f32> {
     model.row(tokens).iter().map(|p| p.ln() as f32).collect()
 }
 
-/// An engine: of `slots` sequences under way, those that the dice pick make a step, and some are dropped half-way. Answers with the ends
-/// of the first `count` walks, in the order in which they were begun.
+/// An engine: of `slots` sequences under way, those that the dice pick make a step, and some are dropped half-way.
+/// Answers with the ends of the first `count` walks, in the order in which they were begun.
 fn serve(walks: &Walks<BeginsWithA>, count: usize, slots: usize, rng: &mut ChaCha8Rng) -> Vec<WalkEnd> {
     let model = model();
     let mut ends: Vec<Option<WalkEnd>> = Vec::new();

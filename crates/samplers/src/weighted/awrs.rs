@@ -1,20 +1,22 @@
-//! AWRS: each token by rejection, without a mask, and an unbiased weight for the whole output (Lipkin et al. 2025, "Fast Controlled
-//! Generation from Language Models with Adaptive Weighted Rejection Sampling").
+//! AWRS: each token by rejection, without a mask, and an unbiased weight for the whole output (Lipkin et al. 2025,
+//! "Fast Controlled Generation from Language Models with Adaptive Weighted Rejection Sampling").
 //!
-//! At each prefix, tokens are drawn from the model without replacement until the constraint accepts one. That token is a draw from
-//! the masked distribution. It costs one question to the constraint for each wrong token, and one more; a mask asks about every
-//! token of the vocabulary. A weight needs the mass that a mask would leave, which is estimated: the drawing goes on, from all
-//! tokens that were not refused, until a second token is accepted. With `m` the mass of the tokens refused before the first
-//! accepted one, and `n` the number of all refusals,
+//! At each prefix, tokens are drawn from the model without replacement until the constraint accepts one. That token
+//! is a draw from the masked distribution. It costs one question to the constraint for each wrong token, and one
+//! more; a mask asks about every token of the vocabulary. A weight needs the mass that a mask would leave, which is
+//! estimated: the drawing goes on, from all tokens that were not refused, until a second token is accepted. With `m`
+//! the mass of the tokens refused before the first accepted one, and `n` the number of all refusals,
 //!
 //! ```text
 //! Z = (1 - m) / (n + 1)
 //! ```
 //!
-//! and `E[Z; the token was v] = P(v)` for each allowed token `v`, exactly (a test adds up all orders). So the product of the
-//! `Z` along an output is a weight with which outputs stand for the model's own distribution, and its expectation is `P(L)`.
+//! and `E[Z; the token was v] = P(v)` for each allowed token `v`, exactly (a test adds up all orders). So the product
+//! of the `Z` along an output is a weight with which outputs stand for the model's own distribution, and its
+//! expectation is `P(L)`.
 //!
-//! Where the constraint has its masks at hand, masked sampling has the same distribution of outputs and weights without noise.
+//! Where the constraint has its masks at hand, masked sampling has the same distribution of outputs and weights
+//! without noise.
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
@@ -31,11 +33,12 @@ use crate::{
 
 /// Adaptive weighted rejection sampling.
 ///
-/// - **Distribution**: that of masked sampling; where a prefix has no continuation, the output is begun anew, as often as
-///   `max_tries` says.
-/// - **Weight**: `log_weight` is that of an estimate whose expectation, over tries, is `P(L)`: averages with these weights,
-///   normalised, tend to those under the target distribution.
-/// - **Cost**: one evaluated position per token, and a question to the constraint for each token that it refused, twice.
+/// - **Distribution**: that of masked sampling; where a prefix has no continuation, the output is begun anew, as
+///   often as `max_tries` says.
+/// - **Weight**: `log_weight` is that of an estimate whose expectation, over tries, is `P(L)`: averages with these
+///   weights, normalised, tend to those under the target distribution.
+/// - **Cost**: one evaluated position per token, and a question to the constraint for each token that it refused,
+///   twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Awrs {
     max_tries: u64,
@@ -71,7 +74,8 @@ impl Policy for Awrs {
     }
 }
 
-/// A token of a row, or `None` for the end, with its log-probability and an estimate of the mass that a mask would leave.
+/// A token of a row, or `None` for the end, with its log-probability and an estimate of the mass that a mask would
+/// leave.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Local {
     pub(crate) token: Option<TokenId>,
@@ -105,7 +109,8 @@ impl Ord for Clock {
     }
 }
 
-/// The two loops of the method at one prefix. `allows` is called with `None` for the end. `None` if no outcome is allowed.
+/// The two loops of the method at one prefix. `allows` is called with `None` for the end. `None` if no outcome is
+/// allowed.
 pub(crate) fn local(
     row: &Row,
     rng: &mut dyn Rng,
@@ -126,12 +131,13 @@ struct Refused {
     tokens: Vec<TokenId>,
     end: bool,
     count: u32,
-    /// The outcome that was accepted first, its log-probability, and the logarithm of the mass that was not refused before it.
+    /// The outcome that was accepted first, its log-probability, and the logarithm of the mass that was not refused
+    /// before it.
     taken: Option<(Option<TokenId>, f64, f64)>,
 }
 
-/// The loops by draws from the row, each without the refused outcomes. `None` where more than a few outcomes are refused in one of
-/// the loops; `refused` then holds the state of the loops.
+/// The loops by draws from the row, each without the refused outcomes. `None` where more than a few outcomes are
+/// refused in one of the loops; `refused` then holds the state of the loops.
 fn by_blocks(
     row: &Row,
     rng: &mut dyn Rng,
@@ -191,8 +197,8 @@ fn one_by_one(
     known.filter_map(outcome_of).for_each(|outcome| weights[outcome] = 0.0);
     // A refused outcome has weight zero from its refusal on.
     let mut first = |weights: &mut Vec<f64>, known: Option<usize>, rng: &mut dyn Rng| {
-        // The first few outcomes one by one, by their weights: mostly one of them is accepted, and a sum is cheaper than many
-        // clocks.
+        // The first few outcomes one by one, by their weights: mostly one of them is accepted, and a sum is cheaper
+        // than many clocks.
         for _ in 0..FEW {
             let outcome = weighted(weights, rng)?;
             if known == Some(outcome) || allows(token_of(outcome)) {

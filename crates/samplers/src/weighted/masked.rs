@@ -1,9 +1,9 @@
 //! Masked sampling: at each step, the model's distribution over the allowed tokens, renormalised.
 //!
-//! Most engines do this. Every output satisfies the constraint at the cost of one evaluation per token, and the distribution is
-//! **not** the model's. The mask forces continuations that the model finds improbable as readily as others, so that outputs which
-//! start well and end badly are drawn far too often (GAD, section 2; DISC, theorem 2.1). Each output comes with the weight that
-//! corrects averages over outputs.
+//! Most engines do this. Every output satisfies the constraint at the cost of one evaluation per token, and the
+//! distribution is **not** the model's. The mask forces continuations that the model finds improbable as readily as
+//! others, so that outputs which start well and end badly are drawn far too often (GAD, section 2; DISC, theorem
+//! 2.1). Each output comes with the weight that corrects averages over outputs.
 
 use rand_core::Rng;
 use unskew_core::Origin;
@@ -16,8 +16,9 @@ use crate::{
 
 /// Masked sampling, for speed, for comparison, and as a proposal.
 ///
-/// - **Distribution**: the product of the renormalised masked distributions. An output that reaches the length limit is cut off
-///   there ([`Finish::Length`](unskew_core::Finish::Length)), unlike with the samplers of the target distribution.
+/// - **Distribution**: the product of the renormalised masked distributions. An output that reaches the length limit
+///   is cut off there ([`Finish::Length`](unskew_core::Finish::Length)), unlike with the samplers of the target
+///   distribution.
 /// - **Weight**: `log_weight` is the log of the model's probability over the sampler's. Averages over outputs with
 ///   these weights, normalised, tend to those under the target distribution.
 /// - **Cost**: one evaluated position per token, and one pass per token that is not forced.

@@ -1,17 +1,19 @@
-//! SMC: a population of outputs that grow together, the improbable ones replaced by copies of the others (Lew et al. 2023;
-//! Loula et al. 2025).
+//! SMC: a population of outputs that grow together, the improbable ones replaced by copies of the others (Lew et al.
+//! 2023; Loula et al. 2025).
 //!
-//! N outputs ("particles") are extended token by token by masked sampling. The mass that the mask leaves is a factor of an output's
-//! weight. Once the weights are uneven (their effective number is below a share of N), the population is resampled in proportion to
-//! them, systematically: one random number, N equidistant marks. At the end the mean weight is an unbiased estimate of `P(L)`, with
-//! any resampling steps. One of the outputs, drawn by weight, stands for the target distribution without bias if it takes that mean
-//! as its own weight; without the weight, the bias is of order 1/N.
+//! N outputs ("particles") are extended token by token by masked sampling. The mass that the mask leaves is a factor
+//! of an output's weight. Once the weights are uneven (their effective number is below a share of N), the population
+//! is resampled in proportion to them, systematically: one random number, N equidistant marks. At the end the mean
+//! weight is an unbiased estimate of `P(L)`, with any resampling steps. One of the outputs, drawn by weight, stands
+//! for the target distribution without bias if it takes that mean as its own weight; without the weight, the bias is
+//! of order 1/N.
 //!
-//! With **twists** the proposal and the weights use the bounds of the tree, as far as they are known: a prefix that is known to
-//! lead nowhere loses its weight at once, not at its end. The final weights are the same ratio of the model's probability to the
-//! proposal's. A population is taken into the bounds when it is finished.
+//! With **twists** the proposal and the weights use the bounds of the tree, as far as they are known: a prefix that
+//! is known to lead nowhere loses its weight at once, not at its end. The final weights are the same ratio of the
+//! model's probability to the proposal's. A population is taken into the bounds when it is finished.
 //!
-//! With **values** ([`Smc::by_values`]) the twists are estimates of the future probability itself ([`values`](crate::values)).
+//! With **values** ([`Smc::by_values`]) the twists are estimates of the future probability itself
+//! ([`values`](crate::values)).
 
 use std::{collections::VecDeque, convert::Infallible, sync::Arc};
 
@@ -52,9 +54,9 @@ impl Default for SmcConfig {
 /// Sequential Monte Carlo.
 ///
 /// - **Distribution**: of one output without its weight, the target distribution up to a bias of order 1/N.
-/// - **Weight**: `log_weight` is the logarithm of the population's mean weight, whose expectation over populations is `P(L)`:
-///   averages with these weights, normalised, tend to those under the target distribution. A population without survivors has
-///   weight zero and is run again; `cost.proposals` counts the particles of all.
+/// - **Weight**: `log_weight` is the logarithm of the population's mean weight, whose expectation over populations is
+///   `P(L)`: averages with these weights, normalised, tend to those under the target distribution. A population
+///   without survivors has weight zero and is run again; `cost.proposals` counts the particles of all.
 /// - **Cost**: N rollouts in step: a pass for each token of the longest, with up to N positions.
 #[derive(Debug)]
 pub struct Smc<M: LanguageModel, C: Constraint> {
@@ -70,8 +72,8 @@ impl<M: LanguageModel, C: Constraint> Smc<M, C> {
         Self { pool: SequencePool::new(model, batch), populations: Populations::new(task, config) }
     }
 
-    /// An SMC sampler for `task` whose particles propose by learned values, and are weighed by them on the way. `config.twisted` means
-    /// nothing then. Populations teach the values.
+    /// An SMC sampler for `task` whose particles propose by learned values, and are weighed by them on the way.
+    /// `config.twisted` means nothing then. Populations teach the values.
     pub fn by_values(task: Task<M, C>, config: SmcConfig, values: StateValues) -> Self {
         let batch = task.batch;
         let (model, task) = task.split();
@@ -79,8 +81,9 @@ impl<M: LanguageModel, C: Constraint> Smc<M, C> {
         Self { pool: SequencePool::new(model, batch), populations }
     }
 
-    /// All outputs of one population, each with its weight. The mean of the weights over the particles is the estimate of `P(L)`;
-    /// particles that did not survive have weight zero. The first output carries the cost of the population.
+    /// All outputs of one population, each with its weight. The mean of the weights over the particles is the
+    /// estimate of `P(L)`; particles that did not survive have weight zero. The first output carries the cost of the
+    /// population.
     ///
     /// # Errors
     ///
@@ -283,8 +286,8 @@ impl<C: Constraint> Run<C> {
         Ok(self.progress.contains(&Progress::NeedsRows))
     }
 
-    /// Weighs the particles after a token of each, and resamples them where their weights are uneven. Answers whether some of them
-    /// go on.
+    /// Weighs the particles after a token of each, and resamples them where their weights are uneven. Answers whether
+    /// some of them go on.
     fn weigh(&mut self, threshold: f64) -> bool {
         let many = self.rollouts.len();
         let log_weights: Vec<f64> = (0..many)
@@ -362,8 +365,8 @@ impl<C: Constraint> Machine for Populations<C> {
     }
 }
 
-/// Indices drawn with `weights`, which sum to one: as many indices as weights, at equidistant marks. The first mark is at the part
-/// `start` of a step. Index `i` is drawn `n w_i` times, rounded up or down.
+/// Indices drawn with `weights`, which sum to one: as many indices as weights, at equidistant marks. The first mark
+/// is at the part `start` of a step. Index `i` is drawn `n w_i` times, rounded up or down.
 fn systematic(weights: &[f64], start: f64) -> Vec<usize> {
     let many = weights.len();
     let mut chosen = Vec::with_capacity(many);

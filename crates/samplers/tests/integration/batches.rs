@@ -160,7 +160,8 @@ fn sixteen_at_a_time_take_an_eighth_of_the_passes() {
     }
 }
 
-/// Draws that are taken one by one are those of `draw_many`, in as many passes. A draw that begins is taken off the count.
+/// Draws that are taken one by one are those of `draw_many`, in as many passes. A draw that begins is taken off the
+/// count.
 #[test]
 fn draws_are_handed_over_one_by_one() {
     let passes = Rc::new(Cell::new(0));

@@ -1,9 +1,10 @@
 //! The effect of improper spellings on masked sampling, on two names, exactly: no draw is made.
 //!
-//! The example is that of V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex Constraints* (2024), section "Skewed
-//! Probability Distribution". There P(William) is .8588 under the model, .5285 with every spelling allowed and .8587 with the
-//! proper ones. The model here is a table with numbers of that kind. Nearly all of the mass of the names is on their proper
-//! spellings. The short tokens that a name begins with are common words, after which the model almost never goes on to the name.
+//! The example is that of V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex Constraints* (2024), section
+//! "Skewed Probability Distribution". There P(William) is .8588 under the model, .5285 with every spelling allowed
+//! and .8587 with the proper ones. The model here is a table with numbers of that kind. Nearly all of the mass of the
+//! names is on their proper spellings. The short tokens that a name begins with are common words, after which the
+//! model almost never goes on to the name.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -50,8 +51,8 @@ fn model() -> TableModel {
     TableModel::new(two_names::texts(), row(&[("", 0.99)]), contexts).unwrap()
 }
 
-/// The distribution of masked sampling: at each step the mask is applied and the row divided by the mass that is left. Answers
-/// P(William), the mean number of tokens, and how many of these are forced.
+/// The distribution of masked sampling: at each step the mask is applied and the row divided by the mass that is
+/// left. Answers P(William), the mean number of tokens, and how many of these are forced.
 fn masked<C: Constraint>(model: &TableModel, constraint: &C) -> (f64, f64, f64) {
     let (mut william, mut tokens, mut forced) = (0.0, 0.0, 0.0);
     let mut scratch = constraint.scratch();

@@ -12,7 +12,8 @@ use unskew_samplers::{Exact, Masked, SampleError, Sampling, Task, Truncation, Wa
 /// Enough tries that no output is resampled on any of the tasks.
 const PATIENT: Exact = Exact::disc().with_budget(1e6).with_particles(1);
 
-/// The outputs of `G_sk` (grammar-aligned decoding, example 2): `00000`, and all outputs of length five that start with 1.
+/// The outputs of `G_sk` (grammar-aligned decoding, example 2): `00000`, and all outputs of length five that start
+/// with 1.
 fn skewed() -> (TableModel, Outputs) {
     let ones = (0..16).map(|tail| format!("1{tail:04b}")).collect::<Vec<_>>();
     let constraint = outputs(ones.iter().map(String::as_str).chain(["00000"]), 3);
@@ -121,8 +122,8 @@ fn a_hundred_thousand_draws_of_a_skewed_task_follow_the_distribution() {
     );
     assert_eq!(fit.unwrap().degrees_of_freedom, 16);
 
-    // Masked sampling takes the first token at its own probability, and is then forced down 00000. That makes 00000 half of its
-    // outputs; the model gives it a seventeenth.
+    // Masked sampling takes the first token at its own probability, and is then forced down 00000. That makes 00000
+    // half of its outputs; the model gives it a seventeenth.
     let masked: BTreeMap<_, _> = proposal(&model, &constraint)
         .into_iter()
         .map(|(output, (probability, _))| (output, probability))
@@ -162,8 +163,8 @@ fn masked_sampling_is_the_proposal_and_its_weights_correct_it() {
     }
 }
 
-/// The distribution of DISC with one or two tries, by enumeration: accepted outputs follow the target, and resampled outputs follow
-/// the resampling of all pairs.
+/// The distribution of DISC with one or two tries, by enumeration: accepted outputs follow the target, and resampled
+/// outputs follow the resampling of all pairs.
 #[test]
 fn bounded_disc_follows_its_published_distribution() {
     // Without dead ends, which have a mass of their own in the proposal.

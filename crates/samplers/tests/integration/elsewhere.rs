@@ -1,5 +1,5 @@
-//! Rows outside host memory. Every sampler draws from them as from the same rows in host memory, with one submission a pass. Rows
-//! of which only some probabilities are known give exact outputs or an error.
+//! Rows outside host memory. Every sampler draws from them as from the same rows in host memory, with one submission
+//! a pass. Rows of which only some probabilities are known give exact outputs or an error.
 
 use std::sync::{
     Arc,

@@ -78,7 +78,8 @@ fn outputs_of_ten_thousand_tokens_keep_their_probability() {
     assert!(asap.log_bound() < 0.0 && asap.log_bound().is_finite());
 }
 
-/// A count that comes from a user must not end the process: objects in memory have a limit, and the others are made on demand.
+/// A count that comes from a user must not end the process: objects in memory have a limit, and the others are made
+/// on demand.
 #[test]
 fn counts_that_no_memory_holds_are_refused() {
     let model = TableModel::uniform(["0", "1"]);
@@ -244,7 +245,8 @@ fn a_constraint_of_next_to_no_mass_ends_at_the_limit() {
         let message = error.to_string();
         assert!(message.contains("tries") && message.contains("12 tokens"), "{name}: {message}");
     }
-    // All 4096 outputs of 12 tokens are known to end there and nowhere else: the bound falls, and the remaining outputs are drawn.
+    // All 4096 outputs of 12 tokens are known to end there and nowhere else: the bound falls, and the remaining
+    // outputs are drawn.
     let mut cars = Sampling::new(task(), Exact::cars(200_000));
     let draw = cars.draw(&mut rng(1)).unwrap();
     assert!(
@@ -496,7 +498,8 @@ fn an_unexplored_mass_that_no_token_has_ends() {
     for seed in 0..20 {
         before.draw(&mut rng(seed)).unwrap();
     }
-    // The first prefix says that nearly all of its mass was never visited, and the others that they have none. All tokens were visited.
+    // The first prefix says that nearly all of its mass was never visited, and the others that they have none. All
+    // tokens were visited.
     let mut damaged = before.save("task");
     let (header, node, end) = (31, 45, damaged.len() - 8);
     let nodes = (end - header) / node;

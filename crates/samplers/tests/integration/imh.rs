@@ -1,7 +1,8 @@
 //! Independent Metropolis-Hastings over proposals by values: the chain keeps the model's distribution for any values.
 //!
-//! The proposal q of some values, and with it the matrix of the chain, are computed here from their definitions. The matrix is in
-//! balance with the model's distribution to the last digits, and the draws follow the law that it gives after k steps.
+//! The proposal q of some values, and with it the matrix of the chain, are computed here from their definitions. The
+//! matrix is in balance with the model's distribution to the last digits, and the draws follow the law that it gives
+//! after k steps.
 
 use std::collections::HashMap;
 
@@ -77,7 +78,8 @@ fn proposed(
     weights.into_iter().map(|(next, weight)| (next, weight - total)).collect()
 }
 
-/// The outputs that the model can write, each with the logarithms of its probabilities under the model and the proposal.
+/// The outputs that the model can write, each with the logarithms of its probabilities under the model and the
+/// proposal.
 fn states(model: &TableModel, constraint: &Keyed, values: &Learned) -> Vec<(Vec<TokenId>, f64, f64)> {
     let (mut states, mut open) = (Vec::new(), vec![(Vec::new(), 0.0, 0.0)]);
     while let Some((prefix, log_p, log_q)) = open.pop() {
@@ -200,7 +202,8 @@ fn neither_a_batch_nor_a_small_memory_changes_the_law() {
     }
 }
 
-/// Masked sampling writes `00000` half of the time, and the model a seventeenth. Ten steps of a chain that has learned are enough.
+/// Masked sampling writes `00000` half of the time, and the model a seventeenth. Ten steps of a chain that has
+/// learned are enough.
 #[test]
 fn chains_that_have_learned_are_near_the_model_after_few_steps() {
     let ones = (0..16).map(|tail| format!("1{tail:04b}")).collect::<Vec<_>>();

@@ -65,7 +65,8 @@ fn distribution(optimum: &Optimum, draft: &[f64], target: &[f64]) -> Vec<f64> {
     draft.iter().zip(target).map(|(p, q)| optimum.distribution(*p, *q)).collect()
 }
 
-/// The properties of any answer: it is a distribution, without forbidden outcomes, within the budget, and its parts agree.
+/// The properties of any answer: it is a distribution, without forbidden outcomes, within the budget, and its parts
+/// agree.
 fn check(f: &dyn Divergence, draft: &[f64], target: &[f64], budget: f64, optimum: &Optimum) {
     let context = || format!("{f:?}: p {draft:?}\nq {target:?}\nD {budget} {optimum:?}");
     let distribution = distribution(optimum, draft, target);
@@ -97,12 +98,12 @@ fn check(f: &dyn Divergence, draft: &[f64], target: &[f64], budget: f64, optimum
     assert!((residuals - optimum.rejection()).abs() < 1e-9, "{}", context());
 }
 
-/// The conditions of Karush, Kuhn and Tucker: with `lambda` and `mu` the prices of divergence and of probability, no outcome gains
-/// by more or by less probability. The problem is convex: the conditions suffice.
+/// The conditions of Karush, Kuhn and Tucker: with `lambda` and `mu` the prices of divergence and of probability, no
+/// outcome gains by more or by less probability. The problem is convex: the conditions suffice.
 fn check_prices(f: &dyn Divergence, draft: &[f64], target: &[f64], optimum: &Optimum) {
     let distribution = distribution(optimum, draft, target);
-    // The gain by less probability where the distribution takes from the draft, by more where it gives. Equal levels leave no price
-    // of divergence.
+    // The gain by less probability where the distribution takes from the draft, by more where it gives. Equal levels
+    // leave no price of divergence.
     let (cap, floor) = (optimum.alpha().recip(), optimum.beta().recip());
     let spread = f.slope(cap) - f.slope(floor);
     if !optimum.is_binding() || spread.is_nan() || spread < 1e-6 || spread.is_infinite() {
@@ -125,7 +126,8 @@ fn check_prices(f: &dyn Divergence, draft: &[f64], target: &[f64], optimum: &Opt
     }
 }
 
-/// The distribution that rejects with probability `rejected`, by bisection of each level over the sums of the definition.
+/// The distribution that rejects with probability `rejected`, by bisection of each level over the sums of the
+/// definition.
 fn clamp(draft: &[f64], target: &[f64], rejected: f64) -> Vec<f64> {
     let both = || draft.iter().zip(target);
     let taken = |cap: f64| both().map(|(p, q)| (p - q * cap).max(0.0)).sum::<f64>();
@@ -195,8 +197,8 @@ fn no_slow_search_finds_better() {
     }
 }
 
-/// Maximises the overlap by moving probability between two outcomes at a time, in ever smaller steps. The search knows nothing of
-/// levels.
+/// Maximises the overlap by moving probability between two outcomes at a time, in ever smaller steps. The search
+/// knows nothing of levels.
 #[test]
 fn no_search_over_distributions_of_up_to_six_outcomes_finds_better() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);

@@ -76,8 +76,8 @@ fn exact_samplers_follow_the_distribution() {
     assert!(tested >= 30, "{tested}");
 }
 
-/// The distribution of outputs whose tokens are all among the `top` most probable ones of their step. At a step where none of these
-/// is allowed, every allowed token is a candidate.
+/// The distribution of outputs whose tokens are all among the `top` most probable ones of their step. At a step where
+/// none of these is allowed, every allowed token is a candidate.
 fn distribution_among(model: &TableModel, constraint: &Outputs, top: usize) -> Distribution {
     let (mut outputs, mut open) = (Distribution::new(), vec![(Vec::new(), 1.0)]);
     while let Some((prefix, probability)) = open.pop() {
@@ -261,8 +261,8 @@ fn asap_tends_to_the_distribution_and_masked_sampling_does_not() {
     assert!((share(&mut Sampling::new(task(&model, &constraint), Masked::new())) - 0.5).abs() < 0.03);
 }
 
-/// Weighted draws. For each output, the mean over tries of the weight of those that gave this output is its probability under the
-/// model. The mean of all weights is P(L).
+/// Weighted draws. For each output, the mean over tries of the weight of those that gave this output is its
+/// probability under the model. The mean of all weights is P(L).
 fn check_weights(
     name: &str,
     sampler: &mut dyn Sampler<Error = SampleError<TableModelError>>,
@@ -343,8 +343,8 @@ fn awrs_is_masked_sampling() {
     }
 }
 
-/// The chain's distribution after `k` steps, by its definition: the matrix of all moves, applied `k` times to the distribution of
-/// masked sampling.
+/// The chain's distribution after `k` steps, by its definition: the matrix of all moves, applied `k` times to the
+/// distribution of masked sampling.
 fn chained(model: &TableModel, constraint: &Outputs, cut: Cut, k: u64) -> Distribution {
     let states: Vec<_> = constraint
         .outputs
@@ -513,7 +513,8 @@ fn outputs_do_not_depend_on_how_many_step_together() {
             };
             let single = of(single);
             assert_eq!(single, alone.unwrap(), "{name}, task {index}");
-            // Under these policies a rollout learns from those that have ended, so the number of rollouts under way matters.
+            // Under these policies a rollout learns from those that have ended, so the number of rollouts under way
+            // matters.
             if !["ars", "cars", "asap", "disc, learned", "imh"].contains(&name) {
                 assert_eq!(single, parts.unwrap(), "{name}, task {index}");
                 assert_eq!(single, of(all), "{name}, task {index}");

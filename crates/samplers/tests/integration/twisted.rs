@@ -178,7 +178,8 @@ fn weights_of_populations_correct_any_values() {
             let config = SmcConfig { particles: 4, ..SmcConfig::default() };
             let mut sampler = Smc::by_values(task(&model, &constraint), config, values);
             let mut rng = rng(seed);
-            // The weight of one output is the mean weight of its population, and populations without survivors have weight zero.
+            // The weight of one output is the mean weight of its population, and populations without survivors have
+            // weight zero.
             let mut draws = Vec::new();
             for _ in 0..1_500 {
                 let population = sampler.population(&mut rng).unwrap();

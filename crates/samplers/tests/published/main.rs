@@ -1,5 +1,5 @@
-//! Mentored decoding as it was published, compared with our solver. Where the published loop ends, it agrees with the optimum; it
-//! does not always end.
+//! Mentored decoding as it was published, compared with our solver. Where the published loop ends, it agrees with the
+//! optimum; it does not always end.
 
 mod textbook;
 
@@ -86,7 +86,8 @@ fn the_printed_loop_stands_still() {
     assert!((stuck - BUDGET).abs() > 0.05 * BUDGET, "{stuck}");
 }
 
-/// A target with a zero, as under any mask: no `alpha` has a divergence between zero and the cost of accepting the draft.
+/// A target with a zero, as under any mask: no `alpha` has a divergence between zero and the cost of accepting the
+/// draft.
 #[test]
 fn a_zero_of_the_target_keeps_the_corrected_loop_from_ending() {
     let (draft, target) = ([0.4, 0.3, 0.3], [0.0, 0.6, 0.4]);

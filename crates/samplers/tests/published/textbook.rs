@@ -1,11 +1,12 @@
-//! Mentored decoding as it was published, in three readings. Our solver is compared with them, in its answers and in speed
-//! (`cargo xtask bench speculation`).
+//! Mentored decoding as it was published, in three readings. Our solver is compared with them, in its answers and in
+//! speed (`cargo xtask bench speculation`).
 //!
-//! All readings sort the outcomes by `q / p` and take sums along that order. Then they search for `alpha` by halving an interval
-//! until the divergence is near the budget. As printed (Algorithm 1), the loop moves `alpha` first and stores the moved value as
-//! the bound, so that the interval closes on it and the loop does not end. The author's notebook has the right order, and takes the
-//! sums for `beta` one outcome too early. [`Reading::Corrected`] has neither fault. It still does not end where the target has
-//! zeros, since the divergence then jumps in `alpha`; nor does it know a budget of zero.
+//! All readings sort the outcomes by `q / p` and take sums along that order. Then they search for `alpha` by halving
+//! an interval until the divergence is near the budget. As printed (Algorithm 1), the loop moves `alpha` first and
+//! stores the moved value as the bound, so that the interval closes on it and the loop does not end. The author's
+//! notebook has the right order, and takes the sums for `beta` one outcome too early. [`Reading::Corrected`] has
+//! neither fault. It still does not end where the target has zeros, since the divergence then jumps in `alpha`; nor
+//! does it know a budget of zero.
 
 /// A reading of the loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,7 +19,8 @@ pub(crate) enum Reading {
     Notebook,
 }
 
-/// Outcomes in the order of `q / p`, with sums along it. Outcomes of probability zero in both distributions are left out.
+/// Outcomes in the order of `q / p`, with sums along it. Outcomes of probability zero in both distributions are left
+/// out.
 #[derive(Clone, Debug)]
 pub(crate) struct Sorted {
     pub(crate) draft: Vec<f64>,
@@ -129,8 +131,8 @@ impl Sorted {
         None
     }
 
-    /// The notebook's search: at most ten halvings. Without an `alpha` within the tolerance, the answer is the best `alpha` below
-    /// the budget, or 1 if there is none: no budget at all.
+    /// The notebook's search: at most ten halvings. Without an `alpha` within the tolerance, the answer is the best
+    /// `alpha` below the budget, or 1 if there is none: no budget at all.
     pub(crate) fn notebook(&self, budget: f64) -> Answer {
         const TOLERANCE: f64 = 0.2;
         let (mut least, mut greatest) = (0.0, 1.0);
@@ -149,8 +151,8 @@ impl Sorted {
         best
     }
 
-    /// The distribution of an answer, as a sampler draws from it, with a normalised residual; and the sum of the residual before it
-    /// is normalised.
+    /// The distribution of an answer, as a sampler draws from it, with a normalised residual; and the sum of the
+    /// residual before it is normalised.
     pub(crate) fn distribution(&self, answer: &Answer) -> (Vec<f64>, f64) {
         let outcomes = || self.draft.iter().zip(&self.target);
         let residual: Vec<f64> =

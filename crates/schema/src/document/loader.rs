@@ -127,8 +127,8 @@ impl Schemas {
         Ok(())
     }
 
-    /// Whether the text is of an older draft than it would be without `$schema`: it has a list in `items`, and no keyword that the
-    /// newest draft added.
+    /// Whether the text is of an older draft than it would be without `$schema`: it has a list in `items`, and no
+    /// keyword that the newest draft added.
     fn lists_items(&self, cancel: &Cancel) -> Result<bool, SchemaError> {
         let (mut roles, mut found): (Vec<Role>, bool) = (vec![], false);
         for node in self.document.nodes() {

@@ -1,14 +1,15 @@
 //! Objects with independent choices about their members.
 //!
-//! A member of a factor may have several values, by the shape that the object has for the factor. Which shapes are left follows from
-//! the members that were read, so conditions that do not depend on each other are never combined. In any order the object is one
-//! group, with a choice for each factor. In the order of the schema it is a chain, whose states have the shapes that are left of the
-//! factors with members on both sides; shapes that ask the same of all later members are one.
+//! A member of a factor may have several values, by the shape that the object has for the factor. Which shapes are
+//! left follows from the members that were read, so conditions that do not depend on each other are never combined.
+//! In any order the object is one group, with a choice for each factor. In the order of the schema it is a chain,
+//! whose states have the shapes that are left of the factors with members on both sides; shapes that ask the same of
+//! all later members are one.
 //!
-//! Two values of one member that have a common text are read side by side, and such readings do multiply: "any value" and "an
-//! integer" before the member that decides between them. Where they become many, the values are divided into those that satisfy both,
-//! or one and not the other, and each shape into one for each. If that fails, their number has a limit, since each is read in every
-//! mask.
+//! Two values of one member that have a common text are read side by side, and such readings do multiply: "any value"
+//! and "an integer" before the member that decides between them. Where they become many, the values are divided into
+//! those that satisfy both, or one and not the other, and each shape into one for each. If that fails, their number
+//! has a limit, since each is read in every mask.
 
 use hashbrown::{HashMap, HashSet};
 use unskew_grammars::{ExprId, MemberChoice, MemberWay};
@@ -151,8 +152,8 @@ impl Emitter {
         Ok(Some(object.map(|object| if is_closed { object } else { self.scope("object", object) })))
     }
 
-    /// The members of a factor, in the order of `names`, and the number of its shapes that are read side by side; `None` if no shape
-    /// has a text. With `splits`, values with a common text are divided so that they have none.
+    /// The members of a factor, in the order of `names`, and the number of its shapes that are read side by side;
+    /// `None` if no shape has a text. With `splits`, values with a common text are divided so that they have none.
     fn factor(
         &mut self,
         names: &[Box<str>],
@@ -385,7 +386,8 @@ impl Emitter {
     }
 }
 
-/// The ways to pass a slot in a state: with a member of a factor, with another one (0), or without; and the state after it.
+/// The ways to pass a slot in a state: with a member of a factor, with another one (0), or without; and the state
+/// after it.
 fn ways(factors: &[Factor], slot: &Slot, state: &State) -> Vec<(Option<usize>, State)> {
     let Slot::Of(index, name) = slot else {
         return vec![(Some(0), state.clone()), (None, state.clone())];

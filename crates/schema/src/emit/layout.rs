@@ -55,8 +55,8 @@ impl Emitter {
         self.literal("")
     }
 
-    /// The concatenation of the parts, once for each list of parts. Branches of a schema agree in most of their members, and
-    /// eight independent conditions are 256 branches.
+    /// The concatenation of the parts, once for each list of parts. Branches of a schema agree in most of their
+    /// members, and eight independent conditions are 256 branches.
     pub(crate) fn sequence(&mut self, parts: impl IntoIterator<Item = ExprId>) -> ExprId {
         let parts: Vec<ExprId> = parts.into_iter().collect();
         if let Some(known) = self.sequences.get(&parts) {

@@ -1,14 +1,15 @@
 //! Values with one text each, as an automaton: the items that `uniqueItems` compares.
 //!
-//! Two items are equal if their texts are equal, so each value must have one text. Strings and numbers have one spelling
-//! that all of them can be written in. Objects have one text if their members come in one order for the whole schema, with
-//! one white space; the order is that in which the schema names them. Two schemas of one array that name the same members in
-//! different orders write them in the same order for this reason.
+//! Two items are equal if their texts are equal, so each value must have one text. Strings and numbers have one
+//! spelling that all of them can be written in. Objects have one text if their members come in one order for the
+//! whole schema, with one white space; the order is that in which the schema names them. Two schemas of one array
+//! that name the same members in different orders write them in the same order for this reason.
 //!
-//! Objects and arrays nest, and an automaton does not. So a value is left out where its text cannot be an automaton of modest
-//! size: members that the schema does not name, values inside of themselves, arrays of anything, members whose values have
-//! a large automaton and are optional. Every text that is left is valid, and [`explain`](crate::explain()) says what is left
-//! out. If nothing of an item's objects or arrays can be written, the keyword is refused.
+//! Objects and arrays nest, and an automaton does not. So a value is left out where its text cannot be an automaton
+//! of modest size: members that the schema does not name, values inside of themselves, arrays of anything, members
+//! whose values have a large automaton and are optional. Every text that is left is valid, and
+//! [`explain`](crate::explain()) says what is left out. If nothing of an item's objects or arrays can be written, the
+//! keyword is refused.
 //!
 //! Tried instead: keys that are no terminals, compared when they end. A prefix of a key must be known to have an unused
 //! end, and that question has no finite table for values that nest.
@@ -29,8 +30,8 @@ use crate::{
     text::{composed::Member, languages::Language, number},
 };
 
-/// The depth of objects and arrays in an item, and how many of them may be around each other where they are optional: an
-/// automaton has a copy of each.
+/// The depth of objects and arrays in an item, and how many of them may be around each other where they are optional:
+/// an automaton has a copy of each.
 const DEPTH: usize = 12;
 const OPTIONAL: u32 = 2;
 
@@ -149,7 +150,8 @@ impl Emitter {
         Ok(())
     }
 
-    /// The text after a comma and after a colon. White space that depends on the level has none, and neither have other separators.
+    /// The text after a comma and after a colon. White space that depends on the level has none, and neither have
+    /// other separators.
     fn between(&self) -> Option<(&'static str, &'static str)> {
         match self.whitespace {
             _ if self.separators != Separators::default() => None,

@@ -162,8 +162,8 @@ impl Emitter {
         }
     }
 
-    /// A JSON string with a condition and a large bound on its length, if it is better counted than built. It is `None` too
-    /// where no text is that short, or where characters cannot be counted.
+    /// A JSON string with a condition and a large bound on its length, if it is better counted than built. It is
+    /// `None` too where no text is that short, or where characters cannot be counted.
     fn long_string(&mut self, node: Option<NodeId>, shape: &Shape) -> Result<Option<ExprId>, SchemaError> {
         let (Some(texts), Some(max)) = (&shape.strings, shape.max_length) else { return Ok(None) };
         // Each character copies the automaton of the condition.

@@ -1,12 +1,12 @@
 //! Choices about different members, which are not multiplied out.
 //!
-//! Eight independent conditions of the kind "if `kind` is `x`, then `size` is required" have 6,561 branches. No member is in two of
-//! them, so whether one holds says nothing about the others. Such choices become **factors** of one
-//! shape: lists of shapes, one of which the object has for each factor. A factor speaks of its own members alone, and the shape
-//! itself of everything else.
+//! Eight independent conditions of the kind "if `kind` is `x`, then `size` is required" have 6,561 branches. No
+//! member is in two of them, so whether one holds says nothing about the others. Such choices become **factors** of
+//! one shape: lists of shapes, one of which the object has for each factor. A factor speaks of its own members alone,
+//! and the shape itself of everything else.
 //!
-//! Choices about a common member are one factor, in which they are multiplied out. A choice about anything but listed members, such
-//! as the number of members or names by patterns, is made before.
+//! Choices about a common member are one factor, in which they are multiplied out. A choice about anything but listed
+//! members, such as the number of members or names by patterns, is made before.
 
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -25,8 +25,8 @@ use crate::{
     },
 };
 
-/// The number of combinations from which on choices are factors, in any order and in that of the schema. Fewer branches cost less
-/// when they are multiplied out, and each then has its members in an order of its own.
+/// The number of combinations from which on choices are factors, in any order and in that of the schema. Fewer
+/// branches cost less when they are multiplied out, and each then has its members in an order of its own.
 const MANY: [usize; 2] = [16, 128];
 
 /// The largest number of schemas that are looked at to find the members of one choice.
@@ -40,8 +40,8 @@ struct Members {
 }
 
 impl Expander {
-    /// Turns the choices of a branch that concern different members into factors of its shape, if they are many. Answers whether it
-    /// did.
+    /// Turns the choices of a branch that concern different members into factors of its shape, if they are many.
+    /// Answers whether it did.
     pub(super) fn factor(&mut self, set: &[Literal], branch: &mut Branch) -> Result<bool, SchemaError> {
         let shape = &branch.shape;
         let many = MANY[usize::from(self.order == MemberOrder::Declared)];

@@ -1,8 +1,8 @@
 //! The texts of objects whose members come in one order, as one automaton.
 //!
 //! After a member, the text depends only on which member it was. So the automaton has one copy of the values of each
-//! member, and after each of them a trie of the names that may come next. Concatenations from the last member on give the
-//! same automaton, and each of them determinises all members after it again.
+//! member, and after each of them a trie of the names that may come next. Concatenations from the last member on give
+//! the same automaton, and each of them determinises all members after it again.
 
 use std::sync::Arc;
 

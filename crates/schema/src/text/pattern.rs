@@ -126,8 +126,8 @@ impl Parsed {
     }
 }
 
-/// A sequence between any texts. There, a repetition at its beginning or end matches if the fewest copies match, which are
-/// all that is left of it: `\p{L}{1,2000}` matches where `\p{L}` does.
+/// A sequence between any texts. There, a repetition at its beginning or end matches if the fewest copies match,
+/// which are all that is left of it: `\p{L}{1,2000}` matches where `\p{L}` does.
 fn searched(sequence: &[Part]) -> String {
     let mut parts: Vec<String> = sequence.iter().map(part_text).collect();
     for end in [Some(0), sequence.len().checked_sub(1)].into_iter().flatten() {

@@ -1,4 +1,5 @@
-//! Objects under many conditions that do not depend on each other: they agree with `jsonschema`, and no text leads to a dead end.
+//! Objects under many conditions that do not depend on each other: they agree with `jsonschema`, and no text leads to
+//! a dead end.
 
 use std::sync::Arc;
 
@@ -123,7 +124,8 @@ fn permute(members: &mut Vec<String>, from: usize, texts: &mut Vec<String>) {
     }
 }
 
-/// Walks along random tokens of the masks. No mask is empty where the output may not end, and no token of a mask is rejected.
+/// Walks along random tokens of the masks. No mask is empty where the output may not end, and no token of a mask is
+/// rejected.
 fn walk(constraint: &GrammarConstraint, seed: u64) -> Result<(), TestCaseError> {
     let mut seed = seed;
     // The generator of splitmix64.
@@ -199,8 +201,8 @@ proptest! {
         }
     }
 
-    /// A schema that compiles meets no limit later, however few branches the limit allows. Conditions beside counted members are combined,
-    /// and an object in an object has branches of its own.
+    /// A schema that compiles meets no limit later, however few branches the limit allows. Conditions beside counted
+    /// members are combined, and an object in an object has branches of its own.
     #[test]
     fn what_compiles_has_room_for_its_branches(
         (outer, inner) in (schema(), schema()),
@@ -228,7 +230,8 @@ proptest! {
     }
 }
 
-/// Conditions beside counted members are combined: eight have 6,561 branches, which a parser state can hold, or which are refused.
+/// Conditions beside counted members are combined: eight have 6,561 branches, which a parser state can hold, or which
+/// are refused.
 #[test]
 fn branches_that_are_read_side_by_side_are_limited() {
     let one = |number: usize| {
@@ -247,8 +250,8 @@ fn branches_that_are_read_side_by_side_are_limited() {
     assert!(error.contains("pass 100000; raise `SchemaLimits::grammar.state_items`"), "{error}");
 }
 
-/// Branches of an object have different schemas for one member, whose branches are read side by side then. Each schema by itself is
-/// within the limit.
+/// Branches of an object have different schemas for one member, whose branches are read side by side then. Each
+/// schema by itself is within the limit.
 #[test]
 fn branches_of_members_of_branches_are_limited() {
     let has = |name: &str| json!({"properties": {name: {"const": "x"}}, "required": [name]});

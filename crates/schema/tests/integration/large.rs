@@ -1,5 +1,5 @@
-//! Large bounds, lists and conditions that users bring: each compiles within the limits, and accepts and refuses what it
-//! should.
+//! Large bounds, lists and conditions that users bring: each compiles within the limits, and accepts and refuses what
+//! it should.
 
 use crate::common::{Bytes, judged};
 use serde_json::{Value, json};

@@ -239,8 +239,8 @@ proptest! {
         }
     }
 
-    /// Arrays of different objects, which have one text each: no invalid array has an accepted text in any order of members,
-    /// and every valid one has the text in which the members are in the order of the schema.
+    /// Arrays of different objects, which have one text each: no invalid array has an accepted text in any order of
+    /// members, and every valid one has the text in which the members are in the order of the schema.
     #[test]
     fn different_objects_are_those_of_the_judge(
         (names, required, values) in unique_objects(),

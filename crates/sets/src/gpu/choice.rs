@@ -2,12 +2,12 @@
 //! question.
 //!
 //! A model on a GPU leaves its logits in a buffer of the device. The caller lends a [`Chooser`] that buffer
-//! ([`LogitBuffer`]). The chooser answers any number of questions about its rows in one submission and one read-back: 20
-//! bytes a question in place of four bytes for each id of the vocabulary. A mask travels with its question, 4 bytes for 32
-//! ids.
+//! ([`LogitBuffer`]). The chooser answers any number of questions about its rows in one submission and one read-back:
+//! 20 bytes a question in place of four bytes for each id of the vocabulary. A mask travels with its question, 4
+//! bytes for 32 ids.
 //!
-//! Tried instead: a chooser that knows sets, follows their intervals on the device and needs no masks. It saved the upload
-//! of the masks, but it served sets alone and needed samplers of its own.
+//! Tried instead: a chooser that knows sets, follows their intervals on the device and needs no masks. It saved the
+//! upload of the masks, but it served sets alone and needed samplers of its own.
 
 use std::sync::Arc;
 
@@ -67,8 +67,8 @@ pub enum Next {
     Nothing,
 }
 
-/// The answer to a question. Logarithms are natural, of the model's distribution at the temperature, and exact up to about
-/// 1e-4.
+/// The answer to a question. Logarithms are natural, of the model's distribution at the temperature, and exact up to
+/// about 1e-4.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Choice {
     /// The outcome.
@@ -121,8 +121,8 @@ impl Chooser {
         &self.gpu
     }
 
-    /// The answers to questions about rows of logits. Mask `i` says which tokens may follow in question `i`. The ids `ends`
-    /// end the sequence; together they are one outcome. The masks are uploaded and applied on the device.
+    /// The answers to questions about rows of logits. Mask `i` says which tokens may follow in question `i`. The ids
+    /// `ends` end the sequence; together they are one outcome. The masks are uploaded and applied on the device.
     ///
     /// # Errors
     ///
@@ -130,8 +130,8 @@ impl Chooser {
     ///
     /// # Panics
     ///
-    /// If the numbers of masks and questions differ, a question is about a row that does not exist, or the temperature is
-    /// not above zero and finite.
+    /// If the numbers of masks and questions differ, a question is about a row that does not exist, or the
+    /// temperature is not above zero and finite.
     pub fn answer(
         &mut self,
         logits: LogitBuffer<'_>,

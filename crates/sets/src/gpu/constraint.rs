@@ -1,8 +1,9 @@
 //! A set as a constraint whose masks are made on a device.
 //!
-//! The CPU follows positions, where a step is less than a microsecond. A mask, or the masks of a batch, are one kernel and
-//! one read-back, and the read-back is the cost. For one sequence at a time [`SetConstraint`] alone is faster. The device
-//! pays where many sequences with wide intervals are asked about together ([`Constraint::fill_masks`]).
+//! The CPU follows positions, where a step is less than a microsecond. A mask, or the masks of a batch, are one
+//! kernel and one read-back, and the read-back is the cost. For one sequence at a time [`SetConstraint`] alone is
+//! faster. The device pays where many sequences with wide intervals are asked about together
+//! ([`Constraint::fill_masks`]).
 
 use std::sync::{Arc, Once};
 
@@ -36,8 +37,8 @@ impl std::fmt::Debug for GpuSetConstraint {
 }
 
 impl GpuSetConstraint {
-    /// The same constraint with masks from `gpu`. A mask that the device fails to make comes from the CPU; the mask is the
-    /// same. The first failure calls `tell`, later failures do not.
+    /// The same constraint with masks from `gpu`. A mask that the device fails to make comes from the CPU; the mask
+    /// is the same. The first failure calls `tell`, later failures do not.
     ///
     /// # Errors
     ///

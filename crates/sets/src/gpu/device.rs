@@ -107,13 +107,13 @@ impl Gpu {
         Ok(Self::shared(name, device, queue))
     }
 
-    /// A device that other code has made and computes with too, such as a model's. The contents of its buffers need no
-    /// read-back to be used here ([`Chooser`](super::Chooser)). The device does the work in the order in which both submit
-    /// it to `queue`.
+    /// A device that other code has made and computes with too, such as a model's. The contents of its buffers need
+    /// no read-back to be used here ([`Chooser`](super::Chooser)). The device does the work in the order in which
+    /// both submit it to `queue`.
     ///
-    /// This function and [`LogitBuffer`](super::LogitBuffer) are the two places where this crate's interface has types of
-    /// wgpu, because the two sides share handles. The device should have the limits of its adapter: a device with wgpu's
-    /// default limits has few storage buffers.
+    /// This function and [`LogitBuffer`](super::LogitBuffer) are the two places where this crate's interface has
+    /// types of wgpu, because the two sides share handles. The device should have the limits of its adapter: a device
+    /// with wgpu's default limits has few storage buffers.
     pub fn shared(name: String, device: wgpu::Device, queue: wgpu::Queue) -> Arc<Self> {
         let limits = device.limits();
         let compile = |kernel: Kernel| {
@@ -184,8 +184,8 @@ impl Gpu {
         }
     }
 
-    /// `groups` workgroups in rows. The length of a row is limited, so there may be several rows. Lanes are numbered with
-    /// 32 bits.
+    /// `groups` workgroups in rows. The length of a row is limited, so there may be several rows. Lanes are numbered
+    /// with 32 bits.
     pub(crate) fn grid(&self, kernel: &Kernel, groups: usize) -> Result<[u32; 2], GpuError> {
         let (rows, row) = (groups.div_ceil(self.row as usize), groups.min(self.row as usize));
         self.fits("the lanes of a batch", rows * row * kernel.workgroup as usize, u32::MAX.into())?;

@@ -125,7 +125,8 @@ impl GpuSet {
         self.buffers().map(Given::There).collect()
     }
 
-    /// Advances each sequence by its token. Where no item has the longer prefix, the interval becomes invalid and stays so.
+    /// Advances each sequence by its token. Where no item has the longer prefix, the interval becomes invalid and
+    /// stays so.
     ///
     /// # Errors
     ///

@@ -77,8 +77,8 @@ fn each_damage(bytes: &[u8], read: impl Fn(Vec<u8>) -> Result<(), SetFileError>)
     }
 }
 
-/// Files of the earlier versions: the items "", 1 2, 1 2 3 and 4, with a subset of the second and the last; 5 6 is added, 4
-/// removed.
+/// Files of the earlier versions: the items "", 1 2, 1 2 3 and 4, with a subset of the second and the last; 5 6 is
+/// added, 4 removed.
 const OLD_SET: &[u8] = include_bytes!("../data/version_2.set");
 const OLD_DELTA: &[u8] = include_bytes!("../data/version_1.delta");
 

@@ -1,8 +1,8 @@
 //! A set on a machine with little memory. A process that cannot have more than a given number of bytes builds the set
 //! through temporary files, maps it, and asks it.
 //!
-//! The test runs itself again as a process of its own, which first limits its address space: 512 MiB for a million items,
-//! and less for fewer items in debug builds. Everything counts, also the mapped file and the program.
+//! The test runs itself again as a process of its own, which first limits its address space: 512 MiB for a million
+//! items, and less for fewer items in debug builds. Everything counts, also the mapped file and the program.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stdout, reason = "what a process needed is worth knowing")]

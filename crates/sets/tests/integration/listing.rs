@@ -1,8 +1,8 @@
 //! The paper's printed search (appendix, Parallel Prefix-Verification) and its two errors.
 //!
-//! The listing compares a row with a candidate by the sum of the signs of all columns, which is no order of rows. And once
-//! one candidate's search has moved past the end of the array, the listing reads a row that is not there. The set finds the
-//! items that the listing misses.
+//! The listing compares a row with a candidate by the sum of the signs of all columns, which is no order of rows. And
+//! once one candidate's search has moved past the end of the array, the listing reads a row that is not there. The
+//! set finds the items that the listing misses.
 
 use crate::common::{below, build, constraint, ids, rng};
 use unskew_core::{Constraint, TokenId};
@@ -16,8 +16,8 @@ enum Answer {
     OutOfBounds,
 }
 
-/// The listing as it is printed: all candidates search until all have found their place. With `ordered`, rows are compared
-/// by the first column that differs.
+/// The listing as it is printed: all candidates search until all have found their place. With `ordered`, rows are
+/// compared by the first column that differs.
 fn printed(rows: &[Vec<u32>], prefix: &[u32], candidates: &[u32], ordered: bool) -> Vec<Answer> {
     let columns = prefix.len() + 1;
     let target = |candidate: u32| -> Vec<u32> { [prefix, &[candidate]].concat() };

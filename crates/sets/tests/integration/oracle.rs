@@ -224,8 +224,8 @@ fn excluded_are_the_texts_of_items_alone() {
     assert!(matches!(ExclusionConstraint::new([""], empty), Err(SetError::NothingLeft)));
 }
 
-/// Prefixes of one and two tokens with many items, on both sides of every limit: their followers are stored as bits, as a
-/// list, or not at all.
+/// Prefixes of one and two tokens with many items, on both sides of every limit: their followers are stored as bits,
+/// as a list, or not at all.
 #[test]
 fn what_follows_wide_prefixes_is_what_follows() {
     for vocab_len in [60, 256, 10_000, 40_000, 70_000, 70_001, 70_016] {

@@ -66,8 +66,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Trains the models that are not trained yet and writes them to `crates/tiny-model/model`; `steps` overrides the recipes'
-/// number, for a trial run, which then writes to `target/train/trial`.
+/// Trains the models that are not trained yet and writes them to `crates/tiny-model/model`; `steps` overrides the
+/// recipes' number, for a trial run, which then writes to `target/train/trial`.
 fn run(root: &Path, steps: Option<u64>) -> Result<()> {
     let work = root.join("target/train");
     let out = if steps.is_some() { work.join("trial") } else { root.join("crates/tiny-model/model") };

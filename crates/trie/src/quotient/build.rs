@@ -17,8 +17,8 @@ use crate::{
 };
 
 impl Quotients {
-    /// The quotients of `trie`, a trie of some of `vocab_len` ids; and the tokens that are not strings of whole characters, as
-    /// indices into its tokens. O(n log n) for n nodes.
+    /// The quotients of `trie`, a trie of some of `vocab_len` ids; and the tokens that are not strings of whole
+    /// characters, as indices into its tokens. O(n log n) for n nodes.
     pub(crate) fn new(trie: &ByteTrie, vocab_len: usize, tuning: Tuning) -> (Self, Vec<usize>) {
         let mut symbols = Symbols::new();
         let (edges, irregular) = Edges::new(&trie.nodes, &mut symbols);
@@ -116,7 +116,8 @@ impl Builder<'_> {
         // For each node its parent, counted from the quotient's first node.
         let mut parents: Vec<Option<usize>> = vec![];
         let mut open: Vec<usize> = vec![];
-        // The groups that wait for their node, the next one last: the depth, and the index of their first edge in `work`.
+        // The groups that wait for their node, the next one last: the depth, and the index of their first edge in
+        // `work`.
         let mut groups: Vec<(usize, usize)> = vec![];
         let mut work: Vec<Edge> = self.edges.of(place).to_vec();
         let mut height = 0;

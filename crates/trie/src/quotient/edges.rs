@@ -34,7 +34,8 @@ struct Reading {
 }
 
 impl Edges {
-    /// The edges of `nodes`; and the tokens that are not strings of whole characters with a symbol, as indices. O(n) for n nodes.
+    /// The edges of `nodes`; and the tokens that are not strings of whole characters with a symbol, as indices. O(n)
+    /// for n nodes.
     pub(super) fn new(nodes: &[Node], symbols: &mut Symbols) -> (Self, Vec<usize>) {
         let root = NodeId::new(nodes.len() - 1);
         let mut found: Vec<(NodeId, Edge)> = Vec::with_capacity(nodes.len());

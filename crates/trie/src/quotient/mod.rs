@@ -1,17 +1,19 @@
 //! The quotient of a vocabulary: its tokens as strings of [`Symbol`]s, equal strings merged, as tries.
 //!
-//! The trie of 128,000 tokens has 270,000 nodes; the tokens that are words have 30 strings of symbols (`aaaa`, ` Aaaaaa`). As long
-//! as the automaton does not distinguish the characters of a symbol, a walk over these strings visits hundreds of nodes where the
-//! walk over the bytes visits a hundred thousand. Where the automaton does, the walk goes on from the *members* of a node, the
-//! places of the byte trie that spell it, each with a state of its own.
+//! The trie of 128,000 tokens has 270,000 nodes; the tokens that are words have 30 strings of symbols (`aaaa`,
+//! ` Aaaaaa`). As long as the automaton does not distinguish the characters of a symbol, a walk over these strings
+//! visits hundreds of nodes where the walk over the bytes visits a hundred thousand. Where the automaton does, the
+//! walk goes on from the *members* of a node, the places of the byte trie that spell it, each with a state of its
+//! own.
 //!
-//! There is a quotient for the whole trie and one for each large subtree (in four levels: `␣`, `␣c`, `␣co`, `␣con`). A pattern may
-//! single out some first letters, as keywords among identifiers do. The tokens after the other letters are then walked in quotients
-//! again, and not byte by byte.
+//! There is a quotient for the whole trie and one for each large subtree (in four levels: `␣`, `␣c`, `␣co`, `␣con`).
+//! A pattern may single out some first letters, as keywords among identifiers do. The tokens after the other letters
+//! are then walked in quotients again, and not byte by byte.
 //!
 //! Tokens that are not whole characters, about 1,500, are in no quotient. They have a small byte trie of their own.
 //!
-//! [`build`] makes the tables, from the [`edges`] of the byte trie; [`postings`] are the lists in which exceptions are found.
+//! [`build`] makes the tables, from the [`edges`] of the byte trie; [`postings`] are the lists in which exceptions
+//! are found.
 
 mod build;
 mod edges;

@@ -1,5 +1,5 @@
-//! Postings: for each symbol, the tokens that hold it and the nodes that end with it. Also the tokens that are long, and the nodes
-//! that are deep. In these lists the walk finds the few exceptions among thousands of nodes.
+//! Postings: for each symbol, the tokens that hold it and the nodes that end with it. Also the tokens that are long,
+//! and the nodes that are deep. In these lists the walk finds the few exceptions among thousands of nodes.
 
 use std::ops::Range;
 
@@ -11,7 +11,8 @@ use crate::{
     symbols::{LOWER, Symbol},
 };
 
-/// The lists of one set of quotients. Tokens are those of the quotient of the whole trie; nodes are those of all quotients.
+/// The lists of one set of quotients. Tokens are those of the quotient of the whole trie; nodes are those of all
+/// quotients.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Postings {
     /// For each ASCII symbol, the tokens that hold it; empty where they are many.
@@ -20,15 +21,16 @@ pub(crate) struct Postings {
     pub(crate) many: u128,
     /// The tokens that hold symbols beyond ASCII, in words of a mask.
     pub(crate) non_ascii: Vec<u32>,
-    /// The tokens with more than [`short_symbols`](crate::tuning::Tuning::short_symbols) symbols, by their number of symbols, the
-    /// longest first.
+    /// The tokens with more than [`short_symbols`](crate::tuning::Tuning::short_symbols) symbols, by their number of
+    /// symbols, the longest first.
     long: Vec<(u32, TokenId)>,
-    /// For each ASCII symbol that few tokens hold: the nodes that end with it and are below no other such node, in order.
+    /// For each ASCII symbol that few tokens hold: the nodes that end with it and are below no other such node, in
+    /// order.
     nodes: Vec<Vec<u32>>,
     /// The same for all symbols beyond ASCII together.
     non_ascii_nodes: Vec<u32>,
-    /// For each quotient: the nodes of more than `short_symbols` symbols, and those that may have as many, each with its depth, the
-    /// deepest first.
+    /// For each quotient: the nodes of more than `short_symbols` symbols, and those that may have as many, each with
+    /// its depth, the deepest first.
     deep: Vec<Vec<(u32, u32)>>,
 }
 
@@ -132,11 +134,12 @@ impl Postings {
 }
 
 impl Quotients {
-    /// The nodes among `among`, which are in the quotient that begins at `root`, that are exceptions. The answer has a bit for each
-    /// node, from the first of `among` on. Nodes below other exceptions may be missing.
+    /// The nodes among `among`, which are in the quotient that begins at `root`, that are exceptions. The answer has
+    /// a bit for each node, from the first of `among` on. Nodes below other exceptions may be missing.
     ///
-    /// No node above all of `among` may have one of the symbols, and none of the symbols may be among [`many`](Postings::many).
-    /// Nodes of the given depth must have at least `short_symbols` symbols, those in front of the quotient included.
+    /// No node above all of `among` may have one of the symbols, and none of the symbols may be among
+    /// [`many`](Postings::many). Nodes of the given depth must have at least `short_symbols` symbols, those in front
+    /// of the quotient included.
     pub(crate) fn exceptions(&self, among: Range<usize>, root: usize, of: Exceptions) -> Vec<u64> {
         let Exceptions { ascii, non_ascii, depth } = of;
         let mut found = vec![0; among.len().div_ceil(64)];

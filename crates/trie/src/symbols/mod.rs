@@ -1,17 +1,18 @@
 //! The symbols in which a quotient spells tokens: classes of characters that patterns rarely distinguish.
 //!
-//! Lower-case ASCII letters are one symbol, upper-case ones another, digits a third. Each other ASCII byte is a symbol of its own.
-//! Beyond ASCII a symbol is the characters of one kind in a stretch of Unicode, mostly a script. The kinds are small letters,
-//! capitals, other letters, marks, digits, and the rest. Only symbols that the vocabulary uses get a number.
+//! Lower-case ASCII letters are one symbol, upper-case ones another, digits a third. Each other ASCII byte is a
+//! symbol of its own. Beyond ASCII a symbol is the characters of one kind in a stretch of Unicode, mostly a script.
+//! The kinds are small letters, capitals, other letters, marks, digits, and the rest. Only symbols that the
+//! vocabulary uses get a number.
 //!
-//! The partition is a guess at the patterns in use, and only speed depends on it: the automaton is asked every time whether it
-//! distinguishes the characters of a symbol.
+//! The partition is a guess at the patterns in use, and only speed depends on it: the automaton is asked every time
+//! whether it distinguishes the characters of a symbol.
 //!
-//! That question must not cost a run over 20,000 ideographs. The UTF-8 encodings of a symbol are therefore kept as products of ranges
-//! of bytes ([`Utf8Range`]): the ideographs are two of them.
+//! That question must not cost a run over 20,000 ideographs. The UTF-8 encodings of a symbol are therefore kept as
+//! products of ranges of bytes ([`Utf8Range`]): the ideographs are two of them.
 //!
-//! Tried instead: classes of bytes instead of characters. Lead bytes cut scripts in two (Cyrillic words of n letters are 2^n
-//! strings of classes), and `\p{L}` distinguishes the trailing bytes of all three-byte characters.
+//! Tried instead: classes of bytes instead of characters. Lead bytes cut scripts in two (Cyrillic words of n letters
+//! are 2^n strings of classes), and `\p{L}` distinguishes the trailing bytes of all three-byte characters.
 
 mod runs;
 #[cfg(test)]
@@ -73,8 +74,8 @@ impl Symbol {
         usize::from(self.0)
     }
 
-    /// The state to which a symbol of ASCII leads: a state, [`DEAD`](crate::DEAD), or [`MIXED`](crate::automaton::MIXED) if its
-    /// characters do not all lead to one.
+    /// The state to which a symbol of ASCII leads: a state, [`DEAD`](crate::DEAD), or
+    /// [`MIXED`](crate::automaton::MIXED) if its characters do not all lead to one.
     #[inline]
     pub(crate) fn ascii_target<A: ByteAutomaton>(self, automaton: &mut A, runs: &Runs, state: u32) -> u32 {
         let (first, last) = self.ascii_bytes();
@@ -130,8 +131,8 @@ impl SymbolSet {
 /// The kinds of characters that a stretch of Unicode is divided into.
 const KINDS: usize = 6;
 
-/// The first character of each stretch, and whether the stretch is divided into kinds. The last entry ends the characters that have
-/// a symbol.
+/// The first character of each stretch, and whether the stretch is divided into kinds. The last entry ends the
+/// characters that have a symbol.
 const STRETCHES: [(u32, bool); 68] = [
     (0x80, true),
     (0x100, true),
@@ -203,7 +204,8 @@ const STRETCHES: [(u32, bool); 68] = [
     (0x4_0000, false),
 ];
 
-/// Ranges of marks among the letters of scripts with many tokens. The standard library does not distinguish them from letters.
+/// Ranges of marks among the letters of scripts with many tokens. The standard library does not distinguish them from
+/// letters.
 const MARKS: [(u32, u32); 20] = [
     (0x591, 0x5bd),
     (0x610, 0x61a),
@@ -242,8 +244,8 @@ impl Symbols {
         Self { of: vec![[None; KINDS]; STRETCHES.len()], ranges: vec![] }
     }
 
-    /// The symbol of `char`, which gets a new number if needed. `None` if `char` has no symbol: it is in no stretch, or the numbers
-    /// are used up.
+    /// The symbol of `char`, which gets a new number if needed. `None` if `char` has no symbol: it is in no stretch,
+    /// or the numbers are used up.
     pub(crate) fn symbol(&mut self, char: char) -> Option<Symbol> {
         if char.is_ascii() {
             return Some(Symbol::of_ascii(char as u8));
@@ -267,8 +269,9 @@ impl Symbols {
         size_of_val(&self.of[..]) + self.ranges.iter().map(|ranges| size_of_val(&ranges[..])).sum::<usize>()
     }
 
-    /// The state to which a symbol beyond ASCII leads: a state, [`DEAD`](crate::DEAD), or [`MIXED`](crate::automaton::MIXED) if its
-    /// characters do not all lead to one. `runs` are the runs of bytes that the automaton does not distinguish.
+    /// The state to which a symbol beyond ASCII leads: a state, [`DEAD`](crate::DEAD), or
+    /// [`MIXED`](crate::automaton::MIXED) if its characters do not all lead to one. `runs` are the runs of bytes that
+    /// the automaton does not distinguish.
     pub(crate) fn target<A: ByteAutomaton>(
         &self,
         automaton: &mut A,

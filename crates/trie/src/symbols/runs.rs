@@ -10,8 +10,8 @@ pub(super) const LAST_TRAILING: u8 = 0xbf;
 pub(crate) struct Runs {
     /// For each byte: the last byte of its run of neighbours of the same class.
     pub(super) last: [u8; 256],
-    /// States, each with the state to which all trailing bytes lead from it. States inside a character are few, every symbol asks
-    /// for them again, and in a pattern like `\w` a run is hardly longer than two bytes.
+    /// States, each with the state to which all trailing bytes lead from it. States inside a character are few, every
+    /// symbol asks for them again, and in a pattern like `\w` a run is hardly longer than two bytes.
     trailing: [(u32, u32); KNOWN],
 }
 

@@ -74,8 +74,8 @@ proptest! {
         }
     }
 
-    /// The target of a symbol is the state to which each of its characters leads; and it is mixed only where characters differ in
-    /// a state on their way.
+    /// The target of a symbol is the state to which each of its characters leads; and it is mixed only where
+    /// characters differ in a state on their way.
     #[test]
     fn the_target_of_a_symbol_is_that_of_its_characters(chars in chars(), table in table()) {
         let mut symbols = Symbols::new();
@@ -125,8 +125,8 @@ proptest! {
                     prop_assert_eq!(run(&mut automaton, state, char.to_string().as_bytes()), found);
                 }
             }
-            // Where no byte beyond ASCII is distinguished from another, characters of two bytes lead where those of four do, or
-            // nothing does.
+            // Where no byte beyond ASCII is distinguished from another, characters of two bytes lead where those of
+            // four do, or nothing does.
             let first = automaton.step(state, 0x80);
             if first == DEAD && (0x80..=0xffu8).all(|byte| automaton.step(state, byte) == DEAD) {
                 prop_assert_eq!(found, DEAD);

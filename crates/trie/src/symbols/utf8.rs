@@ -3,7 +3,8 @@
 use super::runs::{LAST_TRAILING, Runs, TRAILING};
 use crate::automaton::{ByteAutomaton, MIXED};
 
-/// Encodings of equal length. All bytes but the last are each in a range; the last is one of `0x80 + i` for the bits `i` of `last`.
+/// Encodings of equal length. All bytes but the last are each in a range; the last is one of `0x80 + i` for the bits
+/// `i` of `last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Utf8Range {
     /// `ranges[..len]` are the bytes before the last.
@@ -29,7 +30,8 @@ pub(super) const ANY: [Utf8Range; 8] = {
     ]
 };
 
-/// The state to which the encodings in `ranges` lead, if all lead to one; see [`Symbols::target`](super::Symbols::target).
+/// The state to which the encodings in `ranges` lead, if all lead to one; see
+/// [`Symbols::target`](super::Symbols::target).
 pub(super) fn target<A: ByteAutomaton>(
     ranges: &[Utf8Range],
     automaton: &mut A,
@@ -38,8 +40,8 @@ pub(super) fn target<A: ByteAutomaton>(
 ) -> u32 {
     let mut target = None;
     for encodings in ranges {
-        // All encodings must agree byte by byte. That is a coarser question than whether they agree in the end; with rare
-        // exceptions, automata without equal states answer both alike.
+        // All encodings must agree byte by byte. That is a coarser question than whether they agree in the end; with
+        // rare exceptions, automata without equal states answer both alike.
         let mut at = state;
         for (first, last) in &encodings.ranges[..usize::from(encodings.len)] {
             at = match (*first, *last) {

@@ -1,14 +1,16 @@
 //! Bulk acceptance: all tokens below a node are allowed at once, but for exceptions.
 //!
-//! In a text that ends with a quote nearly every token leads on, and the walk would visit the thousands of nodes of tokens with
-//! signs one by one. So where small letters lead to one state, the walk finds out which other symbols lead there too, and over how
-//! many steps that goes on in the same way (a [`UniformStep`]). All tokens of these symbols are allowed at once, as a mask. Only
-//! nodes that end with other symbols, or are deeper, are walked; there are lists of them. On 128,000 tokens, at the beginning of a
-//! field of a table (`[^,"\n]{0,30}`), the walk visited 8,000 nodes without bulk acceptance, and visits 800 with it.
+//! In a text that ends with a quote nearly every token leads on, and the walk would visit the thousands of nodes of
+//! tokens with signs one by one. So where small letters lead to one state, the walk finds out which other symbols
+//! lead there too, and over how many steps that goes on in the same way (a [`UniformStep`]). All tokens of these
+//! symbols are allowed at once, as a mask. Only nodes that end with other symbols, or are deeper, are walked; there
+//! are lists of them. On 128,000 tokens, at the beginning of a field of a table (`[^,"\n]{0,30}`), the walk visited
+//! 8,000 nodes without bulk acceptance, and visits 800 with it.
 //!
-//! Tried instead: to ask of every node, also of those with few tokens below, whether all tokens below lead on. That visits a fifth
-//! fewer nodes, and takes an eighth to a quarter more instructions. Tried also: to keep at each node which symbols are below it, so
-//! that subtrees without exceptions are passed over. That left 4,000 nodes at that field, a line of memory or two each.
+//! Tried instead: to ask of every node, also of those with few tokens below, whether all tokens below lead on. That
+//! visits a fifth fewer nodes, and takes an eighth to a quarter more instructions. Tried also: to keep at each node
+//! which symbols are below it, so that subtrees without exceptions are passed over. That left 4,000 nodes at that
+//! field, a line of memory or two each.
 
 use unskew_core::{TokenId, WORD_BITS};
 
@@ -43,9 +45,9 @@ pub(super) struct Excluded {
 }
 
 impl<A: ByteAutomaton, S: Sink> Walk<'_, A, S> {
-    /// Allows at once the tokens below a node where most of them lead on, as in a text that ends with a quote, and walks only to
-    /// the exceptions: tokens with symbols that do not lead on as `step` does, and tokens that are longer than its run. False, with
-    /// nothing allowed, where that is not worth it.
+    /// Allows at once the tokens below a node where most of them lead on, as in a text that ends with a quote, and
+    /// walks only to the exceptions: tokens with symbols that do not lead on as `step` does, and tokens that are
+    /// longer than its run. False, with nothing allowed, where that is not worth it.
     pub(super) fn accept_bulk(
         &mut self,
         summary: Summary,
@@ -155,8 +157,8 @@ impl<A: ByteAutomaton, S: Sink> Walk<'_, A, S> {
         true
     }
 
-    /// Makes the mask of all tokens but those with excluded symbols, if the latter are few compared with the tokens below the node
-    /// of `summary`.
+    /// Makes the mask of all tokens but those with excluded symbols, if the latter are few compared with the tokens
+    /// below the node of `summary`.
     fn include_all_but(&mut self, excluded: Excluded, summary: Summary) -> bool {
         let quotients = self.quotients;
         let Some(all) = quotients.all_tokens() else { return false };

@@ -2,19 +2,19 @@
 //!
 //! Four things make the walk fast, and none of them changes the mask:
 //!
-//! - On a [quotient](crate::quotient), all tokens of equal shape are one node. A node is entered if the automaton leads all
-//!   characters of its last symbol to one state. Otherwise its members are walked one by one.
-//! - Below a node all tokens may lead on: the symbols below are known, and the automaton stays in its state with all of them
-//!   (`[^"]*`), or goes from state to state (`.{0,100}`). Then all tokens below are allowed at once, by a union of masks if they
-//!   are many.
-//! - If all tokens below lead on but for a few exceptions (`[^"]*`), only the exceptions are walked to ([`bulk`], over runs of
-//!   [`uniform`] steps).
+//! - On a [quotient](crate::quotient), all tokens of equal shape are one node. A node is entered if the automaton
+//!   leads all characters of its last symbol to one state. Otherwise its members are walked one by one.
+//! - Below a node all tokens may lead on: the symbols below are known, and the automaton stays in its state with all
+//!   of them (`[^"]*`), or goes from state to state (`.{0,100}`). Then all tokens below are allowed at once, by a
+//!   union of masks if they are many.
+//! - If all tokens below lead on but for a few exceptions (`[^"]*`), only the exceptions are walked to ([`bulk`],
+//!   over runs of [`uniform`] steps).
 //! - The state to which a symbol beyond ASCII leads is looked up once for each state of a walk ([`states`]).
 //!
-//! Tried instead: to keep for each state the symbols that lead to one place, so that the symbols below a node are compared with
-//! them at once. That saves a third of the second point and costs as much elsewhere. Tried also: a walk of its own for the few letters
-//! that lead elsewhere than all others at the beginning of a text, as after `</`. That changed the mean of the masks by less than a
-//! hundredth.
+//! Tried instead: to keep for each state the symbols that lead to one place, so that the symbols below a node are
+//! compared with them at once. That saves a third of the second point and costs as much elsewhere. Tried also: a walk
+//! of its own for the few letters that lead elsewhere than all others at the beginning of a text, as after `</`. That
+//! changed the mean of the masks by less than a hundredth.
 //!
 //! Measured over 58 regexes and 1,600 masks, first visits, in microseconds:
 //!
@@ -24,8 +24,8 @@
 //! | 100,000 tokens | this one | 4 | 78 | 197 |
 //! | 100,000 tokens | before exceptions were walked alone | - | 154 | 376 |
 //!
-//! Over an earlier suite the walk over bytes took 2 (median) and 1,393 (largest). So a mask of few tokens costs two to three
-//! microseconds more than by the walk over bytes.
+//! Over an earlier suite the walk over bytes took 2 (median) and 1,393 (largest). So a mask of few tokens costs two
+//! to three microseconds more than by the walk over bytes.
 
 mod bulk;
 mod sink;
@@ -84,7 +84,8 @@ struct Walk<'a, A, S> {
     states: States,
     /// The state whose row was looked up last, and the index of the row.
     last: (u32, u32),
-    /// The classes of the ASCII bytes that are symbols by themselves: one byte of each class, and all its bytes as bits.
+    /// The classes of the ASCII bytes that are symbols by themselves: one byte of each class, and all its bytes as
+    /// bits.
     classes: Vec<(u8, u128)>,
     /// All tokens but the excluded ones, in words of a mask, for [`accept_bulk`](Self::accept_bulk).
     included: Vec<u32>,
@@ -180,8 +181,8 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         }
     }
 
-    /// Walks on from the members of a node of the quotient that begins at `root`. The automaton goes into the node's last symbol
-    /// from `state`.
+    /// Walks on from the members of a node of the quotient that begins at `root`. The automaton goes into the node's
+    /// last symbol from `state`.
     fn members(&mut self, at: usize, state: u32, root: usize) {
         let (trie, quotients) = (self.trie, self.quotients);
         let mut members = quotients.members_of(at);
@@ -317,9 +318,9 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         true
     }
 
-    /// The kind of all tokens below, if all are allowed as one kind. That is so if the symbols below all lead from `state` to one
-    /// state, all from there to one state, and so on to the depth of the longest string, and if every token that ends in one of
-    /// these states is allowed as that kind.
+    /// The kind of all tokens below, if all are allowed as one kind. That is so if the symbols below all lead from
+    /// `state` to one state, all from there to one state, and so on to the depth of the longest string, and if every
+    /// token that ends in one of these states is allowed as that kind.
     fn whole_kind(&mut self, summary: Summary, mut state: u32) -> Option<u8> {
         let mut kind = None;
         let symbols = self.quotients.set(summary.symbols);

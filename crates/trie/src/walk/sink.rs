@@ -71,11 +71,12 @@ impl KindTokens {
     }
 }
 
-/// The tokens of each kind. Most kinds have few tokens, and passing over a mask for each of these kinds would be much of the work.
+/// The tokens of each kind. Most kinds have few tokens, and passing over a mask for each of these kinds would be much
+/// of the work.
 pub(crate) struct Kinds {
     sets: Vec<KindTokens>,
-    /// The mask that tokens were added to last, taken out of its place in `sets`, with its kind: mostly the next token is of the
-    /// same kind.
+    /// The mask that tokens were added to last, taken out of its place in `sets`, with its kind: mostly the next
+    /// token is of the same kind.
     last: TokenMask,
     kind: Option<u8>,
     /// The number of ids.

@@ -12,8 +12,8 @@ pub(super) struct Known {
     pub(super) step: Option<UniformStep>,
 }
 
-/// All states that a walk has met, and a hash table of them: one multiplication, open addressing. The map of the standard library
-/// takes longer than the facts.
+/// All states that a walk has met, and a hash table of them: one multiplication, open addressing. The map of the
+/// standard library takes longer than the facts.
 #[derive(Default)]
 pub(super) struct States {
     known: Vec<Known>,

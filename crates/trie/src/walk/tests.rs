@@ -92,8 +92,8 @@ proptest! {
     }
 }
 
-/// Text without a quote, whose characters are counted or not. From the start some letters lead to a state of their own, and
-/// from there back into the text.
+/// Text without a quote, whose characters are counted or not. From the start some letters lead to a state of their
+/// own, and from there back into the text.
 #[derive(Clone, Debug)]
 struct Text {
     elsewhere: Vec<u8>,
@@ -241,7 +241,8 @@ proptest! {
     }
 }
 
-/// A case that failed once: the tokens that begin with a letter that leads elsewhere are fewer than those that end in a full stop.
+/// A case that failed once: the tokens that begin with a letter that leads elsewhere are fewer than those that end in
+/// a full stop.
 #[test]
 fn a_full_stop_after_few_letters() {
     let mut words = vec![b"a".to_vec(); 94];

@@ -1,7 +1,8 @@
-//! Uniform steps: the state to which most symbols lead from a state, and over how many steps that goes on in the same way.
+//! Uniform steps: the state to which most symbols lead from a state, and over how many steps that goes on in the same
+//! way.
 //!
-//! In the text of a string nearly every symbol leads to one state. Small letters are asked for first, since nearly all tokens hold
-//! some: without one state for all of them there is no uniform step.
+//! In the text of a string nearly every symbol leads to one state. Small letters are asked for first, since nearly
+//! all tokens hold some: without one state for all of them there is no uniform step.
 
 use super::{Sink, Walk};
 use crate::{
@@ -18,8 +19,8 @@ pub(super) struct UniformStep {
     pub(super) ascii: u128,
     /// Whether all symbols beyond ASCII lead there; known only where `run` is known.
     pub(super) non_ascii: bool,
-    /// The least number of steps from state to state in which these symbols lead on; tokens that end in these states are all
-    /// allowed and of one kind. 0 if the number is not known, [`ENDLESS`] if the steps never end.
+    /// The least number of steps from state to state in which these symbols lead on; tokens that end in these states
+    /// are all allowed and of one kind. 0 if the number is not known, [`ENDLESS`] if the steps never end.
     pub(super) run: u8,
     /// The kind of the tokens that end in the states of the run.
     pub(super) kind: u8,
@@ -29,8 +30,8 @@ pub(super) struct UniformStep {
 pub(super) const ENDLESS: u8 = u8::MAX;
 
 impl<A: ByteAutomaton, S: Sink> Walk<'_, A, S> {
-    /// The state to which small letters lead from `state`, with the other symbols that lead there. `None` if small letters do not
-    /// all lead to one state.
+    /// The state to which small letters lead from `state`, with the other symbols that lead there. `None` if small
+    /// letters do not all lead to one state.
     pub(super) fn uniform_step(&mut self, state: u32) -> Option<UniformStep> {
         let next = LOWER.ascii_target(self.automaton, &self.runs, state);
         if next >= MIXED {

@@ -3,8 +3,8 @@
 //!
 //! Read with our own types and not with the `tokenizers` crate's, because that crate keeps the vocabulary and the
 //! merges to itself, renumbers added tokens, accepts doubled ids, and can panic on a damaged file: it is given only
-//! data that was checked here (see [`crate::encoder`]). Fields that we do not know are skipped, as it does; a field that is
-//! listed twice is an error.
+//! data that was checked here (see [`crate::encoder`]). Fields that we do not know are skipped, as it does; a field
+//! that is listed twice is an error.
 
 use std::{collections::HashMap, fmt};
 

@@ -1,4 +1,5 @@
-//! The formats of files: `tokenizer.json` with the steps around its model, rank files, GGUF files, and the encodings in them.
+//! The formats of files: `tokenizer.json` with the steps around its model, rank files, GGUF files, and the encodings
+//! in them.
 
 pub(crate) mod base64;
 pub(crate) mod charsmap;

@@ -1,11 +1,11 @@
 //! Runs a program with look-around over a text, from left to right.
 //!
-//! A configuration is all that the rest of the text depends on: the states of the pattern, in the order in which an engine
-//! with backtracking tries them if order counts; the states of the look-behinds; and the claims about the text that
-//! follows, each with the states of its look-ahead. At a position where a state asks whether a look-ahead matches, both
-//! answers are assumed, each in a configuration of its own, with a claim that the text to come must fulfil. The answer is
-//! the same for all states that ask at the position. So exactly one configuration of those that begin together fulfils all
-//! its claims, and the machine is unambiguous.
+//! A configuration is all that the rest of the text depends on: the states of the pattern, in the order in which an
+//! engine with backtracking tries them if order counts; the states of the look-behinds; and the claims about the text
+//! that follows, each with the states of its look-ahead. At a position where a state asks whether a look-ahead
+//! matches, both answers are assumed, each in a configuration of its own, with a claim that the text to come must
+//! fulfil. The answer is the same for all states that ask at the position. So exactly one configuration of those that
+//! begin together fulfils all its claims, and the machine is unambiguous.
 
 use rustc_hash::FxHashSet;
 
@@ -16,8 +16,8 @@ pub(super) type Claim = (u32, bool, Box<[u32]>);
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(super) struct Configuration {
-    /// The states of the pattern that read or are its end; `None` after the end of its text. If order counts, the end is
-    /// the last one.
+    /// The states of the pattern that read or are its end; `None` after the end of its text. If order counts, the end
+    /// is the last one.
     pub(super) main: Option<Box<[u32]>>,
     /// The states of the look-behinds, in ascending order.
     pub(super) behind: Box<[u32]>,
@@ -173,11 +173,11 @@ impl<'p> Machine<'p> {
         Ok(found)
     }
 
-    /// As [`reach`](Self::reach), in the order of an engine with backtracking, up to the end of the pattern: all that is
-    /// later is never tried.
+    /// As [`reach`](Self::reach), in the order of an engine with backtracking, up to the end of the pattern: all that
+    /// is later is never tried.
     ///
-    /// A state counts once, but for rounds of repetitions that read nothing: they leave the repetition. Which rounds have
-    /// read nothing follows from the state and from the outermost repetition of which a round was entered here.
+    /// A state counts once, but for rounds of repetitions that read nothing: they leave the repetition. Which rounds
+    /// have read nothing follows from the state and from the outermost repetition of which a round was entered here.
     fn reach_in_order(&mut self, from: &[u32]) -> Result<Vec<u32>, Asked> {
         /// No round was entered here.
         const NONE: u32 = u32::MAX;

@@ -1,7 +1,7 @@
 //! A pattern with look-around as an NFA whose states may ask whether a look-around holds.
 //!
-//! The pattern and its look-arounds are parts of one program. Each has an entry and an end of its own. The alternatives of
-//! a split stand in the order in which an engine with backtracking tries them.
+//! The pattern and its look-arounds are parts of one program. Each has an entry and an end of its own. The
+//! alternatives of a split stand in the order in which an engine with backtracking tries them.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -26,8 +26,8 @@ pub(super) enum State {
     Test(u32, bool, u32),
     /// Begins a round of the repetition whose rounds end at the first state, at the second.
     Enter(u32, u32),
-    /// The end of a round that may be empty: continues at the first state, or, if the round read nothing, at the second.
-    /// As in Python, no round follows one that reads nothing.
+    /// The end of a round that may be empty: continues at the first state, or, if the round read nothing, at the
+    /// second. As in Python, no round follows one that reads nothing.
     Round(u32, u32),
     /// The end of a look-around, or of the [`WHOLE`].
     End(u32),

@@ -60,8 +60,8 @@ impl DfaAlgebra {
         self.whole(&patterns, pattern)
     }
 
-    /// The texts of `pattern`, with conditions on the text before and after. The texts of the results may overlap: together
-    /// they have every way in which the pattern matches. No result if the pattern matches nothing.
+    /// The texts of `pattern`, with conditions on the text before and after. The texts of the results may overlap:
+    /// together they have every way in which the pattern matches. No result if the pattern matches nothing.
     ///
     /// Cost: as [`pattern`](Self::pattern), for each condition on the text before.
     ///

@@ -91,8 +91,8 @@ impl Patterns {
         Self { limits: limits.clone(), nodes: vec![], facts: vec![], parts: vec![], by_look: HashMap::new() }
     }
 
-    /// The pattern `text`, in the syntax of the `regex` crate with look-around. `braces` is whether a `{` that begins no
-    /// repetition is a character, as in Python.
+    /// The pattern `text`, in the syntax of the `regex` crate with look-around. `braces` is whether a `{` that begins
+    /// no repetition is a character, as in Python.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! `unskew audit`: how far samplers are from the model's own distribution under a constraint, and their cost.
 //!
-//! The measures and the page are the facade's (`unskew::audit`). The distribution of a table model is enumerated, and the distances are
-//! from it.
+//! The measures and the page are the facade's (`unskew::audit`). The distribution of a table model is enumerated, and
+//! the distances are from it.
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},

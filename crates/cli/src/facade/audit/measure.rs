@@ -53,8 +53,8 @@ pub struct Line {
     pub mean_logprob_se: f64,
     /// Whether no other sampler of the audit is as near to the target for fewer positions, or nearer for as many.
     pub frontier: bool,
-    /// The cheapest sampler of the frontier whose divergence exceeds the least of all by no more than the noise. One sampler of an
-    /// audit is, unless all stopped.
+    /// The cheapest sampler of the frontier whose divergence exceeds the least of all by no more than the noise. One
+    /// sampler of an audit is, unless all stopped.
     pub recommended: bool,
     /// The tally of drafts, where tokens were drafted.
     #[serde(flatten)]
@@ -191,8 +191,8 @@ pub(super) fn line(
     }
 }
 
-/// Marks the samplers of the frontier of divergence against positions, and the one that is recommended. A sampler that stopped is
-/// neither.
+/// Marks the samplers of the frontier of divergence against positions, and the one that is recommended. A sampler
+/// that stopped is neither.
 pub(super) fn mark_frontier(lines: &mut [Line]) {
     let points: Vec<(usize, f64, f64, f64)> = lines
         .iter()

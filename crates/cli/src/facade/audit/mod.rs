@@ -1,9 +1,10 @@
 //! Audits: how far samplers are from the model's own distribution under a constraint, and their cost.
 //!
-//! [`Sampled`] holds the outputs of one sampler. [`Audit`] compares those of several with a target, in lines of numbers ([`Line`]) and as a
-//! page ([`Audit::html`]). Where the distribution can be enumerated it is the target. Elsewhere it is not known; the target is then that of
-//! grammar-aligned decoding (section 5): the model's probabilities of all outputs that any sampler gave, normalised. A small sample has a
-//! distance from any distribution, its own too: [`Line::kl_noise`] is about the size of it.
+//! [`Sampled`] holds the outputs of one sampler. [`Audit`] compares those of several with a target, in lines of
+//! numbers ([`Line`]) and as a page ([`Audit::html`]). Where the distribution can be enumerated it is the target.
+//! Elsewhere it is not known; the target is then that of grammar-aligned decoding (section 5): the model's
+//! probabilities of all outputs that any sampler gave, normalised. A small sample has a distance from any
+//! distribution, its own too: [`Line::kl_noise`] is about the size of it.
 
 mod measure;
 mod page;
@@ -34,8 +35,8 @@ pub struct Sampled {
 }
 
 impl Sampled {
-    /// Draws `count` outputs of `method`, a search giving its best one each time, and tells `each` how many there are after each of
-    /// them. That the sampler gives up is a finding, not an error.
+    /// Draws `count` outputs of `method`, a search giving its best one each time, and tells `each` how many there are
+    /// after each of them. That the sampler gives up is a finding, not an error.
     ///
     /// # Errors
     ///
@@ -115,8 +116,8 @@ impl<'a> Audit<'a> {
         serde_json::to_string(&self.lines()).expect("numbers and texts are JSON")
     }
 
-    /// The page: one HTML file with its style and its plots inside. `task` is the one that the outputs were drawn for ([`Request::task`]):
-    /// some of them are shown token by token, with the mass that each mask leaves.
+    /// The page: one HTML file with its style and its plots inside. `task` is the one that the outputs were drawn for
+    /// ([`Request::task`]): some of them are shown token by token, with the mass that each mask leaves.
     ///
     /// # Errors
     ///

@@ -65,8 +65,8 @@ pub(super) struct Traced {
     pub(super) steps: Vec<(Option<String>, f64, f64)>,
 }
 
-/// Colours, readable on white and on black; the first six are those of Okabe and Ito (2008), which the colour-blind can tell
-/// apart.
+/// Colours, readable on white and on black; the first six are those of Okabe and Ito (2008), which the colour-blind
+/// can tell apart.
 const COLOURS: [&str; 12] = [
     "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#a6761d", "#8a5bd1",
     "#b8b000", "#e7298a", "#1b9e9e",

@@ -1,11 +1,11 @@
 //! The samplers by name, with their parameters: the one table that the library, the command line and its help read.
 //!
-//! A method is written as its name and its parameters, `smc:n=10,twisted`. Each row of [`METHODS`] names the parameters that the method
-//! takes, with type, default and limit, and states the distribution of its outputs. Parsing gives a [`Method`], a type in which
-//! a method has its own parameters and no others.
+//! A method is written as its name and its parameters, `smc:n=10,twisted`. Each row of [`METHODS`] names the
+//! parameters that the method takes, with type, default and limit, and states the distribution of its outputs.
+//! Parsing gives a [`Method`], a type in which a method has its own parameters and no others.
 //!
-//! Tried instead: one struct with the parameters of all methods. Each sampler then had to refuse the parameters of the others, and
-//! the command line had an option for each of them.
+//! Tried instead: one struct with the parameters of all methods. Each sampler then had to refuse the parameters of
+//! the others, and the command line had an option for each of them.
 
 mod parameter;
 mod table;
@@ -108,8 +108,8 @@ pub struct Rejecting {
 pub struct Disc {
     /// The number of tries, and then of proposals to resample; `None`: tries within the budget, then 16 proposals.
     pub k: Option<u32>,
-    /// No try begins once the tries of an output have drawn this many times the length limit in tokens at prefixes that were not known.
-    /// `None`: 8, or any number where `k` bounds the tries.
+    /// No try begins once the tries of an output have drawn this many times the length limit in tokens at prefixes
+    /// that were not known. `None`: 8, or any number where `k` bounds the tries.
     pub budget: Option<f64>,
     /// Only this many of the most probable tokens of each step are candidates.
     pub top_m: Option<NonZeroUsize>,

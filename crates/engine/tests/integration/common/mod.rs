@@ -17,7 +17,8 @@ pub(crate) fn tiny() -> Arc<TokenSpace> {
     Arc::new(TokenSpace::from_tokenizer(tokenizer, &[], 0).unwrap())
 }
 
-/// All bytes, some longer tokens, two control tokens that end nothing, and two ends. Byte tokens have the numbers of their bytes.
+/// All bytes, some longer tokens, two control tokens that end nothing, and two ends. Byte tokens have the numbers of
+/// their bytes.
 pub(crate) fn bytes() -> Arc<TokenSpace> {
     let mut builder = Vocabulary::builder();
     for byte in 0..=255 {

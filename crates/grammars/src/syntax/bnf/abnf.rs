@@ -18,9 +18,9 @@
 //! | `OCTET` | any byte | an error: outputs are texts, in which `%x80-FF` are code points |
 //! | the end of a rule | the next line that is not indented more | the next `name =` or `name =/` |
 //!
-//! A published grammar stands in the text of an RFC with an indentation of its own, so a rule ends before the next definition, and
-//! not by its indentation alone: `name =` occurs nowhere inside of a rule. A line inside of a rule that is not indented more than
-//! its first line is an error, because a part of the grammar may be missing there.
+//! A published grammar stands in the text of an RFC with an indentation of its own, so a rule ends before the next
+//! definition, and not by its indentation alone: `name =` occurs nowhere inside of a rule. A line inside of a rule
+//! that is not indented more than its first line is an error, because a part of the grammar may be missing there.
 
 use std::collections::HashMap;
 

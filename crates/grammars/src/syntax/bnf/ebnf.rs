@@ -26,9 +26,10 @@
 //! (`\n`, `\\`, `\x41`) is an error with a location and a way out. So is an escape in a file with numbered
 //! productions, which only the W3C writes. [`explain`](crate::explain()) reports the reading of a backslash.
 //!
-//! **Directives.** `@terminals` and `@pass` are of the tools with which the W3C writes its grammars (the gem `ebnf`). The files of SPARQL
-//! and Turtle have `@terminals`; that white space and comments separate terminals, and that keywords have no case, their
-//! specifications say in words, so a user adds it. For Turtle, whose `a` and `true` have a case:
+//! **Directives.** `@terminals` and `@pass` are of the tools with which the W3C writes its grammars (the gem `ebnf`).
+//! The files of SPARQL and Turtle have `@terminals`; that white space and comments separate terminals, and that
+//! keywords have no case, their specifications say in words, so a user adds it. For Turtle, whose `a` and `true` have
+//! a case:
 //!
 //! ```text
 //! @pass WS | '#' [^#xA#xD]*
@@ -36,8 +37,8 @@
 //! ```
 //!
 //! A text of `@pass` is as long as possible, as the tools read it: a comment ends where its line does, or the output.
-//! In a file with `@pass` and without `@terminals` the terminals are the names without a lower-case letter, as both specifications
-//! have it. Without `@pass` nothing may stand between terminals.
+//! In a file with `@pass` and without `@terminals` the terminals are the names without a lower-case letter, as both
+//! specifications have it. Without `@pass` nothing may stand between terminals.
 //!
 //! A dash is part of a name if a letter, digit, dash or underscore follows it immediately. Otherwise it is
 //! the difference operator.
@@ -121,7 +122,8 @@ pub(crate) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<(Tree
 }
 
 impl Directives {
-    /// Makes terminals of definitions, and texts of rules that have no case. Returns a text with a case that no rule has.
+    /// Makes terminals of definitions, and texts of rules that have no case. Returns a text with a case that no rule
+    /// has.
     fn apply(&self, tree: &mut Tree<'_>) -> Option<(usize, String)> {
         let mut unused = self.cased.clone().unwrap_or_default();
         for definition in 0..tree.definitions.len() {

@@ -1,10 +1,10 @@
 //! The files that a grammar in Lark imports, each read once.
 //!
-//! `%import .dir.file.NAME` and `%import dir.file (A, b)` name the file `dir/file.lark` beside the text, a further dot the folder above.
-//! All files are collected before the first is parsed, as one text with [marks](FILE_MARK) between them: so a tree has one text, and a
-//! definition of any file is a definition like all others. Names of a file are its own, but for those that are imported, and
-//! what it ignores is not ignored elsewhere, as in Lark. Definitions of other files that no rule of the text reaches are left out, and
-//! refuse nothing.
+//! `%import .dir.file.NAME` and `%import dir.file (A, b)` name the file `dir/file.lark` beside the text, a further
+//! dot the folder above. All files are collected before the first is parsed, as one text with [marks](FILE_MARK)
+//! between them: so a tree has one text, and a definition of any file is a definition like all others. Names of a
+//! file are its own, but for those that are imported, and what it ignores is not ignored elsewhere, as in Lark.
+//! Definitions of other files that no rule of the text reaches are left out, and refuse nothing.
 
 use std::collections::BTreeMap;
 
@@ -38,8 +38,8 @@ pub(in crate::syntax) struct Sources {
     pub(in crate::syntax) files: Vec<File>,
 }
 
-/// The path of a module, such as `..dir.file`, in the file `from`. The last name is that of what is imported, unless names follow in
-/// brackets. `None` for a path that leads out of the folder of the text.
+/// The path of a module, such as `..dir.file`, in the file `from`. The last name is that of what is imported, unless
+/// names follow in brackets. `None` for a path that leads out of the folder of the text.
 pub(super) fn path(from: &str, dots: usize, names: &[&str]) -> Option<String> {
     let mut folder: Vec<&str> = from.split('/').collect();
     folder.pop();
@@ -120,7 +120,8 @@ pub(in crate::syntax) fn sources(
     Ok(sources)
 }
 
-/// The paths that a text imports, each with the offset of the reference. A line that begins so inside of a regex is no grammar.
+/// The paths that a text imports, each with the offset of the reference. A line that begins so inside of a regex is
+/// no grammar.
 fn imported(text: &str, from: &str) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     let mut begin = 0;
@@ -150,8 +151,9 @@ pub(super) fn file_of(module: &Module<'_>, lists: bool, from: &str) -> Option<St
     path(from, module.dots, names)
 }
 
-/// The texts of the files that a grammar in Lark imports, directly or not, by their paths as [`Resolve::file`](crate::Resolve::file)
-/// is asked for them. So a program can keep a grammar without its folder. O(n) for n bytes.
+/// The texts of the files that a grammar in Lark imports, directly or not, by their paths as
+/// [`Resolve::file`](crate::Resolve::file) is asked for them. So a program can keep a grammar without its folder.
+/// O(n) for n bytes.
 ///
 /// # Errors
 ///

@@ -14,9 +14,9 @@
 //! choose among readings, so they have no effect here. `?`, `!` and `-> alias` shape parse trees and have no
 //! effect either. `[capture]` names the texts of a rule or terminal in [reports](crate::GrammarConstraint::captures).
 //!
-//! - Regular expressions have the syntax of the `regex` crate with look-around, and the flags `i`, `m`, `s`, `u` and `x`. A `{`
-//!   that begins no repetition is a character. [Lazy repetitions, look-around and anchors](super::lower::looking) mean what they mean
-//!   to Python's `re.match`; back-references are errors.
+//! - Regular expressions have the syntax of the `regex` crate with look-around, and the flags `i`, `m`, `s`, `u` and
+//!   `x`. A `{` that begins no repetition is a character. [Lazy repetitions, look-around and
+//!   anchors](super::lower::looking) mean what they mean to Python's `re.match`; back-references are errors.
 //! - Escapes in texts are `\n \r \t \f \\ \"`, `\xHH`, `\uHHHH` and `\UHHHHHHHH`. Lark keeps any other
 //!   backslash and JSON drops it. Here it is an error.
 //! - Repetitions are `~n` and `~n..m`, and also `{n}`, `{n,}`, `{,m}` and `{n,m}`. Comments begin with `//` or `#`.
@@ -32,11 +32,13 @@
 //! - `%json {…}`, `%lark {…}` and `@name` are [grammars inside this one](super::nested).
 //! - `<[…]>` are [tokens by their ids](super::tokens).
 //! - Rules with [parameters](super::expand): templates of Lark, and a number as in llguidance.
-//! - `name[max_tokens=n]: …` is at most n whole tokens ([`TokenBudget`](crate::TokenBudget)). Where its rules recur, they have no captures,
-//!   no budgets of their own and no lazy terminals, and [`GrammarLimits::budget_bytes`] bounds the states that so many tokens reach.
+//! - `name[max_tokens=n]: …` is at most n whole tokens ([`TokenBudget`](crate::TokenBudget)). Where its rules recur,
+//!   they have no captures, no budgets of their own and no lazy terminals, and [`GrammarLimits::budget_bytes`] bounds
+//!   the states that so many tokens reach.
 //! - `name[max_chars=n]: …` ends at the first place after n characters, or before. The body is regular.
 //! - `name[stop=…]: …` is a text before the first end of the stop. `temperature` changes no text and is reported.
-//! - [Imports of files](imports), through the [resolver](crate::Resolve), and of the modules `common`, `unicode`, `python` and `lark`.
+//! - [Imports of files](imports), through the [resolver](crate::Resolve), and of the modules `common`, `unicode`,
+//!   `python` and `lark`.
 //! - `%declare` of the two terminals of an [indenter](crate::Indenter): [blocks by columns](crate::layout).
 //!
 //! # The ends of lazy terminals

@@ -1,7 +1,8 @@
-//! Budgets of tokens (`max_tokens`): of a regular part of the text as an automaton, and of any other as a grammar of its own.
+//! Budgets of tokens (`max_tokens`): of a regular part of the text as an automaton, and of any other as a grammar of
+//! its own.
 //!
-//! The rules of a text are one tree, so the grammar of a part is that of the rules which it reaches. A use of the part inside of itself
-//! has no budget of its own: its tokens are some of those that the part around it has.
+//! The rules of a text are one tree, so the grammar of a part is that of the rules which it reaches. A use of the
+//! part inside of itself has no budget of its own: its tokens are some of those that the part around it has.
 
 use std::sync::Arc;
 
@@ -18,7 +19,8 @@ use crate::{
 /// How many times [`GrammarLimits::nodes`](crate::GrammarLimits::nodes) may be read for parts that recur.
 const READ_AGAIN: usize = 20;
 
-/// By definition: whether it becomes an automaton, because no rule that it reaches reaches itself or names tokens or other grammars.
+/// By definition: whether it becomes an automaton, because no rule that it reaches reaches itself or names tokens or
+/// other grammars.
 #[derive(Default)]
 pub(super) struct Regularity(Vec<bool>);
 

@@ -1,7 +1,8 @@
 //! The ignored text between terminals, as one terminal.
 //!
-//! A run of ignored terminals is one automaton, so that a place between two terminals costs one optional terminal and no rule. Only
-//! ignored terminals with look-around are a repetition, since conditions on the text around are no part of an automaton.
+//! A run of ignored terminals is one automaton, so that a place between two terminals costs one optional terminal and
+//! no rule. Only ignored terminals with look-around are a repetition, since conditions on the text around are no part
+//! of an automaton.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -103,8 +104,8 @@ impl Lowering<'_, '_> {
         Ok(Some(self.builder.optional(run)))
     }
 
-    /// The texts of `run`, or none. One ends only before a byte that it cannot have next, or that begins a text of `run`: a comment
-    /// ends where its line does. In the second case no terminal follows but one that begins so too.
+    /// The texts of `run`, or none. One ends only before a byte that it cannot have next, or that begins a text of
+    /// `run`: a comment ends where its line does. In the second case no terminal follows but one that begins so too.
     fn longest(&mut self, node: NodeId, run: &Dfa) -> Result<ExprId, GrammarError> {
         let bytes = |state| -> BTreeSet<u8> { run.edges(state).flat_map(|edge| edge.bytes).collect() };
         let first = bytes(run.start());

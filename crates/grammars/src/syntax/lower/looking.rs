@@ -11,17 +11,17 @@
 //! - A look-around is a condition on the text of the whole output before or after its place. Inside a terminal it is
 //!   decided with the terminal; a condition that reaches beyond its border is a condition on the text around it, which
 //!   [`looks`](crate::looks) enforces. Ignored text counts. A control token has no text.
-//! - `^` and `$` are the beginning and the end of the output, and under the flag `m` of a line. `$` is not before a newline
-//!   at the end, unlike in Python.
+//! - `^` and `$` are the beginning and the end of the output, and under the flag `m` of a line. `$` is not before a
+//!   newline at the end, unlike in Python.
 //!
 //! # Method
 //!
-//! Terminals without such constructs do not come here. The others are kept as patterns until they are used, because the
-//! order of matches and the text around are facts of the whole terminal. The operands of `&`, `~` and `-`, and of `[lazy]`,
-//! are languages; a condition that reaches beyond an operand is an error.
+//! Terminals without such constructs do not come here. The others are kept as patterns until they are used, because
+//! the order of matches and the text around are facts of the whole terminal. The operands of `&`, `~` and `-`, and of
+//! `[lazy]`, are languages; a condition that reaches beyond an operand is an error.
 //!
-//! Tried instead: to make a lazy repetition the shortest text of its terminal (`[lazy]`). It agrees for a repetition that is
-//! followed by the end, and not for `(a|b)*?c|d*`, or where a look-behind refuses the first end.
+//! Tried instead: to make a lazy repetition the shortest text of its terminal (`[lazy]`). It agrees for a repetition
+//! that is followed by the end, and not for `(a|b)*?c|d*`, or where a look-behind refuses the first end.
 
 use std::{collections::HashMap, sync::Arc};
 

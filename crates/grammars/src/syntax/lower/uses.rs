@@ -14,8 +14,8 @@ pub(super) enum Use {
     Regular,
 }
 
-/// The uses, by node: for all rules, or for `item` and the rules that it reaches. Parts precede their whole, so one pass from the last
-/// node to the first suffices.
+/// The uses, by node: for all rules, or for `item` and the rules that it reaches. Parts precede their whole, so one
+/// pass from the last node to the first suffices.
 pub(super) fn uses(tree: &Tree<'_>, regularity: &Regularity, item: Option<NodeId>) -> Vec<Use> {
     let mut uses = vec![Use::None; tree.len()];
     let reached = item.map(|item| reached(tree, item));

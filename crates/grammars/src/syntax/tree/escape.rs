@@ -67,8 +67,8 @@ pub(crate) fn escaped(cursor: &mut Cursor<'_>, others: &str) -> Result<char, Syn
     char::from_u32(value).ok_or_else(|| no_character(cursor, begin))
 }
 
-/// Reads the rest of an escape of XGrammar. The cursor is after its backslash. The escapes are those of C; `\x` takes all
-/// hexadecimal digits that follow. `others` are further characters that stand for themselves.
+/// Reads the rest of an escape of XGrammar. The cursor is after its backslash. The escapes are those of C; `\x` takes
+/// all hexadecimal digits that follow. `others` are further characters that stand for themselves.
 pub(crate) fn escaped_as_in_c(cursor: &mut Cursor<'_>, others: &str) -> Result<char, SyntaxError> {
     let begin = cursor.at() - 1;
     let control = match cursor.peek() {

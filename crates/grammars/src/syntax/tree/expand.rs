@@ -1,8 +1,9 @@
 //! Writes out rules with parameters: templates of Lark, `list{item, sep}: item (sep item)*`, and rules with
 //! [a number as parameter](super::parameters).
 //!
-//! Each use with other arguments is a rule of its own, made when it is met first. So later stages know plain rules alone. Arguments are
-//! compared by their form: each form has a number, and an argument that is used twice is compared once. Nothing recurses.
+//! Each use with other arguments is a rule of its own, made when it is met first. So later stages know plain rules
+//! alone. Arguments are compared by their form: each form has a number, and an argument that is used twice is
+//! compared once. Nothing recurses.
 //!
 //! A template that calls itself with ever larger arguments, and a parameter with too many values, end at
 //! [`GrammarLimits::nodes`](crate::GrammarLimits::nodes).
@@ -295,7 +296,8 @@ impl Expansion<'_> {
     }
 }
 
-/// The nodes of which `node` consists, parts before the whole. Those of which only nodes with `is_leaf` consist are left out.
+/// The nodes of which `node` consists, parts before the whole. Those of which only nodes with `is_leaf` consist are
+/// left out.
 fn reached(tree: &Tree<'_>, node: NodeId, is_leaf: impl Fn(&Tree<'_>, NodeId) -> bool) -> Vec<NodeId> {
     let mut seen: HashMap<NodeId, bool> = HashMap::new();
     let mut order = Vec::new();

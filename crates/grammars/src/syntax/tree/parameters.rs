@@ -1,7 +1,8 @@
 //! Parameters of rules in llguidance's dialect of Lark: `list::_: "a" list::incr([0:3]) %if lt([0:3], 5) | ""`.
 //!
-//! A rule has one parameter, a number of 64 bits. A call computes the parameter of the callee from that of the caller, and an alternative
-//! may have a condition on it. Each value that occurs is [a rule of its own](super::expand).
+//! A rule has one parameter, a number of 64 bits. A call computes the parameter of the callee from that of the
+//! caller, and an alternative may have a condition on it. Each value that occurs is [a rule of its
+//! own](super::expand).
 //!
 //! | value | of the callee's parameter, for the parameter p |
 //! |---|---|

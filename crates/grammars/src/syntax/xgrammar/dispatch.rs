@@ -4,15 +4,17 @@
 //! root ::= TagDispatch(("<tool>", call), loop_after_dispatch=true, excludes=("</answer>",))
 //! ```
 //!
-//! Free text is regular, so the construct becomes terminals and rules. For triggers T, excluded texts E and `any` text in UTF-8:
+//! Free text is regular, so the construct becomes terminals and rules. For triggers T, excluded texts E and `any`
+//! text in UTF-8:
 //!
 //! - *without*: `any` minus `any (T | E) any`;
-//! - *first* t: the texts of `any T` that do not begin with a shorter one, of these those that end in t and in no longer trigger,
-//!   minus `any E any`;
+//! - *first* t: the texts of `any T` that do not begin with a shorter one, of these those that end in t and in no
+//!   longer trigger, minus `any E any`;
 //! - the whole: `(first t rule | …)* without`, or without a loop `first t rule | … | without`.
 //!
-//! Where two triggers end together the longer one counts, as in XGrammar. A trigger that contains another one before its end
-//! never fires and is an error. XGrammar lets either fire if one begins with the other, which its documentation does not say.
+//! Where two triggers end together the longer one counts, as in XGrammar. A trigger that contains another one before
+//! its end never fires and is an error. XGrammar lets either fire if one begins with the other, which its
+//! documentation does not say.
 //!
 //! A token is a trigger by its id, so `TokenTagDispatch` is a choice of tokens.
 
@@ -168,8 +170,8 @@ fn suffixes<'s>(triggers: &[&'s str]) -> HashMap<&'s str, Vec<&'s str>> {
     ends
 }
 
-/// Checks that every trigger can be the first one, unless the triggers are very many. An automaton without texts is an error too,
-/// and does not say why.
+/// Checks that every trigger can be the first one, unless the triggers are very many. An automaton without texts is
+/// an error too, and does not say why.
 fn check(
     cursor: &Cursor<'_>,
     triggers: &[(usize, String, Vec<NodeId>)],

@@ -6,9 +6,9 @@
 //!   Regex("[a-z]+", flags="i")
 //! ```
 //!
-//! It is a language of its own and not a part of [`ebnf`](super::ebnf): in XGrammar `a.b` and `-a` are names, `#x41` is a comment
-//! and `name[lazy] ::=` has an option, and in the notation of the W3C each of them has another meaning. The facts are from its
-//! documentation, its sources, and experiments.
+//! It is a language of its own and not a part of [`ebnf`](super::ebnf): in XGrammar `a.b` and `-a` are names, `#x41`
+//! is a comment and `name[lazy] ::=` has an option, and in the notation of the W3C each of them has another meaning.
+//! The facts are from its documentation, its sources, and experiments.
 //!
 //! | | XGrammar | here |
 //! |---|---|---|
@@ -265,7 +265,8 @@ struct Quoted {
     text: String,
     /// The offset of its first quote in the grammar.
     at: usize,
-    /// By escape: the offset after it in `text`, and the number of further bytes that the text before it has in the grammar.
+    /// By escape: the offset after it in `text`, and the number of further bytes that the text before it has in the
+    /// grammar.
     escapes: Vec<(usize, usize)>,
 }
 

@@ -1,8 +1,8 @@
 //! Recursion at the ends of a rule as repetition.
 //!
-//! XGrammar prints `x*` as `r ::= "" | x r`. A rule with `lazy`, `max_chars` or `max_tokens` becomes one automaton, for which
-//! recursion is no way to write a repetition, so it is rewritten: the least language with r = A r | r B | C is A* C B*. That
-//! holds also if A, B or C contain r.
+//! XGrammar prints `x*` as `r ::= "" | x r`. A rule with `lazy`, `max_chars` or `max_tokens` becomes one automaton,
+//! for which recursion is no way to write a repetition, so it is rewritten: the least language with r = A r | r B | C
+//! is A* C B*. That holds also if A, B or C contain r.
 
 use crate::syntax::tree::{Node, NodeId, Tree};
 

@@ -1,8 +1,8 @@
 //! Regular expressions of XGrammar, rewritten in the syntax of the automata.
 //!
-//! The two syntaxes agree in groups, alternatives and repetitions, and differ in the rest. So the pattern is rewritten from
-//! left to right, and each class and escape becomes a set of code points. Reading the pattern as it is would give `\d`
-//! the digits of all scripts, and `[[a]` another meaning.
+//! The two syntaxes agree in groups, alternatives and repetitions, and differ in the rest. So the pattern is
+//! rewritten from left to right, and each class and escape becomes a set of code points. Reading the pattern as it is
+//! would give `\d` the digits of all scripts, and `[[a]` another meaning.
 //!
 //! | | XGrammar | regexes of the automata |
 //! |---|---|---|
@@ -29,7 +29,8 @@ pub(super) struct Flags {
 /// A fault of a pattern: its offset, and the fault.
 pub(super) type Fault = (usize, String);
 
-/// The pattern in the syntax of the automata, of at most `most` bytes. O(n) for n bytes, apart from sorting the ranges of classes.
+/// The pattern in the syntax of the automata, of at most `most` bytes. O(n) for n bytes, apart from sorting the
+/// ranges of classes.
 pub(super) fn rewrite(pattern: &str, flags: Flags, most: usize) -> Result<String, Fault> {
     let mut rewriter = Rewriter { pattern, at: 0, flags, made: String::new(), open: vec![], repeats: false };
     if pattern.starts_with("(?i)") {

@@ -46,8 +46,9 @@ pub(crate) enum Shape {
     /// Members in any order, each after a letter so that none is nullable; whether there are others; a
     /// separator; bounds.
     Unordered(Vec<(&'static str, Shape, bool)>, bool, Option<&'static str>, u32, Option<u32>),
-    /// Members in any order, each after a letter; for each choice its ways, as bits of members that are allowed and of those that are
-    /// required; whether there are others; a separator. The choices divide the members, and the last part has no choice.
+    /// Members in any order, each after a letter; for each choice its ways, as bits of members that are allowed and
+    /// of those that are required; whether there are others; a separator. The choices divide the members, and the
+    /// last part has no choice.
     Choices(Vec<(&'static str, Shape, bool)>, Vec<Vec<(u8, u8)>>, bool, Option<&'static str>),
 }
 

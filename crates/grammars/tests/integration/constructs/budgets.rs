@@ -1,7 +1,8 @@
-//! Budgets of tokens of rules that recur: random grammars and vocabularies beside an enumeration by the definition, and what is refused.
+//! Budgets of tokens of rules that recur: random grammars and vocabularies beside an enumeration by the definition,
+//! and what is refused.
 //!
-//! The definition: the part is spelled by at most so many tokens, and these spell nothing else. The tokens of an output are therefore
-//! those of its parts one after the other, and the enumeration makes them part by part.
+//! The definition: the part is spelled by at most so many tokens, and these spell nothing else. The tokens of an
+//! output are therefore those of its parts one after the other, and the enumeration makes them part by part.
 
 use std::{
     collections::{HashMap, HashSet},

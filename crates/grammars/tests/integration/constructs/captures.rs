@@ -1,4 +1,5 @@
-//! Captures: their places in known outputs, and the first reading of random grammars by its definition, on all short texts.
+//! Captures: their places in known outputs, and the first reading of random grammars by its definition, on all short
+//! texts.
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
@@ -79,7 +80,8 @@ fn captures_have_names_and_places() {
     // The end of a lazy rule, also where others compete with it.
     check("start: t /[a-z]*/\nt[capture, suffix=\"x\"]: /[a-z]*/", Lark, "abxcx", &[("t", 0..3)]);
     check("start: (t | /[a-z]/)* \"!\"\nt[capture, lazy]: /ab+c/", Lark, "xabbcx!", &[("t", 1..5)]);
-    // Lazy terminals are where they may be, also in free text that comes first. What they end is read by the rules as they are written.
+    // Lazy terminals are where they may be, also in free text that comes first. What they end is read by the rules as
+    // they are written.
     let calls = "start: (text | call)*\ntext[capture]: /(.|\\n)/\nhead[lazy]: /[^z]*<c>/\ncall[capture]: head arg \"</c>\"\narg[capture]: /[0-9]+/";
     let places = [("call", 0..11), ("arg", 5..7), ("call", 11..19), ("arg", 14..15)];
     check(calls, Lark, "ab<c>12</c><c>3</c>", &places);
@@ -165,7 +167,8 @@ struct Oracle<'a> {
     grammar: &'a Grammar,
     text: &'a [u8],
     known: HashMap<(Part, usize, usize), bool>,
-    /// The answers of one pass, while there is one. What is asked again meanwhile is not read, unless an earlier pass has read it.
+    /// The answers of one pass, while there is one. What is asked again meanwhile is not read, unless an earlier pass
+    /// has read it.
     pass: Option<HashMap<(Part, usize, usize), bool>>,
     has_more: bool,
 }

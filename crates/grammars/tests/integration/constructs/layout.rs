@@ -192,8 +192,8 @@ fn parts() -> impl Strategy<Value = Part> {
     })
 }
 
-/// The terminals of a text, one letter each, by the definition of Lark's indenter; `None` where it fails. `comments` may be ignored,
-/// and be in newline terminals.
+/// The terminals of a text, one letter each, by the definition of Lark's indenter; `None` where it fails. `comments`
+/// may be ignored, and be in newline terminals.
 fn letters(text: &str, comments: bool) -> Option<String> {
     let comment = |rest: &str| comments && (rest.starts_with("#c") || rest.starts_with("# "));
     let (mut columns, mut level, mut found) = (vec![0], 0u32, String::new());

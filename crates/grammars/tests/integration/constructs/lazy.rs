@@ -117,8 +117,8 @@ fn few_random_grammars_are_refused() {
     assert!(changed > ALL / 4, "{changed} of {ALL} are changed");
 }
 
-/// A rule that calls itself begins like a terminal beside it, and both lead to the same place: a lazy terminal in the rule
-/// competes with the text after the terminal. Such grammars were accepted, with too many texts.
+/// A rule that calls itself begins like a terminal beside it, and both lead to the same place: a lazy terminal in the
+/// rule competes with the text after the terminal. Such grammars were accepted, with too many texts.
 #[test]
 fn a_rule_that_begins_like_its_neighbour_is_refused() {
     let text = "start: (start \"cc\") | (r1 | /a+b?/)\nr1: (\"c\" r1 \"a\") | (\"a\" | /[ab]/) lazy1\nlazy1[lazy]: /[abc]*c/";

@@ -1,6 +1,7 @@
-//! Lazy terminals beside llguidance 1.9.1: grammars and texts, with the verdict here and the one there, which was queried byte by
-//! byte with a tokenizer of bytes. The verdicts differ in three situations: a terminal ends while a lazy one is open (llguidance's
-//! scanner takes the longest text), a lazy terminal may be empty, or the grammar is rejected here.
+//! Lazy terminals beside llguidance 1.9.1: grammars and texts, with the verdict here and the one there, which was
+//! queried byte by byte with a tokenizer of bytes. The verdicts differ in three situations: a terminal ends while a
+//! lazy one is open (llguidance's scanner takes the longest text), a lazy terminal may be empty, or the grammar is
+//! rejected here.
 
 use unskew_grammars::{Grammar, GrammarError, GrammarLimits, GrammarOptions};
 

@@ -286,8 +286,8 @@ fn rules() -> impl Strategy<Value = Rules> {
     prop::collection::vec(body, 3).prop_map(Rules)
 }
 
-/// The slow oracle: the spans of rules in one whole text, as a least fixpoint. `fancy-regex` judges each terminal on the
-/// whole text.
+/// The slow oracle: the spans of rules in one whole text, as a least fixpoint. `fancy-regex` judges each terminal on
+/// the whole text.
 struct Spans<'r> {
     rules: &'r Rules,
     text: &'r str,
@@ -354,7 +354,8 @@ fn matches(terminal: usize, text: &str, begin: usize, end: usize) -> bool {
         return known;
     }
     let (pattern, lazy) = TERMINALS[terminal];
-    // The first match of an engine that reads up to `end`: the lazy patterns do not look beyond it. Or any match up to there.
+    // The first match of an engine that reads up to `end`: the lazy patterns do not look beyond it. Or any match up
+    // to there.
     let (judge, text) = match lazy {
         true => (format!("\\G(?:{pattern})"), &text[..end]),
         false => (format!("\\G(?:{pattern})(?=.{{{}}}\\z)", text.len() - end), text),

@@ -1,4 +1,5 @@
-//! Rules with parameters: templates, and numbers of 64 bits, beside an interpreter that calls them with their arguments.
+//! Rules with parameters: templates, and numbers of 64 bits, beside an interpreter that calls them with their
+//! arguments.
 
 use std::{collections::HashSet, fmt::Write};
 

@@ -108,8 +108,8 @@ fn sets_without_a_token_and_wrong_sets_are_errors() {
     }
 }
 
-/// All sequences of `longest` tokens of text, in which each spells the text of `dfa` with at most `most` tokens after a `b`
-/// and before an `a`.
+/// All sequences of `longest` tokens of text, in which each spells the text of `dfa` with at most `most` tokens after
+/// a `b` and before an `a`.
 fn expected(vocabulary: &Vocabulary, dfa: &Dfa, most: usize, longest: usize) -> HashSet<Vec<u32>> {
     let texts: Vec<(u32, Vec<u8>)> = vocabulary
         .text_tokens()

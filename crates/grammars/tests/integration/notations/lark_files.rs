@@ -1,7 +1,8 @@
 //! Verdicts on files beside those of lark, for its own grammar of Python.
 //!
-//! `python3 crates/grammars/tests/lark_verdicts.py FOLDER` writes `FOLDER/python.lark`, `FOLDER/files.jsonl` (the standard library) and
-//! `FOLDER/changed.jsonl` (files with one change each); it needs the packages `lark` and `regex`. Then:
+//! `python3 crates/grammars/tests/lark_verdicts.py FOLDER` writes `FOLDER/python.lark`, `FOLDER/files.jsonl` (the
+//! standard library) and `FOLDER/changed.jsonl` (files with one change each); it needs the packages `lark` and
+//! `regex`. Then:
 //!
 //! ```text
 //! UNSKEW_LARK_FILES=FOLDER cargo test --release -p unskew-grammars --test integration -- --nocapture verdicts_are

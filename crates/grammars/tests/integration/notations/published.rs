@@ -1,8 +1,9 @@
 //! Verdicts on texts beside those of other programs, for published grammars.
 //!
-//! `published_verdicts.py` beside this folder says how a suite is made, and where its two verdicts are from. A text must be accepted if
-//! and only if it is in the language of the grammar. The program for which the grammar was written may decide otherwise, since its
-//! scanner has rules of its own; such texts are listed. Suites that were compared: README.md.
+//! `published_verdicts.py` beside this folder says how a suite is made, and where its two verdicts are from. A text
+//! must be accepted if and only if it is in the language of the grammar. The program for which the grammar was
+//! written may decide otherwise, since its scanner has rules of its own; such texts are listed. Suites that were
+//! compared: README.md.
 //!
 //! ```text
 //! UNSKEW_PUBLISHED=FOLDER cargo test --release -p unskew-grammars --test integration -- --nocapture published

@@ -1,7 +1,7 @@
 //! Random grammars as texts, each against its set of short texts, which a few lines compute from the definitions.
 //!
-//! The grammars have rules that call later ones, so each set is finite up to a length. The constraint is asked for every text
-//! of three letters up to that length, letter by letter.
+//! The grammars have rules that call later ones, so each set is finite up to a length. The constraint is asked for
+//! every text of three letters up to that length, letter by letter.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 

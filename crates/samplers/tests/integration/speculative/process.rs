@@ -7,7 +7,8 @@ use unskew_samplers::speculative::{Budget, KullbackLeibler, Pair, optimum};
 
 use crate::{speculative::MAX_TOKENS, support::Outputs};
 
-/// The outcomes after `tokens`, the end first, under a model and a mask; `None` where the model gives all of them probability zero.
+/// The outcomes after `tokens`, the end first, under a model and a mask; `None` where the model gives all of them
+/// probability zero.
 fn masked(model: &TableModel, constraint: &Outputs, tokens: &[TokenId]) -> Option<(Vec<TokenId>, Vec<f64>)> {
     let state = tokens.to_vec();
     let mut mask = TokenMask::new(constraint.vocab_len());
@@ -23,7 +24,8 @@ fn masked(model: &TableModel, constraint: &Outputs, tokens: &[TokenId]) -> Optio
 
 pub(crate) type Distribution = BTreeMap<(Vec<TokenId>, bool), f64>;
 
-/// The distribution of outputs, by following every path of the process: a draft of `length` positions, each accepted or replaced.
+/// The distribution of outputs, by following every path of the process: a draft of `length` positions, each accepted
+/// or replaced.
 pub(crate) struct Process<'a> {
     target: &'a TableModel,
     draft: &'a TableModel,

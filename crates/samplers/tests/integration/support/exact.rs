@@ -1,5 +1,5 @@
-//! The distributions of samplers that are not exact, by enumeration. They are written from the definitions, without any code of the
-//! samplers.
+//! The distributions of samplers that are not exact, by enumeration. They are written from the definitions, without
+//! any code of the samplers.
 
 use std::collections::BTreeMap;
 
@@ -100,8 +100,8 @@ pub(crate) fn asap(model: &TableModel, constraint: &Outputs, iteration: usize) -
     distribution
 }
 
-/// An output's probability under the model; for each of its steps, the probability under masked sampling, and the entropy of that
-/// step.
+/// An output's probability under the model; for each of its steps, the probability under masked sampling, and the
+/// entropy of that step.
 pub(crate) fn steps(
     model: &TableModel,
     constraint: &Outputs,

@@ -64,8 +64,8 @@ pub(crate) fn below(rng: &mut ChaCha8Rng, bound: u32) -> u32 {
     rng.next_u32() % bound
 }
 
-/// A table over `tokens` tokens in which each context has a row of its own, with some impossible tokens, and a list of up to 40
-/// outputs.
+/// A table over `tokens` tokens in which each context has a row of its own, with some impossible tokens, and a list
+/// of up to 40 outputs.
 pub(crate) fn random_task(seed: u64) -> (TableModel, Outputs) {
     let mut rng = rng(seed);
     let tokens = 2 + below(&mut rng, 3);

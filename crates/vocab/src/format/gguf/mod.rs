@@ -1,12 +1,12 @@
 //! GGUF files: what stands in front of the weights, read in safe code and checked.
 //!
-//! The metadata say which model it is and hold its tokenizer; the table of tensors says where the weights lie. The weights are not
-//! read. Every count and length of the file is compared with the rest of the file before memory is asked for, and the place of
-//! every tensor with the end of the file: llama.cpp ends the process on some of these faults, so that a program does well to look
-//! here first.
+//! The metadata say which model it is and hold its tokenizer; the table of tensors says where the weights lie. The
+//! weights are not read. Every count and length of the file is compared with the rest of the file before memory is
+//! asked for, and the place of every tensor with the end of the file: llama.cpp ends the process on some of these
+//! faults, so that a program does well to look here first.
 //!
-//! Tried instead: the metadata functions of llama.cpp. They give no arrays of strings, so no tokens and no merges, and they need
-//! its build in C++ for masks and checks, which run no model.
+//! Tried instead: the metadata functions of llama.cpp. They give no arrays of strings, so no tokens and no merges,
+//! and they need its build in C++ for masks and checks, which run no model.
 //!
 //! The format is that of `docs/gguf.md` of the ggml project, versions 2 and 3, little endian.
 

@@ -1,10 +1,12 @@
 //! The split patterns that GGUF files only name (`tokenizer.ggml.pre`).
 //!
-//! A GGUF file of a byte-pair model has its tokens and merges, and of its pre-tokenizer a name, which the program that converts
-//! models gives to a `tokenizer.json` that it recognises. The patterns here are those of the `tokenizer.json` of the models after
-//! which llama.cpp calls them. llama.cpp itself has some of them in a simpler form, which splits a few texts outside ASCII otherwise.
+//! A GGUF file of a byte-pair model has its tokens and merges, and of its pre-tokenizer a name, which the program
+//! that converts models gives to a `tokenizer.json` that it recognises. The patterns here are those of the
+//! `tokenizer.json` of the models after which llama.cpp calls them. llama.cpp itself has some of them in a simpler
+//! form, which splits a few texts outside ASCII otherwise.
 //!
-//! A name that is not listed is no guess: the vocabulary loads, and neither texts are encoded nor sequences called canonical.
+//! A name that is not listed is no guess: the vocabulary loads, and neither texts are encoded nor sequences called
+//! canonical.
 
 use serde_json::{Value, json};
 

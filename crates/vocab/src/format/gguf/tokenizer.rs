@@ -1,10 +1,10 @@
 //! The tokenizer of a GGUF file.
 //!
-//! A file is turned into the `tokenizer.json` that would say the same, so that bytes of tokens, merges and the encoder have one
-//! reader. Two kinds are read: byte-level byte pairs (`gpt2`) and SentencePiece's byte pairs (`llama`). The second kind has scores in
-//! place of merges: its encoder joins the two neighbours that make the token of the highest score. Every split of a token into two
-//! tokens becomes a merge, by the score of the token and, for one token, the longer left side first, as the converters of
-//! transformers do.
+//! A file is turned into the `tokenizer.json` that would say the same, so that bytes of tokens, merges and the
+//! encoder have one reader. Two kinds are read: byte-level byte pairs (`gpt2`) and SentencePiece's byte pairs
+//! (`llama`). The second kind has scores in place of merges: its encoder joins the two neighbours that make the token
+//! of the highest score. Every split of a token into two tokens becomes a merge, by the score of the token and, for
+//! one token, the longer left side first, as the converters of transformers do.
 
 use std::{cmp::Reverse, collections::HashMap, path::Path};
 
@@ -57,9 +57,9 @@ const END_OF_SEQUENCE: [&str; 18] = [
 impl Tokenizer {
     /// The tokenizer of a GGUF file, with the default [`Limits`]. [`from_file`](Self::from_file) takes such files too.
     ///
-    /// It is the one that llama.cpp has for the file: no normaliser, and no white space that control tokens swallow. Where the file
-    /// names a pre-tokenizer that is not known here, the vocabulary is complete, and [`encode`](Self::encode) and
-    /// [`tokenization`](Self::tokenization) are errors that say so.
+    /// It is the one that llama.cpp has for the file: no normaliser, and no white space that control tokens swallow.
+    /// Where the file names a pre-tokenizer that is not known here, the vocabulary is complete, and
+    /// [`encode`](Self::encode) and [`tokenization`](Self::tokenization) are errors that say so.
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use unskew_core::{TokenId, TokenKind};
 use unskew_vocab::Tokenizer;
 
-/// The `tokenizer.json` of well-known models, with their names: those under `$UNSKEW_DATA/tokenizers`. Empty where there are
-/// none; the reason is printed.
+/// The `tokenizer.json` of well-known models, with their names: those under `$UNSKEW_DATA/tokenizers`. Empty where
+/// there are none; the reason is printed.
 pub(crate) fn known_files() -> Vec<(String, PathBuf)> {
     let Some(data) = std::env::var_os("UNSKEW_DATA") else {
         println!("skipped: UNSKEW_DATA is not set to a folder with tokenizers/*/tokenizer.json");
