@@ -26,7 +26,7 @@ use unskew_trie::TokenTrie;
 /// The greatest length of a document, in tokens.
 const LONGEST: usize = 24;
 
-/// One library that keeps some nodes, and one that keeps all nodes and fragments of masks.
+/// One library as it ships, and one that builds every fragment of a mask.
 static LIBRARIES: LazyLock<[Arc<TreeLibrary>; 2]> = LazyLock::new(|| {
     let mut builder = Vocabulary::builder();
     for left in b"abc" {
@@ -39,7 +39,8 @@ static LIBRARIES: LazyLock<[Arc<TreeLibrary>; 2]> = LazyLock::new(|| {
         builder.text(text.as_bytes());
     }
     let trie = Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap());
-    [5, 0].map(|least| Arc::new(TreeLibrary::with_tuning(Arc::clone(&trie), 64 << 20, Tuning::keeping(least))))
+    [Tuning::default(), Tuning::with_all_fragments()]
+        .map(|tuning| Arc::new(TreeLibrary::with_tuning(Arc::clone(&trie), 64 << 20, tuning)))
 });
 
 const LITERALS: [&str; 8] = ["a", "b", "c", "ab", "ba", "aa", "abc", "bcc"];
