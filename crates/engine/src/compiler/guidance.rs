@@ -20,7 +20,7 @@ use unskew_schema::{Separators, Whitespace};
 
 use crate::{Error, Result};
 
-/// What the `x-guidance` of a schema asks for.
+/// The options that the `x-guidance` of a schema asks for.
 #[derive(Default)]
 pub(crate) struct Guidance {
     pub(crate) whitespace: Option<Whitespace>,

@@ -80,7 +80,7 @@ struct Lowering<'a, 't> {
     newline: Option<(usize, Arc<Dfa>)>,
     /// The ignored text between brackets.
     inside: Option<ExprId>,
-    /// What the grammar ignores, and its options.
+    /// The terminals that the grammar ignores, and its options.
     source: &'a Ignored,
     /// Which rules are regular.
     regularity: Regularity,

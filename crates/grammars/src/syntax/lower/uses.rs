@@ -1,4 +1,4 @@
-//! What each node of a text becomes: a part of a rule, or of an automaton.
+//! The use of each node of a text: a part of a rule, or of an automaton.
 
 use super::budget::{Regularity, reached};
 use crate::syntax::tree::{Node, NodeId, Tree};
