@@ -69,23 +69,25 @@ pub(crate) fn of(schema: &str) -> Result<Guidance> {
             _ => Ok(Guidance::default()),
         };
     };
-    let mut guidance = Guidance { texts: texts(&options)?, ..Guidance::default() };
-    let Options { item_separator, key_separator, whitespace_flexible, whitespace_pattern, .. } = options;
-    let separators = (item_separator.as_deref().unwrap_or(","), key_separator.as_deref().unwrap_or(":"));
-    guidance.whitespace = match whitespace_flexible {
-        // That is one form of white space, in which equal items have equal texts.
-        Some(false) if separators == (", ", ": ") && whitespace_pattern.is_none() => {
-            guidance.whitespace = Some(Whitespace::Spaced);
-            return Ok(guidance);
-        }
-        Some(true) => Some(Whitespace::Flexible),
-        Some(false) => Some(Whitespace::Compact),
-        None => None,
-    };
-    guidance.separators.item = item_separator.filter(|separator| separator != ",");
-    guidance.separators.name = key_separator.filter(|separator| separator != ":");
-    guidance.separators.space = whitespace_pattern;
-    Ok(guidance)
+    let texts = texts(&options)?;
+    let Options {
+        item_separator: item, key_separator: name, whitespace_flexible, whitespace_pattern, ..
+    } = options;
+    // That is one form of white space, in which equal items have equal texts.
+    let is_spaced = (item.as_deref(), name.as_deref()) == (Some(", "), Some(": "));
+    if is_spaced && whitespace_flexible == Some(false) && whitespace_pattern.is_none() {
+        return Ok(Guidance {
+            whitespace: Some(Whitespace::Spaced),
+            separators: Separators::default(),
+            texts,
+        });
+    }
+    let whitespace = |flexible| if flexible { Whitespace::Flexible } else { Whitespace::Compact };
+    let mut separators = Separators::default();
+    separators.item = item.filter(|separator| separator != ",");
+    separators.name = name.filter(|separator| separator != ":");
+    separators.space = whitespace_pattern;
+    Ok(Guidance { whitespace: whitespace_flexible.map(whitespace), separators, texts })
 }
 
 /// The pattern of texts with the allowed escapes alone.

@@ -121,9 +121,12 @@ pub(crate) fn resolve(
     lazy: &Lazy,
     limits: &GrammarLimits,
 ) -> Result<Option<Grammar>, LazyError> {
+    if lazy.is_empty() {
+        return Ok(None);
+    }
     let (productive, nullable) = productive_and_nullable(grammar);
     // A grammar without texts is left to the compiler, which reports the reason.
-    if lazy.is_empty() || !productive[grammar.body(grammar.start()).index()] {
+    if !productive[grammar.body(grammar.start()).index()] {
         return Ok(None);
     }
     let facts = Facts::new(grammar, lazy, productive, nullable);

@@ -32,7 +32,7 @@ use self::{
 };
 use crate::{
     Explained, Fate, Grammar, GrammarError, GrammarLimits, layout,
-    lazy::{self, LazyError},
+    lazy::{self, Lazy, LazyError},
     looks,
 };
 
@@ -214,12 +214,10 @@ pub(crate) fn read(
             (tree, start)
         }
     };
-    let Lowered { grammar: written, looks, notes, .. } = lower::lower(text, &tree, start, &ignored, limits)?;
-    let resolved = match looks.is_empty() {
-        true => None,
-        false => Some(looks::resolve(&written, &looks, limits, |at| location(text, at))?),
-    };
-    Ok(Read { written, resolved, fates: fates(text, &tree, &ignored, &notes) })
+    let lowered = lower::lower(text, &tree, start, &ignored, limits)?;
+    // A lazy rule of XGrammar ends where it can, and other readings of the text stay. Only Lark has lazy terminals.
+    let lowered = Lowered { lazy: Lazy::new(), ..lowered };
+    resolve(text, &tree, &ignored, lowered, limits)
 }
 
 fn read_lark(text: &str, options: &GrammarOptions, limits: &GrammarLimits) -> Result<Read, GrammarError> {
@@ -241,8 +239,19 @@ fn read_sources(
     let text = &*sources.text;
     let (tree, ignored) = lark::read(sources, options, limits)?;
     let start = start(text, &tree, options.start.as_deref().unwrap_or("start"))?;
-    let Lowered { grammar: written, lazy, looks, notes, layout } =
-        lower::lower(text, &tree, start, &ignored, limits)?;
+    let lowered = lower::lower(text, &tree, start, &ignored, limits)?;
+    resolve(text, &tree, &ignored, lowered, limits)
+}
+
+/// The grammar without uses of terminals that are more than a language: blocks, look-around and lazy terminals.
+fn resolve(
+    text: &str,
+    tree: &Tree<'_>,
+    ignored: &Ignored,
+    lowered: Lowered,
+    limits: &GrammarLimits,
+) -> Result<Read, GrammarError> {
+    let Lowered { grammar: written, lazy, looks, notes, layout } = lowered;
     if let Some(layout) = layout {
         if !lazy.is_empty() {
             let construct = "`%declare` in a grammar with lazy terminals".to_owned();
@@ -257,7 +266,7 @@ fn read_sources(
         }
         // The rules as written have the declared terminals, which are no tokens of a vocabulary.
         let resolved = resolved.reached(limits)?;
-        return Ok(Read { written, resolved: Some(resolved), fates: fates(text, &tree, &ignored, &notes) });
+        return Ok(Read { written, resolved: Some(resolved), fates: fates(text, tree, ignored, &notes) });
     }
     if let (Some(at), false) = (looks.values().map(|condition| condition.at).min(), lazy.is_empty()) {
         let construct = "look-around beyond a terminal in a grammar with lazy terminals".to_owned();
@@ -268,7 +277,7 @@ fn read_sources(
     }
     if !looks.is_empty() {
         let resolved = looks::resolve(&written, &looks, limits, |at| location(text, at))?;
-        return Ok(Read { written, resolved: Some(resolved), fates: fates(text, &tree, &ignored, &notes) });
+        return Ok(Read { written, resolved: Some(resolved), fates: fates(text, tree, ignored, &notes) });
     }
     let resolved = lazy::resolve(&written, &lazy, limits).map_err(|error| match error {
         LazyError::Grammar(error) => error,
@@ -288,7 +297,7 @@ fn read_sources(
             SyntaxError { kind, location: location(text, at) }.into()
         }
     })?;
-    Ok(Read { written, resolved, fates: fates(text, &tree, &ignored, &notes) })
+    Ok(Read { written, resolved, fates: fates(text, tree, ignored, &notes) })
 }
 
 /// The fates of terminals, control tokens, ignored terminals, ends of lazy terminals, and annotations. `notes` has

@@ -7,6 +7,7 @@ pub(crate) mod enumeration;
 pub(crate) mod lazy;
 pub(crate) mod munch;
 pub(crate) mod oracle;
+pub(crate) mod published;
 pub(crate) mod random;
 pub(crate) mod texts;
 pub(crate) mod vocabularies;

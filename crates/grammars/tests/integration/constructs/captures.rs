@@ -80,8 +80,8 @@ fn captures_have_names_and_places() {
     // The end of a lazy rule, also where others compete with it.
     check("start: t /[a-z]*/\nt[capture, suffix=\"x\"]: /[a-z]*/", Lark, "abxcx", &[("t", 0..3)]);
     check("start: (t | /[a-z]/)* \"!\"\nt[capture, lazy]: /ab+c/", Lark, "xabbcx!", &[("t", 1..5)]);
-    // Lazy terminals are where they may be, also in free text that comes first. What they end is read by the rules as
-    // they are written.
+    // A lazy terminal may stand in free text that comes first too. The rules as they are written read the text before
+    // its end.
     let calls = "start: (text | call)*\ntext[capture]: /(.|\\n)/\nhead[lazy]: /[^z]*<c>/\ncall[capture]: head arg \"</c>\"\narg[capture]: /[0-9]+/";
     let places = [("call", 0..11), ("arg", 5..7), ("call", 11..19), ("arg", 14..15)];
     check(calls, Lark, "ab<c>12</c><c>3</c>", &places);
@@ -167,8 +167,8 @@ struct Oracle<'a> {
     grammar: &'a Grammar,
     text: &'a [u8],
     known: HashMap<(Part, usize, usize), bool>,
-    /// The answers of one pass, while there is one. What is asked again meanwhile is not read, unless an earlier pass
-    /// has read it.
+    /// The answers of the current pass, if there is one. A question that comes again during the pass has the answer
+    /// "no", unless an earlier pass has answered it.
     pass: Option<HashMap<(Part, usize, usize), bool>>,
     has_more: bool,
 }

@@ -13,52 +13,27 @@
 
 use std::{fs, path::PathBuf, time::Instant};
 
-use serde::Deserialize;
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarFormat, GrammarLimits, GrammarOptions};
+use unskew_grammars::{GrammarConstraint, GrammarLimits};
 
-use crate::common::texts::{self, bytes};
-
-/// The grammar of a suite, and how it is read.
-#[derive(Deserialize)]
-struct Suite {
-    grammar: String,
-    extension: String,
-    start: Option<String>,
-    /// Text for the end of the grammar: rules that its specification states in words.
-    #[serde(default)]
-    added: String,
-}
-
-#[derive(Deserialize)]
-struct Case {
-    name: String,
-    text: String,
-    program: Option<bool>,
-    language: Option<bool>,
-}
+use crate::common::{
+    published::{Case, FOLDER, Suite, suites},
+    texts::{self, bytes},
+};
 
 #[test]
 fn published_grammars_have_their_languages() {
-    let Some(folder) = std::env::var_os("UNSKEW_PUBLISHED").map(PathBuf::from) else {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
         println!("skipped: set UNSKEW_PUBLISHED to a folder that published_verdicts.py wrote");
         return;
     };
     let mut wrong = vec![];
-    let mut suites: Vec<PathBuf> =
-        fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    suites.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
-    suites.sort();
+    let suites = suites(&folder).unwrap();
     assert!(!suites.is_empty(), "{} has no suite", folder.display());
     for path in suites {
         let suite: Suite = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-        let format = GrammarFormat::from_extension(&suite.extension).unwrap();
-        let mut options = GrammarOptions::default();
-        options.start = suite.start;
-        let text = format!("{}\n{}", suite.grammar, suite.added);
         let limits = GrammarLimits::default();
         let begin = Instant::now();
-        let grammar = Grammar::parse(&text, format, &options, &limits)
-            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let grammar = suite.read(&limits).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let constraint = GrammarConstraint::new(&grammar, bytes(), &limits).unwrap();
         let mut judge = texts::judge(&constraint);
         let munch = GrammarConstraint::with_maximal_munch(&grammar, bytes(), &limits);
