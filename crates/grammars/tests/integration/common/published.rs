@@ -1,5 +1,5 @@
-//! The files of published grammars that `published_verdicts.py` writes: a grammar in `SUITE.json`, and texts with verdicts
-//! in `SUITE.jsonl`. The benchmarks read them too.
+//! The files of published grammars that `published_verdicts.py` writes: a grammar in `SUITE.json`, and texts with
+//! verdicts in `SUITE.jsonl`. The benchmarks read them too.
 
 use std::{
     fs, io,
