@@ -102,7 +102,7 @@ enum Command {
     /// Passes of transformers on the CPU, beside burn and beside the memory
     #[cfg(feature = "burn")]
     Runner(runner::Options),
-    /// A step of a batch where the model runs on wgpu: masks made there, uploaded, or logits read back
+    /// Rows, sets and passes of transformers on an adapter of wgpu
     #[cfg(feature = "wgpu")]
     Device(device::Options),
 }

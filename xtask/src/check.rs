@@ -48,24 +48,37 @@ pub(crate) fn check(root: &Path) -> Result<()> {
         &[("RUSTDOCFLAGS", "--deny warnings")],
     )?;
     test(root)?;
-    burn(root)?;
+    with_features(root, &[BURN, KERNELS])?;
     attack::attack(root, &["1"])?;
-    gpu(root)?;
     package(root)
 }
+
+/// The feature and the test of [`gpu`].
+const KERNELS: (&str, &[&str]) = ("unskew-sets/wgpu", &["gpu"]);
+/// The feature and the tests of [`burn`].
+const BURN: (&str, &[&str]) = ("unskew-runner/train", &["burn", "training"]);
 
 /// The kernels on every adapter. Where there is none, tests are listed as skipped, or fail if the environment variable
 /// `UNSKEW_GPU` is `require`.
 pub(crate) fn gpu(root: &Path) -> Result<()> {
-    // Of the whole workspace, as the tests: with one package alone, cargo chooses other features for libraries, and
-    // builds them again.
-    cargo(root, &["test", "--workspace", "--features", "unskew-sets/wgpu", "--test", "gpu"])
+    with_features(root, &[KERNELS])
 }
 
-/// The tests that need burn, which is in no other test: two CPU-minutes of build. Of the whole workspace, as [`gpu`].
+/// The tests that need burn, which is in no other test: two CPU-minutes of build.
 pub(crate) fn burn(root: &Path) -> Result<()> {
-    let tests = ["--test", "burn", "--test", "training"];
-    cargo(root, &[&["test", "--workspace", "--features", "unskew-runner/train"][..], &tests].concat())
+    with_features(root, &[BURN])
+}
+
+/// Tests that need features, in one build. Of the whole workspace: with one package alone, cargo chooses other
+/// features for libraries, and builds them again.
+fn with_features(root: &Path, parts: &[(&str, &[&str])]) -> Result<()> {
+    let features: Vec<&str> = parts.iter().map(|(feature, _)| *feature).collect();
+    let features = features.join(",");
+    let mut args = vec!["test", "--workspace", "--features", &features];
+    for test in parts.iter().flat_map(|(_, tests)| *tests) {
+        args.extend(["--test", test]);
+    }
+    cargo(root, &args)
 }
 
 /// The build that no other task has: models on a GPU, and sets beside them. As with [`gpu`], tests without an adapter

@@ -99,7 +99,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 }
 
 /// A set of titles.
-fn set_of(titles: &[Vec<u32>]) -> ItemSet {
+pub(crate) fn set_of(titles: &[Vec<u32>]) -> ItemSet {
     let mut builder = SetBuilder::new(TOKENS as usize);
     let mut item = Vec::new();
     for title in titles {

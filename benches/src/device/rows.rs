@@ -1,4 +1,4 @@
-//! Outputs of a set where the model runs on wgpu: `cargo xtask bench device`.
+//! Masked outputs of a set where the model runs on wgpu.
 //!
 //! The two ways in which a sampler can have the rows of such a model, with the same model, the same set, and the same
 //! seeds:
@@ -11,7 +11,6 @@
 
 use std::{fmt::Write, sync::Arc, time::Instant};
 
-use clap::Args;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use unskew_core::{Cancel, Extension, LanguageModel, Logits, Sampler, TokenId};
 use unskew_runner::{
@@ -22,27 +21,9 @@ use unskew_samplers::{Masked, Sampling, Task};
 use unskew_sets::{SetBuilder, SetConstraint};
 
 use crate::{
-    clock::{Moment, use_cpu_time},
-    options::{RecordOptions, at_least_one},
-    record,
+    clock::Moment,
     sets::titles::{TOKENS, Titles, VOCAB},
 };
-
-/// Masked outputs of a set where the model runs on wgpu.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Options {
-    /// Titles of the set
-    #[arg(long, value_name = "N", default_value_t = 200_000)]
-    items: usize,
-    /// Rounds that are counted, each of as many outputs as a batch has
-    #[arg(long, value_name = "N", default_value = "20", value_parser = at_least_one)]
-    rounds: usize,
-    /// Sequences of a batch
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,32")]
-    batches: Vec<usize>,
-    #[command(flatten)]
-    record: RecordOptions,
-}
 
 /// The end of a sequence: an id that no title has.
 const END: TokenId = TokenId(TOKENS);
@@ -93,47 +74,29 @@ impl LanguageModel for Rows {
     }
 }
 
-/// Measures and reports.
-#[allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
-pub(crate) fn run(options: &Options) -> Result<(), String> {
-    let Options { items, rounds, .. } = *options;
-    use_cpu_time();
+/// A set of `items` titles, outputs of `batch` sequences at once.
+#[allow(clippy::print_stderr, reason = "a program that reports")]
+pub(super) fn report(items: usize, batches: &[usize], rounds: usize) -> Result<String, String> {
     let constraint = constraint(items)?;
-    let mut table = String::from(
-        "| batch | rows | tokens | process ms a token, p50 | least | wall ms a token, p50 | least |\n\
+    let mut out = format!(
+        "\n## Rows\n\n\
+         A random model of one layer and {VOCAB} ids, 32 wide, and a set of {items} titles. Masked outputs, as many at once as a \
+         batch has; {rounds} rounds after {WARM} that are not counted. `asked`: masks go up, and a token and four numbers come \
+         down. `read-back`: the logits come down. Milliseconds a token; process: the time of all threads.\n\n\
+         | batch | rows | tokens | process p50 | least | wall p50 | least |\n\
          |--:|---|--:|--:|--:|--:|--:|\n",
     );
-    for &batch in &options.batches {
+    for &batch in batches {
         for (name, reads) in [("asked", false), ("read-back", true)] {
             eprintln!("{batch} sequences, {name}");
             let [tokens, process, wall] = measure(&constraint, batch, rounds, reads)?;
-            writeln!(table, "| {batch} | {name} | {tokens} | {process} | {wall} |")
-                .map_err(|error| error.to_string())?;
+            let _ = writeln!(out, "| {batch} | {name} | {tokens} | {process} | {wall} |");
         }
     }
-    let gpu = model()?.gpu().map_err(|error| error.to_string())?;
-    // Mesa's names of its own.
-    let software = ["llvmpipe", "lavapipe", "softpipe"].iter().any(|name| gpu.name().contains(name));
-    let about = if software {
-        " It is a software adapter, and this was not run on a GPU: nothing crosses a bus, and kernels run on the cores of the CPU."
-    } else {
-        ""
-    };
-    let report = format!(
-        "# Rows on a device, {}\n\n{}Adapter: {}.{about} {}.\n\n\
-         A random model of one layer and {VOCAB} ids, 32 wide, and a set of {items} titles by Zipf's law over {TOKENS} ids. Masked \
-         outputs, as many at once as a batch has; {rounds} rounds after {WARM} that are not counted. Process: the time of all \
-         threads; on a software adapter that is the kernels too.\n\n{table}",
-        record::today(),
-        record::host(),
-        gpu.name(),
-        record::command(),
-    );
-    print!("{report}");
-    options.record.write("device", &report)
+    Ok(out)
 }
 
-fn model() -> Result<Llama, String> {
+pub(super) fn model() -> Result<Llama, String> {
     let config = format!(
         r#"{{"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
                  "num_attention_heads": 2, "vocab_size": {VOCAB}, "max_position_embeddings": 4096,
