@@ -9,7 +9,7 @@
 //! | [`INTERVAL_STEP`] | the interval after a token in a set of token sequences, for many sequences |
 //! | [`PPV`] | whether candidates may follow: Parallel Prefix-Verification |
 //! | [`INTERVAL_MASK`] | the exact mask: every token that may follow |
-//! | [`MASKED_CHOICE`] | the next token among the allowed ones, the most probable or by a random number, and the masses |
+//! | [`ROW_PARTS`], [`MASKED_CHOICE`] | the next token among the allowed ones, the most probable or by a random number, and the masses |
 //!
 //! A set lies in the same arrays on both sides ([`SetArrays`]). The shared search is in `set.wgsl` and `set.rs`,
 //! function by function.
@@ -18,8 +18,8 @@ mod kernels;
 mod set;
 
 pub use kernels::{
-    BROKEN, END, INTERVAL_MASK, INTERVAL_STEP, LOWEST, MASKED_CHOICE, MaskedChoice, NONE, PPV, Pick,
-    interval_mask, interval_step, masked_choice, ppv,
+    BROKEN, CHOICE_PART_WORDS, END, INTERVAL_MASK, INTERVAL_STEP, LOWEST, MASKED_CHOICE, MaskedChoice, NONE,
+    PPV, Pick, ROW_PARTS, choice_parts, interval_mask, interval_step, masked_choice, ppv,
 };
 pub use set::{BLOCK_BITS, BLOCK_WORDS, Interval, PARTS, SetArrays};
 
@@ -67,7 +67,7 @@ pub enum Access {
 }
 
 /// All kernels.
-pub const KERNELS: [Kernel; 4] = [INTERVAL_STEP, PPV, INTERVAL_MASK, MASKED_CHOICE];
+pub const KERNELS: [Kernel; 5] = [INTERVAL_STEP, PPV, INTERVAL_MASK, ROW_PARTS, MASKED_CHOICE];
 
 const fn read(name: &'static str) -> Binding {
     Binding { name, access: Access::Read }

@@ -7,7 +7,7 @@ use naga::{
     front::wgsl,
     valid::{Capabilities, GlobalUse, ValidationFlags, Validator},
 };
-use unskew_shaders::{Access, KERNELS, Kernel};
+use unskew_shaders::{Access, CHOICE_PART_WORDS, KERNELS, Kernel, MASKED_CHOICE, ROW_PARTS, choice_parts};
 
 /// A kernel that can be compiled, with the bindings that it uses.
 fn compile(kernel: &Kernel) -> (naga::Module, naga::valid::ModuleInfo) {
@@ -68,6 +68,25 @@ fn kernels_over_sets_share_the_search() {
     let shared = include_str!("../src/set.wgsl");
     for kernel in KERNELS {
         assert_eq!(kernel.source.starts_with(shared), kernel.over_set, "{}", kernel.name);
+    }
+}
+
+/// The two kernels of a choice share the parts of rows.
+#[test]
+fn kernels_over_rows_share_the_parts() {
+    let shared = include_str!("../src/kernels/row.wgsl");
+    for kernel in [ROW_PARTS, MASKED_CHOICE] {
+        assert!(kernel.source.starts_with(shared), "{}", kernel.name);
+        let (module, _) = compile(&kernel);
+        let (_, part) = module
+            .types
+            .iter()
+            .find(|(_, of)| of.name.as_deref() == Some("Part"))
+            .expect("both kernels have parts");
+        let naga::TypeInner::Struct { span, .. } = part.inner else { panic!("a structure") };
+        assert_eq!(span as usize, 4 * CHOICE_PART_WORDS, "{}", kernel.name);
+        let most = choice_parts(usize::MAX);
+        assert!(kernel.source.contains(&format!("const MOST_PARTS: u32 = {most}u;")), "{}", kernel.name);
     }
 }
 

@@ -76,13 +76,11 @@ proptest! {
         let end_ids: Vec<u32> = ends.iter().copied().collect();
         let end: f64 = ends.iter().filter(|id| (**id as usize) < logits.len()).map(|id| weight(*id as usize)).sum();
         let is_in = |id: usize| mask.get(id / 32).is_some_and(|word| word >> (id % 32) & 1 == 1);
-        // The order of the kernel is by lanes.
-        let mut ids: Vec<usize> = (0..logits.len()).filter(|id| is_in(*id) && weight(*id) > 0.0).collect();
+        let ids: Vec<usize> = (0..logits.len()).filter(|id| is_in(*id) && weight(*id) > 0.0).collect();
         let all: f64 = (0..logits.len()).map(weight).sum();
         let best = ids.iter().copied().max_by(|one, other| {
             weight(*one).total_cmp(&weight(*other)).then(other.cmp(one))
         });
-        ids.sort_by_key(|id| (id % 256, *id));
         let end = if may_end { end } else { 0.0 };
         let total = end + ids.iter().map(|id| weight(*id)).sum::<f64>();
         let of = |pick| masked_choice(&logits, &mask, may_end, &end_ids, scale, pick);

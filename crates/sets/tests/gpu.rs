@@ -236,7 +236,7 @@ impl Lent {
 fn place(logits: &[f32], masks: &[u32], end: f64, scale: f64, token: u32) -> std::ops::Range<f64> {
     let allowed = |token: usize| masks.get(token / 32).is_some_and(|word| word >> (token % 32) & 1 == 1);
     let weight = |token: usize| (f64::from(logits[token]) * scale).exp();
-    let order = (0..256).flat_map(|lane| (lane..logits.len()).step_by(256)).filter(|token| allowed(*token));
+    let order = (0..logits.len()).filter(|token| allowed(*token));
     let weights: Vec<(u32, f64)> =
         std::iter::once((END, end)).chain(order.map(|token| (token as u32, weight(token)))).collect();
     let total: f64 = weights.iter().map(|(_, weight)| weight).sum();
@@ -263,6 +263,10 @@ fn choices(gpu: &Arc<Gpu>) {
         (5, 700, 650, 2),
         (5, 650, 700, 11),
         (3, 50_257, 50_257, 3),
+        // Fewer tokens than parts, a part of one token, and a row of a large vocabulary.
+        (2, 63, 63, 4),
+        (2, 65, 65, 4),
+        (2, 128_256, 128_256, 4),
     ] {
         let mut all = logits(rng, rows * vocab_len);
         for logit in all.iter_mut().step_by(3) {

@@ -7,5 +7,8 @@ mod ppv;
 
 pub use interval_mask::{INTERVAL_MASK, interval_mask};
 pub use interval_step::{INTERVAL_STEP, interval_step};
-pub use masked_choice::{BROKEN, END, LOWEST, MASKED_CHOICE, MaskedChoice, NONE, Pick, masked_choice};
+pub use masked_choice::{
+    BROKEN, CHOICE_PART_WORDS, END, LOWEST, MASKED_CHOICE, MaskedChoice, NONE, Pick, ROW_PARTS, choice_parts,
+    masked_choice,
+};
 pub use ppv::{PPV, ppv};

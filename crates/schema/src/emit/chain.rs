@@ -12,6 +12,36 @@ pub(super) struct ChainState {
     pub(super) found: WitnessSet,
 }
 
+/// The different states before a named member: counts up to the minimum, and from `upper` on. Counts between the two
+/// are equivalent to the minimum.
+#[derive(Clone, Copy)]
+pub(super) struct Layer {
+    min: u32,
+    upper: u32,
+    most: u32,
+    witnesses: usize,
+}
+
+impl Layer {
+    /// The states in the order of their indices.
+    pub(super) fn all(self) -> impl Iterator<Item = ChainState> {
+        let counts = (0..=self.min.min(self.most)).chain(self.upper..=self.most);
+        counts.flat_map(move |count| {
+            WitnessSet::all(self.witnesses).map(move |found| ChainState { count, found })
+        })
+    }
+
+    /// The position in [`all`](Self::all) of the state that is equivalent to this one.
+    pub(super) fn index(self, state: ChainState) -> usize {
+        let place = if state.count < self.upper {
+            state.count.min(self.min)
+        } else {
+            self.min + 1 + (state.count - self.upper)
+        };
+        (place as usize) << self.witnesses | state.found.index()
+    }
+}
+
 /// The bounds on the states of an object.
 pub(super) struct Chain {
     /// The largest count that is distinguished. Larger counts are equivalent to it, or exceed the maximum.
@@ -30,6 +60,20 @@ impl Chain {
     /// The number of sets of witnesses.
     fn sets(&self) -> usize {
         1 << self.witnesses
+    }
+
+    /// The states before a named member that have different continuations. `members` named members come before it. With
+    /// `left`, only so many members can follow: then a count between the minimum and `max - left` stays within both bounds
+    /// whichever members follow, and all these counts are one state. So a maximum that is almost the number of members
+    /// costs little.
+    pub(super) fn layer(&self, members: u32, left: Option<u32>) -> Layer {
+        let most = self.most.min(members);
+        let first = self.min + 1;
+        let upper = match (self.max, left) {
+            (Some(max), Some(left)) => (max.saturating_sub(left) + 1).max(first),
+            _ => first,
+        };
+        Layer { min: self.min, upper, most, witnesses: self.witnesses }
     }
 
     /// The position of a state in [`all`](Self::all).
@@ -77,5 +121,37 @@ impl Chain {
     /// Whether an object may end in the state.
     pub(super) fn ends(&self, state: ChainState) -> bool {
         state.count >= self.min && self.is_complete(state.found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// States of one index have the same continuations: by the definition, over every choice of later members.
+    #[test]
+    fn states_of_a_layer_have_different_continuations() {
+        let total = 7;
+        for (min, max) in (0..=total + 1).flat_map(|min| (min..=total + 1).map(move |max| (min, max))) {
+            let chain = Chain { most: max, min, max: Some(max), witnesses: 0, others: None };
+            for before in 0..=total {
+                let left = total - before;
+                let layer = chain.layer(before, Some(left));
+                let states: Vec<ChainState> = layer.all().collect();
+                assert!(states.iter().enumerate().all(|(index, state)| layer.index(*state) == index));
+                for count in 0..=before.min(max) {
+                    let found = WitnessSet::EMPTY;
+                    let same = states[layer.index(ChainState { count, found })];
+                    for later in 0..=left {
+                        let fits = |count: u32| (min..=max).contains(&(count + later));
+                        assert_eq!(
+                            fits(count),
+                            fits(same.count),
+                            "{min}..={max}, {before}, {count}, {later}"
+                        );
+                    }
+                }
+            }
+        }
     }
 }

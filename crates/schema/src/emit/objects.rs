@@ -167,19 +167,25 @@ impl Emitter {
             return Err(SchemaError::limit(&pointer, what, limit, "products"));
         }
         // The continuations after the last named member, and the continuations that begin with a first member.
-        let (mut rest, mut from) = self.tail(&chain, total, others)?;
+        let layer = |before| chain.layer(before, others.is_empty().then(|| total - before));
+        let (rest, from) = self.tail(&chain, total, others)?;
+        let of_layer = |all: Vec<Option<ExprId>>| -> Vec<Option<ExprId>> {
+            layer(total).all().map(|state| all.get(chain.index(state)).copied().flatten()).collect()
+        };
+        let (mut rest, mut from) = (of_layer(rest), of_layer(from));
         let mut all_optional = true;
         for (before, member) in (0..total).zip(members).rev() {
             self.check()?;
             let (mut rest_here, mut from_here) = (vec![], vec![]);
             all_optional &= !member.required;
-            for state in chain.all(before) {
+            let later = layer(before + 1);
+            for state in layer(before).all() {
                 let mut ways = vec![];
                 for (next, expr) in chain.next(state, &member.ways) {
-                    let after = rest.get(chain.index(next)).copied().flatten();
+                    let after = rest.get(later.index(next)).copied().flatten();
                     ways.extend(after.map(|after| self.sequence([expr, after])));
                 }
-                let skipped = from.get(chain.index(state)).copied().flatten();
+                let skipped = from.get(later.index(state)).copied().flatten();
                 ways.extend(skipped.filter(|_| !member.required));
                 let next = self.shared("members", ways);
                 from_here.push(next);

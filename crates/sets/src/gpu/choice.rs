@@ -12,7 +12,9 @@
 use std::sync::Arc;
 
 use unskew_core::{MaskBatch, TokenId};
-use unskew_shaders::{BROKEN, END, Kernel, LOWEST, MASKED_CHOICE, NONE};
+use unskew_shaders::{
+    BROKEN, CHOICE_PART_WORDS, END, Kernel, LOWEST, MASKED_CHOICE, NONE, ROW_PARTS, choice_parts,
+};
 use wgpu::BufferUsages;
 
 use super::device::{Gpu, GpuError, to_bytes};
@@ -92,13 +94,17 @@ pub struct Chooser {
 /// The buffers of a call.
 #[derive(Debug)]
 struct Buffers {
-    /// The capacity: the number of questions, the words of a mask, and the number of ids that end the sequence.
+    /// The capacity: the number of questions, the words of a mask, the number of ids that end the sequence, and the parts
+    /// of a row.
     questions_len: usize,
     mask_words: usize,
     ends_len: usize,
+    parts_len: usize,
     masks: wgpu::Buffer,
     questions: wgpu::Buffer,
     ends: wgpu::Buffer,
+    /// The parts of the rows, which one kernel writes and the other one reads.
+    parts: wgpu::Buffer,
     tokens: wgpu::Buffer,
     choices: wgpu::Buffer,
     back: wgpu::Buffer,
@@ -164,14 +170,16 @@ impl Chooser {
         let gpu = Arc::clone(&self.gpu);
         let bytes = 4 * logits.rows * logits.vocab_len;
         gpu.fits("the logits of a batch", bytes, gpu.max_binding().min(logits.buffer.size()))?;
-        self.make_room(count, mask_words, ends.len())?;
+        let parts = choice_parts(logits.vocab_len);
+        self.make_room(count, mask_words, ends.len(), parts)?;
         let of_shape = &self.shape;
         let Some(buffers) = &self.buffers else { unreachable!("there is room") };
 
         let queue = gpu.queue();
         let scale = temperature.recip().to_bits();
-        let shape =
-            [count as u32, logits.vocab_len as u32, mask_words as u32, ends.len() as u32, scale, 0, 0, 0];
+        let [questions_len, vocab_len, ends_len] =
+            [count, logits.vocab_len, ends.len()].map(|len| len as u32);
+        let shape = [questions_len, vocab_len, mask_words as u32, ends_len, scale, parts as u32, 0, 0];
         queue.write_buffer(of_shape, 0, &to_bytes(&shape));
         let words: Vec<u32> = questions.iter().flat_map(to_words).collect();
         queue.write_buffer(&buffers.questions, 0, &to_bytes(&words));
@@ -180,17 +188,21 @@ impl Chooser {
         queue.write_buffer(&buffers.masks, 0, &to_bytes(masks.words()));
 
         let part = |buffer, words: usize| bound(buffer, 0, 4 * words.max(1));
-        let given = [
+        let of_rows = [
             bound(logits.buffer, logits.offset, bytes),
             part(&buffers.masks, count * mask_words),
-            part(&buffers.questions, QUESTION * count),
-            part(&buffers.ends, ends.len()),
             of_shape.as_entire_buffer_binding(),
+            part(&buffers.questions, QUESTION * count),
+            part(&buffers.parts, CHOICE_PART_WORDS * parts * count),
+        ];
+        let of_answers = [
+            part(&buffers.ends, ends.len()),
             part(&buffers.tokens, count),
             part(&buffers.choices, NUMBERS * count),
         ];
         let mut encoder = gpu.device().create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        dispatch(&gpu, &mut encoder, &MASKED_CHOICE, count, given)?;
+        dispatch(&gpu, &mut encoder, &ROW_PARTS, parts * count, of_rows.iter())?;
+        dispatch(&gpu, &mut encoder, &MASKED_CHOICE, count, of_rows.iter().chain(&of_answers))?;
         let mut words = 0;
         for (buffer, len) in [(&buffers.tokens, count), (&buffers.choices, NUMBERS * count)] {
             encoder.copy_buffer_to_buffer(buffer, 0, &buffers.back, 4 * words as u64, 4 * len as u64);
@@ -200,11 +212,20 @@ impl Chooser {
         gpu.read(&buffers.back, words)
     }
 
-    /// Makes buffers for `count` questions, masks of `mask_words` words and `ends` ids, if the present buffers are too
-    /// small.
-    fn make_room(&mut self, count: usize, mask_words: usize, ends: usize) -> Result<(), GpuError> {
+    /// Makes buffers for `count` questions, masks of `mask_words` words, `ends` ids and rows of `row_parts` parts, if the
+    /// present buffers are too small.
+    fn make_room(
+        &mut self,
+        count: usize,
+        mask_words: usize,
+        ends: usize,
+        row_parts: usize,
+    ) -> Result<(), GpuError> {
         let enough = |buffers: &Buffers| {
-            count <= buffers.questions_len && mask_words <= buffers.mask_words && ends <= buffers.ends_len
+            count <= buffers.questions_len
+                && mask_words <= buffers.mask_words
+                && ends <= buffers.ends_len
+                && row_parts <= buffers.parts_len
         };
         if self.buffers.as_ref().is_some_and(enough) {
             return Ok(());
@@ -212,7 +233,8 @@ impl Chooser {
         let gpu = &self.gpu;
         let back = (1 + NUMBERS) * count;
         let masks = (count * mask_words).max(1);
-        gpu.fits("the numbers of a batch", 4 * back.max(masks), gpu.max_binding())?;
+        let parts = (CHOICE_PART_WORDS * row_parts * count).max(1);
+        gpu.fits("the numbers of a batch", 4 * back.max(masks).max(parts), gpu.max_binding())?;
         self.buffers = None;
         let buffers = gpu.with_memory(|gpu| {
             let make = |words: usize, usage| {
@@ -229,9 +251,11 @@ impl Chooser {
                 questions_len: count,
                 mask_words,
                 ends_len: ends,
+                parts_len: row_parts,
                 masks: make(masks, here | up),
                 questions: make(QUESTION * count, here | up),
                 ends: make(ends, here | up),
+                parts: make(parts, here),
                 tokens: make(count, here | down),
                 choices: make(NUMBERS * count, here | down),
                 back: make(back, BufferUsages::MAP_READ | up),
@@ -250,12 +274,13 @@ fn to_words(question: &ChoiceQuestion) -> [u32; QUESTION] {
     [question.row as u32, question.may_end.into(), greedy, random]
 }
 
-fn dispatch<const N: usize>(
+/// Records `groups` workgroups of a kernel with these buffers, in the order of its bindings.
+fn dispatch<'a>(
     gpu: &Gpu,
     encoder: &mut wgpu::CommandEncoder,
     kernel: &Kernel,
     groups: usize,
-    given: [wgpu::BufferBinding<'_>; N],
+    given: impl Iterator<Item = &'a wgpu::BufferBinding<'a>>,
 ) -> Result<(), GpuError> {
     let [row, rows] = gpu.grid(kernel, groups)?;
     let pipeline = gpu.pipeline(kernel);
@@ -263,7 +288,7 @@ fn dispatch<const N: usize>(
         .zip(given)
         .map(|(binding, given)| wgpu::BindGroupEntry {
             binding,
-            resource: wgpu::BindingResource::Buffer(given),
+            resource: wgpu::BindingResource::Buffer(given.clone()),
         })
         .collect();
     let bind_group = gpu.device().create_bind_group(&wgpu::BindGroupDescriptor {

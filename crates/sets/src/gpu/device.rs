@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unskew_shaders::{Access, INTERVAL_MASK, INTERVAL_STEP, Kernel, MASKED_CHOICE, PPV};
+use unskew_shaders::{Access, KERNELS, Kernel};
 use wgpu::util::{BufferInitDescriptor, DeviceExt};
 
 /// An error of a GPU.
@@ -130,8 +130,7 @@ impl Gpu {
             });
             (kernel, pipeline)
         };
-        let kernels = [INTERVAL_STEP, PPV, INTERVAL_MASK, MASKED_CHOICE];
-        let pipelines = kernels.into_iter().map(compile).collect();
+        let pipelines = KERNELS.into_iter().map(compile).collect();
         // Whole words, and 32 bits can number them.
         let binding = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size).min(1 << 33) / 4 * 4;
         Arc::new(Self {
