@@ -1,9 +1,9 @@
 //! A set as a constraint whose masks are made on a device.
 //!
 //! The CPU follows positions, where a step is less than a microsecond. A mask, or the masks of a batch, are one
-//! kernel and one read-back, and the read-back is the cost. For one sequence at a time [`SetConstraint`] alone is
-//! faster. The device pays where many sequences with wide intervals are asked about together
-//! ([`Constraint::fill_masks`]).
+//! kernel and one read-back, and the read-back is the cost. On an H100, beside one thread of the CPU, masks took 25 to
+//! 190 times as long for 1 to 1,024 sequences in sets of one and ten million titles, and candidates 1.6 to 2 times as
+//! long at 1,024 sequences. So [`SetConstraint`] alone is the faster way unless the CPU has other work to do.
 
 use std::sync::{Arc, Once};
 
