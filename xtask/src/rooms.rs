@@ -5,7 +5,7 @@
 
 /// The rooms of each crate, and of a folder that has rooms itself, from the lowest to the highest: the folder, the
 /// beginning of the paths that name its rooms, and the rooms. Files beside them stand above all rooms.
-const ROOMS: [(&str, &str, &[&str]); 5] = [
+const ROOMS: [(&str, &str, &[&str]); 7] = [
     (
         "crates/trie/src/",
         "crate::",
@@ -22,6 +22,8 @@ const ROOMS: [(&str, &str, &[&str]); 5] = [
     ),
     ("crates/grammars/src/syntax/", "crate::syntax::", &["text", "tree", "lower", "bnf", "xgrammar", "lark"]),
     ("crates/schema/src/", "crate::", &["decimal", "draft", "text", "document", "normalize", "emit"]),
+    ("crates/sets/src/", "crate::", &["item_set", "build", "gpu"]),
+    ("crates/runner/src/", "crate::", &["config", "math", "cache", "weights", "burn", "train"]),
 ];
 
 /// Adds a fault for each arrow of a file that points up.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use unskew_core::{BatchError, BatchLimits, Rows, TokenId};
 
 use crate::config::ModelConfig;
-use crate::rotary::{Regime, Regimes};
+use crate::math::rotary::{Regime, Regimes};
 
 /// The most rows of one pass. Above a few hundred rows a pass is no faster per row.
 const PASS_ROWS: usize = 512;

@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 
 use crate::cache::{Cache, Heads, Run, View, attend};
+use crate::config::parameters::{self, Part};
 use crate::config::{Activation, Architecture, HeadNorm, LayerRotary, ModelConfig, Norm};
-use crate::functions::{activate, gated, normalise, soft_cap, standardise};
-use crate::matrix::{Matrix, Product, compute, for_rows};
-use crate::parameters::{self, Part};
-use crate::rotary::{Regime, Rotary};
+use crate::math::functions::{activate, gated, normalise, soft_cap, standardise};
+use crate::math::matrix::{Matrix, Product, compute, for_rows};
+use crate::math::rotary::{Regime, Rotary};
 
 /// The weights of a model.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Parts {
 }
 
 impl Decoder {
-    /// Assembles a decoder from its parameters, in the order of [`crate::parameters::table`].
+    /// Assembles a decoder from its parameters, in the order of [`crate::config::parameters::table`].
     pub(crate) fn new(config: &ModelConfig, matrices: Vec<Matrix>) -> Self {
         let architecture = config.architecture.clone();
         let table = parameters::table(config);
@@ -214,7 +214,7 @@ impl Decoder {
         self.layers[0].down.matrix.kept_as()
     }
 
-    /// The values of all parameters in f32, in the order of [`crate::parameters::table`], each as in a checkpoint.
+    /// The values of all parameters in f32, in the order of [`crate::config::parameters::table`], each as in a checkpoint.
     /// The model is plain Llama.
     #[cfg(feature = "burn")]
     pub(crate) fn values(&self) -> Vec<Vec<f32>> {

@@ -5,17 +5,15 @@
 //! | file | content |
 //! |---|---|
 //! | `config` | the shape of a model and how it computes, read from `config.json` and checked |
-//! | `parameters` | the table of parameters: names, shapes, orientation, random values |
-//! | `weights` | safetensors to matrices |
-//! | `kernel`, `pack`, `matrix`, `functions` | products with SIMD and threads, and the layout of weights; functions of rows |
+//! | `math` | products with SIMD and threads, and the layout of weights; functions of rows; rotary embeddings |
+//! | `cache` | keys and values of one sequence, and attention over them; the prefixes that the model remembers |
+//! | `weights` | safetensors to matrices; random values |
 //! | `memory` | how fast this machine reads memory |
-//! | `rotary` | position embeddings |
-//! | `cache`, `prefixes` | keys and values of one sequence, and attention over them; those that the model remembers |
 //! | `decoder` | the decoder on the CPU |
 //! | `batch` | a batch of sequences as passes |
 //! | `llama` | batches of sequences: the `LanguageModel` |
 //! | `burn` | with the feature `burn`: the same on burn; `burn/device`, with `wgpu`: logits that stay on a GPU and answer there |
-//! | `train`, `save` | with the feature `train`: the training loop, checkpoints, writing a model |
+//! | `train` | with the feature `train`: the training loop, checkpoints, writing a model |
 
 mod batch;
 #[cfg(feature = "burn")]
@@ -23,17 +21,9 @@ pub mod burn;
 mod cache;
 mod config;
 mod decoder;
-mod functions;
-mod kernel;
 mod llama;
-mod matrix;
+mod math;
 mod memory;
-mod pack;
-mod parameters;
-mod prefixes;
-mod rotary;
-#[cfg(feature = "train")]
-mod save;
 #[cfg(feature = "train")]
 mod train;
 mod weights;

@@ -4,7 +4,7 @@
 //! own cache. Only rows whose logits are wanted go through the head, which for a small model is a large part of the
 //! work.
 //!
-//! Keys and values of whole pages go into a tree of known prefixes ([`crate::prefixes`]). A sequence that reads the
+//! Keys and values of whole pages go into a tree of known prefixes ([`crate::cache::prefixes`]). A sequence that reads the
 //! same tokens again takes them from there.
 
 use std::path::Path;
@@ -15,13 +15,13 @@ use rand_core::SeedableRng;
 use unskew_core::{Extension, LanguageModel, Logits, TokenId};
 
 use crate::batch::{self, Held, Item, ModelError, ModelId, Work};
+use crate::cache::prefixes::Prefixes;
 use crate::cache::{Cache, PAGE};
+use crate::config::parameters;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoder::{Buffers, Decoder, Piece};
-use crate::matrix::Matrix;
-use crate::parameters;
-use crate::prefixes::Prefixes;
-use crate::rotary::{Regime, Regimes, Rotary};
+use crate::math::matrix::Matrix;
+use crate::math::rotary::{Regime, Regimes, Rotary};
 use crate::weights::{self, LoadError, LoadOptions};
 
 /// The bytes of keys and values that a model remembers, if nobody sets another number.
@@ -183,7 +183,7 @@ impl Llama {
     /// [`ConfigError`] when the configuration is out of range.
     pub fn random(config: &ModelConfig, seed: u64) -> Result<Self, ConfigError> {
         config.validate()?;
-        let parameters = parameters::random(config, &mut ChaCha8Rng::seed_from_u64(seed));
+        let parameters = weights::random::random(config, &mut ChaCha8Rng::seed_from_u64(seed));
         Ok(Self::new(config.clone(), parameters))
     }
 

@@ -63,30 +63,23 @@
 mod error;
 mod limits;
 mod machine;
-mod pool;
 mod random;
 mod task;
 
 mod policy;
 mod rollout;
 mod row;
-mod sampling;
 mod scheduler;
 mod session;
 mod tree;
 mod values;
 mod walks;
 
-mod asap;
-mod exact;
-mod mcmc;
 mod search;
-mod twisted;
 mod weighted;
 
 pub mod speculative;
 
-mod truncation;
 mod warped;
 
 mod retokenize;
@@ -97,25 +90,19 @@ mod mutants;
 #[cfg(test)]
 mod testing;
 
-pub use asap::Asap;
 pub use error::SampleError;
-pub use exact::Exact;
 pub use limits::{MAX_BEAMS, MAX_CANDIDATES, MAX_DRAFT, MAX_PARTICLES};
-pub use machine::{FedRow, Machine, Poll, Request, drive, step};
-pub use mcmc::{Cut, Imh, Mcmc};
-pub use pool::SequencePool;
+pub use machine::{FedRow, Machine, Poll, Request, SequencePool, drive, step};
+pub use policy::{Asap, Cut, Exact, Imh, Mcmc, Twisted};
 pub use retokenize::{Spelling, retokenize};
 pub use row::{log_mass, log_normalizer};
-pub use sampling::Sampling;
-pub use scheduler::{Scheduler, Usage};
+pub use scheduler::{Sampling, Scheduler, Usage};
 pub use search::{Beam, Greedy, Search};
 pub use task::{ModelShape, Task};
 pub use trace::{TraceStep, trace};
 pub use tree::TrieFileError;
-pub use truncation::{Truncation, TruncationError};
-pub use twisted::Twisted;
 pub use unskew_core::Cancel;
 pub use values::{StateValues, ValuesError};
 pub use walks::{FullError, Walk, WalkEnd, WalkMode, WalkOutput, WalkStats, WalkStep, Walks};
-pub use warped::{MAX_TEMPERATURE, MIN_TEMPERATURE, TemperatureError, Warped};
+pub use warped::{MAX_TEMPERATURE, MIN_TEMPERATURE, TemperatureError, Truncation, TruncationError, Warped};
 pub use weighted::{Awrs, Masked, Populations, Smc, SmcConfig};

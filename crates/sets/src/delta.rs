@@ -33,11 +33,11 @@ use unskew_files::NewFile;
 
 use crate::{
     ItemSet, SetBuilder, SetError, SetFileError, SetLimits, Subset,
+    build::write::{SetWriter, Shape},
     error::Line,
-    layout::Origin,
+    item_set::layout::Origin,
     lines::{Failed, Form, Found, encode_lines, shown},
     subset::subsets_to_bytes,
-    write::{SetWriter, Shape},
 };
 
 const MAGIC: &[u8; 12] = b"unskew delta";

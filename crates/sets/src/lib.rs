@@ -67,7 +67,6 @@
 //! ```
 
 mod build;
-mod column;
 mod constraint;
 mod delta;
 mod error;
@@ -75,15 +74,10 @@ mod exclusion;
 #[cfg(feature = "wgpu")]
 mod gpu;
 mod item_set;
-mod layout;
 mod lines;
-mod memory;
 mod save;
-mod sort;
 mod store;
 mod subset;
-mod wide;
-mod write;
 
 pub use build::{BuildReport, SetBuilder, SetLimits};
 pub use constraint::{SetConstraint, SetState};

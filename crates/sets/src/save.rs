@@ -8,7 +8,7 @@ use std::{
 use twox_hash::XxHash3_64;
 use unskew_files::NewFile;
 
-use crate::{ItemSet, SetFileError, Subset, layout::SUBSETS, subset::subsets_to_bytes};
+use crate::{ItemSet, SetFileError, Subset, item_set::layout::SUBSETS, subset::subsets_to_bytes};
 
 impl ItemSet {
     /// Writes the set to a file, for [`open`](Self::open). The file gets its name only when the set is complete.

@@ -7,12 +7,12 @@
 //! ragged batches.
 //!
 //! The parameters are plain tensors rather than burn modules. Modules bring records, parameter ids and lazily
-//! initialised weights, and this crate needs none of them: names and files belong to [`crate::parameters`].
+//! initialised weights, and this crate needs none of them: names and files belong to [`crate::config::parameters`].
 
 use ::burn::tensor::{Int, Tensor, activation};
 
 use crate::config::ModelConfig;
-use crate::parameters::PER_LAYER;
+use crate::config::parameters::PER_LAYER;
 
 use super::rotary::Rotation;
 
@@ -55,7 +55,7 @@ struct Layer {
 }
 
 impl Decoder {
-    /// Assembles a decoder from its parameters, in the order and shapes of [`crate::parameters::table`]. The head of
+    /// Assembles a decoder from its parameters, in the order and shapes of [`crate::config::parameters::table`]. The head of
     /// a tied model is a contiguous `[hidden, vocab]` copy of the embedding, because products of single rows must be
     /// fast.
     pub(crate) fn new(

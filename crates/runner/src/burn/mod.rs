@@ -18,8 +18,9 @@ use unskew_core::{Extension, LanguageModel, Logits, TokenId};
 
 use crate::batch::{self, Held, Item, ModelError, ModelId, Work};
 use crate::config::ModelConfig;
-use crate::parameters::{self, transposed};
-use crate::rotary::Rotary;
+use crate::config::parameters;
+use crate::math::matrix::transposed;
+use crate::math::rotary::Rotary;
 
 pub use backend::Backend;
 #[cfg(feature = "wgpu")]

@@ -3,7 +3,7 @@
 
 use ::burn::tensor::{Device, Tensor, TensorData};
 
-use crate::rotary::Rotary;
+use crate::math::rotary::Rotary;
 
 /// The cosines and sines of some rows, `[rows, 1, head_dim]` each: they broadcast over heads.
 #[derive(Clone, Debug)]

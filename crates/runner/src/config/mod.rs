@@ -12,6 +12,7 @@
 mod architecture;
 mod families;
 mod fields;
+pub(crate) mod parameters;
 mod rope;
 
 use serde_json::{Map, Value, json};
@@ -21,7 +22,6 @@ pub use architecture::{
     Scaling,
 };
 
-use crate::parameters;
 use fields::{Object, invalid, present, root, tokens, unsupported};
 
 /// The largest values that a configuration may hold. They are far above those of any published model. With them a

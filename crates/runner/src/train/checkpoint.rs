@@ -14,7 +14,7 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use super::optimizer::AdamW;
 use super::{State, TrainError, TrainOptions};
 use crate::config::ModelConfig;
-use crate::parameters::Parameter;
+use crate::config::parameters::Parameter;
 
 /// The settings that must be equal between the run that wrote a checkpoint and the run that resumes from it. The other
 /// options (the length of the run, its rates) may change in between.

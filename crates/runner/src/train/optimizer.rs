@@ -3,7 +3,7 @@
 //!
 //! The moments start at zero; the step's rate corrects this bias, as in the paper that introduced Adam.
 
-use crate::parameters::{Kind, Parameter};
+use crate::config::parameters::{Kind, Parameter};
 
 const BETA_1: f64 = 0.9;
 const BETA_2: f64 = 0.95;

@@ -2,8 +2,7 @@
 
 use unskew_core::TokenId;
 
-use super::ItemSet;
-use crate::column::Ends;
+use super::{ItemSet, column::Ends};
 
 /// The items of a set, in order.
 #[derive(Debug)]

@@ -9,6 +9,9 @@
 //! merged. The [`BuildReport`] counts and names the dropped lines (duplicates, blank lines). A line that cannot be an
 //! item is an error that names the line.
 
+mod sort;
+pub(crate) mod write;
+
 use std::{
     io::{BufRead, Cursor, Seek, Write},
     path::{Path, PathBuf},
@@ -22,10 +25,10 @@ use crate::{
     ItemSet,
     error::{Line, SetError, SetFileError},
     lines::{Form, Found, encode_lines},
-    sort::{Items, Run, merge},
     subset::subsets_to_bytes,
-    write::{SetWriter, Shape},
 };
+use sort::{Items, Run, merge};
+use write::{SetWriter, Shape};
 
 /// The number of dropped lines that a report names.
 const NAMED: usize = 10;

@@ -5,6 +5,8 @@
 //! of memory is the model. Not taken: mapping files into memory. Weights are laid out anew for the kernel, so that a
 //! mapped file would be read once, as it is here, and a file that shrinks meanwhile would end the process.
 
+pub(crate) mod random;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -13,11 +15,11 @@ use std::path::{Path, PathBuf};
 use safetensors::tensor::{Dtype, Metadata};
 use serde_json::Value;
 
+use crate::config::parameters::{self, Kind, Parameter, Stored};
 use crate::config::{ConfigError, ModelConfig};
-use crate::kernel::LANES;
-use crate::matrix::Matrix;
-use crate::pack::{NotFinite, Packer};
-use crate::parameters::{self, Kind, Parameter, Stored};
+use crate::math::kernel::LANES;
+use crate::math::matrix::Matrix;
+use crate::math::pack::{NotFinite, Packer};
 
 /// An error of loading a model.
 #[derive(Debug, thiserror::Error)]

@@ -1,12 +1,16 @@
 //! A model at another temperature, or with its improbable tokens cut off, is a model too: samplers keep its
 //! distribution.
 
+mod truncation;
+
 use unskew_core::{
     Extension, LanguageModel, LogitRows, Logits, RowError,
     rows::{RowAnswer, RowQuestion},
 };
 
 use crate::{Truncation, log_normalizer};
+
+pub use truncation::{Truncation, TruncationError};
 
 /// A model whose logits are divided by a temperature and then, if asked for, truncated.
 ///

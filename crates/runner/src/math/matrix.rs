@@ -2,11 +2,11 @@
 //! rows of inputs.
 //!
 //! A matrix of `outputs` rows and `inputs` columns lies in panels of [`LANES`] outputs, for the loop of
-//! [`crate::kernel`]. The last panel is filled up with zeros. A product goes through the weights once for all rows,
+//! [`crate::math::kernel`]. The last panel is filled up with zeros. A product goes through the weights once for all rows,
 //! panel by panel. Weights of 16 bits are widened a few kilobytes at a time, which then serve all rows out of the
 //! first-level cache.
 //!
-//! Weights of eight bits come in blocks of 32 inputs ([`crate::pack`]). A block's products are summed on their own
+//! Weights of eight bits come in blocks of 32 inputs ([`crate::math::pack`]). A block's products are summed on their own
 //! and then multiplied by its scales, for one row as for many, so that a batch equals its items bit by bit.
 //!
 //! Threads share a product by ranges of panels: each thread reads its own weights. A small product is one thread's
@@ -18,10 +18,10 @@ use half::{bf16, f16};
 use rayon::prelude::*;
 use safetensors::tensor::Dtype;
 
-use crate::kernel::{
+use crate::math::kernel::{
     Inputs, LANES, Line, Sums, Weight, add_scaled, multiply, multiply_blocks, widen, widen_bytes,
 };
-use crate::pack::{BLOCK, Block, Lines, Packer};
+use crate::math::pack::{BLOCK, Block, Lines, Packer};
 
 /// Lines of a panel that are widened at a time, with those of another panel: 16 KiB of f32.
 const DEPTH: usize = 64;
@@ -329,5 +329,42 @@ pub(crate) fn for_rows(rows: &mut [f32], width: usize, change: impl Fn(usize, &m
         rows.par_chunks_exact_mut(width).enumerate().for_each(|(row, values)| change(row, values));
     } else {
         rows.chunks_exact_mut(width).enumerate().for_each(|(row, values)| change(row, values));
+    }
+}
+
+/// The transpose of a row-major `[rows, columns]` matrix. The loop goes in square blocks so that both sides stay in
+/// cache.
+#[cfg(feature = "burn")]
+pub(crate) fn transposed<T: Copy + Default>(values: &[T], rows: usize, columns: usize) -> Vec<T> {
+    const BLOCK: usize = 32;
+    debug_assert_eq!(values.len(), rows * columns);
+    let mut result = vec![T::default(); values.len()];
+    for top in (0..rows).step_by(BLOCK) {
+        for left in (0..columns).step_by(BLOCK) {
+            for row in top..rows.min(top + BLOCK) {
+                for column in left..columns.min(left + BLOCK) {
+                    result[column * rows + row] = values[row * columns + column];
+                }
+            }
+        }
+    }
+    result
+}
+
+#[cfg(all(test, feature = "burn"))]
+mod tests {
+    use super::transposed;
+
+    #[test]
+    fn transposing_moves_rows_to_columns() {
+        for (rows, columns) in [(1, 1), (1, 70), (70, 1), (33, 65)] {
+            let values: Vec<usize> = (0..rows * columns).collect();
+            let turned = transposed(&values, rows, columns);
+            for row in 0..rows {
+                for column in 0..columns {
+                    assert_eq!(turned[column * rows + row], values[row * columns + column]);
+                }
+            }
+        }
     }
 }

@@ -3,6 +3,11 @@
 //! A scheduler does the same for all of them: it begins rollouts, lets them wait for shared passes, and hands over
 //! draws.
 
+mod asap;
+mod exact;
+mod mcmc;
+mod twisted;
+
 use std::convert::Infallible;
 
 use rand_core::Rng;
@@ -14,6 +19,11 @@ use crate::{
     session::Scope,
     values::StateValues,
 };
+
+pub use asap::Asap;
+pub use exact::Exact;
+pub use mcmc::{Cut, Imh, Mcmc};
+pub use twisted::Twisted;
 
 /// The rules of a sampler that is made of rollouts.
 pub trait Policy {

@@ -10,6 +10,8 @@
 //! bounds ([`rollout`](crate::rollout) says why each output keeps its distribution). So, under such a policy, the
 //! outputs of a seed depend on the number of rollouts under way. Under other policies they do not.
 
+mod sampling;
+
 use std::{collections::VecDeque, convert::Infallible, fmt, sync::Arc};
 
 use rand_chacha::ChaCha8Rng;
@@ -28,6 +30,8 @@ use crate::{
     task::ModelShape,
     tree::{PrefixTree, add},
 };
+
+pub use sampling::Sampling;
 
 /// The memory that a sampler holds for its task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

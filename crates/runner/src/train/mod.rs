@@ -12,6 +12,7 @@
 
 mod checkpoint;
 mod optimizer;
+mod save;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -23,10 +24,9 @@ use rand_core::{Rng, SeedableRng};
 use crate::burn::Backend;
 use crate::burn::decoder::{Attention, Decoder};
 use crate::burn::rotary::Rotation;
+use crate::config::parameters::{self, Parameter};
 use crate::config::{ConfigError, ModelConfig};
-use crate::parameters::{self, Parameter};
-use crate::rotary::Rotary;
-use crate::save;
+use crate::math::rotary::Rotary;
 
 use optimizer::AdamW;
 
@@ -322,7 +322,7 @@ pub fn train(
             state
         }
         None => {
-            let values = parameters::initial(config, &mut ChaCha8Rng::seed_from_u64(options.seed));
+            let values = weights::random::initial(config, &mut ChaCha8Rng::seed_from_u64(options.seed));
             State { step: 0, optimizer: AdamW::new(&values), values }
         }
     };

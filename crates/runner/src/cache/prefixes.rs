@@ -15,7 +15,7 @@ use std::sync::Arc;
 use unskew_core::TokenId;
 
 use crate::cache::{Cache, PAGE, Page};
-use crate::rotary::Regime;
+use crate::math::rotary::Regime;
 
 /// The tokens of a page.
 type Key = [TokenId; PAGE];

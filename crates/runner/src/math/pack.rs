@@ -1,4 +1,4 @@
-//! The weights of a matrix in panels ([`crate::kernel`]), packed from the rows of a tensor as they come out of a file.
+//! The weights of a matrix in panels ([`crate::math::kernel`]), packed from the rows of a tensor as they come out of a file.
 //!
 //! Rows come in groups of whole panels, so that a file is read a few megabytes at a time and nothing else is held
 //! than the result. Threads share the panels of a group.
@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use rayon::prelude::*;
 use safetensors::tensor::Dtype;
 
-use crate::kernel::{LANES, Line, Weight};
+use crate::math::kernel::{LANES, Line, Weight};
 
 /// Inputs of a block, whose weights for one output share a scale.
 pub(crate) const BLOCK: usize = 32;

@@ -1,4 +1,4 @@
-//! The parameters of a model: their list, their names, and random values.
+//! The parameters of a model: their list, their names and their shapes.
 //!
 //! One table, [`table`], fixes the order, the Hugging Face names and the shapes, for every family of models. The
 //! loader, the writer, the trainer and the decoders all go through this table, so that none of them spells a name a
@@ -8,10 +8,7 @@
 //! trainer and burn have them. A product of one row with an `[out, in]` tensor takes a strided path of burn's CPU
 //! backend, measured at 6 to 15 times slower.
 
-use rand_core::Rng;
-
-use crate::config::{Family, HeadNorm, ModelConfig, Norm, Placement};
-use crate::matrix::Matrix;
+use super::{Family, HeadNorm, ModelConfig, Norm, Placement};
 
 /// The kind of a parameter: it decides the orientation and the initial values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -321,93 +318,4 @@ pub(crate) fn table(config: &ModelConfig) -> Vec<Parameter> {
         all.push(one(Part::Head, Kind::Linear, [hidden, config.vocab_size], "lm_head"));
     }
     all
-}
-
-/// Initial values for training: normal with a standard deviation of 0.02; the maps into the residual stream smaller
-/// by `sqrt(2 * layers)`, so that the stream's variance does not grow with depth; norms one. A function of the
-/// configuration and of the numbers that `random` yields.
-#[cfg(feature = "train")]
-pub(crate) fn initial(config: &ModelConfig, random: &mut impl Rng) -> Vec<Vec<f32>> {
-    let small = 0.02 / (2.0 * config.num_hidden_layers as f64).sqrt();
-    table(config)
-        .iter()
-        .map(|parameter| match parameter.kind {
-            Kind::Norm => vec![1.0; parameter.len()],
-            Kind::Bias => vec![0.0; parameter.len()],
-            Kind::Residual => normal(parameter.len(), small, random),
-            Kind::Embedding | Kind::Linear => normal(parameter.len(), 0.02, random),
-        })
-        .collect()
-}
-
-/// Values for tests: their size makes logits vary by about one, and makes every part of the model matter.
-pub(crate) fn random(config: &ModelConfig, random: &mut impl Rng) -> Vec<Matrix> {
-    let centre = if config.architecture.norm == Norm::RmsPlusOne { 0.0 } else { 1.0 };
-    let values = |parameter: &Parameter, random: &mut _| match parameter.kind {
-        Kind::Norm => normal(parameter.len(), 0.2, random).iter().map(|value| centre + value).collect(),
-        Kind::Bias => normal(parameter.len(), 0.2, random),
-        Kind::Embedding => normal(parameter.len(), 1.0 / (parameter.shape[1] as f64).sqrt(), random),
-        Kind::Linear | Kind::Residual => {
-            normal(parameter.len(), 1.0 / (parameter.shape[0] as f64).sqrt(), random)
-        }
-    };
-    let matrix = |parameter: &Parameter| {
-        let values: Vec<f32> = values(parameter, random);
-        let [outputs, inputs] = parameter.matrix();
-        let is_transposed = matches!(parameter.kind, Kind::Linear | Kind::Residual);
-        Matrix::from_fn(outputs, inputs, |index| match is_transposed {
-            true => values[index % inputs * outputs + index / inputs],
-            false => values[index],
-        })
-    };
-    table(config).iter().map(matrix).collect()
-}
-
-/// `count` values from a normal distribution with mean zero, by the Box-Muller transform.
-pub(crate) fn normal(count: usize, deviation: f64, random: &mut impl Rng) -> Vec<f32> {
-    // Uniform on (0, 1], because the logarithm of zero is infinite.
-    let mut uniform = || ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-    (0..count)
-        .map(|_| {
-            let radius = (-2.0 * uniform().ln()).sqrt();
-            ((std::f64::consts::TAU * uniform()).cos() * radius * deviation) as f32
-        })
-        .collect()
-}
-
-/// The transpose of a row-major `[rows, columns]` matrix. The loop goes in square blocks so that both sides stay in
-/// cache.
-#[cfg(feature = "burn")]
-pub(crate) fn transposed<T: Copy + Default>(values: &[T], rows: usize, columns: usize) -> Vec<T> {
-    const BLOCK: usize = 32;
-    debug_assert_eq!(values.len(), rows * columns);
-    let mut result = vec![T::default(); values.len()];
-    for top in (0..rows).step_by(BLOCK) {
-        for left in (0..columns).step_by(BLOCK) {
-            for row in top..rows.min(top + BLOCK) {
-                for column in left..columns.min(left + BLOCK) {
-                    result[column * rows + row] = values[row * columns + column];
-                }
-            }
-        }
-    }
-    result
-}
-
-#[cfg(all(test, feature = "burn"))]
-mod tests {
-    use super::transposed;
-
-    #[test]
-    fn transposing_moves_rows_to_columns() {
-        for (rows, columns) in [(1, 1), (1, 70), (70, 1), (33, 65)] {
-            let values: Vec<usize> = (0..rows * columns).collect();
-            let turned = transposed(&values, rows, columns);
-            for row in 0..rows {
-                for column in 0..columns {
-                    assert_eq!(turned[column * rows + row], values[row * columns + column]);
-                }
-            }
-        }
-    }
 }

@@ -9,7 +9,8 @@
 //!
 //! An entry names its interval by the depth and the begin. Entries are sorted; a step to a prefix searches them once.
 
-use crate::{column::Tokens, error::SetFileError};
+use super::column::Tokens;
+use crate::error::SetFileError;
 
 /// Prefixes with fewer items have no entry: their interval lies in some lines of the cache.
 pub(crate) const MIN_WIDE: u32 = 256;

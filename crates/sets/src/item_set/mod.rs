@@ -23,7 +23,11 @@
 //!   a node where the columns take two or four bytes a token. Below the second level there are about as many nodes as
 //!   tokens.
 
+pub(crate) mod column;
 mod items;
+pub(crate) mod layout;
+mod memory;
+pub(crate) mod wide;
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -31,13 +35,11 @@ use twox_hash::XxHash3_64;
 use unskew_core::{MaskMut, TokenId, TokenMask, Vocabulary, WORD_BITS};
 
 pub use self::items::Items;
-use crate::{
-    column::{Ends, Tokens},
-    error::SetFileError,
-    layout::{FIRST_STARTS, FIRST_TOKENS, FOLLOWERS, Layout, Part, SUBSETS, WIDE},
-    memory::Memory,
-    wide::{Followers, Wide},
-};
+use crate::error::SetFileError;
+use column::{Ends, Tokens};
+use layout::{FIRST_STARTS, FIRST_TOKENS, FOLLOWERS, Layout, Part, SUBSETS, WIDE};
+use memory::Memory;
+use wide::{Followers, Wide};
 
 /// Intervals of at most this many items are scanned for a token and not searched.
 const SCAN: usize = 16;

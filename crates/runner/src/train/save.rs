@@ -6,7 +6,8 @@ use half::f16;
 use safetensors::tensor::{Dtype, TensorView};
 
 use crate::config::ModelConfig;
-use crate::parameters::{self, transposed};
+use crate::config::parameters;
+use crate::math::matrix::transposed;
 
 /// The bytes of a `model.safetensors`. `values` have the order and orientation of [`parameters::table`]. Each value is
 /// rounded to the nearest f16.

@@ -9,11 +9,15 @@
 //! Tried instead: samplers that own their model. Two such samplers cannot share a pass, and a serving engine, which
 //! owns the loop itself, cannot use them at all.
 
+mod pool;
+
 use std::sync::Arc;
 
 use unskew_core::{Cost, LanguageModel, Logits, TokenId};
 
 use crate::SequencePool;
+
+pub use pool::SequencePool;
 
 /// Rows of logits that a machine waits for: those after each prefix of `tokens` that has at least `first` tokens.
 #[derive(Clone, PartialEq, Eq, Debug)]

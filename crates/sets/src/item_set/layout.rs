@@ -23,7 +23,8 @@
 
 use twox_hash::XxHash3_64;
 
-use crate::{column::end_bytes, error::SetFileError};
+use super::column::end_bytes;
+use crate::error::SetFileError;
 
 const MAGIC: &[u8; 12] = b"unskew items";
 

@@ -12,10 +12,12 @@ use std::{
 use twox_hash::XxHash3_64;
 
 use crate::{
-    column::{EndsWriter, width_for},
     error::SetError,
-    layout::{FIRST_STARTS, FIRST_TOKENS, FOLLOWERS, Layout, MAX_VOCAB, Origin, Part, SUBSETS, WIDE},
-    wide::{SHARE, WideWriter},
+    item_set::{
+        column::{EndsWriter, width_for},
+        layout::{FIRST_STARTS, FIRST_TOKENS, FOLLOWERS, Layout, MAX_VOCAB, Origin, Part, SUBSETS, WIDE},
+        wide::{SHARE, WideWriter},
+    },
 };
 
 /// The memory of the buffers of all columns together, about, in bytes.
