@@ -214,8 +214,8 @@ impl Decoder {
         self.layers[0].down.matrix.kept_as()
     }
 
-    /// The values of all parameters in f32, in the order of [`crate::config::parameters::table`], each as in a checkpoint.
-    /// The model is plain Llama.
+    /// The values of all parameters in f32, in the order of [`crate::config::parameters::table`], each as in a
+    /// checkpoint. The model is plain Llama.
     #[cfg(feature = "burn")]
     pub(crate) fn values(&self) -> Vec<Vec<f32>> {
         let scale = |scales: &Option<Scales>| scales.as_ref().expect("plain Llama").scale.clone();

@@ -4,8 +4,8 @@
 //! own cache. Only rows whose logits are wanted go through the head, which for a small model is a large part of the
 //! work.
 //!
-//! Keys and values of whole pages go into a tree of known prefixes ([`crate::cache::prefixes`]). A sequence that reads the
-//! same tokens again takes them from there.
+//! Keys and values of whole pages go into a tree of known prefixes ([`crate::cache::prefixes`]). A sequence that reads
+//! the same tokens again takes them from there.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,6 @@ use unskew_core::{Extension, LanguageModel, Logits, TokenId};
 use crate::batch::{self, Held, Item, ModelError, ModelId, Work};
 use crate::cache::prefixes::Prefixes;
 use crate::cache::{Cache, PAGE};
-use crate::config::parameters;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoder::{Buffers, Decoder, Piece};
 use crate::math::matrix::Matrix;

@@ -183,7 +183,7 @@ fn read_subsets(mut bytes: &[u8], items: u32) -> Option<Vec<(&str, &[u8])>> {
 impl ItemSet {
     fn named(&self) -> Result<Vec<(&str, &[u8])>, SetFileError> {
         self.verify_part("subsets", self.subsets_part())?;
-        let part = self.section(crate::layout::SUBSETS);
+        let part = self.section(crate::item_set::layout::SUBSETS);
         read_subsets(part, self.len() as u32).ok_or(SetFileError::Invalid { part: "subsets" })
     }
 

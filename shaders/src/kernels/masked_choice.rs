@@ -7,10 +7,10 @@
 //! taken: noise for each token (Gumbel's trick). It saves a pass, but it needs a generator for each token, and noise
 //! of 24 bits cannot draw a token less probable than about e -16.
 //!
-//! The work is two kernels. [`ROW_PARTS`] divides each row into [`choice_parts`], one workgroup for each, and
-//! writes their largest logits and sums. [`MASKED_CHOICE`] adds the parts up, and searches one part for the token.
-//! Tried instead: one kernel with one workgroup for a question. A workgroup runs on one unit of a GPU, and its 256 lanes
-//! went through a row of 100,000 logits in 392 steps, three times; on an H100 that took longer than reading the row back.
+//! The work is two kernels. [`ROW_PARTS`] divides each row into [`choice_parts`], one workgroup for each, and writes
+//! their largest logits and sums. [`MASKED_CHOICE`] adds the parts up, and searches one part for the token. Tried
+//! instead: one kernel with one workgroup for a question. A workgroup runs on one unit of a GPU, and its 256 lanes went
+//! through a row of 100,000 logits in 392 steps, three times; on an H100 that took longer than reading the row back.
 //!
 //! Cost: two passes over the row, the second one out of the caches, and one over a part.
 //!

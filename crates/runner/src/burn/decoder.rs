@@ -55,9 +55,9 @@ struct Layer {
 }
 
 impl Decoder {
-    /// Assembles a decoder from its parameters, in the order and shapes of [`crate::config::parameters::table`]. The head of
-    /// a tied model is a contiguous `[hidden, vocab]` copy of the embedding, because products of single rows must be
-    /// fast.
+    /// Assembles a decoder from its parameters, in the order and shapes of [`crate::config::parameters::table`]. The
+    /// head of a tied model is a contiguous `[hidden, vocab]` copy of the embedding, because products of single rows
+    /// must be fast.
     pub(crate) fn new(
         config: &ModelConfig,
         parameters: Vec<Tensor<2>>,

@@ -2,13 +2,13 @@
 //! attention over them.
 //!
 //! They lie in pages of [`PAGE`] positions, which sequences share, and so does the tree of known prefixes
-//! ([`crate::cache::prefixes`]). A fork is another handle to the list of pages. The side that grows copies the list once,
-//! and a shared page when it writes to it. Tried instead: one block for each layer that doubles when it is full. A
-//! fork that grows then copies all positions, and half of the room may be unused. Pages of 32 positions were tried,
+//! ([`crate::cache::prefixes`]). A fork is another handle to the list of pages. The side that grows copies the list
+//! once, and a shared page when it writes to it. Tried instead: one block for each layer that doubles when it is full.
+//! A fork that grows then copies all positions, and half of the room may be unused. Pages of 32 positions were tried,
 //! too: each of many short walks after one prompt takes at least a page of its own, most of it unused.
 //!
-//! The layout of a page is that of panels ([`crate::math::kernel`]). A panel of keys has one lane for each position, and a
-//! line for each coordinate: queries times keys are scores. A panel of values has one lane for each of 32
+//! The layout of a page is that of panels ([`crate::math::kernel`]). A panel of keys has one lane for each position,
+//! and a line for each coordinate: queries times keys are scores. A panel of values has one lane for each of 32
 //! coordinates, and a line for each position: shares times values are the output.
 
 pub(crate) mod prefixes;

@@ -1,8 +1,8 @@
 //! The inner loop of every product: some rows of inputs times one panel of 32 columns.
 //!
-//! A panel is a list of lines. Line `k` has the 32 (for keys: 8) weights that input `k` is multiplied by, one for
-//! each output. The loop broadcasts one input, and multiplies it with a line as vectors. Several rows of inputs share
-//! each line that is loaded. Matrices of weights have this layout ([`crate::math::matrix`]), and so have the keys and the
+//! A panel is a list of lines. Line `k` has the 32 (for keys: 8) weights that input `k` is multiplied by, one for each
+//! output. The loop broadcasts one input, and multiplies it with a line as vectors. Several rows of inputs share each
+//! line that is loaded. Matrices of weights have this layout ([`crate::math::matrix`]), and so have the keys and the
 //! values of a page of the cache ([`crate::cache`]): one loop serves linear maps, scores and mixtures of values.
 //!
 //! An output is the sum over `k` in order, in one lane, by fused multiply-adds. Its bits depend neither on the width

@@ -2,12 +2,12 @@
 //! rows of inputs.
 //!
 //! A matrix of `outputs` rows and `inputs` columns lies in panels of [`LANES`] outputs, for the loop of
-//! [`crate::math::kernel`]. The last panel is filled up with zeros. A product goes through the weights once for all rows,
-//! panel by panel. Weights of 16 bits are widened a few kilobytes at a time, which then serve all rows out of the
+//! [`crate::math::kernel`]. The last panel is filled up with zeros. A product goes through the weights once for all
+//! rows, panel by panel. Weights of 16 bits are widened a few kilobytes at a time, which then serve all rows out of the
 //! first-level cache.
 //!
-//! Weights of eight bits come in blocks of 32 inputs ([`crate::math::pack`]). A block's products are summed on their own
-//! and then multiplied by its scales, for one row as for many, so that a batch equals its items bit by bit.
+//! Weights of eight bits come in blocks of 32 inputs ([`crate::math::pack`]). A block's products are summed on their
+//! own and then multiplied by its scales, for one row as for many, so that a batch equals its items bit by bit.
 //!
 //! Threads share a product by ranges of panels: each thread reads its own weights. A small product is one thread's
 //! work, because waking another one takes longer.

@@ -1,4 +1,5 @@
-//! The weights of a matrix in panels ([`crate::math::kernel`]), packed from the rows of a tensor as they come out of a file.
+//! The weights of a matrix in panels ([`crate::math::kernel`]), packed from the rows of a tensor as they come out of a
+//! file.
 //!
 //! Rows come in groups of whole panels, so that a file is read a few megabytes at a time and nothing else is held
 //! than the result. Threads share the panels of a group.

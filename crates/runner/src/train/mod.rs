@@ -27,6 +27,7 @@ use crate::burn::rotary::Rotation;
 use crate::config::parameters::{self, Parameter};
 use crate::config::{ConfigError, ModelConfig};
 use crate::math::rotary::Rotary;
+use crate::weights::random;
 
 use optimizer::AdamW;
 
@@ -322,7 +323,7 @@ pub fn train(
             state
         }
         None => {
-            let values = weights::random::initial(config, &mut ChaCha8Rng::seed_from_u64(options.seed));
+            let values = random::initial(config, &mut ChaCha8Rng::seed_from_u64(options.seed));
             State { step: 0, optimizer: AdamW::new(&values), values }
         }
     };

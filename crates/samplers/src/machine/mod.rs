@@ -15,8 +15,6 @@ use std::sync::Arc;
 
 use unskew_core::{Cost, LanguageModel, Logits, TokenId};
 
-use crate::SequencePool;
-
 pub use pool::SequencePool;
 
 /// Rows of logits that a machine waits for: those after each prefix of `tokens` that has at least `first` tokens.

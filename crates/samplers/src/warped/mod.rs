@@ -8,7 +8,7 @@ use unskew_core::{
     rows::{RowAnswer, RowQuestion},
 };
 
-use crate::{Truncation, log_normalizer};
+use crate::log_normalizer;
 
 pub use truncation::{Truncation, TruncationError};
 

@@ -63,9 +63,9 @@ impl Chain {
     }
 
     /// The states before a named member that have different continuations. `members` named members come before it. With
-    /// `left`, only so many members can follow: then a count between the minimum and `max - left` stays within both bounds
-    /// whichever members follow, and all these counts are one state. So a maximum that is almost the number of members
-    /// costs little.
+    /// `left`, only so many members can follow: then a count between the minimum and `max - left` stays within both
+    /// bounds whichever members follow, and all these counts are one state. So a maximum that is almost the number of
+    /// members costs little.
     pub(super) fn layer(&self, members: u32, left: Option<u32>) -> Layer {
         let most = self.most.min(members);
         let first = self.min + 1;

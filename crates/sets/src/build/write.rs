@@ -129,7 +129,7 @@ impl<W: Write + Seek> SetWriter<W> {
         layout.columns.resize_with(shape.column_lens.len(), Default::default);
         layout.columns.iter_mut().zip(&shape.column_lens).for_each(|(column, len)| column.len = *len);
         layout.place().ok_or(SetError::TooLarge)?;
-        let column = |column: &crate::layout::Column| ColumnWriter {
+        let column = |column: &crate::item_set::layout::Column| ColumnWriter {
             tokens: PartWriter::new(column.tokens.begin),
             ends: PartWriter::new(column.ends.begin),
             bits: EndsWriter::default(),

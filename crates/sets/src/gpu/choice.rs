@@ -94,8 +94,8 @@ pub struct Chooser {
 /// The buffers of a call.
 #[derive(Debug)]
 struct Buffers {
-    /// The capacity: the number of questions, the words of a mask, the number of ids that end the sequence, and the parts
-    /// of a row.
+    /// The capacity: the number of questions, the words of a mask, the number of ids that end the sequence, and the
+    /// parts of a row.
     questions_len: usize,
     mask_words: usize,
     ends_len: usize,
@@ -212,8 +212,8 @@ impl Chooser {
         gpu.read(&buffers.back, words)
     }
 
-    /// Makes buffers for `count` questions, masks of `mask_words` words, `ends` ids and rows of `row_parts` parts, if the
-    /// present buffers are too small.
+    /// Makes buffers for `count` questions, masks of `mask_words` words, `ends` ids and rows of `row_parts` parts, if
+    /// the present buffers are too small.
     fn make_room(
         &mut self,
         count: usize,
