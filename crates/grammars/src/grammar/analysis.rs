@@ -261,7 +261,9 @@ fn reach(grammar: &Grammar, enter: impl Fn(ExprId) -> bool) -> (Vec<bool>, Vec<b
             Expr::Sequence(parts) | Expr::Choice(parts) => open.extend(parts),
             Expr::Repeat { item, .. } => open.push(item),
             Expr::Unordered(group) => {
-                for rule in group.rules().filter(|rule| enter(grammar.body(*rule))) {
+                // Members that only ways without a text allow are left out of the group, and not reached.
+                let left = group.with_rules(|rule| enter(grammar.body(rule)).then_some(rule));
+                for rule in left.rules() {
                     if !std::mem::replace(&mut rules[rule.index()], true) {
                         open.push(grammar.body(rule));
                     }

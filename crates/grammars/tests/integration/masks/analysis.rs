@@ -10,7 +10,7 @@ use crate::common::{
 use proptest::prelude::*;
 use unskew_grammars::{
     Analysis, Expr, ExprId, Fate, FindingKind, Grammar, GrammarError, GrammarFormat, GrammarLimits,
-    GrammarOptions, LeftRecursion, RuleId, Terminal, explain,
+    GrammarOptions, LeftRecursion, MemberChoice, MemberWay, RuleId, Terminal, explain,
 };
 
 fn read(text: &str) -> Grammar {
@@ -261,6 +261,25 @@ fn check_calls(grammar: &Grammar, analysis: &Analysis, nullable: &[bool]) -> Res
         prop_assert_eq!(facts.left_recursion, expected, "left recursion: {}", grammar.rule_name(rule));
     }
     Ok(())
+}
+
+/// The way that has `b` needs a rule that never ends, so that no output uses `b`, and its rule goes.
+#[test]
+fn members_of_ways_without_a_text_are_trimmed() {
+    let mut builder = Grammar::builder(&GrammarLimits::default());
+    let [start, never] = ["start", "never"].map(|name| builder.rule(name));
+    let call = builder.call(never);
+    builder.define(never, call);
+    let [a, b] = ["a", "b"].map(|text| builder.literal(text));
+    let ways = [vec![(0, false)], vec![(1, false), (2, true)]].map(MemberWay::new);
+    let members = [(a, false), (b, false), (call, false)];
+    let body = builder.unordered_with_choices(members, [MemberChoice::new(ways)], None, None);
+    builder.define(start, body);
+    let trimmed = builder.build(start).unwrap().trimmed().unwrap();
+    let analysis = trimmed.analysis();
+    let useless = trimmed.rules().filter(|rule| !analysis.rule(*rule).reachable);
+    assert_eq!(useless.map(|rule| trimmed.rule_name(rule)).collect::<Vec<_>>(), [""; 0]);
+    assert_eq!(short(&trimmed, 2).words, BTreeSet::from([b"a".to_vec()]));
 }
 
 proptest! {
