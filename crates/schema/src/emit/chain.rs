@@ -36,7 +36,7 @@ impl Layer {
         let place = if state.count < self.upper {
             state.count.min(self.min)
         } else {
-            self.min + 1 + (state.count - self.upper)
+            self.min.saturating_add(1) + (state.count - self.upper)
         };
         (place as usize) << self.witnesses | state.found.index()
     }
@@ -68,9 +68,10 @@ impl Chain {
     /// members costs little.
     pub(super) fn layer(&self, members: u32, left: Option<u32>) -> Layer {
         let most = self.most.min(members);
-        let first = self.min + 1;
+        // A bound may be the largest number.
+        let first = self.min.saturating_add(1);
         let upper = match (self.max, left) {
-            (Some(max), Some(left)) => (max.saturating_sub(left) + 1).max(first),
+            (Some(max), Some(left)) => max.saturating_sub(left).saturating_add(1).max(first),
             _ => first,
         };
         Layer { min: self.min, upper, most, witnesses: self.witnesses }
@@ -132,7 +133,9 @@ mod tests {
     #[test]
     fn states_of_a_layer_have_different_continuations() {
         let total = 7;
-        for (min, max) in (0..=total + 1).flat_map(|min| (min..=total + 1).map(move |max| (min, max))) {
+        let bounds = || (0..=total + 1).chain([u32::MAX]);
+        let pairs = bounds().flat_map(|min| bounds().map(move |max| (min, max)));
+        for (min, max) in pairs.filter(|(min, max)| min <= max) {
             let chain = Chain { most: max, min, max: Some(max), witnesses: 0, others: None };
             for before in 0..=total {
                 let left = total - before;
