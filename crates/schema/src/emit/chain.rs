@@ -12,7 +12,7 @@ pub(super) struct ChainState {
     pub(super) found: WitnessSet,
 }
 
-/// The different states before a named member: counts up to the minimum, and from `upper` on. Counts between the two
+/// States that have different continuations: counts up to the minimum, and from `upper` on. Counts between the two
 /// are equivalent to the minimum.
 #[derive(Clone, Copy)]
 pub(super) struct Layer {
@@ -62,8 +62,8 @@ impl Chain {
         1 << self.witnesses
     }
 
-    /// The states before a named member that have different continuations. `members` named members come before it. With
-    /// `left`, only so many members can follow: then a count between the minimum and `max - left` stays within both
+    /// The states after at most `members` members that have different continuations. With `left`, only so many members
+    /// can follow: then a count between the minimum and `max - left` stays within both
     /// bounds whichever members follow, and all these counts are one state. So a maximum that is almost the number of
     /// members costs little.
     pub(super) fn layer(&self, members: u32, left: Option<u32>) -> Layer {
@@ -75,18 +75,6 @@ impl Chain {
             _ => first,
         };
         Layer { min: self.min, upper, most, witnesses: self.witnesses }
-    }
-
-    /// The position of a state in [`all`](Self::all).
-    pub(super) fn index(&self, state: ChainState) -> usize {
-        state.count as usize * self.sets() + state.found.index()
-    }
-
-    /// All states with at most `most` members, in the order of their indices.
-    pub(super) fn all(&self, most: u32) -> Vec<ChainState> {
-        let counts = 0..=self.most.min(most);
-        let states = |count| WitnessSet::all(self.witnesses).map(move |found| ChainState { count, found });
-        counts.flat_map(states).collect()
     }
 
     /// The number of states with at most `most` members.

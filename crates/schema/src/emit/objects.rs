@@ -9,7 +9,7 @@
 use unskew_grammars::{ExprId, RuleId};
 
 use super::{
-    chain::Chain,
+    chain::{Chain, ChainState},
     emitter::{Emitter, WRITTEN_OUT},
     members::{MemberWay, NamedMember, OtherMembers, WitnessSet},
 };
@@ -168,11 +168,7 @@ impl Emitter {
         }
         // The continuations after the last named member, and the continuations that begin with a first member.
         let layer = |before| chain.layer(before, others.is_empty().then(|| total - before));
-        let (rest, from) = self.tail(&chain, total, others)?;
-        let of_layer = |all: Vec<Option<ExprId>>| -> Vec<Option<ExprId>> {
-            layer(total).all().map(|state| all.get(chain.index(state)).copied().flatten()).collect()
-        };
-        let (mut rest, mut from) = (of_layer(rest), of_layer(from));
+        let (mut rest, mut from) = self.tail(&chain, total, others)?;
         let mut all_optional = true;
         for (before, member) in (0..total).zip(members).rev() {
             self.check()?;
@@ -275,7 +271,7 @@ impl Emitter {
         Ok(self.enclosed("{", "}", inner, empty && wanted.is_empty()))
     }
 
-    /// By state of the chain: the continuations after all named members, beginning with a comma, and the
+    /// By state of the chain's last layer: the continuations after all named members, beginning with a comma, and the
     /// continuations without any member so far, beginning without one.
     #[allow(clippy::type_complexity, reason = "two lists of the same kind")]
     pub(super) fn tail(
@@ -286,11 +282,12 @@ impl Emitter {
     ) -> Result<(Vec<Option<ExprId>>, Vec<Option<ExprId>>), SchemaError> {
         // Other members are counted one by one only if they may serve as witnesses.
         let last = if others.is_empty() || chain.witnesses == 0 { chain.most.min(total) } else { chain.most };
-        let mut rest = vec![None; chain.states(last)];
+        let layer = chain.layer(last, others.is_empty().then_some(0));
+        let states: Vec<ChainState> = layer.all().collect();
+        let mut rest = vec![None; states.len()];
         let any = others.iter().find(|way| way.found == WitnessSet::EMPTY).map(|way| way.expr);
-        for state in chain.all(last).into_iter().rev() {
+        for (index, state) in states.iter().copied().enumerate().rev() {
             self.check()?;
-            let index = chain.index(state);
             if chain.is_complete(state.found) {
                 rest[index] = self.repeated_others(chain, state.count, any, 0)?;
                 continue;
@@ -298,7 +295,7 @@ impl Emitter {
             let rule = self.builder.rule("other members");
             let mut ways = vec![];
             for (next, expr) in chain.next(state, others) {
-                let after = if next == state { Some(self.call(rule)) } else { rest[chain.index(next)] };
+                let after = if next == state { Some(self.call(rule)) } else { rest[layer.index(next)] };
                 let Some(after) = after else { continue };
                 let item = self.comma(expr);
                 ways.push(self.sequence([item, after]));
@@ -313,10 +310,10 @@ impl Emitter {
             }
         }
         let mut from = vec![];
-        for state in chain.all(last) {
+        for state in states {
             let mut ways = vec![];
             for (next, expr) in chain.next(state, others) {
-                let after = match rest.get(chain.index(next)).filter(|_| chain.others.is_none()) {
+                let after = match rest.get(layer.index(next)).filter(|_| chain.others.is_none()) {
                     Some(after) => *after,
                     None => self.repeated_others(chain, state.count + 1, any, 1)?,
                 };
