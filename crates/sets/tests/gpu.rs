@@ -263,9 +263,9 @@ fn choices(gpu: &Arc<Gpu>) {
         (5, 700, 650, 2),
         (5, 650, 700, 11),
         (3, 50_257, 50_257, 3),
-        // Fewer tokens than parts, a part of one token, and a row of a large vocabulary.
-        (2, 63, 63, 4),
-        (2, 65, 65, 4),
+        // Rows of one part, of two, and of the most parts.
+        (2, 1024, 1024, 4),
+        (2, 1025, 1025, 4),
         (2, 128_256, 128_256, 4),
     ] {
         let mut all = logits(rng, rows * vocab_len);

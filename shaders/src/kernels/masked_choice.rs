@@ -37,15 +37,8 @@ pub const BROKEN: u32 = u32::MAX - 2;
 const MOST_PARTS: usize = 64;
 
 /// The number of parts of a row of `vocab_len` logits: a part has a thousand tokens, or more in a long row.
-pub const fn choice_parts(vocab_len: usize) -> usize {
-    let parts = vocab_len.div_ceil(1024);
-    if parts == 0 {
-        1
-    } else if parts > MOST_PARTS {
-        MOST_PARTS
-    } else {
-        parts
-    }
+pub fn choice_parts(vocab_len: usize) -> usize {
+    vocab_len.div_ceil(1024).clamp(1, MOST_PARTS)
 }
 
 /// The 32-bit words of a part in the buffer between the two kernels.

@@ -73,12 +73,12 @@ fn main(
         if may_end {
             for (var at = 0u; at < shape.ends; at++) {
                 if ends[at] < shape.vocab_len {
-                    largest_end = max(largest_end, scaled(bits_at(row, ends[at])));
+                    largest_end = max(largest_end, logit_at(row, ends[at]));
                 }
             }
             for (var at = 0u; at < shape.ends; at++) {
                 if ends[at] < shape.vocab_len {
-                    of_end += weight(scaled(bits_at(row, ends[at])), largest_end);
+                    of_end += weight(logit_at(row, ends[at]), largest_end);
                 }
             }
         }
@@ -155,7 +155,7 @@ fn main(
     var sum = 0.0;
     for (var token = range.x; token < range.y; token++) {
         if allowed(question, token) {
-            sum += weight(scaled(bits_at(row, token)), largest_allowed);
+            sum += weight(logit_at(row, token), largest_allowed);
         }
     }
     of_lane[lane] = sum;
@@ -188,7 +188,7 @@ fn main(
         var last = NONE;
         for (var token = range.x; token < range.y; token++) {
             if allowed(question, token) {
-                let here = weight(scaled(bits_at(row, token)), largest_allowed);
+                let here = weight(logit_at(row, token), largest_allowed);
                 if here > 0.0 {
                     last = token;
                     if rest < here {
@@ -199,6 +199,6 @@ fn main(
             }
         }
         tokens[question] = last;
-        choices[question].x = scaled(bits_at(row, last));
+        choices[question].x = logit_at(row, last);
     }
 }

@@ -1,9 +1,9 @@
 // Questions about rows of logits: the common part of `row_parts` and `masked_choice`, put in front of both.
 //
-// A row is divided into `shape.parts` ranges of tokens, equally long but for the last ones. `row_parts` has one workgroup for
-// each range, so that a single row occupies many units of a GPU. `masked_choice` has one workgroup for each question:
-// it adds up the parts and looks for the chosen token in one of them. Logits are read as bits, because a shader must
-// not rely on infinities and on NaN.
+// A row is divided into `shape.parts` ranges of tokens, equally long but for the last ones. `row_parts` has one
+// workgroup for each range, so that a single row occupies many units of a GPU. `masked_choice` has one workgroup for
+// each question: it adds up the parts and looks for the chosen token in one of them. Logits are read as bits, because
+// a shader must not rely on infinities and on NaN.
 
 @group(0) @binding(0) var<storage, read> logits: array<u32>;
 @group(0) @binding(1) var<storage, read> masks: array<u32>;
@@ -21,8 +21,8 @@ struct Shape {
     scale: f32,
     // The number of parts of a row, at most MOST_PARTS.
     parts: u32,
+    unused_0: u32,
     unused_1: u32,
-    unused_2: u32,
 }
 
 // The largest logit of a range and the sum of all weights relative to it; the same of the allowed tokens, with the
@@ -64,6 +64,10 @@ fn scaled(bits: u32) -> f32 {
         return LOWEST;
     }
     return clamp(logit * shape.scale, LOWEST, -LOWEST);
+}
+
+fn logit_at(row: u32, token: u32) -> f32 {
+    return scaled(bits_at(row, token));
 }
 
 fn allowed(question: u32, token: u32) -> bool {

@@ -61,7 +61,7 @@ fn main(
 
     var sum = vec2(0.0, 0.0);
     for (var token = range.x + lane; token < range.y; token += LANES) {
-        let logit = scaled(bits_at(row, token));
+        let logit = logit_at(row, token);
         sum.x += weight(logit, largest.x);
         if allowed(question, token) {
             sum.y += weight(logit, largest.y);
