@@ -19,6 +19,8 @@ mod guesses;
 mod maskbench;
 pub mod measure;
 mod options;
+#[cfg(any(feature = "burn", feature = "wgpu"))]
+mod passes;
 #[cfg(feature = "peers")]
 pub mod peers;
 mod plot;

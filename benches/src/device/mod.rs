@@ -14,6 +14,7 @@ use crate::{
     clock::use_cpu_time,
     options::{RecordOptions, at_least_one},
     record,
+    sets::titles::TOKENS,
 };
 
 /// Rows, sets and passes on an adapter of wgpu.
@@ -36,7 +37,7 @@ pub(crate) struct Options {
     batches: Vec<usize>,
     /// Shapes of the models whose passes are timed
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_enum, default_value = "smol")]
-    shapes: Vec<passes::Shape>,
+    shapes: Vec<passes::Model>,
     #[command(flatten)]
     record: RecordOptions,
 }
@@ -80,7 +81,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     };
     let report = format!(
         "# On a device, {}\n\n{}Adapter: {}.{about} {}.\n\n\
-         Titles have 7.7 tokens by Zipf's distribution over 100000 ids.\n{parts}",
+         Titles have 7.7 tokens by Zipf's distribution over {TOKENS} ids.\n{parts}",
         record::today(),
         record::host(),
         gpu.name(),

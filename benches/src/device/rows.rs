@@ -18,11 +18,14 @@ use unskew_runner::{
     burn::{Llama, Sequence},
 };
 use unskew_samplers::{Masked, Sampling, Task};
-use unskew_sets::{SetBuilder, SetConstraint};
+use unskew_sets::SetConstraint;
 
 use crate::{
     clock::Moment,
-    sets::titles::{TOKENS, Titles, VOCAB},
+    sets::{
+        set_of,
+        titles::{TOKENS, Titles, VOCAB},
+    },
 };
 
 /// The end of a sequence: an id that no title has.
@@ -108,12 +111,7 @@ pub(super) fn model() -> Result<Llama, String> {
 }
 
 fn constraint(items: usize) -> Result<SetConstraint, String> {
-    let mut builder = SetBuilder::new(VOCAB);
-    for title in Titles::new(1).set(items) {
-        let title: Vec<TokenId> = title.into_iter().map(TokenId).collect();
-        builder.push(&title).map_err(|error| error.to_string())?;
-    }
-    let (set, _) = builder.build().map_err(|error| error.to_string())?;
+    let set = set_of(&Titles::new(1).set(items));
     SetConstraint::new(Arc::new(set), VOCAB).map_err(|error| error.to_string())
 }
 

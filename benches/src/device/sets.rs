@@ -9,6 +9,7 @@ use unskew_core::{Constraint, MaskBatch, TokenId};
 use unskew_sets::{Gpu, GpuSet, Interval, SetConstraint, SetState};
 
 use crate::{
+    clock::Moment,
     report::distribution,
     sets::{
         set_of,
@@ -53,9 +54,9 @@ impl Batch {
 
 /// Nanoseconds on the wall of `run`.
 fn time<T>(run: impl FnOnce() -> T) -> (u64, T) {
-    let begin = Instant::now();
+    let begin = Moment::Wall(Instant::now());
     let done = black_box(run());
-    (u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX), done)
+    (begin.ns(), done)
 }
 
 /// A set of `size` titles.

@@ -8,10 +8,9 @@
 
 mod memory;
 
-use std::{fmt::Write, time::Instant};
+use std::fmt::Write;
 
 use clap::Args;
-use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId};
 use unskew_runner::{Llama, ModelConfig, burn};
 
 use crate::{
@@ -19,8 +18,9 @@ use crate::{
         SMOL_CONFIG,
         weights::{self, Stored},
     },
-    clock::{Moment, use_cpu_time},
+    clock::use_cpu_time,
     options::{RecordOptions, at_least_one},
+    passes::{Shape, Times},
     record,
     report::{amount, distribution},
 };
@@ -38,14 +38,6 @@ pub(crate) struct Options {
     record: RecordOptions,
 }
 
-/// The sequences of a pass, and the tokens that it appends to each.
-#[derive(Clone, Copy)]
-struct Shape {
-    sequences: usize,
-    /// New tokens of each sequence. More than one: the pass is the first of its sequences.
-    tokens: usize,
-}
-
 const EMBEDDED: [Shape; 5] = [
     Shape { sequences: 1, tokens: 1 },
     Shape { sequences: 8, tokens: 1 },
@@ -60,75 +52,19 @@ const SMOL: [Shape; 3] = [
     Shape { sequences: 1, tokens: 128 },
 ];
 
-/// Tokens before the first pass that is timed.
-const PROMPT: usize = 8;
-
-/// Nanoseconds of passes, on the wall and of the process.
-#[derive(Clone, Debug, Default)]
-struct Times {
-    wall: Vec<u64>,
-    process: Vec<u64>,
-}
-
-impl Times {
-    /// Sorted, and as cells of a table: the wall's distribution and least, and the median of the process.
-    fn cells(&mut self) -> String {
-        self.wall.sort_unstable();
-        self.process.sort_unstable();
-        let least = self.wall.first().copied().unwrap_or(0) as f64;
-        let process = self.process.get(self.process.len() / 2).copied().unwrap_or(0) as f64;
-        format!("{} | {} | {}", distribution(&self.wall, 1e3), amount(least / 1e3), amount(process / 1e3))
-    }
+/// The times, which become sorted, as cells of a table: the wall's distribution and least, and the median of the
+/// process.
+fn cells(times: &mut Times) -> String {
+    let Times { wall, process } = times;
+    wall.sort_unstable();
+    process.sort_unstable();
+    let least = wall.first().copied().unwrap_or(0) as f64;
+    let process = process.get(process.len() / 2).copied().unwrap_or(0) as f64;
+    format!("{} | {} | {}", distribution(wall, 1e3), amount(least / 1e3), amount(process / 1e3))
 }
 
 const HEAD: &str = "| new tokens | decoder | n | mean | p50 | p90 | p99 | p99.9 | max | least | process |\n\
                     |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
-
-impl Shape {
-    fn name(self) -> String {
-        match self {
-            Self { sequences: 1, tokens: 1 } => "one sequence".to_owned(),
-            Self { sequences, tokens: 1 } => format!("{sequences} sequences"),
-            Self { tokens, .. } => format!("prompt of {tokens}"),
-        }
-    }
-
-    /// Times so many passes after one that is not counted.
-    fn time<M: LanguageModel>(self, model: &mut M, passes: usize, times: &mut Times) -> Result<(), String> {
-        let vocab_len = model.vocab_len();
-        let token = |number: usize| TokenId::from_index(number * 7919 % vocab_len);
-        let mut logits = Logits::new();
-        let mut sequences: Vec<M::Sequence> = (0..self.sequences).map(|_| model.start()).collect();
-        for pass in 0..=passes {
-            let is_first = self.tokens > 1 || pass == 0;
-            if is_first {
-                sequences.iter_mut().for_each(|sequence| *sequence = model.start());
-            }
-            let len = if self.tokens > 1 {
-                self.tokens
-            } else if is_first {
-                PROMPT
-            } else {
-                1
-            };
-            let pieces: Vec<Vec<TokenId>> = (0..self.sequences)
-                .map(|item| (0..len).map(|at| token(pass * 131 + item * 17 + at)).collect())
-                .collect();
-            let mut batch: Vec<Extension<'_, M::Sequence>> = sequences
-                .iter_mut()
-                .zip(&pieces)
-                .map(|(sequence, tokens)| Extension { sequence, tokens, rows: Rows::Last })
-                .collect();
-            let (process, wall) = (Moment::now(), Instant::now());
-            model.extend(&mut batch, &mut logits).map_err(|error| error.to_string())?;
-            if pass > 0 {
-                times.wall.push(u64::try_from(wall.elapsed().as_nanos()).unwrap_or(u64::MAX));
-                times.process.push(process.ns());
-            }
-        }
-        Ok(())
-    }
-}
 
 /// Measures and reports.
 #[allow(clippy::print_stdout, reason = "a program that reports")]
@@ -160,11 +96,11 @@ fn embedded(options: &Options) -> Result<String, String> {
         eprintln!("the embedded model, {}", shape.name());
         let [mut ours, mut theirs] = [Times::default(), Times::default()];
         for _ in 0..options.rounds {
-            shape.time(&mut cpu, options.passes, &mut ours)?;
-            shape.time(&mut on_burn, options.passes, &mut theirs)?;
+            shape.time(&mut cpu, 1, options.passes, &mut ours, |_| Ok(()))?;
+            shape.time(&mut on_burn, 1, options.passes, &mut theirs, |_| Ok(()))?;
         }
         for (name, times) in [("cpu", &mut ours), ("burn", &mut theirs)] {
-            let _ = writeln!(out, "| {} | {name} | {} |", shape.name(), times.cells());
+            let _ = writeln!(out, "| {} | {name} | {} |", shape.name(), cells(times));
         }
     }
     Ok(out)
@@ -191,10 +127,10 @@ fn smol(options: &Options) -> Result<String, String> {
             eprintln!("{}, {}", stored.name(), shape.name());
             let mut times = Times::default();
             for _ in 0..options.rounds {
-                shape.time(&mut model, options.passes.div_ceil(8), &mut times)?;
+                shape.time(&mut model, 1, options.passes.div_ceil(8), &mut times, |_| Ok(()))?;
                 most = most.max(memory.read());
             }
-            let _ = writeln!(out, "| {} | {} | {} |", shape.name(), stored.name(), times.cells());
+            let _ = writeln!(out, "| {} | {} | {} |", shape.name(), stored.name(), cells(&mut times));
             if (shape.sequences, shape.tokens) == (1, 1) {
                 let rate = |ns: u64| bytes / ns as f64;
                 let (least, median) = (rate(times.wall[0]), rate(times.wall[times.wall.len() / 2]));
