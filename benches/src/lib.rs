@@ -11,23 +11,15 @@
 #[cfg(feature = "runner")]
 mod checkpoints;
 mod clock;
-mod detail;
 #[cfg(feature = "wgpu")]
 mod device;
 pub mod engine;
-mod guesses;
 mod maskbench;
-pub mod measure;
 mod options;
 #[cfg(any(feature = "burn", feature = "wgpu"))]
 mod passes;
-#[cfg(feature = "peers")]
-pub mod peers;
-mod plot;
 mod process;
-mod ratios;
 mod record;
-mod report;
 mod rows;
 #[cfg(feature = "burn")]
 mod runner;
@@ -39,7 +31,6 @@ mod speculation;
 pub mod suite;
 mod tags;
 mod trees;
-mod worker;
 pub mod workloads;
 
 use std::{path::Path, process::ExitCode, sync::Arc};
@@ -50,7 +41,7 @@ use unskew_trie::TokenTrie;
 use unskew_vocab::Tokenizer;
 
 use engine::Builder;
-use measure::Meter;
+pub use side_by_side::measure::Meter;
 use suite::Case;
 
 /// The engines that a program has, and how it counts memory.

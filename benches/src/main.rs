@@ -11,7 +11,7 @@ static HEAP: peak_alloc::PeakAlloc = peak_alloc::PeakAlloc;
 
 fn main() -> ExitCode {
     #[cfg(feature = "memory")]
-    let meter = Some(unskew_benches::measure::Meter {
+    let meter = Some(unskew_benches::Meter {
         current: || HEAP.current_usage(),
         peak: || HEAP.peak_usage(),
         reset: || HEAP.reset_peak_usage(),
@@ -40,10 +40,10 @@ enum Peers {
 fn with_peers(mut engines: Vec<engine::Builder>, of: Peers) -> Vec<engine::Builder> {
     #[cfg(feature = "peers")]
     engines.extend(match of {
-        Peers::Regexes => unskew_benches::peers::peers(),
-        Peers::Grammars => unskew_benches::peers::peers_for_grammars(),
-        Peers::Published => unskew_benches::peers::peers_for_published(),
-        Peers::Schemas => unskew_benches::peers::peers_for_schemas(),
+        Peers::Regexes => engine::peers::peers(),
+        Peers::Grammars => engine::peers::peers_for_grammars(),
+        Peers::Published => engine::peers::peers_for_published(),
+        Peers::Schemas => engine::peers::peers_for_schemas(),
     });
     engines
 }

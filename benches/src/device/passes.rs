@@ -19,7 +19,7 @@ use crate::{
         weights::{Stored, checkpoint},
     },
     passes::{Shape, Times},
-    report::distribution,
+    record::figures::distribution,
 };
 
 /// The shape of Llama 3.2 1B, without the scaling of its rotary embeddings.

@@ -10,7 +10,7 @@ use unskew_sets::{Gpu, GpuSet, Interval, SetConstraint, SetState};
 
 use crate::{
     clock::Moment,
-    report::distribution,
+    record::figures::distribution,
     sets::{
         set_of,
         titles::{Titles, VOCAB},

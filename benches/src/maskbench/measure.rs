@@ -9,7 +9,7 @@ use crate::{
     Subject,
     clock::Moment,
     engine::{Engine, Matcher},
-    measure::contains,
+    side_by_side::measure::contains,
 };
 
 use super::files::{File, written};

@@ -8,8 +8,11 @@ use super::{EngineResult, Options, measure::Outcome};
 use crate::{
     clock,
     engine::SCHEMA,
-    plot, record,
-    report::{brief, distribution, percentile},
+    record,
+    record::{
+        figures::{brief, distribution, percentile},
+        plot,
+    },
 };
 
 /// How many of the slowest masks are listed, and how many schemas that are wrong.

@@ -22,7 +22,7 @@ use crate::{
     options::{RecordOptions, at_least_one},
     passes::{Shape, Times},
     record,
-    report::{amount, distribution},
+    record::figures::{amount, distribution},
 };
 
 /// Passes of transformers on the CPU, beside burn and beside the memory.

@@ -21,7 +21,7 @@ use serde_json::Value;
 use unskew_core::{ExactDistribution, Sampler as _, logprob::log_sum_exp};
 use unskew_samplers::Task;
 
-use crate::plot;
+use crate::record::plot;
 
 use super::{
     Report,

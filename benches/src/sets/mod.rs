@@ -23,7 +23,7 @@ use crate::{
     clock::{Moment, use_cpu_time},
     options::{RecordOptions, at_least_one},
     record,
-    report::{amount, percentile, thousands},
+    record::figures::{amount, percentile, thousands},
     subject,
 };
 use engines::{Columns, Engine, Hashes, Ranges, Rows, Strings};

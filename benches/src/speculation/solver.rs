@@ -9,7 +9,7 @@ use super::{
     pairs::language_pair,
     textbook::{Reading, Sorted},
 };
-use crate::{clock::Moment, report::thousands};
+use crate::{clock::Moment, record::figures::thousands};
 
 const LENGTHS: [usize; 3] = [32_000, 128_000, 256_000];
 const BUDGETS: [f64; 6] = [0.02, 0.05, 0.1, 0.15, 0.2, 0.5];

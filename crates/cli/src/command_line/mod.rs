@@ -12,8 +12,6 @@ mod error;
 mod help;
 mod inputs;
 mod interrupt;
-mod legacy;
-mod limits;
 mod models;
 mod plain;
 mod progress;

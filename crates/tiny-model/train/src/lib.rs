@@ -7,25 +7,16 @@
 //! The program of this package (feature `train`) trains the models. The corpus needs no tensor library.
 
 mod dates;
-mod json;
-mod letters;
-mod lists;
-mod logs;
-mod maths;
-mod names;
-mod people;
-mod places;
-mod prose;
-mod records;
+mod documents;
+mod facts;
 mod rng;
 mod scene;
 #[cfg(test)]
 mod tests;
 mod text;
-mod things;
-mod work;
 
-use people::People;
+use documents::{letters, lists, logs, maths, prose, records};
+use facts::people::People;
 use rng::Dice;
 use scene::{Scene, Writer};
 

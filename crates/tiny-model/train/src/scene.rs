@@ -1,11 +1,11 @@
 //! The sources of the writer of one document: its dice, the people, and whether it is an accented document.
 
 use crate::dates::Date;
-use crate::people::{People, Person};
-use crate::places::{ACCENTED_CITIES, CITIES, City};
+use crate::facts::people::{People, Person};
+use crate::facts::places::{ACCENTED_CITIES, CITIES, City};
+use crate::facts::things::{PRODUCTS, Product};
 use crate::rng::Dice;
 use crate::text::money;
-use crate::things::{PRODUCTS, Product};
 
 /// Writes one document, or a part of one.
 pub(crate) type Writer = fn(&mut Scene<'_>) -> String;

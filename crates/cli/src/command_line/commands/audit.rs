@@ -17,11 +17,12 @@ use crate::{
 
 use super::write_json;
 use crate::command_line::{
-    args::{AuditArgs, Format},
+    args::{
+        AuditArgs, Format,
+        legacy::{self, Asked as AskedMethod, DRAFTING_IN_AUDITS, unread},
+    },
     error::{Failure, Result},
-    inputs, interrupt,
-    legacy::{self, Asked as AskedMethod, DRAFTING_IN_AUDITS, unread},
-    models,
+    inputs, interrupt, models,
     plain::say,
     progress,
 };

@@ -10,11 +10,12 @@ use serde::Serialize;
 
 use super::{Named, write_json};
 use crate::command_line::{
-    args::{Format, GenerateArgs},
+    args::{
+        Format, GenerateArgs,
+        legacy::{Asked, DRAFTING},
+    },
     error::{Failure, Result},
-    inputs, interrupt,
-    legacy::{Asked, DRAFTING},
-    models,
+    inputs, interrupt, models,
     plain::say,
     progress::{self, Drawing},
     resume::{Parts, Saved, Target},

@@ -2,13 +2,11 @@
 
 use std::fmt::Write as _;
 
+use super::{EngineResult, VocabularyResult, measure::Outcome, report::Metric, worker::is_time_limit};
 use crate::{
     engine::{EAGER, EAGER_PEER},
-    measure::Outcome,
     options::Options,
-    report::{Metric, amount, percentile},
-    side_by_side::{EngineResult, VocabularyResult},
-    worker::is_time_limit,
+    record::figures::{amount, percentile},
 };
 
 pub(crate) fn ratios(result: &VocabularyResult) -> String {

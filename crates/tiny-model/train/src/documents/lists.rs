@@ -1,10 +1,10 @@
 //! Text that is laid out in lines: lists of titles, `key: value` blocks, CSV tables, Markdown, contacts.
 
 use crate::dates::clock;
-use crate::places::STREETS;
+use crate::facts::places::STREETS;
+use crate::facts::things::{BOOKS, CHORES, EVENTS, FILMS, GROCERIES, PRODUCTS};
 use crate::scene::{Scene, Writer};
 use crate::text::{capitalised, counted, label, money};
-use crate::things::{BOOKS, CHORES, EVENTS, FILMS, GROCERIES, PRODUCTS};
 
 /// Books or films with their years.
 pub(crate) fn titles(scene: &mut Scene<'_>) -> String {

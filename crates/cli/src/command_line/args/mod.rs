@@ -3,16 +3,17 @@
 //! An option that refines a sampler or a constraint is a parameter of it (`--sampler smc:n=10`, `--with ascii`), so
 //! that `--help` shows the options that every run needs. Flags of earlier releases are still read: see `legacy`.
 
+pub(crate) mod legacy;
+mod limits;
+
 use std::{num::NonZeroUsize, path::PathBuf};
 
 use crate::ModelSource;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::command_line::{
-    error::Failure,
-    legacy::{LegacyArgs, parameter},
-    limits::number,
-};
+use crate::command_line::error::Failure;
+use legacy::{LegacyArgs, parameter};
+use limits::number;
 
 /// Constrained decoding that keeps the language model's own distribution.
 #[derive(Debug, Parser)]

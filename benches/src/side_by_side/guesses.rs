@@ -13,7 +13,7 @@ use unskew_grammars::{
     CountConfig, CountModel, Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary,
 };
 
-use crate::{measure::Task, side_by_side::VocabularyResult};
+use super::{VocabularyResult, measure::Task};
 
 /// How many documents are learned from.
 const WARM_UP: usize = 10;

@@ -9,13 +9,16 @@ use std::{io::Write, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+use super::{
+    Prepared, first_round, in_a_row_if,
+    measure::{Meter, Outcome, Task, examine, round, weigh},
+    prepare,
+};
 use crate::{
     Suite,
     engine::{Builder, Place},
-    measure::{Meter, Outcome, Task, examine, round, weigh},
     options::{Options, glrmask},
     process::{Process, over},
-    side_by_side::{Prepared, first_round, in_a_row_if, prepare},
     subject,
 };
 

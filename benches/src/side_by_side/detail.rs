@@ -5,11 +5,14 @@ use std::fmt::Write as _;
 
 use unskew_core::TokenId;
 
+use super::{
+    EngineResult, VocabularyResult,
+    measure::{Outcome, Task},
+    report::Metric,
+};
 use crate::{
     Subject,
-    measure::{Outcome, Task},
-    report::{Metric, amount, percentile, thousands},
-    side_by_side::{EngineResult, VocabularyResult},
+    record::figures::{amount, percentile, thousands},
 };
 
 /// How many of the slowest masks are listed for an engine.

@@ -4,6 +4,9 @@
 //! A report is Markdown for people. The history is taken from its tables, so that one text says everything that was
 //! measured and a report of any suite, however old, can be added.
 
+pub(crate) mod figures;
+pub(crate) mod plot;
+
 use std::{fmt::Write as _, fs, path::PathBuf, process::Command};
 
 use crate::engine::PEERS;

@@ -1,12 +1,12 @@
 //! JSON documents: one line each, a dozen and more shapes with a fixed order of keys.
 
 use crate::dates::clock;
-use crate::json::{Object, array, quoted};
-use crate::people::Person;
-use crate::places::{STREETS, VENUES};
+use crate::documents::json::{Object, array, quoted};
+use crate::facts::people::Person;
+use crate::facts::places::{STREETS, VENUES};
+use crate::facts::things::{BOOKS, CHORES, COLOURS, EVENTS, FILMS, PRODUCTS, SUBJECTS, TAGS, Title, WEATHER};
 use crate::scene::{Scene, Writer};
 use crate::text::{capitalised, hundredths, label, money};
-use crate::things::{BOOKS, CHORES, COLOURS, EVENTS, FILMS, PRODUCTS, SUBJECTS, TAGS, Title, WEATHER};
 
 /// The shapes and how frequent each is; `name_age_city` is the one that most demonstrations ask for.
 const SHAPES: &[(u64, Writer)] = &[

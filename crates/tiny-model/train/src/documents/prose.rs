@@ -1,11 +1,11 @@
 //! Short English prose: people, places, products, and small stories with a date.
 
 use crate::dates::clock;
-use crate::people::Person;
-use crate::places::{City, VENUES};
+use crate::facts::people::Person;
+use crate::facts::places::{City, VENUES};
+use crate::facts::things::{BOOKS, COLOURS, EVENTS, GROCERIES, NUMBER_WORDS, WEATHER};
 use crate::scene::{Scene, Writer};
 use crate::text::{capitalised, money, with_article};
-use crate::things::{BOOKS, COLOURS, EVENTS, GROCERIES, NUMBER_WORDS, WEATHER};
 
 /// Two to four sentences about one person.
 pub(crate) fn person(scene: &mut Scene<'_>) -> String {

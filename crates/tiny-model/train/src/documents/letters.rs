@@ -1,11 +1,11 @@
 //! Notes between people, and questions with their answers.
 
 use crate::dates::clock;
-use crate::people::Person;
-use crate::places::VENUES;
+use crate::facts::people::Person;
+use crate::facts::places::VENUES;
+use crate::facts::things::{BOOKS, FILMS, PRODUCTS};
 use crate::scene::Scene;
 use crate::text::{capitalised, money, with_article};
-use crate::things::{BOOKS, FILMS, PRODUCTS};
 
 /// A short e-mail: greeting, one or two sentences, signature.
 pub(crate) fn note(scene: &mut Scene<'_>) -> String {

@@ -35,11 +35,11 @@ pub struct Meter {
 
 /// A regex with its samples as tokens of one vocabulary.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub(crate) struct Task {
     /// The regex.
-    pub case: Case,
+    pub(crate) case: Case,
     /// Its samples.
-    pub samples: Vec<Vec<TokenId>>,
+    pub(crate) samples: Vec<Vec<TokenId>>,
 }
 
 impl Task {
@@ -48,7 +48,7 @@ impl Task {
     /// # Errors
     ///
     /// A sample that the tokenizer cannot write.
-    pub fn new(case: Case, subject: &Subject) -> Result<Self, String> {
+    pub(crate) fn new(case: Case, subject: &Subject) -> Result<Self, String> {
         let encode = |text: &str| {
             let ids = subject.tokenizer.encode_continuation(text).map_err(|error| error.to_string())?;
             // A text that the tokenizer normalises is no match any more.
@@ -65,45 +65,45 @@ impl Task {
 
 /// The measurements of one regex: the smallest times of all rounds, in nanoseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// From the pattern to a matcher.
-    pub compile: u64,
+    pub(crate) compile: u64,
     /// From the pattern to the first mask.
-    pub to_first_mask: u64,
+    pub(crate) to_first_mask: u64,
     /// Likewise the first time in the run alone, other rounds left out.
-    pub to_first_mask_at_first: Option<u64>,
+    pub(crate) to_first_mask_at_first: Option<u64>,
     /// The samples, in order.
-    pub walks: Vec<Walk>,
+    pub(crate) walks: Vec<Walk>,
     /// The memory that the engine tells after all walks, in bytes.
-    pub memory: Option<usize>,
+    pub(crate) memory: Option<usize>,
     /// Heap that the compiled regex holds after all walks, and the most that was in use on the way, in bytes; only in a
     /// program that counts.
-    pub heap: Option<(usize, usize)>,
+    pub(crate) heap: Option<(usize, usize)>,
     /// All masks ahead of time.
-    pub all_masks: Option<AllMasks>,
+    pub(crate) all_masks: Option<AllMasks>,
 }
 
 /// One walk along a sample.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Walk {
+pub(crate) struct Walk {
     /// Times of the masks made for the first time: before each token, and after the last.
-    pub first: Vec<u64>,
+    pub(crate) first: Vec<u64>,
     /// Those of them in the first round alone: the caches that an engine keeps beside its matchers have not seen
     /// this sample. Empty where that is not asked for.
-    pub at_first: Vec<u64>,
+    pub(crate) at_first: Vec<u64>,
     /// Times of the same masks on the second walk.
-    pub second: Vec<u64>,
+    pub(crate) second: Vec<u64>,
     /// Times of the same masks under a matcher that has walked all samples in front of this one; empty where that is
     /// not asked for.
-    pub after_others: Vec<u64>,
+    pub(crate) after_others: Vec<u64>,
     /// Times of taking each token.
-    pub commit: Vec<u64>,
+    pub(crate) commit: Vec<u64>,
     /// At which position the sample was refused: a token that the mask lacks, or an end that is not accepted.
-    pub refused: Option<usize>,
+    pub(crate) refused: Option<usize>,
     /// A number for each mask, the same for the same text tokens.
-    pub masks: Vec<u64>,
+    pub(crate) masks: Vec<u64>,
     /// At how many of the tokens the engine forces that token.
-    pub forced: usize,
+    pub(crate) forced: usize,
 }
 
 /// Nanoseconds since `begin`.
@@ -117,7 +117,7 @@ pub(crate) fn ns(begin: Instant) -> u64 {
 /// # Errors
 ///
 /// The engine's words for why it does not compile the regex.
-pub fn round<'a>(
+pub(crate) fn round<'a>(
     engine: &'a dyn Engine,
     task: &Task,
     mut last: Option<Box<dyn Matcher + 'a>>,
@@ -207,7 +207,7 @@ fn walk_again(matcher: &mut dyn Matcher, sample: &[TokenId], walk: &mut Walk) {
 /// # Errors
 ///
 /// As for [`round`].
-pub fn in_a_row(engine: &dyn Engine, task: &Task, outcome: &mut Outcome) -> Result<(), String> {
+pub(crate) fn in_a_row(engine: &dyn Engine, task: &Task, outcome: &mut Outcome) -> Result<(), String> {
     let mut matcher = engine.compile(&task.case.pattern)?;
     for (sample, walk) in task.samples.iter().zip(&mut outcome.walks) {
         if walk.refused.is_some() {
@@ -228,18 +228,18 @@ pub fn in_a_row(engine: &dyn Engine, task: &Task, outcome: &mut Outcome) -> Resu
 
 /// Where the masks of two engines are not the same.
 #[derive(Clone, Debug, Default)]
-pub struct Difference {
+pub(crate) struct Difference {
     /// How many masks were compared.
-    pub masks: usize,
+    pub(crate) masks: usize,
     /// How many of them differ.
-    pub differ: usize,
+    pub(crate) differ: usize,
     /// How many tokens only the left one allows, over all masks.
-    pub only_left: usize,
+    pub(crate) only_left: usize,
     /// Likewise the right one.
-    pub only_right: usize,
+    pub(crate) only_right: usize,
     /// The first places where only the left one allows something, and where only the right one does: the text in front
     /// and some of the tokens.
-    pub examples: [Vec<(Vec<u8>, Vec<TokenId>)>; 2],
+    pub(crate) examples: [Vec<(Vec<u8>, Vec<TokenId>)>; 2],
 }
 
 /// Compares the masks of two engines along all samples.
@@ -247,7 +247,11 @@ pub struct Difference {
 /// # Errors
 ///
 /// As for [`round`].
-pub fn difference(engines: [&dyn Engine; 2], subject: &Subject, task: &Task) -> Result<Difference, String> {
+pub(crate) fn difference(
+    engines: [&dyn Engine; 2],
+    subject: &Subject,
+    task: &Task,
+) -> Result<Difference, String> {
     let mut difference = Difference::default();
     for sample in &task.samples {
         // Anew: a matcher that has refused a token may be of no use any more.
@@ -282,7 +286,7 @@ pub fn difference(engines: [&dyn Engine; 2], subject: &Subject, task: &Task) -> 
 }
 
 /// The part that is not timed: masks, forced tokens, and the cost of all masks.
-pub fn examine(matcher: &mut dyn Matcher, subject: &Subject, task: &Task, outcome: &mut Outcome) {
+pub(crate) fn examine(matcher: &mut dyn Matcher, subject: &Subject, task: &Task, outcome: &mut Outcome) {
     for (sample, walk) in task.samples.iter().zip(&mut outcome.walks) {
         matcher.reset();
         for position in 0..walk.refused.unwrap_or(sample.len() + 1) {
@@ -304,7 +308,7 @@ pub fn examine(matcher: &mut dyn Matcher, subject: &Subject, task: &Task, outcom
 /// # Errors
 ///
 /// As for [`round`].
-pub fn weigh(engine: &dyn Engine, task: &Task, meter: Meter) -> Result<Outcome, String> {
+pub(crate) fn weigh(engine: &dyn Engine, task: &Task, meter: Meter) -> Result<Outcome, String> {
     let before = (meter.current)();
     (meter.reset)();
     let mut matcher = engine.compile(&task.case.pattern)?;
@@ -335,7 +339,7 @@ pub fn weigh(engine: &dyn Engine, task: &Task, meter: Meter) -> Result<Outcome, 
 
 impl Outcome {
     /// Keeps the smaller of each two times.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         self.compile = self.compile.min(other.compile);
         self.to_first_mask = self.to_first_mask.min(other.to_first_mask);
         for (walk, other) in self.walks.iter_mut().zip(&other.walks) {

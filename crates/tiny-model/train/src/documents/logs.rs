@@ -1,8 +1,8 @@
 //! Log files: lines that start with an ISO date.
 
 use crate::dates::Date;
+use crate::facts::things::{EVENTS, TAGS};
 use crate::scene::Scene;
-use crate::things::{EVENTS, TAGS};
 
 /// One to four log lines of the same day, the times rising.
 pub(crate) fn log(scene: &mut Scene<'_>) -> String {

@@ -2,6 +2,9 @@
 //!
 //! To add an engine of ours, implement [`Engine`] with a [`ConstraintMatcher`] and append a [`Builder`] to [`ours`].
 
+#[cfg(feature = "peers")]
+pub mod peers;
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -381,7 +384,7 @@ fn lifted_masks(constraint: &RegexConstraint, limit: Duration) -> AllMasks {
         tokens.fill_mask(state, mask.as_mut());
         made += 1;
     }
-    AllMasks { states: tokens.dfa().len(), made, ns: crate::measure::ns(begin) }
+    AllMasks { states: tokens.dfa().len(), made, ns: crate::side_by_side::measure::ns(begin) }
 }
 
 /// A matcher of any [`Constraint`].

@@ -5,6 +5,13 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the body of programs that talk to their user")]
 
+mod detail;
+mod guesses;
+pub(crate) mod measure;
+mod ratios;
+mod report;
+mod worker;
+
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -12,11 +19,12 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Subject, Suite, VOCABULARIES, clock,
     engine::{Allows, Builder, Engine, Matcher, Place},
-    measure::{Difference, Meter, Outcome, Task, difference, examine, in_a_row, ns, round, weigh},
     options::Options,
-    report, subject,
-    worker::{Worker, serve},
+    record::figures,
+    subject,
 };
+use measure::{Difference, Meter, Outcome, Task, difference, examine, in_a_row, ns, round, weigh};
+use worker::{Worker, serve};
 
 /// The part of an engine that is built once per vocabulary.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -148,7 +156,7 @@ fn vocabulary(
         for task in &tasks {
             let outcome = worker.measure(task.case.name);
             let reason = outcome.as_ref().err().map_or("done", |reason| reason.as_str());
-            eprintln!("{}: {}: {}: {}", subject.name, builder.name, task.case.name, report::brief(reason));
+            eprintln!("{}: {}: {}: {}", subject.name, builder.name, task.case.name, figures::brief(reason));
             outcomes.push(outcome);
         }
         let prepared = worker.prepared.take().ok_or_else(|| "never ready".to_owned());

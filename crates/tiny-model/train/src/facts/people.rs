@@ -5,10 +5,10 @@
 
 use std::collections::HashSet;
 
-use crate::names::{ACCENTED, MEN, SURNAMES, WOMEN};
-use crate::places::{ACCENTED_CITIES, CITIES, City};
+use crate::facts::names::{ACCENTED, MEN, SURNAMES, WOMEN};
+use crate::facts::places::{ACCENTED_CITIES, CITIES, City};
+use crate::facts::work::{Company, HOBBIES, SECTORS, SENIOR_JOBS, Sector};
 use crate::rng::Dice;
-use crate::work::{Company, HOBBIES, SECTORS, SENIOR_JOBS, Sector};
 
 const TABLE_SEED: u64 = 0x7065_6f70_6c65;
 const TABLE_SIZE: usize = 400;
