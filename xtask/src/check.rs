@@ -8,9 +8,12 @@ use crate::{
     tidy,
 };
 
-/// All features but those with burn's wgpu, which alone takes longer to build than everything else together: see
-/// [`wgpu`].
-const FEATURES: &str = "unskew/gpu,unskew-benches/burn,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,unskew-tiny-model-train/train";
+/// The features that [`check`] has: all but those with burn or wgpu, which take longer to build than everything else
+/// together, see [`features`] and [`wgpu`].
+const FEATURES: &str = "unskew-core/json,unskew-vocab/train";
+
+/// The features of [`features`].
+const HEAVY: &str = "unskew/gpu,unskew-benches/burn,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,unskew-tiny-model-train/train";
 
 /// The crates that are published, in order of dependency.
 const PUBLISHED: [&str; 17] = [
@@ -36,54 +39,35 @@ const PUBLISHED: [&str; 17] = [
 pub(crate) fn check(root: &Path) -> Result<()> {
     cargo(root, &["fmt", "--all", "--check"])?;
     tidy::tidy(root)?;
-    let warnings = ["--", "--deny", "warnings"];
     without_features(root)?;
-    cargo(
-        root,
-        &[&["clippy", "--workspace", "--all-targets", "--features", FEATURES][..], &warnings].concat(),
-    )?;
-    run(
-        root,
-        &["doc", "--workspace", "--no-deps", "--document-private-items", "--features", FEATURES],
-        &[("RUSTDOCFLAGS", "--deny warnings")],
-    )?;
+    lints(root, FEATURES)?;
     test(root)?;
-    with_features(root, &[BURN, KERNELS])?;
-    attack::attack(root, &["1"])?;
-    package(root)
+    attack::attack(root, &["1"])
 }
 
-/// The feature and the test of [`gpu`].
-const KERNELS: (&str, &[&str]) = ("unskew-sets/wgpu", &["gpu"]);
-/// The feature and the tests of [`burn`].
-const BURN: (&str, &[&str]) = ("unskew-runner/train", &["burn", "training"]);
-
-/// The kernels on every adapter. Where there is none, tests are listed as skipped, or fail if the environment variable
-/// `UNSKEW_GPU` is `require`.
-pub(crate) fn gpu(root: &Path) -> Result<()> {
-    with_features(root, &[KERNELS])
+/// Clippy and docs of the workspace.
+fn lints(root: &Path, features: &str) -> Result<()> {
+    let clippy =
+        ["clippy", "--workspace", "--all-targets", "--features", features, "--", "--deny", "warnings"];
+    cargo(root, &clippy)?;
+    let doc = ["doc", "--workspace", "--no-deps", "--document-private-items", "--features", features];
+    run(root, &doc, &[("RUSTDOCFLAGS", "--deny warnings")])
 }
 
-/// The tests that need burn, which is in no other test: two CPU-minutes of build.
-pub(crate) fn burn(root: &Path) -> Result<()> {
-    with_features(root, &[BURN])
+/// The features that [`check`] leaves out: the decoder beside burn's, training, and the kernels on every adapter.
+/// Where there is no adapter, tests are listed as skipped, or fail if the environment variable `UNSKEW_GPU` is
+/// `require`.
+pub(crate) fn features(root: &Path) -> Result<()> {
+    lints(root, HEAVY)?;
+    // Of the whole workspace: with one package alone, cargo chooses other features for libraries, and builds them
+    // again.
+    let test = ["test", "--workspace", "--features", "unskew-runner/train,unskew-sets/wgpu"];
+    cargo(root, &[&test[..], &["--test", "burn", "--test", "training", "--test", "gpu"]].concat())
 }
 
-/// Tests that need features, in one build. Of the whole workspace: with one package alone, cargo chooses other
-/// features for libraries, and builds them again.
-fn with_features(root: &Path, parts: &[(&str, &[&str])]) -> Result<()> {
-    let features: Vec<&str> = parts.iter().map(|(feature, _)| *feature).collect();
-    let features = features.join(",");
-    let mut args = vec!["test", "--workspace", "--features", &features];
-    for test in parts.iter().flat_map(|(_, tests)| *tests) {
-        args.extend(["--test", test]);
-    }
-    cargo(root, &args)
-}
-
-/// The build that no other task has: models on a GPU, and sets beside them. As with [`gpu`], tests without an adapter
-/// are listed as skipped. Always the same packages: with others cargo may choose other features of burn's parts, and
-/// build them again.
+/// The build that no other task has: models on a GPU, and sets beside them. As with [`features`], tests without an
+/// adapter are listed as skipped. Always the same packages: with others cargo may choose other features of burn's
+/// parts, and build them again.
 pub(crate) fn wgpu(root: &Path) -> Result<()> {
     let features = "unskew/wgpu,unskew-benches/wgpu,unskew-runner/wgpu";
     let mut of = vec!["--features", features];

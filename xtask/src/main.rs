@@ -26,11 +26,10 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 const USAGE: &str = "\
 cargo xtask TASK
 
-  check             all that CI runs, cheapest first: format, tidy, clippy, docs, tests, kernels, packages,
-                    a minute of attacks
+  check             all that CI runs, cheapest first: format, tidy, clippy, docs, tests, a minute of attacks
   test              the tests alone
-  burn              the decoder on the CPU beside burn's, and training: burn is in no other test, and takes two CPU-minutes to build
-  gpu               the kernels on every adapter, bit for bit; skipped by name where there is none
+  features          clippy and docs with the features that `check` leaves out, and their tests: the decoder on the CPU beside burn's,
+                    training, and the kernels on every adapter, bit for bit, skipped by name where there is none (20 CPU-minutes)
   wgpu              clippy, docs and tests of models on a GPU, and of sets there: burn's wgpu, which is in no other task and takes
                     25 CPU-minutes to build
   llama-cpp         format, clippy, docs and tests of models that llama.cpp runs: C++, which is in no other task (cmake, a C++ compiler
@@ -78,8 +77,7 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
     match args {
         ["check"] => check::check(root),
         ["test"] => check::test(root),
-        ["burn"] => check::burn(root),
-        ["gpu"] => check::gpu(root),
+        ["features"] => check::features(root),
         ["wgpu"] => check::wgpu(root),
         ["llama-cpp"] => check::llama_cpp(root),
         ["tidy"] => tidy::tidy(root),

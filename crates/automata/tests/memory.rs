@@ -75,7 +75,7 @@ fn what_is_said_is_what_is_counted() {
         let constraint = lazy(pattern, &limits.clone().lazy_bytes(bytes));
         let (scratch, counted) = allocated(|| {
             let mut scratch = constraint.scratch();
-            walk(&constraint, &mut scratch, 10, 40);
+            walk(&constraint, &mut scratch, 4, 40);
             scratch
         });
         agrees("LazyScratch", scratch.memory_usage(), counted);

@@ -294,7 +294,7 @@ fn encodings_of_well_known_tokenizers() {
 
 #[test]
 fn encodings_of_small_tokenizers() {
-    let texts = number("UNSKEW_TEXTS", if DEBUG { 60 } else { 2_000 });
+    let texts = number("UNSKEW_TEXTS", if DEBUG { 30 } else { 2_000 });
     BUILT.iter().zip(0..).for_each(|(subject, seed)| acceptance(subject, texts, seed));
 }
 

@@ -215,7 +215,8 @@ fn bounded_disc_follows_its_published_distribution() {
                 let k = u64::try_from(k).unwrap();
                 let form = if reuses { Exact::disc_reusing(k) } else { Exact::disc_published(k) };
                 let mut disc = Sampling::new(task(&model, &constraint), form);
-                let deviation = deviation(&mut disc, &expected, 20_000, k);
+                let deviation =
+                    deviation(&mut disc, &expected, if cfg!(debug_assertions) { 5_000 } else { 20_000 }, k);
                 assert!(deviation < 4.0, "{form:?}, K = {k}: {deviation} on {constraint:?}");
             }
         }

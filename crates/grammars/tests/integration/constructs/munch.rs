@@ -121,7 +121,7 @@ fn seems_lost(munch: &Munch<'_>) -> bool {
 }
 
 /// The number of random cases; higher in release builds.
-const CASES: usize = if cfg!(debug_assertions) { 400 } else { 20_000 };
+const CASES: usize = if cfg!(debug_assertions) { 200 } else { 20_000 };
 
 #[test]
 fn masks_are_those_of_the_oracle_and_no_text_is_a_dead_end() {

@@ -17,7 +17,7 @@ use unskew_grammars::{
 const LENGTH: usize = 5;
 const LETTERS: [char; 3] = ['a', 'b', 'c'];
 /// The number of random grammars of each language; higher in release builds.
-const CASES: u32 = if cfg!(debug_assertions) { 1_200 } else { 20_000 };
+const CASES: u32 = if cfg!(debug_assertions) { 600 } else { 20_000 };
 
 type Texts = BTreeSet<String>;
 
