@@ -76,7 +76,7 @@ pub(crate) struct Parameter {
     pub(crate) layer: Option<usize>,
     pub(crate) part: Part,
     pub(crate) kind: Kind,
-    /// The shape; that of the transpose of a file's matrix, where [`is_transposed`](Self::is_transposed) says so.
+    /// The shape; that of the transpose, where a file has a matrix transposed (`is_transposed`).
     pub(crate) shape: [usize; 2],
     pub(crate) stored: Stored,
 }
