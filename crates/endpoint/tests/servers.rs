@@ -178,33 +178,35 @@ fn weights_give_the_distribution() {
     let prompt: Vec<TokenId> = ids(PROMPT).into_iter().map(TokenId).collect();
     let end = vocabulary.end_of_sequence();
     let exact = ExactDistribution::enumerate(&mut tiny(), &names(), &prompt, end, 6, 100_000).unwrap();
-    for upstream in [Upstream::Vllm { whole_rows: false }, Upstream::Sglang] {
-        for asked in [Prompt::Ids(ids(PROMPT)), Prompt::Text(PROMPT.to_owned())] {
-            let server = Server::start(upstream, World::tiny());
-            let task = task(connect(&server), names(), Reading::ids(Arc::clone(&vocabulary)), asked);
-            let mut sampler = TextWeights::new(task, ServerConstraint::Regex(NAMES.to_owned())).unwrap();
-            let mut rng = ChaCha8Rng::seed_from_u64(7);
-            let draws: Vec<Draw> = (0..600).map(|_| sampler.draw(&mut rng).unwrap()).collect();
-            let mut plain = std::collections::HashMap::<Vec<TokenId>, f64>::new();
-            let mut weighted = plain.clone();
-            for draw in &draws {
-                let known = exact.probability(&draw.tokens);
-                assert!((draw.log_prob - (known * exact.mass()).ln()).abs() < 1e-3, "{draw:?}");
-                *plain.entry(draw.tokens.clone()).or_default() += 1.0 / 600.0;
-                *weighted.entry(draw.tokens.clone()).or_default() += draw.log_weight.exp();
-            }
-            let total: f64 = weighted.values().sum();
-            let tv = |shares: &std::collections::HashMap<Vec<TokenId>, f64>, total: f64| -> f64 {
-                let of = |(output, p): (&[TokenId], f64)| {
-                    (shares.get(output).copied().unwrap_or(0.0) / total - p).abs()
-                };
-                exact.iter().map(of).sum::<f64>() / 2.0
-            };
-            let (plain, weighted) = (tv(&plain, 1.0), tv(&weighted, total));
-            assert!(plain > 0.2 && weighted < 0.02, "{upstream:?}: {plain} {weighted}");
-            let mass = sampler.log_mass().unwrap();
-            assert!((mass - exact.mass().ln()).abs() < 0.2, "{upstream:?}: {mass} {}", exact.mass().ln());
+    let upstreams = [
+        (Upstream::Vllm { whole_rows: false }, Prompt::Ids(ids(PROMPT))),
+        (Upstream::Sglang, Prompt::Text(PROMPT.to_owned())),
+    ];
+    for (upstream, asked) in upstreams {
+        let server = Server::start(upstream, World::tiny());
+        let task = task(connect(&server), names(), Reading::ids(Arc::clone(&vocabulary)), asked);
+        let mut sampler = TextWeights::new(task, ServerConstraint::Regex(NAMES.to_owned())).unwrap();
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        let draws: Vec<Draw> = (0..600).map(|_| sampler.draw(&mut rng).unwrap()).collect();
+        let mut plain = std::collections::HashMap::<Vec<TokenId>, f64>::new();
+        let mut weighted = plain.clone();
+        for draw in &draws {
+            let known = exact.probability(&draw.tokens);
+            assert!((draw.log_prob - (known * exact.mass()).ln()).abs() < 1e-3, "{draw:?}");
+            *plain.entry(draw.tokens.clone()).or_default() += 1.0 / 600.0;
+            *weighted.entry(draw.tokens.clone()).or_default() += draw.log_weight.exp();
         }
+        let total: f64 = weighted.values().sum();
+        let tv = |shares: &std::collections::HashMap<Vec<TokenId>, f64>, total: f64| -> f64 {
+            let of = |(output, p): (&[TokenId], f64)| {
+                (shares.get(output).copied().unwrap_or(0.0) / total - p).abs()
+            };
+            exact.iter().map(of).sum::<f64>() / 2.0
+        };
+        let (plain, weighted) = (tv(&plain, 1.0), tv(&weighted, total));
+        assert!(plain > 0.2 && weighted < 0.02, "{upstream:?}: {plain} {weighted}");
+        let mass = sampler.log_mass().unwrap();
+        assert!((mass - exact.mass().ln()).abs() < 0.2, "{upstream:?}: {mass} {}", exact.mass().ln());
     }
 }
 

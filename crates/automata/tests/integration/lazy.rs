@@ -31,7 +31,7 @@ fn mask<C: Constraint>(constraint: &C, scratch: &mut C::Scratch, state: &C::Stat
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 150 } else { 300 }))]
 
     /// Every pair of states that the same tokens reach. The memory is ample, small or zero, so that caches are
     /// dropped during a walk.

@@ -238,7 +238,7 @@ impl Oracle {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 150 } else { 300 }))]
 
     /// Every mask of every state that tokens reach, bit by bit; the cache has room for all masks, for one, or for
     /// none.
@@ -287,7 +287,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 40 } else { 100 }))]
 
     /// The conformance test of the trait.
     #[test]

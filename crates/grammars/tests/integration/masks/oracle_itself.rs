@@ -24,7 +24,7 @@ fn texts(longest: usize) -> Vec<Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 80 } else { 200 }))]
 
     /// Among the texts of at most six letters, the accepted and the viable ones are the words and prefixes by
     /// the definition.
