@@ -19,6 +19,9 @@ pub struct Tuning {
     pub permissive_bytes: usize,
     /// The most states that safe bytes may reach in a permissive state.
     pub permissive_states: usize,
+    /// The most states that the safe bytes of a terminal may reach. They are looked for in each state of a terminal
+    /// that a walk meets.
+    pub safe_states: usize,
     /// The most tokens of a permissive state that are read one by one. For more, a walk is less work.
     pub permissive_read: usize,
     /// The most tokens that are taken out of the set of all tokens for a permissive state. For more, a walk is less
@@ -67,6 +70,7 @@ impl Default for Tuning {
             ordinary_bytes: 256,
             permissive_bytes: 16,
             permissive_states: 512,
+            safe_states: 16,
             permissive_read: 1 << 14,
             permissive_out: 1 << 16,
             fused_parts: 4,

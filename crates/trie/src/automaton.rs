@@ -5,6 +5,8 @@
 
 use unskew_core::TokenId;
 
+use crate::safe::SafeBytes;
+
 /// No state: a [`ByteAutomaton`] has no transition there.
 pub const DEAD: u32 = u32::MAX;
 
@@ -61,6 +63,15 @@ pub trait ByteAutomaton {
     fn verdict(&mut self, state: u32) -> Verdict {
         let _ = state;
         Verdict::All
+    }
+
+    /// Bytes that lead to no dead end: in `state`, and in every state that texts of these bytes lead to, each of them
+    /// leads on, and the verdict is [`Verdict::All`]. `None` if the automaton cannot tell. Only speed depends on it:
+    /// the walk allows the tokens of such bytes without a step.
+    #[inline]
+    fn safe(&mut self, state: u32) -> Option<SafeBytes> {
+        let _ = state;
+        None
     }
 
     /// Whether `token`, which ends in `state`, is allowed. The walk calls this only where the verdict is

@@ -12,6 +12,7 @@
 //!   [begin](TokenTrie::beginning_with) with a text.
 //! - [`ByteAutomaton`]: an automaton over bytes, with a [`Verdict`] for the tokens that end in a state;
 //!   [`DenseTable`] is one given as a table.
+//! - [`SafeBytes`]: bytes with which an automaton comes to no dead end, if it can tell.
 //! - [`KindTokens`]: the tokens of one kind, where an automaton divides tokens into kinds.
 //! - [`ByteSet`]: a set of bytes.
 //! - [`heal`]: the end of a prompt, given back to the model.
@@ -27,6 +28,7 @@
 //! | `ids` | indices into the tables, a type for each |
 //! | `byte_trie` | the plain trie over bytes |
 //! | `symbols` | classes of characters that patterns rarely distinguish, and the states to which they lead |
+//! | `safe` | bytes that lead to no dead end, and the bytes below each node of the plain trie |
 //! | `quotient` | the trie over symbols: tokens of equal shape are one node |
 //! | `walk` | the automaton on the quotient: symbol by symbol, in bulk with exceptions, or byte by byte |
 //! | `trie` | [`TokenTrie`] |
@@ -73,6 +75,7 @@ mod byte_trie;
 mod healing;
 mod ids;
 mod quotient;
+mod safe;
 mod symbols;
 #[cfg(test)]
 mod testing;
@@ -87,5 +90,6 @@ struct ReadmeExamples;
 pub use automaton::{ByteAutomaton, DEAD, DenseTable, Verdict};
 pub use byte_set::ByteSet;
 pub use healing::heal;
+pub use safe::SafeBytes;
 pub use trie::{TokenTooLong, TokenTrie};
 pub use walk::KindTokens;

@@ -9,6 +9,7 @@ use crate::{
     automaton::ByteAutomaton,
     byte_trie::{ByteTrie, Child, Children},
     quotient::Quotients,
+    safe::SymbolsBelow,
     tuning::Tuning,
     walk::{self, Kinds, Tables},
 };
@@ -97,7 +98,8 @@ impl TokenTrie {
         let irregular = ByteTrie::new(&irregular);
         let longest = texts.iter().map(|(text, _)| text.len()).max().unwrap_or(0);
         let children = Children::new(&bytes, tuning.searched_children);
-        let tables = Tables { bytes, quotients, irregular };
+        let below = SymbolsBelow::new(&bytes);
+        let tables = Tables { bytes, below, quotients, irregular };
         Ok(Self { vocabulary, tables, children, longest, spelled })
     }
 
@@ -136,8 +138,9 @@ impl TokenTrie {
 
     /// The memory of the tables, in bytes; the vocabulary, which may be shared, is not counted.
     pub fn memory_usage(&self) -> usize {
-        let Tables { bytes, quotients, irregular } = &self.tables;
+        let Tables { bytes, below, quotients, irregular } = &self.tables;
         bytes.memory_usage()
+            + below.memory_usage()
             + quotients.memory_usage()
             + irregular.memory_usage()
             + self.children.memory_usage()

@@ -126,10 +126,16 @@ impl MaskBuilder<'_> {
             if Some(index) != last {
                 self.add_hypothesis(self.configurations.hypotheses(configuration)[index]);
             }
+            if self.fragments.has_failed() {
+                return;
+            }
         }
         if let Some(last) = last {
             let others = self.union.added();
             self.add_hypothesis(self.configurations.hypotheses(configuration)[last]);
+            if self.fragments.has_failed() {
+                return;
+            }
             self.union.take_away(&to_reject, others, self.buffer);
         }
         self.to_verify.sort_unstable();

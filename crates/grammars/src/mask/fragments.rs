@@ -123,9 +123,12 @@ impl Fragments {
 
 impl MaskBuilder<'_> {
     /// Adds the fragment of `point` in a parser state, and opens nodes; builds the fragment if it is not known.
-    /// Answers false if there is no fragment.
+    /// Answers false if the point is not one for a fragment.
     pub(crate) fn add_by_fragment(&mut self, point: &Point, state: ParserState) -> bool {
         let tuning = &self.compiled.tuning;
+        if self.fragments.has_failed() {
+            return true;
+        }
         if self.fragments.nested >= tuning.fragment_nesting {
             return false;
         }
@@ -153,16 +156,19 @@ impl MaskBuilder<'_> {
             None => {
                 let fragment = self.find_fragment(point, truncated.state);
                 let bytes = fragment.as_ref().map_or(0, |fragment| fragment.memory_usage());
-                self.fragments.bytes +=
-                    bytes + 2 * size_of::<((PointKey, ParserState), Option<Arc<Fragment>>)>();
-                self.fragments.fragments.insert(key, fragment.clone());
+                // A point late in a mask of too many points may have a fragment in another.
+                if fragment.is_some() || self.fragments.looked_at <= tuning.fragment_points {
+                    self.fragments.bytes +=
+                        bytes + 2 * size_of::<((PointKey, ParserState), Option<Arc<Fragment>>)>();
+                    self.fragments.fragments.insert(key, fragment.clone());
+                }
                 fragment
             }
         };
         let Some(fragment) = fragment else {
-            // A fragment that contains this point fails too.
-            self.fragments.work.has_failed |= self.fragments.making > 0;
-            return self.fragments.making > 0;
+            // A fragment that contains this point fails too, and so does the mask.
+            self.fragments.fail();
+            return true;
         };
         self.fragments.nested += 1;
         self.resume(&fragment, &truncated.placeholders, point);

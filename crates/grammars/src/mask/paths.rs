@@ -32,6 +32,9 @@ impl MaskBuilder<'_> {
             looked_at += 1;
             if looked_at > self.compiled.tuning.opened_nodes {
                 self.fragments.fail();
+            }
+            // The tokens that are missing are found by a walk, with all others.
+            if self.fragments.has_failed() {
                 self.buffers.open.clear();
                 return;
             }

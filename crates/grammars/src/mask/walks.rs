@@ -1,6 +1,6 @@
 //! Walks over the vocabulary through configurations: the general way to a mask, which is always right.
 
-use unskew_trie::{ByteAutomaton, DEAD};
+use unskew_trie::{ByteAutomaton, DEAD, SafeBytes};
 
 use crate::{
     ids::Id,
@@ -24,6 +24,11 @@ impl ByteAutomaton for ConfigurationWalk<'_> {
     #[inline]
     fn class(&self, byte: u8) -> u8 {
         self.compiled.terminals.class(byte)
+    }
+
+    #[inline]
+    fn safe(&mut self, state: u32) -> Option<SafeBytes> {
+        self.configurations.safe(self.compiled, Configuration::of(state))
     }
 
     #[inline]

@@ -10,8 +10,9 @@
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
+use unskew_automata::StateId;
 use unskew_core::TokenId;
-use unskew_trie::ByteSet;
+use unskew_trie::{ByteSet, SafeBytes};
 
 use super::{
     hypotheses::Hypothesis,
@@ -25,7 +26,7 @@ use crate::{
         rules::Rules,
         terminals::{ScanTerminal, Scanner, Terminals},
     },
-    terminal::ScanState,
+    terminal::{ScanState, safe::safe_bytes},
     tuning::Tuning,
 };
 
@@ -37,6 +38,11 @@ id! {
 id! {
     /// A row of the table of bytes.
     Row
+}
+
+id! {
+    /// Safe bytes.
+    SafeId
 }
 
 /// An entry of a row: the configuration after a byte, none, or unknown.
@@ -83,6 +89,12 @@ pub(crate) struct Configurations {
     row: Table<Configuration, Option<Row>>,
     /// By configuration: whether the output may end there, once it was asked for.
     may_end: Table<Configuration, Option<bool>>,
+    /// By configuration: the safe bytes, once they were asked for.
+    safe: Table<Configuration, Option<SafeId>>,
+    /// Each once. The first is none.
+    safe_bytes: Vec<Option<SafeBytes>>,
+    /// By terminal and state of its scanner.
+    safe_in_terminal: HashMap<(ScanTerminal, ScanState), Option<SafeBytes>>,
     /// By row and class of bytes.
     next: Vec<Next>,
     /// The number of classes.
@@ -125,6 +137,9 @@ impl Configurations {
             hypotheses: Lists::default(),
             row: Table::default(),
             may_end: Table::default(),
+            safe: Table::default(),
+            safe_bytes: vec![None],
+            safe_in_terminal: HashMap::new(),
             next: Vec::new(),
             width: compiled.terminals.width(),
             first_bytes: Table::default(),
@@ -293,6 +308,40 @@ impl Configurations {
         may_end
     }
 
+    /// Bytes that lead to no dead end: those of the hypothesis with the most, which reads them whatever becomes of the
+    /// others.
+    #[inline]
+    pub(crate) fn safe(&mut self, compiled: &Compiled, configuration: Configuration) -> Option<SafeBytes> {
+        let id = match self.safe[configuration] {
+            Some(id) => id,
+            None => self.find_safe(compiled, configuration),
+        };
+        self.safe_bytes[id.index()]
+    }
+
+    #[cold]
+    fn find_safe(&mut self, compiled: &Compiled, configuration: Configuration) -> SafeId {
+        let mut best: Option<SafeBytes> = None;
+        for hypothesis in self.hypotheses.get(configuration) {
+            let literal = |terminal: &ScanTerminal| compiled.terminals.is_literal(*terminal);
+            let Some(terminal) = hypothesis.terminal.filter(|terminal| !literal(terminal)) else { continue };
+            let Scanner::Automaton(dfa, _) = compiled.terminals.scanner(terminal) else { continue };
+            let state = hypothesis.progress.state();
+            let safe = *self
+                .safe_in_terminal
+                .entry((terminal, state))
+                .or_insert_with(|| safe_bytes(dfa, StateId::from_index(state.index()), &compiled.tuning));
+            best = best.into_iter().chain(safe).max_by_key(|safe| safe.count());
+        }
+        let at = self.safe_bytes.iter().position(|known| *known == best).unwrap_or_else(|| {
+            self.safe_bytes.push(best);
+            self.safe_bytes.len() - 1
+        });
+        let id = SafeId::from_index(at);
+        self.safe[configuration] = Some(id);
+        id
+    }
+
     /// The terminals that may begin after `bytes`, without literals. No configuration is created.
     pub(crate) fn beginning(
         &mut self,
@@ -316,9 +365,10 @@ impl Configurations {
     pub(crate) fn memory_usage(&self) -> usize {
         self.parser.memory_usage()
             + self.hypotheses.memory_usage()
-            + self.hypotheses.len() * 2 * size_of::<u32>()
+            + self.hypotheses.len() * 3 * size_of::<u32>()
             + self.next.len() * size_of::<Next>()
-            + (self.first_bytes.len() + 2 * self.next_bytes.len()) * size_of::<ByteSet>()
+            + (self.first_bytes.len() + 2 * (self.next_bytes.len() + self.safe_in_terminal.len()))
+                * size_of::<ByteSet>()
             + self.tracked.as_ref().map_or(0, Tracked::memory_usage)
     }
 
@@ -384,6 +434,7 @@ impl Configurations {
         if is_new {
             self.row.push(None);
             self.may_end.push(None);
+            self.safe.push(None);
         }
         configuration
     }

@@ -7,6 +7,7 @@
 //! | `difference` | a regular language minus finitely many texts: [`Difference`](crate::Difference) |
 //! | `remaining` | the number of texts that a terminal has left |
 //! | `extending` | the bytes that may continue a complete text of a terminal |
+//! | `safe` | the bytes with which a terminal comes to no dead end |
 
 pub(crate) mod bounded;
 pub(crate) mod difference;
@@ -14,6 +15,7 @@ pub(crate) mod extending;
 pub(crate) mod length;
 pub(crate) mod reading;
 pub(crate) mod remaining;
+pub(crate) mod safe;
 
 use crate::ids::Id;
 
