@@ -1,6 +1,6 @@
 //! Safe bytes: bytes with which an automaton never comes to a dead end, and the bytes below each node of a byte trie.
 //!
-//! Inside a name every letter leads on, though keywords may tell the letters apart. An automaton that knows this says
+//! Inside a name every letter leads on, also where keywords tell the letters apart. An automaton that knows this says
 //! so ([`ByteAutomaton::safe`](crate::ByteAutomaton::safe)), and the walk allows all tokens below a node at once if
 //! they hold no other bytes. It visits the nodes above other bytes alone.
 //!

@@ -308,8 +308,8 @@ impl Configurations {
         may_end
     }
 
-    /// Bytes that lead to no dead end: those of the hypothesis with the most, which reads them whatever becomes of the
-    /// others.
+    /// Bytes that lead to no dead end: those of the hypothesis that has the most. It reads them, and other hypotheses
+    /// change nothing about that.
     #[inline]
     pub(crate) fn safe(&mut self, compiled: &Compiled, configuration: Configuration) -> Option<SafeBytes> {
         let id = match self.safe[configuration] {
