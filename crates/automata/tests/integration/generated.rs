@@ -352,7 +352,7 @@ macro_rules! published {
         fn $name() {
             let name = stringify!($name);
             let (_, build) = real::ALL.into_iter().find(|(other, _)| *other == name).unwrap();
-            let count = number("UNSKEW_PUBLISHED", if DEBUG { 2 } else { 100 });
+            let count = number("UNSKEW_STYLES", if DEBUG { 2 } else { 100 });
             let table = compare_all(number("UNSKEW_SEED", 0), count, name, |seed| build(&mut Random::new(seed)));
             table.judge();
             assert_eq!(table.compared, table.tried, "none is refused");
