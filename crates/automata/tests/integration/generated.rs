@@ -10,6 +10,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `UNSKEW_TOKENIZERS` | how many tokenizers are drawn |
+//! | `UNSKEW_STYLES` | how many tokenizers are drawn in the style of each published one |
 //! | `UNSKEW_SEED` | the first seed |
 //! | `UNSKEW_EFFORT` | how much of each is compared (0: as much as in a debug build) |
 
