@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::{
-    Result, attack,
+    Result,
     process::{cargo, output, run},
     tidy,
 };
@@ -41,8 +41,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     tidy::tidy(root)?;
     without_features(root)?;
     lints(root, FEATURES)?;
-    test(root)?;
-    attack::attack(root, &["1"])
+    test(root)
 }
 
 /// Clippy and docs of the workspace.

@@ -26,7 +26,7 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 const USAGE: &str = "\
 cargo xtask TASK
 
-  check             all that CI runs, cheapest first: format, tidy, clippy, docs, tests, a minute of attacks
+  check             all that CI runs, cheapest first: format, tidy, clippy, docs, tests
   test              the tests alone
   features          clippy and docs with the features that `check` leaves out, and their tests: the decoder on the CPU beside burn's,
                     training, and the kernels on every adapter, bit for bit, skipped by name where there is none (20 CPU-minutes)
