@@ -151,7 +151,7 @@ impl ByteAutomaton for Knowing<'_> {
 fn safe_bytes_change_no_mask() {
     let mut runner = TestRunner::deterministic();
     let (mut with, mut without) = (0, 0);
-    for _ in 0..if cfg!(debug_assertions) { 300 } else { 5_000 } {
+    for _ in 0..if cfg!(debug_assertions) { 100 } else { 5_000 } {
         let texts = texts().new_tree(&mut runner).unwrap().current();
         let table = table().new_tree(&mut runner).unwrap().current();
         let tuning = tuning().new_tree(&mut runner).unwrap().current();
