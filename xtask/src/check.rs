@@ -40,16 +40,14 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     cargo(root, &["fmt", "--all", "--check"])?;
     tidy::tidy(root)?;
     without_features(root)?;
-    lints(root, FEATURES)?;
+    lints(root, &["--workspace", "--features", FEATURES])?;
     test(root)
 }
 
-/// Clippy and docs of the workspace.
-fn lints(root: &Path, features: &str) -> Result<()> {
-    let clippy =
-        ["clippy", "--workspace", "--all-targets", "--features", features, "--", "--deny", "warnings"];
-    cargo(root, &clippy)?;
-    let doc = ["doc", "--workspace", "--no-deps", "--document-private-items", "--features", features];
+/// Clippy and docs of these packages and features.
+fn lints(root: &Path, of: &[&str]) -> Result<()> {
+    cargo(root, &[&["clippy"][..], of, &["--all-targets", "--", "--deny", "warnings"]].concat())?;
+    let doc = [&["doc", "--no-deps", "--document-private-items"][..], of].concat();
     run(root, &doc, &[("RUSTDOCFLAGS", "--deny warnings")])
 }
 
@@ -57,7 +55,7 @@ fn lints(root: &Path, features: &str) -> Result<()> {
 /// Where there is no adapter, tests are listed as skipped, or fail if the environment variable `UNSKEW_GPU` is
 /// `require`.
 pub(crate) fn features(root: &Path) -> Result<()> {
-    lints(root, HEAVY)?;
+    lints(root, &["--workspace", "--features", HEAVY])?;
     // Of the whole workspace: with one package alone, cargo chooses other features for libraries, and builds them
     // again.
     let test = ["test", "--workspace", "--features", "unskew-runner/train,unskew-sets/wgpu"];
@@ -73,9 +71,7 @@ pub(crate) fn wgpu(root: &Path) -> Result<()> {
     for package in ["unskew-runner", "unskew-benches", "unskew"] {
         of.extend(["--package", package]);
     }
-    cargo(root, &[&["clippy"][..], &of, &["--all-targets", "--", "--deny", "warnings"]].concat())?;
-    let doc = ["doc", "--no-deps", "--document-private-items"];
-    run(root, &[&doc[..], &of].concat(), &[("RUSTDOCFLAGS", "--deny warnings")])?;
+    lints(root, &of)?;
     cargo(root, &[&["test"][..], &of, &["--test", "device", "--test", "cli"]].concat())
 }
 
@@ -84,9 +80,7 @@ pub(crate) fn llama_cpp(root: &Path) -> Result<()> {
     let features = "unskew-llama-cpp/llama-cpp,unskew/llama-cpp";
     let of = ["--features", features, "--package", "unskew-llama-cpp", "--package", "unskew"];
     cargo(root, &["fmt", "--all", "--check"])?;
-    cargo(root, &[&["clippy"][..], &of, &["--all-targets", "--", "--deny", "warnings"]].concat())?;
-    let doc = ["doc", "--no-deps", "--document-private-items"];
-    run(root, &[&doc[..], &of].concat(), &[("RUSTDOCFLAGS", "--deny warnings")])?;
+    lints(root, &of)?;
     cargo(root, &["test", "--package", "unskew-llama-cpp", "--features", "llama-cpp"])?;
     cargo(root, &["test", "--package", "unskew", "--features", "llama-cpp", "--test", "cli", "gguf"])
 }

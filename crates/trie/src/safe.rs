@@ -11,26 +11,20 @@ use std::collections::HashMap;
 use crate::{
     byte_trie::ByteTrie,
     ids::index,
-    symbols::{DIGIT, LOWER, Symbol, UPPER},
+    symbols::{Symbol, SymbolSet},
 };
 
 /// Bytes of ASCII that are [safe](crate::ByteAutomaton::safe) from a state on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SafeBytes(u128);
 
-/// The element that stands for all bytes beyond ASCII, and for 0x7F: it is never safe.
-const NEVER: u128 = 1 << 127;
-
 impl SafeBytes {
     /// The bytes of ASCII for which `is_safe` is true. Letters of one case count only if all of them are safe, and so
     /// do digits. `None` if none are left.
     pub fn new(is_safe: impl Fn(u8) -> bool) -> Option<Self> {
-        let mut symbols = 0;
-        for (symbol, mut bytes) in [(LOWER, b'a'..=b'z'), (UPPER, b'A'..=b'Z'), (DIGIT, b'0'..=b'9')] {
-            symbols |= u128::from(bytes.all(&is_safe)) << symbol.0;
-        }
-        for byte in (0..0x7F).filter(|byte: &u8| !byte.is_ascii_alphanumeric()) {
-            symbols |= u128::from(is_safe(byte)) << byte;
+        let mut symbols = ALL;
+        for byte in (0..128).filter(|byte| !is_safe(*byte)) {
+            symbols &= !(1 << Symbol::of_ascii(byte).0);
         }
         (symbols != 0).then_some(Self(symbols))
     }
@@ -40,31 +34,43 @@ impl SafeBytes {
         self.0.count_ones()
     }
 
-    /// Whether all of these symbols of ASCII, one bit each, are safe.
+    /// Whether all of these symbols are safe. None beyond ASCII is.
     #[inline]
-    pub(crate) fn covers(self, symbols: u128) -> bool {
-        symbols & !(self.0 & !NEVER) == 0
+    pub(crate) fn covers(self, symbols: SymbolSet) -> bool {
+        !symbols.has_non_ascii() && symbols.ascii() & !self.0 == 0
     }
 }
 
-/// For each node of a byte trie, the symbols of ASCII below it.
+/// All symbols of ASCII, one bit each.
+const ALL: u128 = {
+    let (mut all, mut byte) = (0, 0);
+    while byte < 128 {
+        all |= 1 << Symbol::of_ascii(byte).0;
+        byte += 1;
+    }
+    all
+};
+
+/// For each node of a byte trie, the symbols below it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SymbolsBelow {
     /// By node: the index of its set.
     set: Vec<u32>,
     /// Each once.
-    sets: Vec<u128>,
+    sets: Vec<SymbolSet>,
 }
 
 impl SymbolsBelow {
     /// O(n) for n nodes.
     pub(crate) fn new(trie: &ByteTrie) -> Self {
-        let mut below: Vec<u128> = vec![0; trie.len()];
+        let mut below = vec![SymbolSet::default(); trie.len()];
         // The nodes above the present one.
         let mut open: Vec<usize> = Vec::new();
-        let close = |below: &mut Vec<u128>, open: &mut Vec<usize>| {
+        let close = |below: &mut Vec<SymbolSet>, open: &mut Vec<usize>| {
             if let (Some(closed), Some(parent)) = (open.pop(), open.last()) {
-                below[*parent] |= below[closed] | symbol(trie.nodes[closed].byte());
+                let mut symbols = below[closed];
+                symbols.insert(symbol(trie.nodes[closed].byte()));
+                below[*parent].union(symbols);
             }
         };
         for (at, node) in trie.nodes[..trie.len()].iter().enumerate() {
@@ -86,9 +92,9 @@ impl SymbolsBelow {
         Self { set: set.collect(), sets }
     }
 
-    /// The symbols below a node, one bit each.
+    /// The symbols below a node.
     #[inline]
-    pub(crate) fn of(&self, node: usize) -> u128 {
+    pub(crate) fn of(&self, node: usize) -> SymbolSet {
         self.sets[self.set[node] as usize]
     }
 
@@ -97,7 +103,7 @@ impl SymbolsBelow {
     }
 }
 
-/// The element of a byte.
-fn symbol(byte: u8) -> u128 {
-    if byte < 0x7F { 1 << Symbol::of_ascii(byte).0 } else { NEVER }
+/// The symbol of a byte; one for all bytes beyond ASCII, which are parts of characters.
+fn symbol(byte: u8) -> Symbol {
+    if byte.is_ascii() { Symbol::of_ascii(byte) } else { Symbol(128) }
 }

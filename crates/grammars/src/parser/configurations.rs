@@ -91,10 +91,10 @@ pub(crate) struct Configurations {
     may_end: Table<Configuration, Option<bool>>,
     /// By configuration: the safe bytes, once they were asked for.
     safe: Table<Configuration, Option<SafeId>>,
-    /// Each once. The first is none.
-    safe_bytes: Vec<Option<SafeBytes>>,
+    /// The first is none.
+    safe_bytes: Table<SafeId, Option<SafeBytes>>,
     /// By terminal and state of its scanner.
-    safe_in_terminal: HashMap<(ScanTerminal, ScanState), Option<SafeBytes>>,
+    safe_in_terminal: HashMap<(ScanTerminal, ScanState), SafeId>,
     /// By row and class of bytes.
     next: Vec<Next>,
     /// The number of classes.
@@ -138,7 +138,7 @@ impl Configurations {
             row: Table::default(),
             may_end: Table::default(),
             safe: Table::default(),
-            safe_bytes: vec![None],
+            safe_bytes: Table::from(vec![None]),
             safe_in_terminal: HashMap::new(),
             next: Vec::new(),
             width: compiled.terminals.width(),
@@ -316,30 +316,28 @@ impl Configurations {
             Some(id) => id,
             None => self.find_safe(compiled, configuration),
         };
-        self.safe_bytes[id.index()]
+        self.safe_bytes[id]
     }
 
     #[cold]
     fn find_safe(&mut self, compiled: &Compiled, configuration: Configuration) -> SafeId {
-        let mut best: Option<SafeBytes> = None;
+        let Self { safe_bytes: known, safe_in_terminal, .. } = self;
+        let mut best = SafeId::of(0);
         for hypothesis in self.hypotheses.get(configuration) {
             let literal = |terminal: &ScanTerminal| compiled.terminals.is_literal(*terminal);
             let Some(terminal) = hypothesis.terminal.filter(|terminal| !literal(terminal)) else { continue };
             let Scanner::Automaton(dfa, _) = compiled.terminals.scanner(terminal) else { continue };
             let state = hypothesis.progress.state();
-            let safe = *self
-                .safe_in_terminal
-                .entry((terminal, state))
-                .or_insert_with(|| safe_bytes(dfa, StateId::from_index(state.index()), &compiled.tuning));
-            best = best.into_iter().chain(safe).max_by_key(|safe| safe.count());
+            let id = *safe_in_terminal.entry((terminal, state)).or_insert_with(|| {
+                known.push(safe_bytes(dfa, StateId::from_index(state.index()), &compiled.tuning))
+            });
+            let count = |id: SafeId| known[id].map_or(0, SafeBytes::count);
+            if count(id) > count(best) {
+                best = id;
+            }
         }
-        let at = self.safe_bytes.iter().position(|known| *known == best).unwrap_or_else(|| {
-            self.safe_bytes.push(best);
-            self.safe_bytes.len() - 1
-        });
-        let id = SafeId::from_index(at);
-        self.safe[configuration] = Some(id);
-        id
+        self.safe[configuration] = Some(best);
+        best
     }
 
     /// The terminals that may begin after `bytes`, without literals. No configuration is created.

@@ -18,13 +18,12 @@ pub(crate) fn safe_bytes(dfa: &Dfa, start: StateId, tuning: &Tuning) -> Option<S
     let mut is_wide = |state: StateId| match known.iter().find(|(other, _)| *other == state) {
         Some((_, is_wide)) => *is_wide,
         None => {
-            let goes_on = (0..128u8).filter(|byte| dfa.step(state, *byte).is_some());
-            let is_wide = goes_on.count() >= tuning.permissive_bytes;
+            let is_wide = reads_many(dfa, state, tuning);
             known.push((state, is_wide));
             is_wide
         }
     };
-    let mut safe: SmallVec<[u8; 128]> = (0..128).collect();
+    let mut safe = [true; 128];
     let mut reached: SmallVec<[StateId; 16]> = SmallVec::from_slice(&[start]);
     let mut at = 0;
     while let Some(state) = reached.get(at).copied() {
@@ -32,16 +31,22 @@ pub(crate) fn safe_bytes(dfa: &Dfa, start: StateId, tuning: &Tuning) -> Option<S
         if at > tuning.safe_states {
             return None;
         }
-        safe.retain(|byte| {
-            let next = dfa.step(state, *byte).filter(|next| is_wide(*next));
+        for (byte, is_safe) in (0..).zip(&mut safe).filter(|(_, is_safe)| **is_safe) {
+            let next = dfa.step(state, byte).filter(|next| is_wide(*next));
             if let Some(next) = next.filter(|next| !reached.contains(next)) {
                 reached.push(next);
             }
-            next.is_some()
-        });
-        if safe.len() < tuning.permissive_bytes {
+            *is_safe = next.is_some();
+        }
+        if safe.iter().filter(|is_safe| **is_safe).count() < tuning.permissive_bytes {
             return None;
         }
     }
-    SafeBytes::new(|byte| safe.contains(&byte))
+    SafeBytes::new(|byte| safe[usize::from(byte)])
+}
+
+/// Whether a state reads at least [`permissive_bytes`](Tuning::permissive_bytes) bytes of ASCII.
+pub(crate) fn reads_many(dfa: &Dfa, state: StateId, tuning: &Tuning) -> bool {
+    let goes_on = (0..128u8).filter(|byte| dfa.step(state, *byte).is_some());
+    goes_on.count() >= tuning.permissive_bytes
 }

@@ -11,7 +11,7 @@ use unskew_automata::{Dfa, StateId};
 use unskew_core::{TokenId, TokenMask, Vocabulary};
 
 use super::suffixes::Exit;
-use crate::tuning::Tuning;
+use crate::{terminal::safe::reads_many, tuning::Tuning};
 
 /// The tokens of a vocabulary by their bytes.
 #[derive(Debug)]
@@ -181,10 +181,8 @@ impl Closure {
         // After a closing quote or a backslash the automaton ends or reads few bytes.
         let mut known: Vec<Option<bool>> = vec![None; dfa.len()];
         let mut is_wide = |state: StateId| {
-            *known[state.index()].get_or_insert_with(|| {
-                let goes_on = (0..128u8).filter(|byte| dfa.step(state, *byte).is_some());
-                !dfa.is_accepting(state) && goes_on.count() >= tuning.permissive_bytes
-            })
+            *known[state.index()]
+                .get_or_insert_with(|| !dfa.is_accepting(state) && reads_many(dfa, state, tuning))
         };
         let beyond_ascii = (0xC2..=0xF4).any(|byte| dfa.step(start, byte).is_some());
         let mut states: Vec<StateId> = Vec::new();

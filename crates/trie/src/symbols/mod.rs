@@ -43,7 +43,7 @@ const FIRST_NON_ASCII: u8 = 128;
 impl Symbol {
     /// The symbol of an ASCII byte.
     #[inline]
-    pub(crate) fn of_ascii(byte: u8) -> Self {
+    pub(crate) const fn of_ascii(byte: u8) -> Self {
         match byte {
             b'a'..=b'z' => LOWER,
             b'A'..=b'Z' => UPPER,

@@ -10,7 +10,7 @@
 //! - If all tokens below lead on but for a few exceptions (`[^"]*`), only the exceptions are walked to ([`bulk`],
 //!   over runs of [`uniform`] steps).
 //! - The state to which a symbol beyond ASCII leads is looked up once for each state of a walk ([`states`]).
-//! - An automaton may know bytes that lead to no dead end ([`SafeBytes`]). All tokens below a node that hold no other
+//! - An automaton may know bytes that lead to no dead end ([`safe`](crate::safe)). All tokens below a node that hold no other
 //!   bytes are allowed without a step. Names beside keywords need it: each letter leads to a state of its own there,
 //!   and a mask of 79,000 tokens read 200,000 bytes before, and reads 18,000 now.
 //!
@@ -51,9 +51,9 @@ use crate::{
     automaton::{ByteAutomaton, DEAD, MIXED, UNKNOWN, Verdict},
     byte_trie::ByteTrie,
     ids::SummaryId,
-    quotient::{Member, Quotient, QuotientNode, Quotients, Summary},
-    safe::{SafeBytes, SymbolsBelow},
-    symbols::{DIGIT, LOWER, MAX_SYMBOLS, Runs, Symbol, Symbols, UPPER},
+    quotient::{Member, Quotient, Quotients, Summary},
+    safe::SymbolsBelow,
+    symbols::{DIGIT, LOWER, MAX_SYMBOLS, Runs, Symbol, SymbolSet, Symbols, UPPER},
 };
 
 /// The tables that a walk passes over.
@@ -157,11 +157,15 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         while at < end {
             let node = quotients.nodes[at];
             let state = self.path[base + node.depth()];
-            if self.is_safe(node, state) {
-                self.sink.insert(0, quotients.own(at).iter().copied());
-                self.add_below(&quotients.summary(node.summary.expect("it is safe")), 0);
-                at = node.end as usize;
-                continue;
+            if let Some(summary) = node.summary.map(|summary| quotients.summary(summary)) {
+                let mut symbols = quotients.set(summary.symbols);
+                symbols.insert(node.symbol());
+                if self.are_safe(state, symbols) {
+                    self.sink.insert(0, quotients.own(at).iter().copied());
+                    self.add_below(&summary, 0);
+                    at = node.end as usize;
+                    continue;
+                }
             }
             match self.target(state, node.symbol()) {
                 DEAD => at = node.end as usize,
@@ -195,13 +199,10 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         }
     }
 
-    /// Whether the last symbol of a node and all below it are safe in `state`, which is before that symbol.
+    /// Whether all tokens of these symbols are allowed from `state` without a step.
     #[inline]
-    fn is_safe(&mut self, node: QuotientNode, state: u32) -> bool {
-        let Some((summary, safe)) = node.summary.zip(self.automaton.safe(state)) else { return false };
-        let symbols = self.quotients.set(self.quotients.summary(summary).symbols);
-        let own = node.symbol();
-        own.is_ascii() && !symbols.has_non_ascii() && safe.covers(symbols.ascii() | 1 << own.0)
+    fn are_safe(&mut self, state: u32, symbols: SymbolSet) -> bool {
+        self.automaton.safe(state).is_some_and(|safe| safe.covers(symbols))
     }
 
     /// Walks on from the members of a node of the quotient that begins at `root`. The automaton goes into the node's
@@ -275,12 +276,10 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
                     } else {
                         self.path[level + 1] = next;
                     }
-                    let below = at + 1..node.end as usize;
-                    let is_safe =
-                        |safe: SafeBytes| symbols.is_some_and(|symbols| safe.covers(symbols.of(at)));
-                    if !below.is_empty() && self.automaton.safe(next).is_some_and(is_safe) {
+                    let end = node.end as usize;
+                    if at + 1 < end && symbols.is_some_and(|symbols| self.are_safe(next, symbols.of(at))) {
                         self.sink.insert(0, trie.below(at).iter().copied());
-                        at = below.end;
+                        at = end;
                     } else {
                         self.add(next, trie.own(at));
                         at += 1;
@@ -333,7 +332,7 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         }
         let symbols = self.quotients.set(summary.symbols);
         let ascii = symbols.ascii();
-        if !symbols.has_non_ascii() && self.automaton.safe(state).is_some_and(|safe| safe.covers(ascii)) {
+        if self.are_safe(state, symbols) {
             self.add_below(&summary, 0);
             return true;
         }

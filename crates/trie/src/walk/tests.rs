@@ -7,7 +7,7 @@ use unskew_core::{TokenMask, Vocabulary, words_for};
 
 use super::*;
 use crate::{
-    TokenTrie,
+    SafeBytes, TokenTrie,
     testing::{CHARS, STATES, Table, allowed, run, table, texts, tuning, vocabulary},
     tuning::Tuning,
 };
@@ -121,14 +121,12 @@ impl ByteAutomaton for Knowing<'_> {
             let mut at = 0;
             while let Some(from) = reached.get(at).copied() {
                 at += 1;
-                let next: Vec<u32> = bytes.iter().map(|byte| table.step(from, *byte)).collect();
-                reached.extend(next.into_iter().filter(|next| *next != DEAD));
-                let (known, new) = reached.split_at(at);
-                let mut new: Vec<u32> = new.iter().copied().filter(|next| !known.contains(next)).collect();
-                new.sort_unstable();
-                new.dedup();
-                reached.truncate(at);
-                reached.extend(new);
+                for byte in &bytes {
+                    let next = table.step(from, *byte);
+                    if next != DEAD && !reached.contains(&next) {
+                        reached.push(next);
+                    }
+                }
             }
             let before = bytes.len();
             bytes.retain(|byte| {
