@@ -10,9 +10,9 @@
 //! - If all tokens below lead on but for a few exceptions (`[^"]*`), only the exceptions are walked to ([`bulk`],
 //!   over runs of [`uniform`] steps).
 //! - The state to which a symbol beyond ASCII leads is looked up once for each state of a walk ([`states`]).
-//! - An automaton may know bytes that lead to no dead end ([`safe`](crate::safe)). All tokens below a node that hold no other
-//!   bytes are allowed without a step. Names beside keywords need it: each letter leads to a state of its own there,
-//!   and a mask of 79,000 tokens read 200,000 bytes before, and reads 18,000 now.
+//! - An automaton may know bytes that lead to no dead end ([`safe`](crate::safe)). All tokens below a node that hold
+//!   no other bytes are allowed without a step. Names beside keywords need it: each letter leads to a state of its own
+//!   there, and a mask of 79,000 tokens read 200,000 bytes before, and reads 18,000 now.
 //!
 //! Tried instead: to keep for each state the symbols that lead to one place, so that the symbols below a node are
 //! compared with them at once. That saves a third of the second point and costs as much elsewhere. Tried also: a walk
