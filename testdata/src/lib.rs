@@ -16,6 +16,12 @@ pub mod two_names;
 pub use cases::{Case, Constraint, ExpectedError, Mask, cases};
 use unskew_core::Vocabulary;
 
+/// The number of cases of a random suite: the environment variable `UNSKEW_CASES`, or one of these by the build.
+pub fn random_cases(debug: u32, release: u32) -> u32 {
+    let asked = std::env::var("UNSKEW_CASES").ok().and_then(|cases| cases.parse().ok());
+    asked.unwrap_or(if cfg!(debug_assertions) { debug } else { release })
+}
+
 /// One id of a vocabulary, in a form that a failing test can print.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Token {

@@ -226,7 +226,7 @@ fn tree() -> impl Strategy<Value = Tree> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: std::env::var("UNSKEW_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(if cfg!(debug_assertions) { 250 } else { 1_000 }),
+        cases: unskew_testdata::random_cases(250, 1_000),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

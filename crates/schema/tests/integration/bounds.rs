@@ -337,7 +337,7 @@ const STEPS: usize = 60;
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: std::env::var("UNSKEW_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(if cfg!(debug_assertions) { 200 } else { 400 }),
+        cases: unskew_testdata::random_cases(200, 400),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

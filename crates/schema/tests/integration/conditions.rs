@@ -164,7 +164,7 @@ fn walk(constraint: &GrammarConstraint, seed: u64) -> Result<(), TestCaseError> 
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: std::env::var("UNSKEW_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(if cfg!(debug_assertions) { 100 } else { 200 }),
+        cases: unskew_testdata::random_cases(100, 200),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -218,7 +218,7 @@ fn compare(random: &mut ChaCha8Rng) -> usize {
 /// `UNSKEW_CASES`: how many grammars.
 #[test]
 fn random_budgets_of_rules_that_recur() {
-    let cases = std::env::var("UNSKEW_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300);
+    let cases = unskew_testdata::random_cases(300, 300) as usize;
     let mut random = ChaCha8Rng::seed_from_u64(71);
     let with_outputs = (0..cases).filter(|_| compare(&mut random) > 1).count();
     assert!(with_outputs * 2 > cases, "{with_outputs} of {cases}");

@@ -373,7 +373,7 @@ fn compare(seed: u64, grammars: usize) -> usize {
 /// `UNSKEW_CASES`: how many grammars.
 #[test]
 fn random_grammars_have_their_first_reading() {
-    let cases = std::env::var("UNSKEW_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300);
+    let cases = unskew_testdata::random_cases(300, 300) as usize;
     assert!(compare(1, cases) > 3 * cases);
 }
 

@@ -303,7 +303,7 @@ fn vocabulary() -> Arc<Vocabulary> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: std::env::var("UNSKEW_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(100),
+        cases: unskew_testdata::random_cases(100, 100),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

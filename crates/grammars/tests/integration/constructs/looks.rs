@@ -388,7 +388,7 @@ fn texts() -> Vec<String> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: std::env::var("UNSKEW_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(if cfg!(debug_assertions) { 400 } else { 1_000 }),
+        cases: unskew_testdata::random_cases(400, 1_000),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
