@@ -68,7 +68,7 @@ enum Answer {
     Error(String),
 }
 
-/// What came out.
+/// The outcome of the comparison.
 #[derive(Default)]
 struct Counts {
     tags: usize,

@@ -23,7 +23,7 @@ fn folders() -> Vec<PathBuf> {
     all
 }
 
-/// What transformers computed: texts, and for each length the logits after so many tokens of each text.
+/// The results of transformers: texts, and for each length the logits after so many tokens of each text.
 struct Reference {
     texts: Vec<Vec<TokenId>>,
     logits: Vec<(usize, Vec<Vec<f32>>)>,
@@ -129,7 +129,7 @@ fn logits_are_those_of_transformers() {
     }
 }
 
-/// What is written of a configuration is read back as the same.
+/// A configuration that is written is read back as the same.
 #[test]
 fn configurations_are_written_and_read() {
     for folder in folders() {

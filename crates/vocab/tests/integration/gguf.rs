@@ -1,4 +1,4 @@
-//! GGUF files: what is read, and what is refused before memory is asked for.
+//! GGUF files: their contents, and the files that are refused before memory is asked for.
 
 use proptest::prelude::*;
 use unskew_core::{TokenId, TokenKind};

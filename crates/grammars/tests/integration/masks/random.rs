@@ -277,7 +277,7 @@ fn a_bounded_length_cuts_the_texts_of_its_pattern() {
     }
 }
 
-/// What cannot be counted is an error.
+/// A bounded length without units to count, or without marks, is an error.
 #[test]
 fn a_bounded_length_asks_for_units_and_marks() {
     for (pattern, unit, reason) in [
