@@ -164,28 +164,43 @@ impl DenseRow {
     }
 
     /// Up to `most` of the most probable tokens, by token, with their log-probabilities. A token whose probability,
-    /// relative to the most probable one, is below e to `least_ratio` is left out. Reads the blocks alone that have
-    /// such a token.
+    /// relative to the most probable one, is below e to `least_ratio` is left out. Reads the blocks alone that may
+    /// have such a token: at least `most` tokens are as probable as the last of the `most` blocks with the most
+    /// probable tokens.
     pub(crate) fn most_probable(&self, most: usize, least_ratio: f64) -> Vec<(TokenId, f64)> {
         let best = self.sums.greatest.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        if best == f32::NEG_INFINITY {
+        if best == f32::NEG_INFINITY || most == 0 {
             return Vec::new();
         }
         #[allow(clippy::cast_possible_truncation, reason = "a threshold")]
-        let least = best + least_ratio as f32;
+        let mut least = best + least_ratio as f32;
+        if self.sums.greatest.len() > most {
+            let mut greatest = self.sums.greatest.clone();
+            let (_, of_block, _) =
+                greatest.select_nth_unstable_by(most - 1, |left, right| right.total_cmp(left));
+            least = least.max(*of_block);
+        }
         let logits = self.logits();
+        let order =
+            |left: &(f32, usize), right: &(f32, usize)| right.0.total_cmp(&left.0).then(left.1.cmp(&right.1));
         let mut found: Vec<(f32, usize)> = Vec::new();
-        for (block, _) in self.sums.greatest.iter().enumerate().filter(|(_, greatest)| **greatest >= least) {
+        for (block, greatest) in self.sums.greatest.iter().enumerate() {
+            if *greatest < least {
+                continue;
+            }
             let first = block * BLOCK;
             let some = &logits[first..logits.len().min(first + BLOCK)];
             let above = some.iter().enumerate().filter(|(_, logit)| **logit >= least);
             let above = above.map(|(lane, logit)| (*logit, first + lane));
             found.extend(above.filter(|(_, index)| self.index(self.token(*index)).is_some()));
+            // Of many tokens about as probable, none but the first are kept from block to block.
+            if found.len() > most + BLOCK {
+                let (_, last, _) = found.select_nth_unstable_by(most - 1, order);
+                least = last.0;
+                found.truncate(most);
+            }
         }
         if found.len() > most {
-            let order = |left: &(f32, usize), right: &(f32, usize)| {
-                right.0.total_cmp(&left.0).then(left.1.cmp(&right.1))
-            };
             found.select_nth_unstable_by(most, order);
             found.truncate(most);
         }

@@ -92,6 +92,34 @@ fn mass(exact: &[(TokenId, f64)], without: &[TokenId]) -> f64 {
 }
 
 #[test]
+fn the_most_probable_tokens_are_those_of_a_sorted_list() {
+    // By spread: no ties; many ties; nearly all tokens tie, so that more than a block of them are candidates.
+    for (seed, len, spread) in [
+        (1, 100_000, 12.0),
+        (2, 100_000, 60.0),
+        (3, 30_000, 1e-7),
+        (4, 9_001, 1e-6),
+        (5, 700, 30.0),
+        (6, 31, 800.0),
+    ] {
+        let (under, listed, mut exact) = three(seed, len, spread);
+        exact.sort_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
+        for (most, least_ratio) in [(32, -9.0), (1, -9.0), (0, -9.0), (32, -0.1), (700, -1e9)] {
+            let least = exact[0].1 + least_ratio;
+            let wanted = exact.iter().take(most).filter(|(_, log_p)| *log_p >= least);
+            let mut wanted: Vec<TokenId> = wanted.map(|(token, _)| *token).collect();
+            wanted.sort_unstable();
+            for row in [&under, &listed] {
+                let found = row.most_probable(most, least_ratio);
+                assert!(found.iter().all(|(token, log_p)| row.of_token(*token) == *log_p));
+                let found: Vec<TokenId> = found.into_iter().map(|(token, _)| token).collect();
+                assert_eq!(found, wanted, "{len} tokens, {most} of them to {least_ratio}");
+            }
+        }
+    }
+}
+
+#[test]
 fn rows_of_all_lengths_are_as_by_definition() {
     for (seed, len, spread) in [
         (1, 9_001, 3.0),
