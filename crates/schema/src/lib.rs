@@ -59,6 +59,9 @@ pub use explain::{KeywordFate, explain};
 pub use limits::SchemaLimits;
 pub use options::{MemberOrder, SchemaOptions, Separators, Whitespace};
 
+use std::sync::Arc;
+
+use unskew_automata::Dfa;
 use unskew_grammars::Grammar;
 
 /// Compiles the schema `text` to the grammar of the JSON texts that satisfy it.
@@ -75,6 +78,45 @@ pub fn grammar(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Re
         emit::emitter::Emitter::new(expander, options, limits)?.grammar()
     });
     // Each part reports a cancelled automaton as an error of its own.
+    made.map_err(|error| if options.cancel.is_cancelled() { SchemaError::Cancelled } else { error })
+}
+
+/// The texts of the strings that satisfy the schema `text`, as they are: without quotes and without escapes. `None` if
+/// no string does. Values of other types make no difference.
+///
+/// A caller needs them where strings are not written as JSON: in an element of XML, in a line of their own.
+///
+/// Cost: reading `text`, plus building its automata; `limits` bounds each.
+///
+/// # Errors
+///
+/// [`SchemaError`], as for [`grammar()`].
+///
+/// # Example
+///
+/// ```
+/// use unskew_schema::{SchemaLimits, SchemaOptions, strings};
+///
+/// let schema = r#"{"pattern": "^.\"$", "maxLength": 2, "minimum": 7}"#;
+/// let texts = strings(schema, &SchemaOptions::default(), &SchemaLimits::default())?.expect("there are such strings");
+/// assert!(texts.accepts(b"a\"") && !texts.accepts(b"a"));
+/// # Ok::<(), unskew_schema::SchemaError>(())
+/// ```
+pub fn strings(
+    text: &str,
+    options: &SchemaOptions,
+    limits: &SchemaLimits,
+) -> Result<Option<Arc<Dfa>>, SchemaError> {
+    let schemas = document::schemas::Schemas::read(text, &options.registry, limits, &options.cancel);
+    let made = schemas.and_then(|schemas| {
+        let mut expander = normalize::expander::Expander::new(schemas, options, limits);
+        let root = expander.schemas.literal(document::json::Document::ROOT)?;
+        let texts = expander.names(&[root])?;
+        match expander.refused.first() {
+            Some(refused) => Err(refused.clone()),
+            None => Ok(texts),
+        }
+    });
     made.map_err(|error| if options.cancel.is_cancelled() { SchemaError::Cancelled } else { error })
 }
 

@@ -56,6 +56,11 @@ impl Free {
         some(self.dfas.intersection(left, right))
     }
 
+    /// The texts that the first accepts and the second does not; `None` if there is none.
+    pub(super) fn minus(&mut self, left: &Dfa, right: &Dfa) -> Result<Option<Dfa>, RegexError> {
+        some(self.dfas.difference(left, right))
+    }
+
     /// Texts of which none of `excluded`, all of which have a text, is a part. There is always the empty one.
     pub(super) fn without(&mut self, excluded: &[String]) -> Result<Arc<Dfa>, RegexError> {
         let any = self.any()?;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use unskew_core::Vocabulary;
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarFormat, GrammarOptions};
-use unskew_schema::{MemberOrder, SchemaOptions, Whitespace};
+use unskew_schema::{MemberOrder, SchemaError, SchemaOptions, Whitespace};
 
 use super::{
     TagError, TagOptions,
@@ -309,6 +309,12 @@ impl<'a> Lowering<'a> {
 
     /// JSON that satisfies a schema.
     pub(super) fn schema(&mut self, text: &str, at: &str, json: Json<'_>) -> Made {
+        let values = self.some_values(text, at, json)?;
+        values.ok_or_else(|| TagError::of(at, &SchemaError::Unsatisfiable))
+    }
+
+    /// JSON that satisfies a schema; `None` where no value does.
+    pub(super) fn some_values(&mut self, text: &str, at: &str, json: Json<'_>) -> Made<Option<ExprId>> {
         let mut options = SchemaOptions::default();
         options.whitespace = json.whitespace;
         options.cancel = self.options.cancel.clone();
@@ -316,7 +322,10 @@ impl<'a> Lowering<'a> {
             options.order = MemberOrder::Any;
         }
         let grammar = unskew_schema::grammar(text, &options, &self.options.limits.schema);
-        let mut grammar = grammar.map_err(|error| TagError::of(at, &error))?;
+        let mut grammar = match grammar {
+            Err(SchemaError::Unsatisfiable) => return Ok(None),
+            made => made.map_err(|error| TagError::of(at, &error))?,
+        };
         if !json.excludes.is_empty() {
             // A string and a name are one terminal each.
             let strings =
@@ -324,7 +333,7 @@ impl<'a> Lowering<'a> {
             let within = grammar.within(&strings, &self.options.limits.grammar);
             grammar = within.map_err(|error| TagError::of(at, &error))?;
         }
-        Ok(self.builder.import(&grammar))
+        Ok(Some(self.builder.import(&grammar)))
     }
 
     fn any_text(&mut self, fields: &mut Fields, around: Around<'_>) -> Made {

@@ -63,6 +63,7 @@ mod lower;
 mod nested;
 mod style;
 mod tokens;
+mod values;
 mod xml;
 
 use std::sync::Arc;

@@ -13,12 +13,9 @@ use super::{
     TagError,
     lower::{Lowering, Made},
     style::{Style, Type},
-    xml::{ANNOTATIONS, Frame, MAX_STEPS},
+    xml::{ANNOTATIONS, Frame, MAX_STEPS, Name},
 };
 use crate::fields::{Fields, Members};
-
-/// A name of a member in the style of Cohere, which is escaped.
-const KEY: &str = "(?:[^\\x00\"&<>]|&amp;|&lt;|&gt;|&quot;)+";
 
 impl Lowering<'_> {
     /// An array or an object of a schema that has this type.
@@ -157,7 +154,7 @@ impl Lowering<'_> {
     fn item(&mut self, schema: &str, at: &str, frame: &Frame<'_>) -> Made {
         let mut values = Vec::new();
         self.values(schema, at, frame, MAX_STEPS, &mut values)?;
-        let element = self.element(None, values, frame);
+        let element = self.element(Name::None, values, frame);
         Ok(match frame.style {
             Style::MinimaxNested => self.builder.sequence([frame.space, element]),
             _ => element,
@@ -177,10 +174,10 @@ impl Lowering<'_> {
                 frame.rules.borrow_mut().extend([(ANY.to_owned(), list), ("any object".to_owned(), dict)]);
                 let mut values = Vec::new();
                 self.any_value(at, frame, &mut values)?;
-                let item = self.element(None, values.clone(), frame);
+                let item = self.element(Name::None, values.clone(), frame);
                 let items = self.builder.repeat(item, 0, None);
                 self.builder.define(list, items);
-                let mut key = self.free.pattern(KEY).map_err(of)?;
+                let mut key = self.free.pattern(frame.style.names(true)).map_err(of)?;
                 if !frame.json.excludes.is_empty() {
                     let without = self.free.without(frame.json.excludes).map_err(of)?;
                     let left = self.free.both(&key, &without).map_err(of)?;
@@ -188,20 +185,8 @@ impl Lowering<'_> {
                 }
                 let key = self.builder.distinct("name", &std::sync::Arc::new(key), [""; 0], None);
                 let key = key.map_err(|error| TagError::of(at, &error))?;
-                // The mark in front of a name and the rest of it, by type.
-                let mut members = Vec::new();
-                for (of, value) in values {
-                    let open = frame.style.open(Some("\n"), of).concat();
-                    let (before, after) = open.split_once('\n').expect("the name is in it");
-                    let (before, after) = (self.builder.literal(before), self.builder.literal(after));
-                    let close = self.builder.literal(frame.style.close(None));
-                    let parts = match of {
-                        Type::String => vec![frame.space, before, key, after, value, close],
-                        _ => vec![frame.space, before, key, after, frame.space, value, frame.space, close],
-                    };
-                    members.push(self.builder.sequence(parts));
-                }
-                let member = self.builder.choice(members);
+                let element = self.element(Name::Read(key), values, frame);
+                let member = self.builder.sequence([frame.space, element]);
                 let all = self.builder.repeat(member, 0, None);
                 let body = self.builder.sequence([all, frame.space]);
                 self.builder.define(dict, body);

@@ -63,7 +63,20 @@ impl Style {
                 let name = name.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
                 Some(name.replace('"', "&quot;"))
             }
+            Self::Kimi if !name.contains(['\0', '<', '>']) => {
+                Some(name.replace('&', "&amp;").replace('"', "&quot;"))
+            }
             _ => name.chars().all(is_plain).then(|| name.to_owned()),
+        }
+    }
+
+    /// A pattern of all names as they are written, or of those without escapes.
+    pub(super) fn names(self, with_escapes: bool) -> &'static str {
+        match self {
+            Self::Cohere if with_escapes => "(?:[^\\x00\"&<>]|&amp;|&lt;|&gt;|&quot;)+",
+            Self::Kimi if with_escapes => "(?:[^\\x00\"&<>]|&amp;|&quot;)+",
+            Self::Cohere | Self::Kimi => "[^\\x00\"&<>]+",
+            _ => r"[\p{Alphabetic}\p{N}_.$-]+",
         }
     }
 
@@ -126,6 +139,11 @@ impl Style {
             Self::Glm => "</arg_value>",
             Self::Kimi => "<|close|>argument<|sep|>",
         }
+    }
+
+    /// Whether an element says whether its value is a string.
+    pub(super) fn names_strings(self) -> bool {
+        matches!(self, Self::Deepseek | Self::DeepseekSpaced) || self.names_types()
     }
 
     /// Whether an element names the type of its value.

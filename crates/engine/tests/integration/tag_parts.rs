@@ -359,6 +359,106 @@ fn parameters_as_elements() {
     );
 }
 
+/// Parameters of any name follow those that are declared, each name once.
+#[test]
+fn parameters_of_other_names() {
+    let tag = |style: &str, schema: &str| {
+        format!(r#"{{"type":"json_schema","style":"{style}","max_whitespace_cnt":1,"json_schema":{schema}}}"#)
+    };
+    let p = |name: &str, value: &str| format!("<parameter={name}>{value}</parameter>");
+    for open in ["true", "{}", r#"{"type":"object"}"#, r#"{"additionalProperties":true}"#] {
+        check_tag(
+            &tag("qwen_xml", open),
+            &["", &(p("a", "x") + "\n" + &p("b_1", "")), &p("é", "<a>")],
+            &[&(p("a", "x") + &p("a", "y")), &p("a b", "x"), &p("", "x"), &p("a", "</parameter>")],
+        );
+    }
+    // Declared members come first, and no other has one of their names.
+    let more = r#"{"type":"object","properties":{"n":{"type":"integer"}},"additionalProperties":{"type":"boolean"}}"#;
+    check_tag(
+        &tag("qwen_xml", more),
+        &["", &p("n", "1"), &(p("n", "1") + &p("a", "true") + &p("b", "false")), &p("nn", "true")],
+        &[
+            &p("n", "true"),
+            &p("a", "1"),
+            &(p("a", "true") + &p("n", "1")),
+            &(p("a", "true") + &p("a", "true")),
+        ],
+    );
+    let any = tag("qwen_xml", more).replace("max_whitespace_cnt", "any_order\":true,\"max_whitespace_cnt");
+    check_tag(&any, &[&(p("a", "true") + &p("n", "1"))], &[&p("n", "true"), &(p("n", "1") + &p("n", "2"))]);
+    let patterns = r#"{"patternProperties":{"^s_":{"type":"string","maxLength":1},"^v[12]$":{"type":"null"}},"additionalProperties":false}"#;
+    check_tag(
+        &tag("minimax_xml", patterns),
+        &[
+            "",
+            "<parameter name=\"v2\">null</parameter><parameter name=\"s_a\">x</parameter><parameter name=\"s_\">y</parameter>",
+        ],
+        &[
+            "<parameter name=\"s_a\">xy</parameter>",
+            "<parameter name=\"v3\">null</parameter>",
+            "<parameter name=\"v1\">null</parameter><parameter name=\"v1\">null</parameter>",
+        ],
+    );
+    // Where an element names the type, a text has that type.
+    let kimi = |name: &str, of: &str, value: &str| {
+        format!("<|open|>argument key=\"{name}\" type=\"{of}\"<|sep|>{value}<|close|>argument<|sep|>")
+    };
+    check_tag(
+        &tag("kimi_k3_xml", "true"),
+        &[&kimi("k", "string", "x"), &kimi("a&quot;b", "number", "1.5"), &kimi("k", "object", "{\"k\":1}")],
+        &[&kimi("k", "number", "x"), &kimi("a\"b", "number", "1")],
+    );
+    let cohere = |name: &str, of: &str, value: &str| {
+        format!("<cofl:value name=\"{name}\" type=\"{of}\">{value}</cofl:value>")
+    };
+    check_tag(
+        &tag("cohere_xml", r#"{"additionalProperties":{"type":["string","object"]}}"#),
+        &[&cohere("a", "raw", "x"), &cohere("a", "dict", &cohere("b", "json", "1"))],
+        &[&cohere("a", "json", "1"), &(cohere("a", "raw", "x") + &cohere("a", "raw", "y"))],
+    );
+    let listed = r#"{"enum":[{"s":"a"},{"n":4}]}"#;
+    check_tag(&tag("qwen_xml", listed), &[&p("s", "a"), &p("n", "4")], &["", &(p("s", "a") + &p("n", "4"))]);
+}
+
+/// A value has any schema: its strings stand as they are, and its other values are JSON.
+#[test]
+fn values_of_any_schema() {
+    let tag = |style: &str, value: &str| {
+        format!(
+            r##"{{"type":"json_schema","style":"{style}","max_whitespace_cnt":0,"json_schema":{{"properties":{{"v":{value}}},"required":["v"],"$defs":{{"a":{{"anyOf":[{{"type":"null"}},{{"$ref":"#/$defs/a"}}]}}}}}}}}"##
+        )
+    };
+    let p = |value: &str| format!("<parameter=v>{value}</parameter>");
+    for (value, accepted, rejected) in [
+        (r#"{"type":"string","pattern":"^a+\\.$"}"#, vec!["aa."], vec!["a", "\"a.\"", "b."]),
+        (r#"{"type":"string","format":"date"}"#, vec!["2024-02-29"], vec!["2023-02-29"]),
+        (r#"{"allOf":[{"type":"string"},{"minLength":2}]}"#, vec!["ab", "42"], vec!["a"]),
+        (r#"{"oneOf":[{"type":"integer","minimum":3},{"const":"b"}]}"#, vec!["3", "b"], vec!["2", "\"b\""]),
+        (r#"{"minimum":3,"maxLength":1}"#, vec!["4", "x", "null", "[7]", "12"], vec!["xy"]),
+        (r#"{"not":{"type":"string"}}"#, vec!["1", "{\"a\":\"b\"}"], vec!["x"]),
+        (r##"{"$ref":"#/$defs/a"}"##, vec!["null"], vec!["x", "1"]),
+    ] {
+        let texts = |values: Vec<&str>| values.into_iter().map(p).collect::<Vec<_>>();
+        let (accepted, rejected) = (texts(accepted), texts(rejected));
+        check_tag(
+            &tag("qwen_xml", value),
+            &accepted.iter().map(String::as_str).collect::<Vec<_>>(),
+            &rejected.iter().map(String::as_str).collect::<Vec<_>>(),
+        );
+    }
+    let deepseek = |is_string: bool, value: &str| {
+        format!(
+            "<\u{ff5c}DSML\u{ff5c}parameter name=\"v\" string=\"{is_string}\">{value}</\u{ff5c}DSML\u{ff5c}parameter>"
+        )
+    };
+    check_tag(
+        &tag("deepseek_xml", r#"{"oneOf":[{"type":"string"},{"type":"integer"}]}"#),
+        &[&deepseek(true, "42"), &deepseek(false, "42")],
+        &[&deepseek(false, "x"), &deepseek(false, "1.5")],
+    );
+}
+
 #[test]
 fn errors_name_their_place() {
     let compiler = Compiler::new(bytes());
@@ -403,9 +503,24 @@ fn errors_name_their_place() {
             "accepts no text",
         ),
         (
-            r#"{"type":"json_schema","json_schema":{"properties":{"a":{"type":"string","format":"date"}}},"style":"qwen_xml"}"#,
-            "/format/json_schema/properties/a/format",
-            "does not enforce",
+            r#"{"type":"json_schema","json_schema":{"properties":{"a":{"type":"string","pattern":"(a)\\1"}}},"style":"qwen_xml"}"#,
+            "/format/json_schema/properties/a",
+            "`pattern` is not enforced",
+        ),
+        (
+            r#"{"type":"json_schema","json_schema":{"properties":{"a":{"allOf":[{"type":"string"},{"type":"null"}]}}},"style":"qwen_xml"}"#,
+            "/format/json_schema/properties/a",
+            "no value satisfies",
+        ),
+        (
+            r#"{"type":"json_schema","json_schema":{"additionalProperties":{"type":"null"}},"style":"minimax_m3_xml"}"#,
+            "/format/json_schema/additionalProperties",
+            "repeats a name",
+        ),
+        (
+            r#"{"type":"json_schema","json_schema":{"properties":{"ab":{}},"patternProperties":{"^a":{}}},"style":"qwen_xml"}"#,
+            "/format/json_schema/patternProperties/^a",
+            "matches this pattern",
         ),
         (
             r#"{"type":"json_schema","json_schema":{"properties":{},"minProperties":1},"style":"qwen_xml"}"#,

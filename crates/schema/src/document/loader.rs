@@ -55,6 +55,7 @@ impl Schemas {
         loop {
             let nodes: Vec<NodeId> = schemas.document.nodes().skip(scanned).collect();
             if nodes.is_empty() {
+                schemas.check_in_place()?;
                 schemas.follow_dynamic(limits)?;
                 return Ok(schemas);
             }

@@ -10,12 +10,14 @@
 //! | `literal` | a schema or its negation |
 //! | `copies` | copies of a document, for dynamic references |
 //! | `schemas` | a document as schemas, with its references |
+//! | `in_place` | references in a circle for the same value |
 //! | `dynamic` | dynamic references, which depend on the referring schema |
 //! | `loader` | reads a schema and the documents that it refers to |
 
 mod copies;
 pub(crate) mod dialect;
 mod dynamic;
+mod in_place;
 pub(crate) mod json;
 pub(crate) mod literal;
 mod loader;

@@ -171,6 +171,14 @@ impl KeywordReader<'_> {
         items.into_iter().map(|item| self.literal(item)).collect()
     }
 
+    /// The alternatives of `anyOf`, without the schema itself: a value that satisfies it by this way alone has none.
+    fn alternatives(&self, value: NodeId) -> Result<Vec<Literal>, SchemaError> {
+        let mut any = self.list("anyOf", value)?;
+        let own = self.literal(self.node)?;
+        any.retain(|schema| *schema != own);
+        Ok(any)
+    }
+
     fn keyword(&mut self, key: &str, value: NodeId) -> Result<(), SchemaError> {
         let draft = self.ex.schemas.draft_of(self.node);
         if metaschema::kind(key, draft).is_none() {
@@ -288,11 +296,11 @@ impl KeywordReader<'_> {
                 self.every(all);
             }
             ("anyOf", true) => {
-                let any = self.list(key, value)?;
+                let any = self.alternatives(value)?;
                 self.found.choices.push(Rc::new(any.into_iter().map(|schema| vec![holds(schema)]).collect()));
             }
             ("anyOf", false) => {
-                let any = self.list(key, value)?;
+                let any = self.alternatives(value)?;
                 self.broken.push(any.into_iter().map(breaks).collect());
             }
             ("oneOf", true) => {
