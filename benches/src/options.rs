@@ -115,6 +115,12 @@ pub(crate) fn glrmask() -> Result<PathBuf, String> {
     built("benches/glrmask/target/release/unskew-bench-glrmask")
 }
 
+/// The program that times llama.cpp.
+#[cfg(feature = "burn")]
+pub(crate) fn llama_cpp() -> Result<PathBuf, String> {
+    built("target/release/examples/speed")
+}
+
 /// A program that `cargo xtask bench` builds, by its place in the repository.
 fn built(place: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(place);

@@ -45,6 +45,10 @@ pub(crate) fn bench(root: &Path, args: &[&str]) -> Result<()> {
     {
         glrmask(root)?;
     }
+    if options.contains(&"--llama-cpp") {
+        let example = ["--features", "llama-cpp", "--example", "speed", "--target-dir", "target"];
+        cargo(root, &[&["build", "--release", "--package", "unskew-llama-cpp"], &example[..]].concat())?;
+    }
     if options.contains(&"--embedded") || (suite == "checkpoints" && !asks_for_help) {
         cargo(root, &["build", "--release", "--package", "unskew", "--target-dir", "target"])?;
     }

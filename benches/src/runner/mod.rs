@@ -4,14 +4,15 @@
 //!   Our decoder and burn's take turns, so that a busy machine is busy for both. Times are on the wall, since threads
 //!   share a pass; the time of the process says how much of the processor that took.
 //! - **The shape of SmolLM2-135M**, random weights: its passes read more than the caches hold. So their bound is the
-//!   time in which this machine reads the weights once, which is measured here, too.
+//!   time in which this machine reads the weights once, which is measured here, too. llama.cpp takes turns with ours
+//!   where `--llama-cpp` asks for it, in a program of its own: it is built from C++.
 
 mod memory;
 
-use std::fmt::Write;
+use std::{fmt::Write, path::Path, process::Command};
 
 use clap::Args;
-use unskew_runner::{Llama, ModelConfig, burn};
+use unskew_runner::{Llama, LoadOptions, ModelConfig, Quantization, burn};
 
 use crate::{
     checkpoints::{
@@ -19,7 +20,7 @@ use crate::{
         weights::{self, Stored},
     },
     clock::use_cpu_time,
-    options::{RecordOptions, at_least_one},
+    options::{RecordOptions, at_least_one, llama_cpp},
     passes::{Shape, Times},
     record,
     record::figures::{amount, distribution},
@@ -34,6 +35,9 @@ pub(crate) struct Options {
     /// Passes of a decoder in a round
     #[arg(long, value_name = "N", default_value = "40", value_parser = at_least_one)]
     passes: usize,
+    /// Measure llama.cpp too, on the same shape
+    #[arg(long)]
+    llama_cpp: bool,
     #[command(flatten)]
     record: RecordOptions,
 }
@@ -96,7 +100,7 @@ fn embedded(options: &Options) -> Result<String, String> {
         eprintln!("the embedded model, {}", shape.name());
         let [mut ours, mut theirs] = [Times::default(), Times::default()];
         for _ in 0..options.rounds {
-            shape.time(&mut cpu, 1, options.passes, &mut ours, |_| Ok(()))?;
+            time(shape, &mut cpu, options.passes, &mut ours)?;
             shape.time(&mut on_burn, 1, options.passes, &mut theirs, |_| Ok(()))?;
         }
         for (name, times) in [("cpu", &mut ours), ("burn", &mut theirs)] {
@@ -106,43 +110,126 @@ fn embedded(options: &Options) -> Result<String, String> {
     Ok(out)
 }
 
+/// Times passes, of which each evaluates all its tokens.
+fn time(shape: Shape, model: &mut Llama, passes: usize, times: &mut Times) -> Result<(), String> {
+    let before = model.evaluated();
+    let appended = shape.time(model, 1, passes, times, |_| Ok(()))?;
+    let evaluated = model.evaluated() - before;
+    if evaluated != appended as u64 {
+        return Err(format!("{appended} tokens were appended, and {evaluated} positions evaluated"));
+    }
+    Ok(())
+}
+
+/// How the weights of a model are stored and kept.
+#[derive(Clone, Copy)]
+struct Kept {
+    stored: Stored,
+    quantization: Quantization,
+    name: &'static str,
+    /// The same weights in llama.cpp, as `examples/speed.rs` of `unskew-llama-cpp` names them.
+    llama_cpp: Option<&'static str>,
+}
+
+const KEPT: [Kept; 4] = [
+    Kept { stored: Stored::F32, quantization: Quantization::None, name: "f32", llama_cpp: None },
+    Kept {
+        stored: Stored::F16,
+        quantization: Quantization::None,
+        name: "f16",
+        llama_cpp: Some("smollm2-f16"),
+    },
+    Kept { stored: Stored::Bf16, quantization: Quantization::None, name: "bf16", llama_cpp: None },
+    Kept {
+        stored: Stored::F32,
+        quantization: Quantization::Q8_0,
+        name: "q8_0",
+        llama_cpp: Some("smollm2-q8"),
+    },
+];
+
 #[allow(clippy::print_stderr, reason = "a program that reports")]
 fn smol(options: &Options) -> Result<String, String> {
     let config = ModelConfig::from_json(SMOL_CONFIG).map_err(|error| error.to_string())?;
+    let peer = options.llama_cpp.then(llama_cpp).transpose()?;
     let mut out = format!("\n## The shape of SmolLM2-135M, random weights\n\n{HEAD}");
     let mut bounds = String::from(
-        "\n| weights | MB | passes of one sequence, GB/s: least time | median | memory, GB/s | share of the bound |\n\
-         |---|--:|--:|--:|--:|--:|\n",
+        "\n`beside f32`: the median of f32 over this one. `8 sequences`: the tokens in a second beside those of one sequence.\n\n\
+         | weights | MB | passes of one sequence, GB/s: least time | median | memory, GB/s | share of the bound | beside f32 | 8 sequences |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|\n",
     );
-    for stored in [Stored::F32, Stored::F16, Stored::Bf16] {
+    let mut peers = String::new();
+    let mut median_of_f32 = None;
+    for Kept { stored, quantization, name, llama_cpp } in KEPT {
         let mut model = {
             let mut file = Vec::new();
             weights::checkpoint(&config, stored, &mut file).map_err(|error| error.to_string())?;
-            Llama::from_bytes(SMOL_CONFIG, &file).map_err(|error| error.to_string())?
+            let mut options = LoadOptions::default();
+            options.quantization = quantization;
+            Llama::from_bytes_with(SMOL_CONFIG, &file, &mut options).map_err(|error| error.to_string())?
         };
-        let bytes = config.parameters() as f64 * stored.bytes() as f64;
+        let bytes = model.step_bytes() as f64;
         let mut memory = memory::Block::new();
         let mut most = 0.0_f64;
-        for shape in SMOL {
-            eprintln!("{}, {}", stored.name(), shape.name());
-            let mut times = Times::default();
-            for _ in 0..options.rounds {
-                shape.time(&mut model, 1, options.passes.div_ceil(8), &mut times, |_| Ok(()))?;
+        let mut all: Vec<Times> = vec![Times::default(); SMOL.len()];
+        let mut peer_rates = [Vec::new(), Vec::new()];
+        for _ in 0..options.rounds {
+            for (shape, times) in SMOL.into_iter().zip(&mut all) {
+                eprintln!("{name}, {}", shape.name());
+                time(shape, &mut model, options.passes.div_ceil(8), times)?;
                 most = most.max(memory.read());
             }
-            let _ = writeln!(out, "| {} | {} | {} |", shape.name(), stored.name(), cells(&mut times));
-            if (shape.sequences, shape.tokens) == (1, 1) {
-                let rate = |ns: u64| bytes / ns as f64;
-                let (least, median) = (rate(times.wall[0]), rate(times.wall[times.wall.len() / 2]));
+            if let (Some(program), Some(name)) = (&peer, llama_cpp) {
+                for (rates, rate) in peer_rates.iter_mut().zip(tokens_per_second(program, name)?) {
+                    rates.push(rate);
+                }
+            }
+        }
+        for (shape, times) in SMOL.into_iter().zip(&mut all) {
+            let _ = writeln!(out, "| {} | {name} | {} |", shape.name(), cells(times));
+        }
+        let median = |times: &Times| times.wall[times.wall.len() / 2] as f64;
+        let (one, eight) = (median(&all[0]), median(&all[1]));
+        let _ = writeln!(
+            bounds,
+            "| {name} | {:.0} | {:.1} | {:.1} | {most:.1} | {:.2} | {:.2} | {:.2} |",
+            bytes / 1e6,
+            bytes / all[0].wall[0] as f64,
+            bytes / one,
+            bytes / all[0].wall[0] as f64 / most,
+            *median_of_f32.get_or_insert(one) / one,
+            8.0 * one / eight,
+        );
+        for ((sequences, ours), mut theirs) in [(1, 1e9 / one), (8, 8e9 / eight)].into_iter().zip(peer_rates)
+        {
+            if !theirs.is_empty() {
+                theirs.sort_unstable_by(f64::total_cmp);
+                let theirs = theirs[theirs.len() / 2];
                 let _ = writeln!(
-                    bounds,
-                    "| {} | {:.0} | {least:.1} | {median:.1} | {most:.1} | {:.2} |",
-                    stored.name(),
-                    bytes / 1e6,
-                    least / most
+                    peers,
+                    "| {name} | {sequences} | {} | {} | {:.2} |",
+                    amount(ours),
+                    amount(theirs),
+                    ours / theirs
                 );
             }
         }
     }
-    Ok(out + &bounds)
+    if !peers.is_empty() {
+        let head = "\nTokens in a second, beside llama.cpp's own loop, which reads no logits; medians.\n\n\
+                    | weights | sequences | ours | llama.cpp | ratio |\n|---|--:|--:|--:|--:|\n";
+        peers.insert_str(0, head);
+    }
+    Ok(out + &bounds + &peers)
+}
+
+/// Tokens in a second of llama.cpp, for one sequence and for eight.
+fn tokens_per_second(program: &Path, name: &str) -> Result<[f64; 2], String> {
+    let out = Command::new(program).arg(name).output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&out.stdout);
+    let rate = |line: &str| line.split_once("trait, ")?.1.split_once(' ')?.0.parse().ok();
+    let rates: Vec<f64> = text.lines().filter_map(rate).collect();
+    let unread =
+        |_| format!("{} printed {text:?} {:?}", program.display(), String::from_utf8_lossy(&out.stderr));
+    rates.try_into().map_err(unread)
 }

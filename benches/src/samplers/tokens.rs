@@ -154,6 +154,9 @@ impl Constraint for Some20 {
             }
         });
     }
+    fn state_key(&self, (): &mut (), state: &usize) -> Option<u64> {
+        Some(*state as u64)
+    }
     fn forced(&self, (): &mut (), state: &usize) -> Option<TokenId> {
         (*state < LENGTH && self.allowed == 1).then_some(TokenId(0))
     }

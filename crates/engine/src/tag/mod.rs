@@ -9,7 +9,7 @@
 //! | `type` | texts |
 //! |---|---|
 //! | `const_string` | `value` |
-//! | `json_schema` | JSON that satisfies `json_schema`, without `excludes` in its strings; with a `style`, the parameters of a call as that model writes them (`xml`, `nested`) |
+//! | `json_schema` | JSON that satisfies `json_schema`, without `excludes` in its strings; with a `style`, the parameters of a call as that model writes them (`xml`, `values`, `nested`) |
 //! | `any_text` | free text without `excludes`, of at most `max_chars` characters and `max_tokens` whole tokens |
 //! | `grammar`, `regex` | the words of a grammar in the EBNF of XGrammar; the texts that `pattern` matches as a whole |
 //! | `sequence`, `or`, `optional`, `plus`, `star`, `repeat` | as in a regular expression |
@@ -32,6 +32,9 @@
 //!   them; a token that ends it may not (`tokens`).
 //! - `excludes` of `json_schema` are texts that no string and no name has between its quotes, as it is written: an
 //!   escape may have one in it.
+//! - In a `style`, a parameter has any schema, and so have the parameters that are not declared. An object that declares
+//!   members and says nothing of others has no others; one that declares nothing has any. The style `minimax_m3_xml`
+//!   repeats a name after its value, so it has declared names alone.
 //! - With `at_least_one`, the first tag stands at the beginning, and text may follow it. With `stop_after_first`,
 //!   nothing follows the first tag.
 //! - White space in JSON is that of the [`Spec`](crate::Spec), by default bounded, or at most `max_whitespace_cnt`.
@@ -51,7 +54,9 @@
 //! | `max_tokens` of `any_tokens` holds for tokens that are accepted too | it holds for masks alone |
 //! | tokens inside of `repeat` are those that the format names | `exclude_tokens` has no effect, `token` is an error, `token_dispatch` may end the process |
 //! | `max_chars` counts characters | with `excludes`, it counts the bytes of a character that lies in two tokens |
-//! | names of any value in the style `cohere_xml` come once each | they may repeat |
+//! | names of parameters, and of members in the style `cohere_xml`, come once each | those that are not declared may repeat |
+//! | a parameter whose element says that it is no string is none, also under `allOf` | `42` passes as a string there |
+//! | numbers in the style `kimi_k3_xml` have the type `number` | without a schema also `integer` |
 //! | `max_tokens` of `any_text`: no token crosses an end of the text, and at most so many are inside | a budget, which is exceeded where the text cannot end |
 //! | `excludes` go together with `pattern`, `format`, `minLength` and `maxLength` | strings with the first two are not looked at, the others are dropped |
 //!
