@@ -54,7 +54,7 @@
 //! | `max_tokens` of `any_tokens` holds for tokens that are accepted too | it holds for masks alone |
 //! | tokens inside of `repeat` are those that the format names | `exclude_tokens` has no effect, `token` is an error, `token_dispatch` may end the process |
 //! | `max_chars` counts characters | with `excludes`, it counts the bytes of a character that lies in two tokens |
-//! | names of parameters, and of members in the style `cohere_xml`, come once each | those that are not declared may repeat |
+//! | names of parameters and of members come once each | those that are not declared may repeat |
 //! | a parameter whose element says that it is no string is none, also under `allOf` | `42` passes as a string there |
 //! | numbers in the style `kimi_k3_xml` have the type `number` | without a schema also `integer` |
 //! | `max_tokens` of `any_text`: no token crosses an end of the text, and at most so many are inside | a budget, which is exceeded where the text cannot end |
