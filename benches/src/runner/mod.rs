@@ -112,6 +112,7 @@ fn embedded(options: &Options) -> Result<String, String> {
 
 /// Times passes, of which each evaluates all its tokens.
 fn time(shape: Shape, model: &mut Llama, passes: usize, times: &mut Times) -> Result<(), String> {
+    model.remember(0);
     let before = model.evaluated();
     let appended = shape.time(model, 1, passes, times, |_| Ok(()))?;
     let evaluated = model.evaluated() - before;

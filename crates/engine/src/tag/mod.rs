@@ -32,9 +32,9 @@
 //!   them; a token that ends it may not (`tokens`).
 //! - `excludes` of `json_schema` are texts that no string and no name has between its quotes, as it is written: an
 //!   escape may have one in it.
-//! - In a `style`, a parameter has any schema, and so have the parameters that are not declared. An object that declares
-//!   members and says nothing of others has no others; one that declares nothing has any. The style `minimax_m3_xml`
-//!   repeats a name after its value, so it has declared names alone.
+//! - In a `style`, a parameter has any schema, and so have the parameters that are not declared. An object that
+//!   declares members and says nothing of others has no others; one that declares nothing has any. The style
+//!   `minimax_m3_xml` repeats a name after its value, so it has declared names alone.
 //! - With `at_least_one`, the first tag stands at the beginning, and text may follow it. With `stop_after_first`,
 //!   nothing follows the first tag.
 //! - White space in JSON is that of the [`Spec`](crate::Spec), by default bounded, or at most `max_whitespace_cnt`.
