@@ -18,9 +18,7 @@ use half::{bf16, f16};
 use rayon::prelude::*;
 use safetensors::tensor::Dtype;
 
-use crate::math::kernel::{
-    Inputs, LANES, Line, Sums, Weight, add_scaled, multiply, multiply_blocks, widen, widen_bytes,
-};
+use crate::math::kernel::{Inputs, LANES, Line, Sums, Weight, multiply, multiply_blocks, widen};
 use crate::math::pack::{BLOCK, Block, Lines, Packer};
 
 /// Lines of a panel that are widened at a time, with those of another panel: 16 KiB of f32.
@@ -156,8 +154,11 @@ impl Matrix {
             }
             Lines::Q8(blocks) => {
                 let count = self.inputs.div_ceil(BLOCK);
-                let panels = array::from_fn(|index| &blocks[(panel + index) * count..][..count]);
-                wide.multiply_blocks::<P>(panels, self.inputs, inputs, sums);
+                let panels: [&[Block]; P] =
+                    array::from_fn(|index| &blocks[(panel + index) * count..][..count]);
+                let stride = P * LANES;
+                let rows = sums.len() / stride;
+                multiply_blocks(panels, self.inputs, inputs, Sums { values: sums, stride }, rows);
             }
         }
     }
@@ -188,39 +189,6 @@ impl Wide {
             let inputs = Inputs { values: &inputs.values[from..], ..inputs };
             let panels: [&[Line]; P] = array::from_fn(|index| &self.0[index][..depth]);
             multiply(panels, inputs, Sums { values: &mut *sums, stride }, rows);
-        }
-    }
-
-    /// The same for panels of blocks, of `depth` inputs.
-    fn multiply_blocks<const P: usize>(
-        &mut self,
-        panels: [&[Block]; P],
-        depth: usize,
-        inputs: Inputs<'_>,
-        sums: &mut [f32],
-    ) {
-        let stride = P * LANES;
-        let rows = sums.len() / stride;
-        if rows == 1 {
-            return multiply_blocks(panels, &inputs.values[..depth], sums);
-        }
-        let mut own = vec![0.0; sums.len()];
-        for (number, from) in (0..depth).step_by(BLOCK).enumerate() {
-            let count = BLOCK.min(depth - from);
-            for (panel, wide) in panels.iter().zip(&mut self.0) {
-                let weights = &panel[number].weights[..count];
-                widen_bytes(weights.as_flattened(), wide[..count].as_flattened_mut());
-            }
-            own.fill(0.0);
-            let inputs = Inputs { values: &inputs.values[from..], ..inputs };
-            let lines: [&[Line]; P] = array::from_fn(|index| &self.0[index][..count]);
-            multiply(lines, inputs, Sums { values: &mut own, stride }, rows);
-            let scales: [Line; P] = array::from_fn(|index| {
-                let mut scales = [0.0; LANES];
-                widen(&panels[index][number].scales, &mut scales);
-                scales
-            });
-            add_scaled(scales.as_flattened(), &own, sums);
         }
     }
 }
