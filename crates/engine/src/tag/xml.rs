@@ -226,12 +226,12 @@ impl Lowering<'_> {
         }
         let of = |error| TagError::of(&at, &error);
         // Patterns are of names without escapes.
-        let names = frame.style.names(patterns.is_empty());
-        let mut left = Some(Arc::new(self.free.pattern(names).map_err(of)?));
-        if !frame.json.excludes.is_empty() {
-            let without = self.free.without(frame.json.excludes).map_err(of)?;
-            left = self.free.both(left.as_ref().expect("all names"), &without).map_err(of)?.map(Arc::new);
-        }
+        let names = self.free.pattern(frame.style.names(patterns.is_empty())).map_err(of)?;
+        let without = self.free.without(frame.json.excludes).map_err(of)?;
+        let Some(names) = self.free.both(&names, &without).map_err(of)? else { return Ok(None) };
+        let names = Arc::new(names);
+        // Those that match no pattern.
+        let mut left = Some(Arc::clone(&names));
         let mut ways = Vec::new();
         for (pattern, schema, at) in patterns {
             let of = |error| TagError::of(&at, &error);
@@ -243,15 +243,22 @@ impl Lowering<'_> {
                 );
                 return Err(TagError::new(&at, why));
             }
-            let Some(names) = left.take() else { break };
-            let own = self.free.both(&names, &matched).map_err(of)?;
-            left = self.free.minus(&names, &matched).map_err(of)?.map(Arc::new);
+            let Some(own) = self.free.both(&names, &matched).map_err(of)? else { continue };
+            let is_new = match &left {
+                Some(left) => self.free.minus(&own, left).map_err(of)?.is_none(),
+                None => false,
+            };
+            if !is_new {
+                let why = "a name matches this pattern and one before it; make them different, or use the style \"json\"";
+                return Err(TagError::new(&at, why));
+            }
+            left = match left {
+                Some(left) => self.free.minus(&left, &own).map_err(of)?.map(Arc::new),
+                None => None,
+            };
             if schema.get() == "false" {
                 continue;
             }
-            let Some(own) = own else {
-                return Err(TagError::new(&at, "no name matches this pattern and no pattern before it"));
-            };
             match few_texts(&own) {
                 Some(few) => {
                     for name in few {

@@ -392,6 +392,7 @@ fn parameters_of_other_names() {
         &tag("minimax_xml", patterns),
         &[
             "",
+            "<parameter name=\"s_v1\">x</parameter>",
             "<parameter name=\"v2\">null</parameter><parameter name=\"s_a\">x</parameter><parameter name=\"s_\">y</parameter>",
         ],
         &[
@@ -516,6 +517,11 @@ fn errors_name_their_place() {
             r#"{"type":"json_schema","json_schema":{"additionalProperties":{"type":"null"}},"style":"minimax_m3_xml"}"#,
             "/format/json_schema/additionalProperties",
             "repeats a name",
+        ),
+        (
+            r#"{"type":"json_schema","json_schema":{"patternProperties":{"^a":{"type":"null"},"b$":{"maxLength":1}}},"style":"qwen_xml"}"#,
+            "/format/json_schema/patternProperties/b$",
+            "and one before it",
         ),
         (
             r#"{"type":"json_schema","json_schema":{"properties":{"ab":{}},"patternProperties":{"^a":{}}},"style":"qwen_xml"}"#,
