@@ -7,7 +7,7 @@ use crate::common::{Bytes, judged};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use unskew_grammars::Fate;
-use unskew_schema::{MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain};
+use unskew_schema::{MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, strings};
 
 fn leaf() -> impl Strategy<Value = Value> {
     prop_oneof![
@@ -236,6 +236,22 @@ proptest! {
                 let is_right = accepted == expected || is_narrowed && valid;
                 prop_assert!(is_right, "in any order: {} {}", schema, instance);
             }
+        }
+    }
+
+    /// The texts of strings are those that the judge accepts as values.
+    #[test]
+    fn strings_are_those_of_the_judge(schema in schema(), texts in prop::collection::vec("[abé]{0,3}", 12)) {
+        let schema = schema.to_string();
+        let texts_of = match strings(&schema, &SchemaOptions::default(), &SchemaLimits::default()) {
+            Ok(texts) => texts,
+            Err(SchemaError::Unsupported { .. } | SchemaError::Limit { .. }) => return Ok(()),
+            Err(error) => return Err(TestCaseError::fail(format!("{schema}: {error}"))),
+        };
+        for text in texts {
+            let valid = judged(&schema, &json!(text).to_string()).unwrap();
+            let accepted = texts_of.as_ref().is_some_and(|texts| texts.accepts(text.as_bytes()));
+            prop_assert_eq!(accepted, valid, "{} {}", schema, text);
         }
     }
 
