@@ -25,7 +25,7 @@ use crate::fields::{Fields, Members};
 const TYPES: [&str; 6] = ["string", "number", "boolean", "null", "array", "object"];
 
 impl Lowering<'_> {
-    /// The values of a schema, by how they are written.
+    /// The values of a schema, by how they are written: at least one.
     pub(super) fn values(
         &mut self,
         schema: &str,
@@ -34,9 +34,26 @@ impl Lowering<'_> {
         steps: u32,
         values: &mut Vec<(Type, ExprId)>,
     ) -> Made<()> {
+        let before = values.len();
         if frame.style.nests() {
-            return self.nesting_values(schema, at, frame, steps, values);
+            self.nesting_values(schema, at, frame, steps, values)?;
+        } else {
+            self.flat_values(schema, at, frame, values)?;
         }
+        if values.len() == before {
+            return Err(TagError::new(at, "no value satisfies this schema"));
+        }
+        Ok(())
+    }
+
+    /// The same where values inside of values are JSON.
+    fn flat_values(
+        &mut self,
+        schema: &str,
+        at: &str,
+        frame: &Frame<'_>,
+        values: &mut Vec<(Type, ExprId)>,
+    ) -> Made<()> {
         let value: &RawValue =
             serde_json::from_str(schema).map_err(|error| TagError::new(at, error.to_string()))?;
         let mut types: Vec<String> = TYPES.map(str::to_owned).into();
@@ -47,7 +64,6 @@ impl Lowering<'_> {
             }
             check_listed(fields, frame)?;
         }
-        let before = values.len();
         let has_string = types.iter().any(|of| of == "string");
         if has_string && self.string(value, at, frame, values)? && !frame.style.names_strings() {
             return Ok(());
@@ -65,9 +81,6 @@ impl Lowering<'_> {
             if let Some(value) = self.json_values(&typed, at, frame)? {
                 values.push((of, value));
             }
-        }
-        if values.len() == before {
-            return Err(TagError::new(at, "no value satisfies this schema"));
         }
         Ok(())
     }
@@ -158,7 +171,7 @@ impl Lowering<'_> {
         }
         if names == ["anyOf"] {
             for (part, at) in fields.items("anyOf")? {
-                self.values(part.get(), &at, frame, steps, values)?;
+                self.nesting_values(part.get(), &at, frame, steps, values)?;
             }
             return Ok(());
         }
@@ -170,7 +183,7 @@ impl Lowering<'_> {
                 values.push((of, self.builder.call(rule)));
                 return Ok(());
             }
-            return self.values(found.get(), at, frame, steps, values);
+            return self.nesting_values(found.get(), at, frame, steps, values);
         }
         let listed = if fields.has("const") {
             let (only, at) = fields.required_raw("const")?;
@@ -295,10 +308,6 @@ impl Lowering<'_> {
                     self.no_string(&format!("{{\"const\":{text}}}"), at, Type::Any, frame, values)?;
                 }
             }
-        }
-        if values.is_empty() {
-            let at = listed.first().map_or("", |(_, at)| at);
-            return Err(TagError::new(at, "no listed value is left"));
         }
         Ok(())
     }

@@ -514,6 +514,16 @@ fn errors_name_their_place() {
             "no value satisfies",
         ),
         (
+            r#"{"type":"json_schema","json_schema":{"properties":{"a":{"type":"string","minLength":2,"maxLength":1}}},"style":"cohere_xml"}"#,
+            "/format/json_schema/properties/a",
+            "no value satisfies",
+        ),
+        (
+            r#"{"type":"json_schema","json_schema":{"properties":{"a":{"anyOf":[]}}},"style":"minimax_m3_xml"}"#,
+            "/format/json_schema/properties/a",
+            "no value satisfies",
+        ),
+        (
             r#"{"type":"json_schema","json_schema":{"additionalProperties":{"type":"null"}},"style":"minimax_m3_xml"}"#,
             "/format/json_schema/additionalProperties",
             "repeats a name",
