@@ -122,31 +122,13 @@ fn time(shape: Shape, model: &mut Llama, passes: usize, times: &mut Times) -> Re
     Ok(())
 }
 
-/// How the weights of a model are stored and kept.
-#[derive(Clone, Copy)]
-struct Kept {
-    stored: Stored,
-    quantization: Quantization,
-    name: &'static str,
-    /// The same weights in llama.cpp, as `examples/speed.rs` of `unskew-llama-cpp` names them.
-    llama_cpp: Option<&'static str>,
-}
-
-const KEPT: [Kept; 4] = [
-    Kept { stored: Stored::F32, quantization: Quantization::None, name: "f32", llama_cpp: None },
-    Kept {
-        stored: Stored::F16,
-        quantization: Quantization::None,
-        name: "f16",
-        llama_cpp: Some("smollm2-f16"),
-    },
-    Kept { stored: Stored::Bf16, quantization: Quantization::None, name: "bf16", llama_cpp: None },
-    Kept {
-        stored: Stored::F32,
-        quantization: Quantization::Q8_0,
-        name: "q8_0",
-        llama_cpp: Some("smollm2-q8"),
-    },
+/// How weights are stored, how they are kept, and the name of the same weights in `examples/speed.rs` of
+/// `unskew-llama-cpp`.
+const KEPT: [(Stored, Quantization, Option<&str>); 4] = [
+    (Stored::F32, Quantization::None, None),
+    (Stored::F16, Quantization::None, Some("smollm2-f16")),
+    (Stored::Bf16, Quantization::None, None),
+    (Stored::F32, Quantization::Q8_0, Some("smollm2-q8")),
 ];
 
 #[allow(clippy::print_stderr, reason = "a program that reports")]
@@ -161,7 +143,7 @@ fn smol(options: &Options) -> Result<String, String> {
     );
     let mut peers = String::new();
     let mut median_of_f32 = None;
-    for Kept { stored, quantization, name, llama_cpp } in KEPT {
+    for (stored, quantization, llama_cpp) in KEPT {
         let mut model = {
             let mut file = Vec::new();
             weights::checkpoint(&config, stored, &mut file).map_err(|error| error.to_string())?;
@@ -169,7 +151,7 @@ fn smol(options: &Options) -> Result<String, String> {
             options.quantization = quantization;
             Llama::from_bytes_with(SMOL_CONFIG, &file, &mut options).map_err(|error| error.to_string())?
         };
-        let bytes = model.step_bytes() as f64;
+        let (name, bytes) = (model.kept_as(), model.step_bytes() as f64);
         let mut memory = memory::Block::new();
         let mut most = 0.0_f64;
         let mut all: Vec<Times> = vec![Times::default(); SMOL.len()];

@@ -51,6 +51,11 @@ pub(crate) struct Fields {
     left: Vec<(String, Box<RawValue>)>,
 }
 
+/// The place of a member of the object at this place, both as JSON pointers.
+pub(crate) fn child(at: &str, name: &str) -> String {
+    format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
 impl Fields {
     pub(crate) fn read(value: &RawValue, at: &str) -> Result<Self, TagError> {
         let members: Members =
@@ -103,7 +108,7 @@ impl Fields {
     }
 
     pub(crate) fn place(&self, name: &str) -> String {
-        format!("{}/{}", self.at, name.replace('~', "~0").replace('/', "~1"))
+        child(&self.at, name)
     }
 
     pub(crate) fn error(&self, message: impl Into<String>) -> TagError {

@@ -64,6 +64,8 @@ use std::sync::Arc;
 use unskew_automata::Dfa;
 use unskew_grammars::Grammar;
 
+use normalize::expander::Expander;
+
 /// Compiles the schema `text` to the grammar of the JSON texts that satisfy it.
 ///
 /// Cost: reading `text`, plus building its automata and rules; `limits` bounds each.
@@ -72,11 +74,20 @@ use unskew_grammars::Grammar;
 ///
 /// [`SchemaError`]. If several keywords cannot be enforced, the error names one of them; [`explain()`] lists all.
 pub fn grammar(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Result<Grammar, SchemaError> {
-    let schemas = document::schemas::Schemas::read(text, &options.registry, limits, &options.cancel);
-    let made = schemas.and_then(|schemas| {
-        let expander = normalize::expander::Expander::new(schemas, options, limits);
+    expanded(text, options, limits, |expander| {
         emit::emitter::Emitter::new(expander, options, limits)?.grammar()
-    });
+    })
+}
+
+/// Reads a schema, and makes something of it.
+fn expanded<T>(
+    text: &str,
+    options: &SchemaOptions,
+    limits: &SchemaLimits,
+    make: impl FnOnce(Expander) -> Result<T, SchemaError>,
+) -> Result<T, SchemaError> {
+    let schemas = document::schemas::Schemas::read(text, &options.registry, limits, &options.cancel);
+    let made = schemas.and_then(|schemas| make(Expander::new(schemas, options, limits)));
     // Each part reports a cancelled automaton as an error of its own.
     made.map_err(|error| if options.cancel.is_cancelled() { SchemaError::Cancelled } else { error })
 }
@@ -107,17 +118,14 @@ pub fn strings(
     options: &SchemaOptions,
     limits: &SchemaLimits,
 ) -> Result<Option<Arc<Dfa>>, SchemaError> {
-    let schemas = document::schemas::Schemas::read(text, &options.registry, limits, &options.cancel);
-    let made = schemas.and_then(|schemas| {
-        let mut expander = normalize::expander::Expander::new(schemas, options, limits);
+    expanded(text, options, limits, |mut expander| {
         let root = expander.schemas.literal(document::json::Document::ROOT)?;
         let texts = expander.names(&[root])?;
         match expander.refused.first() {
             Some(refused) => Err(refused.clone()),
             None => Ok(texts),
         }
-    });
-    made.map_err(|error| if options.cancel.is_cancelled() { SchemaError::Cancelled } else { error })
+    })
 }
 
 #[doc = include_str!("../README.md")]

@@ -13,7 +13,7 @@ use super::{
     TagError,
     lower::{Lowering, Made},
     style::{Style, Type},
-    xml::{ANNOTATIONS, Frame, MAX_STEPS, Name},
+    xml::{ANNOTATIONS, Frame, Name, any_schema},
 };
 use crate::fields::{Fields, Members};
 
@@ -114,14 +114,14 @@ impl Lowering<'_> {
         let mut all = Vec::new();
         let written = max.map_or(first.len(), |max| first.len().min(max as usize));
         for (schema, at) in &first[..written] {
-            all.push(self.item(schema.get(), at, frame)?);
+            all.push(self.item(schema, at, frame)?);
         }
         let begun = u32::try_from(all.len()).unwrap_or(u32::MAX);
         let mut rest = match others {
             _ if max.is_some_and(|max| max <= begun) => None,
             Some((schema, _)) if schema.get() == "false" => None,
-            Some((schema, at)) => Some(self.item(schema.get(), &at, frame)?),
-            None => Some(self.item("true", &at, frame)?),
+            Some((schema, at)) => Some(self.item(&schema, &at, frame)?),
+            None => Some(self.item(&any_schema(), &at, frame)?),
         };
         if max.is_some_and(|max| max < min) || rest.is_none() && min > begun {
             return Err(TagError::new(&at, format!("no array has at least {min} items here")));
@@ -151,9 +151,8 @@ impl Lowering<'_> {
     }
 
     /// An item as an element.
-    fn item(&mut self, schema: &str, at: &str, frame: &Frame<'_>) -> Made {
-        let mut values = Vec::new();
-        self.values(schema, at, frame, MAX_STEPS, &mut values)?;
+    fn item(&mut self, schema: &RawValue, at: &str, frame: &Frame<'_>) -> Made {
+        let values = self.values(schema, at, frame)?;
         let element = self.element(Name::None, values, frame);
         Ok(match frame.style {
             Style::MinimaxNested => self.builder.sequence([frame.space, element]),
@@ -166,7 +165,6 @@ impl Lowering<'_> {
         /// No reference is called so.
         const ANY: &str = "any";
         let known = frame.rules.borrow().get(ANY).copied();
-        let of = |error| TagError::of(at, &error);
         let (list, dict) = match known {
             Some(list) => (list, frame.rules.borrow()["any object"]),
             None => {
@@ -177,13 +175,9 @@ impl Lowering<'_> {
                 let item = self.element(Name::None, values.clone(), frame);
                 let items = self.builder.repeat(item, 0, None);
                 self.builder.define(list, items);
-                let mut key = self.free.pattern(frame.style.names(true)).map_err(of)?;
-                if !frame.json.excludes.is_empty() {
-                    let without = self.free.without(frame.json.excludes).map_err(of)?;
-                    let left = self.free.both(&key, &without).map_err(of)?;
-                    key = left.ok_or_else(|| TagError::new(at, "every name is excluded"))?;
-                }
-                let key = self.builder.distinct("name", &std::sync::Arc::new(key), [""; 0], None);
+                let names = self.names(at, frame, true)?;
+                let names = names.ok_or_else(|| TagError::new(at, "every name is excluded"))?;
+                let key = self.builder.distinct("name", &names, [""; 0], None);
                 let key = key.map_err(|error| TagError::of(at, &error))?;
                 let element = self.element(Name::Read(key), values, frame);
                 let member = self.builder.sequence([frame.space, element]);

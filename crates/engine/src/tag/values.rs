@@ -17,55 +17,49 @@ use super::{
     TagError,
     lower::{Lowering, Made},
     style::{Style, Type},
-    xml::{ANNOTATIONS, Frame, object_of, too_many_steps},
+    xml::{ANNOTATIONS, Frame, MAX_STEPS, members_of, object_of, too_many_steps},
 };
-use crate::fields::{Fields, Members};
+use crate::fields::Fields;
 
 /// The types of JSON.
 const TYPES: [&str; 6] = ["string", "number", "boolean", "null", "array", "object"];
 
+/// The values of a schema, by how they are written.
+pub(super) type Values = Vec<(Type, ExprId)>;
+
 impl Lowering<'_> {
     /// The values of a schema, by how they are written: at least one.
-    pub(super) fn values(
-        &mut self,
-        schema: &str,
-        at: &str,
-        frame: &Frame<'_>,
-        steps: u32,
-        values: &mut Vec<(Type, ExprId)>,
-    ) -> Made<()> {
-        let before = values.len();
+    pub(super) fn values(&mut self, schema: &RawValue, at: &str, frame: &Frame<'_>) -> Made<Values> {
+        let mut values = Values::new();
         if frame.style.nests() {
-            self.nesting_values(schema, at, frame, steps, values)?;
+            self.nesting_values(schema, at, frame, MAX_STEPS, &mut values)?;
         } else {
-            self.flat_values(schema, at, frame, values)?;
+            self.flat_values(schema, at, frame, &mut values)?;
         }
-        if values.len() == before {
-            return Err(TagError::new(at, "no value satisfies this schema"));
+        match values.is_empty() {
+            true => Err(TagError::new(at, "no value satisfies this schema")),
+            false => Ok(values),
         }
-        Ok(())
     }
 
     /// The same where values inside of values are JSON.
     fn flat_values(
         &mut self,
-        schema: &str,
+        schema: &RawValue,
         at: &str,
         frame: &Frame<'_>,
-        values: &mut Vec<(Type, ExprId)>,
+        values: &mut Values,
     ) -> Made<()> {
-        let value: &RawValue =
-            serde_json::from_str(schema).map_err(|error| TagError::new(at, error.to_string()))?;
         let mut types: Vec<String> = TYPES.map(str::to_owned).into();
-        if schema != "true" {
-            let mut fields = Fields::read(value, at)?;
+        if schema.get() != "true" {
+            let mut fields = Fields::read(schema, at)?;
             if let Some(own) = fields.get::<RawTypes>("type")? {
                 types = own.into();
             }
             check_listed(fields, frame)?;
         }
         let has_string = types.iter().any(|of| of == "string");
-        if has_string && self.string(value, at, frame, values)? && !frame.style.names_strings() {
+        if has_string && self.string(schema, at, frame, values)? && !frame.style.names_strings() {
             return Ok(());
         }
         let others: Vec<&str> = types.iter().map(String::as_str).filter(|of| *of != "string").collect();
@@ -77,7 +71,7 @@ impl Lowering<'_> {
             vec![(Type::Any, others)]
         };
         for (of, types) in groups {
-            let typed = with_types(value, at, &types)?;
+            let typed = with_types(schema, at, &types)?;
             if let Some(value) = self.json_values(&typed, at, frame)? {
                 values.push((of, value));
             }
@@ -86,13 +80,7 @@ impl Lowering<'_> {
     }
 
     /// Adds the strings of a schema, if there are some. Answers whether they are all strings.
-    fn string(
-        &mut self,
-        schema: &RawValue,
-        at: &str,
-        frame: &Frame<'_>,
-        values: &mut Vec<(Type, ExprId)>,
-    ) -> Made<bool> {
+    fn string(&mut self, schema: &RawValue, at: &str, frame: &Frame<'_>, values: &mut Values) -> Made<bool> {
         let of = |error| TagError::of(at, &error);
         let without = self.free.without(&frame.not_in_strings()).map_err(of)?;
         let only_typed = |value: &RawValue| {
@@ -149,19 +137,17 @@ impl Lowering<'_> {
     /// The same where values inside of values are elements.
     fn nesting_values(
         &mut self,
-        schema: &str,
+        schema: &RawValue,
         at: &str,
         frame: &Frame<'_>,
         steps: u32,
-        values: &mut Vec<(Type, ExprId)>,
+        values: &mut Values,
     ) -> Made<()> {
         let Some(steps) = steps.checked_sub(1) else { return Err(too_many_steps(at)) };
-        if schema == "true" {
+        if schema.get() == "true" {
             return self.any_value(at, frame, values);
         }
-        let value: &RawValue =
-            serde_json::from_str(schema).map_err(|error| TagError::new(at, error.to_string()))?;
-        let mut fields = Fields::read(value, at)?;
+        let mut fields = Fields::read(schema, at)?;
         for name in ANNOTATIONS {
             fields.raw(name);
         }
@@ -171,7 +157,7 @@ impl Lowering<'_> {
         }
         if names == ["anyOf"] {
             for (part, at) in fields.items("anyOf")? {
-                self.nesting_values(part.get(), &at, frame, steps, values)?;
+                self.nesting_values(&part, &at, frame, steps, values)?;
             }
             return Ok(());
         }
@@ -183,7 +169,7 @@ impl Lowering<'_> {
                 values.push((of, self.builder.call(rule)));
                 return Ok(());
             }
-            return self.nesting_values(found.get(), at, frame, steps, values);
+            return self.nesting_values(found, at, frame, steps, values);
         }
         let listed = if fields.has("const") {
             let (only, at) = fields.required_raw("const")?;
@@ -211,11 +197,11 @@ impl Lowering<'_> {
         for of in types {
             match of.as_str() {
                 "string" => {
-                    self.string(value, at, frame, values)?;
+                    self.string(schema, at, frame, values)?;
                 }
                 other => {
                     let of = type_named(other);
-                    let typed = with_types(value, at, &[other])?;
+                    let typed = with_types(schema, at, &[other])?;
                     self.no_string(&typed, at, of, frame, values)?;
                 }
             }
@@ -224,12 +210,7 @@ impl Lowering<'_> {
     }
 
     /// A value of any type, in the style of Cohere: a string as it is, JSON or elements.
-    pub(super) fn any_value(
-        &mut self,
-        at: &str,
-        frame: &Frame<'_>,
-        values: &mut Vec<(Type, ExprId)>,
-    ) -> Made<()> {
+    pub(super) fn any_value(&mut self, at: &str, frame: &Frame<'_>, values: &mut Values) -> Made<()> {
         if frame.style == Style::MinimaxNested {
             let why = "this style writes each type in a way of its own; say by `type` which of these it is";
             return Err(TagError::new(at, why));
@@ -250,7 +231,7 @@ impl Lowering<'_> {
         at: &str,
         of: Type,
         frame: &Frame<'_>,
-        values: &mut Vec<(Type, ExprId)>,
+        values: &mut Values,
     ) -> Made<()> {
         if matches!(of, Type::Array | Type::Object) {
             let value: &RawValue =
@@ -270,7 +251,7 @@ impl Lowering<'_> {
         listed: &[(Box<RawValue>, String)],
         of: Option<RawTypes>,
         frame: &Frame<'_>,
-        values: &mut Vec<(Type, ExprId)>,
+        values: &mut Values,
     ) -> Made<()> {
         let of: Option<Vec<String>> = of.map(Into::into);
         for (value, at) in listed {
@@ -361,9 +342,7 @@ fn with_types(schema: &RawValue, at: &str, of: &[&str]) -> Made<String> {
     if schema.get() == "true" {
         return Ok(object_of(vec![("type".to_owned(), of)]));
     }
-    let members: Members =
-        serde_json::from_str(schema.get()).map_err(|error| TagError::new(at, error.to_string()))?;
-    let mut members = members.0;
+    let mut members = members_of(schema, at)?;
     match members.iter_mut().find(|(name, _)| name == "type") {
         Some((_, own)) => *own = of,
         None => members.push(("type".to_owned(), of)),

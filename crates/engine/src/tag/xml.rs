@@ -28,8 +28,9 @@ use super::{
     TagError,
     lower::{Json, Lowering, Made},
     style::{Style, Type},
+    values::Values,
 };
-use crate::fields::{Fields, Members};
+use crate::fields::{Fields, Members, child};
 
 /// How many references and alternatives may lead to a value.
 pub(super) const MAX_STEPS: u32 = 32;
@@ -65,11 +66,8 @@ impl Lowering<'_> {
             for name in ["$defs", "definitions"] {
                 let Some((value, at)) = fields.raw(name) else { continue };
                 definitions.push_str(&format!(",{name:?}:{}", value.get()));
-                let members: Members = serde_json::from_str(value.get())
-                    .map_err(|error| TagError::new(&at, error.to_string()))?;
-                by_reference.extend(
-                    members.0.into_iter().map(|(member, value)| (format!("#/{name}/{member}"), value)),
-                );
+                let members = members_of(&value, &at)?.into_iter();
+                by_reference.extend(members.map(|(member, value)| (format!("#/{name}/{member}"), value)));
             }
             for name in OF_ROOT {
                 fields.raw(name);
@@ -159,7 +157,7 @@ impl Lowering<'_> {
         };
         let mut members = Vec::new();
         for (name, schema) in &properties {
-            let at = format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"));
+            let at = child(&place, name);
             members.push((self.parameter(name, schema, &at, frame)?, required.contains(name)));
         }
         let missing = required.iter().find(|name| !properties.iter().any(|(other, _)| other == *name));
@@ -206,7 +204,7 @@ impl Lowering<'_> {
         let patterns = match patterns {
             Some((patterns, at)) => {
                 let each = |(pattern, schema): (String, Box<RawValue>)| {
-                    let at = format!("{at}/{}", pattern.replace('~', "~0").replace('/', "~1"));
+                    let at = child(&at, &pattern);
                     (pattern, schema, at)
                 };
                 members_of(&patterns, &at)?.into_iter().map(each).collect()
@@ -224,12 +222,8 @@ impl Lowering<'_> {
                 "this style repeats a name after its value, which cannot be enforced for any name; list the names in `properties`",
             ));
         }
-        let of = |error| TagError::of(&at, &error);
         // Patterns are of names without escapes.
-        let names = self.free.pattern(frame.style.names(patterns.is_empty())).map_err(of)?;
-        let without = self.free.without(frame.json.excludes).map_err(of)?;
-        let Some(names) = self.free.both(&names, &without).map_err(of)? else { return Ok(None) };
-        let names = Arc::new(names);
+        let Some(names) = self.names(&at, frame, patterns.is_empty())? else { return Ok(None) };
         // Those that match no pattern.
         let mut left = Some(Arc::clone(&names));
         let mut ways = Vec::new();
@@ -277,12 +271,24 @@ impl Lowering<'_> {
         for (names, schema, at) in ways {
             let key = self.builder.distinct("name", &names, &declared, None);
             let key = key.map_err(|error| TagError::of(&at, &error))?;
-            let mut values = Vec::new();
-            self.values(schema.get(), &at, frame, MAX_STEPS, &mut values)?;
+            let values = self.values(&schema, &at, frame)?;
             let element = self.element(Name::Read(key), values, frame);
             others.push(self.builder.sequence([frame.space, element]));
         }
         Ok(if others.is_empty() { None } else { Some(self.builder.choice(others)) })
+    }
+
+    /// All names as they are written, or those without escapes; `None` where each is excluded.
+    pub(super) fn names(
+        &mut self,
+        at: &str,
+        frame: &Frame<'_>,
+        with_escapes: bool,
+    ) -> Made<Option<Arc<Dfa>>> {
+        let of = |error| TagError::of(at, &error);
+        let names = self.free.pattern(frame.style.names(with_escapes)).map_err(of)?;
+        let without = self.free.without(frame.json.excludes).map_err(of)?;
+        Ok(self.free.both(&names, &without).map_err(of)?.map(Arc::new))
     }
 
     fn space(&mut self, at: &str, whitespace: Whitespace) -> Made {
@@ -314,19 +320,13 @@ impl Lowering<'_> {
         if let Some(excluded) = frame.json.excludes.iter().find(|excluded| written.contains(*excluded)) {
             return Err(TagError::new(at, format!("the name {name:?} has the excluded {excluded:?} in it")));
         }
-        let mut values = Vec::new();
-        self.values(schema.get(), at, frame, MAX_STEPS, &mut values)?;
+        let values = self.values(schema, at, frame)?;
         let element = self.element(Name::Written(&written), values, frame);
         Ok(self.builder.sequence([frame.space, element]))
     }
 
     /// One of the values with the marks around it.
-    pub(super) fn element(
-        &mut self,
-        name: Name<'_>,
-        values: Vec<(Type, ExprId)>,
-        frame: &Frame<'_>,
-    ) -> ExprId {
+    pub(super) fn element(&mut self, name: Name<'_>, values: Values, frame: &Frame<'_>) -> ExprId {
         /// In the place of a name that is read.
         const READ: &str = "\n";
         let written = match name {
@@ -393,11 +393,11 @@ pub(super) fn too_many_steps(at: &str) -> TagError {
 }
 
 /// The schema of all values.
-fn any_schema() -> Box<RawValue> {
+pub(super) fn any_schema() -> Box<RawValue> {
     RawValue::from_string("true".to_owned()).expect("it is JSON")
 }
 
-fn members_of(object: &RawValue, at: &str) -> Made<Vec<(String, Box<RawValue>)>> {
+pub(super) fn members_of(object: &RawValue, at: &str) -> Made<Vec<(String, Box<RawValue>)>> {
     let members: Members =
         serde_json::from_str(object.get()).map_err(|error| TagError::new(at, error.to_string()))?;
     Ok(members.0)

@@ -134,6 +134,34 @@ fn dispatch_narrow<F: WithSimd>(function: F) -> F::Output {
     pulp::Arch::new().dispatch(function)
 }
 
+/// A product that is computed tile by tile.
+trait Tiles {
+    /// How many rows of inputs there are.
+    fn rows(&self) -> usize;
+
+    /// `R` rows times `V` vectors, from vector `first` on, of each of `N` panels. Answers `R`.
+    fn tile<S: Simd, const R: usize, const V: usize, const N: usize>(
+        &mut self,
+        simd: S,
+        row: usize,
+        panel: usize,
+        first: usize,
+    ) -> usize;
+
+    /// All rows times `V` vectors of each of `N` panels.
+    #[inline(always)]
+    fn all<S: Simd, const V: usize, const N: usize>(&mut self, simd: S, panel: usize, first: usize) {
+        let mut row = 0;
+        while row < self.rows() {
+            row += match self.rows() - row {
+                1 => self.tile::<S, 1, V, N>(simd, row, panel, first),
+                2 | 4 => self.tile::<S, 2, V, N>(simd, row, panel, first),
+                _ => self.tile::<S, 3, V, N>(simd, row, panel, first),
+            };
+        }
+    }
+}
+
 struct Multiply<'a, W, const L: usize, const P: usize> {
     panels: [&'a [[W; L]]; P],
     inputs: Inputs<'a>,
@@ -164,29 +192,22 @@ impl<W: Weight, const L: usize, const P: usize> Multiply<'_, W, L, P> {
                 self.tile::<S, 1, V, P>(simd, 0, 0, first);
             } else if L < LANES {
                 // One vector of each of many panels is what many vectors of one are.
-                self.rows::<S, V, P>(simd, 0, first);
+                self.all::<S, V, P>(simd, 0, first);
             } else {
                 for panel in 0..P {
-                    self.rows::<S, V, 1>(simd, panel, first);
+                    self.all::<S, V, 1>(simd, panel, first);
                 }
             }
         }
     }
+}
 
-    /// All rows times `V` vectors of each of `N` panels.
+impl<W: Weight, const L: usize, const P: usize> Tiles for Multiply<'_, W, L, P> {
     #[inline(always)]
-    fn rows<S: Simd, const V: usize, const N: usize>(&mut self, simd: S, panel: usize, first: usize) {
-        let mut row = 0;
-        while row < self.rows {
-            row += match self.rows - row {
-                1 => self.tile::<S, 1, V, N>(simd, row, panel, first),
-                2 | 4 => self.tile::<S, 2, V, N>(simd, row, panel, first),
-                _ => self.tile::<S, 3, V, N>(simd, row, panel, first),
-            };
-        }
+    fn rows(&self) -> usize {
+        self.rows
     }
 
-    /// `R` rows times `V` vectors, from vector `first` on, of each of `N` panels.
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const V: usize, const N: usize>(
         &mut self,
@@ -272,19 +293,18 @@ impl<const P: usize> MultiplyBlocks<'_, P> {
                 continue;
             }
             for panel in 0..P {
-                let mut row = 0;
-                while row < self.rows {
-                    row += match self.rows - row {
-                        1 => self.tile::<S, 1, V, 1>(simd, row, panel, first),
-                        2 | 4 => self.tile::<S, 2, V, 1>(simd, row, panel, first),
-                        _ => self.tile::<S, 3, V, 1>(simd, row, panel, first),
-                    };
-                }
+                self.all::<S, V, 1>(simd, panel, first);
             }
         }
     }
+}
 
-    /// `R` rows times `V` vectors, from vector `first` on, of each of `N` panels.
+impl<const P: usize> Tiles for MultiplyBlocks<'_, P> {
+    #[inline(always)]
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const V: usize, const N: usize>(
         &mut self,
