@@ -104,6 +104,11 @@ pub use trace::{TraceStep, trace};
 pub use tree::TrieFileError;
 pub use unskew_core::Cancel;
 pub use values::{StateValues, ValuesError};
-pub use walks::{FedRows, FullError, Walk, WalkEnd, WalkKey, WalkMode, WalkOutput, WalkStats, WalkStep, WalkSums, WalkTable, Walks};
-pub use warped::{MAX_TEMPERATURE, MIN_TEMPERATURE, TemperatureError, Truncation, TruncationError, Warp, Warped};
+pub use walks::{
+    FedRows, FullError, Walk, WalkEnd, WalkKey, WalkMode, WalkOutput, WalkStats, WalkStep, WalkSums,
+    WalkTable, Walks,
+};
+pub use warped::{
+    MAX_TEMPERATURE, MIN_TEMPERATURE, TemperatureError, Truncation, TruncationError, Warp, Warped,
+};
 pub use weighted::{Awrs, Masked, Populations, Smc, SmcConfig};

@@ -132,6 +132,8 @@ pub struct WalkOutput {
     pub log_prob: f64,
     /// The logarithm of the weight; 0 but for [`WalkMode::Weights`] and [`WalkMode::Twisted`].
     pub log_weight: f64,
+    /// The logarithms of the model's mass that the mask leaves, before each token and at the end.
+    pub log_masks: Vec<f64>,
 }
 
 /// Rows of an engine, read to host memory one at a time: a buffer that the walks of a step share.
@@ -183,6 +185,19 @@ pub struct WalkStats {
 }
 
 impl WalkStats {
+    /// The findings of tries and accepted ones with these sums, with this upper bound on the logarithm of
+    /// `P(constraint)`, and with prefixes and their bytes.
+    pub fn new(
+        (tries, accepted): (u64, u64),
+        sums: Option<WalkSums>,
+        log_bound: f64,
+        (prefixes, bytes): (usize, usize),
+    ) -> Self {
+        let mut tally = Tally::default();
+        tally.add((tries, accepted), sums);
+        tally.stats(log_bound, Usage { prefixes, trie_bytes: bytes, row_bytes: 0 })
+    }
+
     /// The findings of processes that have learned apart about one task, together. `None` of none.
     pub fn merged(all: &[Self]) -> Option<Self> {
         let first = all.first()?;
@@ -223,6 +238,7 @@ impl<C: Constraint> Shared<C> {
 ///
 /// [`Task::prompt`] and [`Task::batch`] have no meaning here: the engine has the prompt, and the batch.
 pub struct Walks<C: Constraint> {
+    constraint: C,
     mode: WalkMode,
     warp: Warp,
     row_len: usize,
@@ -263,7 +279,7 @@ impl Default for FullError {
 impl<C: Constraint + Clone> Walks<C> {
     /// The walks of `task`, over the model whose rows are warped by `warp`.
     pub fn new(task: Task<ModelShape, C>, mode: WalkMode, warp: Warp) -> Self {
-        let row_len = task.model.row_len;
+        let (constraint, row_len) = (task.constraint.clone(), task.model.row_len);
         let mut session = Session::new(task, mode.config().proposal.scope());
         if mode == WalkMode::Twisted {
             session.set_values(StateValues::new(VALUES_BYTES));
@@ -271,7 +287,12 @@ impl<C: Constraint + Clone> Walks<C> {
         let shared = Shared::new(session);
         let current = Mutex::new(Current { shared, before: Vec::new() });
         let is_replaced = Arc::new(AtomicBool::new(false));
-        Self { mode, warp, row_len, current, tally: Arc::default(), is_replaced }
+        Self { constraint, mode, warp, row_len, current, tally: Arc::default(), is_replaced }
+    }
+
+    /// The constraint of the task.
+    pub fn constraint(&self) -> &C {
+        &self.constraint
     }
 
     /// A walk at the start of an output. `seed` decides its random numbers.
@@ -519,7 +540,9 @@ impl<C: Constraint> Walk<C> {
                     WalkMode::Cars | WalkMode::Rejection => 0.0,
                 };
                 let ended = ended(true, log_weight);
-                let output = WalkOutput { tokens: output.tokens, log_prob: output.log_prob, log_weight };
+                let log_masks = output.steps.iter().map(|step| step.valid_mass).collect();
+                let output =
+                    WalkOutput { tokens: output.tokens, log_prob: output.log_prob, log_weight, log_masks };
                 self.finish(WalkEnd::Accepted(output), ended);
             }
             _ if is_impossible => {
@@ -566,10 +589,7 @@ impl<C: Constraint> fmt::Debug for Walks<C> {
 
 impl<C: Constraint> fmt::Debug for Walk<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Walk")
-            .field("told", &self.told.len())
-            .field("end", &self.end)
-            .finish_non_exhaustive()
+        f.debug_struct("Walk").field("told", &self.told.len()).field("end", &self.end).finish_non_exhaustive()
     }
 }
 

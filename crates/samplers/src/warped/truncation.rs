@@ -70,11 +70,7 @@ impl Truncation {
 
     /// The indices of the kept outcomes, the most probable first, of outcomes with these logits. `normalizer` is the
     /// logarithm of the sum of their exponentials. Outcomes of probability zero are never kept.
-    pub(crate) fn keep<L: Copy + PartialOrd + Into<f64>>(
-        &self,
-        logits: &[L],
-        normalizer: f64,
-    ) -> Vec<usize> {
+    pub(crate) fn keep<L: Copy + PartialOrd + Into<f64>>(&self, logits: &[L], normalizer: f64) -> Vec<usize> {
         let of = |index: &usize| -> f64 { logits[*index].into() };
         let greatest = logits.iter().fold(f64::NEG_INFINITY, |greatest, logit| greatest.max((*logit).into()));
         let least = self.min_p.map_or(f64::NEG_INFINITY, |min_p| greatest + min_p);
@@ -195,7 +191,11 @@ mod tests {
             let truncation = Truncation::new(top_k, top_p).unwrap().with_min_p(min_p).unwrap();
             let normalizer = crate::log_normalizer(&logits);
             let expected = sorted(&logits, top_k, top_p, min_p);
-            assert_eq!(truncation.keep(&logits, normalizer), expected, "{top_k:?} {top_p:?} {min_p} {spread}");
+            assert_eq!(
+                truncation.keep(&logits, normalizer),
+                expected,
+                "{top_k:?} {top_p:?} {min_p} {spread}"
+            );
         }
     }
 
