@@ -92,6 +92,66 @@ def test_tokens_that_are_none(backend):
     assert grammar.validate_tokens([-1, 5]) == [] and grammar.validate_tokens([1 << 20]) == []
 
 
+def engine(backend, drafts=0):
+    """vLLM's manager of structured outputs around our backend."""
+    from vllm.v1.structured_output import StructuredOutputManager
+
+    config = SimpleNamespace(
+        parallel_config=SimpleNamespace(distributed_executor_backend="uni"),
+        scheduler_config=SimpleNamespace(max_num_seqs=256),
+        model_config=SimpleNamespace(skip_tokenizer_init=True, is_diffusion=False),
+        structured_outputs_config=SimpleNamespace(enable_in_reasoning=False),
+        num_speculative_tokens=drafts,
+    )
+    made = StructuredOutputManager(config)
+    made.backend = backend
+    return made
+
+
+def request(name, grammar):
+    wanted = SimpleNamespace(grammar=grammar, reasoning_ended=None, reasoner=None, masked_reasoning_end_ids=None)
+    return SimpleNamespace(request_id=name, structured_output_request=wanted, use_structured_output=True, prompt_token_ids=[])
+
+
+class Panic(BaseException):
+    """As pyo3's PanicException."""
+
+
+@pytest.mark.parametrize("way", ["stop", "limit", "panic", "rollback"])
+def test_what_fails_in_a_step_ends_its_request_alone(backend, tok, way, caplog):
+    """Each of these ended the engine, with the requests of all clients."""
+    [a], [b] = tok.encode("a"), tok.encode("b")
+    if way == "limit":
+        grammar = unskew.Constraint.lark('start: x+\nx: "a" | "a" x "a" | "aa" x "aa"').with_limits({"grammar.state_items": 300})
+        bad = backend.compile_grammar(Kind.GRAMMAR, grammar.to_json(), {END})
+    else:
+        bad = backend.compile_grammar(Kind.REGEX, "a", {a} if way == "stop" else {END})
+    if way == "panic":
+
+        class Broken:
+            stop_ids, is_terminated = [END], staticmethod(lambda: False)
+
+            def fill(self, *_):
+                raise Panic("range start index 9 out of range")
+
+        bad._guarded.matcher = Broken()
+    if way == "rollback":
+        bad.rollback(3)
+    manager = engine(backend)
+    requests = {"bad": request("bad", bad), "good": request("good", backend.compile_grammar(Kind.REGEX, "b+", {END}))}
+    for step in range(200):
+        mask = torch.from_numpy(manager.grammar_bitmask(requests, list(requests), {}))
+        assert bits(mask[1]) == {b} if step == 0 else {b, END} <= bits(mask[1])
+        assert manager.accept_tokens(requests["good"], [b])
+        if not manager.accept_tokens(requests["bad"], [a if a in bits(mask[0]) else END]):
+            break
+    # vLLM ends a request at False, with the finish reason `error`.
+    assert step < 150 and (way == "limit") == (step > 0)
+    assert bits(mask[0]) == {a if way == "stop" else END}
+    [line] = [line for line in caplog.messages if line.startswith("unskew: request bad ends: ")]
+    print(line)
+
+
 def test_fills_on_threads(backend, hf):
     mask = backend.allocate_token_bitmask(256)
     grammars = [backend.compile_grammar(Kind.REGEX, f"[a-{chr(98 + at % 20)}]+", {END}) for at in range(256)]
