@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import random
+import re
 import threading
 from types import SimpleNamespace
 
@@ -17,6 +18,8 @@ from unskew.vllm import _common, _install
 from unskew.vllm.backend import UnskewBackend
 from unskew.vllm.faithful import Faithful
 from vllm import SamplingParams
+from vllm.exceptions import VLLMValidationError
+from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.sample.logits_processor.interface import BatchUpdate, MoveDirectionality
 from vllm.v1.structured_output.backend_types import StructuredOutputOptions as Kind
 
@@ -56,6 +59,61 @@ def test_a_version_that_is_not_known(monkeypatch):
     # vLLM itself goes on.
     unskew.vllm.plugin()
     assert not _install._installed
+
+
+def check(parts, hf, config=None, **options):
+    """The check of a request in vLLM's front end, by its own class."""
+    from vllm.config.structured_outputs import StructuredOutputsConfig
+
+    unskew.vllm.install()
+    config = config or StructuredOutputsConfig(backend="unskew")
+    params = SamplingParams(**{"structured_outputs": StructuredOutputsParams(regex="a"), **options})
+    params._validate_structured_outputs(parts.model_config, config, hf)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"ignore_eos": True}, "`ignore_eos` goes on after the end"),
+        ({"structured_outputs": StructuredOutputsParams(json="{}", disable_any_whitespace=True)}, "`disable_any_whitespace` is not supported"),
+        ({"structured_outputs": StructuredOutputsParams(regex="(a")}, "line 1, column 1"),
+        ({"structured_outputs": StructuredOutputsParams(grammar='{"set": "/etc/passwd"}')}, "UNSKEW_FILES"),
+    ],
+)
+def test_what_is_not_followed_is_refused(parts, hf, options, says):
+    check(parts, hf)
+    with pytest.raises(VLLMValidationError, match=re.escape(says)):
+        check(parts, hf, **options)
+
+
+@pytest.mark.parametrize("name", ["disable_any_whitespace", "disable_additional_properties"])
+def test_options_of_the_server(parts, hf, name):
+    from vllm.config.structured_outputs import StructuredOutputsConfig
+
+    unskew.vllm.install()
+    # vLLM refuses them itself, for all backends but its own; a version that does not must not make them silent.
+    with pytest.raises(ValueError, match=f"{name} is only supported"):
+        StructuredOutputsConfig(backend="unskew", **{name: True})
+    config = StructuredOutputsConfig(backend="unskew")
+    setattr(config, name, True)
+    with pytest.raises(VLLMValidationError, match=f"`--structured-outputs-config.{name}` is not supported"):
+        check(parts, hf, config)
+
+
+def test_every_option_of_the_configuration_is_known():
+    """`backend` is ours, and the others are refused above, or followed by vLLM itself: the reasoner, and whether it is constrained."""
+    from vllm.config.structured_outputs import StructuredOutputsConfig
+
+    known = {"backend", "disable_any_whitespace", "disable_additional_properties"}
+    assert set(StructuredOutputsConfig.__dataclass_fields__) == known | {"reasoning_parser", "reasoning_parser_plugin", "enable_in_reasoning"}
+
+
+def test_one_compiler_for_a_model(parts, hf):
+    """The check, the masks and the walks ask one, whose ends are the model's."""
+    one = _common.compiler_of_model(parts.model_config, hf)
+    assert _common.compiler_of_model(parts.model_config) is one
+    assert UnskewBackend(parts, tokenizer=hf, vocab_size=2048)._compiler is one
+    assert Faithful(parts, torch.device("cpu"), False).engine() and _common.compiler_of(hf, 2048, (END,)) is one
 
 
 def test_a_mask_and_what_is_accepted_agree(backend):
@@ -234,6 +292,7 @@ def config(checkpoint):
         max_model_len=64,
         seed=0,
         get_vocab_size=lambda: 2048,
+        is_diffusion=False,
         try_get_generation_config=lambda: {"eos_token_id": END},
         tokenizer=str(checkpoint),
     )

@@ -54,6 +54,8 @@ def validate(sampling_params: Any, model_config: Any, config: Any, tokenizer: An
                 )
     if params.json_object is False:
         raise VLLMValidationError("unskew: `json_object` is false: leave it out")
+    if sampling_params.ignore_eos:
+        raise VLLMValidationError("unskew: `ignore_eos` goes on after the end of the output, where there is no constraint: leave it out")
     try:
         kind, spec = get_structured_output_key(params)
         compile(compiler_of_model(model_config, tokenizer), constraint_of(kind.name, spec))
