@@ -220,7 +220,7 @@ def test_masks_are_applied(tokenizer, dtype):
     before = logits.clone()
     grammar.apply_vocab_mask(logits=logits, vocab_mask=grammar.move_vocab_mask(mask, "cpu"))
     assert torch.equal(logits[[0, 2]], before[[0, 2]])
-    matcher = grammar.matcher
+    matcher = grammar.guarded.matcher
     for id in range(tokenizer.vocab_size):
         allowed = matcher.validate([id]) == 1
         assert logits[1, id] == (before[1, id] if allowed else float("-inf"))

@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import random
+import re
 import threading
 from types import SimpleNamespace
 
@@ -17,6 +18,8 @@ from unskew.vllm import _common, _install
 from unskew.vllm.backend import UnskewBackend
 from unskew.vllm.faithful import Faithful
 from vllm import SamplingParams
+from vllm.exceptions import VLLMValidationError
+from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.sample.logits_processor.interface import BatchUpdate, MoveDirectionality
 from vllm.v1.structured_output.backend_types import StructuredOutputOptions as Kind
 
@@ -58,6 +61,61 @@ def test_a_version_that_is_not_known(monkeypatch):
     assert not _install._installed
 
 
+def check(parts, hf, config=None, **options):
+    """The check of a request in vLLM's front end, by its own class."""
+    from vllm.config.structured_outputs import StructuredOutputsConfig
+
+    unskew.vllm.install()
+    config = config or StructuredOutputsConfig(backend="unskew")
+    params = SamplingParams(**{"structured_outputs": StructuredOutputsParams(regex="a"), **options})
+    params._validate_structured_outputs(parts.model_config, config, hf)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"ignore_eos": True}, "`ignore_eos` goes on after the end"),
+        ({"structured_outputs": StructuredOutputsParams(json="{}", disable_any_whitespace=True)}, "`disable_any_whitespace` is not supported"),
+        ({"structured_outputs": StructuredOutputsParams(regex="(a")}, "line 1, column 1"),
+        ({"structured_outputs": StructuredOutputsParams(grammar='{"set": "/etc/passwd"}')}, "UNSKEW_FILES"),
+    ],
+)
+def test_what_is_not_followed_is_refused(parts, hf, options, says):
+    check(parts, hf)
+    with pytest.raises(VLLMValidationError, match=re.escape(says)):
+        check(parts, hf, **options)
+
+
+@pytest.mark.parametrize("name", ["disable_any_whitespace", "disable_additional_properties"])
+def test_options_of_the_server(parts, hf, name):
+    from vllm.config.structured_outputs import StructuredOutputsConfig
+
+    unskew.vllm.install()
+    # vLLM refuses them itself, for all backends but its own; a version that does not must not make them silent.
+    with pytest.raises(ValueError, match=f"{name} is only supported"):
+        StructuredOutputsConfig(backend="unskew", **{name: True})
+    config = StructuredOutputsConfig(backend="unskew")
+    setattr(config, name, True)
+    with pytest.raises(VLLMValidationError, match=f"`--structured-outputs-config.{name}` is not supported"):
+        check(parts, hf, config)
+
+
+def test_every_option_of_the_configuration_is_known():
+    """`backend` is ours, and the others are refused above, or followed by vLLM itself: the reasoner, and whether it is constrained."""
+    from vllm.config.structured_outputs import StructuredOutputsConfig
+
+    known = {"backend", "disable_any_whitespace", "disable_additional_properties"}
+    assert set(StructuredOutputsConfig.__dataclass_fields__) == known | {"reasoning_parser", "reasoning_parser_plugin", "enable_in_reasoning"}
+
+
+def test_one_compiler_for_a_model(parts, hf):
+    """The check, the masks and the walks ask one, whose ends are the model's."""
+    one = _common.compiler_of_model(parts.model_config, hf)
+    assert _common.compiler_of_model(parts.model_config) is one
+    assert UnskewBackend(parts, tokenizer=hf, vocab_size=2048)._compiler is one
+    assert Faithful(parts, torch.device("cpu"), False).engine() and _common.compiler_of(hf, 2048, (END,)) is one
+
+
 def test_a_mask_and_what_is_accepted_agree(backend):
     dice = random.Random(1)
     mask = backend.allocate_token_bitmask(3)
@@ -90,6 +148,66 @@ def test_tokens_that_are_none(backend):
     grammar = backend.compile_grammar(Kind.REGEX, "ab", {END})
     assert not grammar.accept_tokens("r", [-1]) and not grammar.accept_tokens("r", [1 << 20])
     assert grammar.validate_tokens([-1, 5]) == [] and grammar.validate_tokens([1 << 20]) == []
+
+
+def engine(backend, drafts=0):
+    """vLLM's manager of structured outputs around our backend."""
+    from vllm.v1.structured_output import StructuredOutputManager
+
+    config = SimpleNamespace(
+        parallel_config=SimpleNamespace(distributed_executor_backend="uni"),
+        scheduler_config=SimpleNamespace(max_num_seqs=256),
+        model_config=SimpleNamespace(skip_tokenizer_init=True, is_diffusion=False),
+        structured_outputs_config=SimpleNamespace(enable_in_reasoning=False),
+        num_speculative_tokens=drafts,
+    )
+    made = StructuredOutputManager(config)
+    made.backend = backend
+    return made
+
+
+def request(name, grammar):
+    wanted = SimpleNamespace(grammar=grammar, reasoning_ended=None, reasoner=None, masked_reasoning_end_ids=None)
+    return SimpleNamespace(request_id=name, structured_output_request=wanted, use_structured_output=True, prompt_token_ids=[])
+
+
+class Panic(BaseException):
+    """As pyo3's PanicException."""
+
+
+@pytest.mark.parametrize("way", ["stop", "limit", "panic", "rollback"])
+def test_what_fails_in_a_step_ends_its_request_alone(backend, tok, way, caplog):
+    """Each of these ended the engine, with the requests of all clients."""
+    [a], [b] = tok.encode("a"), tok.encode("b")
+    if way == "limit":
+        grammar = unskew.Constraint.lark('start: x+\nx: "a" | "a" x "a" | "aa" x "aa"').with_limits({"grammar.state_items": 300})
+        bad = backend.compile_grammar(Kind.GRAMMAR, grammar.to_json(), {END})
+    else:
+        bad = backend.compile_grammar(Kind.REGEX, "a", {a} if way == "stop" else {END})
+    if way == "panic":
+
+        class Broken:
+            stop_ids, is_terminated = [END], staticmethod(lambda: False)
+
+            def fill(self, *_):
+                raise Panic("range start index 9 out of range")
+
+        bad._guarded.matcher = Broken()
+    if way == "rollback":
+        bad.rollback(3)
+    manager = engine(backend)
+    requests = {"bad": request("bad", bad), "good": request("good", backend.compile_grammar(Kind.REGEX, "b+", {END}))}
+    for step in range(200):
+        mask = torch.from_numpy(manager.grammar_bitmask(requests, list(requests), {}))
+        assert bits(mask[1]) == {b} if step == 0 else {b, END} <= bits(mask[1])
+        assert manager.accept_tokens(requests["good"], [b])
+        if not manager.accept_tokens(requests["bad"], [a if a in bits(mask[0]) else END]):
+            break
+    # vLLM ends a request at False, with the finish reason `error`.
+    assert step < 150 and (way == "limit") == (step > 0)
+    assert bits(mask[0]) == {a if way == "stop" else END}
+    [line] = [line for line in caplog.messages if line.startswith("unskew: request bad ends: ")]
+    print(line)
 
 
 def test_fills_on_threads(backend, hf):
@@ -174,6 +292,7 @@ def config(checkpoint):
         max_model_len=64,
         seed=0,
         get_vocab_size=lambda: 2048,
+        is_diffusion=False,
         try_get_generation_config=lambda: {"eos_token_id": END},
         tokenizer=str(checkpoint),
     )

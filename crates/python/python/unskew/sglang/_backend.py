@@ -21,77 +21,51 @@ from sglang.srt.constrained.base_grammar_backend import (
 import unskew
 
 from .._requests import cache_bytes, compile_seconds
+from ..serving.compiling import REFUSED, message_of
+from ..serving.masks import Guarded, fill_batch
 from . import _requests
-
-
-#: What a constraint of a client may raise, beside deadlines: our errors, and those of texts that no text is (lone surrogates, deep nests).
-_REFUSED = (unskew.Error, ValueError, TypeError, RecursionError, OverflowError)
 
 
 class Grammar(BaseGrammarObject):
     """One request under a constraint."""
 
-    def __init__(self, key: tuple[str, str], matcher: unskew.Matcher, backend: Backend) -> None:
+    def __init__(self, key: tuple[str, str], guarded: Guarded, backend: Backend) -> None:
         super().__init__()
         self.key = key
-        self.matcher = matcher
+        self.guarded = guarded
         self.backend = backend
-        # SGLang may hand over tokens after the end, and takes them back with the others.
-        self._after_end = 0
-        # Why there is no mask: the output has grown beyond a limit. An error here would end SGLang's scheduler.
-        self._failed: str | None = None
         self.grammar_stats = GrammarStats(dispatch_type=key[0])
 
     def accept_token(self, token: int) -> None:
-        if self._failed is not None:
-            raise ValueError(self._failed)
-        if self.matcher.is_terminated():
-            self._after_end += 1
-        elif self.matcher.accept(token):
-            self.current_token = token
-        else:
-            raise ValueError(f"token {token} is not allowed after {len(self.matcher.ids)} tokens of output")
+        if not self.guarded.accept(token):
+            # For SGLang, which ends the request, with the message.
+            raise ValueError(self.guarded.error)
+        self.current_token = token
 
     def rollback(self, k: int) -> None:
-        ignored = min(k, self._after_end)
-        self._after_end -= ignored
-        self.matcher.rollback(k - ignored)
-        self._failed = None
+        self.guarded.rollback(k)
 
     def is_terminated(self) -> bool:
-        return self.matcher.is_terminated()
+        return self.guarded.is_terminated()
 
     def copy(self) -> Grammar:
-        copy = Grammar(self.key, self.matcher.fork(), self.backend)
-        copy._after_end = self._after_end
+        copy = Grammar(self.key, self.guarded.fork(), self.backend)
         copy.current_token = self.current_token
         copy.finished = self.finished
         copy.grammar_stats.is_cache_hit = True
         return copy
 
     def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
-        try:
-            self.matcher.fill(vocab_mask, idx)
-        except unskew.MatcherError as error:
-            # The one token that is left brings `accept_token`, whose error ends this request alone.
-            self._failed = str(error)
-            id = self.matcher.stop_ids[0]
-            vocab_mask[idx] = 0
-            vocab_mask[idx, id // 32] = (1 << id % 32) - (1 << 32 if id % 32 == 31 else 0)
+        self.guarded.fill(vocab_mask, idx)
 
     @staticmethod
     def fill_vocab_mask_batched(entries: list[Any], vocab_mask: torch.Tensor) -> None:
         """All rows in one call, without the interpreter lock; rows that are not listed stay as they are."""
         # Some may be wrapped, and their request still be thinking.
-        if entries and all(type(entry.grammar) is Grammar for entry in entries):
-            try:
-                matchers = [entry.grammar.matcher for entry in entries]
-                unskew.fill_batch(matchers, vocab_mask, rows=[entry.row for entry in entries])
-                return
-            except unskew.MatcherError:
-                # One of them has no mask.
-                pass
-        BaseGrammarObject.fill_vocab_mask_batched(entries, vocab_mask)
+        if all(type(entry.grammar) is Grammar for entry in entries):
+            fill_batch([(entry.grammar.guarded, entry.grammar.guarded.matcher, entry.row) for entry in entries], vocab_mask)
+        else:
+            BaseGrammarObject.fill_vocab_mask_batched(entries, vocab_mask)
 
     def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
         return self.backend.allocate_vocab_mask(vocab_size, batch_size, device)
@@ -113,7 +87,7 @@ class Grammar(BaseGrammarObject):
         return None
 
     def __repr__(self) -> str:
-        return f"<unskew.sglang.Grammar {self.key[0]}: {self.matcher!r}>"
+        return f"<unskew.sglang.Grammar {self.key[0]}: {self.guarded.matcher!r}>"
 
 
 class Backend(BaseGrammarBackend):
@@ -141,9 +115,9 @@ class Backend(BaseGrammarBackend):
             compiled = self.compiler.compile(self._constraint(key), timeout=0.0)
         except unskew.DeadlineError:
             return self.executor.submit(self._init_value_dispatch, key, require_reasoning), False
-        except _REFUSED as error:
+        except REFUSED as error:
             return self._invalid(error), True
-        return Grammar(key, unskew.Matcher(compiled), self), True
+        return self._grammar(key, compiled), True
 
     def set_cache(self, key: tuple[str, str], value: BaseGrammarObject) -> None:
         """Nothing: the compiler keeps constraints and errors. One that was too slow once may be tried again."""
@@ -170,15 +144,19 @@ class Backend(BaseGrammarBackend):
     def _made(self, key: tuple[str, str]) -> BaseGrammarObject:
         try:
             compiled = self.compiler.compile(self._constraint(key), timeout=self.deadline)
-        except _REFUSED as error:
+        except REFUSED as error:
             return self._invalid(error)
-        return Grammar(key, unskew.Matcher(compiled), self)
+        return self._grammar(key, compiled)
+
+    def _grammar(self, key: tuple[str, str], compiled: unskew.Compiled) -> Grammar:
+        matcher = unskew.Matcher(compiled)
+        # SGLang looks at stop ids before it asks a grammar: one of them would end the request as if all were well.
+        last_id = next(id for id in range(len(matcher.stop_ids) + 1) if id not in matcher.stop_ids)
+        return Grammar(key, Guarded(matcher, last_id), self)
 
     @staticmethod
     def _invalid(error: Exception) -> InvalidGrammarObject:
-        place = getattr(error, "place", None)
-        message = str(error) or type(error).__name__
-        return InvalidGrammarObject(message if place is None or place in message else f"{place}: {message}")
+        return InvalidGrammarObject(message_of(error))
 
     # Frames of answers: what some models write around the text of a request.
 

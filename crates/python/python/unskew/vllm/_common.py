@@ -1,34 +1,31 @@
-"""What backend and processor share: the tokenizer of a model as unskew reads it, and constraints of requests."""
+"""What backend and processor share: the compiler for a model, and constraints of requests."""
 
 from __future__ import annotations
 
 import json
-import threading
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import unskew
 
-from .._requests import cache_bytes, compile_seconds, grammar_of, spec_of
+from .._requests import compile_seconds, grammar_of, spec_of
+from ..serving.compiling import compiler_of
 
-__all__ = ["compile_seconds", "compiler_of", "constraint_of", "spec_of"]
-
-_lock = threading.Lock()
-_compilers: WeakKeyDictionary[Any, dict[Any, unskew.Compiler]] = WeakKeyDictionary()
+__all__ = ["compile_seconds", "compiler_of", "compiler_of_model", "constraint_of", "ends_of", "spec_of"]
 
 
-def compiler_of(tokenizer: Any, vocab_size: int, eos: tuple[int, ...] = ()) -> unskew.Compiler:
-    """The compiler for the tokens of a model, one for each tokenizer of this process. `eos` are ids that end a sequence beside the
-    tokenizer's own."""
-    with _lock:
-        kept = _compilers.setdefault(tokenizer, {})
-        key = (vocab_size, eos)
-        if key not in kept:
-            own = getattr(tokenizer, "eos_token_id", None)
-            ends = list(dict.fromkeys([*([] if own is None else [own]), *eos])) or None
-            tokens = unskew.Tokenizer.from_hf(tokenizer, vocab_size=max(vocab_size, len(tokenizer)), eos=ends)
-            kept[key] = unskew.Compiler(tokens, cache_bytes=cache_bytes())
-        return kept[key]
+def ends_of(model_config: Any) -> tuple[int, ...]:
+    """The ids that end a sequence beside the tokenizer's own, as the model's folder names them."""
+    ends = (model_config.try_get_generation_config() or {}).get("eos_token_id")
+    return tuple(ends) if isinstance(ends, (list, tuple)) else () if ends is None else (ends,)
+
+
+def compiler_of_model(model_config: Any, tokenizer: Any = None) -> unskew.Compiler:
+    """The one compiler of this process for a model of vLLM: the check of requests, the masks and the walks ask the same."""
+    if tokenizer is None:
+        from vllm.tokenizers import cached_tokenizer_from_config
+
+        tokenizer = cached_tokenizer_from_config(model_config=model_config)
+    return compiler_of(tokenizer, model_config.get_vocab_size(), ends_of(model_config))
 
 
 def constraint_of(kind: str, spec: str) -> unskew.Constraint:

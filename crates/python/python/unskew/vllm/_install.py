@@ -119,7 +119,7 @@ def _validate(before: Any) -> Any:
             return before(self, model_config, structured_outputs_config, tokenizer)
         from .backend import validate
 
-        return validate(self.structured_outputs, model_config, tokenizer)
+        return validate(self, model_config, config, tokenizer)
 
     return _validate_structured_outputs
 

@@ -1,12 +1,14 @@
 """The backend `unskew` of vLLM's structured outputs.
 
 A mask holds exactly the tokens that `accept_tokens` takes, after any rollback, so that neither a draft nor a stop id can bring vLLM's
-state and ours apart. A constraint is compiled twice, in the front end, where an error is an HTTP 400 with its place, and in the engine;
-both end at a deadline. What a request asks for and is not enforced exactly is an error.
+state and ours apart. A constraint is compiled in the front end, where an error is an HTTP 400 with its place, and in the engine; both end
+at a deadline. What a request asks for and is not enforced exactly is an error. What fails in the middle of an output ends its request
+with the finish reason `error`, and no other one.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,16 +23,21 @@ from vllm.v1.structured_output.request import get_structured_output_key
 
 import unskew
 
-from ._common import compile_seconds, compiler_of, constraint_of
+from ..serving.compiling import REFUSED, compile, message_of
+from ..serving.masks import Guarded
+from ._common import compiler_of, compiler_of_model, constraint_of
 
 __all__ = ["UnskewBackend", "UnskewGrammar", "validate"]
 
-#: Fields of a request that change what the constraint means and do not reach the engine.
-_NOT_PASSED_ON = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
+logger = logging.getLogger("vllm.unskew")
+
+#: Fields of a request and options of the server that change what the constraint means.
+_NOT_SUPPORTED = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
 
 
-def validate(params: Any, model_config: Any, tokenizer: Any) -> None:
+def validate(sampling_params: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
     """Checks the structured outputs of a request in the front end. Raises `VLLMValidationError`: an HTTP 400."""
+    params = sampling_params.structured_outputs
     if model_config.is_diffusion:
         raise VLLMValidationError("unskew: diffusion models do not write from left to right, which constraints need")
     if tokenizer is None:
@@ -38,73 +45,56 @@ def validate(params: Any, model_config: Any, tokenizer: Any) -> None:
     if params._backend not in (None, "unskew"):
         raise VLLMValidationError(f"unskew: the request names the backend {params._backend!r}, and the server has `unskew`")
     params._backend = "unskew"
-    for name in _NOT_PASSED_ON:
-        if getattr(params, name, None):
-            raise VLLMValidationError(
-                f"unskew: `{name}` is not supported: write a constraint with options of its own into `grammar`, as in "
-                '{"json_schema": {...}, "whitespace": "compact"}'
-            )
+    for where, asked in (("", params), ("--structured-outputs-config.", config)):
+        for name in _NOT_SUPPORTED:
+            if getattr(asked, name, None):
+                raise VLLMValidationError(
+                    f"unskew: `{where}{name}` is not supported: write a constraint with options of its own into `grammar`, as in "
+                    '{"json_schema": {...}, "whitespace": "compact"}'
+                )
     if params.json_object is False:
         raise VLLMValidationError("unskew: `json_object` is false: leave it out")
+    if sampling_params.ignore_eos:
+        raise VLLMValidationError("unskew: `ignore_eos` goes on after the end of the output, where there is no constraint: leave it out")
     try:
         kind, spec = get_structured_output_key(params)
-        compiler = compiler_of(tokenizer, model_config.get_vocab_size())
-        compiler.compile(constraint_of(kind.name, spec), timeout=compile_seconds())
-    except unskew.DeadlineError as error:
-        raise VLLMValidationError(f"unskew: {error} ({compile_seconds():g} seconds; UNSKEW_COMPILE_SECONDS)") from error
-    except (unskew.Error, ValueError, TypeError, RecursionError, OverflowError) as error:
-        place = getattr(error, "place", None)
-        raise VLLMValidationError(f"unskew: {place + ': ' if place and place not in str(error) else ''}{error}") from error
+        compile(compiler_of_model(model_config, tokenizer), constraint_of(kind.name, spec))
+    except REFUSED as error:
+        raise VLLMValidationError(f"unskew: {message_of(error)}") from error
 
 
 class UnskewGrammar(StructuredOutputGrammar):
     """One request."""
 
-    def __init__(self, matcher: unskew.Matcher, backend: UnskewBackend) -> None:
-        self._matcher = matcher
+    def __init__(self, guarded: Guarded, backend: UnskewBackend) -> None:
+        self._guarded = guarded
         self._backend = backend
-        #: Tokens after the end, which vLLM counts and a matcher does not take.
-        self._ignored = 0
+        self._logged = False
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
-        for at, token in enumerate(tokens):
-            if self._matcher.is_terminated():
-                self._ignored += len(tokens) - at
-                return True
-            if token < 0 or not self._accept(token):
+        for token in tokens:
+            if not self._guarded.accept(token):
+                if not self._logged:
+                    logger.error("unskew: request %s ends: %s", request_id, self._guarded.error)
+                self._logged = True
                 return False
         return True
 
-    def _accept(self, token: int) -> bool:
-        try:
-            return self._matcher.accept(token)
-        except unskew.MatcherError:
-            # An id beyond the vocabulary, or a limit: the request ends, and no other one.
-            return False
-
     def validate_tokens(self, tokens: list[int]) -> list[int]:
-        if self._matcher.is_terminated():
-            return []
-        end = next((at for at, token in enumerate(tokens) if token < 0), len(tokens))
-        try:
-            return tokens[: self._matcher.validate(tokens[:end])]
-        except unskew.MatcherError:
-            return []
+        return tokens[: self._guarded.validate(tokens)]
 
     def rollback(self, num_tokens: int) -> None:
-        ignored = min(num_tokens, self._ignored)
-        self._ignored -= ignored
-        self._matcher.rollback(num_tokens - ignored)
+        self._guarded.rollback(num_tokens)
 
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
-        self._matcher.fill(self._backend.rows_of(bitmask), batch_index)
+        self._guarded.fill(bitmask, batch_index, self._backend.rows_of(bitmask))
 
     def is_terminated(self) -> bool:
-        return self._matcher.is_terminated()
+        return self._guarded.is_terminated()
 
     def reset(self) -> None:
-        self._matcher.reset()
-        self._ignored = 0
+        self._guarded.reset()
+        self._logged = False
 
 
 @dataclass
@@ -112,7 +102,11 @@ class UnskewBackend(StructuredOutputBackend):
     """The backend of one engine."""
 
     def __post_init__(self) -> None:
-        self._compiler = compiler_of(self.tokenizer, self.vocab_size)
+        model_config = getattr(self.vllm_config, "model_config", None)
+        if model_config is None:
+            self._compiler = compiler_of(self.tokenizer, self.vocab_size)
+        else:
+            self._compiler = compiler_of_model(model_config, self.tokenizer)
         self._words = self._compiler.mask_words
         self._rows: tuple[torch.Tensor, unskew.Rows] | None = None
 
@@ -122,10 +116,10 @@ class UnskewBackend(StructuredOutputBackend):
         grammar_spec: str,
         stop_token_ids: set[int] | None = None,
     ) -> UnskewGrammar:
-        constraint = constraint_of(request_type.name, grammar_spec)
-        compiled = self._compiler.compile(constraint, timeout=compile_seconds())
-        stop_ids = sorted(stop_token_ids) if stop_token_ids else None
-        return UnskewGrammar(unskew.Matcher(compiled, stop_ids=stop_ids), self)
+        compiled = compile(self._compiler, constraint_of(request_type.name, grammar_spec))
+        matcher = unskew.Matcher(compiled, stop_ids=sorted(stop_token_ids) if stop_token_ids else None)
+        last_id = next((id for id in matcher.stop_ids if id < self.vocab_size), 0)
+        return UnskewGrammar(Guarded(matcher, last_id), self)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> torch.Tensor:
         words = max(self._words, (self.vocab_size + 31) // 32)
