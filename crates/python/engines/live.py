@@ -1,8 +1,8 @@
 """Servers of engines for tests: one process group each, on a port that the server itself has bound, and plain HTTP.
 
-A test that looks for a free port and hands its number on loses it to another program now and then. A server that binds port 0 would tell the
-number in its log alone, and vLLM and SGLang give theirs to other processes before. So the port is kept: it is bound here with SO_REUSEPORT
-until the server listens, and both engines bind with that option or SO_REUSEADDR beside a socket that does not listen.
+A test that looks for a free port and hands its number on loses it to another program now and then. A server that binds port 0 would tell
+the number in its log alone, and vLLM and SGLang give theirs to other processes before. So the port is kept: it is bound here with
+SO_REUSEPORT until the server listens, and both engines bind with that option or SO_REUSEADDR beside a socket that does not listen.
 """
 
 import contextlib
@@ -91,7 +91,8 @@ class Server:
 
     def metric(self, name):
         """The sum of a metric over its labels."""
-        return sum(float(line.split()[-1]) for line in self.ask("GET", "/metrics")[1].splitlines() if line.startswith((f"{name}{{", f"{name} ")))
+        return sum(float(line.split()[-1]) for line in self.ask("GET", "/metrics")[1].splitlines() if line.startswith((f"{name}{{",
+            f"{name} ")))
 
     def processes(self):
         """The ids of all processes of the server."""
@@ -144,7 +145,8 @@ VLLM = (
 def vllm(model, log, *more, common=VLLM, environment=None):
     """A server of vLLM."""
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model, *common, *more]
-    own = {"VLLM_PLUGINS": "unskew", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "2"}
+    own = {"VLLM_PLUGINS": "unskew", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "2"}
     return Server(command, log, {**own, **(environment or {})})
 
 
@@ -152,11 +154,14 @@ def sglang(model, log, *more, environment=None):
     """A server of SGLang on a processor, with its scheduler as it is by default: the next batch is begun before the last one is read."""
     here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sglang")
     command = [
-        sys.executable, "-m", "sglang.launch_server", "--model-path", model, "--device", "cpu", "--dtype", "float32", "--attention-backend", "torch_native",
-        "--grammar-backend", "unskew", "--enable-custom-logit-processor", "--disable-cuda-graph", "--skip-server-warmup", "--max-total-tokens", "8192",
+        sys.executable, "-m", "sglang.launch_server", "--model-path", model, "--device", "cpu", "--dtype", "float32",
+        "--attention-backend", "torch_native",
+        "--grammar-backend", "unskew", "--enable-custom-logit-processor", "--disable-cuda-graph", "--skip-server-warmup",
+        "--max-total-tokens", "8192",
         "--max-running-requests", "32", "--mem-fraction-static", "0.3", "--chunked-prefill-size", "64", "--log-level", "warning", *more,
     ]
-    own = {"PYTHONPATH": os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")])), "SGLANG_USE_CPU_ENGINE": "1", "HF_HUB_OFFLINE": "1"}
+    own = {"PYTHONPATH": os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")])), "SGLANG_USE_CPU_ENGINE": "1",
+        "HF_HUB_OFFLINE": "1"}
     return Server(command, log, {**own, **(environment or {})})
 
 
@@ -172,7 +177,8 @@ def tiny(folder):
         shutil.copy(path, folder)
     end = "<|endoftext|>"
     config = {
-        "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": end, "eos_token": end, "pad_token": end, "model_max_length": 512, "clean_up_tokenization_spaces": False,
+        "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": end, "eos_token": end, "pad_token": end, "model_max_length": 512,
+        "clean_up_tokenization_spaces": False,
         "chat_template": "{% for message in messages %}{{ message['content'] }}\n{% endfor %}",
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(config))

