@@ -235,6 +235,8 @@ class Sglang:
         import torch
         from transformers import PreTrainedTokenizerFast
 
+        # A server has it already; its import takes longer than a case may.
+        import sglang.srt.managers.schedule_batch  # noqa: F401
         import unskew
         from unskew.sglang import Backend, Faithful
 

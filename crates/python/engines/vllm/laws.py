@@ -56,6 +56,9 @@ def exact(model, compiled, tokenizer, prompt, end, max_tokens):
     output, or all of them."""
     end = (end,) if isinstance(end, int) else tuple(end)
     _, about, _ = _law(model, compiled, tokenizer, prompt, end, max_tokens, 0.0, FIRST)
+    if about == 0.0:
+        # Truncation has left nothing of the constraint.
+        return {}, 0.0, 0.0
     texts, total, left_out = _law(model, compiled, tokenizer, prompt, end, max_tokens, PRUNE * about, None)
     return {text: p / total for text, p in texts.items()}, total, left_out / total
 
