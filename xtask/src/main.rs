@@ -11,6 +11,7 @@ mod conformance;
 mod engines;
 mod process;
 mod python;
+mod real;
 mod rooms;
 mod tidy;
 
@@ -20,13 +21,15 @@ use std::{
 };
 
 use process::cargo;
+use python::Profile;
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 const USAGE: &str = "\
 cargo xtask TASK
 
-  check             all that CI runs, cheapest first: format, tidy, clippy, docs, tests
+  check             all that needs no Python of what CI runs, cheapest first: format, tidy, clippy, docs, tests
+  ci                all that CI runs: `check`, and `python --dev numpy`
   test              the tests alone
   features          clippy and docs with the features that `check` leaves out, and their tests: the decoder on the CPU beside burn's,
                     training, and the kernels on every adapter, bit for bit, skipped by name where there is none (20 CPU-minutes)
@@ -37,12 +40,14 @@ cargo xtask TASK
   tidy              the rules that no compiler checks: module docs, file lengths, who depends on whom, features documented
   package           build every crate that is published from its package
   wheel             the Python package as a wheel, into target/wheels (installs maturin into an environment under target)
-  python [ENVIRONMENT [ARGUMENTS]]
+  python [--dev] [ENVIRONMENT [ARGUMENTS]]
                     builds the wheel, and runs its tests in environments under target: `numpy`, and `transformers` with torch, of
-                    which 5 GB are downloaded (ARGUMENTS: for pytest; the variable PYTHON names another interpreter)
-  engines [ENGINE] [ARGUMENTS]
-                    builds the wheel, installs it with an engine into an environment under target, and runs the tests of the
-                    plug-in with the engine itself on the CPU: vllm, sglang (6 and 7 GB of packages; ARGUMENTS: for pytest)
+                    which 5 GB are downloaded (ARGUMENTS: for pytest; the variable PYTHON names another interpreter; with --dev the
+                    wheel is a debug build, as in CI)
+  engines [ENGINE ...] [ARGUMENTS]
+                    builds the wheel, installs it with each engine into an environment under target, makes a real model, and runs the
+                    tests of the plug-in with the engine itself on the CPU: vllm, sglang (6 and 7 GB of packages, 0.1 GB for the
+                    model; ARGUMENTS: for pytest)
   parity [SEED]     makes tiny random checkpoints of every family with transformers, in an environment under target (torch, of which
                     5 GB are downloaded), and runs the decoder beside its logits (default seed: 1, that of the test data)
   train [STEPS]     make the embedded models (STEPS: a trial run of so many steps, into target/train/trial)
@@ -57,6 +62,10 @@ cargo xtask TASK
   attack [MINUTES] [--seed N] [--case N] [--program FILE] [--seconds S] [--megabytes MB]
                     hostile inputs against the command line that was built last, each under limits; fails on anything but an
                     answer or an error (default: 2 minutes)
+  attack door [--seed N] [--only vllm|sglang|server] [--minutes M] [--requests N] [ARGUMENTS]
+                    hostile requests against the plug-ins: the classes of both engines with fakes, and a live vLLM server over HTTP,
+                    beside a client that behaves (default: 10 minutes or 10,000 requests; needs the engines' environments and
+                    makes them; ARGUMENTS: for crates/python/engines/attack/door.py, `--show N` prints a request)
   fuzz [TARGET] [SECONDS]
                     fuzz one target, or each for the given time (default: each for 300 seconds)
 ";
@@ -76,18 +85,16 @@ fn main() -> ExitCode {
 fn run(root: &Path, args: &[&str]) -> Result<()> {
     match args {
         ["check"] => check::check(root),
+        ["ci"] => check::check(root).and_then(|()| python::ci(root)),
         ["test"] => check::test(root),
         ["features"] => check::features(root),
         ["wgpu"] => check::wgpu(root),
         ["llama-cpp"] => check::llama_cpp(root),
         ["tidy"] => tidy::tidy(root),
         ["package"] => check::package(root),
-        ["wheel"] => python::wheel(root).map(drop),
-        ["python"] => python::python(root, &[]),
-        ["python", environment, ..] if !python::is_environment(environment) => {
-            Err(format!("there is no environment `{environment}`: numpy, transformers").into())
-        }
-        ["python", rest @ ..] => python::python(root, rest),
+        ["wheel"] => python::wheel(root, Profile::Release).map(drop),
+        ["python", "--dev", rest @ ..] => python(root, Profile::Dev, rest),
+        ["python", rest @ ..] => python(root, Profile::Release, rest),
         ["engines", rest @ ..] => engines::engines(root, rest),
         ["parity"] => python::parity(root, "1"),
         ["parity", seed] => python::parity(root, seed),
@@ -100,6 +107,13 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
             eprint!("{USAGE}");
             Err("no such task".into())
         }
+    }
+}
+
+fn python(root: &Path, profile: Profile, args: &[&str]) -> Result<()> {
+    match args.first().filter(|name| !python::is_environment(name)) {
+        Some(unknown) => Err(format!("there is no environment `{unknown}`: numpy, transformers").into()),
+        None => python::python(root, profile, args),
     }
 }
 

@@ -1,8 +1,17 @@
 //! Running cargo, visibly.
 
-use std::{path::Path, process::Command, time::Instant};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
 
 use crate::Result;
+
+/// The folder that cargo builds into.
+pub(crate) fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
 
 /// Runs `cargo` with `args` in `root` and fails as it fails.
 pub(crate) fn cargo(root: &Path, args: &[&str]) -> Result<()> {

@@ -1,15 +1,18 @@
 //! `cargo xtask wheel` and `cargo xtask python`: the Python package, built and tested.
 //!
-//! Neither is a part of `check`, so that it needs no Python. Tools go into virtual environments under
-//! `target/python`: one for building, one with nothing but the wheel and numpy, and one with transformers, as users'
-//! would be.
+//! Neither is a part of `check`, so that it needs no Python; `cargo xtask ci` has both. Tools go into virtual
+//! environments under `target/python`: one for building, one with nothing but the wheel and numpy, and one with
+//! transformers, as users' would be.
 
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
 
-use crate::{Result, process::cargo};
+use crate::{
+    Result,
+    process::{cargo, target},
+};
 
 /// The environments of tests: the packages beside the wheel, and the tests that need them.
 const TESTS: [(&str, &[&str], &[&str]); 2] = [
@@ -25,16 +28,43 @@ const TESTS: [(&str, &[&str], &[&str]); 2] = [
 /// The limit for a wheel, in bytes.
 const MAX_WHEEL: u64 = 12 << 20;
 
-/// Builds the wheel into `target/wheels`.
-pub(crate) fn wheel(root: &Path) -> Result<PathBuf> {
+/// How a wheel is built.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// As it is published.
+    Release,
+    /// As tests are: with assertions of debug builds, in a third of the time, and too large and too slow to publish.
+    Dev,
+}
+
+impl Profile {
+    /// The folder of cargo's builds.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Dev => "debug",
+        }
+    }
+
+    /// As cargo and maturin call it.
+    fn option(self) -> [&'static str; 2] {
+        match self {
+            Self::Release => ["--profile", "release"],
+            Self::Dev => ["--profile", "dev"],
+        }
+    }
+}
+
+/// Builds the wheel into `target/wheels`, or `target/wheels-dev`.
+pub(crate) fn wheel(root: &Path, profile: Profile) -> Result<PathBuf> {
     let python = tools(root)?;
-    let out = root.join("target/wheels");
+    let out = root.join(if profile == Profile::Dev { "target/wheels-dev" } else { "target/wheels" });
     if out.is_dir() {
         std::fs::remove_dir_all(&out)?;
     }
     let manifest = root.join("crates/python/Cargo.toml");
     let mut command = Command::new(&python);
-    command.args(["-m", "maturin", "build", "--release", "--locked", "--interpreter"]);
+    command.args(["-m", "maturin", "build"]).args(profile.option()).args(["--locked", "--interpreter"]);
     command.arg(&python).arg("--manifest-path").arg(manifest).arg("--out").arg(&out);
     if is_free_threaded(&python)? {
         // It has no stable ABI: the wheel is for this version.
@@ -46,7 +76,7 @@ pub(crate) fn wheel(root: &Path) -> Result<PathBuf> {
     let [wheel] = &wheels[..] else { return Err(format!("maturin made {} wheels", wheels.len()).into()) };
     let bytes = std::fs::metadata(wheel)?.len();
     println!("{}: {:.1} MiB", wheel.display(), bytes as f64 / f64::from(1 << 20));
-    if bytes > MAX_WHEEL {
+    if profile == Profile::Release && bytes > MAX_WHEEL {
         return Err(format!("the wheel is larger than {MAX_WHEEL} bytes").into());
     }
     Ok(wheel.clone())
@@ -64,15 +94,22 @@ pub(crate) fn is_environment(name: &str) -> bool {
     TESTS.iter().any(|(one, ..)| *one == name)
 }
 
+/// What CI runs beside `check`: the tests that need numpy alone, those of the plug-ins of servers with fakes of the
+/// servers among them. torch for the others is 5 GB.
+pub(crate) fn ci(root: &Path) -> Result<()> {
+    python(root, Profile::Dev, &["numpy"])
+}
+
 /// Builds the wheel, and runs its tests in each environment. With the name of an environment in front, `args` are for
 /// pytest.
-pub(crate) fn python(root: &Path, args: &[&str]) -> Result<()> {
-    let wheel = wheel(root)?;
+pub(crate) fn python(root: &Path, profile: Profile, args: &[&str]) -> Result<()> {
+    let wheel = wheel(root, profile)?;
     // The masks of the package are compared with those of the engine. With the wheel's crate beside it, cargo chooses
     // the features of the wheel for libraries, and does not build them again.
     let packages = ["--package", "unskew-python", "--package", "unskew-engine"];
-    cargo(root, &[&["build", "--release", "--example", "rows"][..], &packages].concat())?;
-    let rows = root.join("target/release/examples").join(format!("rows{}", std::env::consts::EXE_SUFFIX));
+    cargo(root, &[&["build", "--example", "rows"][..], &profile.option(), &packages].concat())?;
+    let rows = target(root).join(profile.folder()).join("examples");
+    let rows = rows.join(format!("rows{}", std::env::consts::EXE_SUFFIX));
     let one = args.first().copied();
     for (name, packages, tests) in TESTS {
         if one.is_some_and(|one| one != name) {

@@ -65,7 +65,7 @@ impl Error {
                 Some(format!("{}{place}", path.display()))
             }
             Self::Constraint(source) => place(&**source),
-            Self::Spec(SpecError::Value { option, .. }) => Some(format!("`{option}`")),
+            Self::Spec(error) => error.place(),
             _ => None,
         }
     }

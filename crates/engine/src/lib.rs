@@ -14,7 +14,7 @@
 //!
 //! | module | its subject |
 //! |---|---|
-//! | [`spec`] | constraints as data, their one JSON form, `response_format` and tools ([`JsonRequest`]) |
+//! | [`spec`] | constraints as data, their one JSON form, `response_format` and tools ([`JsonRequest`]), what a request may ask for ([`RequestRules`]) |
 //! | [`tag`] | structural tags, lowered to a grammar |
 //! | `grammars` | grammars of specs: what a grammar refers to, and specs as parts of others |
 //! | `compile` | from a `Spec` to a constraint of one of the engines ([`Kind`]) |
@@ -88,7 +88,7 @@ pub use self::{
     explain::Explained,
     matcher::{Matcher, MatcherError, MatcherOptions},
     progress::Progress,
-    spec::{JsonRequest, Language, SPEC_VERSION, Spec, SpecError, SpecOptions},
+    spec::{JsonRequest, Language, RequestRules, SPEC_VERSION, Spec, SpecError, SpecOptions},
     tokens::TokenSpace,
 };
 

@@ -3,15 +3,16 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use pyo3::{
+    exceptions::{PyRecursionError, PyTypeError, PyValueError},
     prelude::*,
     types::{PyDict, PyString, PyType},
 };
 use unskew::{
     Spec, SpecOptions,
-    engine::{JsonRequest, spec::RegistrySource},
+    engine::{JsonRequest, RequestRules, spec::RegistrySource},
 };
 
-use crate::error::{of_engine, of_spec};
+use crate::error::{Class, of_engine, of_spec};
 
 /// A constraint on outputs, as data. `Compiler.compile` makes matchers of it, and `sample` outputs.
 #[pyclass(frozen, eq, module = "unskew")]
@@ -32,6 +33,18 @@ fn json_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
     }
 }
 
+/// A value of a client that does not become JSON is no constraint, and no fault of a program.
+fn no_json(py: Python<'_>, error: PyErr) -> PyErr {
+    let is_of_value = error.is_instance_of::<PyValueError>(py)
+        || error.is_instance_of::<PyTypeError>(py)
+        || error.is_instance_of::<PyRecursionError>(py);
+    if is_of_value {
+        Class::Constraint.error(format!("not a constraint in JSON: {}", error.value(py)))
+    } else {
+        error
+    }
+}
+
 #[pymethods]
 impl Constraint {
     /// The whole output matches the pattern (syntax of Rust's regex crate, with look-around).
@@ -46,9 +59,7 @@ impl Constraint {
     #[pyo3(signature = (choices, *, canonical=false))]
     fn choice(choices: Vec<String>, canonical: bool) -> PyResult<Self> {
         if choices.is_empty() {
-            return Err(
-                crate::error::Class::Constraint.error("`choices` is empty: no output would be allowed")
-            );
+            return Err(Class::Constraint.error("`choices` is empty: no output would be allowed"));
         }
         made(SpecOptions { choices, canonical, ..SpecOptions::default() })
     }
@@ -190,6 +201,34 @@ impl Constraint {
     fn response_format(format: &Bound<'_, PyAny>) -> PyResult<Self> {
         let spec = JsonRequest::default().response_format(&json_text(format)?);
         spec.map(|spec| Self { spec }).map_err(|error| of_engine(&error))
+    }
+
+    /// The constraint of a request, under the rules of a server: JSON as text or as a value, or a constraint that was
+    /// made of a request. Files lie in the folder `files`, and without one there are none; `limits` are those of each
+    /// request, which may only lower them.
+    #[staticmethod]
+    #[pyo3(signature = (spec, *, files=None, limits=None))]
+    fn of_request(
+        py: Python<'_>,
+        spec: &Bound<'_, PyAny>,
+        files: Option<PathBuf>,
+        limits: Option<BTreeMap<String, u64>>,
+    ) -> PyResult<Self> {
+        let mut rules = RequestRules { files, ..RequestRules::default() };
+        for (name, value) in limits.unwrap_or_default() {
+            rules.limits.set(&name, value).map_err(|error| Class::Option.error(error.to_string()))?;
+        }
+        let made = match spec.cast::<Self>() {
+            Ok(made) => {
+                let spec = made.get().spec.clone();
+                py.detach(|| spec.under(&rules))
+            }
+            Err(_) => {
+                let text = json_text(spec).map_err(|error| no_json(py, error))?;
+                py.detach(|| Spec::of_request(&text, &rules))
+            }
+        };
+        made.map(|spec| Self { spec }).map_err(|error| of_spec(&error))
     }
 
     /// The constraint that JSON describes, as `to_json` writes it.

@@ -65,11 +65,7 @@ pub(crate) fn of_engine(error: &engine::Error) -> PyErr {
 
 /// Why options are no constraint.
 pub(crate) fn of_spec(error: &SpecError) -> PyErr {
-    let place = match error {
-        SpecError::Value { option, .. } => Some(format!("`{option}`")),
-        _ => None,
-    };
-    Class::Constraint.with_place(chain(error), place)
+    Class::Constraint.with_place(chain(error), error.place())
 }
 
 /// Why there are no outputs.

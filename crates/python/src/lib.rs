@@ -31,7 +31,7 @@ mod _unskew {
         capture::Capture,
         compiler::{Compiled, Compiler},
         constraint::Constraint,
-        faithful::{Faithful, Walk, step_walks},
+        faithful::{Faithful, Walk, known_walks, merge_stats, step_walks},
         matcher::{Matcher, accept_batch, fill_batch},
         sample::{Draw, Draws, audit::audit, methods, sample},
         tokenizer::Tokenizer,

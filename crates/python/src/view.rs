@@ -13,7 +13,9 @@
 
 use std::cell::RefCell;
 
-use numpy::{PyArrayDyn, PyArrayMethods, PyReadwriteArrayDyn, PyUntypedArrayMethods};
+use numpy::{
+    PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArray2, PyReadwriteArrayDyn, PyUntypedArrayMethods,
+};
 use pyo3::{
     intern,
     prelude::*,
@@ -410,6 +412,50 @@ fn masked(logits: &[u8], mask: &[u8]) -> Vec<u8> {
 
 fn word(bytes: &[u8]) -> u32 {
     u32::from_ne_bytes(bytes.try_into().unwrap_or_default())
+}
+
+/// Rows of logits to be read: an array of 32 bits where it lies, and a copy of anything else.
+pub(crate) enum FloatRows<'py> {
+    Array(PyReadonlyArray2<'py, f32>),
+    Copied(Vec<f32>, usize),
+}
+
+/// The rows as a slice, which other threads may read.
+pub(crate) struct FloatSlice<'a> {
+    all: &'a [f32],
+    len: usize,
+}
+
+impl FloatSlice<'_> {
+    pub(crate) fn row(&self, index: usize) -> &[f32] {
+        &self.all[index * self.len..(index + 1) * self.len]
+    }
+}
+
+impl<'py> FloatRows<'py> {
+    /// At least `rows` rows of at least `len` logits. A copy has as many as are asked for.
+    pub(crate) fn new(object: &Bound<'py, PyAny>, rows: usize, len: usize) -> PyResult<Self> {
+        if is_numpy(object)
+            && let Ok(array) = object.cast::<PyArray2<f32>>()
+            && matches!(*array.shape(), [found, width] if found >= rows && width >= len)
+            && let Ok(array) = array.try_readonly()
+            && array.as_slice().is_ok()
+        {
+            return Ok(Self::Array(array));
+        }
+        let mut copy = Vec::with_capacity(rows * len);
+        logits(object, rows, len, &mut copy)?;
+        Ok(Self::Copied(copy, len))
+    }
+
+    pub(crate) fn get(&self) -> FloatSlice<'_> {
+        match self {
+            Self::Array(array) => {
+                FloatSlice { all: array.as_slice().unwrap_or_default(), len: array.shape()[1] }
+            }
+            Self::Copied(all, len) => FloatSlice { all, len: *len },
+        }
+    }
 }
 
 /// Rows of logits of a Python function: `rows` of `len` each, into `into`.

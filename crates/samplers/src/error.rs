@@ -42,6 +42,17 @@ pub enum SampleError<E> {
         /// The number of tokens of the output.
         tokens: usize,
     },
+    /// A walk was asked for a position whose tokens before it were not all its own.
+    #[error("position {position} of an output is asked for, and its walk has told the first {told} tokens")]
+    Gap {
+        /// The position.
+        position: usize,
+        /// The tokens that the walk has told.
+        told: usize,
+    },
+    /// What is known about the model was forgotten while an output was under way: it is of no one model.
+    #[error("the model was replaced while the output was under way")]
+    Replaced,
     /// The drafter failed.
     #[error("no draft: {why}")]
     Draft {
@@ -112,6 +123,8 @@ impl SampleError<std::convert::Infallible> {
             Self::Row { why } => SampleError::Row { why },
             Self::Inconsistent { token } => SampleError::Inconsistent { token },
             Self::Unfinished { tokens } => SampleError::Unfinished { tokens },
+            Self::Gap { position, told } => SampleError::Gap { position, told },
+            Self::Replaced => SampleError::Replaced,
             Self::Draft { why } => SampleError::Draft { why },
             Self::Cancelled => SampleError::Cancelled,
             Self::DeadEnd { tokens } => SampleError::DeadEnd { tokens },

@@ -40,7 +40,8 @@
 //! policy without a model. A [`Scheduler`] is a [`Machine`]: it asks for rows, and the program feeds them.
 //!
 //! An engine that batches its own sequences and samples from rows that a plug-in may change takes [`Walks`]: one
-//! rollout along one of its sequences, fed a row and answering with a token at each step.
+//! rollout along one of its sequences, asked for the token of a position and told the row there. A [`WalkTable`] holds
+//! those of all prompts and constraints.
 //!
 //! Temperature and truncation before the mask make another model. The samplers keep the distribution of that model:
 //! [`Warped`].
@@ -103,6 +104,11 @@ pub use trace::{TraceStep, trace};
 pub use tree::TrieFileError;
 pub use unskew_core::Cancel;
 pub use values::{StateValues, ValuesError};
-pub use walks::{FullError, Walk, WalkEnd, WalkMode, WalkOutput, WalkStats, WalkStep, Walks};
-pub use warped::{MAX_TEMPERATURE, MIN_TEMPERATURE, TemperatureError, Truncation, TruncationError, Warped};
+pub use walks::{
+    FedRows, FullError, Walk, WalkEnd, WalkKey, WalkMode, WalkOutput, WalkStats, WalkStep, WalkSums,
+    WalkTable, Walks,
+};
+pub use warped::{
+    MAX_TEMPERATURE, MIN_TEMPERATURE, TemperatureError, Truncation, TruncationError, Warp, Warped,
+};
 pub use weighted::{Awrs, Masked, Populations, Smc, SmcConfig};

@@ -1,4 +1,5 @@
-//! `cargo xtask attack MINUTES`: hostile inputs of every kind against the command line.
+//! `cargo xtask attack MINUTES`: hostile inputs of every kind against the command line. (`door` has the plug-ins of
+//! servers.)
 //!
 //! Each case is a command with files, made from a number by [`inputs`]. It runs under a limit of memory and of time,
 //! and must end with success or with one error message: exit code 0, 1 or 2, and no panic, abort or signal. A case
@@ -8,6 +9,7 @@
 //! The program is the one that was built last, or `--program FILE`. A debug build has 60 seconds where a release
 //! build needs two: it is ten times slower, and CI shares its machine.
 
+mod door;
 mod inputs;
 mod random;
 
@@ -19,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::Result;
+use crate::{Result, process::target};
 use inputs::{Case, KINDS};
 
 /// How a case is run.
@@ -48,6 +50,9 @@ struct Counts {
 }
 
 pub(crate) fn attack(root: &Path, args: &[&str]) -> Result<()> {
+    if let ["door", rest @ ..] = args {
+        return door::door(root, rest);
+    }
     let mut minutes = 2.0;
     let mut seed = 0u64;
     let mut only = None;
@@ -135,8 +140,7 @@ pub(crate) fn attack(root: &Path, args: &[&str]) -> Result<()> {
 
 /// The command line that was built last.
 fn newest(root: &Path) -> Result<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let built = ["release", "debug"].map(|profile| target.join(profile).join("unskew"));
+    let built = ["release", "debug"].map(|profile| target(root).join(profile).join("unskew"));
     let time = |path: &PathBuf| fs::metadata(path).and_then(|meta| meta.modified()).ok();
     let newest = built.into_iter().filter(|path| path.is_file()).max_by_key(time);
     newest.ok_or_else(|| "build the command line first: cargo build --package unskew".into())

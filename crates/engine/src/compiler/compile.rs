@@ -267,7 +267,7 @@ pub(crate) fn registry(source: Option<&RegistrySource>, cancel: &Cancel) -> Resu
             }
         }
         Some(RegistrySource::Folder(folder)) => {
-            each_schema(folder, |path, name, text| {
+            each_schema(folder, read::text, |path, name, text| {
                 look()?;
                 registry.insert(name, &text).map_err(|error| Error::file(path, error))
             })?;
@@ -276,10 +276,13 @@ pub(crate) fn registry(source: Option<&RegistrySource>, cancel: &Cancel) -> Resu
     Ok(registry)
 }
 
-/// The texts of the schemas in a folder, by their names.
-pub(crate) fn registry_texts(folder: &Path) -> Result<BTreeMap<String, String>> {
+/// The texts of the schemas in a folder, by their names, each as `read` gives it.
+pub(crate) fn registry_texts(
+    folder: &Path,
+    read: impl Fn(&Path) -> Result<String>,
+) -> Result<BTreeMap<String, String>> {
     let mut texts = BTreeMap::new();
-    each_schema(folder, |_, name, text| {
+    each_schema(folder, read, |_, name, text| {
         texts.insert(name.to_owned(), text);
         Ok(())
     })?;
@@ -288,7 +291,11 @@ pub(crate) fn registry_texts(folder: &Path) -> Result<BTreeMap<String, String>> 
 
 /// The schemas in the `.json` files of a folder and the folders in it: path, name and text. The name is the path from
 /// `folder` on.
-fn each_schema(folder: &Path, mut each: impl FnMut(&Path, &str, String) -> Result<()>) -> Result<()> {
+fn each_schema(
+    folder: &Path,
+    read: impl Fn(&Path) -> Result<String>,
+    mut each: impl FnMut(&Path, &str, String) -> Result<()>,
+) -> Result<()> {
     /// The most files and folders.
     const MAX_ENTRIES: usize = 100_000;
     let mut folders = vec![(folder.to_owned(), String::new())];
@@ -310,7 +317,7 @@ fn each_schema(folder: &Path, mut each: impl FnMut(&Path, &str, String) -> Resul
             if entry.file_type().map_err(|error| Error::file(&path, error))?.is_dir() {
                 folders.push((path, name + "/"));
             } else if name.ends_with(".json") {
-                each(&path, &name, read::text(&path)?)?;
+                each(&path, &name, read(&path)?)?;
             }
         }
     }

@@ -198,6 +198,11 @@ impl SpecLimits {
         self.0.iter().map(|(name, value)| (*name, *value))
     }
 
+    /// The limit of this name, if it is set.
+    pub fn get(&self, name: &str) -> Option<u64> {
+        self.0.get(name).copied()
+    }
+
     /// Whether every limit has its default.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

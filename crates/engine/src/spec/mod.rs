@@ -13,6 +13,7 @@
 
 mod limits;
 mod options;
+mod request_rules;
 mod requests;
 mod resolved;
 
@@ -26,6 +27,7 @@ use unskew_schema::Whitespace;
 pub(crate) use self::limits::Numbers;
 pub use self::limits::{LIMITS, Limit, SpecLimits};
 pub use self::options::{SPEC_VERSION, SpecOptions};
+pub use self::request_rules::RequestRules;
 pub use self::requests::JsonRequest;
 pub(crate) use self::resolved::Resolved;
 
@@ -240,6 +242,35 @@ pub enum SpecError {
     /// Text that is not the JSON of a `Spec`.
     #[error("not a constraint in JSON: {0}")]
     Json(String),
+    /// An option that a server does not allow a request.
+    #[error("`{place}` {why}")]
+    Request {
+        /// The option, such as `any_of[0].set`.
+        place: String,
+        /// The reason.
+        why: String,
+    },
+    /// A limit that a request sets above that of the server.
+    #[error("`{place}` is {value}, and this server allows at most {most}: give no more, or leave it out")]
+    RequestLimit {
+        /// The limit, such as `any_of[0].limits.grammar.nodes`.
+        place: String,
+        /// The value that the request asks for.
+        value: u64,
+        /// The most that the server allows.
+        most: u64,
+    },
+}
+
+impl SpecError {
+    /// The option that is meant, for people.
+    pub fn place(&self) -> Option<String> {
+        match self {
+            Self::Value { option, .. } => Some(format!("`{option}`")),
+            Self::Request { place, .. } | Self::RequestLimit { place, .. } => Some(format!("`{place}`")),
+            _ => None,
+        }
+    }
 }
 
 impl Spec {

@@ -84,7 +84,7 @@ impl Spec {
                 let source = text(&schema.source)?;
                 let registry = match &schema.registry {
                     Some(RegistrySource::Folder(folder)) => {
-                        Some(RegistrySource::Schemas(compile::registry_texts(folder)?))
+                        Some(RegistrySource::Schemas(compile::registry_texts(folder, crate::read::text)?))
                     }
                     _ => None,
                 };

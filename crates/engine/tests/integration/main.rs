@@ -7,6 +7,7 @@ mod compiler;
 mod limits;
 mod matcher;
 mod parts;
+mod request_rules;
 mod requests;
 mod tag_parts;
 mod tags;

@@ -1,9 +1,7 @@
 """A checkpoint for vLLM: the embedded model, with the files that engines look for beside the weights."""
 
-import json
 import os
 import pathlib
-import shutil
 import sys
 
 import pytest
@@ -12,8 +10,10 @@ import unskew
 
 MODEL = pathlib.Path(__file__).parents[3] / "tiny-model" / "model"
 
-# `law`, of the tests without an engine.
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tests"))
+# `law`, of the tests without an engine, and `live`, of those of all engines.
+sys.path[:0] = [str(pathlib.Path(__file__).parents[2] / "tests"), str(pathlib.Path(__file__).parents[1])]
+import live  # noqa: E402
+
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -29,20 +29,16 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory):
-    made = tmp_path_factory.mktemp("tiny")
-    for path in [MODEL / "tokenizer.json", MODEL / "tiny" / "config.json", MODEL / "tiny" / "model.safetensors"]:
-        shutil.copy(path, made)
-    config = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": "<|endoftext|>",
-        "eos_token": "<|endoftext|>",
-        "model_max_length": 512,
-        "clean_up_tokenization_spaces": False,
-        "chat_template": "{% for message in messages %}{{ message['content'] }}\n{% endfor %}",
-    }
-    (made / "tokenizer_config.json").write_text(json.dumps(config))
-    (made / "generation_config.json").write_text('{"bos_token_id": 0, "eos_token_id": 0}')
-    return made
+    return live.tiny(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="session")
+def real_model():
+    """SmolLM2-135M-Instruct, which `cargo xtask engines` makes."""
+    folder = os.environ.get("UNSKEW_REAL_MODEL")
+    if folder is None:
+        pytest.skip("UNSKEW_REAL_MODEL names no folder: `cargo xtask engines` makes one")
+    return pathlib.Path(folder)
 
 
 @pytest.fixture(scope="session")

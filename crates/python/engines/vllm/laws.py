@@ -20,27 +20,45 @@ BATCH = 256
 
 
 class Model:
-    """The checkpoint in 32 bits, by transformers."""
+    """The checkpoint in 32 bits, by transformers; after temperature and top-p, where a request has them."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, temperature=1.0, top_p=1.0):
         from transformers import AutoModelForCausalLM
 
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        self.temperature, self.top_p = temperature, top_p
 
     @torch.no_grad()
     def log_probs(self, sequences):
         """The row after each sequence; all of one length."""
         rows = []
         for at in range(0, len(sequences), BATCH):
-            logits = self.model(torch.tensor(sequences[at : at + BATCH])).logits[:, -1].double()
-            rows.append(torch.log_softmax(logits, -1).numpy())
+            logits = self.model(torch.tensor(sequences[at : at + BATCH]), logits_to_keep=1).logits[:, -1]
+            rows.append(torch.log_softmax(warped(logits, self.temperature, self.top_p).double(), -1).numpy())
         return np.concatenate(rows)
+
+
+def warped(logits, temperature, top_p):
+    """Rows as vLLM's sampler leaves them (`apply_top_k_top_p_pytorch`): the temperature first, then the fewest tokens whose probabilities
+    sum up to `top_p`; those before them in ascending order, while the sum is at most 1 - top_p, are left out."""
+    logits = logits / temperature
+    if top_p < 1:
+        ascending, ids = logits.sort(dim=-1)
+        left_out = ascending.softmax(-1).cumsum(-1) <= 1 - top_p
+        left_out[:, -1] = False
+        logits = logits.scatter(-1, ids, ascending.masked_fill(left_out, float("-inf")))
+    return logits
 
 
 def exact(model, compiled, tokenizer, prompt, end, max_tokens):
     """The probability of each text under the constraint, and that of the constraint: over all of a text's spellings, but for prefixes
-    that are too improbable to matter; and a bound on the share of those, by their own probabilities."""
+    that are too improbable to matter; and a bound on the share of those, by their own probabilities. `end` is the id that ends an
+    output, or all of them."""
+    end = (end,) if isinstance(end, int) else tuple(end)
     _, about, _ = _law(model, compiled, tokenizer, prompt, end, max_tokens, 0.0, FIRST)
+    if about == 0.0:
+        # Truncation has left nothing of the constraint.
+        return {}, 0.0, 0.0
     texts, total, left_out = _law(model, compiled, tokenizer, prompt, end, max_tokens, PRUNE * about, None)
     return {text: p / total for text, p in texts.items()}, total, left_out / total
 
@@ -48,7 +66,7 @@ def exact(model, compiled, tokenizer, prompt, end, max_tokens):
 def _law(model, compiled, tokenizer, prompt, end, max_tokens, least, most):
     texts, total, left_out = Counter(), 0.0, 0.0
     words = tokenizer.mask_words
-    layer = [((), 0.0, unskew.Matcher(compiled, stop_ids=[end]))]
+    layer = [((), 0.0, unskew.Matcher(compiled, stop_ids=list(end)))]
     # Length by length, so that each pass has sequences of one length.
     for depth in range(max_tokens + 1):
         if not layer:
@@ -60,7 +78,10 @@ def _law(model, compiled, tokenizer, prompt, end, max_tokens, least, most):
             matcher.fill(mask, 0)
             for id in np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little")[: len(row)]):
                 p = log_p + row[id]
-                if id == end:
+                if p == -math.inf:
+                    # Truncated.
+                    continue
+                if id in end:
                     texts[tokenizer.decode(list(ids))] += math.exp(p)
                     total += math.exp(p)
                 elif depth < max_tokens and math.exp(p) >= least:

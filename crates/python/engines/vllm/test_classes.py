@@ -339,7 +339,7 @@ def test_files_of_requests(monkeypatch, tmp_path):
     (tmp_path / "items.txt").write_text("a\nb\n")
     for name in ("set", "exclude_set", "regex_file", "grammar_file", "json_schema_file", "structural_tag_file", "schema_registry"):
         monkeypatch.delenv("UNSKEW_FILES", raising=False)
-        with pytest.raises(unskew.ConstraintError, match="UNSKEW_FILES"):
+        with pytest.raises(unskew.ConstraintError):
             _common.spec_of({name: "items.txt"})
         monkeypatch.setenv("UNSKEW_FILES", str(tmp_path))
         for path in ("/etc/passwd", "../x", "a/../../x", "\0", 3):

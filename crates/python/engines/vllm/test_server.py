@@ -3,9 +3,6 @@
 import json
 import os
 import random
-import socket
-import subprocess
-import sys
 import time
 import urllib.request
 from collections import Counter
@@ -13,47 +10,25 @@ from collections import Counter
 import openai
 import pytest
 
+import live
 import unskew
 from unskew.vllm import client as faithful
 
 from cases import LETTER, SIGNATURES
 from laws import Model, exact, p_value
 
-START = 900
-
 
 @pytest.fixture(scope="session")
 def server(checkpoint, folder, tmp_path_factory):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = tmp_path_factory.mktemp("log") / "server.log"
     arguments = [
-        "--model", str(checkpoint), "--served-model-name", "tiny", "--port", str(port), "--host", "127.0.0.1",
-        "--max-model-len", "256", "--max-num-seqs", "32", "--enforce-eager", "--dtype", "float32",
+        "--served-model-name", "tiny", "--max-model-len", "256", "--max-num-seqs", "32", "--enforce-eager", "--dtype", "float32",
         "--structured-outputs-config.backend", "unskew", "--logits-processors", "unskew.vllm:Faithful",
         "--enable-auto-tool-choice", "--tool-call-parser", "hermes",
     ]
-    env = {**os.environ, "VLLM_PLUGINS": "unskew", "UNSKEW_COMPILE_SECONDS": "3"}
-    with log.open("w") as out:
-        process = subprocess.Popen([sys.executable, "-m", "vllm.entrypoints.openai.api_server", *arguments], stdout=out, stderr=out, env=env)
-    url = f"http://127.0.0.1:{port}"
-    began = time.monotonic()
-    while True:
-        try:
-            urllib.request.urlopen(f"{url}/health", timeout=5).close()
-            break
-        except OSError:
-            assert process.poll() is None, log.read_text()[-3000:]
-            assert time.monotonic() - began < START, log.read_text()[-3000:]
-            time.sleep(1)
-    yield url
-    process.terminate()
-    try:
-        process.wait(30)
-    except subprocess.TimeoutExpired:
-        process.kill()
-    print(log.read_text()[-1500:] if os.environ.get("UNSKEW_TEST_LOG") else "")
+    log = tmp_path_factory.mktemp("log") / "server.log"
+    with live.vllm(checkpoint, log, common=arguments, environment={"UNSKEW_COMPILE_SECONDS": "3"}) as server:
+        yield server.url
+        print(server.tail(1500) if os.environ.get("UNSKEW_TEST_LOG") else "")
 
 
 @pytest.fixture(scope="session")

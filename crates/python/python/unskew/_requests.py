@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from typing import Any
 
-from ._errors import ConstraintError, OptionError
+from ._errors import OptionError
 from ._unskew import Constraint
 
 #: Seconds that one constraint may take to compile.
@@ -18,8 +19,8 @@ CACHE_BYTES = "UNSKEW_CACHE_BYTES"
 #: The folder that constraints of requests may name files in; none where it is not set.
 FILES = "UNSKEW_FILES"
 
-#: The options of a constraint that name a file.
-_FILES = ("regex_file", "grammar_file", "json_schema_file", "structural_tag_file", "set", "exclude_set")
+#: The limits of requests as a JSON object of names and numbers; those that it leaves out have their defaults.
+LIMITS = "UNSKEW_LIMITS"
 
 
 def _number(name: str, default: float) -> float:
@@ -45,44 +46,35 @@ def cache_bytes() -> int:
     return int(_number(CACHE_BYTES, 1 << 30))
 
 
+def limits() -> dict[str, int]:
+    """The limits of every request, which it may lower and not raise."""
+    return _limits(os.environ.get(LIMITS) or "{}")
+
+
+@functools.cache
+def _limits(text: str) -> dict[str, int]:
+    try:
+        table = json.loads(text)
+    except (ValueError, RecursionError):
+        table = None
+    if not isinstance(table, dict) or not all(type(value) is int and 0 < value < 1 << 60 for value in table.values()):
+        raise OptionError(f'{LIMITS} is {text!r}: give names and whole numbers as JSON, such as {{"grammar.nodes": 100000}}')
+    try:
+        Constraint.of_request({}, limits=table)
+    except OptionError as error:
+        raise OptionError(f"{LIMITS}: {error}") from error
+    return table
+
+
 def grammar_of(text: str) -> Constraint:
     """A grammar: Lark; GBNF where there is a `::=`, as servers tell them apart; or a constraint of unskew as JSON, with all of its
     options (`Constraint.to_json`)."""
     if text.lstrip().startswith("{"):
         return spec_of(text)
-    if "::=" in text:
-        return Constraint.gbnf(text)
-    return Constraint.lark(text)
+    return spec_of(Constraint.gbnf(text) if "::=" in text else Constraint.lark(text))
 
 
 def spec_of(spec: Any) -> Constraint:
-    """A constraint as JSON, of a request: a text, or an object. The files that it names lie in the folder UNSKEW_FILES: a client must not
-    learn what others hold."""
-    try:
-        value = json.loads(spec) if isinstance(spec, str) else spec
-    except (ValueError, RecursionError) as error:
-        raise ConstraintError(f"not a constraint in JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ConstraintError('a constraint is an object, such as {"regex": "[a-z]+"}')
-    value = dict(value)
-    for name in _FILES:
-        if value.get(name) is not None:
-            value[name] = _inside(name, value[name])
-    if isinstance(value.get("schema_registry"), str):
-        value["schema_registry"] = _inside("schema_registry", value["schema_registry"])
-    if value.get("gpu"):
-        raise ConstraintError("`gpu` is for programs with a GPU of their own, and not for requests")
-    return Constraint.from_json(json.dumps(value))
-
-
-def _inside(name: str, path: Any) -> str:
-    folder = os.environ.get(FILES)
-    if not folder:
-        raise ConstraintError(f"`{name}` names a file, and this server lends none: set {FILES} to a folder when it is started")
-    if not isinstance(path, str) or "\0" in path:
-        raise ConstraintError(f"`{name}` is no path")
-    folder = os.path.realpath(folder)
-    found = os.path.realpath(os.path.join(folder, path))
-    if os.path.commonpath([folder, found]) != folder:
-        raise ConstraintError(f"`{name}` is outside of the folder {FILES}")
-    return found
+    """A constraint of a request, as JSON or made of it, under the rules of this server: every way in ends here. The files that it names
+    lie in the folder UNSKEW_FILES, and it raises no limit above UNSKEW_LIMITS."""
+    return Constraint.of_request(spec, files=os.environ.get(FILES) or None, limits=limits())

@@ -155,6 +155,19 @@ class Constraint:
     def response_format(format: str | Mapping[str, Any]) -> Constraint:
         """The constraint of a `response_format` of OpenAI's interface: a text, or a value that becomes JSON."""
     @staticmethod
+    def of_request(
+        spec: str | Mapping[str, Any] | Constraint,
+        *,
+        files: str | os.PathLike[str] | None = None,
+        limits: Mapping[str, int] | None = None,
+    ) -> Constraint:
+        """The constraint that a client asks of a server: JSON, as `to_json` writes it, or a constraint that was made of a request.
+
+        Files lie in the folder `files`, after links are followed; without one a request names none, however deep. `limits` are those of
+        every request by their names; a request may lower its own and raise none. Raises `ConstraintError` with the `place`, and
+        `OptionError` for `limits` that there are not.
+        """
+    @staticmethod
     def from_json(text: str) -> Constraint:
         """The constraint that JSON describes, as `to_json` writes it."""
     def with_limits(self, limits: Mapping[str, int]) -> Constraint:

@@ -2,7 +2,7 @@
 
 use rand_core::Rng;
 use smallvec::SmallVec;
-use unskew_core::{Constraint, TokenId};
+use unskew_core::{Constraint, TokenId, logprob::log_sum_exp};
 
 use super::{Choice, End, Progress, Proposal, Rollout, RowResult, Step, Unexplored};
 use crate::{
@@ -160,10 +160,9 @@ impl<C: Constraint> Rollout<C> {
 /// A draw from the most probable outcomes: the index of a token of the row, or `None` for the end; and its probability.
 fn truncated(row: &[(TokenId, f64)], eos: f64, truncation: Truncation, uniform: f64) -> (Option<usize>, f64) {
     let logs: Vec<f64> = std::iter::once(eos).chain(row.iter().map(|(_, log_p)| *log_p)).collect();
-    let greatest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let weights: Vec<f64> = logs.iter().map(|log| (log - greatest).exp()).collect();
-    let kept = truncation.keep(&weights);
-    let weights: Vec<f64> = kept.iter().map(|index| weights[*index]).collect();
+    let mass = log_sum_exp(logs.iter().copied());
+    let kept = truncation.keep(&logs, mass);
+    let weights: Vec<f64> = kept.iter().map(|index| (logs[*index] - mass).exp()).collect();
     let drawn = weighted_by(&weights, uniform).expect("the most probable outcome is kept");
     (kept[drawn].checked_sub(1), weights[drawn] / weights.iter().sum::<f64>())
 }

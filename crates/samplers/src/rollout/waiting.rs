@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use unskew_core::{Constraint, Logits, TokenId};
 
-use super::{Rollout, RowResult};
+use super::{Proposal, Rollout, RowResult};
 use crate::{
     FedRow, Request,
     session::{Session, Unread},
@@ -39,6 +39,21 @@ impl<C: Constraint> Rollout<C> {
     /// any more.
     pub(crate) fn has_drawn(&self) -> bool {
         !self.tokens.is_empty() || self.unexplored.is_some()
+    }
+
+    /// Ends the wait of a rollout that waits for the row of its present prefix alone, if another rollout has read that
+    /// row meanwhile.
+    pub(crate) fn is_known_meanwhile(&mut self, session: &mut Session<C>) -> bool {
+        let (node, tree) = (self.node, session.tree());
+        let by_bounds = self.config.proposal.uses_bounds() && self.unexplored.is_none();
+        // A value may be what is missing, and comes with a row.
+        let known = self.config.proposal != Proposal::Twisted
+            && tree.is_scored(node)
+            && (by_bounds && tree.is_backed_up(node) || self.row(session, node).is_some());
+        if known {
+            self.pending.clear();
+        }
+        known
     }
 
     /// Reads the one row of `logits` for a rollout that waits for the row of its present prefix alone.

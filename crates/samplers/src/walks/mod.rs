@@ -6,6 +6,12 @@
 //! that they learn from each other while hundreds of them are under way. A walk that is rejected is over: the engine
 //! cannot go back, and its caller begins another one.
 //!
+//! **A walk knows its place.** The caller names the position that it asks about, and a walk that has decided that
+//! position answers in the same way again, without its row. So an engine may take a sequence out of its batch and put
+//! it back, drop the token that was in flight, or read a prompt in pieces: nothing has to be counted beside the walk.
+//! Tried instead: a call for each step. Each plug-in then counts the tokens that it was told, compares the count with
+//! its engine's, and finds the walk of a sequence that comes back; three engines had three ways to do that wrong.
+//!
 //! **The walk draws, and not the engine.** Tried instead: to write the proposal into the row, with the rejected mass
 //! on a reserved token, and to let the engine draw. That needs no random numbers here, and it has three faults. The
 //! engine's arithmetic becomes a part of the distribution: rows of 32 bits, a softmax over them, and whatever is
@@ -24,6 +30,7 @@
 //! Forced tokens wait for their rows too: a sequence of an engine passes there anyway, and a test that fails ends it
 //! sooner.
 
+mod table;
 mod tally;
 
 use std::{
@@ -31,23 +38,25 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
+
+pub use self::table::{WalkKey, WalkTable};
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 use unskew_core::{Constraint, Finish, Logits, TokenId};
 
+pub use self::tally::WalkSums;
 use self::tally::{Ended, Tally};
 use crate::{
-    SampleError, Task, TemperatureError, Usage,
+    SampleError, Task, Usage, Warp,
     rollout::{AcceptTest, End, Progress, Proposal, Rollout, RolloutConfig, RowResult},
     session::Session,
     task::ModelShape,
     tree::PrefixTree,
     values::StateValues,
-    warped::check_temperature,
 };
 
 /// The most sessions of a task that live at once; see [`Walks::begin`].
@@ -123,6 +132,36 @@ pub struct WalkOutput {
     pub log_prob: f64,
     /// The logarithm of the weight; 0 but for [`WalkMode::Weights`] and [`WalkMode::Twisted`].
     pub log_weight: f64,
+    /// The logarithms of the model's mass that the mask leaves, before each token and at the end.
+    pub log_masks: Vec<f64>,
+}
+
+/// Rows of an engine, read to host memory one at a time: a buffer that the walks of a step share.
+#[derive(Debug, Default)]
+pub struct FedRows {
+    logits: Arc<Logits>,
+}
+
+impl FedRows {
+    /// A row at a temperature and truncated, as a pass of one row.
+    fn warped(&mut self, row: &[f32], row_len: usize, warp: Warp, tokens: usize) -> RowResult<&Arc<Logits>> {
+        if row.len() < row_len {
+            let why = format!("a row of {} logits was fed, and the model has {row_len} tokens", row.len());
+            return Err(SampleError::Row { why });
+        }
+        // A row that was kept has a copy of its own; one that a rollout still looks at keeps the buffer.
+        if Arc::get_mut(&mut self.logits).is_none() {
+            self.logits = Arc::default();
+        }
+        let logits = Arc::get_mut(&mut self.logits).expect("nobody else has it");
+        logits.reset(1, row_len).copy_from_slice(&row[..row_len]);
+        // The samplers' own message, before a division of infinities.
+        if logits.row(0).iter().any(|logit| logit.is_nan()) {
+            return Err(SampleError::NotADistribution { tokens });
+        }
+        warp.apply(logits)?;
+        Ok(&self.logits)
+    }
 }
 
 /// The findings of the walks of a task so far.
@@ -139,8 +178,43 @@ pub struct WalkStats {
     pub relative_error: Option<f64>,
     /// The logarithm of an upper bound on `P(constraint)`.
     pub log_bound: f64,
+    /// The sums that the estimate is made of, so that those of several processes can be [merged](Self::merged).
+    pub sums: Option<WalkSums>,
     /// The memory of the walks, but for the tokens of those under way.
     pub usage: Usage,
+}
+
+impl WalkStats {
+    /// The findings of tries and accepted ones with these sums, with this upper bound on the logarithm of
+    /// `P(constraint)`, and with prefixes and their bytes.
+    pub fn new(
+        (tries, accepted): (u64, u64),
+        sums: Option<WalkSums>,
+        log_bound: f64,
+        (prefixes, bytes): (usize, usize),
+    ) -> Self {
+        let mut tally = Tally::default();
+        tally.add((tries, accepted), sums);
+        tally.stats(log_bound, Usage { prefixes, trie_bytes: bytes, row_bytes: 0 })
+    }
+
+    /// The findings of processes that have learned apart about one task, together. `None` of none.
+    pub fn merged(all: &[Self]) -> Option<Self> {
+        let first = all.first()?;
+        let mut tally = Tally::default();
+        for stats in all {
+            tally.add((stats.tries, stats.accepted), stats.sums);
+        }
+        // Each is a bound.
+        let log_bound = all.iter().map(|stats| stats.log_bound).fold(f64::INFINITY, f64::min);
+        let mut usage = Usage { prefixes: 0, trie_bytes: 0, row_bytes: 0 };
+        for stats in all {
+            usage.prefixes += stats.usage.prefixes;
+            usage.trie_bytes += stats.usage.trie_bytes;
+            usage.row_bytes += stats.usage.row_bytes;
+        }
+        Some(tally.stats(log_bound, usage)).filter(|_| all.len() > 1).or(Some(*first))
+    }
 }
 
 /// A session, and its memory after the last step.
@@ -164,11 +238,14 @@ impl<C: Constraint> Shared<C> {
 ///
 /// [`Task::prompt`] and [`Task::batch`] have no meaning here: the engine has the prompt, and the batch.
 pub struct Walks<C: Constraint> {
+    constraint: C,
     mode: WalkMode,
-    temperature: f64,
+    warp: Warp,
     row_len: usize,
     current: Mutex<Current<C>>,
     tally: Arc<Mutex<Tally>>,
+    /// Whether the model was replaced: walks under way are over.
+    is_replaced: Arc<AtomicBool>,
 }
 
 struct Current<C: Constraint> {
@@ -200,25 +277,22 @@ impl Default for FullError {
 }
 
 impl<C: Constraint + Clone> Walks<C> {
-    /// The walks of `task`, over the model at `temperature`.
-    ///
-    /// # Errors
-    ///
-    /// [`TemperatureError`] when the logits cannot be divided by it.
-    pub fn new(
-        task: Task<ModelShape, C>,
-        mode: WalkMode,
-        temperature: f64,
-    ) -> Result<Self, TemperatureError> {
-        check_temperature(temperature)?;
-        let row_len = task.model.row_len;
+    /// The walks of `task`, over the model whose rows are warped by `warp`.
+    pub fn new(task: Task<ModelShape, C>, mode: WalkMode, warp: Warp) -> Self {
+        let (constraint, row_len) = (task.constraint.clone(), task.model.row_len);
         let mut session = Session::new(task, mode.config().proposal.scope());
         if mode == WalkMode::Twisted {
             session.set_values(StateValues::new(VALUES_BYTES));
         }
         let shared = Shared::new(session);
         let current = Mutex::new(Current { shared, before: Vec::new() });
-        Ok(Self { mode, temperature, row_len, current, tally: Arc::default() })
+        let is_replaced = Arc::new(AtomicBool::new(false));
+        Self { constraint, mode, warp, row_len, current, tally: Arc::default(), is_replaced }
+    }
+
+    /// The constraint of the task.
+    pub fn constraint(&self) -> &C {
+        &self.constraint
     }
 
     /// A walk at the start of an output. `seed` decides its random numbers.
@@ -235,15 +309,16 @@ impl<C: Constraint + Clone> Walks<C> {
         Ok(Walk {
             shared,
             tally: Arc::clone(&self.tally),
+            is_replaced: Arc::clone(&self.is_replaced),
             mode: self.mode,
-            temperature: self.temperature,
+            warp: self.warp,
             row_len: self.row_len,
             rng: ChaCha8Rng::seed_from_u64(seed),
             rollout: None,
             tries: 0,
             number,
             log_bound: None,
-            appended: 0,
+            told: Vec::new(),
             end: None,
         })
     }
@@ -282,17 +357,12 @@ impl<C: Constraint + Clone> Walks<C> {
             let session = shared.lock();
             (session.tree().bound(PrefixTree::ROOT).min(0.0), session.usage())
         };
-        let tally = lock(&self.tally);
-        let (tries, accepted) = tally.counts();
-        let estimate = tally.estimate(log_bound);
-        WalkStats {
-            tries,
-            accepted,
-            log_estimate: estimate.map(|(log_p, _)| log_p),
-            relative_error: estimate.map(|(_, error)| error),
-            log_bound,
-            usage: Usage { prefixes, trie_bytes, row_bytes },
-        }
+        lock(&self.tally).stats(log_bound, Usage { prefixes, trie_bytes, row_bytes })
+    }
+
+    /// Ends the walks under way: the model that they follow is no longer there.
+    pub fn replace_model(&self) {
+        self.is_replaced.store(true, Ordering::Relaxed);
     }
 
     /// The memory of all trees and rows, in bytes, as it was after the last step of each.
@@ -332,8 +402,9 @@ fn bytes<C: Constraint>(session: &Session<C>) -> usize {
 pub struct Walk<C: Constraint> {
     shared: Arc<Shared<C>>,
     tally: Arc<Mutex<Tally>>,
+    is_replaced: Arc<AtomicBool>,
     mode: WalkMode,
-    temperature: f64,
+    warp: Warp,
     row_len: usize,
     rng: ChaCha8Rng,
     /// None before the first row, and after the end.
@@ -343,20 +414,46 @@ pub struct Walk<C: Constraint> {
     number: u64,
     /// The logarithm of the bound with which the present try has left the empty prefix.
     log_bound: Option<f64>,
-    /// The number of tokens that the engine was told.
-    appended: usize,
+    /// The tokens that the engine was told, by their positions.
+    told: Vec<TokenId>,
     end: Option<WalkEnd>,
 }
 
 impl<C: Constraint> Walk<C> {
-    /// Goes on with the row of logits after the tokens so far.
+    /// The decision at `position`, the number of tokens of the output before it: `row` are the logits there. A position
+    /// that was decided before has the same decision again, and its row is not read.
     ///
-    /// After the end it answers in the same way again.
-    pub fn step(&mut self, row: &[f32]) -> WalkStep {
+    /// After the end all later positions have the decision of the end. A position beyond the next one ends the walk:
+    /// some token before it is not its own.
+    pub fn at(&mut self, position: usize, row: &[f32], rows: &mut FedRows) -> WalkStep {
+        self.decide(position, Some((row, rows))).expect("the row is there")
+    }
+
+    /// The same where no row is needed: the position was decided, or other walks have read its row. `None` where it is.
+    pub fn known_at(&mut self, position: usize) -> Option<WalkStep> {
+        self.decide(position, None)
+    }
+
+    fn decide(&mut self, position: usize, row: Option<(&[f32], &mut FedRows)>) -> Option<WalkStep> {
+        if let Some(token) = self.told.get(position) {
+            return Some(WalkStep::Token(*token));
+        }
+        let over = |end: &WalkEnd, told| match end {
+            WalkEnd::Accepted(output) => output.tokens.len() == told,
+            _ => true,
+        };
+        if self.end.is_none() && self.is_replaced.load(Ordering::Relaxed) {
+            self.finish(WalkEnd::Failed(SampleError::Replaced), Ended::Dropped);
+        }
+        if position > self.told.len() && !self.end.as_ref().is_some_and(|end| over(end, self.told.len())) {
+            let error = SampleError::Gap { position, told: self.told.len() };
+            self.finish(WalkEnd::Failed(error), Ended::Dropped);
+        }
         if self.end.is_none() {
             let shared = Arc::clone(&self.shared);
             let mut session = shared.lock();
-            if let Err(error) = self.advance(&mut session, row) {
+            let advanced = self.advance(&mut session, row);
+            if let Err(error) = advanced {
                 self.finish(WalkEnd::Failed(error), Ended::Dropped);
             }
             shared.bytes.store(bytes(&session), Ordering::Relaxed);
@@ -364,11 +461,16 @@ impl<C: Constraint> Walk<C> {
         let tokens = match (&self.end, &self.rollout) {
             (Some(WalkEnd::Accepted(output)), _) => &output.tokens[..],
             (None, Some(rollout)) => rollout.tokens(),
-            _ => return WalkStep::Over,
+            _ => return Some(WalkStep::Over),
         };
-        let Some(token) = tokens.get(self.appended).copied() else { return WalkStep::End };
-        self.appended += 1;
-        WalkStep::Token(token)
+        match (tokens.get(self.told.len()).copied(), &self.end) {
+            (Some(token), _) => {
+                self.told.push(token);
+                Some(WalkStep::Token(token))
+            }
+            (None, Some(_)) => Some(WalkStep::End),
+            (None, None) => None,
+        }
     }
 
     /// How the walk ended. A walk may know its end before the engine has appended all of its tokens.
@@ -376,8 +478,12 @@ impl<C: Constraint> Walk<C> {
         self.end.as_ref()
     }
 
-    /// Goes on until there is a token to append, or the end.
-    fn advance(&mut self, session: &mut Session<C>, row: &[f32]) -> RowResult<()> {
+    /// Goes on until there is a token to tell, or the end, or a row is needed that is not there.
+    fn advance(
+        &mut self,
+        session: &mut Session<C>,
+        mut row: Option<(&[f32], &mut FedRows)>,
+    ) -> RowResult<()> {
         while self.end.is_none() {
             let config = self.mode.config();
             let rollout = match &mut self.rollout {
@@ -385,11 +491,14 @@ impl<C: Constraint> Walk<C> {
                 none => none.insert(Rollout::new(session, config, &[], &[])),
             };
             if rollout.is_pending() {
-                if self.appended < rollout.tokens().len() {
+                if self.told.len() < rollout.tokens().len() {
                     return Ok(());
                 }
-                let logits = logits(row, self.row_len, self.temperature, self.appended)?;
-                rollout.feed(session, &logits)?;
+                if !rollout.is_known_meanwhile(session) {
+                    let Some((row, rows)) = row.take() else { return Ok(()) };
+                    let logits = rows.warped(row, self.row_len, self.warp, self.told.len())?;
+                    rollout.feed(session, logits)?;
+                }
             }
             let progress = rollout.poll(session, &mut self.rng)?;
             if self.log_bound.is_none() && (rollout.has_drawn() || progress != Progress::NeedsRows) {
@@ -431,7 +540,9 @@ impl<C: Constraint> Walk<C> {
                     WalkMode::Cars | WalkMode::Rejection => 0.0,
                 };
                 let ended = ended(true, log_weight);
-                let output = WalkOutput { tokens: output.tokens, log_prob: output.log_prob, log_weight };
+                let log_masks = output.steps.iter().map(|step| step.valid_mass).collect();
+                let output =
+                    WalkOutput { tokens: output.tokens, log_prob: output.log_prob, log_weight, log_masks };
                 self.finish(WalkEnd::Accepted(output), ended);
             }
             _ if is_impossible => {
@@ -443,7 +554,7 @@ impl<C: Constraint> Walk<C> {
                 self.tries += 1;
                 // The engine has appended nothing: another try may take the same sequence. One that learns nothing
                 // would be repeated without end.
-                if self.appended == 0 && self.mode == WalkMode::Cars && self.tries < MAX_TRIES {
+                if self.told.is_empty() && self.mode == WalkMode::Cars && self.tries < MAX_TRIES {
                     let mut tally = lock(&self.tally);
                     tally.end(self.number, ended);
                     self.number = tally.begin();
@@ -470,25 +581,6 @@ impl<C: Constraint> Drop for Walk<C> {
     }
 }
 
-/// A row at a temperature, as a pass of one row.
-fn logits(row: &[f32], row_len: usize, temperature: f64, tokens: usize) -> RowResult<Arc<Logits>> {
-    if row.len() < row_len {
-        let why = format!("a row of {} logits was fed, and the model has {row_len} tokens", row.len());
-        return Err(SampleError::Row { why });
-    }
-    let mut logits = Logits::new();
-    logits.reset(1, row_len).copy_from_slice(&row[..row_len]);
-    // The samplers' own message, before a division of infinities.
-    if logits.row(0).iter().any(|logit| logit.is_nan()) {
-        return Err(SampleError::NotADistribution { tokens });
-    }
-    #[allow(clippy::float_cmp, reason = "exactly one is the temperature that changes nothing")]
-    if temperature != 1.0 {
-        logits.divide(temperature)?;
-    }
-    Ok(Arc::new(logits))
-}
-
 impl<C: Constraint> fmt::Debug for Walks<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Walks").field("mode", &self.mode).finish_non_exhaustive()
@@ -497,10 +589,7 @@ impl<C: Constraint> fmt::Debug for Walks<C> {
 
 impl<C: Constraint> fmt::Debug for Walk<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Walk")
-            .field("appended", &self.appended)
-            .field("end", &self.end)
-            .finish_non_exhaustive()
+        f.debug_struct("Walk").field("told", &self.told.len()).field("end", &self.end).finish_non_exhaustive()
     }
 }
 

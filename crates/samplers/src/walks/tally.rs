@@ -12,6 +12,9 @@ use std::collections::VecDeque;
 
 use unskew_core::logprob::log_sum_exp;
 
+use super::WalkStats;
+use crate::Usage;
+
 /// The most tries that wait for an earlier one. Beyond, that one is not counted.
 const MAX_OPEN: usize = 1 << 16;
 
@@ -30,6 +33,17 @@ pub(super) enum Ended {
     Dropped,
 }
 
+/// The logarithms of the sums over tries of `1 / b`, and of `1 / b^2`; or of the weights and of their squares.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct WalkSums {
+    /// Of the first powers.
+    pub first: f64,
+    /// Of the squares.
+    pub second: f64,
+    /// Whether they are of weights.
+    pub weighed: bool,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// The number of the first try in `open`.
@@ -37,9 +51,7 @@ pub(super) struct Tally {
     open: VecDeque<Option<Ended>>,
     counted: u64,
     accepted: u64,
-    /// The logarithms of the sums of `1 / b`, and of `1 / b^2`, or of the weights and of their squares.
-    sums: Option<[f64; 2]>,
-    weighed: bool,
+    sums: Option<WalkSums>,
 }
 
 impl Tally {
@@ -65,32 +77,56 @@ impl Tally {
         while let Some(Some(ended)) = self.open.front().copied() {
             self.open.pop_front();
             self.first += 1;
-            let (log, accepted) = match ended {
+            let (log, accepted, weighed) = match ended {
                 Ended::Dropped => continue,
-                Ended::Tested { accepted, log_bound } => (-log_bound, accepted),
-                Ended::Weighed { log_weight } => {
-                    self.weighed = true;
-                    (log_weight, log_weight > f64::NEG_INFINITY)
-                }
+                Ended::Tested { accepted, log_bound } => (-log_bound, accepted, false),
+                Ended::Weighed { log_weight } => (log_weight, log_weight > f64::NEG_INFINITY, true),
             };
-            self.counted += 1;
-            self.accepted += u64::from(accepted);
-            let [first, second] = self.sums.unwrap_or([f64::NEG_INFINITY; 2]);
-            self.sums = Some([log_sum_exp([first, log]), log_sum_exp([second, 2.0 * log])]);
+            self.add((1, u64::from(accepted)), Some(WalkSums { first: log, second: 2.0 * log, weighed }));
         }
     }
 
-    pub(super) fn counts(&self) -> (u64, u64) {
+    /// Counts tries with their sums.
+    pub(super) fn add(&mut self, (tries, accepted): (u64, u64), sums: Option<WalkSums>) {
+        self.counted += tries;
+        self.accepted += accepted;
+        let Some(new) = sums else { return };
+        self.sums = Some(match self.sums {
+            None => new,
+            Some(old) => WalkSums {
+                first: log_sum_exp([old.first, new.first]),
+                second: log_sum_exp([old.second, new.second]),
+                weighed: new.weighed,
+            },
+        });
+    }
+
+    #[cfg(test)]
+    fn counts(&self) -> (u64, u64) {
         (self.counted, self.accepted)
+    }
+
+    /// The findings, where `log_bound` is an upper bound on `P(L)`.
+    pub(super) fn stats(&self, log_bound: f64, usage: Usage) -> WalkStats {
+        let estimate = self.estimate(log_bound);
+        WalkStats {
+            tries: self.counted,
+            accepted: self.accepted,
+            log_estimate: estimate.map(|(log_p, _)| log_p),
+            relative_error: estimate.map(|(_, error)| error),
+            log_bound,
+            sums: self.sums,
+            usage,
+        }
     }
 
     /// The logarithm of the estimate, and its standard error relative to it. Minus infinity where no try was
     /// accepted. `log_bound` is an upper bound on `P(L)`: chance may lift the share of accepted tries above it.
     #[allow(clippy::cast_precision_loss, reason = "a count of 2^53 tries is not reached")]
-    pub(super) fn estimate(&self, log_bound: f64) -> Option<(f64, f64)> {
-        let [first, second] = self.sums?;
+    fn estimate(&self, log_bound: f64) -> Option<(f64, f64)> {
+        let WalkSums { first, second, weighed } = self.sums?;
         let n = self.counted as f64;
-        if self.weighed {
+        if weighed {
             let log_mean = first - n.ln();
             // E[w^2] / E[w]^2 - 1, over n.
             let variance = ((second - n.ln()) - 2.0 * log_mean).exp() - 1.0;

@@ -16,7 +16,7 @@ use crate::{
 fn walks(mode: WalkMode, max_bytes: usize) -> Walks<BeginsWithA> {
     let model = model();
     let task = Task::without_model(3, BeginsWithA, model.vocabulary(), 3);
-    Walks::new(Task { max_bytes, ..task }, mode, 1.0).unwrap()
+    Walks::new(Task { max_bytes, ..task }, mode, Warp::default())
 }
 
 fn row(model: &TableModel, tokens: &[TokenId]) -> Vec<f32> {
@@ -24,21 +24,33 @@ fn row(model: &TableModel, tokens: &[TokenId]) -> Vec<f32> {
     model.row(tokens).iter().map(|p| p.ln() as f32).collect()
 }
 
-/// An engine: of `slots` sequences under way, those that the dice pick make a step, and some are dropped half-way.
-/// Answers with the ends of the first `count` walks, in the order in which they were begun.
+/// An engine: of `slots` sequences under way, those that the dice pick make a step. Some lose the token that was in
+/// flight, are read again from an earlier position, or are asked about a position that was decided, with the row of
+/// another. Answers with the ends of the first `count` walks, in the order in which they were begun.
 fn serve(walks: &Walks<BeginsWithA>, count: usize, slots: usize, rng: &mut ChaCha8Rng) -> Vec<WalkEnd> {
-    let model = model();
+    let (model, mut fed) = (model(), FedRows::default());
     let mut ends: Vec<Option<WalkEnd>> = Vec::new();
     let mut under_way: Vec<(usize, Walk<BeginsWithA>, Vec<TokenId>)> = Vec::new();
     while ends.len() < count || !under_way.is_empty() {
         while under_way.len() < slots && ends.len() < count {
-            let walk = walks.begin(rng.next_u64()).unwrap();
+            // Where walks under way hold the memory, an engine waits for them.
+            let Ok(walk) = walks.begin(rng.next_u64()) else { break };
             under_way.push((ends.len(), walk, Vec::new()));
             ends.push(None);
         }
-        under_way.retain_mut(|(number, walk, tokens)| match rng.next_u64() % 4 {
+        under_way.retain_mut(|(number, walk, tokens)| match rng.next_u64() % 8 {
             0 => true,
-            _ => match walk.step(&row(&model, tokens)) {
+            1 => {
+                tokens.truncate(rng.next_u64() as usize % (tokens.len() + 1));
+                true
+            }
+            2 if !tokens.is_empty() => {
+                let at = rng.next_u64() as usize % tokens.len();
+                assert_eq!(walk.known_at(at), Some(WalkStep::Token(tokens[at])));
+                assert_eq!(walk.at(at, &[f32::NAN; 3], &mut fed), WalkStep::Token(tokens[at]));
+                true
+            }
+            _ => match walk.at(tokens.len(), &row(&model, tokens), &mut fed) {
                 WalkStep::Token(token) => {
                     tokens.push(token);
                     true
@@ -51,6 +63,8 @@ fn serve(walks: &Walks<BeginsWithA>, count: usize, slots: usize, rng: &mut ChaCh
                         }
                         _ => assert_eq!(step, WalkStep::Over),
                     }
+                    // An engine that has a position in flight asks once more.
+                    assert_eq!(walk.known_at(tokens.len() + 1), Some(step));
                     ends[*number] = Some(end);
                     false
                 }
@@ -164,27 +178,20 @@ fn memory_is_bounded_while_walks_are_under_way() {
     // So few that each tree holds a few prefixes.
     let walks = walks(WalkMode::Cars, 4 * 500);
     let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let mut fed = FedRows::default();
     let mut held = vec![walks.begin(0).unwrap()];
     let model = model();
-    assert!(matches!(held[0].step(&row(&model, &[])), WalkStep::Token(_)));
+    assert!(matches!(held[0].at(0, &row(&model, &[]), &mut fed), WalkStep::Token(_)));
     let mut all: BTreeMap<Vec<TokenId>, u64> = BTreeMap::new();
     for _ in 0..3_000 {
         // One walk is always held, so that a full tree is never idle.
         let mut next = walks.begin(rng.next_u64()).unwrap();
-        next.step(&row(&model, &[]));
+        next.at(0, &row(&model, &[]), &mut fed);
         held.push(next);
         let mut walk = held.remove(0);
         let mut tokens: Vec<TokenId> = Vec::new();
         loop {
-            // The first step of a held walk has told a token already.
-            if tokens.is_empty()
-                && let Some(rollout) = &walk.rollout
-            {
-                tokens.extend(&rollout.tokens()[..walk.appended]);
-            } else if let (true, Some(WalkEnd::Accepted(output))) = (tokens.is_empty(), walk.end()) {
-                tokens.extend(&output.tokens[..walk.appended]);
-            }
-            match walk.step(&row(&model, &tokens)) {
+            match walk.at(tokens.len(), &row(&model, &tokens), &mut fed) {
                 WalkStep::Token(token) => tokens.push(token),
                 WalkStep::End => {
                     *all.entry(tokens).or_default() += 1;
@@ -200,7 +207,7 @@ fn memory_is_bounded_while_walks_are_under_way() {
     let mut under_way = Vec::new();
     let refused = (0..100_000).find_map(|seed| match walks.begin(seed) {
         Ok(mut walk) => {
-            walk.step(&row(&model, &[]));
+            walk.at(0, &row(&model, &[]), &mut fed);
             let tokens = walk.rollout.as_ref().map_or(0, |rollout| rollout.tokens().len());
             (tokens > 0).then(|| under_way.push(walk));
             None
@@ -217,20 +224,96 @@ fn memory_is_bounded_while_walks_are_under_way() {
 #[test]
 fn rows_that_are_no_distribution_end_a_walk_and_nothing_else() {
     let walks = walks(WalkMode::Cars, 1 << 20);
+    let mut fed = FedRows::default();
     for bad in [vec![f32::NAN; 3], vec![f32::NEG_INFINITY; 3], vec![0.0; 2]] {
         let mut walk = walks.begin(1).unwrap();
-        assert_eq!(walk.step(&bad), WalkStep::Over);
+        assert_eq!(walk.at(0, &bad, &mut fed), WalkStep::Over);
         assert!(matches!(walk.end(), Some(WalkEnd::Failed(_))), "{:?}", walk.end());
-        assert_eq!(walk.step(&bad), WalkStep::Over);
+        assert_eq!(walk.at(0, &bad, &mut fed), WalkStep::Over);
     }
     let never = [f32::NEG_INFINITY, 0.0, f32::NEG_INFINITY];
     let mut walk = walks.begin(1).unwrap();
-    assert_eq!(walk.step(&never), WalkStep::Over);
+    assert_eq!(walk.at(0, &never, &mut fed), WalkStep::Over);
     assert!(matches!(walk.end(), Some(WalkEnd::Failed(SampleError::Impossible { .. }))));
-    assert!(
-        Walks::new(Task::without_model(3, BeginsWithA, model().vocabulary(), 3), WalkMode::Cars, 0.0)
-            .is_err()
-    );
+}
+
+#[test]
+fn a_walk_without_the_tokens_before_a_position_ends() {
+    let (walks, model, mut fed) = (walks(WalkMode::Cars, 1 << 20), model(), FedRows::default());
+    let mut walk = walks.begin(1).unwrap();
+    assert_eq!(walk.known_at(0), None);
+    assert_eq!(walk.at(1, &row(&model, &[]), &mut fed), WalkStep::Over);
+    assert_eq!(walk.end(), Some(&WalkEnd::Failed(SampleError::Gap { position: 1, told: 0 })));
+    assert_eq!(walks.stats().tries, 0);
+}
+
+/// Two adapters of one model, two states of its weights: what is known of one says nothing about the other.
+#[test]
+fn a_context_has_a_tree_of_its_own_and_weights_that_are_gone_have_none() {
+    #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+    struct Key(&'static str);
+    impl WalkKey for Key {
+        fn bytes(&self) -> usize {
+            self.0.len()
+        }
+    }
+    let table = WalkTable::<Key, BeginsWithA>::new(1 << 20);
+    let (mut fed, mut rng) = (FedRows::default(), ChaCha8Rng::seed_from_u64(2));
+    // The share of walks whose output is "a" alone, under a model that ends after it with probability `p_end`.
+    let mut share = |context: &'static str, p_end: f32| {
+        let task = match table.find(&Key(context)) {
+            Some(task) => task,
+            None => table.insert(Key(context), walks(WalkMode::Cars, 1 << 20), 0),
+        };
+        let mut short = 0;
+        for _ in 0..2_000 {
+            let mut walk = table.begin(&task, rng.next_u64()).unwrap();
+            let mut length = 0;
+            loop {
+                let row = match length {
+                    0 => [0.5f32.ln(), 0.5f32.ln(), f32::NEG_INFINITY],
+                    1 => [(1.0 - p_end).ln(), f32::NEG_INFINITY, p_end.ln()],
+                    _ => [f32::NEG_INFINITY, f32::NEG_INFINITY, 0.0],
+                };
+                match walk.at(length, &row, &mut fed) {
+                    WalkStep::Token(_) => length += 1,
+                    _ => break,
+                }
+            }
+            short += usize::from(length == 1);
+        }
+        short as f64 / 2_000.0
+    };
+    let near = |share: f64, p: f64| (share - p).abs() < 4.0 * (p * (1.0 - p) / 2_000.0).sqrt();
+    assert!(near(share("base", 0.9), 0.9) && near(share("adapter", 0.1), 0.1));
+    // A test of the test: one context for both follows the first.
+    assert!(near(share("base", 0.1), 0.9));
+    let task = table.find(&Key("base")).unwrap();
+    let mut under_way = table.begin(&task, 1).unwrap();
+    table.forget(|key| key.0 == "base");
+    assert_eq!(under_way.known_at(0), Some(WalkStep::Over));
+    assert_eq!(under_way.end(), Some(&WalkEnd::Failed(SampleError::Replaced)));
+    assert!(near(share("base", 0.1), 0.1));
+    assert_eq!(table.usage().0, 2);
+}
+
+#[test]
+fn findings_of_two_processes_are_those_of_one() {
+    let apart: Vec<WalkStats> = (0..2)
+        .map(|seed| {
+            let walks = walks(WalkMode::Cars, 1 << 20);
+            serve(&walks, 400, 3, &mut ChaCha8Rng::seed_from_u64(seed));
+            walks.stats()
+        })
+        .collect();
+    let both = WalkStats::merged(&apart).unwrap();
+    assert_eq!(both.tries, apart[0].tries + apart[1].tries);
+    assert_eq!(both.accepted, apart[0].accepted + apart[1].accepted);
+    let (log_p, error) = (both.log_estimate.unwrap(), both.relative_error.unwrap());
+    assert!((log_p - exact().mass().ln()).abs() < 4.0 * error + 1e-9);
+    assert!(error < apart.iter().map(|stats| stats.relative_error.unwrap()).fold(1.0, f64::min) + 1e-12);
+    assert_eq!(WalkStats::merged(&apart[..1]), Some(apart[0]));
+    assert_eq!(WalkStats::merged(&[]), None);
 }
 
 #[test]
@@ -253,7 +336,7 @@ fn a_temperature_is_that_of_the_model() {
     let mut cold = TableModel::new(["a", "b"], vec![0.0, 0.0, 1.0], contexts).unwrap();
     let exact = ExactDistribution::enumerate(&mut cold, &BeginsWithA, &[], &[TokenId(2)], 3, 100).unwrap();
     let task = Task::without_model(3, BeginsWithA, model.vocabulary(), 3);
-    let walks = Walks::new(task, WalkMode::Cars, 0.5).unwrap();
+    let walks = Walks::new(task, WalkMode::Cars, Warp::new(0.5, None).unwrap());
     let counts = counts(&serve(&walks, 20_000, 4, &mut ChaCha8Rng::seed_from_u64(6)));
     let fit = chi_square(exact.iter().map(|(output, p)| (counts.get(output).copied().unwrap_or(0), p)));
     assert!(fit.deviation < 4.0, "{fit:?}");

@@ -32,6 +32,12 @@ pub use truncation::{Truncation, TruncationError};
 #[derive(Clone, Debug)]
 pub struct Warped<M> {
     model: M,
+    warp: Warp,
+}
+
+/// A temperature, and a truncation after it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Warp {
     temperature: f64,
     truncation: Option<Truncation>,
 }
@@ -56,29 +62,27 @@ pub struct TemperatureError {
     pub value: f64,
 }
 
-/// Refuses temperatures that logits cannot be divided by.
-pub(crate) fn check_temperature(value: f64) -> Result<(), TemperatureError> {
-    if (MIN_TEMPERATURE..=MAX_TEMPERATURE).contains(&value) {
-        Ok(())
-    } else {
-        Err(TemperatureError { value })
+impl Default for Warp {
+    fn default() -> Self {
+        Self { temperature: 1.0, truncation: None }
     }
 }
 
-impl<M: LanguageModel> Warped<M> {
-    /// `model` at `temperature`, with its distribution then truncated. At temperature 1 without truncation it is the
-    /// model itself, bit by bit.
+impl Warp {
+    /// A division of logits by `temperature`, and then a truncation.
     ///
     /// # Errors
     ///
     /// [`TemperatureError`] when the temperature is below [`MIN_TEMPERATURE`] or above [`MAX_TEMPERATURE`].
-    pub fn new(model: M, temperature: f64, truncation: Option<Truncation>) -> Result<Self, TemperatureError> {
-        check_temperature(temperature)?;
-        Ok(Self { model, temperature, truncation })
+    pub fn new(temperature: f64, truncation: Option<Truncation>) -> Result<Self, TemperatureError> {
+        if !(MIN_TEMPERATURE..=MAX_TEMPERATURE).contains(&temperature) {
+            return Err(TemperatureError { value: temperature });
+        }
+        Ok(Self { temperature, truncation })
     }
 
     /// Divides the logits where they lie. A truncation needs all logits in host memory.
-    fn warp(&self, logits: &mut Logits) -> Result<(), RowError> {
+    pub(crate) fn apply(&self, logits: &mut Logits) -> Result<(), RowError> {
         #[allow(clippy::float_cmp, reason = "exactly one is the temperature that changes nothing")]
         if self.temperature != 1.0 {
             logits.divide(self.temperature)?;
@@ -91,16 +95,24 @@ impl<M: LanguageModel> Warped<M> {
     }
 }
 
+impl<M: LanguageModel> Warped<M> {
+    /// `model` at `temperature`, with its distribution then truncated. At temperature 1 without truncation it is the
+    /// model itself, bit by bit.
+    ///
+    /// # Errors
+    ///
+    /// [`TemperatureError`] when the temperature is below [`MIN_TEMPERATURE`] or above [`MAX_TEMPERATURE`].
+    pub fn new(model: M, temperature: f64, truncation: Option<Truncation>) -> Result<Self, TemperatureError> {
+        Ok(Self { model, warp: Warp::new(temperature, truncation)? })
+    }
+}
+
 fn truncate(truncation: Truncation, row: &mut [f32]) {
-    let normalizer = log_normalizer(row);
-    let weights: Vec<f64> = row.iter().map(|logit| (f64::from(*logit) - normalizer).exp()).collect();
-    let mut kept = truncation.keep(&weights);
-    kept.sort_unstable();
-    let mut kept = kept.into_iter().peekable();
-    for (index, logit) in row.iter_mut().enumerate() {
-        if kept.next_if_eq(&index).is_none() {
-            *logit = f32::NEG_INFINITY;
-        }
+    let kept = truncation.keep(row, log_normalizer(row));
+    let kept: Vec<(usize, f32)> = kept.into_iter().map(|index| (index, row[index])).collect();
+    row.fill(f32::NEG_INFINITY);
+    for (index, logit) in kept {
+        row[index] = logit;
     }
 }
 
@@ -165,7 +177,7 @@ impl<M: LanguageModel> LanguageModel for Warped<M> {
         logits: &mut Logits,
     ) -> Result<(), M::Error> {
         self.model.extend(batch, logits)?;
-        if let Err(error) = self.warp(logits) {
+        if let Err(error) = self.warp.apply(logits) {
             let why = error.to_string();
             logits.place(Box::new(Unwarped { len: logits.len(), vocab_len: logits.vocab_len(), why }));
         }

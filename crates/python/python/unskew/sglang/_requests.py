@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from .. import Constraint, ConstraintError
-from .._requests import grammar_of
+from .._requests import grammar_of, spec_of
 
 #: SGLang's key for any JSON value.
 ANY_JSON = "$$ANY$$"
@@ -16,7 +16,11 @@ PROCESSOR = json.dumps({"callable": b"cunskew.sglang._faithful\nFaithful\n.".hex
 
 
 def constraint(kind: str, text: str, whitespace: str | None = None) -> Constraint:
-    """The constraint of a key of SGLang. Raises `ConstraintError`."""
+    """The constraint of a key of SGLang, under the rules of the server. Raises `ConstraintError`."""
+    return spec_of(_constraint(kind, text, whitespace))
+
+
+def _constraint(kind: str, text: str, whitespace: str | None) -> Constraint:
     if kind == "json":
         return Constraint.json_schema("{}" if text == ANY_JSON else text, whitespace=whitespace)
     if kind == "regex":

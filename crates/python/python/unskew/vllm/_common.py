@@ -30,6 +30,10 @@ def compiler_of_model(model_config: Any, tokenizer: Any = None) -> unskew.Compil
 
 def constraint_of(kind: str, spec: str) -> unskew.Constraint:
     """The constraint of a request of vLLM: `kind` is the name of a `StructuredOutputOptions`."""
+    return spec_of(_constraint(kind, spec))
+
+
+def _constraint(kind: str, spec: str) -> unskew.Constraint:
     if kind == "JSON":
         return unskew.Constraint.json_schema(spec)
     if kind == "JSON_OBJECT":
