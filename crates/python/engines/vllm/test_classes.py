@@ -5,6 +5,8 @@ import json
 import os
 import random
 import re
+import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -43,22 +45,84 @@ def bits(row):
     return set(np.flatnonzero(np.unpackbits(row.numpy().view(np.uint8), bitorder="little")))
 
 
+@pytest.fixture
+def fresh(monkeypatch):
+    """As a process in which nothing is installed, on the names of a vLLM that may differ."""
+    monkeypatch.setattr(_install, "_installed", {})
+
+    def change(part, at, **fields):
+        patches = list(_install._PARTS[part])
+        patches[at] = patches[at]._replace(**fields)
+        monkeypatch.setitem(_install._PARTS, part, tuple(patches))
+
+    # Nothing is replaced twice: what the tests look at is which parts are.
+    monkeypatch.setattr(_install.Patch, "apply", lambda patch: None)
+    return change
+
+
 def test_install_says_what_it_replaces():
     names = unskew.vllm.install()
-    assert len(names) == 5 and names == unskew.vllm.install()
+    assert names[:3] == [
+        "StructuredOutputsConfig.backend", "SamplingParams._validate_structured_outputs", "StructuredOutputManager.grammar_init"
+    ]
+    assert names == unskew.vllm.install() and unskew.vllm.install(["masks"]) == names[:3]
+    assert vllm_version() in unskew.vllm.KNOWN
 
 
-def test_a_version_that_is_not_known(monkeypatch):
+def vllm_version():
     import vllm
 
-    monkeypatch.setattr(_install, "_installed", [])
-    monkeypatch.setattr(vllm, "__version__", "9.9.9")
-    monkeypatch.delenv(_install.UNKNOWN, raising=False)
-    with pytest.raises(unskew.vllm.UnknownVersionError, match=_install.UNKNOWN):
+    return vllm.__version__.split("+")[0]
+
+
+def test_only_the_runner_that_runs_is_imported():
+    """vLLM's first runner will go, and the second one imports Triton."""
+    code = "import sys, unskew.vllm; unskew.vllm.install(); print([name for name in sys.modules if name.startswith('vllm.v1.worker.')])"
+    names = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "worker_base" in names and "model_runner" not in names
+
+
+def test_another_version_works_where_all_names_are_as_expected(fresh, monkeypatch, caplog):
+    import vllm
+
+    monkeypatch.setattr(vllm, "__version__", "0.99.1")
+    assert len(unskew.vllm.install()) == sum(map(len, _install._PARTS.values()))
+    assert len([line for line in caplog.messages if "0.99.1" in line and "0.33.0" in line]) == 1
+
+
+@pytest.mark.parametrize(
+    ("part", "at", "change", "says"),
+    [
+        ("masks", 1, {"expects": ("self", "config")}, "masks: SamplingParams._validate_structured_outputs has the parameters"),
+        ("masks", 0, {"name": "engine"}, "masks: StructuredOutputsConfig.engine is missing"),
+        ("masks", 2, {"name": "grammar_begin"}, "masks: StructuredOutputManager.grammar_begin is missing"),
+        ("walks", 0, {"owner": "vllm.v1.gone:WorkerWrapperBase"}, "walks: WorkerWrapperBase.initialize_from_config: No module named"),
+    ],
+)
+def test_a_part_that_differs_is_named_and_the_others_work(fresh, monkeypatch, caplog, part, at, change, says):
+    fresh(part, at, **change)
+    with pytest.raises(unskew.vllm.UnknownVersionError) as error:
         unskew.vllm.install()
-    # vLLM itself goes on.
+    assert says in str(error.value) and vllm_version() in str(error.value)
+    assert set(_install._installed) == set(_install._PARTS) - {part}
+    # vLLM itself goes on, for those who use it without unskew.
+    monkeypatch.setattr(sys, "argv", ["vllm", "serve", "MODEL"])
     unskew.vllm.plugin()
-    assert not _install._installed
+    assert any(line.startswith("unskew is not installed") and says in line for line in caplog.messages)
+    # For others our line is the last one, and not pydantic's about a backend that it does not know.
+    monkeypatch.setattr(sys, "argv", ["vllm", "serve", "MODEL", "--structured-outputs-config.backend", "unskew"])
+    with pytest.raises(SystemExit, match="unskew is not installed"):
+        unskew.vllm.plugin()
+
+
+def test_a_runner_is_given_to_the_processors_that_ask():
+    ours, others = [SimpleNamespace(attach_runner=lambda runner, at=at: seen.append((at, runner))) for at in range(2)], [object()]
+    seen = []
+    first = SimpleNamespace(input_batch=SimpleNamespace(logitsprocs=SimpleNamespace(all=[*others, ours[0]])))
+    second = SimpleNamespace(sampler=SimpleNamespace(logits_processors=[ours[1], *others]), input_batch=object())
+    for runner in (first, second, object()):
+        _install.attach(runner)
+    assert seen == [(0, first), (1, second)]
 
 
 def check(parts, hf, config=None, **options):
@@ -75,7 +139,7 @@ def check(parts, hf, config=None, **options):
     ("options", "says"),
     [
         ({"ignore_eos": True}, "`ignore_eos` goes on after the end"),
-        ({"structured_outputs": StructuredOutputsParams(json="{}", disable_any_whitespace=True)}, "`disable_any_whitespace` is not supported"),
+        ({"structured_outputs": StructuredOutputsParams(json="{}", disable_any_whitespace=True)}, "`disable_any_whitespace` is not"),
         ({"structured_outputs": StructuredOutputsParams(regex="(a")}, "line 1, column 1"),
         ({"structured_outputs": StructuredOutputsParams(grammar='{"set": "/etc/passwd"}')}, "UNSKEW_FILES"),
     ],
@@ -104,8 +168,8 @@ def test_every_option_of_the_configuration_is_known():
     """`backend` is ours, and the others are refused above, or followed by vLLM itself: the reasoner, and whether it is constrained."""
     from vllm.config.structured_outputs import StructuredOutputsConfig
 
-    known = {"backend", "disable_any_whitespace", "disable_additional_properties"}
-    assert set(StructuredOutputsConfig.__dataclass_fields__) == known | {"reasoning_parser", "reasoning_parser_plugin", "enable_in_reasoning"}
+    ours, theirs = {"backend", "disable_any_whitespace", "disable_additional_properties"}, {"reasoning_parser", "reasoning_parser_plugin"}
+    assert set(StructuredOutputsConfig.__dataclass_fields__) == ours | theirs | {"enable_in_reasoning"}
 
 
 def test_one_compiler_for_a_model(parts, hf):

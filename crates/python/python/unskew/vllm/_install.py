@@ -1,106 +1,136 @@
-"""The names of vLLM that are replaced, and the versions in which they are known.
+"""The names of vLLM that are replaced, as a table, and the versions in which they are known.
 
-vLLM has a closed list of backends. Three names keep it: the type of the configuration's field, the check of a request, and the
-place that makes the backend. Logits processors have an entry point of their own, but are not told which rows belong to prompts
-that are read in pieces: such a row says nothing about the output, so that `Faithful` is given the model runner, which knows. A new
-method of the workers tells what was learned. Nothing else of vLLM changes, and each replaced function calls the one before for
-all that is not ours.
+vLLM has a closed list of backends. Three names keep it: the type of the configuration's field, the check of a request, and the place
+that makes the backend. Two more let compiling hold up nobody: requests arrive at the front end on its event loop, and at the engine on a
+thread beside its step. One lets the masks of a step be made in one call. Logits processors have an entry point of their own, but are not
+told which rows belong to prompts that are read in pieces: so `Faithful` is given the model runner, which knows.
+
+Each entry has the parameters that it counts on, and each part stands alone: where a name of one part has changed, that part is left out and
+named, and the others work. Nothing else of vLLM changes, and each replaced function calls the one before for all that is not ours.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import logging
 import os
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 __all__ = ["KNOWN", "UnknownVersionError", "install", "plugin"]
 
-#: The versions of vLLM that the tests have run on.
-KNOWN = ("0.32.0",)
-
-#: Set to "1" to try other versions.
-UNKNOWN = "UNSKEW_VLLM_UNKNOWN"
+#: The versions of vLLM that the tests have run on. Others are tried, with a warning.
+KNOWN = ("0.32.0", "0.33.0")
 
 logger = logging.getLogger("vllm.unskew")
 
-_installed: list[str] = []
+#: The names that are replaced in this process, by part.
+_installed: dict[str, list[str]] = {}
 
 
 class UnknownVersionError(ImportError):
-    """A version of vLLM that this version of unskew was not tested with."""
+    """A version of vLLM in which a name that unskew replaces is not as it was."""
+
+
+class Patch(NamedTuple):
+    """A name of vLLM, and what comes in its place."""
+
+    owner: str
+    name: str
+    #: The first parameters of the function; none for a field, None for a new name.
+    expects: tuple[str, ...] | None
+    #: From the function before to the one that replaces it.
+    make: Callable[[Any], Any]
+
+    def target(self) -> Any:
+        module, _, name = self.owner.partition(":")
+        return getattr(importlib.import_module(module), name)
+
+    def check(self) -> None:
+        """Raises `UnknownVersionError` where the name is not as expected."""
+        try:
+            found = getattr(self.target(), self.name, None)
+        except (ImportError, AttributeError) as error:
+            raise UnknownVersionError(f"{self}: {error}") from error
+        if self.expects is None:
+            return
+        if found is None:
+            raise UnknownVersionError(f"{self} is missing")
+        parameters = tuple(inspect.signature(found).parameters) if self.expects else ()
+        if parameters[: len(self.expects)] != self.expects:
+            raise UnknownVersionError(f"{self} has the parameters {list(parameters)}, not {list(self.expects)}")
+
+    def apply(self) -> None:
+        target = self.target()
+        before = getattr(target, self.name, None)
+        after = self.make(before)
+        if after is not None:
+            setattr(target, self.name, functools.wraps(before)(after) if before is not None else after)
+
+    def __str__(self) -> str:
+        return f"{self.owner.partition(':')[2]}.{self.name}"
 
 
 def plugin() -> None:
-    """`install`, for vLLM's entry point: where it cannot be done, vLLM goes on without unskew, and its log says why."""
+    """`install`, for vLLM's entry point: where it cannot be done, vLLM goes on without unskew, and its log says why; but for a command
+    line that names unskew, which must not end with another message than ours."""
     try:
         install()
     except Exception as error:  # noqa: BLE001 - vLLM must start for those who do not use unskew
         logger.error("unskew is not installed into vLLM: %s", error)
+        if any("unskew" in argument for argument in sys.argv[1:]):
+            raise SystemExit(f"unskew is not installed into vLLM: {error}") from error
 
 
-def install(*, unknown: bool | None = None) -> list[str]:
-    """Installs the backend `unskew` and what `Faithful` needs into this process; answers with the names that were replaced.
+def install(parts: Iterable[str] = ("masks", "walks")) -> list[str]:
+    """Installs the backend `unskew` (`masks`) and what `Faithful` needs (`walks`) into this process; answers with the names that were
+    replaced.
 
-    A second call changes nothing. Raises `UnknownVersionError` for versions that are not in `KNOWN`, unless `unknown` is True, or the
-    variable UNSKEW_VLLM_UNKNOWN is "1"; the names and their parameters are checked in any case.
+    A second call changes nothing. Raises `UnknownVersionError`, which names what differs, after it has installed what it can.
     """
-    if _installed:
-        return list(_installed)
+    parts = tuple(parts)
+    if all(part in _installed for part in parts):
+        return _names(parts)
     import vllm
 
-    version = str(vllm.__version__).split("+", 1)[0]
-    if unknown is None:
-        unknown = os.environ.get(UNKNOWN) == "1"
-    if version not in KNOWN and not unknown:
-        raise UnknownVersionError(
-            f"vLLM {vllm.__version__} is not known to this version of unskew, which was tested with {', '.join(KNOWN)}: install one of "
-            f"these, or set {UNKNOWN}=1 (or `install(unknown=True)`) to try"
-        )
-    from vllm.config.structured_outputs import StructuredOutputsConfig
-    from vllm.sampling_params import SamplingParams
-    from vllm.v1.structured_output import StructuredOutputManager
-    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
-    from vllm.v1.worker.worker_base import WorkerBase
-
-    # Everything is looked at before anything is replaced.
-    _expect(SamplingParams._validate_structured_outputs, ["self", "model_config", "structured_outputs_config", "tokenizer"])
-    _expect(StructuredOutputManager.grammar_init, ["self", "request"])
-    if "backend" not in StructuredOutputsConfig.__dataclass_fields__:
-        raise UnknownVersionError("the configuration of structured outputs has no field `backend`")
-    _open_config(StructuredOutputsConfig)
-    _wrap(SamplingParams, "_validate_structured_outputs", _validate)
-    _wrap(StructuredOutputManager, "grammar_init", _grammar_init)
-    _wrap(GPUModelRunner, "__init__", _runner_init)
-    WorkerBase.unskew_stats = _worker_stats
-    _installed.extend(
-        [
-            "StructuredOutputsConfig.backend (any name)",
-            "SamplingParams._validate_structured_outputs",
-            "StructuredOutputManager.grammar_init",
-            "GPUModelRunner.__init__",
-            "WorkerBase.unskew_stats (new)",
-        ]
-    )
-    logger.info("unskew in vLLM %s, process %d: replaced %s", vllm.__version__, os.getpid(), "; ".join(_installed))
-    return list(_installed)
+    version = str(vllm.__version__)
+    if version.split("+", 1)[0] not in KNOWN:
+        logger.warning("unskew was tested with vLLM %s, and this is %s: what has changed is named below", ", ".join(KNOWN), version)
+    errors: list[str] = []
+    for part in parts:
+        if part in _installed:
+            continue
+        try:
+            # Everything is looked at before anything is replaced.
+            for patch in _PARTS[part]:
+                patch.check()
+        except UnknownVersionError as error:
+            logger.warning("unskew in vLLM %s: without %s: %s", version, part, error)
+            errors.append(f"{part}: {error}")
+            continue
+        for patch in _PARTS[part]:
+            patch.apply()
+        _installed[part] = [str(patch) for patch in _PARTS[part]]
+    logger.info("unskew in vLLM %s, process %d: replaced %s", version, os.getpid(), "; ".join(_names(_installed)))
+    if errors:
+        raise UnknownVersionError(f"vLLM {version} differs from {', '.join(KNOWN)}: {'; '.join(errors)}")
+    return _names(parts)
 
 
-def _expect(function: Any, parameters: list[str]) -> None:
-    found = list(inspect.signature(function).parameters)
-    if found != parameters:
-        raise UnknownVersionError(f"{function.__qualname__} has the parameters {found}, not {parameters}")
+def _names(parts: Iterable[str]) -> list[str]:
+    return [name for part in parts for name in _installed.get(part, ())]
 
 
-def _wrap(owner: type, name: str, make: Any) -> None:
-    before = getattr(owner, name)
-    setattr(owner, name, functools.wraps(before)(make(before)))
+# Masks.
 
 
-def _open_config(config: Any) -> None:
+def _open_config(_: Any) -> None:
     """Lets the configuration have any name of a backend; unknown ones fail where the backend is made, as before."""
     from pydantic.dataclasses import rebuild_dataclass
+    from vllm.config.structured_outputs import StructuredOutputsConfig as config
 
     config.__annotations__["backend"] = str
     config.__dataclass_fields__["backend"].type = str
@@ -110,18 +140,25 @@ def _open_config(config: Any) -> None:
 
 def _validate(before: Any) -> Any:
     def _validate_structured_outputs(self: Any, model_config: Any, structured_outputs_config: Any, tokenizer: Any) -> None:
-        if self.extra_args and "unskew" in self.extra_args:
+        if _is_walk(self):
             from .faithful import check_request
 
             check_request(self, model_config, tokenizer)
-        config = structured_outputs_config
-        if config is None or self.structured_outputs is None or config.backend != "unskew":
+        if not _is_ours(self, structured_outputs_config):
             return before(self, model_config, structured_outputs_config, tokenizer)
         from .backend import validate
 
-        return validate(self, model_config, config, tokenizer)
+        return validate(self, model_config, structured_outputs_config, tokenizer)
 
     return _validate_structured_outputs
+
+
+def _is_walk(params: Any) -> bool:
+    return bool(getattr(params, "extra_args", None)) and "unskew" in params.extra_args
+
+
+def _is_ours(params: Any, config: Any) -> bool:
+    return config is not None and getattr(params, "structured_outputs", None) is not None and config.backend == "unskew"
 
 
 def _grammar_init(before: Any) -> Any:
@@ -137,18 +174,49 @@ def _grammar_init(before: Any) -> Any:
     return grammar_init
 
 
-def _runner_init(before: Any) -> Any:
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        before(self, *args, **kwargs)
-        for processor in self.input_batch.logitsprocs.all:
-            attach = getattr(processor, "attach_runner", None)
-            if attach is not None:
-                attach(self)
-
-    return __init__
+# Walks.
 
 
-def _worker_stats(self: Any, request: str) -> str:
-    from .faithful import worker_stats
+def _initialize(before: Any) -> Any:
+    def initialize_from_config(self: Any, kv_cache_configs: Any) -> None:
+        before(self, kv_cache_configs)
+        # The model is loaded, and vLLM's second runner has its processors since then.
+        attach(self.worker.model_runner)
 
-    return worker_stats(request)
+    return initialize_from_config
+
+
+def attach(runner: Any) -> None:
+    """Gives a model runner to the processors that ask for it (`attach_runner`), whichever of vLLM's two it is."""
+    # The first one keeps its processors in its batch, the second one in its sampler.
+    first = getattr(getattr(getattr(runner, "input_batch", None), "logitsprocs", None), "all", ())
+    second = getattr(getattr(runner, "sampler", None), "logits_processors", ())
+    for processor in (*first, *second):
+        hook = getattr(processor, "attach_runner", None)
+        if hook is not None:
+            hook(runner)
+
+
+def _worker_stats(_: Any) -> Any:
+    def unskew_stats(self: Any, request: str) -> str:
+        from .faithful import worker_stats
+
+        return worker_stats(request)
+
+    return unskew_stats
+
+
+_CHECK = ("self", "model_config", "structured_outputs_config", "tokenizer")
+
+_PARTS: dict[str, tuple[Patch, ...]] = {
+    "masks": (
+        Patch("vllm.config.structured_outputs:StructuredOutputsConfig", "backend", (), _open_config),
+        Patch("vllm.sampling_params:SamplingParams", "_validate_structured_outputs", _CHECK, _validate),
+        Patch("vllm.v1.structured_output:StructuredOutputManager", "grammar_init", ("self", "request"), _grammar_init),
+    ),
+    "walks": (
+        # Not the runners themselves: each is imported only where it runs.
+        Patch("vllm.v1.worker.worker_base:WorkerWrapperBase", "initialize_from_config", ("self", "kv_cache_configs"), _initialize),
+        Patch("vllm.v1.worker.worker_base:WorkerBase", "unskew_stats", None, _worker_stats),
+    ),
+}
