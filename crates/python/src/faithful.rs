@@ -182,7 +182,7 @@ impl Faithful {
     }
 
     /// Begins a walk along a new sequence.
-    #[pyo3(signature = (constraint, prompt, *, seed, reject_id=None, timeout=None, **options))]
+    #[pyo3(signature = (constraint, prompt, *, seed, alone=false, reject_id=None, timeout=None, **options))]
     #[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
     fn begin(
         &self,
@@ -190,6 +190,7 @@ impl Faithful {
         constraint: &Constraint,
         prompt: Vec<u32>,
         seed: u64,
+        alone: bool,
         reject_id: Option<u32>,
         timeout: Option<f64>,
         options: Option<&Bound<'_, PyDict>>,
@@ -203,10 +204,16 @@ impl Faithful {
         let compiled = self.compiler.get().compiled(py, constraint, timeout)?;
         let (task, walk) = py.detach(|| {
             // A file that the constraint names may have changed.
-            let known = self.table.find(&key).filter(|walks| walks.constraint().is_same(&compiled));
-            let task = match known {
+            let known = || self.table.find(&key).filter(|walks| walks.constraint().is_same(&compiled));
+            let task = match known() {
+                // What others have learned would decide what a seed gives.
+                _ if alone => Arc::new(self.task(&key, compiled)?),
                 Some(task) => task,
-                None => self.insert(key, compiled)?,
+                None => {
+                    let bytes = compiled.memory_usage();
+                    let task = self.task(&key, compiled)?;
+                    self.table.insert(key, task, bytes)
+                }
             };
             let walk = self.table.begin(&task, seed);
             let walk = walk.map_err(|error| Class::Sample.error(error.to_string()))?;
@@ -271,13 +278,11 @@ impl Faithful {
 }
 
 impl Faithful {
-    fn insert(&self, key: Key, compiled: Compiled) -> PyResult<Arc<Walks<Compiled>>> {
+    fn task(&self, key: &Key, compiled: Compiled) -> PyResult<Walks<Compiled>> {
         let vocabulary = Arc::clone(compiled.tokens().vocabulary());
-        let bytes = compiled.memory_usage();
         let task = Task::without_model(self.row_len, compiled, &vocabulary, key.max_tokens);
         let task = Task { max_bytes: self.state_bytes, ..task };
-        let walks = Walks::new(task, key.mode, key.warp.warp()?);
-        Ok(self.table.insert(key, walks, bytes))
+        Ok(Walks::new(task, key.mode, key.warp.warp()?))
     }
 }
 

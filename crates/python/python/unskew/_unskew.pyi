@@ -435,6 +435,8 @@ class WalkStats(TypedDict):
     log_estimate: float | None
     relative_error: float | None
     log_bound: float
+    #: For `merge_stats`.
+    sums: tuple[float, float, bool] | None
     prefixes: int
     bytes: int
 
@@ -465,6 +467,7 @@ class Faithful:
         prompt: Sequence[int],
         *,
         seed: int,
+        alone: bool = False,
         max_tokens: int,
         mode: Literal["cars", "rejection", "weights", "twist"] = "cars",
         context: str = "",
@@ -480,7 +483,7 @@ class Faithful:
         Accepted outputs follow the distribution of the model at that temperature, after that truncation, under the constraint and that
         length, whatever else is under way, if they are taken in the order in which their walks were begun: as they end, short ones come
         first. A walk that is rejected, or dropped half-way, is replaced by a new one. In the modes "weights" and "twist" every output has a
-        weight instead. `context` names all that the rows depend on beside `prompt`: adapter, images, weights. `seed` decides the random
+        weight instead. A walk that is `alone` learns from no other, so that its seed and its rows decide what it gives. `context` names all that the rows depend on beside `prompt`: adapter, images, weights. `seed` decides the random
         numbers; `reject_id` is another id than that of all walks. Raises `ConstraintError`, `DeadlineError`, `OptionError`, and `SampleError`
         where walks under way hold all the memory.
         """
@@ -517,6 +520,10 @@ class Faithful:
 @final
 class Walk:
     """One sequence of an engine. `Faithful.begin` makes it."""
+
+    @property
+    def log_masks(self) -> list[float] | None:
+        """The natural logarithms of the model's mass that each mask along the output leaves, that at its end included."""
 
     @overload
     def at(self, position: int, row: None = None) -> int | None: ...

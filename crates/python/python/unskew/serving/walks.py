@@ -41,6 +41,8 @@ class _Entry:
     #: Where the result is to be found, and whether it lies there.
     reply: tuple[str, int] | None = None
     log_masks: bool = False
+    #: Whether nothing is learned from others, nor by them.
+    alone: bool = False
     is_told: bool = False
 
 
@@ -65,7 +67,7 @@ class Walks:
         self._log = log
         self._entries: dict[Any, _Entry] = {}
         self._results: OrderedDict[str, dict[int, dict[str, Any]]] = OrderedDict()
-        self._last: dict[str, unskew.Walk] = {}
+        self._stats: dict[str, Any] = {}
         self._kept = 0
 
     def __contains__(self, id: Any) -> bool:
@@ -82,6 +84,7 @@ class Walks:
         *,
         reply: tuple[str, int] | None = None,
         log_masks: bool = False,
+        alone: bool = False,
     ) -> None:
         """Begins a walk for a request that is new. One that cannot begin is rejected."""
         walk, error = None, None
@@ -92,7 +95,7 @@ class Walks:
                 raise
             error = message_of(problem)
             self._log.error("unskew: no walk for the request %s: %s", id, error)
-        self._entries[id] = _Entry(walk, reject_id, error, reply, log_masks)
+        self._entries[id] = _Entry(walk, reject_id, error, reply, log_masks, alone)
 
     def end(self, id: Any) -> None:
         """Forgets a request that is over, finished or not."""
@@ -141,19 +144,19 @@ class Walks:
         name, index = entry.reply
         self._results.setdefault(name, {})[index] = result
         if entry.walk is not None:
-            self._last[name] = entry.walk
+            stats = entry.walk.stats()
+            self._stats[name] = unskew.merge_stats([self._stats.get(name), stats]) if entry.alone else stats
         self._kept += 1
         while self._kept > MAX_RESULTS and len(self._results) > 1:
             gone, results = self._results.popitem(last=False)
-            self._last.pop(gone, None)
+            self._stats.pop(gone, None)
             self._kept -= len(results)
 
     def results(self, name: str) -> dict[str, Any]:
         """The results of the walks of this name since they were last asked for, and the findings about their constraint."""
         results = self._results.pop(name, {})
         self._kept -= len(results)
-        last = self._last.pop(name, None)
-        return {"outputs": results, "stats": None if last is None else last.stats()}
+        return {"outputs": results, "stats": self._stats.pop(name, None)}
 
 
 def _ids(walks: list[unskew.Walk], positions: list[int], logits: torch.Tensor, rows: list[int]) -> list[int]:
@@ -177,5 +180,5 @@ def _ids(walks: list[unskew.Walk], positions: list[int], logits: torch.Tensor, r
 def force(logits: torch.Tensor, rows: Sequence[int], ids: Sequence[int]) -> None:
     """Leaves one id in each of these rows."""
     at = torch.tensor(rows, device=logits.device)
-    logits[at] = float("-inf")
+    logits.index_fill_(0, at, float("-inf"))
     logits[at, torch.tensor(ids, device=logits.device)] = 0.0

@@ -141,7 +141,8 @@ def _begin(own: _Own, req: Any, value: Any, row_len: int) -> None:
         wish.constraint,
         list(req.origin_input_ids),
         # The same on every rank that shares the batch, and another one for each request and each server.
-        seed=seed_of("seed", wish.seed) if wish.seed is not None else seed_of(_server_seed(), req.rid),
+        seed=seed_of(_server_seed(), req.rid) if wish.seed is None else seed_of("seed", wish.seed),
+        alone=wish.seed is not None,
         # The end is one of the tokens that SGLang counts.
         max_tokens=params.max_new_tokens - 1,
         mode=wish.mode,

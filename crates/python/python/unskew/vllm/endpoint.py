@@ -110,7 +110,7 @@ async def _rounds(request: CompletionRequest, raw_request: Request, engine: Any,
         answer = answer or part
         for name in usage:
             usage[name] += (part.get("usage") or {}).get(name) or 0
-        results = await _results(engine, reply, stats)
+        results = await _results(engine, reply, stats, request.seed is not None)
         walks = []
         for choice in sorted(part["choices"], key=lambda choice: choice["index"]):
             result = results.get(str(choice["index"]), {})
@@ -149,7 +149,7 @@ def _finite(number: float | None) -> float | None:
     return number if number is not None and abs(number) < 1e300 else None
 
 
-async def _results(engine: Any, reply: str, stats: dict[str, Any]) -> dict[str, Any]:
+async def _results(engine: Any, reply: str, stats: dict[str, Any], alone: bool) -> dict[str, Any]:
     """The results of the walks of a round, by their numbers; and in `stats` what each replica has learned. Ranks that share a batch have
     learned the same."""
     try:
@@ -166,5 +166,7 @@ async def _results(engine: Any, reply: str, stats: dict[str, Any]) -> dict[str, 
     for found in (found for text in texts for found in json.loads(text)):
         results.update(found["outputs"])
         if found["stats"] is not None:
-            stats[found["replica"]] = found["stats"]
+            # Walks with seeds of their own have learned from no other round.
+            before = stats.get(found["replica"]) if alone else None
+            stats[found["replica"]] = unskew.merge_stats([before, found["stats"]])
     return results

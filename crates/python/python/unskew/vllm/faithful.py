@@ -141,7 +141,8 @@ class Faithful(V1, V2):
             return engine.begin(
                 wish.constraint,
                 prompt,
-                seed=seed_of("seed", params.seed) if params.seed is not None else seed_of(self._nonce, id, self._begun),
+                seed=seed_of(self._nonce, id, self._begun) if params.seed is None else seed_of("seed", params.seed),
+                alone=params.seed is not None,
                 max_tokens=self._max_tokens(params.max_tokens, len(prompt)),
                 mode=wish.mode,
                 context=self._context(new),
@@ -153,7 +154,8 @@ class Faithful(V1, V2):
         # A request for n sequences has n children, whose ids begin with their numbers.
         child = re.match(r"(\d+)_", new.req_id) if (params.n or 1) > 1 or new.req_id[:1].isdigit() else None
         reply = None if wish.reply is None else (wish.reply, int(child[1]) if child else 0)
-        self._walks.begin(new.req_id, make, wish.reject_id, reply=reply, log_masks=wish.log_masks)
+        alone = params.seed is not None
+        self._walks.begin(new.req_id, make, wish.reject_id, reply=reply, log_masks=wish.log_masks, alone=alone)
 
     def _context(self, new: Any) -> str:
         """All that the model's rows depend on beside the ids of the prompt: weights, adapter, images."""
