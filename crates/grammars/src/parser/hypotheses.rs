@@ -149,8 +149,9 @@ impl Configurations {
     pub(super) fn merge(&mut self, hypotheses: &mut Vec<Hypothesis>, compiled: &Compiled) {
         let terminals = &compiled.terminals;
         let tracks = self.tracked.is_some();
-        let is_literal =
-            |hypothesis: &Hypothesis| hypothesis.terminal.is_some_and(|terminal| terminals.is_literal(terminal));
+        let is_literal = |hypothesis: &Hypothesis| {
+            hypothesis.terminal.is_some_and(|terminal| terminals.is_literal(terminal))
+        };
         for at in 0..hypotheses.len() {
             let hypothesis = hypotheses[at];
             let Some(terminal) = hypothesis.terminal else { continue };
@@ -168,8 +169,9 @@ impl Configurations {
         let mut kept: usize = 0;
         for at in 0..hypotheses.len() {
             let hypothesis = hypotheses[at];
-            let same =
-                |last: &Hypothesis| (last.terminal, last.progress) == (hypothesis.terminal, hypothesis.progress);
+            let same = |last: &Hypothesis| {
+                (last.terminal, last.progress) == (hypothesis.terminal, hypothesis.progress)
+            };
             match kept.checked_sub(1).filter(|last| same(&hypotheses[*last])) {
                 Some(last) => {
                     let (one, other) = (hypotheses[last].parser_state, hypothesis.parser_state);
@@ -198,7 +200,11 @@ impl Configurations {
             if let [hypothesis] = &mut at[..] {
                 bytes = self.read_alone(compiled, hypothesis, bytes);
             }
+            if self.parser.meter.is_over() {
+                at.clear();
+            }
             let Some((byte, rest)) = bytes.split_first().filter(|_| !at.is_empty()) else { break };
+            self.parser.meter.add(at.len());
             self.read(compiled, &at, *byte, &mut after);
             std::mem::swap(&mut at, &mut after);
             self.merge(&mut at, compiled);
