@@ -36,8 +36,14 @@ pub struct GrammarLimits {
     /// text only if a grammar is ambiguous and its readings cannot be merged, as for palindromes: by one or
     /// two items a token. A state beyond the limit has no continuation: its mask is empty, it does not
     /// accept, and [`advance`](unskew_core::Constraint::advance) names this limit in
-    /// [`Rejected::limit`](unskew_core::Rejected::limit). Default: 2^20.
+    /// [`Rejected::limit`](unskew_core::Rejected::limit). Default: 2^16.
     pub state_items: usize,
+    /// The work of one mask, and of one token, in steps: the items, frames and terminals of the parser states that
+    /// it comes to, whether a scratch has them or not. A million take up to about 100 milliseconds; masks of
+    /// programming languages take less than 30,000. A mask beyond the limit is empty, and
+    /// [`advance`](unskew_core::Constraint::advance) names this limit in
+    /// [`Rejected::limit`](unskew_core::Rejected::limit), as it does for a token beyond it. Default: 2^20.
+    pub mask_steps: u64,
     /// The size of the tables of all terminal automata together, including the automata of their parts, in
     /// bytes. Default: 32 MiB.
     pub automata_bytes: usize,
@@ -76,7 +82,8 @@ impl Default for GrammarLimits {
             positions: 1 << 20,
             columns: 100,
             scratch_bytes: 64 << 20,
-            state_items: 1 << 20,
+            state_items: 1 << 16,
+            mask_steps: 1 << 20,
             automata_bytes: 32 << 20,
             budget_bytes: 64 << 20,
             capture_items: 2_000_000,

@@ -52,7 +52,7 @@ pub struct SchemaLimits {
     pub automata_bytes: usize,
     /// Limits for the grammar; only [`nodes`](GrammarLimits::nodes) and [`state_items`](GrammarLimits::state_items)
     /// are used. A value with more branches than a parser state can hold is refused, so that no output comes to a
-    /// dead end. Default: a million nodes.
+    /// dead end. Default: a million nodes, 2^20 items, and masks of 2^40 steps.
     pub grammar: GrammarLimits,
 }
 
@@ -60,6 +60,7 @@ impl Default for SchemaLimits {
     fn default() -> Self {
         let mut grammar = GrammarLimits::default();
         grammar.nodes = 1_000_000;
+        (grammar.state_items, grammar.mask_steps) = (1 << 20, 1 << 40);
         Self {
             schema_bytes: 8 << 20,
             nest: 1_000,

@@ -106,6 +106,7 @@ const CACHES: &[&str] =
 /// Limits with a test of their own.
 const APART: &[&str] = &[
     "grammar.capture_items",
+    "grammar.mask_steps",
     "grammar.state_items",
     "regex.product_states",
     "regex.spelling_steps",
@@ -166,15 +167,17 @@ fn states_of_a_parser_are_limited_by_name() {
     let palindromes =
         r#""grammar": "root ::= [ab] | \"a\" root \"a\" | \"b\" root \"b\"", "grammar_format": "gbnf""#;
     let space = bytes();
-    let read = |value: u64| {
-        let text = format!(r#"{{{palindromes}, "limits": {{"grammar.state_items": {value}}}}}"#);
+    let read = |name: &str, value: u64| {
+        let text = format!(r#"{{{palindromes}, "limits": {{"{name}": {value}}}}}"#);
         let constraint = space.constraint(&Spec::from_json(&text).unwrap()).unwrap();
         let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
         (0..200).find_map(|_| constraint.advance(&mut scratch, &mut state, TokenId(97)).err())
     };
-    let error = read(50).expect("200 letters take more than 50 items");
-    assert_eq!(Limit::in_message(&error.to_string()).unwrap().name, "grammar.state_items");
-    assert_eq!(read(100_000), None);
+    for (name, low) in [("grammar.state_items", 50), ("grammar.mask_steps", 100)] {
+        let error = read(name, low).expect("200 letters take more");
+        assert_eq!(Limit::in_message(&error.to_string()).unwrap().name, name);
+        assert_eq!(read(name, 100_000), None);
+    }
 }
 
 /// Indented values are cut at the limit, and the report says so.

@@ -26,7 +26,10 @@ pub(super) fn walk(
     limits: &GrammarLimits,
     left: &mut Left<'_>,
 ) -> Result<TokenSteps, GrammarError> {
-    let constraint = match GrammarConstraint::new(grammar, Arc::clone(trie), limits) {
+    // A mask without its tokens would leave texts out.
+    let mut all = limits.clone();
+    all.mask_steps = u64::MAX;
+    let constraint = match GrammarConstraint::new(grammar, Arc::clone(trie), &all) {
         Err(GrammarError::Empty { .. }) => return Ok(TokenSteps::default()),
         made => made?,
     };

@@ -28,6 +28,7 @@ impl GrammarConstraint {
         scratch.stats.made += 1;
         let mut union = MaskUnion::new(std::mem::take(&mut scratch.ids));
         let configurations = &mut scratch.configurations;
+        configurations.parser.meter.begin(self.mask_steps);
         let buffer = scratch.buffer.get_or_insert_with(|| TokenMask::new(self.vocab_len()));
         match &self.trees {
             Some(trees) => MaskBuilder {
@@ -77,9 +78,16 @@ impl GrammarConstraint {
                 _ => {}
             }
         });
+        let meter = &mut scratch.configurations.parser.meter;
+        scratch.stats.mask_steps = scratch.stats.mask_steps.max(meter.spent());
+        let is_beyond = meter.end();
+        if is_beyond {
+            union = MaskUnion::new(std::mem::take(&mut union.ids));
+            union.ids.clear();
+        }
         scratch.ids = union.fit();
         scratch.mask_bytes += union.memory_usage();
-        scratch.masks.insert(configuration, CachedMask { union, is_young });
+        scratch.masks.insert(configuration, CachedMask { union, is_young: is_young || is_beyond, is_beyond });
     }
 
     /// The tokens that used keys remove from the mask of `at`, which was made. `None` if keys are not tracked.

@@ -120,6 +120,7 @@ pub struct GrammarConstraint {
     distinct: Option<DistinctTerminals>,
     scratch_bytes: usize,
     state_items: usize,
+    mask_steps: u64,
     /// The rules once more, where some of them are captures.
     captures: Option<Arc<Captures>>,
 }
@@ -269,7 +270,7 @@ impl GrammarConstraint {
             stamp: 0,
             at: ConfigurationPair { for_mask: Configurations::START, tracked: None },
         };
-        let GrammarLimits { scratch_bytes, state_items, .. } = *limits;
+        let GrammarLimits { scratch_bytes, state_items, mask_steps, .. } = *limits;
         let vocabulary = Arc::clone(trie.vocabulary());
         let mut captures = Captures::new(grammar, &vocabulary, limits)?;
         if munches {
@@ -285,6 +286,7 @@ impl GrammarConstraint {
             distinct,
             scratch_bytes,
             state_items,
+            mask_steps,
             captures,
         })
     }
@@ -453,10 +455,11 @@ impl Constraint for GrammarConstraint {
         token: TokenId,
     ) -> Result<(), Rejected> {
         let at = self.at(scratch, state);
-        if self.is_beyond(scratch, at) {
-            return Err(Rejected::beyond(token, "GrammarLimits::state_items"));
+        if let Some(limit) = self.beyond(scratch, at) {
+            return Err(Rejected::beyond(token, limit));
         }
-        let Some(next) = self.after(scratch, at, token) else { return Err(Rejected::new(token)) };
+        let next = self.after_within(scratch, at, token, self.mask_steps)?;
+        let Some(next) = next else { return Err(Rejected::new(token)) };
         let at = self.pair_of(scratch, next);
         let (configurations, snapshots) = match &mut scratch.tracking {
             Some(Tracking { configurations, snapshots, .. }) => (configurations, snapshots),
@@ -469,7 +472,7 @@ impl Constraint for GrammarConstraint {
                 state.recent = RecentTokens::default();
             }
         }
-        state.may_end = configurations.may_end(&self.compiled, next) && !self.is_beyond(scratch, at);
+        state.may_end = configurations.may_end(&self.compiled, next) && !self.grows_beyond(scratch, at);
         (state.stamp, state.at) = (scratch.stamp, at);
         Ok(())
     }
@@ -483,7 +486,7 @@ impl Constraint for GrammarConstraint {
         let at = self.at(scratch, state);
         scratch.stats.masks += 1;
         let mut mask = mask;
-        if self.is_beyond(scratch, at) {
+        if self.beyond(scratch, at).is_some() {
             mask.clear();
             return;
         }
@@ -502,14 +505,15 @@ impl Constraint for GrammarConstraint {
                 return None;
             }
         }
-        let words = scratch.masks.get(&for_mask)?.union.ready()?;
+        let words = scratch.masks.get(&for_mask).filter(|mask| !mask.is_beyond)?.union.ready()?;
         Some(MaskRef::new(words, self.vocab_len()))
     }
 
     /// Reads the token's bytes; no mask is made. DOMINO calls that opportunistic masking.
     fn allows(&self, scratch: &mut GrammarScratch, state: &GrammarState, token: TokenId) -> bool {
         let at = self.at(scratch, state);
-        !self.is_beyond(scratch, at) && self.after(scratch, at, token).is_some()
+        self.beyond(scratch, at).is_none()
+            && self.after_within(scratch, at, token, self.mask_steps).is_ok_and(|next| next.is_some())
     }
 
     /// A hash of the hypotheses, with the rules that they are in and the keys that were used. Takes as long as a
@@ -530,7 +534,7 @@ impl Constraint for GrammarConstraint {
             return None;
         }
         let at = self.at(scratch, state);
-        if self.is_beyond(scratch, at) {
+        if self.beyond(scratch, at).is_some() {
             return None;
         }
         self.make_mask(scratch, at.for_mask);

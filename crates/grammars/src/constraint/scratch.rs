@@ -50,6 +50,8 @@ pub(super) struct CachedMask {
     pub(super) union: MaskUnion,
     /// Whether it was asked for since the tables were half full.
     pub(super) is_young: bool,
+    /// Whether it takes more than [`GrammarLimits::mask_steps`](crate::GrammarLimits::mask_steps). No token is in it.
+    pub(super) is_beyond: bool,
 }
 
 /// The tables of the parser that tracks keys.

@@ -1,6 +1,6 @@
 //! From a state to its configurations in a scratch, and from there to the configuration after a token.
 
-use unskew_core::{Constraint, TokenId, TokenKind};
+use unskew_core::{Constraint, Rejected, TokenId, TokenKind};
 
 use super::{
     GrammarConstraint, GrammarScratch, GrammarState,
@@ -14,6 +14,13 @@ use crate::{
     },
     stats::GrammarStats,
 };
+
+/// The limit on the work of a mask.
+const MASK_STEPS: &str = "GrammarLimits::mask_steps";
+
+/// The items and frames of a state from which on it is one that grows with the text. Those of programs have a few
+/// hundred.
+const LARGE: usize = 1 << 10;
 
 impl GrammarConstraint {
     /// The configurations of `state` in `scratch`. Empties the scratch first if it is full.
@@ -53,14 +60,14 @@ impl GrammarConstraint {
         let mut masks: Vec<(Configuration, CachedMask)> =
             scratch.masks.drain().filter(|(_, cached)| cached.is_young).collect();
         masks.sort_unstable_by_key(|(configuration, _)| *configuration);
-        for (configuration, CachedMask { union, .. }) in masks {
+        for (configuration, CachedMask { union, is_beyond, .. }) in masks {
             if new.memory_usage() + union.memory_usage() > self.scratch_bytes / 2 {
                 break;
             }
             let snapshot = scratch.snapshots.export(&scratch.configurations, &self.compiled, configuration);
             let configuration = new.snapshots.import(&mut new.configurations, &self.compiled, &snapshot);
             new.mask_bytes += union.memory_usage();
-            new.masks.insert(configuration, CachedMask { union, is_young: false });
+            new.masks.insert(configuration, CachedMask { union, is_young: is_beyond, is_beyond });
         }
         *scratch = new;
     }
@@ -81,14 +88,24 @@ impl GrammarConstraint {
         ConfigurationPair { for_mask, tracked: Some(configuration) }
     }
 
-    /// Whether a state is beyond [`GrammarLimits::state_items`](crate::GrammarLimits::state_items), so that nothing
-    /// follows.
-    pub(super) fn is_beyond(&self, scratch: &GrammarScratch, at: ConfigurationPair) -> bool {
+    /// The limit that a state is beyond, so that nothing follows.
+    pub(super) fn beyond(&self, scratch: &GrammarScratch, at: ConfigurationPair) -> Option<&'static str> {
         let tracked = at.tracked.zip(scratch.tracking.as_ref());
-        scratch.configurations.has_more_than(self.state_items, at.for_mask)
-            || tracked.is_some_and(|(configuration, tracking)| {
-                tracking.configurations.has_more_than(self.state_items, configuration)
-            })
+        let tracked =
+            tracked.map_or(0, |(configuration, tracking)| tracking.configurations.weight(configuration));
+        if scratch.configurations.weight(at.for_mask).max(tracked) > self.state_items {
+            return Some("GrammarLimits::state_items");
+        }
+        scratch.masks.get(&at.for_mask).filter(|mask| mask.is_beyond).map(|_| MASK_STEPS)
+    }
+
+    /// As [`beyond`](Self::beyond), of a state that a token has led to. A state that grows with the text has its mask
+    /// made here, where the state learns whether it may accept: the next question is for that mask.
+    pub(super) fn grows_beyond(&self, scratch: &mut GrammarScratch, at: ConfigurationPair) -> bool {
+        if self.beyond(scratch, at).is_none() && scratch.configurations.weight(at.for_mask) > LARGE {
+            self.make_mask(scratch, at.for_mask);
+        }
+        self.beyond(scratch, at).is_some()
     }
 
     /// The configuration after `token`, if there is one: of the tracking parser, if there is one.
@@ -98,11 +115,26 @@ impl GrammarConstraint {
         at: ConfigurationPair,
         token: TokenId,
     ) -> Option<Configuration> {
-        match at.tracked.zip(scratch.tracking.as_mut()) {
-            Some((configuration, tracking)) => {
-                self.after_in(&mut tracking.configurations, configuration, token)
-            }
-            None => self.after_in(&mut scratch.configurations, at.for_mask, token),
+        self.after_within(scratch, at, token, u64::MAX).ok().flatten()
+    }
+
+    /// As [`after`](Self::after); an error if that takes more than `most` steps.
+    pub(super) fn after_within(
+        &self,
+        scratch: &mut GrammarScratch,
+        at: ConfigurationPair,
+        token: TokenId,
+        most: u64,
+    ) -> Result<Option<Configuration>, Rejected> {
+        let (configurations, configuration) = match at.tracked.zip(scratch.tracking.as_mut()) {
+            Some((configuration, tracking)) => (&mut tracking.configurations, configuration),
+            None => (&mut scratch.configurations, at.for_mask),
+        };
+        configurations.parser.meter.begin(most);
+        let after = self.after_in(configurations, configuration, token);
+        match configurations.parser.meter.end() {
+            true => Err(Rejected::beyond(token, MASK_STEPS)),
+            false => Ok(after),
         }
     }
 

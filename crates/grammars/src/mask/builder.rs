@@ -94,7 +94,7 @@ impl MaskBuilder<'_> {
         let (_, before) = self.union.added();
         self.fragments.begin();
         self.add_all(configuration);
-        if self.fragments.has_failed() {
+        if self.gives_up() {
             let mut ids = std::mem::take(&mut self.union.ids);
             ids.truncate(before);
             *self.union = MaskUnion::new(ids);
@@ -180,6 +180,7 @@ impl MaskBuilder<'_> {
     /// Adds the tokens that may follow in `configuration` by a walk over the vocabulary.
     fn add_by_walk(&mut self, configuration: Configuration) {
         *self.walks += 1;
+        self.configurations.parser.meter.begin_again();
         let mut walk = ConfigurationWalk { compiled: self.compiled, configurations: self.configurations };
         self.trie.fill(&mut walk, ConfigurationWalk::state(configuration), self.buffer.as_mut());
         self.union.add_mask(self.buffer.as_ref());

@@ -126,7 +126,7 @@ impl MaskBuilder<'_> {
     /// Answers false if the point is not one for a fragment.
     pub(crate) fn add_by_fragment(&mut self, point: &Point, state: ParserState) -> bool {
         let tuning = &self.compiled.tuning;
-        if self.fragments.has_failed() {
+        if self.gives_up() {
             return true;
         }
         if self.fragments.nested >= tuning.fragment_nesting {
@@ -156,8 +156,8 @@ impl MaskBuilder<'_> {
             None => {
                 let fragment = self.find_fragment(point, truncated.state);
                 let bytes = fragment.as_ref().map_or(0, |fragment| fragment.memory_usage());
-                // A point late in a mask of too many points may have a fragment in another.
-                if fragment.is_some() || self.fragments.looked_at <= tuning.fragment_points {
+                // A point late in a mask of too many points or steps may have a fragment in another.
+                if fragment.is_some() || !self.is_late() {
                     self.fragments.bytes +=
                         bytes + 2 * size_of::<((PointKey, ParserState), Option<Arc<Fragment>>)>();
                     self.fragments.fragments.insert(key, fragment.clone());
@@ -189,10 +189,16 @@ impl MaskBuilder<'_> {
             return known;
         }
         let fragment = self.build_fragment(point, state).map(Arc::new);
-        if let Some(key) = key.filter(|_| self.fragments.looked_at <= self.compiled.tuning.fragment_points) {
+        if let Some(key) = key.filter(|_| !self.is_late()) {
             library.share_fragment(key, &fragment);
         }
         fragment
+    }
+
+    /// Whether the mask at hand has taken too many points or steps.
+    fn is_late(&self) -> bool {
+        self.configurations.parser.meter.is_over_in_trees()
+            || self.fragments.looked_at > self.compiled.tuning.fragment_points
     }
 
     /// Adds the tokens that begin in a parser state, and opens nodes.
@@ -314,6 +320,7 @@ impl MaskBuilder<'_> {
     /// Adds the tokens that continue from `point` in a truncated state, and builds their fragment.
     fn build_fragment(&mut self, point: &Point, state: ParserState) -> Option<Fragment> {
         let (added, to_verify) = (self.union.added(), self.to_verify.len());
+        let outer = self.configurations.parser.meter.begin_fragment();
         let outer_work = std::mem::take(&mut self.fragments.work);
         let outer_buffers = (std::mem::take(&mut self.buffers.open), std::mem::take(&mut self.buffers.ended));
         self.fragments.making += 1;
@@ -336,6 +343,7 @@ impl MaskBuilder<'_> {
             }
         }
         self.add_paths();
+        let steps = self.configurations.parser.meter.end_fragment(outer);
         self.fragments.nested -= 1;
         self.fragments.making -= 1;
         (self.buffers.open, self.buffers.ended) = outer_buffers;
@@ -354,10 +362,12 @@ impl MaskBuilder<'_> {
             to_verify: self.to_verify[to_verify..].into(),
             points,
             suffixes,
+            steps,
         })
     }
 
     fn add_fragment(&mut self, fragment: &Fragment) {
+        self.configurations.parser.meter.add_fragment(fragment.steps);
         self.union.ids.extend_from_slice(&fragment.ids);
         self.to_verify.extend_from_slice(&fragment.to_verify);
         fragment.nodes.iter().for_each(|(node, continues)| self.add_node(node, *continues));

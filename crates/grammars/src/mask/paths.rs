@@ -24,17 +24,29 @@ use crate::{
     },
 };
 
+/// The steps of an open node. If the library does not have it, it takes a walk over its tokens.
+const NODE: usize = 50;
+
 impl MaskBuilder<'_> {
+    /// Whether tokens are missing, so that the mask is built by a walk: a path is too large, or all of them are.
+    pub(crate) fn gives_up(&mut self) -> bool {
+        if self.configurations.parser.meter.is_over_in_trees() {
+            self.fragments.fail();
+        }
+        self.fragments.has_failed()
+    }
+
     /// Adds the tokens that read the paths of the open nodes and all that may follow.
     pub(crate) fn add_paths(&mut self) {
         let mut looked_at = 0;
         while let Some(open) = self.buffers.open.pop() {
             looked_at += 1;
+            self.configurations.parser.meter.add(NODE);
             if looked_at > self.compiled.tuning.opened_nodes {
                 self.fragments.fail();
             }
             // The tokens that are missing are found by a walk, with all others.
-            if self.fragments.has_failed() {
+            if self.gives_up() {
                 self.buffers.open.clear();
                 return;
             }
@@ -120,6 +132,7 @@ impl MaskBuilder<'_> {
     ) {
         let Self { union, configurations, compiled, trees, buffers, .. } = self;
         let Buffers { literals: open, ended, .. } = &mut **buffers;
+        configurations.parser.meter.add(literals.len());
         group.trie(&trees.library).meet(
             (at, depth),
             &configurations.parser.edges(followers)[literals],
@@ -140,6 +153,10 @@ impl MaskBuilder<'_> {
         let on_heap = self.fragments.set_on_heap(Some(group.id));
         // In depth-first order all parser states at a node are known when it is its turn.
         while let Some(Reverse((at, mut state))) = self.buffers.ended.pop() {
+            if self.gives_up() {
+                self.buffers.ended.clear();
+                break;
+            }
             while let Some(Reverse((_, other))) = self.buffers.ended.peek().filter(|other| other.0.0 == at) {
                 state = self.configurations.parser.union(state, *other, &self.compiled.rules);
                 self.buffers.ended.pop();

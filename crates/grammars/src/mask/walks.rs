@@ -38,7 +38,7 @@ impl ByteAutomaton for ConfigurationWalk<'_> {
     #[inline]
     fn step(&mut self, state: u32, byte: u8) -> u32 {
         self.configurations.work.reads += 1;
-        let next = self.configurations.step(self.compiled, Configuration::of(state), byte);
+        let next = self.configurations.step_of_mask(self.compiled, Configuration::of(state), byte);
         next.map_or(DEAD, Id::raw)
     }
 }

@@ -45,6 +45,9 @@ id! {
     SafeId
 }
 
+/// The steps of a configuration, beside those of its parser states.
+const CONFIGURATION: usize = 8;
+
 /// An entry of a row: the configuration after a byte, none, or unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Next(u32);
@@ -87,6 +90,10 @@ pub(crate) struct Configurations {
     pub(super) hypotheses: Lists<Configuration, Hypothesis>,
     /// By configuration: its row, once it has one.
     row: Table<Configuration, Option<Row>>,
+    /// By row: what it takes to find the followers of the parser states that are asked for them.
+    row_steps: Table<Row, u32>,
+    /// By configuration: the last mask that has paid for it, and in the lowest bit whether for its row too.
+    paid: Table<Configuration, u32>,
     /// By configuration: whether the output may end there, once it was asked for.
     may_end: Table<Configuration, Option<bool>>,
     /// By configuration: the safe bytes, once they were asked for.
@@ -136,6 +143,8 @@ impl Configurations {
             parser,
             hypotheses: Lists::default(),
             row: Table::default(),
+            row_steps: Table::default(),
+            paid: Table::default(),
             may_end: Table::default(),
             safe: Table::default(),
             safe_bytes: Table::from(vec![None]),
@@ -168,10 +177,10 @@ impl Configurations {
 
     /// The bytes with which the rest may begin in a parser state.
     pub(crate) fn first_bytes(&mut self, compiled: &Compiled, state: ParserState) -> ByteSet {
+        let followers = self.parser.followers(state, &compiled.rules);
         if let Some(bytes) = *self.first_bytes.grown_to(state) {
             return bytes;
         }
-        let followers = self.parser.followers(state, &compiled.rules);
         let bytes = compiled.terminals.first_bytes_of(self.parser.edges(followers));
         self.first_bytes[state] = Some(bytes);
         bytes
@@ -285,10 +294,43 @@ impl Configurations {
         self.configuration(&mut hypotheses, compiled)
     }
 
-    /// Whether the parser states of a configuration have more than `limit` items.
-    pub(crate) fn has_more_than(&self, limit: usize, configuration: Configuration) -> bool {
-        let states = self.hypotheses(configuration).iter().map(|hypothesis| hypothesis.parser_state);
-        self.parser.are_more_than(limit, states)
+    /// The items of the parser states of a configuration, each once, with the frames of their continuations.
+    pub(crate) fn weight(&self, configuration: Configuration) -> usize {
+        // Hypotheses of keys have the state before the key, which is one for all kinds of keys.
+        let hypotheses = self.hypotheses(configuration);
+        let mut states: SmallVec<[ParserState; 4]> = hypotheses.iter().map(|one| one.parser_state).collect();
+        states.sort_unstable();
+        states.dedup();
+        states.into_iter().map(|state| self.parser.weight(state)).sum()
+    }
+
+    /// As [`step`](Self::step), for a mask, which pays for the configurations that it comes to.
+    #[inline]
+    pub(crate) fn step_of_mask(
+        &mut self,
+        compiled: &Compiled,
+        configuration: Configuration,
+        byte: u8,
+    ) -> Option<Configuration> {
+        if self.parser.meter.is_over() {
+            return None;
+        }
+        let next = self.step(compiled, configuration, byte);
+        let mark = self.parser.meter.scope() << 1;
+        if self.paid[configuration] != mark | 1 {
+            self.paid[configuration] = mark | 1;
+            if let Some(row) = self.row[configuration] {
+                self.parser.meter.add(self.row_steps[row] as usize);
+            }
+        }
+        if let Some(next) = next
+            && self.paid[next] & !1 != mark
+        {
+            self.paid[next] = mark;
+            let weight = self.weight(next);
+            self.parser.meter.add(CONFIGURATION + weight);
+        }
+        next
     }
 
     /// Whether the output may end here.
@@ -363,7 +405,7 @@ impl Configurations {
     pub(crate) fn memory_usage(&self) -> usize {
         self.parser.memory_usage()
             + self.hypotheses.memory_usage()
-            + self.hypotheses.len() * 3 * size_of::<u32>()
+            + (self.hypotheses.len() * 4 + self.row_steps.len()) * size_of::<u32>()
             + self.next.len() * size_of::<Next>()
             + (self.first_bytes.len() + 2 * (self.next_bytes.len() + self.safe_in_terminal.len()))
                 * size_of::<ByteSet>()
@@ -392,11 +434,14 @@ impl Configurations {
         configuration: Configuration,
         class: u8,
     ) -> Option<Configuration> {
+        // The mask pays once for a configuration, and not for what is computed here.
+        let spent = self.parser.meter.spent();
         let row = match self.row[configuration] {
             Some(row) => row,
             None => {
                 let row = self.add_row(compiled, configuration);
                 if self.next[self.entry(row, class)] == Next::DEAD {
+                    self.parser.meter.reset_to(spent);
                     return None;
                 }
                 row
@@ -410,17 +455,27 @@ impl Configurations {
         self.buffers = (at, after);
         let entry = self.entry(row, class);
         self.next[entry] = next.into();
+        self.parser.meter.reset_to(spent);
         next
     }
 
     /// Adds the row of a configuration. It marks at once the bytes that no hypothesis reads, which are most.
     fn add_row(&mut self, compiled: &Compiled, configuration: Configuration) -> Row {
         let mut bytes = ByteSet::default();
+        let mut steps = 0u32;
         for at in 0..self.hypotheses(configuration).len() {
-            let next = self.next_bytes(compiled, self.hypotheses(configuration)[at]);
+            let hypothesis = self.hypotheses(configuration)[at];
+            let next = self.next_bytes(compiled, hypothesis);
             bytes.union(&next);
+            let is_literal =
+                hypothesis.terminal.is_some_and(|terminal| compiled.terminals.is_literal(terminal));
+            let before = is_literal.then_some(hypothesis.parser_state);
+            for state in before.into_iter().chain(self.after(compiled, hypothesis)) {
+                steps = steps.saturating_add(self.parser.followers(state, &compiled.rules).steps);
+            }
         }
         let row = Row::of(number(self.next.len() / self.width));
+        self.row_steps.push(steps);
         self.row[configuration] = Some(row);
         let is_read = compiled.terminals.bytes().iter().map(|byte| bytes.contains(*byte));
         self.next.extend(is_read.map(|is_read| if is_read { Next::UNKNOWN } else { Next::DEAD }));
@@ -431,6 +486,7 @@ impl Configurations {
         let (configuration, is_new) = self.hypotheses.insert(hypotheses);
         if is_new {
             self.row.push(None);
+            self.paid.push(0);
             self.may_end.push(None);
             self.safe.push(None);
         }

@@ -71,8 +71,6 @@ pub(crate) struct Continuations {
     /// By continuation: the first continuation of its group.
     group: Table<Continuation, Continuation>,
     interner: Interner<Continuation>,
-    /// The most frames that a continuation has.
-    longest: usize,
     covered: Covered,
 }
 
@@ -104,7 +102,6 @@ impl Continuations {
             first: vec![0],
             group: Table::default(),
             interner: Interner::default(),
-            longest: 0,
             covered: Covered { most: covered_looks, ..Covered::default() },
         }
     }
@@ -112,11 +109,6 @@ impl Continuations {
     /// The number of continuations.
     pub(crate) fn len(&self) -> usize {
         self.group.len()
-    }
-
-    /// The most frames that a continuation has.
-    pub(crate) fn longest(&self) -> usize {
-        self.longest
     }
 
     /// How many frames were looked at to create continuations and to compare them.
@@ -176,7 +168,6 @@ impl Continuations {
         if first == next {
             for frames in members.iter() {
                 let begin = self.frames.len();
-                self.longest = self.longest.max(frames.len());
                 self.frames.extend(frames.iter().map(|frame| in_group(*frame, next)));
                 self.frames[begin..].sort_unstable();
                 self.first.push(number(self.frames.len()));

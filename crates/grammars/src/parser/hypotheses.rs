@@ -2,7 +2,10 @@
 //!
 //! All hypotheses of a text are kept. No lexer decides for the longest match: `listed` may be `"list"` and `"ed"`, or
 //! `"listed"`, as long as the grammar allows both. Hypotheses that differ in their parser state alone are merged, and
-//! so are those whose terminals must end here: these form the *boundary* between two terminals.
+//! so are those whose terminals must end here: these form the *boundary* between two terminals. So a configuration has
+//! at most one hypothesis for each state of a scanner and each length of a literal, and the parser states hold all else:
+//! where `"*"` and `"**"` may both follow, each way to cut `****` would else be one more hypothesis, with a state that
+//! has as many items as there are bytes before.
 //!
 //! Under [maximal munch](crate::munch) the hypotheses of a configuration begin at the same byte. If some of them read
 //! the next byte, all others are dropped, the boundary too.
@@ -141,20 +144,25 @@ impl Configurations {
         bytes
     }
 
-    /// Puts `hypotheses` in order and merges those that differ in their parser state alone.
+    /// Puts `hypotheses` in order and merges those that differ in their parser state alone, and literals of which as
+    /// many bytes were read: these began at the same byte, and are literals of one state before it.
     pub(super) fn merge(&mut self, hypotheses: &mut Vec<Hypothesis>, compiled: &Compiled) {
         let terminals = &compiled.terminals;
         let tracks = self.tracked.is_some();
-        // Whether the parser state is the one before the terminal.
-        let is_before = |terminal: ScanTerminal| {
-            terminals.is_literal(terminal) || tracks && terminals.is_distinct(terminal)
+        let is_literal = |hypothesis: &Hypothesis| {
+            hypothesis.terminal.is_some_and(|terminal| terminals.is_literal(terminal))
         };
-        for hypothesis in hypotheses.iter_mut() {
-            if let Some(terminal) = hypothesis.terminal
-                && !is_before(terminal)
+        for at in 0..hypotheses.len() {
+            let hypothesis = hypotheses[at];
+            let Some(terminal) = hypothesis.terminal else { continue };
+            if terminals.is_literal(terminal) {
+                let alike = hypotheses.iter().filter(|other| is_literal(other));
+                let alike = alike.filter(|other| other.progress == hypothesis.progress);
+                hypotheses[at].terminal = alike.filter_map(|other| other.terminal).min();
+            } else if !(tracks && terminals.is_distinct(terminal))
                 && terminals.is_final(terminal, hypothesis.progress.state())
             {
-                *hypothesis = Hypothesis::boundary(hypothesis.parser_state);
+                hypotheses[at] = Hypothesis::boundary(hypothesis.parser_state);
             }
         }
         hypotheses.sort_unstable();
@@ -162,9 +170,7 @@ impl Configurations {
         for at in 0..hypotheses.len() {
             let hypothesis = hypotheses[at];
             let same = |last: &Hypothesis| {
-                *last == hypothesis
-                    || (!hypothesis.terminal.is_some_and(is_before)
-                        && (last.terminal, last.progress) == (hypothesis.terminal, hypothesis.progress))
+                (last.terminal, last.progress) == (hypothesis.terminal, hypothesis.progress)
             };
             match kept.checked_sub(1).filter(|last| same(&hypotheses[*last])) {
                 Some(last) => {
@@ -194,7 +200,11 @@ impl Configurations {
             if let [hypothesis] = &mut at[..] {
                 bytes = self.read_alone(compiled, hypothesis, bytes);
             }
+            if self.parser.meter.is_over() {
+                at.clear();
+            }
             let Some((byte, rest)) = bytes.split_first().filter(|_| !at.is_empty()) else { break };
+            self.parser.meter.add(at.len());
             self.read(compiled, &at, *byte, &mut after);
             std::mem::swap(&mut at, &mut after);
             self.merge(&mut at, compiled);

@@ -9,6 +9,7 @@
 //! | `hypotheses` | how a text may be cut into terminals, and how a byte is read |
 //! | `tracking` | hypotheses of keys, where used keys are tracked |
 //! | `configurations` | sets of hypotheses, each with an id |
+//! | `meter` | the work of one mask or token, in steps |
 //! | `snapshot` | configurations without the tables of a scratch: the state of a sequence |
 //! | `state_keys` | hashes of snapshots |
 //! | `erasure` | from the parser that tracks keys to the parser that does not |
@@ -17,6 +18,7 @@ pub(crate) mod configurations;
 pub(crate) mod continuations;
 pub(crate) mod erasure;
 pub(crate) mod hypotheses;
+pub(crate) mod meter;
 mod prediction;
 pub(crate) mod snapshot;
 mod state_keys;

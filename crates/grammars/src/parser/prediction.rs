@@ -25,6 +25,9 @@ use crate::{
     unique::keys::KeySet,
 };
 
+/// The steps of a parser state, beside those of its items.
+const STATE: usize = 8;
+
 id! {
     /// A call in the work at hand.
     CallId
@@ -88,6 +91,7 @@ impl Parser {
         let mut work = std::mem::take(&mut self.work);
         work.items.clear();
         work.items.extend_from_slice(self.item_sets.get(state));
+        let looked_at = self.looked_at;
         self.complete(&mut work.items, rules);
         let ends = work.items.iter().any(|(position, ..)| *position == END);
         let placeholders = work.items.iter().filter_map(|(position, ..)| rules.placeholder_of(*position));
@@ -136,7 +140,10 @@ impl Parser {
         let first = number(self.edges.len());
         self.edges.extend_from_slice(&edges);
         work.edges = edges;
-        let followers = Followers { first, end: number(self.edges.len()), ends, placeholders };
+        let looked_at = usize::try_from(self.looked_at - looked_at).unwrap_or(usize::MAX);
+        let steps = looked_at.saturating_add(STATE + self.weight(state) + work.called + work.read.len());
+        let steps = steps.try_into().unwrap_or(u32::MAX);
+        let followers = Followers { first, end: number(self.edges.len()), ends, placeholders, steps };
         self.followers[state] = Some(followers);
         self.work = work;
         followers

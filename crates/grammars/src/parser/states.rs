@@ -20,7 +20,8 @@
 //! Ambiguity merges too: an item is left out if another item of the same position [covers](super::continuations) it.
 //! So the states of `s = s s | "a"` and of operators without levels do not grow with the text; they have O(n) items
 //! for Earley. Where nothing can be merged, as in palindromes, a step takes O(n) as there, and O(n^2) at worst;
-//! [`GrammarLimits::state_items`](crate::GrammarLimits::state_items) bounds that.
+//! [`GrammarLimits::state_items`](crate::GrammarLimits::state_items) and
+//! [`GrammarLimits::mask_steps`](crate::GrammarLimits::mask_steps) bound that.
 //!
 //! A parser that [tracks](Parser::tracking) keys also has the set of used keys in every item. A call passes the set
 //! to the callee and takes it back as the callee leaves it; the call of a scope begins with the empty set, and after
@@ -30,6 +31,7 @@ use hashbrown::HashMap;
 
 use super::{
     continuations::{Continuation, Continuations},
+    meter::Meter,
     prediction::Work,
 };
 use crate::{
@@ -102,8 +104,8 @@ pub(crate) struct Parser {
     pub(super) continuations: Continuations,
     /// The items of each state.
     pub(super) item_sets: Lists<ParserState, Item>,
-    /// The most items that a state has.
-    longest: usize,
+    /// By state: its items, each once, and the frames of their continuations.
+    weights: Table<ParserState, u32>,
     /// The followers of each state, once they were asked for.
     pub(super) followers: Table<ParserState, Option<Followers>>,
     pub(super) edges: Vec<Edge>,
@@ -120,6 +122,7 @@ pub(crate) struct Parser {
     simulated: Option<((ParserState, ParserState), bool)>,
     /// How many items were looked at, in states and among the frames of continuations.
     pub(super) looked_at: u64,
+    pub(crate) meter: Meter,
     pub(super) work: Work,
 }
 
@@ -133,6 +136,8 @@ pub(crate) struct Followers {
     pub(crate) ends: bool,
     /// The [placeholders](super::truncation) that are reached, one bit each.
     pub(crate) placeholders: u64,
+    /// What it takes to create the state and to find its followers; see [`meter`](super::meter).
+    pub(super) steps: u32,
 }
 
 impl Parser {
@@ -150,7 +155,7 @@ impl Parser {
             tuning,
             continuations: Continuations::new(tuning.covered_looks),
             item_sets: Lists::default(),
-            longest: 0,
+            weights: Table::default(),
             followers: Table::default(),
             edges: Vec::new(),
             groups: GroupStates::new(&rules.groups),
@@ -160,6 +165,7 @@ impl Parser {
             after_key: HashMap::new(),
             simulated: None,
             looked_at: 0,
+            meter: Meter::new(),
             work: Work::new(rules),
         };
         let root =
@@ -221,7 +227,10 @@ impl Parser {
         let (state, is_new) = self.item_sets.insert(items);
         if is_new {
             self.followers.push(None);
-            self.longest = self.longest.max(items.len());
+            let frames = |(_, continuation, _): &Item| 1 + self.continuations.frames(*continuation).len();
+            let weight: usize = items.iter().map(frames).sum();
+            self.weights.push(weight.try_into().unwrap_or(u32::MAX));
+            self.meter.push();
         }
         state
     }
@@ -235,6 +244,7 @@ impl Parser {
         items.clear();
         items.extend_from_slice(self.item_sets.get(left));
         items.extend_from_slice(self.item_sets.get(right));
+        self.meter.add(items.len());
         let union = self.state(&mut items, rules);
         self.work.union = items;
         union
@@ -243,10 +253,12 @@ impl Parser {
     /// The terminals that may follow in `state`, found at the first call for it.
     #[inline]
     pub(crate) fn followers(&mut self, state: ParserState, rules: &Rules) -> Followers {
-        match self.followers[state] {
+        let followers = match self.followers[state] {
             Some(followers) => followers,
             None => self.predict(state, rules),
-        }
+        };
+        self.meter.pay(state, followers.steps);
+        followers
     }
 
     /// The edges of a state, in ascending order of terminals. Literals come first, in the order of their texts.
@@ -267,12 +279,12 @@ impl Parser {
         if wider == state {
             return true;
         }
+        let (wide, narrow) = (self.followers(wider, rules), self.followers(state, rules));
         if let Some((pair, answer)) = self.simulated
             && pair == (wider, state)
         {
             return answer;
         }
-        let (wide, narrow) = (self.followers(wider, rules), self.followers(state, rules));
         let mut wide_edges = self.edges(wide).iter();
         let answer = narrow.ends <= wide.ends
             && narrow.placeholders & !wide.placeholders == 0
@@ -312,7 +324,8 @@ impl Parser {
     pub(crate) fn memory_usage(&self) -> usize {
         self.continuations.memory_usage()
             + self.item_sets.memory_usage()
-            + self.followers.len() * size_of::<Option<Followers>>()
+            + self.followers.len() * (size_of::<Option<Followers>>() + size_of::<u32>())
+            + self.meter.memory_usage()
             + self.edges.len() * size_of::<Edge>()
             + self.groups.memory_usage()
             + self.key_sets.memory_usage()
@@ -336,24 +349,10 @@ impl Parser {
         self.groups.position(&rules.groups, seen, offset)
     }
 
-    /// Whether the items of these states, each once, and the frames of their continuations are more than `limit`.
-    /// O(1) where no set is long.
-    pub(crate) fn are_more_than(
-        &self,
-        limit: usize,
-        states: impl ExactSizeIterator<Item = ParserState>,
-    ) -> bool {
-        let most = self.longest.saturating_mul(1 + self.continuations.longest());
-        if most.saturating_mul(states.len()) <= limit {
-            return false;
-        }
-        // Hypotheses of keys have the state before the key, which is one for all kinds of keys.
-        let mut states: Vec<ParserState> = states.collect();
-        states.sort_unstable();
-        states.dedup();
-        let items = states.into_iter().flat_map(|state| self.item_sets.get(state));
-        items.map(|(_, continuation, _)| 1 + self.continuations.frames(*continuation).len()).sum::<usize>()
-            > limit
+    /// The items of a state and the frames of their continuations.
+    #[inline]
+    pub(super) fn weight(&self, state: ParserState) -> usize {
+        self.weights[state] as usize
     }
 
     /// How many items were looked at so far: in sets, at the ends of rules, and to find which items cover others.

@@ -24,6 +24,8 @@ pub(crate) struct Fragment {
     /// The points from which tokens reach a placeholder; suffix nodes are in `suffixes`.
     pub(crate) points: Box<[(Point, Placeholder)]>,
     pub(crate) suffixes: Box<[SuffixPoints]>,
+    /// The steps that it took to build; see [`meter`](crate::parser::meter).
+    pub(crate) steps: u64,
 }
 
 /// Suffix nodes of a group, and the placeholders that are reached there.

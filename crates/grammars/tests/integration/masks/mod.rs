@@ -5,6 +5,7 @@ mod analysis;
 mod contexts;
 mod corpus;
 mod deep;
+mod dense;
 mod membership;
 mod oracle_itself;
 pub(crate) mod random;
