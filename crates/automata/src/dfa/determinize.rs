@@ -49,6 +49,7 @@ pub(crate) fn determinize_counted(nfa: &Nfa, limits: &Limits, steps: &mut u64) -
         before: vec![],
         bytes: nfa.len() * 8,
         steps: 0,
+        spent: 0,
     };
     determinizer.closure.run(nfa, &[nfa.start()], true);
     let start = determinizer.state()?;
@@ -87,6 +88,8 @@ struct Determinizer<'n> {
     /// The growing part of the memory of all fields.
     bytes: usize,
     steps: u64,
+    /// The steps for which fuel was taken.
+    spent: u64,
 }
 
 impl Determinizer<'_> {
@@ -215,9 +218,11 @@ impl Determinizer<'_> {
         Ok(id)
     }
 
-    fn check_steps(&self) -> Result<(), RegexError> {
-        self.limits.check_cancelled()?;
-        if self.steps + self.closure.steps > self.limits.dfa_steps {
+    fn check_steps(&mut self) -> Result<(), RegexError> {
+        let steps = self.steps + self.closure.steps;
+        self.limits.spend(steps - self.spent)?;
+        self.spent = steps;
+        if steps > self.limits.dfa_steps {
             let (limit, states) = (self.limits.dfa_steps, self.sets.len());
             return Err(RegexError::DfaTooCostly { limit, states });
         }
