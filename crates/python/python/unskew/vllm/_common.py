@@ -26,7 +26,7 @@ def compiler_of(tokenizer: Any, vocab_size: int, eos: tuple[int, ...] = ()) -> u
         if key not in kept:
             own = getattr(tokenizer, "eos_token_id", None)
             ends = list(dict.fromkeys([*([] if own is None else [own]), *eos])) or None
-            tokens = unskew.Tokenizer.from_hf(tokenizer, vocab_size=max(vocab_size, len(tokenizer)), eos=ends)
+            tokens = unskew.Tokenizer.from_hf(tokenizer, vocab_size=vocab_size, eos=ends)
             kept[key] = unskew.Compiler(tokens, cache_bytes=cache_bytes())
         return kept[key]
 
