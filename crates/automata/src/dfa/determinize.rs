@@ -25,6 +25,10 @@ use crate::{ByteClasses, Limits, RegexError, StateId};
 /// The memory of a set beside its members, in bytes: its header, its entry in the map and its slot in the list.
 const SET_OVERHEAD: usize = 96;
 
+/// The steps of one entry of the table beside those of its set: to fill it, to minimise the table, and to read it again
+/// for a vocabulary. They take fuel, and [`Limits::dfa_steps`] does not count them.
+const ENTRY_STEPS: u64 = 2;
+
 /// The DFA of `nfa`. It is not minimal and may have states that cannot reach acceptance. Exponential in the size of
 /// the NFA at worst; the limits bound time and memory.
 pub(crate) fn determinize(nfa: &Nfa, limits: &Limits) -> Result<Table, RegexError> {
@@ -211,6 +215,7 @@ impl Determinizer<'_> {
         if self.bytes > self.limits.dfa_bytes {
             return Err(RegexError::DfaTooLarge { bytes: self.bytes, limit: self.limits.dfa_bytes });
         }
+        self.limits.spend(ENTRY_STEPS * self.table.classes.len() as u64)?;
         let id = self.table.push(self.closure.set.last() == Some(&ACCEPTING));
         let set: Rc<[u32]> = Rc::from(&self.closure.set[..]);
         self.sets.push(Rc::clone(&set));

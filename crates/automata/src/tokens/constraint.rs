@@ -100,7 +100,7 @@ impl RegexConstraint {
         trie: Arc<TokenTrie>,
         limits: &Limits,
     ) -> Result<Self, RegexError> {
-        Self::from_dfa(Arc::new(Dfa::from_literals(choices, limits)?), trie, limits)
+        Self::from_dfa(Arc::new(Dfa::of_choices(choices, limits)?), trie, limits)
     }
 
     /// The constraint that `dfa` accepts the whole output. One DFA can serve several vocabularies.

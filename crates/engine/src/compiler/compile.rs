@@ -217,6 +217,7 @@ fn compile_grammar(
     limits: &Numbers,
 ) -> Result<Kind> {
     let grammar = grammar.behind(means.healed.as_bytes());
+    grammars::take_fuel(&grammar, &means.cancel, &limits.grammar)?;
     if canonical {
         let dfa = grammar.regular(&limits.regex).map_err(|error| of_file(path, error))?;
         let constraint = CanonicalConstraint::from_dfa(&dfa, &tokens.canonical_index()?, &limits.regex);
