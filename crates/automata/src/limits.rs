@@ -124,6 +124,13 @@ impl Limits {
         if self.cancel.is_cancelled() { Err(RegexError::Cancelled) } else { Ok(()) }
     }
 
+    /// The same after work of `steps`, which takes as much fuel.
+    #[inline]
+    pub(crate) fn spend(&self, steps: u64) -> Result<(), RegexError> {
+        self.cancel.take_fuel(steps);
+        self.check_cancelled()
+    }
+
     /// All limits as numbers, for comparison.
     fn numbers(&self) -> [u64; 11] {
         let Self {

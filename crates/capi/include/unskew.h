@@ -156,9 +156,9 @@ const char *unskew_error_place(void);
 /**
  * The tokens of a `tokenizer.json`, whose bytes are given.
  *
- * `vocab_size` is the entries of a row of the model's logits, and 0 as many as the tokenizer has. `end` are the
- * `end_len` ids that end an output, and with none those of the tokenizer. Constraints are kept within `cache_bytes`
- * bytes (0: 1 GiB).
+ * `vocab_size` is the entries of a row of the model's logits, and 0 as many as the tokenizer has; ids beyond it are
+ * unused. `end` are the `end_len` ids that end an output, and with none those of the tokenizer. Constraints are kept
+ * within `cache_bytes` bytes (0: 1 GiB).
  *
  * Null on an error.
  *

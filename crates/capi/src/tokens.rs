@@ -24,12 +24,6 @@ pub(crate) fn from_json(
     cache_bytes: usize,
 ) -> Result<Compiler, Failure> {
     let tokenizer = Tokenizer::from_bytes(json).map_err(|error| Failure::tokenizer(&error))?;
-    let known = tokenizer.vocabulary().len();
-    if vocab_size != 0 && vocab_size < known {
-        return Err(Failure::argument(format!(
-            "the tokenizer has {known} ids and `vocab_size` is {vocab_size}: they do not belong together"
-        )));
-    }
     let end = ids(end);
     let space =
         TokenSpace::from_tokenizer(tokenizer, &end, vocab_size).map_err(|error| Failure::from(&error))?;

@@ -1,12 +1,15 @@
-//! A flag by which one thread asks another to stop, and a deadline for work.
+//! A flag by which one thread asks another to stop, a deadline for work, and fuel for it.
 //!
 //! Work looks at the flag often. Where there is a deadline, each look also reads the clock. The alternative, a thread
 //! that waits and sets the flag, would be one more thread for each piece of work.
+//!
+//! Fuel is a deadline without a clock: each look takes a unit, and work says where it does more between two looks. So
+//! equal work ends at the same place on each machine, and programs that run beside each other decide alike.
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Instant,
 };
@@ -27,12 +30,20 @@ use std::{
 pub struct Cancel {
     flag: Arc<AtomicBool>,
     deadline: Option<Instant>,
+    fuel: Option<Arc<Fuel>>,
+}
+
+/// The units that were taken, and the most of them.
+#[derive(Debug)]
+struct Fuel {
+    taken: AtomicU64,
+    most: u64,
 }
 
 /// From an existing flag, such as one that a signal handler sets.
 impl From<Arc<AtomicBool>> for Cancel {
     fn from(flag: Arc<AtomicBool>) -> Self {
-        Self { flag, deadline: None }
+        Self { flag, deadline: None, fuel: None }
     }
 }
 
@@ -44,7 +55,35 @@ impl Cancel {
     #[must_use]
     pub fn until(&self, deadline: Instant) -> Self {
         let earlier = self.deadline.map_or(deadline, |other| other.min(deadline));
-        Self { flag: Arc::clone(&self.flag), deadline: Some(earlier) }
+        Self { deadline: Some(earlier), ..self.clone() }
+    }
+
+    /// A copy that also ends the work when it and its own copies have taken more than `fuel` units, and that counts
+    /// them. Fuel of this one is not taken.
+    #[must_use]
+    pub fn with_fuel(&self, fuel: u64) -> Self {
+        let fuel = Fuel { taken: AtomicU64::new(0), most: fuel };
+        Self { fuel: Some(Arc::new(fuel)), ..self.clone() }
+    }
+
+    /// Takes fuel for work that was done, or is about to be. A [look](Self::is_cancelled) takes one unit by itself.
+    ///
+    /// The number must depend on the work alone. What a cache saves now and then is not counted at all.
+    #[inline]
+    pub fn take_fuel(&self, units: u64) {
+        if let Some(fuel) = &self.fuel {
+            fuel.taken.fetch_add(units, Ordering::Relaxed);
+        }
+    }
+
+    /// The fuel that was taken; 0 where none is counted.
+    pub fn fuel_taken(&self) -> u64 {
+        self.fuel.as_ref().map_or(0, |fuel| fuel.taken.load(Ordering::Relaxed))
+    }
+
+    /// Whether there was fuel and it is used up. Takes none.
+    pub fn is_out_of_fuel(&self) -> bool {
+        self.fuel.as_ref().is_some_and(|fuel| fuel.taken.load(Ordering::Relaxed) > fuel.most)
     }
 
     /// Asks all work to end.
@@ -52,9 +91,10 @@ impl Cancel {
         self.flag.store(true, Ordering::Relaxed);
     }
 
-    /// Whether work has to end: the end was asked for, or the deadline is over.
+    /// Whether work has to end: the end was asked for, the deadline is over, or fuel is used up. Takes a unit of fuel.
     pub fn is_cancelled(&self) -> bool {
-        self.flag.load(Ordering::Relaxed) || self.is_late()
+        self.take_fuel(1);
+        self.flag.load(Ordering::Relaxed) || self.is_late() || self.is_out_of_fuel()
     }
 
     /// Whether there is a deadline and it is over.
@@ -68,6 +108,23 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn fuel_is_that_of_one_copy_and_its_own_copies() {
+        let cancel = Cancel::default();
+        let fuel = cancel.with_fuel(3);
+        let copy = fuel.clone().until(Instant::now() + Duration::from_secs(3600));
+        assert!(!fuel.is_cancelled() && !copy.is_cancelled());
+        copy.take_fuel(1);
+        assert_eq!((fuel.fuel_taken(), fuel.is_out_of_fuel(), copy.is_late()), (3, false, false));
+        assert!(copy.is_cancelled() && fuel.is_out_of_fuel());
+        assert!(!cancel.is_cancelled() && !cancel.is_out_of_fuel() && cancel.fuel_taken() == 0);
+        // Other fuel, of the same flag.
+        let more = fuel.with_fuel(u64::MAX);
+        assert!(!more.is_cancelled() && more.fuel_taken() == 1);
+        cancel.cancel();
+        assert!(more.is_cancelled() && !more.is_out_of_fuel());
+    }
 
     #[test]
     fn a_deadline_is_that_of_one_copy() {

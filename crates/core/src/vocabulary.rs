@@ -208,6 +208,23 @@ impl Vocabulary {
         self
     }
 
+    /// The same vocabulary without the ids from `len` on, for a model whose rows of logits are shorter than its
+    /// tokenizer's vocabulary. A `len` at or above the present one changes nothing.
+    #[must_use]
+    pub fn truncated(mut self, len: usize) -> Self {
+        if len < self.len() {
+            self.offsets.truncate(len + 1);
+            self.bytes.truncate(self.offsets[len] as usize);
+            for bits in [&mut self.text, &mut self.control] {
+                bits.truncate(len);
+                // Whole words are read, without a look at the length.
+                bits.set_uninitialized(false);
+            }
+            self.end_of_sequence.retain(|id| id.index() < len);
+        }
+        self
+    }
+
     /// The same vocabulary with other end-of-sequence ids, as a checkpoint's configuration names them.
     ///
     /// # Errors
@@ -366,6 +383,21 @@ mod tests {
         assert_eq!(padded.text(part), Some(&[0xe6][..]));
         assert_eq!((padded.used_len(), padded.holes().collect::<Vec<_>>()), (5, vec![hole]));
         assert_eq!(Vocabulary::builder().build().unwrap().padded(2).used_len(), 0);
+
+        let short = padded.clone().truncated(4);
+        assert_eq!((short.len(), short.used_len(), short.end_of_sequence()), (4, 4, &[end][..]));
+        assert_eq!(
+            (short.text(part), short.text(TokenId(39)), short.kind(part)),
+            (None, None, TokenKind::Unused)
+        );
+        assert_eq!((short.text_tokens().count(), short.decode(&[a, part])), (2, vec![b'a']));
+        let shorter = short.truncated(3);
+        assert_eq!(
+            (shorter.len(), shorter.control_tokens().count(), shorter.end_of_sequence()),
+            (3, 0, &[][..])
+        );
+        assert_eq!(padded.clone().truncated(40).flat(), padded.flat());
+        assert_eq!(padded.truncated(0).flat(), (&b""[..], &[0][..]));
     }
 
     #[test]

@@ -48,6 +48,14 @@ pub enum Error {
     /// The caller asked for the end.
     #[error("cancelled")]
     Cancelled,
+    /// The fuel that the caller gave was used up.
+    #[error(
+        "compiling the constraint takes more than {limit} units of fuel; make it smaller, or give it more fuel"
+    )]
+    Fuel {
+        /// The fuel that the caller gave.
+        limit: u64,
+    },
     /// The time that the caller gave was over.
     #[error("the constraint was not compiled by its deadline; make it smaller, or give it more time")]
     Deadline,

@@ -82,7 +82,7 @@ pub use unskew_grammars::{Capture, CaptureError, Captures};
 pub use self::{
     batch::{BatchRow, DraftNode, Drafts, fill_batch},
     compiler::compile::Kind,
-    compiler::{Compiled, Compiler, CompilerOptions, CompilerStats, Until},
+    compiler::{COMPILE_FUEL, Compiled, Compiler, CompilerOptions, CompilerStats, Until},
     constraint::{LastScratch, Position},
     error::{BoxError, Error, Mismatch, Result, chain, place},
     explain::Explained,

@@ -30,6 +30,9 @@ pub(crate) trait Measured: Constraint + 'static {
     /// Whether a state depends on the text alone, and not on the tokens that spell it.
     fn is_of_text(&self) -> bool;
 
+    /// Whether its memory is counted at once, so that it can be after each mask.
+    const COUNTS_FAST: bool = false;
+
     /// The memory of the constraint, in bytes.
     fn bytes(&self) -> usize;
 
@@ -60,6 +63,8 @@ impl Measured for GrammarConstraint {
 }
 
 impl Measured for RegexConstraint {
+    const COUNTS_FAST: bool = true;
+
     fn is_of_text(&self) -> bool {
         true
     }
@@ -119,6 +124,8 @@ impl Measured for ExclusionConstraint {
 }
 
 impl<C: Measured> Measured for Arc<C> {
+    const COUNTS_FAST: bool = C::COUNTS_FAST;
+
     fn is_of_text(&self) -> bool {
         (**self).is_of_text()
     }
@@ -190,8 +197,10 @@ impl Clone for Slot {
 pub(crate) trait Machine: Send + Sync {
     fn vocab_len(&self) -> usize;
     fn is_of_text(&self) -> bool;
-    /// The memory of the constraint and its scratches, in bytes.
+    /// The memory of the constraint and its scratches, in bytes, as it was counted last. O(1).
     fn bytes(&self) -> usize;
+    /// Counts the memory of the constraint anew, and answers as [`bytes`](Self::bytes).
+    fn measure(&self) -> usize;
     fn start(&self) -> State;
     fn advance(&self, slot: &Slot, state: &mut State, token: TokenId) -> Result<(), Rejected>;
     fn is_accepting(&self, state: &State) -> bool;
@@ -210,22 +219,54 @@ struct Pooled<S> {
     bytes: AtomicUsize,
 }
 
+/// A constraint with its scratches and the memory of both.
+///
+/// Constraints grow as they are used. Scratches are counted after each use. To count a constraint may take longer than
+/// to make a mask, so that it is done after the first mask that did not lie ready, the second, the fourth and so on, and
+/// whenever somebody asks for it.
 pub(crate) struct Pool<C: Measured> {
     constraint: C,
     slots: Box<[Pooled<C::Scratch>]>,
     captures: Option<Arc<Captures>>,
+    /// The memory of the constraint when it was counted last.
+    bytes: AtomicUsize,
+    /// How many masks were made that did not lie ready.
+    made: AtomicU32,
+    growth: Growth,
 }
+
+/// The bytes by which constraints of a compiler have grown since its cache looked at them.
+pub(crate) type Growth = Arc<AtomicUsize>;
 
 impl<C: Measured<State: Sync>> Pool<C> {
     /// `captures` is counted with the constraint where that has it too.
-    pub(crate) fn new(constraint: C, captures: Option<Arc<Captures>>) -> Self {
+    pub(crate) fn new(constraint: C, captures: Option<Arc<Captures>>, growth: Growth) -> Self {
         let slots = match size_of::<C::Scratch>() {
             // There is nothing that two threads could disagree about.
             0 => 1,
             _ => available_parallelism().map_or(1, usize::from).min(MAX_SLOTS),
         };
         let slots = (0..slots).map(|_| Pooled { scratch: Mutex::new(None), bytes: AtomicUsize::new(0) });
-        Self { constraint, slots: slots.collect(), captures }
+        let bytes = AtomicUsize::new(constraint.bytes());
+        Self { constraint, slots: slots.collect(), captures, bytes, made: AtomicU32::new(0), growth }
+    }
+
+    /// Notes that `known` is `bytes` now.
+    fn note(&self, known: &AtomicUsize, bytes: usize) {
+        // It is mostly the same, and then nothing is written that other threads read.
+        if known.load(Ordering::Relaxed) != bytes {
+            let before = known.swap(bytes, Ordering::Relaxed);
+            self.growth.fetch_add(bytes.saturating_sub(before), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes the memory of the constraint after a mask.
+    fn note_mask(&self, was_ready: bool) {
+        if C::COUNTS_FAST
+            || (!was_ready && self.made.fetch_add(1, Ordering::Relaxed).wrapping_add(1).is_power_of_two())
+        {
+            self.note(&self.bytes, self.constraint.bytes());
+        }
     }
 
     /// A scratch that nobody else has: that of `slot`, or of another slot if a thread has that one.
@@ -260,9 +301,8 @@ impl<C: Measured<State: Sync>> Pool<C> {
         slot.set(u32::try_from(at).unwrap_or(0));
         let scratch = guard.get_or_insert_with(|| Box::new(self.constraint.scratch()));
         let answer = work(&self.constraint, scratch);
-        self.slots[at]
-            .bytes
-            .store(size_of::<C::Scratch>() + self.constraint.scratch_bytes(scratch), Ordering::Relaxed);
+        let bytes = size_of::<C::Scratch>() + self.constraint.scratch_bytes(scratch);
+        self.note(&self.slots[at].bytes, bytes);
         answer
     }
 
@@ -290,7 +330,12 @@ impl<C: Measured<State: Sync>> Machine for Pool<C> {
 
     fn bytes(&self) -> usize {
         let scratches = self.slots.iter().map(|slot| slot.bytes.load(Ordering::Relaxed));
-        size_of_val(&self.slots[..]) + self.constraint.bytes() + scratches.sum::<usize>()
+        size_of_val(&self.slots[..]) + self.bytes.load(Ordering::Relaxed) + scratches.sum::<usize>()
+    }
+
+    fn measure(&self) -> usize {
+        self.bytes.store(self.constraint.bytes(), Ordering::Relaxed);
+        self.bytes()
     }
 
     fn start(&self) -> State {
@@ -310,23 +355,32 @@ impl<C: Measured<State: Sync>> Machine for Pool<C> {
 
     fn fill(&self, slot: &Slot, state: &State, words: &mut [u32]) {
         let state = self.state(state);
-        self.with(slot, |constraint, scratch| {
+        let was_ready = self.with(slot, |constraint, scratch| {
             // One copy where the mask lies ready, without clearing first.
             if let Some(ready) = constraint.ready_mask(scratch, state) {
                 words.copy_from_slice(ready.words());
-                return;
+                return true;
             }
             let mask = MaskMut::new_cleared(words, constraint.vocab_len());
             constraint.fill_mask(scratch, state, mask);
+            false
         });
+        self.note_mask(was_ready);
     }
 
     fn fill_mask(&self, slot: &Slot, state: &State, mut mask: MaskMut<'_>) {
         let state = self.state(state);
-        self.with(slot, |constraint, scratch| match constraint.ready_mask(scratch, state) {
-            Some(ready) => mask.copy_from(ready),
-            None => constraint.fill_mask(scratch, state, mask),
+        let was_ready = self.with(slot, |constraint, scratch| match constraint.ready_mask(scratch, state) {
+            Some(ready) => {
+                mask.copy_from(ready);
+                true
+            }
+            None => {
+                constraint.fill_mask(scratch, state, mask);
+                false
+            }
         });
+        self.note_mask(was_ready);
     }
 
     fn forced(&self, slot: &Slot, state: &State) -> Option<TokenId> {

@@ -1,7 +1,8 @@
 //! The tokens of a model: the meaning of each id, the tokens of a text, and the tokens that begin and end a sequence.
 //!
 //! A tokenizer, a model and its configuration each know a part of this. The configuration names the ids that end a
-//! sequence, rows of logits may be longer than the tokenizer's vocabulary, and a model may need a first token.
+//! sequence, rows of logits may be longer or shorter than the tokenizer's vocabulary, and a model may need a first token.
+//! An id without a logit is unused: no mask has it, and a text that needs it is an error.
 //! [`TokenSpace`] is the three together, and constraints are compiled for it without any weights.
 
 use std::{
@@ -12,7 +13,7 @@ use std::{
 use unskew_automata::{CanonicalIndex, TokenizerAutomaton};
 use unskew_core::{TokenId, Vocabulary};
 use unskew_trie::{TokenTrie, heal};
-use unskew_vocab::Tokenizer;
+use unskew_vocab::{Tokenizer, TokenizerError};
 
 use crate::{Error, Result};
 
@@ -53,25 +54,27 @@ impl TokenSpace {
         }
     }
 
-    /// The tokens of a tokenizer for a model with rows of `len` entries, whose configuration names `end` as the
-    /// tokens that end a sequence (none: those of the tokenizer).
+    /// The tokens of a tokenizer for a model with rows of `len` entries (0: as many as the tokenizer has ids), whose
+    /// configuration names `end` as the tokens that end a sequence (none: those of the tokenizer).
     ///
     /// # Errors
     ///
     /// [`Error::Tokens`] where an id of `end` is no control token.
     pub fn from_tokenizer(tokenizer: Tokenizer, end: &[TokenId], len: usize) -> Result<Self> {
         let own = tokenizer.vocabulary();
-        let vocabulary = if end.is_empty() && own.len() >= len {
+        let len = if len == 0 { own.len() } else { len };
+        let vocabulary = if end.is_empty() && own.len() == len {
             Arc::clone(own)
         } else {
             let mut vocabulary = Vocabulary::clone(own).padded(len);
             if !end.is_empty() {
                 vocabulary = vocabulary.with_end_of_sequence(end).map_err(Error::tokens)?;
             }
-            Arc::new(vocabulary)
+            Arc::new(vocabulary.truncated(len))
         };
+        let begin = tokenizer.begin_of_sequence().iter().copied().filter(|id| id.index() < len);
         Ok(Self {
-            begin: tokenizer.begin_of_sequence().to_vec(),
+            begin: begin.collect(),
             vocabulary,
             encoder: Encoder::Tokenizer(Box::new(tokenizer)),
             trie: OnceLock::new(),
@@ -120,10 +123,7 @@ impl TokenSpace {
     ///
     /// [`Error::Tokens`] where the tokens cannot spell it.
     pub fn encode_prompt(&self, text: &str) -> Result<Vec<TokenId>> {
-        let mut ids = match &self.encoder {
-            Encoder::Tokenizer(tokenizer) => tokenizer.encode(text, true).map_err(Error::tokens)?,
-            Encoder::Fewest => fewest_tokens(&self.vocabulary, text)?,
-        };
+        let mut ids = self.encoded(text, |tokenizer| tokenizer.encode(text, true))?;
         if ids.is_empty() {
             ids.clone_from(&self.begin);
         }
@@ -136,10 +136,7 @@ impl TokenSpace {
     ///
     /// [`Error::Tokens`] where the tokens cannot spell it.
     pub fn encode_whole(&self, text: &str) -> Result<Vec<TokenId>> {
-        match &self.encoder {
-            Encoder::Tokenizer(tokenizer) => tokenizer.encode(text, false).map_err(Error::tokens),
-            Encoder::Fewest => fewest_tokens(&self.vocabulary, text),
-        }
+        self.encoded(text, |tokenizer| tokenizer.encode(text, false))
     }
 
     /// The tokens of an output: those of the tokenizer for the text in the middle of another.
@@ -148,9 +145,24 @@ impl TokenSpace {
     ///
     /// [`Error::Tokens`] where the tokens cannot spell it.
     pub fn encode_output(&self, text: &str) -> Result<Vec<TokenId>> {
-        match &self.encoder {
-            Encoder::Tokenizer(tokenizer) => tokenizer.encode_continuation(text).map_err(Error::tokens),
-            Encoder::Fewest => fewest_tokens(&self.vocabulary, text),
+        self.encoded(text, |tokenizer| tokenizer.encode_continuation(text))
+    }
+
+    fn encoded(
+        &self,
+        text: &str,
+        encode: impl FnOnce(&Tokenizer) -> std::result::Result<Vec<TokenId>, TokenizerError>,
+    ) -> Result<Vec<TokenId>> {
+        let ids = match &self.encoder {
+            Encoder::Tokenizer(tokenizer) => encode(tokenizer).map_err(Error::tokens)?,
+            Encoder::Fewest => fewest_tokens(&self.vocabulary, text)?,
+        };
+        let len = self.vocabulary.len();
+        match ids.iter().find(|id| id.index() >= len) {
+            Some(id) => Err(Error::tokens(format!(
+                "the tokenizer writes the token {id}, and the model knows the ids below {len} alone"
+            ))),
+            None => Ok(ids),
         }
     }
 

@@ -18,7 +18,7 @@ use unskew::{
 
 use crate::{
     constraint::Constraint,
-    error::{Class, of_engine},
+    error::{Class, guarded, of_engine},
     tokenizer::Tokenizer,
 };
 
@@ -60,10 +60,16 @@ impl Compiler {
         Self { compiler: engine::Compiler::with_options(Arc::clone(&tokenizer.tokens), options) }
     }
 
-    /// The constraint, compiled or kept from before, within `timeout` seconds.
-    #[pyo3(signature = (constraint, *, timeout=None))]
-    fn compile(&self, py: Python<'_>, constraint: &Constraint, timeout: Option<f64>) -> PyResult<Compiled> {
-        self.compiled(py, constraint, timeout).map(|compiled| Compiled { compiled })
+    /// The constraint, compiled or kept from before, within `timeout` seconds and `fuel` units of work.
+    #[pyo3(signature = (constraint, *, timeout=None, fuel=None))]
+    fn compile(
+        &self,
+        py: Python<'_>,
+        constraint: &Constraint,
+        timeout: Option<f64>,
+        fuel: Option<u64>,
+    ) -> PyResult<Compiled> {
+        self.compiled_within(py, constraint, timeout, fuel).map(|compiled| Compiled { compiled })
     }
 
     /// How many words of 32 bits a mask has.
@@ -104,6 +110,16 @@ impl Compiler {
         constraint: &Constraint,
         timeout: Option<f64>,
     ) -> PyResult<engine::Compiled> {
+        self.compiled_within(py, constraint, timeout, None)
+    }
+
+    pub(crate) fn compiled_within(
+        &self,
+        py: Python<'_>,
+        constraint: &Constraint,
+        timeout: Option<f64>,
+        fuel: Option<u64>,
+    ) -> PyResult<engine::Compiled> {
         let deadline = match timeout {
             None => None,
             Some(seconds) if (0.0..=MAX_SECONDS).contains(&seconds) => {
@@ -114,10 +130,9 @@ impl Compiler {
                 return Err(Class::Option.error(message));
             }
         };
-        let until = Until { deadline, cancel: Cancel::default() };
-        let made = py
-            .detach(|| with_signals(&until.cancel, || self.compiler.compile_until(&constraint.spec, &until)));
-        made?.map_err(|error| of_engine(&error))
+        let until = Until { fuel, deadline, cancel: Cancel::default() };
+        let compile = || self.compiler.compile_until(&constraint.spec, &until);
+        guarded(|| py.detach(|| with_signals(&until.cancel, compile))?.map_err(|error| of_engine(&error)))
     }
 }
 
@@ -127,6 +142,12 @@ impl Compiled {
     #[getter]
     fn mask_words(&self) -> usize {
         unskew::core::words_for(self.compiled.tokens().vocabulary().len())
+    }
+
+    /// The fuel that compiling took.
+    #[getter]
+    fn fuel(&self) -> u64 {
+        self.compiled.fuel()
     }
 
     /// The memory of the constraint and of its matchers' scratches, in bytes.

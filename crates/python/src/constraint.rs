@@ -12,7 +12,7 @@ use unskew::{
     engine::{JsonRequest, RequestRules, spec::RegistrySource},
 };
 
-use crate::error::{Class, of_engine, of_spec};
+use crate::error::{Class, guarded, of_engine, of_spec};
 
 /// A constraint on outputs, as data. `Compiler.compile` makes matchers of it, and `sample` outputs.
 #[pyclass(frozen, eq, module = "unskew")]
@@ -221,14 +221,14 @@ impl Constraint {
         let made = match spec.cast::<Self>() {
             Ok(made) => {
                 let spec = made.get().spec.clone();
-                py.detach(|| spec.under(&rules))
+                guarded(|| Ok(py.detach(|| spec.under(&rules))))
             }
             Err(_) => {
                 let text = json_text(spec).map_err(|error| no_json(py, error))?;
-                py.detach(|| Spec::of_request(&text, &rules))
+                guarded(|| Ok(py.detach(|| Spec::of_request(&text, &rules))))
             }
         };
-        made.map(|spec| Self { spec }).map_err(|error| of_spec(&error))
+        made?.map(|spec| Self { spec }).map_err(|error| of_spec(&error))
     }
 
     /// The constraint that JSON describes, as `to_json` writes it.
@@ -254,7 +254,7 @@ impl Constraint {
 
     /// The fate of every construct: a list of dicts with `pointer`, `span`, `construct`, `fate` and `why`.
     fn explain<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let fates = py.detach(|| self.spec.explain()).map_err(|error| of_engine(&error))?;
+        let fates = guarded(|| py.detach(|| self.spec.explain()).map_err(|error| of_engine(&error)))?;
         let mut answers = Vec::with_capacity(fates.len());
         for fate in fates {
             let answer = PyDict::new(py);

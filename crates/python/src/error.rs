@@ -3,6 +3,11 @@
 //! The classes are in Python (`unskew/_errors.py`), because there a class can have two bases: `unskew.Error`, and the
 //! class of Python that says the same.
 
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
 use pyo3::{prelude::*, sync::PyOnceLock, types::PyType};
 use unskew::{
     Error, SpecError, chain, engine,
@@ -17,22 +22,26 @@ const MODULE: &str = "unskew._errors";
 pub(crate) enum Class {
     Constraint,
     Deadline,
+    Fuel,
     Tokenizer,
     Matcher,
     Sample,
     Option,
+    Internal,
 }
 
 impl Class {
     fn of(self, py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-        static CLASSES: [PyOnceLock<Py<PyType>>; 6] = [const { PyOnceLock::new() }; 6];
+        static CLASSES: [PyOnceLock<Py<PyType>>; 8] = [const { PyOnceLock::new() }; 8];
         let name = match self {
             Self::Constraint => "ConstraintError",
             Self::Deadline => "DeadlineError",
+            Self::Fuel => "FuelError",
             Self::Tokenizer => "TokenizerError",
             Self::Matcher => "MatcherError",
             Self::Sample => "SampleError",
             Self::Option => "OptionError",
+            Self::Internal => "InternalError",
         };
         CLASSES[self as usize].import(py, MODULE, name)
     }
@@ -53,11 +62,33 @@ impl Class {
     }
 }
 
+/// The answer of `work`, whose panic is an `InternalError`. pyo3's own exception for it is none of `Exception`, so that it
+/// ends a server in the place of one request.
+///
+/// What `work` changes stays whole: a matcher puts a new state in the place of the old one, once it is made, and a
+/// scratch whose last user has panicked is thrown away.
+pub(crate) fn guarded<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(of_panic(&*panic)))
+}
+
+fn of_panic(panic: &(dyn Any + Send)) -> PyErr {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic");
+    Class::Internal.error(format!("a fault of unskew, and not of its caller: {text}"))
+}
+
+/// Panics, so that programs can test what they do then.
+#[pyfunction]
+pub(crate) fn _panic() -> PyResult<()> {
+    guarded(|| panic!("asked for"))
+}
+
 /// Why there is no constraint.
 pub(crate) fn of_engine(error: &engine::Error) -> PyErr {
     let message = chain(error);
     match error {
         engine::Error::Deadline => Class::Deadline.error(message),
+        engine::Error::Fuel { .. } => Class::Fuel.error(message),
         engine::Error::Tokens(_) => Class::Tokenizer.error(message),
         _ => Class::Constraint.with_place(message, error.place()),
     }

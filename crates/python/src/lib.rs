@@ -8,7 +8,8 @@
 //!
 //! - The interpreter lock is released while a tokenizer loads, a constraint is compiled, masks are made, and a
 //!   sampler works.
-//! - Nothing panics on purpose. A panic would be Python's `PanicException`, in the sampler's thread too.
+//! - Nothing panics on purpose. A panic in the calls of servers is an `InternalError` (`error::guarded`); elsewhere it
+//!   would be Python's `PanicException`.
 //! - Memory of the caller is read and written by the methods of `memoryview` (`view`).
 
 mod capture;
@@ -31,6 +32,7 @@ mod _unskew {
         capture::Capture,
         compiler::{Compiled, Compiler},
         constraint::Constraint,
+        error::_panic,
         faithful::{Faithful, Walk, known_walks, merge_stats, step_walks},
         matcher::{Matcher, accept_batch, fill_batch},
         sample::{Draw, Draws, audit::audit, methods, sample},
@@ -46,6 +48,9 @@ mod _unskew {
         let name = std::ffi::OsString::from("unskew");
         py.detach(|| unskew::command_line::run(std::iter::once(name).chain(arguments)))
     }
+
+    #[pymodule_export]
+    const COMPILE_FUEL: u64 = unskew::engine::COMPILE_FUEL;
 
     #[allow(non_upper_case_globals, reason = "the name that Python expects")]
     #[pymodule_export]

@@ -15,7 +15,7 @@ use unskew::{
 use crate::{
     capture::{self, Capture},
     compiler::Compiled,
-    error::{Class, of_matcher},
+    error::{Class, guarded, of_matcher},
     tokenizer::{ids, numbers},
     view::Masks,
 };
@@ -43,25 +43,29 @@ impl Matcher {
     fn new(compiled: &Compiled, stop_ids: Option<Vec<u32>>) -> PyResult<Self> {
         let mut options = MatcherOptions::default();
         options.stop_ids = stop_ids.map(|stop_ids| ids(&stop_ids));
-        let matcher = engine::Matcher::new(&compiled.compiled, options);
-        matcher.map(|matcher| Self { matcher }).map_err(|error| of_matcher(&error))
+        guarded(|| {
+            let matcher = engine::Matcher::new(&compiled.compiled, options);
+            matcher.map(|matcher| Self { matcher }).map_err(|error| of_matcher(&error))
+        })
     }
 
     /// Writes the mask of the next token into a row of `mask`.
     #[pyo3(signature = (mask, row=0))]
     fn fill(&self, py: Python<'_>, mask: &Bound<'_, PyAny>, row: usize) -> PyResult<()> {
-        let mut masks = Masks::new(mask, self.matcher.mask_words())?;
-        masks.check(row)?;
-        let len = masks.words();
-        masks.make(py, &[row], |words, places| {
-            let first = places[0] * len;
-            self.matcher.fill(&mut words[first..first + len]).map_err(|error| of_matcher(&error))
+        guarded(|| {
+            let mut masks = Masks::new(mask, self.matcher.mask_words())?;
+            masks.check(row)?;
+            let len = masks.words();
+            masks.make(py, &[row], |words, places| {
+                let first = places[0] * len;
+                self.matcher.fill(&mut words[first..first + len]).map_err(|error| of_matcher(&error))
+            })
         })
     }
 
     /// Appends a token. False: it is not allowed here, and nothing has changed.
     fn accept(&mut self, id: u32) -> PyResult<bool> {
-        self.matcher.accept(TokenId(id)).map_err(|error| of_matcher(&error))
+        guarded(|| self.matcher.accept(TokenId(id)).map_err(|error| of_matcher(&error)))
     }
 
     /// Appends the longest allowed beginning of `ids`; answers with its length.
@@ -72,7 +76,7 @@ impl Matcher {
         #[pyo3(from_py_with = token_ids)] ids: Vec<TokenId>,
     ) -> PyResult<usize> {
         let matcher = &mut self.matcher;
-        py.detach(|| matcher.accept_all(&ids)).map_err(|error| of_matcher(&error))
+        guarded(|| py.detach(|| matcher.accept_all(&ids)).map_err(|error| of_matcher(&error)))
     }
 
     /// The length of the longest allowed beginning of `ids`. Nothing changes.
@@ -81,13 +85,13 @@ impl Matcher {
         py: Python<'_>,
         #[pyo3(from_py_with = token_ids)] ids: Vec<TokenId>,
     ) -> PyResult<usize> {
-        py.detach(|| self.matcher.validate(&ids)).map_err(|error| of_matcher(&error))
+        guarded(|| py.detach(|| self.matcher.validate(&ids)).map_err(|error| of_matcher(&error)))
     }
 
     /// Takes back the last `count` tokens, the end among them.
     fn rollback(&mut self, py: Python<'_>, count: usize) -> PyResult<()> {
         let matcher = &mut self.matcher;
-        py.detach(|| matcher.rollback(count)).map_err(|error| of_matcher(&error))
+        guarded(|| py.detach(|| matcher.rollback(count)).map_err(|error| of_matcher(&error)))
     }
 
     /// A second matcher at the same place.
@@ -111,15 +115,17 @@ impl Matcher {
     /// The tokens that follow in any case, each the only one allowed. To take them changes no distribution.
     #[pyo3(signature = (most=FORCED))]
     fn forced(&self, py: Python<'_>, most: usize) -> PyResult<Vec<u32>> {
-        let forced = py.detach(|| self.matcher.forced_tokens(most));
-        forced.map(|ids| numbers(&ids)).map_err(|error| of_matcher(&error))
+        let forced =
+            guarded(|| py.detach(|| self.matcher.forced_tokens(most)).map_err(|error| of_matcher(&error)));
+        forced.map(|ids| numbers(&ids))
     }
 
     /// Bytes that every continuation begins with.
     #[pyo3(signature = (most=FORCED))]
     fn forced_text<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyBytes>> {
-        let forced = py.detach(|| self.matcher.forced_text(most));
-        forced.map(|bytes| PyBytes::new(py, &bytes)).map_err(|error| of_matcher(&error))
+        let forced =
+            guarded(|| py.detach(|| self.matcher.forced_text(most)).map_err(|error| of_matcher(&error)));
+        forced.map(|bytes| PyBytes::new(py, &bytes))
     }
 
     /// Whether the output may end here.
@@ -134,12 +140,13 @@ impl Matcher {
 
     /// The parts of the output that the constraint names; None where the output is not whole.
     fn captures(&self, py: Python<'_>) -> PyResult<Option<Vec<Capture>>> {
-        capture::of_result(py.detach(|| self.matcher.captures()), Class::Matcher)
+        guarded(|| capture::of_result(py.detach(|| self.matcher.captures()), Class::Matcher))
     }
 
     /// The temperature that the constraint asks for at the next token, or None.
     fn temperature(&self, py: Python<'_>) -> PyResult<Option<f64>> {
-        py.detach(|| self.matcher.temperature()).map_err(|error| Class::Matcher.error(error.to_string()))
+        let temperature = || py.detach(|| self.matcher.temperature());
+        guarded(|| temperature().map_err(|error| Class::Matcher.error(error.to_string())))
     }
 
     /// The ids so far, the end among them.
@@ -209,7 +216,7 @@ pub(crate) fn fill_batch(
         None => vec![Vec::new(); count],
     };
     let trees = parents.map(|parents| trees(&drafts, &parents)).transpose()?;
-    let mut masks = Masks::new(mask, words)?;
+    let mut masks = guarded(|| Masks::new(mask, words))?;
     let words = masks.words();
     // The place of each row, and of the first row of each matcher among them.
     let (mut places, mut firsts) = (Vec::with_capacity(count), Vec::with_capacity(count));
@@ -228,7 +235,7 @@ pub(crate) fn fill_batch(
     }
     let pool = pool(threads, places.len())?;
     let matchers: Vec<&engine::Matcher> = matchers.iter().map(|matcher| &matcher.matcher).collect();
-    masks.make(py, &places, |made, places| {
+    let fill = |made: &mut [u32], places: &[usize]| {
         let batch = matchers.iter().zip(&firsts).enumerate().map(|(at, (matcher, first))| {
             let drafts = match &trees {
                 Some(trees) => Drafts::Tree(&trees[at]),
@@ -238,7 +245,8 @@ pub(crate) fn fill_batch(
         });
         let batch: Vec<BatchRow<'_>> = batch.collect();
         engine::fill_batch(&batch, made, words, pool.as_deref()).map_err(|error| of_matcher(&error))
-    })
+    };
+    guarded(|| masks.make(py, &places, fill))
 }
 
 /// Draft tokens with the places of those before them; -1 stands for the sequence.
@@ -276,10 +284,9 @@ pub(crate) fn accept_batch(
         return Err(Class::Matcher.error(message));
     }
     let mut of: Vec<&mut engine::Matcher> = matchers.iter_mut().map(|matcher| &mut matcher.matcher).collect();
-    let accepted = py.detach(|| {
-        of.iter_mut().zip(&ids).map(|(matcher, id)| matcher.accept(*id)).collect::<Result<_, _>>()
-    });
-    accepted.map_err(|error| of_matcher(&error))
+    let mut accept =
+        || of.iter_mut().zip(&ids).map(|(matcher, id)| matcher.accept(*id)).collect::<Result<_, _>>();
+    guarded(|| py.detach(&mut accept).map_err(|error| of_matcher(&error)))
 }
 
 /// A pool of threads, of the process that made it: after a fork, its threads are not there.

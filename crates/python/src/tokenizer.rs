@@ -13,7 +13,7 @@ use unskew::{
     engine, vocab,
 };
 
-use crate::error::{Class, of_engine};
+use crate::error::{Class, guarded, of_engine};
 
 /// The tokens of a model: which bytes each id stands for, and how a text becomes ids.
 #[pyclass(frozen, module = "unskew")]
@@ -43,13 +43,7 @@ fn load(
     eos: Option<Vec<u32>>,
     load: impl FnOnce() -> Result<vocab::Tokenizer, vocab::TokenizerError> + Send,
 ) -> PyResult<Tokenizer> {
-    let tokenizer = py.detach(load).map_err(refused)?;
-    let known = tokenizer.vocabulary().len();
-    if vocab_size != 0 && vocab_size < known {
-        return Err(Class::Tokenizer.error(format!(
-            "the tokenizer has {known} ids and `vocab_size` is {vocab_size}: they do not belong together"
-        )));
-    }
+    let tokenizer = guarded(|| py.detach(load).map_err(refused))?;
     let end = ids(&eos.unwrap_or_default());
     let tokens =
         TokenSpace::from_tokenizer(tokenizer, &end, vocab_size).map_err(|error| of_engine(&error))?;

@@ -23,7 +23,7 @@ use pyo3::{
     types::{PyBytes, PyMemoryView, PySlice, PyString, PyTuple},
 };
 
-use crate::error::Class;
+use crate::error::{Class, guarded};
 
 /// An object of another array library as an array of numpy, over the same memory.
 ///
@@ -79,6 +79,14 @@ impl<'py> View<'py> {
             return Err(Class::Matcher
                 .error(format!("`{what}` does not lie in one piece, row by row: copy it first")));
         }
+        let is_array = is_numpy(&array);
+        if is_array
+            && !array.getattr(intern!(py, "flags"))?.getattr(intern!(py, "aligned"))?.extract::<bool>()?
+        {
+            return Err(Class::Matcher.error(format!(
+                "`{what}` is not aligned: its numbers lie across words of the memory: copy it first"
+            )));
+        }
         let format = view.getattr(intern!(py, "format"))?;
         // Byte order and alignment may stand in front.
         let format = format.cast::<PyString>()?.to_cow()?.chars().last().unwrap_or('B');
@@ -90,7 +98,7 @@ impl<'py> View<'py> {
             return Err(Class::Matcher.error(format!("`{what}` is empty")));
         }
         let bytes = view.call_method1(intern!(py, "cast"), (intern!(py, "B"),))?;
-        let array = is_numpy(&array).then_some(array);
+        let array = is_array.then_some(array);
         Ok(Self { bytes, array, format, item, shape })
     }
 
@@ -204,17 +212,18 @@ enum ArrayWords<'py> {
 }
 
 impl<'py> Array<'py> {
-    /// `None` for everything but a writable array of rows of at least `words` words that nobody else has borrowed.
+    /// `None` for everything but a writable, aligned array of rows of at least `words` words that nobody else has
+    /// borrowed.
     fn new(object: &Bound<'py, PyAny>, words: usize) -> Option<Self> {
         if !is_numpy(object) {
             return None;
         }
         let (rows, row_words, words) = if let Ok(array) = object.cast::<PyArrayDyn<i32>>() {
-            let (rows, row_words) = shape(array, words)?;
+            let (rows, row_words) = shape(array, words).filter(|_| array.data().is_aligned())?;
             (rows, row_words, ArrayWords::Signed(array.try_readwrite().ok()?))
         } else {
             let array = object.cast::<PyArrayDyn<u32>>().ok()?;
-            let (rows, row_words) = shape(array, words)?;
+            let (rows, row_words) = shape(array, words).filter(|_| array.data().is_aligned())?;
             (rows, row_words, ArrayWords::Unsigned(array.try_readwrite().ok()?))
         };
         Some(Self { words, rows, row_words })
@@ -369,6 +378,10 @@ fn with_words<T>(len: usize, with: impl FnOnce(&mut [u32]) -> T) -> T {
 /// Sets logits to minus infinity where a mask forbids them, in place. Ids beyond the mask are forbidden.
 #[pyfunction]
 pub(crate) fn apply(py: Python<'_>, logits: &Bound<'_, PyAny>, mask: &Bound<'_, PyAny>) -> PyResult<()> {
+    guarded(|| applied(py, logits, mask))
+}
+
+fn applied(py: Python<'_>, logits: &Bound<'_, PyAny>, mask: &Bound<'_, PyAny>) -> PyResult<()> {
     let view = View::new(logits, "logits", true)?;
     if !view.is_f32() {
         return Err(Class::Matcher.error("`logits` are not float32: convert them first"));

@@ -165,7 +165,7 @@ impl CanonicalConstraint {
         index: &Arc<CanonicalIndex>,
         limits: &Limits,
     ) -> Result<Self, CanonicalError> {
-        Self::from_parts(Dfa::from_literals(choices, limits)?, index, None, limits)
+        Self::from_parts(Dfa::of_choices(choices, limits)?, index, None, limits)
     }
 
     /// The constraint that the sequence is canonical. Any text is accepted.

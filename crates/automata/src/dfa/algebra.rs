@@ -345,7 +345,7 @@ impl DfaAlgebra {
     }
 
     fn spend(&mut self, steps: u64) -> Result<(), RegexError> {
-        self.limits.check_cancelled()?;
+        self.limits.spend(steps)?;
         self.steps = self.steps.saturating_add(steps);
         if self.steps > self.limits.dfa_steps { Err(self.too_costly(0)) } else { Ok(()) }
     }
@@ -389,8 +389,9 @@ impl DfaAlgebra {
         while let Some(&(of_left, of_right)) = pairs.get(at) {
             let state = StateId::from_index(at);
             at += 1;
-            self.limits.check_cancelled()?;
-            self.steps += 2 * classes.len() as u64;
+            let steps = 2 * classes.len() as u64;
+            self.limits.spend(steps)?;
+            self.steps += steps;
             if self.steps > self.limits.dfa_steps {
                 return Err(self.too_costly(pairs.len()));
             }

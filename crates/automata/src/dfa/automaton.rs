@@ -91,6 +91,19 @@ impl Dfa {
         Self::from_table(table).ok_or(RegexError::MatchesNothing)
     }
 
+    /// As [`from_literals`](Self::from_literals), and takes fuel for it.
+    pub(crate) fn of_choices<T: AsRef<[u8]>>(
+        choices: impl IntoIterator<Item = T>,
+        limits: &Limits,
+    ) -> Result<Self, RegexError> {
+        /// The cost of a byte of a choice.
+        const BYTE_STEPS: u64 = 5;
+        let choices: Vec<T> = choices.into_iter().collect();
+        let bytes: usize = choices.iter().map(|choice| choice.as_ref().len()).sum();
+        limits.spend(BYTE_STEPS * bytes as u64)?;
+        Self::from_literals(choices, limits)
+    }
+
     /// The DFA of exactly the given texts, in any order. Texts may repeat, and one may be a prefix of another.
     ///
     /// Cost: O(b log n) for n texts of b bytes together.

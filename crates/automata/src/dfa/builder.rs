@@ -52,7 +52,9 @@ impl DfaBuilder {
     ///
     /// [`RegexError`]: a limit.
     pub fn state(&mut self, accepting: bool) -> Result<u32, RegexError> {
-        self.limits.check_cancelled()?;
+        /// The cost of a state with its edges.
+        const STATE_STEPS: u64 = 50;
+        self.limits.spend(STATE_STEPS)?;
         let limit = self.limits.dfa_states.min(DEAD as usize - 1);
         let bytes = (self.accepting.len() + self.edges.len()) * EDGE_BYTES;
         if bytes > self.limits.dfa_bytes {

@@ -25,6 +25,10 @@ use crate::{ByteClasses, Limits, RegexError, StateId};
 /// The memory of a set beside its members, in bytes: its header, its entry in the map and its slot in the list.
 const SET_OVERHEAD: usize = 96;
 
+/// The steps of one entry of the table beside those of its set: to fill it, to minimise the table, and to read it again
+/// for a vocabulary. They take fuel, and [`Limits::dfa_steps`] does not count them.
+const ENTRY_STEPS: u64 = 2;
+
 /// The DFA of `nfa`. It is not minimal and may have states that cannot reach acceptance. Exponential in the size of
 /// the NFA at worst; the limits bound time and memory.
 pub(crate) fn determinize(nfa: &Nfa, limits: &Limits) -> Result<Table, RegexError> {
@@ -49,6 +53,7 @@ pub(crate) fn determinize_counted(nfa: &Nfa, limits: &Limits, steps: &mut u64) -
         before: vec![],
         bytes: nfa.len() * 8,
         steps: 0,
+        spent: 0,
     };
     determinizer.closure.run(nfa, &[nfa.start()], true);
     let start = determinizer.state()?;
@@ -87,6 +92,8 @@ struct Determinizer<'n> {
     /// The growing part of the memory of all fields.
     bytes: usize,
     steps: u64,
+    /// The steps for which fuel was taken.
+    spent: u64,
 }
 
 impl Determinizer<'_> {
@@ -208,6 +215,7 @@ impl Determinizer<'_> {
         if self.bytes > self.limits.dfa_bytes {
             return Err(RegexError::DfaTooLarge { bytes: self.bytes, limit: self.limits.dfa_bytes });
         }
+        self.limits.spend(ENTRY_STEPS * self.table.classes.len() as u64)?;
         let id = self.table.push(self.closure.set.last() == Some(&ACCEPTING));
         let set: Rc<[u32]> = Rc::from(&self.closure.set[..]);
         self.sets.push(Rc::clone(&set));
@@ -215,9 +223,11 @@ impl Determinizer<'_> {
         Ok(id)
     }
 
-    fn check_steps(&self) -> Result<(), RegexError> {
-        self.limits.check_cancelled()?;
-        if self.steps + self.closure.steps > self.limits.dfa_steps {
+    fn check_steps(&mut self) -> Result<(), RegexError> {
+        let steps = self.steps + self.closure.steps;
+        self.limits.spend(steps - self.spent)?;
+        self.spent = steps;
+        if steps > self.limits.dfa_steps {
             let (limit, states) = (self.limits.dfa_steps, self.sets.len());
             return Err(RegexError::DfaTooCostly { limit, states });
         }

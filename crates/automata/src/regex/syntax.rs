@@ -28,6 +28,9 @@ pub(crate) fn parse(pattern: &str, limits: &Limits) -> Result<Hir, RegexError> {
 
 /// The checks before the text is read.
 pub(super) fn check_text(pattern: &str, limits: &Limits) -> Result<(), RegexError> {
+    /// The cost of reading a byte.
+    const BYTE_STEPS: u64 = 50;
+    limits.spend(BYTE_STEPS * pattern.len() as u64)?;
     if pattern.len() > limits.pattern_bytes {
         return Err(RegexError::PatternTooLong { bytes: pattern.len(), limit: limits.pattern_bytes });
     }

@@ -54,6 +54,8 @@ pub struct RegexConstraint {
     tokens: TokenDfa,
     /// By state: its mask, once it was computed and kept.
     masks: StateVec<OnceLock<Box<[u32]>>>,
+    /// How many masks may be kept.
+    most_masks: usize,
     /// How many more masks may be kept.
     masks_left: AtomicUsize,
     /// By state: the only token that is allowed, [`SEVERAL`], or [`NOT_ASKED`].
@@ -98,7 +100,7 @@ impl RegexConstraint {
         trie: Arc<TokenTrie>,
         limits: &Limits,
     ) -> Result<Self, RegexError> {
-        Self::from_dfa(Arc::new(Dfa::from_literals(choices, limits)?), trie, limits)
+        Self::from_dfa(Arc::new(Dfa::of_choices(choices, limits)?), trie, limits)
     }
 
     /// The constraint that `dfa` accepts the whole output. One DFA can serve several vocabularies.
@@ -110,9 +112,10 @@ impl RegexConstraint {
         let tokens = TokenDfa::new(dfa, trie, limits)?;
         let masks = tokens.dfa().states().map(|_| OnceLock::new()).collect();
         let mask_bytes = words_for(tokens.vocabulary().len()) * size_of::<u32>();
-        let masks_left = AtomicUsize::new(limits.mask_cache_bytes / mask_bytes.max(1));
+        let most_masks = limits.mask_cache_bytes / mask_bytes.max(1);
+        let masks_left = AtomicUsize::new(most_masks);
         let only = tokens.dfa().states().map(|_| AtomicU32::new(NOT_ASKED)).collect();
-        Ok(Self { tokens, masks, masks_left, only })
+        Ok(Self { tokens, masks, most_masks, masks_left, only })
     }
 
     /// The automaton through which the constraint reads tokens.
@@ -120,11 +123,11 @@ impl RegexConstraint {
         &self.tokens
     }
 
-    /// The memory of the DFA and of the kept masks, in bytes. The shared vocabulary and its trie are not counted.
+    /// The memory of the DFA and of the kept masks, in bytes. The shared vocabulary and its trie are not counted. O(1).
     pub fn memory_usage(&self) -> usize {
         let dfa = self.tokens.dfa();
-        let masks = dfa.states().filter_map(|state| self.masks[state].get());
-        let kept: usize = masks.map(|mask| size_of_val(&mask[..])).sum();
+        let masks = self.most_masks - self.masks_left.load(Ordering::Relaxed);
+        let kept = masks * words_for(self.vocab_len()) * size_of::<u32>();
         dfa.memory_usage() + dfa.len() * (size_of::<OnceLock<Box<[u32]>>>() + size_of::<AtomicU32>()) + kept
     }
 

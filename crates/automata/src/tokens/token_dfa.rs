@@ -218,7 +218,7 @@ impl<'a> Search<'a> {
     /// The live states, by a fixpoint. `missing` is the number of bytes of the automaton that are not tokens, for the
     /// error.
     fn run(mut self, limits: &Limits, missing: usize) -> Result<StateVec<bool>, RegexError> {
-        let limit = limits.spelling_steps;
+        let (limit, mut spent) = (limits.spelling_steps, 0);
         for state in self.dfa.states().filter(|state| self.dfa.is_accepting(*state)) {
             self.mark_live(state);
         }
@@ -228,7 +228,8 @@ impl<'a> Search<'a> {
             open.retain(|state| !self.live[*state]);
             let before = open.len();
             for state in &open {
-                limits.check_cancelled()?;
+                limits.spend(self.steps - spent)?;
+                spent = self.steps;
                 if self.steps > limit {
                     return Err(RegexError::SpellingTooCostly { limit, missing });
                 }

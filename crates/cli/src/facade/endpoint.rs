@@ -69,11 +69,6 @@ pub(super) fn connect(
         Err(error) => return Err(model_error(error)),
     };
     let row = unskew_core::LanguageModel::vocab_len(&model);
-    if row < len {
-        return Err(Error::combination(format!(
-            "the tokenizer has {len} ids and the server's model only {row}: they do not belong together"
-        )));
-    }
     let tokens = TokenSpace::from_tokenizer(tokenizer, &[], row)?;
     Ok((Remote { endpoint, missing, tokenizer: true }, AnyModel::new(model), tokens))
 }

@@ -398,20 +398,10 @@ fn no_folder(folder: &Path) -> Error {
 /// The tokens of a transformer, by its configuration and the tokens that end its turns.
 #[cfg(feature = "runner")]
 fn own_tokens(config: &ModelConfig, own: Tokenizer, stops: &[TokenId]) -> Result<TokenSpace> {
-    check_lengths(&own, config.vocab_size)?;
     let mut end: Vec<_> = config.eos_token_ids.iter().copied().map(TokenId).collect();
     end.extend(stops.iter().filter(|id| !config.eos_token_ids.contains(&id.0)));
     let begin = config.bos_token_id.map(TokenId);
     Ok(TokenSpace::from_tokenizer(own, &end, config.vocab_size)?.beginning_with(begin))
-}
-
-fn check_lengths(tokenizer: &Tokenizer, row: usize) -> Result<()> {
-    match tokenizer.vocabulary().len() {
-        ids if ids > row => Err(Error::combination(format!(
-            "the tokenizer has {ids} ids and the model only {row}: they do not belong together"
-        ))),
-        _ => Ok(()),
-    }
 }
 
 /// The tokens of a GGUF file, or of another `tokenizer`, for rows of `row` entries (0: of any length). The file says
@@ -423,9 +413,6 @@ fn gguf_tokens(path: &Path, tokenizer: Option<&Path>, row: usize) -> Result<Toke
         None => (read_tokenizer(path)?, Vec::new()),
         Some(other) => (read_tokenizer(other)?, id("tokenizer.ggml.eos_token_id").into_iter().collect()),
     };
-    if row > 0 {
-        check_lengths(&own, row)?;
-    }
     let begin = id("tokenizer.ggml.bos_token_id");
     Ok(TokenSpace::from_tokenizer(own, &end, row)?.beginning_with(begin))
 }

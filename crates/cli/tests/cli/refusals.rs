@@ -131,14 +131,14 @@ fn tokenizers_and_checkpoints() {
     assert!(!files.path("m/model.safetensors").exists());
     assert_snapshot!(files.run(&["generate", "--model", "m"]).refusal());
 
-    // A tokenizer of another model is refused before the weights are looked for.
+    // Ids beyond the model's rows are unused, so that the weights are looked for.
     let mut few: serde_json::Value = serde_json::from_str(tiny.config_json).unwrap();
     few["vocab_size"] = 300.into();
     few["bos_token_id"] = serde_json::Value::Null;
     few["eos_token_id"] = serde_json::Value::Null;
     let files = Files::new(&[("m/config.json", few.to_string().as_bytes()), ("m/tokenizer.json", tokenizer)]);
     let error = files.run(&["generate", "--model", "m"]).refusal().to_owned();
-    assert!(error.contains("and the model only 300: they do not belong together"), "{error}");
+    assert!(error.contains("model.safetensors"), "{error}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::{
     BoxError, Error, Progress, Result, Spec, TokenSpace, chain,
     compiler::grammars::{self, Around},
     items,
-    machine::{Machine, Pool},
+    machine::{Growth, Machine, Pool},
     read,
     spec::{GrammarSpec, Language, Numbers, RegistrySource, Source},
 };
@@ -97,16 +97,16 @@ impl Kind {
         }
     }
 
-    pub(crate) fn into_machine(self) -> Arc<dyn Machine> {
+    pub(crate) fn into_machine(self, growth: Growth) -> Arc<dyn Machine> {
         let captures = self.captures().cloned();
         match self {
-            Self::Grammar(constraint) => Arc::new(Pool::new(constraint, captures)),
-            Self::Set(constraint) => Arc::new(Pool::new(constraint, captures)),
-            Self::Exclusion(constraint) => Arc::new(Pool::new(constraint, captures)),
-            Self::Regex(constraint) => Arc::new(Pool::new(constraint, captures)),
-            Self::LazyRegex(constraint) => Arc::new(Pool::new(constraint, captures)),
-            Self::Canonical(constraint, _) => Arc::new(Pool::new(constraint, captures)),
-            Self::Anything(constraint) => Arc::new(Pool::new(constraint, captures)),
+            Self::Grammar(constraint) => Arc::new(Pool::new(constraint, captures, growth)),
+            Self::Set(constraint) => Arc::new(Pool::new(constraint, captures, growth)),
+            Self::Exclusion(constraint) => Arc::new(Pool::new(constraint, captures, growth)),
+            Self::Regex(constraint) => Arc::new(Pool::new(constraint, captures, growth)),
+            Self::LazyRegex(constraint) => Arc::new(Pool::new(constraint, captures, growth)),
+            Self::Canonical(constraint, _) => Arc::new(Pool::new(constraint, captures, growth)),
+            Self::Anything(constraint) => Arc::new(Pool::new(constraint, captures, growth)),
         }
     }
 }
@@ -217,6 +217,7 @@ fn compile_grammar(
     limits: &Numbers,
 ) -> Result<Kind> {
     let grammar = grammar.behind(means.healed.as_bytes());
+    grammars::take_fuel(&grammar, &means.cancel, &limits.grammar)?;
     if canonical {
         let dfa = grammar.regular(&limits.regex).map_err(|error| of_file(path, error))?;
         let constraint = CanonicalConstraint::from_dfa(&dfa, &tokens.canonical_index()?, &limits.regex);

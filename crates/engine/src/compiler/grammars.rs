@@ -129,6 +129,16 @@ pub(crate) fn of_language<'a>(
     }
 }
 
+/// Takes fuel for a grammar before it is compiled: nothing there looks at the flag.
+pub(crate) fn take_fuel(grammar: &Grammar, cancel: &Cancel, limits: &GrammarLimits) -> Result<()> {
+    /// The steps to read, to check and to lay out an expression, or a place of it once repetitions are written out.
+    const STEPS: usize = 40;
+    // What is beyond the limit is refused at once.
+    let places = usize::try_from(grammar.size().places).unwrap_or(usize::MAX).min(limits.positions as usize);
+    cancel.take_fuel(STEPS.saturating_mul(grammar.expressions() + places) as u64);
+    if cancel.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
+}
+
 #[derive(Clone, Copy)]
 enum Combination {
     AnyOf,

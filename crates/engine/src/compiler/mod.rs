@@ -43,16 +43,19 @@ use std::{
 use unskew_core::{Cancel, words_for};
 use unskew_grammars::TreeLibrary;
 
-use self::cache::{Cache, Found};
+use self::cache::{Cache, Costed, Found};
 use crate::{
     Error, Matcher, MatcherOptions, Result, Spec, TokenSpace,
-    compiler::compile::{Means, compile},
-    machine::Machine,
+    compiler::compile::{Kind, Means, compile},
+    machine::{Growth, Machine},
     spec::Resolved,
 };
 
 /// The fewest tokens of a vocabulary with a library of trees.
 const LIBRARY_TOKENS: usize = 16_384;
+
+/// Some 5 seconds of compiling, as fuel ([`Until::fuel`]).
+pub const COMPILE_FUEL: u64 = 1_000_000_000;
 
 /// How often a thread that waits for another looks whether its client has left.
 const LOOK: Duration = Duration::from_millis(5);
@@ -78,8 +81,14 @@ impl Default for CompilerOptions {
 }
 
 /// How long one call may compile.
+///
+/// Programs that run beside each other and must decide alike, such as the ranks of a model on several devices, give fuel:
+/// whether it suffices depends on the spec and the tokens alone. A deadline may fall on one of them and not on the other.
 #[derive(Clone, Debug, Default)]
 pub struct Until {
+    /// The units of work that it takes at most, or [`Error::Fuel`]. [`COMPILE_FUEL`] is some seconds of it. A kept
+    /// constraint counts as if it was compiled now. What is made once for a vocabulary or a process is not counted.
+    pub fuel: Option<u64>,
     /// The time by which it has an answer, or [`Error::Deadline`]. It is looked at wherever work is counted; single
     /// steps of bounded work go on a little longer.
     pub deadline: Option<Instant>,
@@ -142,6 +151,7 @@ pub struct Compiler {
     options: CompilerOptions,
     library: OnceLock<Arc<TreeLibrary>>,
     cache: Mutex<Cache>,
+    growth: Growth,
     /// Something was compiled, or is no longer.
     changed: Condvar,
 }
@@ -151,6 +161,7 @@ pub struct Compiler {
 pub struct Compiled {
     pub(crate) machine: Arc<dyn Machine>,
     pub(crate) tokens: Arc<TokenSpace>,
+    fuel: u64,
 }
 
 impl Compiler {
@@ -161,8 +172,9 @@ impl Compiler {
 
     /// The same with other options.
     pub fn with_options(tokens: impl Into<Arc<TokenSpace>>, options: CompilerOptions) -> Self {
-        let cache = Mutex::new(Cache::new(options.cache_bytes));
-        Self { tokens: tokens.into(), options, library: OnceLock::new(), cache, changed: Condvar::new() }
+        let cache = Cache::new(options.cache_bytes);
+        let (tokens, library, growth) = (tokens.into(), OnceLock::new(), cache.growth());
+        Self { tokens, options, library, cache: Mutex::new(cache), growth, changed: Condvar::new() }
     }
 
     /// The tokens.
@@ -190,15 +202,15 @@ impl Compiler {
     ///
     /// # Errors
     ///
-    /// As [`compile`](Self::compile), [`Error::Deadline`] and [`Error::Cancelled`].
+    /// As [`compile`](Self::compile), [`Error::Fuel`], [`Error::Deadline`] and [`Error::Cancelled`].
     pub fn compile_until(&self, spec: &Spec, until: &Until) -> Result<Compiled, Arc<Error>> {
         let resolved = spec.resolve()?;
-        let machine = match resolved.key() {
-            None => self.make(&resolved, until).map_err(Arc::new),
-            Some(key) => self.kept(&key.into(), &resolved, until),
+        let (machine, fuel) = match resolved.key() {
+            None => self.make(&resolved, until),
+            Some(key) => self.kept(&key.into(), &resolved, until)?,
         };
         let machine = machine.map_err(|error| resolved.named(error))?;
-        Ok(Compiled { machine, tokens: Arc::clone(&self.tokens) })
+        Ok(Compiled { machine, tokens: Arc::clone(&self.tokens), fuel })
     }
 
     /// Its work so far and its memory. O(n) for n constraints.
@@ -219,16 +231,11 @@ impl Compiler {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn kept(
-        &self,
-        key: &Arc<str>,
-        resolved: &Resolved<'_>,
-        until: &Until,
-    ) -> Result<Arc<dyn Machine>, Arc<Error>> {
+    fn kept(&self, key: &Arc<str>, resolved: &Resolved<'_>, until: &Until) -> Result<Costed> {
         let mut cache = self.lock();
         loop {
-            match cache.find(key) {
-                Found::Made(made) => return made,
+            match cache.find(key, until.fuel.unwrap_or(u64::MAX)) {
+                Found::Made(made) => return Ok(made),
                 Found::Nothing => break,
                 Found::Compiling => {}
             }
@@ -240,17 +247,28 @@ impl Compiler {
         drop(cache);
         // Also if it panics.
         let mut open = Open { compiler: self, key, made: None };
-        let made = self.make(resolved, until).map_err(Arc::new);
+        let made = self.make(resolved, until);
         open.made = Some(made.clone());
-        made
+        Ok(made)
     }
 
-    fn make(&self, resolved: &Resolved<'_>, until: &Until) -> Result<Arc<dyn Machine>> {
-        over(until)?;
-        let cancel = match until.deadline {
-            Some(deadline) => until.cancel.until(deadline),
-            None => until.cancel.clone(),
+    /// The constraint, and the fuel that it took.
+    fn make(&self, resolved: &Resolved<'_>, until: &Until) -> Costed {
+        let mut cancel = until.cancel.with_fuel(until.fuel.unwrap_or(u64::MAX));
+        if let Some(deadline) = until.deadline {
+            cancel = cancel.until(deadline);
+        }
+        let made = over(until).and_then(|()| self.compiled(resolved, cancel.clone()));
+        let made = match (made, until.fuel) {
+            // Also where the last work took it.
+            (_, Some(limit)) if cancel.is_out_of_fuel() => Err(Error::Fuel { limit }),
+            (Ok(kind), _) => Ok(kind.into_machine(Arc::clone(&self.growth))),
+            (Err(error), _) => Err(over(until).err().unwrap_or(error)),
         };
+        (made.map_err(Arc::new), cancel.fuel_taken())
+    }
+
+    fn compiled(&self, resolved: &Resolved<'_>, cancel: Cancel) -> Result<Kind> {
         let library = match resolved.has_grammar() {
             true => self.library()?,
             false => None,
@@ -262,14 +280,7 @@ impl Compiler {
             kept_bytes: Some(self.options.constraint_bytes),
             cancel,
         };
-        let made = compile(resolved.spec(), &self.tokens, &means);
-        match made {
-            Ok(kind) => Ok(kind.into_machine()),
-            Err(error) => {
-                over(until)?;
-                Err(error)
-            }
-        }
+        compile(resolved.spec(), &self.tokens, &means)
     }
 
     fn library(&self) -> Result<Option<Arc<TreeLibrary>>> {
@@ -298,7 +309,7 @@ fn over(until: &Until) -> Result<()> {
 struct Open<'a> {
     compiler: &'a Compiler,
     key: &'a Arc<str>,
-    made: Option<Result<Arc<dyn Machine>, Arc<Error>>>,
+    made: Option<Costed>,
 }
 
 impl Drop for Open<'_> {
@@ -327,7 +338,14 @@ impl Compiled {
         Arc::ptr_eq(&self.machine, &other.machine)
     }
 
-    /// The memory of the constraint with the scratches of its matchers, in bytes.
+    /// The [fuel](Until::fuel) that compiling took. Equal specs take the same for equal tokens.
+    pub fn fuel(&self) -> u64 {
+        self.fuel
+    }
+
+    /// The memory of the constraint with the scratches of its matchers, in bytes, as it was counted last: scratches after
+    /// each use, and the rest when it has doubled its masks, or the compiler has looked. Handles to one constraint
+    /// [share](Self::is_same) it. O(1): a few numbers are added.
     pub fn memory_usage(&self) -> usize {
         self.machine.bytes()
     }

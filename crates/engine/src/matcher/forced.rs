@@ -104,8 +104,8 @@ impl Matcher {
             Ok(text) => text,
             Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
         };
-        let spelled = self.space.encode_output(text).and_then(|tokens| {
-            let trie = self.space.trie()?;
+        let spelled = self.compiled.tokens.encode_output(text).and_then(|tokens| {
+            let trie = self.compiled.tokens.trie()?;
             let (taken, _) = heal(&tokens, &trie);
             Ok::<_, Error>(tokens[..tokens.len() - taken].to_vec())
         });
@@ -117,7 +117,7 @@ impl Matcher {
 
     /// Reads bytes by the tokens of single bytes. `false` where the vocabulary lacks one.
     fn step_bytes(&self, state: &mut crate::machine::State, bytes: &[u8]) -> Result<bool, MatcherError> {
-        let Ok(trie) = self.space.trie() else { return Ok(false) };
+        let Ok(trie) = self.compiled.tokens.trie() else { return Ok(false) };
         for byte in bytes {
             let mut beginning = trie.beginning_with(&[*byte]).iter().copied();
             let Some(token) =

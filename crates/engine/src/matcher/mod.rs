@@ -20,7 +20,7 @@ use unskew_core::{TokenId, TokenKind, Vocabulary, words_for};
 use unskew_grammars::{Capture, CaptureError};
 
 use crate::{
-    Compiled, TokenSpace,
+    Compiled,
     machine::{Machine, Slot, State},
 };
 
@@ -85,8 +85,7 @@ pub enum MatcherError {
 /// See [`Compiler`](crate::Compiler) for an example. It is [`Send`] and [`Sync`]: rows may be filled on any thread.
 #[derive(Clone)]
 pub struct Matcher {
-    machine: Arc<dyn Machine>,
-    space: Arc<TokenSpace>,
+    compiled: Compiled,
     stop_ids: Arc<[TokenId]>,
     /// Whether a stop id is a token of text, so that a mask may need it for its text.
     stops_have_text: bool,
@@ -117,8 +116,7 @@ impl Matcher {
             .any(|id| vocabulary.kind(*id) != TokenKind::Unused && !vocabulary.is_end_of_sequence(*id));
         let start = compiled.machine.start();
         Ok(Self {
-            machine: Arc::clone(&compiled.machine),
-            space: Arc::clone(&compiled.tokens),
+            compiled: compiled.clone(),
             stop_ids: stop_ids.into(),
             stops_have_text,
             tokens: Vec::new(),
@@ -130,7 +128,7 @@ impl Matcher {
 
     /// The constraint, for other matchers.
     pub fn compiled(&self) -> Compiled {
-        Compiled { machine: Arc::clone(&self.machine), tokens: Arc::clone(&self.space) }
+        self.compiled.clone()
     }
 
     /// The tokens so far, the end among them.
@@ -147,7 +145,7 @@ impl Matcher {
     /// [`CaptureError`], where the output is not whole, has too many readings, or has no first one.
     pub fn captures(&self) -> Result<Vec<Capture>, CaptureError> {
         let end = self.tokens.len() - usize::from(self.is_terminated);
-        self.machine.captures(&self.tokens[..end])
+        self.compiled.machine.captures(&self.tokens[..end])
     }
 
     /// The temperature that the constraint asks for at the next token (`name[temperature=0.5]` in Lark and XGrammar),
@@ -160,12 +158,12 @@ impl Matcher {
     /// [`CaptureError`], where the output has too many readings, or lazy terminals compete with others.
     pub fn temperature(&self) -> Result<Option<f64>, CaptureError> {
         let end = self.tokens.len() - usize::from(self.is_terminated);
-        self.machine.temperature(&self.tokens[..end])
+        self.compiled.machine.temperature(&self.tokens[..end])
     }
 
     /// How many words of 32 bits a mask has.
     pub fn mask_words(&self) -> usize {
-        words_for(self.machine.vocab_len())
+        words_for(self.compiled.machine.vocab_len())
     }
 
     /// Writes the mask into `row`, one bit for each id, least significant bit first; stop ids are in it exactly where
@@ -239,7 +237,7 @@ impl Matcher {
             }
             let at = state.get_or_insert_with(|| self.state().clone());
             if self.is_stop(*token) {
-                return Ok(count + usize::from(self.machine.is_accepting(at)));
+                return Ok(count + usize::from(self.compiled.machine.is_accepting(at)));
             }
             if !self.step(at, *token)? {
                 return Ok(count);
@@ -266,7 +264,7 @@ impl Matcher {
         if gone < self.states.len() {
             self.states.truncate(self.states.len() - gone);
         } else {
-            let mut states = VecDeque::from([self.machine.start()]);
+            let mut states = VecDeque::from([self.compiled.machine.start()]);
             for token in &self.tokens[..stay] {
                 let mut state = states.back().expect("there is the start").clone();
                 // They were accepted before, and acceptance depends on nothing else.
@@ -293,13 +291,13 @@ impl Matcher {
     pub fn reset(&mut self) {
         self.tokens.clear();
         self.states.clear();
-        self.states.push_back(self.machine.start());
+        self.states.push_back(self.compiled.machine.start());
         self.is_terminated = false;
     }
 
     /// Whether the output may end here. After the end it has.
     pub fn is_accepting(&self) -> bool {
-        self.machine.is_accepting(self.state())
+        self.compiled.machine.is_accepting(self.state())
     }
 
     /// Whether a stop id was accepted.
@@ -313,7 +311,7 @@ impl Matcher {
     }
 
     pub(crate) fn machine(&self) -> &Arc<dyn Machine> {
-        &self.machine
+        &self.compiled.machine
     }
 
     pub(crate) fn slot(&self) -> &Slot {
@@ -329,11 +327,11 @@ impl Matcher {
     }
 
     fn vocabulary(&self) -> &Arc<Vocabulary> {
-        self.space.vocabulary()
+        self.compiled.tokens.vocabulary()
     }
 
     pub(crate) fn check(&self, token: TokenId) -> Result<(), MatcherError> {
-        let len = self.machine.vocab_len();
+        let len = self.compiled.machine.vocab_len();
         if token.index() < len { Ok(()) } else { Err(MatcherError::BeyondVocabulary { token, len }) }
     }
 
@@ -347,7 +345,7 @@ impl Matcher {
         state: &mut State,
         token: TokenId,
     ) -> Result<bool, MatcherError> {
-        match self.machine.advance(slot, state, token) {
+        match self.compiled.machine.advance(slot, state, token) {
             Ok(()) => Ok(true),
             Err(rejected) => match rejected.limit {
                 Some(limit) => Err(MatcherError::Limit { limit }),
@@ -374,8 +372,8 @@ impl Matcher {
             set(words, &self.stop_ids);
             return Ok(());
         }
-        self.machine.fill(slot, state, words);
-        let may_end = self.machine.is_accepting(state);
+        self.compiled.machine.fill(slot, state, words);
+        let may_end = self.compiled.machine.is_accepting(state);
         if may_end {
             set(words, &self.stop_ids);
         } else if self.stops_have_text {

@@ -204,7 +204,12 @@ impl Resolved<'_> {
     /// The error with the name of the file that the text is from.
     pub(crate) fn named(&self, error: Arc<Error>) -> Arc<Error> {
         match &self.path {
-            Some(path) if !matches!(*error, Error::Cancelled | Error::Deadline | Error::File { .. }) => {
+            Some(path)
+                if !matches!(
+                    *error,
+                    Error::Cancelled | Error::Deadline | Error::Fuel { .. } | Error::File { .. }
+                ) =>
+            {
                 Arc::new(Error::file(path, error))
             }
             _ => error,

@@ -6,9 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::common::{Random, bytes, ids, spec, specs};
+use crate::common::{Random, bytes, ids, spec, specs, tiny};
 use unskew_core::{Cancel, Vocabulary};
-use unskew_engine::{Compiler, CompilerOptions, Error, Spec, TokenSpace, Until};
+use unskew_engine::{Compiled, Compiler, CompilerOptions, Error, Matcher, Spec, TokenSpace, Until};
+use unskew_grammars::GrammarFormat;
 
 /// From so many tokens on a compiler shares trees.
 const LIBRARY_TOKENS: usize = 16_384;
@@ -93,7 +94,7 @@ fn compiling_ends_at_its_deadline_and_when_the_client_leaves() {
     // One waits for another that gives up, and for itself.
     let cancel = Cancel::default();
     std::thread::scope(|scope| {
-        let leaves = Until { deadline: None, cancel: cancel.clone() };
+        let leaves = Until { cancel: cancel.clone(), ..Until::default() };
         let (compiler, spec) = (&compiler, costly(2));
         let first = scope.spawn({
             let spec = spec.clone();
@@ -144,6 +145,110 @@ fn what_is_kept_has_a_limit() {
         assert!(compiler.compile(spec).is_ok());
     }
     assert_eq!(compiler.stats().entries, 0);
+}
+
+/// Grammars that grow by use.
+fn growing(n: usize) -> Spec {
+    let text = format!(
+        "start: x+\nx: \"a{n}\" y | \"b\" x \"c\" | z\ny: /[a-z]{{1,{}}}/\nz: \"q\" x? \"r\"\n",
+        3 + n % 5
+    );
+    Spec::grammar(text, GrammarFormat::Lark)
+}
+
+fn use_it(matcher: &mut Matcher, random: &mut Random) {
+    let mut row = vec![0; matcher.mask_words()];
+    for _ in 0..40 {
+        matcher.fill(&mut row).unwrap();
+        if !matcher.accept(*random.pick(&ids(&row))).unwrap() || matcher.is_terminated() {
+            matcher.reset();
+        }
+    }
+}
+
+#[test]
+fn use_alone_keeps_the_limit() {
+    let mut options = CompilerOptions::default();
+    options.cache_bytes = 1 << 20;
+    let compiler = Compiler::with_options(bytes(), options);
+    let mut random = Random::new(5);
+    // A sixteenth, and what one constraint grows by after it was found.
+    let bound = (1 << 20) / 16 * 17 + 200_000;
+    let mut all = 0;
+    for n in 0..40 {
+        for _ in 0..6 {
+            let compiled = compiler.compile(&growing(n)).unwrap();
+            use_it(&mut compiled.matcher(), &mut random);
+            all = all.max(compiled.memory_usage());
+            let stats = compiler.stats();
+            assert!(stats.bytes < bound, "{stats:?}");
+        }
+    }
+    assert!(all < 200_000, "{all}");
+    // Constraints that are found once and used for long, and then somebody finds another one.
+    let mut options = CompilerOptions::default();
+    options.cache_bytes = 1 << 20;
+    let compiler = Compiler::with_options(bytes(), options);
+    let found: Vec<_> = (0..20).map(|n| compiler.compile(&growing(n)).unwrap()).collect();
+    let before = compiler.stats();
+    for _ in 0..20 {
+        found.iter().for_each(|compiled| use_it(&mut compiled.matcher(), &mut random));
+    }
+    let grown = compiler.stats();
+    assert!(before.evicted == 0 && grown.bytes > 1 << 20, "{before:?} {grown:?}");
+    compiler.compile(&growing(0)).unwrap();
+    let after = compiler.stats();
+    assert!(after.evicted > 0 && after.bytes <= 1 << 20, "{after:?}");
+    // The rest of an entry is small.
+    let held: usize = found.iter().map(Compiled::memory_usage).sum();
+    assert!((grown.bytes / 10 * 9..=grown.bytes).contains(&held), "{held} {grown:?}");
+}
+
+#[test]
+fn fuel_decides_by_the_work_alone() {
+    let schema = |text: &str| Spec::json_schema(text.to_owned());
+    let mut all = specs();
+    all.extend([
+        schema(r#"{"type": "string", "format": "email", "pattern": "a"}"#),
+        schema(r#"{"type": "object", "properties": {"a": {"type": "string", "format": "idn-hostname"}, "b": {"multipleOf": 0.07}}}"#),
+        Spec::regex("(?=.*a).{3,9}"),
+        Spec::regex("[a-z]{3}(b|cc)*").canonical(),
+        Spec::any_of([Spec::choices(["a", "b"]), Spec::sequence([Spec::regex("c{2,40}"), growing(3)])]),
+    ]);
+    for space in [bytes(), tiny()] {
+        let warm = Compiler::new(Arc::clone(&space));
+        for spec in all.iter().filter(|spec| !spec.canonical || space.has_tokenizer()) {
+            // What others have made before changes nothing.
+            let first = warm.compile(spec).unwrap().fuel();
+            let cold = Compiler::new(Arc::clone(&space));
+            let with = |compiler: &Compiler, fuel| {
+                compiler.compile_until(spec, &Until { fuel: Some(fuel), ..Until::default() })
+            };
+            assert_eq!(with(&cold, u64::MAX).unwrap().fuel(), first, "{spec}");
+            let kept = cold.stats();
+            // A kept constraint counts as one that is compiled now.
+            for compiler in [&cold, &Compiler::new(Arc::clone(&space))] {
+                assert_eq!(with(compiler, first).unwrap().fuel(), first, "{spec}");
+                if first > 0 {
+                    let error = with(compiler, first - 1).unwrap_err();
+                    assert!(matches!(*error, Error::Fuel { limit } if limit == first - 1), "{spec}: {error}");
+                }
+                assert!(with(compiler, first).is_ok());
+            }
+            assert_eq!((cold.stats().misses, cold.stats().entries), (kept.misses, kept.entries));
+            let short = Compiler::new(Arc::clone(&space));
+            for fuel in [0, first / 2].into_iter().filter(|fuel| *fuel < first) {
+                assert!(matches!(*with(&short, fuel).unwrap_err(), Error::Fuel { .. }), "{spec}");
+            }
+            assert_eq!(short.stats().entries, 0);
+        }
+    }
+    // Long work ends by it.
+    let (compiler, begin) = (Compiler::new(bytes()), Instant::now());
+    let until = Until { fuel: Some(100_000), ..Until::default() };
+    let error = compiler.compile_until(&costly(1), &until).unwrap_err();
+    assert!(error.to_string().contains("more than 100000 units of fuel"), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(5));
 }
 
 #[test]

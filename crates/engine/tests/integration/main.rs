@@ -11,3 +11,4 @@ mod request_rules;
 mod requests;
 mod tag_parts;
 mod tags;
+mod tokens;

@@ -10,12 +10,15 @@ from ._errors import (
     ConstraintError,
     DeadlineError,
     Error,
+    FuelError,
+    InternalError,
     MatcherError,
     OptionError,
     SampleError,
     TokenizerError,
 )
 from ._unskew import (
+    COMPILE_FUEL,
     Capture,
     Compiled,
     Compiler,
@@ -40,6 +43,7 @@ from ._unskew import (
 
 __all__ = [
     "Audit",
+    "COMPILE_FUEL",
     "Capture",
     "Compiled",
     "Compiler",
@@ -50,6 +54,8 @@ __all__ = [
     "Draws",
     "Error",
     "Faithful",
+    "FuelError",
+    "InternalError",
     "Matcher",
     "MatcherError",
     "OptionError",

@@ -6,10 +6,12 @@ __all__ = [
     "Error",
     "ConstraintError",
     "DeadlineError",
+    "FuelError",
     "TokenizerError",
     "MatcherError",
     "SampleError",
     "OptionError",
+    "InternalError",
 ]
 
 
@@ -32,6 +34,11 @@ class DeadlineError(Error, TimeoutError):
     """A constraint that was not compiled in the time that the caller gave."""
 
 
+class FuelError(DeadlineError):
+    """A constraint that takes more work to compile than the caller gave fuel for. Unlike a deadline, it is the same in each process and on
+    each machine."""
+
+
 class TokenizerError(Error, ValueError):
     """A tokenizer that cannot be loaded exactly, or a text that it cannot spell."""
 
@@ -48,6 +55,10 @@ class OptionError(Error, ValueError):
     """An option that there is not, a value that it does not take, or parts that do not go together."""
 
 
-for _class in (Error, ConstraintError, DeadlineError, TokenizerError, MatcherError, SampleError, OptionError):
+class InternalError(Error, RuntimeError):
+    """A fault of unskew, and not of its caller: a panic of the library. The object that was called is as it was before."""
+
+
+for _class in (Error, ConstraintError, DeadlineError, FuelError, TokenizerError, MatcherError, SampleError, OptionError, InternalError):
     _class.__module__ = "unskew"
 del _class

@@ -7,11 +7,15 @@ import json
 import os
 from typing import Any
 
+from . import _unskew
 from ._errors import OptionError
 from ._unskew import Constraint
 
 #: Seconds that one constraint may take to compile.
 COMPILE_SECONDS = "UNSKEW_COMPILE_SECONDS"
+
+#: Work that compiling one constraint may take, in units that are equal on each machine.
+COMPILE_FUEL = "UNSKEW_COMPILE_FUEL"
 
 #: Bytes that compiled constraints may take in one process.
 CACHE_BYTES = "UNSKEW_CACHE_BYTES"
@@ -39,6 +43,11 @@ def _number(name: str, default: float) -> float:
 def compile_seconds() -> float:
     """The deadline of a compilation."""
     return _number(COMPILE_SECONDS, 5.0)
+
+
+def compile_fuel() -> int:
+    """The most work of a compilation: all processes of a server decide alike by it."""
+    return int(_number(COMPILE_FUEL, _unskew.COMPILE_FUEL))
 
 
 def cache_bytes() -> int:

@@ -4,6 +4,9 @@ from typing import Any, Literal, TypedDict, final, overload
 
 __version__: str
 
+#: Some 5 seconds of compiling, as fuel.
+COMPILE_FUEL: int
+
 class Fate(TypedDict):
     pointer: str | None
     span: str | None
@@ -31,8 +34,8 @@ class Stats(TypedDict):
 class Tokenizer:
     """The tokens of a model: which bytes each id stands for, and how a text becomes ids.
 
-    `vocab_size` is the length of the model's rows where it is longer than the tokenizer (padding); `eos` are the ids
-    that end a sequence, by default those that well-known names tell. Raises `TokenizerError`.
+    `vocab_size` is the length of the model's rows where the tokenizer has fewer ids or more; ids on one side alone are unused. `eos`
+    are the ids that end a sequence, by default those that well-known names tell. Raises `TokenizerError`.
     """
 
     @staticmethod
@@ -196,10 +199,12 @@ class Compiler:
         library_bytes: int | None = None,
         constraint_bytes: int | None = None,
     ) -> None: ...
-    def compile(self, constraint: Constraint, *, timeout: float | None = None) -> Compiled:
-        """The constraint, compiled or kept from before, within `timeout` seconds.
+    def compile(self, constraint: Constraint, *, timeout: float | None = None, fuel: int | None = None) -> Compiled:
+        """The constraint, compiled or kept from before, within `timeout` seconds and `fuel` units of work.
 
-        Raises `ConstraintError` with its `place`, and `DeadlineError`. Ctrl-C ends it.
+        Whether fuel suffices depends on the constraint and the tokens alone, so that processes which must decide alike do:
+        `COMPILE_FUEL` is some seconds of it. Raises `ConstraintError` with its `place`, `DeadlineError`, and `FuelError`, which is
+        a kind of it. Ctrl-C ends it.
         """
     @property
     def mask_words(self) -> int:
@@ -216,6 +221,9 @@ class Compiled:
     @property
     def mask_words(self) -> int:
         """How many words of 32 bits a mask has."""
+    @property
+    def fuel(self) -> int:
+        """The fuel that compiling took: equal constraints take the same for equal tokens."""
     @property
     def memory(self) -> int:
         """The memory of the constraint and of its matchers' scratches, in bytes."""

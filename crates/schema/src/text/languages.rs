@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use unskew_automata::{Dfa, DfaAlgebra, RegexError};
+use unskew_core::Cancel;
 
 use super::{
     composed::{self, Member},
@@ -304,7 +305,12 @@ impl Languages {
         if let Some(known) = self.spelled.get(dfa) {
             return Ok(Arc::clone(known));
         }
-        let made = string::spelled(dfa, true, self.ascii, &self.limits.automata);
+        let mut limits = self.limits.automata.clone();
+        if format.is_some() {
+            // What is kept for the process takes nobody's fuel.
+            limits.cancel = Cancel::default();
+        }
+        let made = string::spelled(dfa, true, self.ascii, &limits);
         let made = self.counted(made)?.ok_or(RegexError::MatchesNothing)?;
         if let Some(format) = format {
             format.spelled[usize::from(self.ascii)].get_or_init(|| Arc::clone(&made));

@@ -112,6 +112,7 @@ impl DfaAlgebra {
             configurations: vec![],
             ids: FxHashMap::default(),
             bytes: 0,
+            spent: 0,
             sets: Sets::default(),
             after: After::default(),
             stretches: program.stretches(),
@@ -145,14 +146,17 @@ struct Maker<'p> {
     configurations: Vec<Configuration>,
     ids: FxHashMap<Configuration, u32>,
     bytes: usize,
+    /// The steps of the machine for which fuel was taken.
+    spent: u64,
     sets: Sets,
     after: After,
     stretches: Vec<(u8, u8)>,
 }
 
 impl Maker<'_> {
-    fn check(&self) -> Result<(), RegexError> {
-        self.limits.check_cancelled()?;
+    fn check(&mut self) -> Result<(), RegexError> {
+        self.limits.spend(self.machine.steps - self.spent)?;
+        self.spent = self.machine.steps;
         let states = self.sets.of.len();
         if self.machine.steps > self.limits.dfa_steps {
             return Err(RegexError::DfaTooCostly { limit: self.limits.dfa_steps, states });

@@ -80,10 +80,11 @@ impl Closures {
             if matches!(nfa.state(NfaId(id)), NfaState::Bytes { .. }) {
                 continue;
             }
-            limits.check_cancelled()?;
+            let before = walk.steps;
             set.clear();
             closures.extend(nfa, NfaId(id), &mut walk, &mut set);
             walk.steps += COMPARISON * closures.reduce(nfa, &mut set) + set.len() as u64;
+            limits.spend(walk.steps - before)?;
             if walk.steps > limits.dfa_steps {
                 return Err(RegexError::ClosuresTooCostly { limit: limits.dfa_steps, states: id as usize });
             }
