@@ -53,7 +53,7 @@ def p_value(counts, law):
     return law_p_value(counts, law, sum(counts.values()))
 
 
-def serve(begin, count, slots, seed=1, drops=0.0):
+def serve(begin, count, slots, seed=1, drops=0.0, retracts=0.2):
     """The first `count` walks, in the order in which they were begun. In each step some sequences of the batch go on, in one
     call; with probability `drops` one is given up."""
     dice, done, batch = random.Random(seed), [None] * count, []
@@ -64,7 +64,10 @@ def serve(begin, count, slots, seed=1, drops=0.0):
             begun += 1
         now = [entry for entry in batch if dice.random() < 0.7]
         if now:
-            ids = unskew.step_walks([walk for _, walk, _ in now], np.stack([row(tokens) for _, _, tokens in now]))
+            # Some have lost the token that was in flight, and are asked again.
+            for _, _, tokens in now:
+                del tokens[len(tokens) - (bool(tokens) and dice.random() < retracts) :]
+            ids = unskew.step_walks([walk for _, walk, _ in now], [len(ids) for *_, ids in now], np.stack([row(ids) for *_, ids in now]))
             for (_, _, tokens), id in zip(now, ids):
                 tokens.append(id)
         for number, walk, tokens in list(batch):
@@ -132,7 +135,7 @@ def test_outputs_as_they_end_fail_this_test(small):
         batch = [(engine.begin(con, [prompt], seed=12 * prompt + at, max_tokens=3), []) for at in range(12)]
         first = None
         while first is None and batch:
-            for (_, tokens), id in zip(batch, unskew.step_walks([walk for walk, _ in batch], np.stack([row(t) for _, t in batch]))):
+            for (_, tokens), id in zip(batch, unskew.step_walks([walk for walk, _ in batch], [len(t) for _, t in batch], np.stack([row(t) for _, t in batch]))):
                 tokens.append(id)
             first = next((tuple(walk.ids) for walk, tokens in batch if tokens[-1] == END), None)
             batch = [entry for entry in batch if entry[1][-1] not in (END, REJECT)]
@@ -182,6 +185,96 @@ def test_a_temperature(small):
     assert p_value(counts, {ids: weight / total for ids, weight in weights.items()}) > 0.001
 
 
+def test_a_truncation_defines_the_model(small):
+    """The model after it is the model: an output with a token that is cut off has probability zero."""
+    engine, con = faithful(small), unskew.Constraint.regex(PATTERN)
+    done = serve(lambda seed: engine.begin(con, [], seed=seed, max_tokens=3, temperature=0.8, top_k=4, top_p=0.93, min_p=0.02), 4000, 8)
+    counts = Counter(tuple(walk.ids) for walk in done if walk.accepted)
+
+    def cut(ids):
+        total = 0.0
+        for at, id in enumerate([*ids, END]):
+            p = np.exp(row(ids[:at]).astype(np.float64) / 0.8)
+            kept = [i for i in np.argsort(-p, kind="stable") if p[i] >= 0.02 * p.max()][:4]
+            needed = int(np.searchsorted(np.cumsum(p[kept]), 0.93 * p[kept].sum())) + 1
+            kept = kept[:needed]
+            if id not in kept:
+                return -math.inf
+            total += math.log(p[id] / p[kept].sum())
+        return total
+
+    law = {ids: math.exp(cut(ids)) for ids in exact()[0]}
+    total = sum(law.values())
+    law = {ids: p / total for ids, p in law.items() if p}
+    assert len(law) < len(exact()[0]) and set(counts) <= set(law) and p_value(counts, law) > 0.001
+    for walk in done[:50]:
+        assert not walk.accepted or math.isclose(walk.log_prob, cut(walk.ids), abs_tol=1e-5)
+    assert abs(done[-1].stats()["log_estimate"] - math.log(total)) < 4 * done[-1].stats()["relative_error"] + 1e-6
+
+
+def test_a_context_is_another_model(small):
+    """Two adapters, the same prompt: each has its own law. And weights that were replaced are forgotten, with what was under way."""
+    engine, con = faithful(small), unskew.Constraint.regex("0|1")
+
+    def shares(context, p):
+        rows = [np.log(np.array([p, 1 - p, 1e-9, 1e-9, 1e-9], np.float32)), np.log(np.array([1e-9] * 3 + [1, 1e-9], np.float32))]
+        zeros = 0
+        for seed in range(1000):
+            walk = engine.begin(con, [7], seed=seed, max_tokens=2, context=context)
+            zeros += walk.at(0, rows[0]) == 0
+            assert walk.at(1, rows[1]) == END
+        return zeros / 1000
+
+    assert abs(shares("a", 0.9) - 0.9) < 0.04 and abs(shares("b", 0.1) - 0.1) < 0.04
+    walk = engine.begin(con, [7], seed=1, max_tokens=2, context="a")
+    engine.forget("a")
+    assert walk.at(0) == REJECT and "replaced" in walk.error and engine.states == 1
+    assert abs(shares("a", 0.1) - 0.1) < 0.04
+
+
+def test_a_walk_that_was_not_there_is_rejected(small):
+    walk = faithful(small).begin(unskew.Constraint.regex(PATTERN), [], seed=1, max_tokens=3)
+    assert walk.at(2, row([])) == REJECT and "position 2" in walk.error
+
+
+def test_rows_are_longer_than_the_tokenizer_or_shorter(small):
+    con = unskew.Constraint.regex(PATTERN)
+    wide = np.concatenate([row([]), np.zeros(3, np.float32)])[None]
+    walk = faithful(small).begin(con, [], seed=1, max_tokens=3)
+    assert unskew.step_walks([walk], [0], wide)[0] in (0, 1, 2)
+    # The last id has no row: it cannot mark rejections.
+    with pytest.raises(unskew.OptionError, match="reject_id"):
+        unskew.Faithful(unskew.Compiler(small), reject_id=REJECT, row_len=4)
+    engine = unskew.Faithful(unskew.Compiler(small), reject_id=1, row_len=4)
+    walk = engine.begin(unskew.Constraint.regex("0"), [], seed=1, max_tokens=3)
+    assert unskew.step_walks([walk], [0], np.array([[9, 9, 9, 9]] * 2, np.float32), [1]) == [0]
+
+
+def test_findings_of_replicas_are_put_together(small):
+    _, mass = exact()
+    each = [walks(small, "weights", 3000, 8, seed=seed)[-1].stats() for seed in (1, 2)]
+    both = unskew.merge_stats([*each, None])
+    assert both["tries"] == 6000 and both["relative_error"] < min(part["relative_error"] for part in each)
+    assert abs(math.exp(both["log_estimate"]) / mass - 1) < 4 * both["relative_error"]
+    assert unskew.merge_stats([None]) is None and unskew.merge_stats(each[:1]) == each[0]
+
+
+def test_masses_of_masks_are_told(small):
+    for mode in ("weights", "cars"):
+        for walk in walks(small, mode, 50, 4):
+            if walk.accepted:
+                assert len(walk.log_masks) == len(walk.ids) + 1
+                expected = []
+                for at in range(len(walk.ids) + 1):
+                    text = b"".join(TOKENS[id] for id in walk.ids[:at]).decode()
+                    allowed = [id for id in range(3) if at < 3 and any(re.fullmatch(PATTERN, text + TOKENS[id].decode() + rest) for rest in ("", "0", "1", "11", "01"))]
+                    allowed += [END] if re.fullmatch(PATTERN, text) else []
+                    expected.append(math.log(sum(math.exp(row(walk.ids[:at])[id]) for id in allowed)))
+                assert np.allclose(walk.log_masks, expected, atol=1e-4)
+                if mode == "weights":
+                    assert math.isclose(sum(walk.log_masks), walk.log_weight, abs_tol=1e-5)
+
+
 def test_seeds_repeat(small):
     def outputs():
         return [(walk.ids, walk.log_prob) for walk in walks(small, "cars", 200, 8, seed=3)]
@@ -197,6 +290,10 @@ def test_what_is_refused(small, tok):
         ({"temperature": 0.0}, "temperature"),
         ({"temperature": math.nan}, "temperature"),
         ({"max_tokens": 1 << 40}, "max_tokens"),
+        ({"top_p": 1.5}, "top-p"),
+        ({"top_k": 0}, "top-k"),
+        ({"min_p": -1.0}, "min-p"),
+        ({"top": 1}, "no option `top`"),
     ]:
         with pytest.raises(unskew.OptionError, match=message):
             engine.begin(con, [], **{"seed": 1, "max_tokens": 3, **options})
@@ -211,32 +308,35 @@ def test_what_is_refused(small, tok):
     # A byte that is in no text marks rejections.
     assert tok.decode_bytes([unskew.Faithful(unskew.Compiler(tok)).reject_id]) == b"\xff"
     walk = engine.begin(con, [], seed=1, max_tokens=3)
-    for rows in (np.zeros(4, np.float32), np.zeros((2, 5), np.float32), None):
+    for rows in (np.zeros(4, np.float32), np.zeros((1, 4), np.float32), 3):
         with pytest.raises((unskew.SampleError, TypeError)):
-            walk.step(rows)
-    assert unskew.step_walks([], np.zeros((0, 5), np.float32)) == []
-    assert walk.accepted is None and walk.step(row([])) in (0, 1, 2)
+            walk.at(0, rows)
+    assert unskew.step_walks([], [], np.zeros((0, 5), np.float32)) == []
+    assert walk.accepted is None and walk.at(0) is None and walk.at(0, row([])) in (0, 1, 2)
     with pytest.raises(RuntimeError):
-        unskew.step_walks([walk, walk], np.zeros((2, 5), np.float32))
+        unskew.step_walks([walk, walk], [0, 0], np.zeros((2, 5), np.float32))
+    for positions, rows in (([0], [1]), ([0, 0], [0]), ([], [])):
+        with pytest.raises(unskew.SampleError):
+            unskew.step_walks([walk], positions, np.zeros((1, 5), np.float32), rows)
 
 
 def test_rows_that_are_no_distribution_end_one_walk(small):
     engine, con = faithful(small), unskew.Constraint.regex(PATTERN)
     for bad, message in [(np.full(5, np.nan), "not a distribution"), (np.full(5, -np.inf), "not a distribution")]:
         walk = engine.begin(con, [], seed=1, max_tokens=3)
-        assert walk.step(bad.astype(np.float32)) == REJECT
+        assert walk.at(0, bad.astype(np.float32)) == REJECT
         assert walk.accepted is False and message in walk.error and walk.ids is None
     never = np.full(5, -np.inf, np.float32)
     never[END] = 0
     walk = engine.begin(con, [1], seed=1, max_tokens=3)
-    assert walk.step(never) == REJECT and "probability zero" in walk.error
-    assert engine.begin(con, [], seed=1, max_tokens=3).step(row([])) in (0, 1, 2)
+    assert walk.at(0, never) == REJECT and "probability zero" in walk.error
+    assert engine.begin(con, [], seed=1, max_tokens=3).at(0, row([])) in (0, 1, 2)
 
 
 def test_an_id_that_marks_rejections_and_is_needed(small):
     engine = unskew.Faithful(unskew.Compiler(small), reject_id=1)
     walk = engine.begin(unskew.Constraint.regex("11"), [], seed=1, max_tokens=3)
-    assert walk.step(row([])) == 1 and walk.accepted is False and "`reject_id`" in walk.error
+    assert walk.at(0, row([])) == 1 and walk.accepted is False and "`reject_id`" in walk.error
 
 
 def test_memory_is_bounded():
@@ -253,8 +353,8 @@ def test_memory_is_bounded():
             refused += 1
             held.pop(0)
             continue
-        for _ in range(at % 13):
-            walk.step(rng.normal(size=28).astype(np.float32))
+        for position in range(at % 13):
+            walk.at(position, rng.normal(size=28).astype(np.float32))
         held.append(walk)
         if len(held) > 10:
             held.pop(0)

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -44,3 +45,33 @@ def real_model():
 @pytest.fixture(scope="session")
 def tok():
     return unskew.Tokenizer.from_file(MODEL / "tokenizer.json")
+
+
+@pytest.fixture(scope="session")
+def hf(checkpoint):
+    from transformers import PreTrainedTokenizerFast
+
+    return PreTrainedTokenizerFast.from_pretrained(checkpoint)
+
+
+def config(checkpoint):
+    model = SimpleNamespace(
+        max_model_len=64,
+        get_vocab_size=lambda: 2048,
+        is_diffusion=False,
+        try_get_generation_config=lambda: {"eos_token_id": 0},
+        tokenizer=str(checkpoint),
+        logits_processors=["unskew.vllm:Faithful"],
+    )
+    parallel = SimpleNamespace(data_parallel_rank=0)
+    return SimpleNamespace(model_config=model, speculative_config=None, parallel_config=parallel)
+
+
+@pytest.fixture
+def parts(checkpoint, hf, monkeypatch):
+    import vllm.tokenizers
+    from unskew.vllm import faithful
+
+    for module in (vllm.tokenizers, faithful):
+        monkeypatch.setattr(module, "cached_tokenizer_from_config", lambda model_config: hf)
+    return config(checkpoint)

@@ -18,21 +18,12 @@ import unskew
 import unskew.vllm
 from unskew.vllm import _common, _install
 from unskew.vllm.backend import UnskewBackend
-from unskew.vllm.faithful import Faithful
 from vllm import SamplingParams
 from vllm.exceptions import VLLMValidationError
 from vllm.sampling_params import StructuredOutputsParams
-from vllm.v1.sample.logits_processor.interface import BatchUpdate, MoveDirectionality
 from vllm.v1.structured_output.backend_types import StructuredOutputOptions as Kind
 
 END = 0
-
-
-@pytest.fixture(scope="session")
-def hf(checkpoint):
-    from transformers import PreTrainedTokenizerFast
-
-    return PreTrainedTokenizerFast.from_pretrained(checkpoint)
 
 
 @pytest.fixture
@@ -96,7 +87,7 @@ def test_another_version_works_where_all_names_are_as_expected(fresh, monkeypatc
         ("masks", 1, {"expects": ("self", "config")}, "masks: SamplingParams._validate_structured_outputs has the parameters"),
         ("masks", 0, {"name": "engine"}, "masks: StructuredOutputsConfig.engine is missing"),
         ("masks", 2, {"name": "grammar_begin"}, "masks: StructuredOutputManager.grammar_begin is missing"),
-        ("walks", 0, {"owner": "vllm.v1.gone:WorkerWrapperBase"}, "walks: WorkerWrapperBase.initialize_from_config: No module named"),
+        ("walks", 0, {"owner": "vllm.v1.gone:WorkerWrapperBase"}, "walks: WorkerWrapperBase.execute_model: No module named"),
     ],
 )
 def test_a_part_that_differs_is_named_and_the_others_work(fresh, monkeypatch, caplog, part, at, change, says):
@@ -113,16 +104,6 @@ def test_a_part_that_differs_is_named_and_the_others_work(fresh, monkeypatch, ca
     monkeypatch.setattr(sys, "argv", ["vllm", "serve", "MODEL", "--structured-outputs-config.backend", "unskew"])
     with pytest.raises(SystemExit, match="unskew is not installed"):
         unskew.vllm.plugin()
-
-
-def test_a_runner_is_given_to_the_processors_that_ask():
-    ours, others = [SimpleNamespace(attach_runner=lambda runner, at=at: seen.append((at, runner))) for at in range(2)], [object()]
-    seen = []
-    first = SimpleNamespace(input_batch=SimpleNamespace(logitsprocs=SimpleNamespace(all=[*others, ours[0]])))
-    second = SimpleNamespace(sampler=SimpleNamespace(logits_processors=[ours[1], *others]), input_batch=object())
-    for runner in (first, second, object()):
-        _install.attach(runner)
-    assert seen == [(0, first), (1, second)]
 
 
 def check(parts, hf, config=None, **options):
@@ -177,6 +158,8 @@ def test_one_compiler_for_a_model(parts, hf):
     one = _common.compiler_of_model(parts.model_config, hf)
     assert _common.compiler_of_model(parts.model_config) is one
     assert UnskewBackend(parts, tokenizer=hf, vocab_size=2048)._compiler is one
+    from unskew.vllm.faithful import Faithful
+
     assert Faithful(parts, torch.device("cpu"), False).engine() and _common.compiler_of(hf, 2048, (END,)) is one
 
 
@@ -346,171 +329,6 @@ def test_files_of_requests(monkeypatch, tmp_path):
             with pytest.raises(unskew.ConstraintError):
                 _common.spec_of({name: path})
     assert str(tmp_path) in _common.spec_of({"set": "items.txt"}).to_json()
-
-
-# Faithful, by both interfaces, over a model that is a function.
-
-
-def config(checkpoint):
-    model = SimpleNamespace(
-        max_model_len=64,
-        seed=0,
-        get_vocab_size=lambda: 2048,
-        is_diffusion=False,
-        try_get_generation_config=lambda: {"eos_token_id": END},
-        tokenizer=str(checkpoint),
-    )
-    return SimpleNamespace(model_config=model, speculative_config=None)
-
-
-@pytest.fixture
-def parts(checkpoint, hf, monkeypatch):
-    import vllm.tokenizers
-
-    monkeypatch.setattr(vllm.tokenizers, "cached_tokenizer_from_config", lambda model_config: hf)
-    return config(checkpoint)
-
-
-LETTERS = unskew.Constraint.regex("[ab]{2}")
-
-
-def row(ids, a):
-    """A model of single letters: `aa` is far more probable than its first letter tells."""
-    logits = torch.full((2048,), -30.0)
-    if len(ids) == 0:
-        logits[a], logits[a + 1] = np.log(0.2), np.log(0.8)
-    elif len(ids) == 1:
-        p = 0.9 if ids[0] == a else 0.05
-        logits[a], logits[a + 2] = np.log(p), np.log(1 - p)
-    else:
-        logits[END] = 0.0
-    return logits
-
-
-LAW = {"aa": 0.18 / 0.22, "ba": 0.04 / 0.22}
-
-
-class Runner:
-    def __init__(self):
-        self.discard_request_mask = SimpleNamespace(np=np.zeros(16, bool))
-
-
-def test_the_first_interface(parts, tok):
-    """A batch in which sequences come, go, are moved, swapped and put aside, with rows of prompts that are read in pieces."""
-    from laws import p_value
-    from collections import Counter
-
-    [a] = tok.encode("a")
-    dice = random.Random(2)
-    processor = Faithful(parts, torch.device("cpu"), False)
-    runner = Runner()
-    processor.attach_runner(runner)
-    params = unskew.vllm.faithful_params(LETTERS, tok_hf(processor), max_tokens=8)
-    reject_id = params.stop_token_ids[0]
-    slots, aside, done, begun = [], [], [], 0
-    while len(done) < 1500:
-        removed, added, moved = [], [], []
-        for at in [at for at, each in enumerate(slots) if each is not None]:
-            ids = slots[at][1]
-            if ids and ids[-1] in (END, reject_id):
-                done.append(slots[at])
-                slots[at] = None
-                removed.append(at)
-            elif dice.random() < 0.1:
-                aside.append(slots[at])
-                slots[at] = None
-                removed.append(at)
-        while len(slots) < 8 or None in slots:
-            at = slots.index(None) if None in slots else len(slots)
-            if aside and dice.random() < 0.5:
-                each = aside.pop(0)
-                # Some come back with a copy of their list.
-                if dice.random() < 0.5 and each[1]:
-                    each[1] = list(each[1])
-            else:
-                each = [begun, [], params.clone()]
-                begun += 1
-            slots[at : at + 1] = [each]
-            added.append((at, each[2], [7, 8], each[1]))
-            if at in removed and dice.random() < 0.5:
-                removed.remove(at)
-        if dice.random() < 0.3:
-            left, right = dice.sample(range(8), 2)
-            slots[left], slots[right] = slots[right], slots[left]
-            moved.append((left, right, MoveDirectionality.SWAP))
-        processor.update_state(BatchUpdate(batch_size=8, removed=removed, added=added, moved=moved))
-        runner.discard_request_mask.np[:] = [dice.random() < 0.2 for _ in range(16)]
-        # A row of a piece of a prompt, which would spoil the law.
-        wrong = torch.full((2048,), -30.0)
-        wrong[a + 1] = 0.0
-        logits = torch.stack([wrong if runner.discard_request_mask.np[at] else row(each[1], a) for at, each in enumerate(slots)])
-        logits = processor.apply(logits)
-        for at, each in enumerate(slots):
-            if not runner.discard_request_mask.np[at]:
-                assert int(torch.isfinite(logits[at]).sum()) == 1
-                each[1].append(int(logits[at].argmax()))
-    done.sort(key=lambda each: each[0])
-    counts = Counter(tok.decode(each[1][:-1]) for each in done[:1200] if each[1][-1] == END)
-    print(f"\nV1 {dict(counts)}, law {LAW}")
-    assert p_value(counts, LAW) > 0.001
-
-
-def tok_hf(processor):
-    from vllm.tokenizers import cached_tokenizer_from_config
-
-    return cached_tokenizer_from_config(model_config=None)
-
-
-def test_the_second_interface(parts, tok):
-    """Slots that rows refer to in any order, and prompts that are read in pieces."""
-    from collections import Counter
-
-    from laws import p_value
-
-    [a] = tok.encode("a")
-    dice = random.Random(3)
-    prompt = [7, 8, 9]
-    state = SimpleNamespace(
-        prompt_len=SimpleNamespace(np=np.full(8, len(prompt))),
-        prefill_len=SimpleNamespace(np=np.full(8, len(prompt))),
-        all_token_ids=SimpleNamespace(gpu=torch.tensor([prompt + [0] * 9] * 8)),
-    )
-    processor = Faithful(parts, state)
-    params = unskew.vllm.faithful_params(LETTERS, tok_hf(processor), max_tokens=8)
-    reject_id, ids, done, begun = params.stop_token_ids[0], {}, [], 0
-    numbers = {}
-    while len(done) < 1500:
-        for slot in range(8):
-            if slot not in ids or (ids[slot] and ids[slot][-1] in (END, reject_id)):
-                if slot in ids:
-                    done.append((numbers[slot], ids[slot]))
-                ids[slot], numbers[slot] = [], begun
-                begun += 1
-                assert processor.add_request(slot, params.clone())
-        batch = dice.sample(range(8), 5)
-        pieces = {slot for slot in batch if not ids[slot] and dice.random() < 0.3}
-        positions = [1 if slot in pieces else len(prompt) - 1 + len(ids[slot]) for slot in batch]
-        wrong = torch.full((2048,), -30.0)
-        wrong[a + 1] = 0.0
-        logits = torch.stack([wrong if slot in pieces else row(ids[slot], a) for slot in batch])
-        context = SimpleNamespace(idx_mapping_np=np.array(batch), pos=torch.tensor(positions))
-        logits = processor.apply(logits, context)
-        for at, slot in enumerate(batch):
-            if slot not in pieces:
-                assert int(torch.isfinite(logits[at]).sum()) == 1
-                ids[slot].append(int(logits[at].argmax()))
-    done.sort()
-    counts = Counter(tok.decode(tokens[:-1]) for _, tokens in done[:1200] if tokens[-1] == END)
-    print(f"\nV2 {dict(counts)}, law {LAW}")
-    assert p_value(counts, LAW) > 0.001
-    assert not processor.add_request(0, SamplingParams(max_tokens=3))
-
-
-def test_without_the_runner_every_walk_is_rejected(parts, tok):
-    processor = Faithful(parts, torch.device("cpu"), False)
-    params = unskew.vllm.faithful_params(LETTERS, tok_hf(processor), max_tokens=8)
-    processor.update_state(BatchUpdate(batch_size=1, removed=[], added=[(0, params, [7], [])], moved=[]))
-    assert int(processor.apply(torch.zeros((1, 2048)))[0].argmax()) == params.stop_token_ids[0]
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ from ._unskew import (
     fill_batch,
     methods,
     sample,
+    known_walks,
+    merge_stats,
     step_walks,
 )
 
@@ -63,5 +65,7 @@ __all__ = [
     "fill_batch",
     "methods",
     "sample",
+    "known_walks",
+    "merge_stats",
     "step_walks",
 ]

@@ -1,6 +1,6 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypedDict, final
+from typing import Any, Literal, TypedDict, final, overload
 
 __version__: str
 
@@ -442,12 +442,11 @@ class WalkStats(TypedDict):
 class Faithful:
     """Walks of a serving engine that draw from the model's own distribution under constraints. Threads share it.
 
-    For an engine that owns the batch and calls with rows of logits. Each of its sequences gets a `Walk`, which is fed the
-    row after each token and answers with the id that the engine has to append. All walks of one constraint, prompt, `mode`,
-    `max_tokens` and `temperature` learn from each other. `end_id` (default: the first `eos`) ends accepted sequences,
-    `reject_id` (default: the token of a byte that is in no text, else a control token) rejected ones. What is learned stays
-    within `max_bytes` (1 GiB), and within `state_bytes` (64 MiB) for one constraint and prompt. Rows have
-    `Tokenizer.vocab_size` logits: give the tokenizer the model's padded size.
+    For an engine that owns the batch and calls with rows of logits. Each of its sequences gets a `Walk`, which is asked for the
+    id of a position, with the row there. All walks of one constraint, prompt and options (but `seed` and `reject_id`) learn from each other.
+    `end_id` (default: the first `eos`) ends accepted sequences, `reject_id` (default: the token of a byte that is in no text, else a control
+    token) rejected ones. What is learned stays within `max_bytes` (1 GiB), and within `state_bytes` (64 MiB) for one constraint and prompt.
+    Rows have `row_len` logits (default: `Tokenizer.vocab_size`); longer ones are padded.
     """
 
     def __init__(
@@ -456,6 +455,7 @@ class Faithful:
         *,
         end_id: int | None = None,
         reject_id: int | None = None,
+        row_len: int | None = None,
         max_bytes: int = ...,
         state_bytes: int = ...,
     ) -> None: ...
@@ -467,17 +467,22 @@ class Faithful:
         seed: int,
         max_tokens: int,
         mode: Literal["cars", "rejection", "weights", "twist"] = "cars",
+        context: str = "",
         temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        min_p: float | None = None,
         reject_id: int | None = None,
         timeout: float | None = None,
     ) -> Walk:
         """Begins a walk along a new sequence, of at most `max_tokens` ids without the end.
 
-        Accepted outputs follow the model's own distribution under the constraint and that length, whatever else is under
-        way, if they are taken in the order in which their walks were begun: as they end, short ones come first. A walk that
-        is rejected, or dropped half-way, is replaced by a new one. In the modes "weights" and "twist" every output has a weight instead.
-        `seed` decides the random numbers; `reject_id` is another id than that of all walks. Raises `ConstraintError`, `DeadlineError`, `OptionError`, and `SampleError` where
-        walks under way hold all the memory.
+        Accepted outputs follow the distribution of the model at that temperature, after that truncation, under the constraint and that
+        length, whatever else is under way, if they are taken in the order in which their walks were begun: as they end, short ones come
+        first. A walk that is rejected, or dropped half-way, is replaced by a new one. In the modes "weights" and "twist" every output has a
+        weight instead. `context` names all that the rows depend on beside `prompt`: adapter, images, weights. `seed` decides the random
+        numbers; `reject_id` is another id than that of all walks. Raises `ConstraintError`, `DeadlineError`, `OptionError`, and `SampleError`
+        where walks under way hold all the memory.
         """
     def stats(
         self,
@@ -486,9 +491,15 @@ class Faithful:
         *,
         max_tokens: int,
         mode: Literal["cars", "rejection", "weights", "twist"] = "cars",
+        context: str = "",
         temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        min_p: float | None = None,
     ) -> WalkStats | None:
         """The findings so far, as `Walk.stats`; None where no walk is known."""
+    def forget(self, context: str | None = None) -> None:
+        """Forgets all that was learned in a context (None: in all), whose model was replaced. Its walks under way are rejected."""
     @property
     def end_id(self) -> int: ...
     @property
@@ -507,9 +518,13 @@ class Faithful:
 class Walk:
     """One sequence of an engine. `Faithful.begin` makes it."""
 
-    def step(self, row: Any) -> int:
-        """Goes on with the row of logits after the ids so far; answers with the id that the sequence has to be continued
-        with. That is `end_id` or `reject_id` when the walk is over, and again after it."""
+    @overload
+    def at(self, position: int, row: None = None) -> int | None: ...
+    @overload
+    def at(self, position: int, row: Any) -> int:
+        """The id at `position`, the number of ids of the output before it, by the row of logits there. A position that was decided has
+        the same id again. Without a row, None where it is needed. That is `end_id` or `reject_id` when the walk is over, and after it. A
+        position beyond the next one rejects the walk."""
     @property
     def accepted(self) -> bool | None:
         """Whether the walk ended with an output; None while it is under way."""
@@ -530,5 +545,12 @@ class Walk:
         """The findings about its constraint and prompt so far: tries, accepted ones, the logarithm of the estimate of
         P(constraint) with the estimate's standard error relative to it, an upper bound of it, and memory."""
 
-def step_walks(walks: Sequence[Walk], rows: Any) -> list[int]:
-    """Goes on with many walks in one call, each with its row of `rows`; answers with the id of each."""
+def step_walks(walks: Sequence[Walk], positions: Sequence[int], logits: Any, rows: Sequence[int] | None = None) -> list[int]:
+    """The id of each walk at its position, in one call, by its row of `logits` (default: as many as walks, in their order). An array of
+    float32 is read where it lies, and no row that a walk does not need."""
+
+def known_walks(walks: Sequence[Walk], positions: Sequence[int]) -> list[int | None]:
+    """The id of each walk at its position where it needs no row; else None."""
+
+def merge_stats(stats: Sequence[WalkStats | None]) -> WalkStats | None:
+    """The findings of processes that have learned apart about one constraint and prompt, together."""

@@ -15,14 +15,16 @@ Importing this module imports neither SGLang nor torch; its parts do.
 
 from __future__ import annotations
 
+import functools
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._backend import Backend, Grammar
-    from ._client import Output, Outputs, sample
+    from ._client import Output, Result, sample
     from ._faithful import Faithful
 
-__all__ = ["Backend", "Faithful", "Grammar", "Output", "Outputs", "register", "sample"]
+__all__ = ["Backend", "Faithful", "Grammar", "Output", "Result", "register", "sample"]
 
 #: The name of the backend, for `--grammar-backend`.
 NAME = "unskew"
@@ -32,7 +34,7 @@ _PARTS = {
     "Grammar": "_backend",
     "Faithful": "_faithful",
     "Output": "_client",
-    "Outputs": "_client",
+    "Result": "_client",
     "sample": "_client",
 }
 
@@ -45,6 +47,23 @@ def register() -> None:
     if NAME not in GRAMMAR_BACKEND_CHOICES:
         add_grammar_backend_choices([NAME])
     register_grammar_backend(NAME, _create)
+    # The process with the weights has it; the others need not.
+    scheduler = sys.modules.get("sglang.srt.managers.scheduler")
+    if scheduler is not None and not hasattr(scheduler.Scheduler.flush_cache, "__wrapped__"):
+        scheduler.Scheduler.flush_cache = _forgetting(scheduler.Scheduler.flush_cache)
+
+
+def _forgetting(before: Any) -> Any:
+    """SGLang forgets its cache when weights are replaced. So must the walks."""
+
+    @functools.wraps(before)
+    def flush_cache(self: Any, *args: Any, **kwargs: Any) -> Any:
+        faithful = sys.modules.get("unskew.sglang._faithful")
+        if faithful is not None:
+            faithful.forget()
+        return before(self, *args, **kwargs)
+
+    return flush_cache
 
 
 def _create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any) -> Any:

@@ -177,33 +177,49 @@ def _grammar_init(before: Any) -> Any:
 # Walks.
 
 
-def _initialize(before: Any) -> Any:
-    def initialize_from_config(self: Any, kv_cache_configs: Any) -> None:
-        before(self, kv_cache_configs)
-        # The model is loaded, and vLLM's second runner has its processors since then.
-        attach(self.worker.model_runner)
+def _execute_model(before: Any) -> Any:
+    def execute_model(self: Any, scheduler_output: Any) -> Any:
+        # Only a process that has the processor has its module.
+        faithful = sys.modules.get("unskew.vllm.faithful")
+        if faithful is not None:
+            faithful.observe(self.worker.model_runner, scheduler_output)
+        return before(self, scheduler_output)
 
-    return initialize_from_config
-
-
-def attach(runner: Any) -> None:
-    """Gives a model runner to the processors that ask for it (`attach_runner`), whichever of vLLM's two it is."""
-    # The first one keeps its processors in its batch, the second one in its sampler.
-    first = getattr(getattr(getattr(runner, "input_batch", None), "logitsprocs", None), "all", ())
-    second = getattr(getattr(runner, "sampler", None), "logits_processors", ())
-    for processor in (*first, *second):
-        hook = getattr(processor, "attach_runner", None)
-        if hook is not None:
-            hook(runner)
+    return execute_model
 
 
-def _worker_stats(_: Any) -> Any:
-    def unskew_stats(self: Any, request: str) -> str:
-        from .faithful import worker_stats
+#: What replaces weights or adapters, or may have done so. Whoever does it in another way calls `unskew_forget`.
+_REPLACES = frozenset(
+    "sleep wake_up load_model reload_weights update_weights start_weight_update finish_weight_update reset_weights update_config "
+    "add_lora remove_lora unskew_forget".split()
+)
 
-        return worker_stats(request)
 
-    return unskew_stats
+def _getattr(before: Any) -> Any:
+    def __getattr__(self: Any, attr: str) -> Any:
+        # Calls from afar find the methods of a worker here.
+        faithful = sys.modules.get("unskew.vllm.faithful") if attr in _REPLACES else None
+        if faithful is not None:
+            faithful.worker_forget()
+        return before(self, attr)
+
+    return __getattr__
+
+
+def _worker_results(_: Any) -> Any:
+    def unskew_results(self: Any, name: str) -> str:
+        from .faithful import worker_results
+
+        return worker_results(name)
+
+    return unskew_results
+
+
+def _worker_forget(_: Any) -> Any:
+    def unskew_forget(self: Any) -> None:
+        """Found by `__getattr__`, which has forgotten."""
+
+    return unskew_forget
 
 
 _CHECK = ("self", "model_config", "structured_outputs_config", "tokenizer")
@@ -216,7 +232,9 @@ _PARTS: dict[str, tuple[Patch, ...]] = {
     ),
     "walks": (
         # Not the runners themselves: each is imported only where it runs.
-        Patch("vllm.v1.worker.worker_base:WorkerWrapperBase", "initialize_from_config", ("self", "kv_cache_configs"), _initialize),
-        Patch("vllm.v1.worker.worker_base:WorkerBase", "unskew_stats", None, _worker_stats),
+        Patch("vllm.v1.worker.worker_base:WorkerWrapperBase", "execute_model", ("self", "scheduler_output"), _execute_model),
+        Patch("vllm.v1.worker.worker_base:WorkerWrapperBase", "__getattr__", ("self", "attr"), _getattr),
+        Patch("vllm.v1.worker.worker_base:WorkerBase", "unskew_results", None, _worker_results),
+        Patch("vllm.v1.worker.worker_base:WorkerBase", "unskew_forget", None, _worker_forget),
     ),
 }

@@ -1,37 +1,36 @@
 """n faithful outputs of one request to `/v1/completions`: an endpoint plug-in of vLLM.
 
 With `VLLM_PLUGINS=unskew` a request with `vllm_xargs: {"unskew": "{\\"constraint\\": ...}"}` and `n` gets n accepted outputs, each with
-its log-probability, and the estimate of P(constraint); without it, requests pass as they are. Rejected walks are begun again here,
-so that clients neither see them nor need an id that marks them.
+its log-probability and weight, and the estimate of P(constraint); without it, requests pass as they are. Rejected walks are begun again
+here, so that clients neither see them nor need an id that marks them.
 
 The route calls vLLM's own handler for each round of walks. Tried instead: the engine's client. All that the handler does (prompts,
-limits, log-probabilities, aborts) would be here a second time.
+limits, log-probabilities, aborts) would be here a second time. The results of walks are asked of the workers, by a name that the
+requests carry: vLLM's log-probabilities are at temperature 1, or of rows with one token.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import math
+import secrets
 from typing import Any
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 from vllm.entrypoints.openai.completion.api_router import create_completion as vllm_completion
 from vllm.entrypoints.openai.completion.protocol import CompletionRequest
-from vllm.tokenizers import cached_tokenizer_from_config
 
 import unskew
 
-from ._common import compiler_of
-from ._rounds import Rounds, estimate, max_walks
+from ..serving.compiling import message_of, off_the_loop
+from ..serving.outputs import Rounds
+from ..serving.wish import KEY, Wish
+from ._common import compiler_of_model
 
 __all__ = ["EndpointPlugin", "plugin"]
 
 logger = logging.getLogger("vllm.unskew")
-
-#: The most outputs of one request.
-MAX_OUTPUTS = 16_384
 
 
 class EndpointPlugin:
@@ -60,50 +59,49 @@ def refused(message: str, status: int = 400) -> JSONResponse:
 
 async def completions(request: CompletionRequest, raw_request: Request) -> Response:
     """`/v1/completions`."""
-    if not request.vllm_xargs or "unskew" not in request.vllm_xargs:
+    if not request.vllm_xargs or KEY not in request.vllm_xargs:
         return await vllm_completion(request, raw_request)
-    try:
-        wish = json.loads(request.vllm_xargs["unskew"])
-        assert isinstance(wish, dict)
-    except (ValueError, TypeError, AssertionError, RecursionError):
-        return refused('`vllm_xargs.unskew` is a text of JSON, such as "{\\"constraint\\": {\\"regex\\": \\"[a-z]+\\"}}"')
-    if "reject_id" in wish:
-        # The client begins rejected walks again by itself.
-        return await vllm_completion(request, raw_request)
-    n = request.n or 1
-    limit = wish.pop("walks", max_walks(n))
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1 or not 1 <= n <= MAX_OUTPUTS:
-        return refused(f"`walks` is a number of sequences, and `n` one from 1 to {MAX_OUTPUTS}")
-    if request.stream or request.echo or request.use_beam_search:
-        return refused("faithful outputs come all at once: leave out `stream`, `echo` and `use_beam_search`")
-    if isinstance(request.prompt, list) and request.prompt and not isinstance(request.prompt[0], int):
-        return refused("one prompt a request")
-    mode = wish.get("mode", "cars")
-    if mode not in ("cars", "rejection"):
-        return refused(f"the mode is {mode!r}: `cars` and `rejection` give outputs that need no weights")
     engine = raw_request.app.state.unskew_engine
-    model = engine.model_config
-    compiler = compiler_of(cached_tokenizer_from_config(model_config=model), model.get_vocab_size())
-    reject_id = unskew.Faithful(compiler).reject_id
-    return await _rounds(request, raw_request, engine, {**wish, "reject_id": reject_id}, Rounds(n, limit))
+    try:
+        wish = json.loads(request.vllm_xargs[KEY])
+        if not isinstance(wish, dict):
+            raise ValueError("it is no object")
+        if "reject_id" in wish:
+            # The client begins rejected walks again by itself.
+            return await vllm_completion(request, raw_request)
+        rounds = Rounds.of(1 if request.n is None else request.n, wish.pop("walks", None), wish.get("mode", "cars"))
+        if request.stream or request.echo or request.use_beam_search:
+            raise ValueError("faithful outputs come all at once: leave out `stream`, `echo` and `use_beam_search`")
+        if isinstance(request.prompt, list) and request.prompt and not isinstance(request.prompt[0], int):
+            raise ValueError("one prompt a request")
+        Wish.of(wish)
+        wish["reject_id"] = await off_the_loop(_reject_id, engine.model_config)
+    except (ValueError, TypeError, RecursionError, unskew.Error) as error:
+        return refused(message_of(error))
+    return await _rounds(request, raw_request, engine, wish, rounds)
+
+
+def _reject_id(model_config: Any) -> int:
+    return unskew.Faithful(compiler_of_model(model_config), row_len=model_config.get_vocab_size()).reject_id
 
 
 async def _rounds(request: CompletionRequest, raw_request: Request, engine: Any, wish: dict[str, Any], rounds: Rounds) -> Response:
     reject_id, wants_ids, wants_logprobs = wish["reject_id"], request.return_token_ids, request.logprobs
-    neutral = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
-    defaults = {name: value for name, value in neutral.items() if getattr(request, name, None) is None}
+    # A model's folder may name a penalty, which no model has.
+    neutral = {} if request.repetition_penalty is not None else {"repetition_penalty": 1.0}
     answer: dict[str, Any] = {}
     usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    stats: dict[str, Any] = {}
+    errors: list[str] = []
     while ask := rounds.next():
-        seed = None if request.seed is None else request.seed + rounds.walks
+        reply = secrets.token_hex(16)
         change = {
             "n": ask,
-            "seed": seed,
-            "logprobs": wants_logprobs or 0,
+            "seed": None if request.seed is None else request.seed + rounds.walks,
             "return_token_ids": True,
             "stop_token_ids": [*(request.stop_token_ids or []), reject_id],
-            "vllm_xargs": {**request.vllm_xargs, "unskew": json.dumps(wish)},
-            **defaults,
+            "vllm_xargs": {**request.vllm_xargs, KEY: json.dumps({**wish, "reply": reply})},
+            **neutral,
         }
         response = await vllm_completion(request.model_copy(update=change), raw_request)
         if response is None or response.status_code != 200:
@@ -112,62 +110,61 @@ async def _rounds(request: CompletionRequest, raw_request: Request, engine: Any,
         answer = answer or part
         for name in usage:
             usage[name] += (part.get("usage") or {}).get(name) or 0
+        results = await _results(engine, reply, stats)
+        walks = []
         for choice in sorted(part["choices"], key=lambda choice: choice["index"]):
-            rejected = choice["finish_reason"] != "stop" or choice.get("stop_reason") == reject_id
-            rounds.add(None if rejected else choice)
-    if len(rounds.accepted) < rounds.n:
-        return refused(
-            f"{len(rounds.accepted)} of {rounds.n} outputs in {rounds.walks} walks: the model rarely satisfies the constraint within "
-            f"{request.max_tokens} tokens; allow more tokens, or more `walks`, or look into the server's log",
-            422,
-        )
-    ids = [tuple(choice["token_ids"]) for choice in rounds.accepted]
-    log_probs = [math.fsum(choice["logprobs"]["token_logprobs"]) for choice in rounds.accepted]
-    found = await _stats(engine, wish, rounds.accepted[0], request)
-    if found is None:
-        own = estimate(ids, log_probs)
-        found = {} if own is None else {"log_estimate": own[0], "relative_error": own[1]}
+            result = results.get(str(choice["index"]), {})
+            errors += [result["error"]] if result.get("error") else []
+            is_over = choice["finish_reason"] == "stop" and choice.get("stop_reason") != reject_id
+            if is_over and result.get("accepted"):
+                walks.append({**choice, KEY: {name: result[name] for name in ("log_prob", "log_weight", "log_masks") if name in result}})
+            else:
+                walks.append(None)
+        rounds.add(walks)
+    if rounds.is_short():
+        why = errors[-1] if errors else f"the model rarely satisfies the constraint within {request.max_tokens} tokens: allow more, or more `walks`"
+        return refused(f"{len(rounds.accepted)} of {rounds.n} outputs in {rounds.walks} walks: {why}", 422)
     choices = []
-    for index, (choice, log_prob) in enumerate(zip(rounds.outputs(), log_probs)):
-        prompt_ids = choice.get("prompt_token_ids")
-        choice = {**choice, "index": index, "unskew": {"log_prob": log_prob}}
+    for index, choice in enumerate(rounds.outputs()):
+        choice["index"] = index
         if not wants_ids:
             choice.pop("token_ids", None)
-            if prompt_ids is not None:
-                choice.pop("prompt_token_ids", None)
+            choice.pop("prompt_token_ids", None)
         if wants_logprobs is None:
             choice["logprobs"] = None
         choices.append(choice)
+    found = unskew.merge_stats(list(stats.values())) or {}
     answer["choices"], answer["usage"] = choices, usage
-    answer["unskew"] = {
+    answer[KEY] = {
         "walks": rounds.walks,
         "accepted": len(rounds.accepted),
-        "log_estimate": found.get("log_estimate"),
-        "relative_error": found.get("relative_error"),
+        "log_estimate": _finite(found.get("log_estimate")),
+        "relative_error": _finite(found.get("relative_error")),
     }
     return JSONResponse(answer)
 
 
-async def _stats(engine: Any, wish: dict[str, Any], choice: dict[str, Any], request: CompletionRequest) -> dict[str, Any] | None:
-    """What the workers have learned about the request."""
-    prompt_ids = choice.get("prompt_token_ids")
-    if prompt_ids is None:
-        return None
-    constraint = wish["constraint"]
-    asked = {
-        "constraint": constraint if isinstance(constraint, str) else json.dumps(constraint),
-        "prompt_ids": prompt_ids,
-        "max_tokens": request.max_tokens,
-        "mode": wish.get("mode", "cars"),
-        "temperature": 1.0 if request.temperature is None else request.temperature,
-    }
+def _finite(number: float | None) -> float | None:
+    # JSON has no infinity.
+    return number if number is not None and abs(number) < 1e300 else None
+
+
+async def _results(engine: Any, reply: str, stats: dict[str, Any]) -> dict[str, Any]:
+    """The results of the walks of a round, by their numbers; and in `stats` what each replica has learned. Ranks that share a batch have
+    learned the same."""
     try:
-        texts = await engine.collective_rpc("unskew_stats", args=(json.dumps(asked),))
-    except Exception as error:  # noqa: BLE001 - the outputs are there, and tell an estimate by themselves
-        logger.warning("unskew: the workers tell no estimate: %s", error)
-        return None
-    for text in texts:
-        found = json.loads(text)
-        if found is not None and found["log_estimate"] not in (None, -math.inf):
-            return found
-    return None
+        # Of all data-parallel replicas: a call of the engine itself answers with those of the first.
+        everywhere = getattr(engine.engine_core, "call_utility_all_async", None)
+        if everywhere is None:
+            texts = await engine.collective_rpc("unskew_results", args=(reply,))
+        else:
+            texts = [text for part in await everywhere("collective_rpc", "unskew_results", None, (reply,), None) for text in part]
+    except Exception as error:  # noqa: BLE001 - the server goes on
+        logger.warning("unskew: the workers tell no results: %s", error)
+        return {}
+    results: dict[str, Any] = {}
+    for found in (found for text in texts for found in json.loads(text)):
+        results.update(found["outputs"])
+        if found["stats"] is not None:
+            stats[found["replica"]] = found["stats"]
+    return results

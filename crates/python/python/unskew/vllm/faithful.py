@@ -1,407 +1,300 @@
 """`Faithful`, a logits processor of vLLM: outputs from P(output | constraint), for the model as it is.
 
-Each sequence gets a walk (`unskew.Walk`). The walk reads the row of the next token and chooses the token, and the row is
-replaced by that one: so the law is the walk's, and vLLM's sampler, its random numbers and its precision have no say. The
-log-probabilities that vLLM reports are those before its processors, hence the model's own. A walk that is rejected ends by a
+Each sequence gets a walk (`unskew.Walk`). The walk chooses the token of each position, by the row there, and the row is replaced by that
+one: so the law is the walk's, and vLLM's sampler, its random numbers and its precision have no say. A walk that is rejected ends by a
 reserved id, which the client names as a stop id and sees as `stop_reason`; it then asks for another sequence.
 
-Settings that would make it another model's law are refused when the request comes in. Two more things would be silent errors:
+vLLM's two runners call their processors in different ways, and tell neither which request a row belongs to, nor whether it is of a prompt
+that is read in pieces, whose token is thrown away. Their schedules tell: `observe` reads what begins and ends from the schedule of each
+step, and `apply` asks the runner which request has which row, and how long its output is. A walk knows its place by that length, so a
+sequence may be preempted, resumed, or lose the token in flight. Tried instead: the batches that V1 announces and the slots of V2, with
+walks that were put aside and found again. Two interfaces had two ways to lose one.
 
-- A prompt may be read in pieces, and vLLM samples after each piece and throws the token away. The row of such a piece must not be
-  learned from. vLLM's first interface does not tell its processors; its model runner knows, and `install` hands it over.
-- A sequence may be put aside and come back. Its walk waits here, found by the list of its tokens.
-
-Both interfaces of vLLM are here in one class, since both load classes from the same place: V1 calls `update_state` and
-`apply(logits)`, V2 `add_request` and `apply(logits, ctx)`. Neither needs the tokens that vLLM has sampled, because the walk has
-chosen them; so asynchronous scheduling, where they are not known yet, changes nothing.
+Under V2's speculation a request has a row for each draft: a draft is followed as long as it is what the walk chooses, so that outputs keep
+their law. V1 has no custom processors beside speculation, and vLLM says so when it starts.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
+import re
+import secrets
 import weakref
-from collections import OrderedDict
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from vllm import SamplingParams
 from vllm.exceptions import VLLMValidationError
+from vllm.tokenizers import cached_tokenizer_from_config
 from vllm.v1.sample.logits_processor.interface import LogitsProcessor as V1
-from vllm.v1.sample.logits_processor.interface import MoveDirectionality
 from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsProcessor as V2
 
 import unskew
 
-from ._common import compile_seconds, compiler_of, spec_of
+from ..serving.compiling import message_of
+from ..serving.walks import Asked, Walks, force
+from ..serving.wish import KEY, Warp, Wish, check, seed_of
+from ._common import compile_seconds, compiler_of, compiler_of_model, ends_of
 
-__all__ = ["Faithful", "Wish", "faithful_params", "worker_stats"]
-
-#: The key of `SamplingParams.extra_args`, and of `vllm_xargs` over HTTP.
-KEY = "unskew"
-
-MODES = ("cars", "rejection", "weights", "twist")
-
-#: The most sequences that wait here to come back.
-MAX_PARKED = 4096
-
-#: What must be as it is by default: (name, allowed values, why).
-_REFUSED: tuple[tuple[str, tuple[Any, ...], str], ...] = (
-    ("top_p", (1.0,), "it cuts the model's distribution; set it to 1"),
-    ("top_k", (0, -1), "it cuts the model's distribution; set it to 0"),
-    ("min_p", (0.0,), "it cuts the model's distribution; set it to 0"),
-    ("presence_penalty", (0.0,), "it changes the model's distribution; set it to 0"),
-    ("frequency_penalty", (0.0,), "it changes the model's distribution; set it to 0"),
-    ("repetition_penalty", (1.0,), "it changes the model's distribution; set it to 1"),
-    ("logit_bias", (None, {}), "it changes the model's distribution"),
-    ("allowed_token_ids", (None, []), "it changes the model's distribution"),
-    ("bad_words", (None, []), "they change the model's distribution; exclude them by the constraint"),
-    ("min_tokens", (0,), "it forbids the end; write the least length into the constraint"),
-    ("stop", (None, [], ""), "they cut outputs off; write the end into the constraint"),
-    ("ignore_eos", (False,), "an output ends by the end of the sequence"),
-    ("structured_outputs", (None,), "their mask hides the model's distribution; give the constraint here alone"),
-    ("thinking_token_budget", (None,), "it forces tokens"),
-    ("repetition_detection", (None,), "it cuts outputs off"),
-    ("trace_decode_token_ids", (None,), "it forces tokens"),
-    ("watermarking", (None, False), "it draws tokens in its own way"),
-)
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What a request asks for, from `extra_args["unskew"]`."""
-
-    constraint: unskew.Constraint
-    mode: str
-    reject_id: int
-
-    @staticmethod
-    def of(params: SamplingParams) -> Wish | None:
-        """The wish of a request, if it has one. Raises `ValueError` with what is wrong."""
-        value = (params.extra_args or {}).get(KEY)
-        if value is None:
-            return None
-        if isinstance(value, str):
-            try:
-                value = json.loads(value)
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"`{KEY}` is no JSON: {error}") from error
-        if not isinstance(value, dict):
-            raise ValueError(f'`{KEY}` is {type(value).__name__}, not an object such as {{"constraint": {{"regex": "[a-z]+"}}}}')
-        unknown = set(value) - {"constraint", "mode", "reject_id"}
-        if unknown:
-            raise ValueError(f"`{KEY}` has no field `{min(unknown)}`: give `constraint`, `mode` and `reject_id`")
-        if "constraint" not in value:
-            raise ValueError(f"`{KEY}` has no `constraint`")
-        mode, reject_id = value.get("mode", "cars"), value.get("reject_id")
-        if mode not in MODES:
-            raise ValueError(f"`{KEY}` has the mode {mode!r}: take one of {', '.join(MODES)}")
-        if isinstance(reject_id, bool) or not isinstance(reject_id, int) or reject_id < 0:
-            raise ValueError(f"`{KEY}` needs a `reject_id`, the id that ends a rejected sequence, which is also its one stop id")
-        constraint = value["constraint"]
-        try:
-            return Wish(spec_of(constraint), mode, reject_id)
-        except (ValueError, RecursionError, TypeError) as error:
-            raise ValueError(f"`{KEY}`: {error}") from error
-
-
-def _check(params: SamplingParams, wish: Wish) -> None:
-    for name, allowed, why in _REFUSED:
-        value = getattr(params, name, None)
-        if not any(value == other and type(value) in (type(other), int, float) for other in allowed):
-            raise ValueError(f"`{KEY}`: `{name}` is {value!r}: {why}")
-    if params.temperature < 1e-3:
-        raise ValueError(f"`{KEY}`: the temperature is {params.temperature}: outputs follow the model from 0.001 on")
-    if wish.reject_id not in (params.stop_token_ids or []):
-        raise ValueError(f"`{KEY}`: the stop ids are {params.stop_token_ids}, and the `reject_id` {wish.reject_id} is none of them")
-
-
-@dataclass
-class _Entry:
-    """A sequence with its walk."""
-
-    walk: unskew.Walk | None
-    reject_id: int
-    #: The walk has answered so many times.
-    told: int = 0
-    over: bool = False
-    output_ids: list[int] | None = None
-    #: V2: the wish, until the prompt is known.
-    params: SamplingParams | None = field(default=None, repr=False)
-
+__all__ = ["Faithful", "check_request", "faithful_params", "observe", "worker_forget", "worker_results"]
 
 _processors: weakref.WeakSet[Faithful] = weakref.WeakSet()
 
 
+def wish_of(params: SamplingParams) -> Wish | None:
+    """The wish of a request, if it has one. Raises `ValueError`."""
+    extra = params.extra_args or {}
+    if (extra.get("kv_transfer_params") or {}).get("do_remote_decode"):
+        # Another engine writes the output: this one reads the prompt, and its token is thrown away.
+        return None
+    wish = Wish.of(extra.get(KEY))
+    if wish is None:
+        return None
+    if wish.reject_id is None:
+        raise ValueError(
+            f"`{KEY}` needs a `reject_id`, the id that ends a rejected sequence, which is also its one stop id; or ask `/v1/completions` of a "
+            f"server that was started with VLLM_PLUGINS=unskew, which needs none (chat has no walks)"
+        )
+    if wish.seed is not None:
+        raise ValueError(f"`{KEY}` has no `seed` here: give that of the request")
+    if wish.reject_id not in (params.stop_token_ids or []):
+        raise ValueError(f"`{KEY}`: the stop ids are {params.stop_token_ids}, and the `reject_id` {wish.reject_id} is none of them")
+    return wish
+
+
 class Faithful(V1, V2):
-    """The processor of both interfaces. Name it when vLLM starts: `--logits-processors unskew.vllm:Faithful`."""
+    """The processor of both runners. Name it when vLLM starts: `--logits-processors unskew.vllm:Faithful`."""
 
     def __init__(self, vllm_config: Any, device_or_state: Any = None, is_pin_memory: bool | None = None) -> None:
-        if getattr(vllm_config, "speculative_config", None) is not None:
-            raise ValueError("unskew.vllm.Faithful does not go together with speculative decoding: leave one of them out")
+        self.config = vllm_config
         model = vllm_config.model_config
         self._max_model_len = int(model.max_model_len)
-        self._seed = int(model.seed or 0)
-        self._model_config = model
-        self._vllm_config = vllm_config
         self._engine: unskew.Faithful | None = None
         self._ends: set[int] = set()
-        self._begun = 0
-        self._entries: dict[int, _Entry] = {}
-        self._parked: OrderedDict[int, _Entry] = OrderedDict()
-        self._runner: Any = None
+        self._walks = Walks(logging.getLogger("vllm.unskew"))
+        self._prompts: dict[str, list[int]] = {}
         #: V2: the buffers of the slots.
         self._state = None if is_pin_memory is not None else device_or_state
-        self._log = logging.getLogger("vllm.unskew")
+        self._runner: Any = None
+        #: How often the weights were replaced.
+        self._epoch = 0
+        self._begun = 0
+        # Ranks that share a batch must draw the same numbers, and nobody else: neither other replicas nor this one after a restart.
+        parallel = vllm_config.parallel_config
+        self._nonce = f"{_agreed(secrets.token_hex(16))} {getattr(parallel, 'data_parallel_rank', 0)}"
+        # There each rank names requests by itself.
+        self._ids_differ = getattr(parallel, "distributed_executor_backend", None) == "external_launcher"
+        self._is_sharded = bool(getattr(parallel, "enable_batch_sharded_sampling", False))
         _processors.add(self)
 
     @classmethod
     def validate_params(cls, sampling_params: SamplingParams) -> None:
-        wish = Wish.of(sampling_params)
-        if wish is not None:
-            _check(sampling_params, wish)
+        if wish_of(sampling_params) is not None:
+            check(sampling_params)
 
     def is_argmax_invariant(self) -> bool:
         return False
 
-    def attach_runner(self, runner: Any) -> None:
-        """Gives the processor the model runner, which knows the rows of prompts that are read in pieces."""
-        self._runner = weakref.ref(runner)
-
-    # V1
-
     def update_state(self, batch_update: Any) -> None:
-        if batch_update is None:
-            return
-        for index in batch_update.removed:
-            self._park(self._entries.pop(index, None))
-        for index, params, prompt_ids, output_ids in batch_update.added:
-            self._park(self._entries.pop(index, None))
-            entry = self._find(output_ids) or self._new(params, prompt_ids, output_ids)
-            if entry is not None:
-                self._entries[index] = entry
-        for left, right, direction in batch_update.moved:
-            entry, other = self._entries.pop(left, None), self._entries.pop(right, None)
-            if entry is not None:
-                self._entries[right] = entry
-            if direction == MoveDirectionality.SWAP:
-                if other is not None:
-                    self._entries[left] = other
-            else:
-                self._park(other)
-
-    def _park(self, entry: _Entry | None) -> None:
-        if entry is None or entry.over:
-            return
-        self._parked[id(entry.output_ids)] = entry
-        if len(self._parked) > MAX_PARKED:
-            self._parked.popitem(last=False)
-
-    def _find(self, output_ids: list[int]) -> _Entry | None:
-        """The walk of a sequence that was put aside."""
-        entry = self._parked.pop(id(output_ids), None)
-        if entry is not None and entry.output_ids is output_ids:
-            return entry
-        return None
-
-    def _new(self, params: SamplingParams, prompt_ids: list[int] | None, output_ids: list[int]) -> _Entry | None:
-        wish = Wish.of(params)
-        if wish is None:
-            return None
-        if output_ids:
-            # vLLM has copied the list of a sequence that it put aside.
-            for key, entry in reversed(self._parked.items()):
-                if entry.params is params and entry.told == len(output_ids):
-                    del self._parked[key]
-                    entry.output_ids = output_ids
-                    return entry
-        walk = None
-        if output_ids or prompt_ids is None:
-            self._log.error("unskew: a sequence came back without its walk, and is rejected")
-        else:
-            walk = self._begin(wish, params, prompt_ids)
-        return _Entry(walk, wish.reject_id, told=len(output_ids), output_ids=output_ids, params=params)
-
-    # V2
+        """V1's news of the batch, which the schedule has told already."""
 
     def add_request(self, req_idx: int, sampling_params: SamplingParams) -> bool:
-        self._entries.pop(req_idx, None)
-        wish = Wish.of(sampling_params)
-        if wish is None:
-            return False
-        self._entries[req_idx] = _Entry(None, wish.reject_id, params=sampling_params)
-        return True
+        """V2: whether rows of this request are of interest."""
+        return KEY in (sampling_params.extra_args or {})
 
-    def apply(self, logits: torch.Tensor, ctx: Any = None) -> torch.Tensor:
-        if not self._entries:
-            return logits
-        rows = self._rows_v1() if ctx is None else self._rows_v2(ctx)
-        if not rows:
-            return logits
-        at = torch.tensor([row for row, _ in rows], device=logits.device)
-        ids = self._step([entry for _, entry in rows], logits, at)
-        logits[at] = float("-inf")
-        logits[at, torch.tensor(ids, device=logits.device)] = 0.0
-        return logits
-
-    def _rows_v1(self) -> list[tuple[int, _Entry]]:
-        runner = self._runner() if self._runner is not None else None
-        if runner is None:
-            self._fail("`unskew.vllm.install` was not called in this process, so that rows of prompts cannot be told apart")
-            discarded = None
-        else:
-            discarded = runner.discard_request_mask.np
-        rows = []
-        for index, entry in self._entries.items():
-            if discarded is not None and discarded[index]:
+    def observe(self, runner: Any, schedule: Any) -> None:
+        """Begins and ends walks, as the schedule of a step says."""
+        self._runner = weakref.ref(runner)
+        for id in schedule.finished_req_ids:
+            self._walks.end(id)
+            self._prompts.pop(id, None)
+        for new in schedule.scheduled_new_reqs:
+            if new.sampling_params is None or KEY not in (new.sampling_params.extra_args or {}):
                 continue
-            if entry.output_ids is not None and len(entry.output_ids) != entry.told:
-                self._fail(f"a sequence has {len(entry.output_ids)} tokens, and its walk has told {entry.told}", entry)
-            rows.append((index, entry))
-        return rows
+            prompt = list(new.prompt_token_ids or ())
+            # V2 adds a request anew that it had put aside; a session that goes on has another prompt.
+            if new.req_id not in self._walks or self._prompts[new.req_id] != prompt:
+                self._begin(new, prompt)
 
-    def _rows_v2(self, ctx: Any) -> list[tuple[int, _Entry]]:
-        slots, positions = [int(slot) for slot in ctx.idx_mapping_np], ctx.pos.tolist()
-        if len(positions) != len(slots):
-            self._fail("there are rows of drafts")
-            return []
-        rows = []
-        for row, (slot, position) in enumerate(zip(slots, positions)):
-            entry = self._entries.get(slot)
-            if entry is None:
-                continue
-            prompt_len, prefill_len = int(self._state.prompt_len.np[slot]), int(self._state.prefill_len.np[slot])
-            if position + 1 < prefill_len:
-                continue
-            told = position + 1 - prompt_len
-            if entry.walk is None and not entry.over and told == 0:
-                prompt = self._state.all_token_ids.gpu[slot, :prompt_len].tolist()
-                entry.walk = self._begin(Wish.of(entry.params), entry.params, prompt)
-            elif told != entry.told:
-                self._fail(f"a sequence has {told} tokens, and its walk has told {entry.told}", entry)
-            rows.append((row, entry))
-        return rows
-
-    # Both
-
-    def _fail(self, why: str, entry: _Entry | None = None) -> None:
-        self._log.error("unskew: %s; the walk is rejected", why)
-        for each in self._entries.values() if entry is None else (entry,):
-            each.walk = None
-
-    def _begin(self, wish: Wish, params: SamplingParams, prompt_ids: list[int]) -> unskew.Walk | None:
-        # All ranks of an engine see the same requests in the same order, and must choose the same tokens.
-        self._begun += 1
-        name = f"{self._seed} {self._begun}" if params.seed is None else f"{params.seed}"
-        seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
+    def _begin(self, new: Any, prompt: list[int]) -> None:
+        params = new.sampling_params
         try:
+            wish = wish_of(params)
+        except ValueError:
+            # The front end has refused it.
+            return
+        if wish is None:
+            return
+        self._prompts[new.req_id] = prompt
+        self._begun += 1
+
+        def make() -> unskew.Walk:
+            if getattr(new, "prompt_embeds", None) is not None:
+                raise unskew.OptionError("a prompt of embeddings has no name by which walks could tell it from others: give its tokens")
             engine = self.engine()
             # The server adds the ends of the model's folder to those of the request.
             others = set(params.stop_token_ids or []) - {wish.reject_id} - self._ends
             if others:
                 raise unskew.OptionError(f"the stop ids {sorted(others)} cut outputs off: name the `reject_id` alone")
+            id = "" if self._ids_differ else new.req_id
             return engine.begin(
                 wish.constraint,
-                list(prompt_ids),
-                seed=seed,
-                max_tokens=self._max_tokens(params, len(prompt_ids)),
+                prompt,
+                seed=seed_of("seed", params.seed) if params.seed is not None else seed_of(self._nonce, id, self._begun),
+                max_tokens=self._max_tokens(params.max_tokens, len(prompt)),
                 mode=wish.mode,
-                temperature=params.temperature,
+                context=self._context(new),
                 reject_id=wish.reject_id,
                 timeout=compile_seconds(),
+                **Warp.of(params).options(),
             )
-        except (unskew.Error, ValueError, OverflowError) as error:
-            self._log.error("unskew: no walk: %s", error)
-            return None
 
-    def _max_tokens(self, params: SamplingParams, prompt_len: int) -> int:
+        # A request for n sequences has n children, whose ids begin with their numbers.
+        child = re.match(r"(\d+)_", new.req_id) if (params.n or 1) > 1 or new.req_id[:1].isdigit() else None
+        reply = None if wish.reply is None else (wish.reply, int(child[1]) if child else 0)
+        self._walks.begin(new.req_id, make, wish.reject_id, reply=reply, log_masks=wish.log_masks)
+
+    def _context(self, new: Any) -> str:
+        """All that the model's rows depend on beside the ids of the prompt: weights, adapter, images."""
+        parts: list[Any] = [self._epoch]
+        lora = getattr(new, "lora_request", None)
+        if lora is not None:
+            parts.append(["lora", lora.lora_name, lora.lora_int_id, lora.lora_path])
+        for feature in getattr(new, "mm_features", None) or ():
+            place = getattr(feature, "mm_position", None)
+            parts.append([feature.identifier, getattr(place, "offset", None), getattr(place, "length", None)])
+        return json.dumps(parts)
+
+    def _max_tokens(self, max_tokens: int | None, prompt_len: int) -> int:
         room = self._max_model_len - prompt_len
-        most = room if params.max_tokens is None else min(params.max_tokens, room)
+        most = room if max_tokens is None else min(max_tokens, room)
         # vLLM counts the end.
         return max(0, most - 1)
+
+    def apply(self, logits: torch.Tensor, ctx: Any = None) -> torch.Tensor:
+        if not len(self._walks):
+            return logits
+        if ctx is None:
+            asked = self._asked_v1()
+            if asked:
+                force(logits, [row for _, _, row in asked], self._walks.step(asked, logits))
+        else:
+            self._apply_v2(logits, ctx)
+        return logits
+
+    def _asked_v1(self) -> list[Asked]:
+        runner = self._runner()
+        discarded = runner.discard_request_mask.np
+        return [
+            (id, len(runner.requests[id].output_token_ids), row)
+            for row, id in enumerate(runner.input_batch.req_ids)
+            if id in self._walks and not discarded[row]
+        ]
+
+    def _apply_v2(self, logits: torch.Tensor, ctx: Any) -> None:
+        requests = self._runner().req_states.index_to_req_id
+        positions = ctx.pos.tolist()
+        if len(positions) == len(ctx.idx_mapping_np):
+            slots, fed = ctx.idx_mapping_np.tolist(), None
+        else:
+            slots, fed = ctx.expanded_idx_mapping.tolist(), ctx.input_ids.tolist()
+        # The rows of a request come one after the other, those of its drafts after its own.
+        of: dict[str, list[Asked]] = {}
+        for row, (slot, position) in enumerate(zip(slots, positions)):
+            id = requests.get(int(slot))
+            if id in self._walks and position + 1 >= int(self._state.prefill_len.np[slot]):
+                of.setdefault(id, []).append((id, position + 1 - int(self._state.prompt_len.np[slot]), row))
+        forced: dict[int, int] = {}
+        now = [rows.pop(0) for rows in of.values()]
+        while now:
+            chosen = self._walks.step(now, logits)
+            after = []
+            for (id, _, row), token in zip(now, chosen):
+                forced[row] = token
+                # A draft that is not what the walk has chosen is rejected by the row before it, and the rows after it are not read.
+                if of[id] and fed[of[id][0][2]] == token:
+                    after.append(of[id].pop(0))
+                else:
+                    forced.update((rest[2], token) for rest in of[id])
+                    of[id] = []
+            now = after
+        if forced:
+            force(logits, list(forced), list(forced.values()))
 
     def engine(self) -> unskew.Faithful:
         """The walks of this process, made when they are first needed."""
         if self._engine is None:
-            from vllm.tokenizers import cached_tokenizer_from_config
-
-            eos = _eos(self._model_config)
-            tokenizer = cached_tokenizer_from_config(model_config=self._model_config)
-            self._ends = {*eos, tokenizer.eos_token_id}
-            self._engine = unskew.Faithful(compiler_of(tokenizer, self._model_config.get_vocab_size(), eos))
+            model = self.config.model_config
+            tokenizer = cached_tokenizer_from_config(model_config=model)
+            self._ends = {*ends_of(model), tokenizer.eos_token_id}
+            self._engine = unskew.Faithful(compiler_of_model(model, tokenizer), row_len=model.get_vocab_size())
         return self._engine
 
-    def _step(self, entries: list[_Entry], logits: torch.Tensor, at: torch.Tensor) -> list[int]:
-        live = [place for place, entry in enumerate(entries) if entry.walk is not None]
-        ids = [entry.reject_id for entry in entries]
-        if live:
-            row_len = self.engine().row_len
-            rows = logits[at[torch.tensor(live, device=at.device)]][:, :row_len].float().cpu()
-            # A tokenizer may have more ids than the model has rows for.
-            rows = torch.nn.functional.pad(rows, (0, row_len - rows.shape[1]), value=float("-inf")).contiguous()
-            chosen = unskew.step_walks([entries[place].walk for place in live], rows.numpy())
-            for place, id in zip(live, chosen):
-                ids[place] = id
-        for entry in entries:
-            entry.told += 1
-            walk = entry.walk
-            entry.over = walk is None or walk.accepted is not None
-            if walk is not None and walk.error is not None and entry.over:
-                self._log.warning("unskew: a walk was rejected: %s", walk.error)
-        return ids
+    def results(self, name: str) -> dict[str, Any]:
+        """The results of walks by the `reply` of their requests, and which process has them: processes of one name have learned the same."""
+        replica = self._nonce
+        if self._is_sharded:
+            replica += f" {id(self)}"
+        return {"replica": replica, **self._walks.results(name)}
 
-    def stats(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        """What was learned about a prompt and a constraint."""
-        prompt_ids = [int(id) for id in request["prompt_ids"]]
-        room = self._max_model_len - len(prompt_ids)
-        most = room if request.get("max_tokens") is None else min(int(request["max_tokens"]), room)
-        return self.engine().stats(
-            spec_of(request["constraint"]),
-            prompt_ids,
-            max_tokens=max(0, most - 1),
-            mode=request.get("mode", "cars"),
-            temperature=float(request.get("temperature", 1.0)),
-        )
+    def forget(self) -> None:
+        """The weights were replaced: what was learned about them is forgotten, and outputs under way are rejected."""
+        self._epoch += 1
+        if self._engine is not None:
+            self._engine.forget()
+
+
+def _agreed(text: str) -> str:
+    """The text of the first of the ranks that share a batch."""
+    from vllm.distributed import parallel_state
+
+    try:
+        group = parallel_state.get_tp_group()
+    except AssertionError:
+        # No ranks: a test, or a model that runs alone.
+        return text
+    return group.broadcast_object(text, src=0) if group.world_size > 1 else text
+
+
+def observe(runner: Any, schedule: Any) -> None:
+    """What a runner's step begins with: tells its processors the schedule."""
+    for processor in list(_processors):
+        if processor.config is runner.vllm_config:
+            processor.observe(runner, schedule)
 
 
 def check_request(params: SamplingParams, model_config: Any, tokenizer: Any) -> None:
     """Checks a wish in the front end, before `validate_params`, which has no tokenizer. Raises `VLLMValidationError`: an HTTP 400."""
     try:
-        wish = Wish.of(params)
+        wish = wish_of(params)
         if wish is None:
             return
+        check(params)
         if not any(each is Faithful or str(each) == "unskew.vllm:Faithful" for each in model_config.logits_processors or []):
             raise ValueError("the server has no processor for faithful outputs: start it with `--logits-processors unskew.vllm:Faithful`")
         if tokenizer is None:
             raise ValueError("constraints need the tokenizer: start without `skip_tokenizer_init`")
-        eos = _eos(model_config)
-        others = set(params.stop_token_ids or []) - {wish.reject_id, tokenizer.eos_token_id, *eos}
+        others = set(params.stop_token_ids or []) - {wish.reject_id, tokenizer.eos_token_id, *ends_of(model_config)}
         if others:
             raise ValueError(f"the stop ids {sorted(others)} cut outputs off: name the `reject_id` alone")
-        compiler = compiler_of(tokenizer, model_config.get_vocab_size(), eos)
+        compiler = compiler_of_model(model_config, tokenizer)
         compiler.compile(wish.constraint, timeout=compile_seconds())
-        unskew.Faithful(compiler, reject_id=wish.reject_id)
+        unskew.Faithful(compiler, reject_id=wish.reject_id, row_len=model_config.get_vocab_size())
     except (unskew.Error, ValueError) as error:
-        text = str(error)
-        raise VLLMValidationError(text if text.startswith("`unskew`") else f"`unskew`: {text}") from error
+        text = message_of(error)
+        raise VLLMValidationError(text if text.startswith(f"`{KEY}`") else f"`{KEY}`: {text}") from error
 
 
-def _eos(model_config: Any) -> tuple[int, ...]:
-    """The ids that end a sequence beside the tokenizer's own."""
-    eos = (model_config.try_get_generation_config() or {}).get("eos_token_id")
-    return tuple(eos) if isinstance(eos, (list, tuple)) else () if eos is None else (eos,)
+def worker_results(name: str) -> str:
+    """The results of this process, as JSON: a list with an element for each processor."""
+    return json.dumps([processor.results(name) for processor in list(_processors)])
 
 
-def worker_stats(request: str) -> str:
-    """The findings of this process about a prompt and a constraint, as JSON: `null` where there are none."""
-    asked = json.loads(request)
+def worker_forget() -> None:
+    """Forgets what this process has learned about the model."""
     for processor in list(_processors):
-        found = processor.stats(asked)
-        if found is not None:
-            return json.dumps(found)
-    return "null"
+        processor.forget()
 
 
 def faithful_params(
@@ -410,17 +303,19 @@ def faithful_params(
     *,
     mode: str = "cars",
     reject_id: int | None = None,
+    reply: str | None = None,
     **options: Any,
 ) -> SamplingParams:
     """The parameters of requests for faithful outputs: `llm.generate(prompts, faithful_params(constraint, llm.get_tokenizer(), n=100))`.
 
-    Outputs whose `stop_reason` is `params.stop_token_ids[0]` are rejected walks: drop them, keep the order, and ask for more.
+    Outputs whose `stop_reason` is `params.stop_token_ids[0]` are rejected walks: drop them, keep the order, and ask for more. With a `reply`
+    of your own, `llm.collective_rpc("unskew_results", args=(reply,))` tells their log-probabilities and weights.
     """
     if reject_id is None:
-        compiler = compiler_of(tokenizer, len(tokenizer))
-        reject_id = unskew.Faithful(compiler).reject_id
-    wish = {"constraint": constraint.to_json(), "mode": mode, "reject_id": reject_id}
+        reject_id = unskew.Faithful(compiler_of(tokenizer, len(tokenizer))).reject_id
+    wish = {"constraint": constraint.to_json(), "mode": mode, "reject_id": reject_id, "reply": reply}
     options.setdefault("max_tokens", 256)
     params = SamplingParams(stop_token_ids=[reject_id], extra_args={KEY: wish}, **options)
-    _check(params, Wish.of(params))
+    wish_of(params)
+    check(params)
     return params
