@@ -63,8 +63,16 @@ def compile(compiler: unskew.Compiler, constraint: unskew.Constraint, seconds: f
 
 
 def ahead(compiler: unskew.Compiler, constraint: unskew.Constraint) -> Future[unskew.Compiled]:
-    """Compiles on a thread of its own. Whoever asks the compiler meanwhile waits for the same work, and later ones get it at once."""
-    return _pool().submit(compile, compiler, constraint)
+    """Compiles on a thread of its own. Whoever asks the compiler meanwhile waits for the same work, and later ones get it at once, as does
+    this function."""
+    done: Future[unskew.Compiled] = Future()
+    try:
+        done.set_result(compiler.compile(constraint, timeout=0.0))
+    except unskew.DeadlineError:
+        return _pool().submit(compile, compiler, constraint)
+    except REFUSED as error:
+        done.set_exception(error)
+    return done
 
 
 async def off_the_loop(work: Callable[..., T], *arguments: Any) -> T:
