@@ -49,7 +49,8 @@ def rank(number, port, late, reasoner, results):
 
         wrapped = ReasonerGrammarBackend.__new__(ReasonerGrammarBackend)
         super(ReasonerGrammarBackend, wrapped).__init__()
-        wrapped.__dict__.update(cache=Kept(), _budget_variant_keys={}, _init_value_dispatch=backend._init_value_dispatch)
+        wrapped.__dict__.update(cache=Kept(), _budget_variant_keys={}, _answer_frame=None)
+        wrapped._init_value_dispatch = backend._init_value_dispatch
         backend = wrapped
     manager = GrammarManager.__new__(GrammarManager)
     manager.__dict__.update(

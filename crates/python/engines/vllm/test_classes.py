@@ -258,69 +258,10 @@ def test_what_fails_in_a_step_ends_its_request_alone(backend, tok, way, caplog):
 
 
 def test_a_part_that_only_makes_it_faster_is_left_out(fresh, caplog):
-    fresh("batches", 0, expects=("self", "rows"))
+    fresh("ahead", 0, expects=("self", "prompt"))
     names = unskew.vllm.install()
-    assert "StructuredOutputManager.grammar_bitmask" not in names and "EngineCore.add_request" in names
-    assert any("without batches: StructuredOutputManager.grammar_bitmask has the parameters" in line for line in caplog.messages)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_masks_of_a_step_are_those_that_vllm_makes_one_by_one(backend, tok, seed):
-    """Random requests with drafts (allowed or not, with ends and padding), and reasoners that let the constraint begin in the middle."""
-    from vllm.v1.structured_output import ConstraintBounds, StructuredOutputManager
-
-    unskew.vllm.install()
-    dice = random.Random(seed)
-    drafts = dice.choice((0, 3)) if seed else 0
-    count = 150 if seed < 2 else 12
-    patterns = ["[a-z]{1,3}[0-9]?", "ab?", "(a|b)*", "a{2,4}", "[0-9]{3}"]
-    specs = [dice.choice(patterns) for _ in range(count)]
-    sides = []
-    for _ in range(2):
-        manager = engine(UnskewBackend(None, tokenizer=backend.tokenizer, vocab_size=2100), drafts)
-        requests = {f"r{at}": request(f"r{at}", manager.backend.compile_grammar(Kind.REGEX, spec, {END})) for at, spec in enumerate(specs)}
-        sides.append((manager, requests))
-    for step in range(12):
-        ids = [name for name in sides[0][1] if dice.random() < 0.9]
-        planned, bounds = {}, {}
-        for name in ids:
-            grammar, start = sides[0][1][name].structured_output_request.grammar, dice.choice((0, 0, 0, 1, 2))
-            written, mask = [], torch.zeros((1, 66), dtype=torch.int32)
-            for at in range(drafts):
-                grammar._guarded.fill(mask, 0)
-                allowed = sorted(bits(mask[0])) if dice.random() < 0.9 and not grammar.is_terminated() else [5, END]
-                written.append(dice.choice(allowed))
-                grammar._guarded.accept(written[-1])
-            sides[0][1][name].structured_output_request.grammar = again(sides[0][0], specs[int(name[1:])], sides[1][1][name])
-            if written and dice.random() < 0.3:
-                kept = dice.randrange(drafts)
-                written[kept:] = [-1] * (drafts - kept)
-            planned[name] = written
-            bounds[name] = ConstraintBounds(max(0, start - dice.randrange(2)), start)
-        masks = []
-        for manager, requests in sides:
-            manager._get_constraint_bounds = lambda request, tokens, committed=False: bounds[request.request_id]
-            run = StructuredOutputManager.grammar_bitmask if manager is sides[1][0] else StructuredOutputManager.grammar_bitmask.__wrapped__
-            for name in ids:
-                requests[name].structured_output_request.masked_reasoning_end_ids = (7, 8)
-            masks.append(run(manager, requests, ids, planned).copy())
-        assert np.array_equal(*masks)
-        assert sides[1][0].backend._jobs is None
-        for name in ids:
-            one, other = (requests[name].structured_output_request.grammar for _, requests in sides)
-            assert one._guarded.matcher.ids == other._guarded.matcher.ids and other._job is None or other._job.matcher is None
-            mask = torch.zeros((1, 66), dtype=torch.int32)
-            one.fill_bitmask(mask, 0)
-            id = dice.choice(sorted(bits(mask[0])))
-            assert one.accept_tokens(name, [id]) == other.accept_tokens(name, [id])
-
-
-def again(manager, spec, other):
-    """A grammar at the place of another request's."""
-    made = manager.backend.compile_grammar(Kind.REGEX, spec, {END})
-    assert made.accept_tokens("r", other.structured_output_request.grammar._guarded.matcher.ids)
-    made._guarded._after_end = other.structured_output_request.grammar._guarded._after_end
-    return made
+    assert "EngineCore.add_request" not in names and "StructuredOutputManager.grammar_init" in names
+    assert any("without ahead: AsyncLLM.add_request has the parameters" in line for line in caplog.messages)
 
 
 def test_fills_on_threads(backend, hf):

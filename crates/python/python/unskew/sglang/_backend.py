@@ -69,7 +69,7 @@ class Grammar(BaseGrammarObject):
         """All rows in one call, without the interpreter lock; rows that are not listed stay as they are."""
         # Some may be wrapped, and their request still be thinking.
         if all(type(entry.grammar) is Grammar for entry in entries):
-            fill_batch([(entry.grammar.guarded, entry.grammar.guarded.matcher, entry.row) for entry in entries], vocab_mask)
+            fill_batch([entry.grammar.guarded for entry in entries], vocab_mask, [entry.row for entry in entries])
         else:
             BaseGrammarObject.fill_vocab_mask_batched(entries, vocab_mask)
 

@@ -18,7 +18,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -87,9 +87,9 @@ def plugin() -> None:
             raise SystemExit(f"unskew is not installed into vLLM: {error}") from error
 
 
-def install(parts: Iterable[str] = ("masks", "walks", "batches", "ahead")) -> list[str]:
+def install(parts: Iterable[str] = ("masks", "walks", "ahead")) -> list[str]:
     """Installs the backend `unskew` (`masks`) and what `Faithful` needs (`walks`) into this process; answers with the names that were
-    replaced. `batches` and `ahead` make both faster, and are left out with a warning where vLLM has changed.
+    replaced. `ahead` lets nobody wait for a compilation, and is left out with a warning where vLLM has changed.
 
     A second call changes nothing. Raises `UnknownVersionError`, which names what differs, after it has installed what it can.
     """
@@ -165,20 +165,11 @@ def _grammar_init(before: Any) -> Any:
 
             vocab_size = self.vllm_config.model_config.get_vocab_size()
             self.backend = UnskewBackend(self.vllm_config, tokenizer=self.tokenizer, vocab_size=vocab_size)
+            # Most masks take a microsecond: vLLM's threads, for batches above 128, take longer to wake.
+            self.fill_bitmask_parallel_threshold = self.vllm_config.scheduler_config.max_num_seqs
         return before(self, request)
 
     return grammar_init
-
-
-def _grammar_bitmask(before: Any) -> Any:
-    def grammar_bitmask(
-        self: Any, requests: Any, structured_output_request_ids: Any, scheduled_spec_decode_tokens: Any
-    ) -> Any:
-        together = getattr(self.backend, "together", nullcontext)
-        with together():
-            return before(self, requests, structured_output_request_ids, scheduled_spec_decode_tokens)
-
-    return grammar_bitmask
 
 
 # Compiling ahead.
@@ -312,14 +303,6 @@ _PARTS: dict[str, tuple[Patch, ...]] = {
         Patch("vllm.v1.worker.worker_base:WorkerWrapperBase", "__getattr__", ("self", "attr"), _getattr),
         Patch("vllm.v1.worker.worker_base:WorkerBase", "unskew_results", None, _worker_results),
         Patch("vllm.v1.worker.worker_base:WorkerBase", "unskew_forget", None, _worker_forget),
-    ),
-    "batches": (
-        Patch(
-            "vllm.v1.structured_output:StructuredOutputManager",
-            "grammar_bitmask",
-            ("self", "requests", "structured_output_request_ids", "scheduled_spec_decode_tokens"),
-            _grammar_bitmask,
-        ),
     ),
     "ahead": (
         Patch("vllm.v1.engine.async_llm:AsyncLLM", "add_request", ("self", "request_id", "prompt", "params"), _add_request),

@@ -9,8 +9,6 @@ with the finish reason `error`, and no other one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +24,7 @@ from vllm.v1.structured_output.request import get_structured_output_key
 import unskew
 
 from ..serving.compiling import REFUSED, compile, message_of
-from ..serving.masks import Guarded, fill_batch
+from ..serving.masks import Guarded
 from ._common import compiler_of, compiler_of_model, constraint_of
 
 __all__ = ["UnskewBackend", "UnskewGrammar", "validate"]
@@ -71,19 +69,14 @@ class UnskewGrammar(StructuredOutputGrammar):
     def __init__(self, guarded: Guarded, backend: UnskewBackend) -> None:
         self._guarded = guarded
         self._backend = backend
-        # The mask of this place, which is not made yet.
-        self._job: Job | None = None
         self._logged = False
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
-        self._leave()
         for token in tokens:
             if not self._guarded.accept(token):
                 if not self._logged:
                     logger.error("unskew: request %s ends: %s", request_id, self._guarded.error)
                 self._logged = True
-                # vLLM repeats the row of this place for the drafts after it.
-                self._backend.make()
                 return False
         return True
 
@@ -91,35 +84,17 @@ class UnskewGrammar(StructuredOutputGrammar):
         return tokens[: self._guarded.validate(tokens)]
 
     def rollback(self, num_tokens: int) -> None:
-        self._leave()
         self._guarded.rollback(num_tokens)
 
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
-        self._job = self._backend.fill(self._guarded, bitmask, batch_index)
+        self._guarded.fill(bitmask, batch_index, self._backend.rows_of(bitmask))
 
     def is_terminated(self) -> bool:
         return self._guarded.is_terminated()
 
     def reset(self) -> None:
-        self._leave()
         self._guarded.reset()
         self._logged = False
-
-    def _leave(self) -> None:
-        """A mask that is not made yet stays that of the place where it was asked for."""
-        if self._job is not None and self._job.matcher is not None:
-            self._job.matcher = self._guarded.fork().matcher
-        self._job = None
-
-
-@dataclass
-class Job:
-    """A mask that is asked for."""
-
-    guarded: Guarded
-    #: The request, or a fork of it; None once the mask is made.
-    matcher: unskew.Matcher | None
-    row: int
 
 
 @dataclass
@@ -134,9 +109,6 @@ class UnskewBackend(StructuredOutputBackend):
             self._compiler = compiler_of_model(model_config, self.tokenizer)
         self._words = self._compiler.mask_words
         self._rows: tuple[torch.Tensor, unskew.Rows] | None = None
-        #: The masks of a step, while they are asked for.
-        self._jobs: list[Job] | None = None
-        self._bitmask: torch.Tensor | None = None
 
     def compile_grammar(
         self,
@@ -161,36 +133,6 @@ class UnskewBackend(StructuredOutputBackend):
         if self._rows is not None and self._rows[0] is bitmask:
             return self._rows[1]
         return bitmask
-
-    def fill(self, guarded: Guarded, bitmask: torch.Tensor, row: int) -> Job | None:
-        """Makes a mask, or makes it together with the others of its step."""
-        if self._jobs is None:
-            guarded.fill(bitmask, row, self.rows_of(bitmask))
-            return None
-        self._bitmask = bitmask
-        job = Job(guarded, guarded.matcher, row)
-        self._jobs.append(job)
-        return job
-
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """The masks that vLLM asks for meanwhile are made at the end, in one call, on threads and without the interpreter's lock. vLLM goes
-        through its requests, drafts and reasoners as ever, and the rows are its own."""
-        self._jobs = []
-        try:
-            yield
-            self.make()
-        finally:
-            self._jobs = None
-
-    def make(self) -> None:
-        """Makes the masks that were asked for."""
-        if not self._jobs:
-            return
-        jobs, self._jobs = self._jobs, []
-        fill_batch([(job.guarded, job.matcher, job.row) for job in jobs], self._bitmask, self.rows_of(self._bitmask))
-        for job in jobs:
-            job.matcher = None
 
     def destroy(self) -> None:
         self._rows = None
