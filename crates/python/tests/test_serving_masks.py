@@ -81,7 +81,7 @@ def test_what_ends_a_process_leaves(compiled, broken, end):
     with pytest.raises(end):
         filled(guarded)
     with pytest.raises(end):
-        fill_batch([(guarded, broken(unskew.Matcher(compiled), fill=end()), 0)], masks(1))
+        fill_batch([guarded], masks(1), [0])
 
 
 def test_only_stop_ids_that_may_not_come_yet(compiled):
@@ -117,13 +117,7 @@ def test_a_batch_fills_what_it_can(compiled, broken):
     stuck.matcher = unskew.Matcher(compiled, stop_ids=[97])
     for several in ([whole], [whole, dead], [whole, dead, stuck]):
         mask = masks(5)
-        fill_batch([(each, each.matcher, 2 * at) for at, each in enumerate(several)], mask)
+        fill_batch(several, mask, range(0, 2 * len(several), 2))
         assert [bits(mask, 2 * at) for at in range(len(several))] == [{98, END}, {LAST}, {LAST}][: len(several)]
         assert (mask[1] == -1).all() and (mask[3] == -1).all()
     assert not stuck.accept(LAST) and whole.accept(98)
-    # The mask of a place that the request has left since.
-    before = whole.fork().matcher
-    whole.accept(END)
-    mask = masks(1)
-    fill_batch([(whole, before, 0)], mask)
-    assert bits(mask) == {98, END} and whole.is_terminated()

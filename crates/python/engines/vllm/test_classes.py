@@ -257,6 +257,13 @@ def test_what_fails_in_a_step_ends_its_request_alone(backend, tok, way, caplog):
     print(line)
 
 
+def test_a_part_that_only_makes_it_faster_is_left_out(fresh, caplog):
+    fresh("ahead", 0, expects=("self", "prompt"))
+    names = unskew.vllm.install()
+    assert "EngineCore.add_request" not in names and "StructuredOutputManager.grammar_init" in names
+    assert any("without ahead: AsyncLLM.add_request has the parameters" in line for line in caplog.messages)
+
+
 def test_fills_on_threads(backend, hf):
     mask = backend.allocate_token_bitmask(256)
     grammars = [backend.compile_grammar(Kind.REGEX, f"[a-{chr(98 + at % 20)}]+", {END}) for at in range(256)]

@@ -12,14 +12,14 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import unskew
 
 from .._requests import COMPILE_SECONDS, cache_bytes, compile_seconds
 
-__all__ = ["REFUSED", "ahead", "compile", "compiler_of", "message_of", "off_the_loop"]
+__all__ = ["REFUSED", "ahead", "compile", "compiler_of", "message_of", "off_the_loop", "tokens_of"]
 
 T = TypeVar("T")
 
@@ -27,32 +27,52 @@ T = TypeVar("T")
 REFUSED = (unskew.Error, ValueError, TypeError, RecursionError, OverflowError)
 
 _lock = threading.Lock()
-_compilers: WeakKeyDictionary[Any, dict[Any, unskew.Compiler]] = WeakKeyDictionary()
+_tokens: WeakKeyDictionary[Any, dict[Any, Tokens]] = WeakKeyDictionary()
 
 
-def compiler_of(tokenizer: Any, rows: int, ends: Iterable[int] = ()) -> unskew.Compiler:
-    """The compiler for the tokens of a model, one for each tokenizer of this process. `rows` is the length of the model's rows, `ends` are
-    the ids that end a sequence beside the tokenizer's own."""
+class Tokens(NamedTuple):
+    """The tokens of a model, and the compiler for them."""
+
+    tokenizer: unskew.Tokenizer
+    compiler: unskew.Compiler
+
+
+def tokens_of(tokenizer: Any, rows: int, ends: Iterable[int] = ()) -> Tokens:
+    """One for each tokenizer of this process. `rows` is the length of the model's rows, `ends` are the ids that end a sequence beside the
+    tokenizer's own."""
     own = getattr(tokenizer, "eos_token_id", None)
     all_ends = tuple(sorted({*ends, *([] if own is None else [own])}))
     with _lock:
-        kept = _compilers.setdefault(tokenizer, {})
+        kept = _tokens.setdefault(tokenizer, {})
         key = (rows, all_ends)
         if key not in kept:
             # A tokenizer may have more ids than the model has rows.
-            tokens = unskew.Tokenizer.from_hf(tokenizer, vocab_size=max(rows, len(tokenizer)), eos=list(all_ends) or None)
-            kept[key] = unskew.Compiler(tokens, cache_bytes=cache_bytes())
+            made = unskew.Tokenizer.from_hf(tokenizer, vocab_size=max(rows, len(tokenizer)), eos=list(all_ends) or None)
+            kept[key] = Tokens(made, unskew.Compiler(made, cache_bytes=cache_bytes()))
         return kept[key]
 
 
-def compile(compiler: unskew.Compiler, constraint: unskew.Constraint) -> unskew.Compiled:
-    """The constraint, compiled within the limits of this process, or kept from before."""
-    return compiler.compile(constraint, timeout=compile_seconds())
+def compiler_of(tokenizer: Any, rows: int, ends: Iterable[int] = ()) -> unskew.Compiler:
+    """The compiler of `tokens_of`."""
+    return tokens_of(tokenizer, rows, ends).compiler
+
+
+def compile(compiler: unskew.Compiler, constraint: unskew.Constraint, seconds: float | None = None) -> unskew.Compiled:
+    """The constraint, compiled within the limits of this process (or `seconds`), or kept from before."""
+    return compiler.compile(constraint, timeout=seconds or compile_seconds())
 
 
 def ahead(compiler: unskew.Compiler, constraint: unskew.Constraint) -> Future[unskew.Compiled]:
-    """Compiles on a thread of its own. Whoever asks the compiler meanwhile waits for the same work, and later ones get it at once."""
-    return _pool().submit(compile, compiler, constraint)
+    """Compiles on a thread of its own. Whoever asks the compiler meanwhile waits for the same work, and later ones get it at once, as does
+    this function."""
+    done: Future[unskew.Compiled] = Future()
+    try:
+        done.set_result(compiler.compile(constraint, timeout=0.0))
+    except unskew.DeadlineError:
+        return _pool().submit(compile, compiler, constraint)
+    except REFUSED as error:
+        done.set_exception(error)
+    return done
 
 
 async def off_the_loop(work: Callable[..., T], *arguments: Any) -> T:

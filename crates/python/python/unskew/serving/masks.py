@@ -14,6 +14,9 @@ import unskew
 
 __all__ = ["Guarded", "fill_batch"]
 
+#: Up to so many masks are made on the engine's own thread: most take a microsecond, and to wake another thread takes longer.
+ONE_THREAD = 128
+
 #: What ends a process or a thread on purpose, and is no error of a mask.
 _ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
@@ -36,22 +39,20 @@ class Guarded:
         # Engines hand over tokens after the end, and take them back with the others.
         self._after_end = 0
 
-    def fill(self, mask: Any, row: int, rows: Any = None, matcher: unskew.Matcher | None = None) -> None:
-        """Writes the mask of the next token into a row. `rows` is the same memory, looked at once (`unskew.Rows`); `matcher` a fork that
-        stands for this one at an earlier place."""
-        matcher = matcher or self.matcher
-        if self._try(lambda: self._fill(matcher, mask if rows is None else rows, row), False):
+    def fill(self, mask: Any, row: int, rows: Any = None) -> None:
+        """Writes the mask of the next token into a row. `rows` is the same memory, looked at once (`unskew.Rows`)."""
+        if self._try(lambda: self._fill(mask if rows is None else rows, row), False):
             return
         mask[row] = 0
         # The words are signed.
         mask[row, self.last_id // 32] = (1 << self.last_id % 32) - (1 << 32 if self.last_id % 32 == 31 else 0)
 
-    def _fill(self, matcher: unskew.Matcher, rows: Any, row: int) -> bool:
+    def _fill(self, rows: Any, row: int) -> bool:
         try:
-            matcher.fill(rows, row)
+            self.matcher.fill(rows, row)
         except unskew.MatcherError as error:
             # A limit, or nothing but stop ids that may not come yet: the state itself is sound.
-            self._stuck = (matcher.ids, str(error))
+            self._stuck = (self.matcher.ids, str(error))
             return False
         return True
 
@@ -121,15 +122,17 @@ class Guarded:
             return otherwise
 
 
-def fill_batch(jobs: Sequence[tuple[Guarded, unskew.Matcher, int]], mask: Any, rows: Any = None) -> None:
-    """The masks of many requests in one call, which leaves Python to other threads: (request, its matcher or a fork of it, row)."""
+def fill_batch(several: Sequence[Guarded], mask: Any, rows: Sequence[int]) -> None:
+    """The masks of many requests in one call, which leaves Python to other threads."""
+    left = list(zip(several, rows))
     try:
-        live = [(matcher, row) for guarded, matcher, row in jobs if not guarded._dead]
-        unskew.fill_batch([matcher for matcher, _ in live], mask if rows is None else rows, rows=[row for _, row in live])
-        jobs = [job for job in jobs if job[0]._dead]
+        live = [(guarded.matcher, row) for guarded, row in left if not guarded._dead]
+        threads = 1 if len(live) <= ONE_THREAD else None
+        unskew.fill_batch([matcher for matcher, _ in live], mask, rows=[row for _, row in live], threads=threads)
+        left = [(guarded, row) for guarded, row in left if guarded._dead]
     except BaseException as error:  # noqa: BLE001 - see above
         if isinstance(error, _ENDS):
             raise
         # Some of them have no mask; which is not said.
-    for guarded, matcher, row in jobs:
-        guarded.fill(mask, row, rows, matcher)
+    for guarded, row in left:
+        guarded.fill(mask, row)

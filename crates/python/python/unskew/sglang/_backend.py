@@ -1,13 +1,15 @@
 """SGLang's interface for grammars, over `unskew.Compiler` and `unskew.Matcher`.
 
-SGLang keeps compiled grammars in a dict without a bound, and errors and timeouts with them. Here that dict stays empty:
-`unskew.Compiler` keeps constraints within its limit in bytes, and answers for a kept one in microseconds on the
-scheduler's thread. What is not kept is compiled on SGLang's threads, until a deadline that ends the work itself.
+Constraints are compiled on SGLang's threads, until a deadline that ends the work itself, and `unskew.Compiler` keeps them within its limit
+in bytes. SGLang's own dict decides whether a request waits, and must decide alike on all ranks of a model, which gather who is
+ready: it holds what SGLang has put there after that, and forgets by the number of entries alone. Whether a rank has compiled a constraint, or
+still has it, plays no part.
 """
 
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from typing import Any
 
 import torch
@@ -20,10 +22,14 @@ from sglang.srt.constrained.base_grammar_backend import (
 
 import unskew
 
-from .._requests import cache_bytes, compile_seconds
-from ..serving.compiling import REFUSED, message_of
+from .._requests import compile_seconds
+from ..serving.compiling import REFUSED, compile, message_of
 from ..serving.masks import Guarded, fill_batch
 from . import _requests
+
+
+#: The deadline where a model runs on several ranks.
+SEVERAL_RANKS_SECONDS = 600.0
 
 
 class Grammar(BaseGrammarObject):
@@ -63,7 +69,7 @@ class Grammar(BaseGrammarObject):
         """All rows in one call, without the interpreter lock; rows that are not listed stay as they are."""
         # Some may be wrapped, and their request still be thinking.
         if all(type(entry.grammar) is Grammar for entry in entries):
-            fill_batch([(entry.grammar.guarded, entry.grammar.guarded.matcher, entry.row) for entry in entries], vocab_mask)
+            fill_batch([entry.grammar.guarded for entry in entries], vocab_mask, [entry.row for entry in entries])
         else:
             BaseGrammarObject.fill_vocab_mask_batched(entries, vocab_mask)
 
@@ -97,30 +103,18 @@ class Backend(BaseGrammarBackend):
         self,
         tokenizer: unskew.Tokenizer,
         *,
+        compiler: unskew.Compiler | None = None,
         whitespace: str | None = None,
         deadline: float = 5.0,
-        cache_bytes: int | None = None,
     ) -> None:
         super().__init__()
+        self.cache = Kept()
         self.tokenizer = tokenizer
-        self.compiler = unskew.Compiler(tokenizer, cache_bytes=cache_bytes)
+        self.compiler = compiler or unskew.Compiler(tokenizer)
         self.whitespace = whitespace
         self.deadline = deadline
 
-    # Requests.
-
-    def get_cached_or_future_value(self, key: tuple[str, str], require_reasoning: bool) -> tuple[Any, bool]:
-        """A kept constraint at once, and another one as a future."""
-        try:
-            compiled = self.compiler.compile(self._constraint(key), timeout=0.0)
-        except unskew.DeadlineError:
-            return self.executor.submit(self._init_value_dispatch, key, require_reasoning), False
-        except REFUSED as error:
-            return self._invalid(error), True
-        return self._grammar(key, compiled), True
-
-    def set_cache(self, key: tuple[str, str], value: BaseGrammarObject) -> None:
-        """Nothing: the compiler keeps constraints and errors. One that was too slow once may be tried again."""
+    # Requests. Those of the base class look into the dict, and compile what is not there by the following ones.
 
     def reset(self) -> None:
         super().reset()
@@ -143,7 +137,7 @@ class Backend(BaseGrammarBackend):
 
     def _made(self, key: tuple[str, str]) -> BaseGrammarObject:
         try:
-            compiled = self.compiler.compile(self._constraint(key), timeout=self.deadline)
+            compiled = compile(self.compiler, self._constraint(key), self.deadline)
         except REFUSED as error:
             return self._invalid(error)
         return self._grammar(key, compiled)
@@ -156,7 +150,7 @@ class Backend(BaseGrammarBackend):
 
     @staticmethod
     def _invalid(error: Exception) -> InvalidGrammarObject:
-        return InvalidGrammarObject(message_of(error))
+        return (Late if isinstance(error, unskew.DeadlineError) else InvalidGrammarObject)(message_of(error))
 
     # Frames of answers: what some models write around the text of a request.
 
@@ -221,18 +215,39 @@ class Backend(BaseGrammarBackend):
         set_token_filter_torch(vocab_mask, token_ids, batch_idx, is_allowed=is_allowed, reset_vocab_mask=reset_vocab_mask)
 
 
-class _Nothing(dict):
-    """A cache that stays empty."""
+class Kept(OrderedDict):
+    """SGLang's dict of grammars, with a bound that is the same on all ranks: the last entries that were used."""
+
+    #: Entries hold compiled constraints that the compiler may have let go.
+    MOST = 64
+
+    #: Characters of a key.
+    LONGEST = 1 << 20
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        if key in self:
+            self.move_to_end(key)
+        return super().get(key, default)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        pass
+        # What was too slow once may be tried again.
+        if len(key[1]) <= self.LONGEST and not isinstance(value, Late):
+            super().__setitem__(key, value)
+            self.move_to_end(key)
+        while len(self) > self.MOST:
+            self.popitem(last=False)
+
+
+class Late(InvalidGrammarObject):
+    """A constraint that was not compiled in time."""
 
 
 def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any) -> BaseGrammarBackend:
     """The backend of a server, which SGLang asks for by its name."""
-    eos = None if eos_token_ids is None else sorted({eos_token_ids} if isinstance(eos_token_ids, int) else eos_token_ids)
-    made = unskew.Tokenizer.from_hf(tokenizer, vocab_size=vocab_size, eos=eos)
-    backend = Backend(made, whitespace=_whitespace(server_args), deadline=compile_seconds(), cache_bytes=cache_bytes())
+    tokens = _requests.tokens_of_model(tokenizer, vocab_size, eos_token_ids)
+    # A clock decides for the one rank that reads it. SGLang's own limit, of turns, decides for all, and comes before this one.
+    deadline = compile_seconds() if getattr(server_args, "tp_size", 1) == 1 else SEVERAL_RANKS_SECONDS
+    backend = Backend(tokens.tokenizer, compiler=tokens.compiler, whitespace=_whitespace(server_args), deadline=deadline)
     if not getattr(server_args, "reasoning_parser", None):
         return backend
 
@@ -243,7 +258,7 @@ def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any
     parser = ReasoningParser(model_type=server_args.reasoning_parser, stream_reasoning=False, tokenizer=tokenizer)
     strict = bool(getattr(server_args, "enable_strict_thinking", False))
     wrapped = ReasonerGrammarBackend(backend, parser, tokenizer, enable_strict_thinking=strict)
-    wrapped.cache = _Nothing()
+    wrapped.cache = Kept()
     return wrapped
 
 

@@ -7,12 +7,19 @@ from typing import Any
 
 from .. import Constraint, ConstraintError
 from .._requests import grammar_of, spec_of
+from ..serving.compiling import Tokens, tokens_of
 
 #: SGLang's key for any JSON value.
 ANY_JSON = "$$ANY$$"
 
 #: `Faithful.to_str()`, for clients without SGLang: a pickle that names the class, as dill writes one of a module.
 PROCESSOR = json.dumps({"callable": b"cunskew.sglang._faithful\nFaithful\n.".hex()})
+
+
+def tokens_of_model(tokenizer: Any, rows: int, ends: Any) -> Tokens:
+    """The tokens of a model of SGLang and the one compiler for them in this process. `ends` are the ids that end a sequence, as the
+    model's configuration has them: one, several or none."""
+    return tokens_of(tokenizer, rows, () if ends is None else (ends,) if isinstance(ends, int) else ends)
 
 
 def constraint(kind: str, text: str, whitespace: str | None = None) -> Constraint:

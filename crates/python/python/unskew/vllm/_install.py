@@ -17,7 +17,9 @@ import inspect
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 __all__ = ["KNOWN", "UnknownVersionError", "install", "plugin"]
@@ -85,9 +87,9 @@ def plugin() -> None:
             raise SystemExit(f"unskew is not installed into vLLM: {error}") from error
 
 
-def install(parts: Iterable[str] = ("masks", "walks")) -> list[str]:
+def install(parts: Iterable[str] = ("masks", "walks", "ahead")) -> list[str]:
     """Installs the backend `unskew` (`masks`) and what `Faithful` needs (`walks`) into this process; answers with the names that were
-    replaced.
+    replaced. `ahead` lets nobody wait for a compilation, and is left out with a warning where vLLM has changed.
 
     A second call changes nothing. Raises `UnknownVersionError`, which names what differs, after it has installed what it can.
     """
@@ -109,7 +111,8 @@ def install(parts: Iterable[str] = ("masks", "walks")) -> list[str]:
                 patch.check()
         except UnknownVersionError as error:
             logger.warning("unskew in vLLM %s: without %s: %s", version, part, error)
-            errors.append(f"{part}: {error}")
+            if part in _NEEDED:
+                errors.append(f"{part}: {error}")
             continue
         for patch in _PARTS[part]:
             patch.apply()
@@ -138,27 +141,20 @@ def _open_config(_: Any) -> None:
     rebuild_dataclass(config, force=True)
 
 
+#: The parameters that a task has checked on another thread already.
+_checked: ContextVar[Any] = ContextVar("unskew_checked", default=None)
+
+
 def _validate(before: Any) -> Any:
     def _validate_structured_outputs(self: Any, model_config: Any, structured_outputs_config: Any, tokenizer: Any) -> None:
-        if _is_walk(self):
-            from .faithful import check_request
+        from ._ahead import checked, has_mask
 
-            check_request(self, model_config, tokenizer)
-        if not _is_ours(self, structured_outputs_config):
-            return before(self, model_config, structured_outputs_config, tokenizer)
-        from .backend import validate
-
-        return validate(self, model_config, structured_outputs_config, tokenizer)
+        if _checked.get() is not self:
+            checked(self, model_config, structured_outputs_config, tokenizer)
+        if not has_mask(self, structured_outputs_config):
+            before(self, model_config, structured_outputs_config, tokenizer)
 
     return _validate_structured_outputs
-
-
-def _is_walk(params: Any) -> bool:
-    return bool(getattr(params, "extra_args", None)) and "unskew" in params.extra_args
-
-
-def _is_ours(params: Any, config: Any) -> bool:
-    return config is not None and getattr(params, "structured_outputs", None) is not None and config.backend == "unskew"
 
 
 def _grammar_init(before: Any) -> Any:
@@ -169,9 +165,77 @@ def _grammar_init(before: Any) -> Any:
 
             vocab_size = self.vllm_config.model_config.get_vocab_size()
             self.backend = UnskewBackend(self.vllm_config, tokenizer=self.tokenizer, vocab_size=vocab_size)
+            # Most masks take a microsecond: vLLM's threads, for batches above 128, take longer to wake.
+            self.fill_bitmask_parallel_threshold = self.vllm_config.scheduler_config.max_num_seqs
         return before(self, request)
 
     return grammar_init
+
+
+# Compiling ahead.
+
+
+def _add_request(before: Any) -> Any:
+    async def add_request(self: Any, request_id: Any, prompt: Any, params: Any, *arguments: Any, **options: Any) -> Any:
+        from ..serving.compiling import off_the_loop
+        from ._ahead import checked, has_mask, is_walk
+
+        config = self.vllm_config.structured_outputs_config
+        if not is_walk(params) and not has_mask(params, config):
+            return await before(self, request_id, prompt, params, *arguments, **options)
+        await off_the_loop(checked, params, self.model_config, config, self.input_processor.tokenizer)
+        token = _checked.set(params)
+        try:
+            return await before(self, request_id, prompt, params, *arguments, **options)
+        finally:
+            _checked.reset(token)
+
+    return add_request
+
+
+def _preprocess_add_request(before: Any) -> Any:
+    def preprocess_add_request(self: Any, request: Any) -> Any:
+        made = before(self, request)
+        with _nothing_leaves():
+            from ._ahead import wait
+
+            wait(made[0], self.vllm_config.model_config, not self.structured_output_manager._use_async_grammar_compilation)
+        return made
+
+    return preprocess_add_request
+
+
+def _engine_add_request(before: Any) -> Any:
+    def add_request(self: Any, request: Any, *arguments: Any) -> None:
+        with _nothing_leaves():
+            from ._ahead import Waiting
+
+            waiting = request.structured_output_request
+            if isinstance(waiting, Waiting):
+                # On the thread of the steps, which alone may call the workers; they answer at once.
+                self.model_executor.collective_rpc("unskew_ahead", args=(waiting.spec,), non_block=True)
+        return before(self, request, *arguments)
+
+    return add_request
+
+
+def _worker_ahead(_: Any) -> Any:
+    def unskew_ahead(self: Any, spec: str) -> None:
+        with _nothing_leaves():
+            from ._ahead import in_worker
+
+            in_worker(self.model_config, spec)
+
+    return unskew_ahead
+
+
+@contextmanager
+def _nothing_leaves() -> Iterator[None]:
+    """What fails here is slower, and no error of the engine."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - see above
+        logger.error("unskew: not compiled ahead: %s: %s", type(error).__name__, error)
 
 
 # Walks.
@@ -222,6 +286,9 @@ def _worker_forget(_: Any) -> Any:
     return unskew_forget
 
 
+#: The parts that are asked for; without the others they are slower.
+_NEEDED = ("masks", "walks")
+
 _CHECK = ("self", "model_config", "structured_outputs_config", "tokenizer")
 
 _PARTS: dict[str, tuple[Patch, ...]] = {
@@ -236,5 +303,11 @@ _PARTS: dict[str, tuple[Patch, ...]] = {
         Patch("vllm.v1.worker.worker_base:WorkerWrapperBase", "__getattr__", ("self", "attr"), _getattr),
         Patch("vllm.v1.worker.worker_base:WorkerBase", "unskew_results", None, _worker_results),
         Patch("vllm.v1.worker.worker_base:WorkerBase", "unskew_forget", None, _worker_forget),
+    ),
+    "ahead": (
+        Patch("vllm.v1.engine.async_llm:AsyncLLM", "add_request", ("self", "request_id", "prompt", "params"), _add_request),
+        Patch("vllm.v1.engine.core:EngineCore", "preprocess_add_request", ("self", "request"), _preprocess_add_request),
+        Patch("vllm.v1.engine.core:EngineCore", "add_request", ("self", "request"), _engine_add_request),
+        Patch("vllm.v1.worker.worker_base:WorkerBase", "unskew_ahead", None, _worker_ahead),
     ),
 }
