@@ -69,16 +69,16 @@ def warped(logits, temperature, top_p):
     return logits
 
 
-def exact(model, compiled, tokenizer, prompt, end, max_tokens):
+def exact(model, compiled, tokenizer, prompt, end, max_tokens, prune=PRUNE, first=FIRST):
     """The probability of each text under the constraint, and that of the constraint: over all of a text's spellings, but for prefixes
     that are too improbable to matter; and a bound on the share of those, by their own probabilities. `end` is the id that ends an
-    output, or all of them."""
+    output, or all of them. `prune` and `first` stand for `PRUNE` and `FIRST` with a larger model."""
     end = (end,) if isinstance(end, int) else tuple(end)
-    _, about, _ = _law(model, compiled, tokenizer, prompt, end, max_tokens, 0.0, FIRST)
+    _, about, _ = _law(model, compiled, tokenizer, prompt, end, max_tokens, 0.0, first)
     if about == 0.0:
         # Truncation has left nothing of the constraint.
         return {}, 0.0, 0.0
-    texts, total, left_out = _law(model, compiled, tokenizer, prompt, end, max_tokens, PRUNE * about, None)
+    texts, total, left_out = _law(model, compiled, tokenizer, prompt, end, max_tokens, prune * about, None)
     return {text: p / total for text, p in texts.items()}, total, left_out / total
 
 

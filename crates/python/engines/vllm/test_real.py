@@ -63,7 +63,8 @@ def test_the_law(server, real_model, hf, tokens, at, temperature, top_p):
     prompt = hf.encode(hf.apply_chat_template([{"role": "user", "content": question}], tokenize=False, add_generation_prompt=True),
         add_special_tokens=False)
     compiler = unskew.Compiler(tokens)
-    law, mass, left_out = exact(Model(real_model, temperature, top_p), compiler.compile(constraint), tokens, prompt, tokens.eos, most - 1)
+    scored = Model(real_model, temperature, top_p), compiler.compile(constraint), tokens, prompt, tokens.eos, most - 1
+    law, mass, left_out = exact(*scored, prune=1e-4, first=40)
     if mass == 0:
         # Nothing of the constraint is left after the truncation, and the server must say so, or reject every walk.
         walks = ask(server, prompt, constraint, unskew.Faithful(compiler).reject_id, requests=8, max_tokens=most, temperature=temperature,
