@@ -150,10 +150,10 @@ class TestPutAside:
         print(f"put aside {times:.0f} times")
         assert times > 20
 
-    def test_long_outputs(self, server, reject_id):
+    def test_long_outputs(self, server, reject_id, prompt):
         """Put aside at many lengths; with weights nothing but a fault rejects a walk."""
         constraint, before = unskew.Constraint.regex("[A-Za-z ,.]{90,140}"), server.metric("vllm:num_preemptions_total")
-        walks = ask(server, LETTER, constraint, reject_id, requests=48, max_tokens=150, mode="weights")
+        walks = ask(server, prompt, constraint, reject_id, requests=64, max_tokens=150, mode="weights")
         assert not walks.errors and all(re.fullmatch("[A-Za-z ,.]{90,140}", text) for text in walks.texts)
         assert walks.rejected == 0 and server.metric("vllm:num_preemptions_total") - before > 20
 
