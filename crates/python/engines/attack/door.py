@@ -190,8 +190,8 @@ class Attack:
 
     def is_the_servers_own(self, server, case, status):
         """Whether the same request without our fields ends in the same way."""
-        if isinstance(case.body, bytes) or any(not isinstance(case.body.get(name) or {}, dict) for name in ("structured_outputs",
-            "vllm_xargs")):
+        given = [] if isinstance(case.body, bytes) else [case.body.get(name) for name in ("structured_outputs", "vllm_xargs")]
+        if isinstance(case.body, bytes) or any(each is not None and not isinstance(each, dict) for each in given):
             # It fails before anything of ours is asked: vLLM 0.32 reads fields of a text.
             return True
         body = {name: value for name, value in case.body.items() if name not in ("structured_outputs", "vllm_xargs")}
