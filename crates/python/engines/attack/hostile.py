@@ -271,7 +271,7 @@ def limited(dice):
         "regex.dfa_states", "regex.dfa_steps", "regex.nfa_size", "regex.lazy_bytes", "regex.mask_cache_bytes", "schema.bytes",
         "schema.products", "schema.alternatives", "tag.bytes",
     )
-    limits = {dice.choice(names): dice.choice((1, 1 << 30, 1 << 40, 1 << 40)) for _ in range(dice.choice((1, 2, 4)))}
+    limits = {dice.choice(names): dice.choice((1, 1 << 24, 1 << 30, 1 << 30)) for _ in range(dice.choice((1, 2, 4)))}
     if dice.random() < 0.2:
         limits = dice.choice((dice.choice(ODD), {"no.such": 1}, {names[0]: dice.choice(ODD)}))
     base = dice.choice(
