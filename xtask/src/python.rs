@@ -33,7 +33,7 @@ const MAX_WHEEL: u64 = 12 << 20;
 pub(crate) enum Profile {
     /// As it is published.
     Release,
-    /// As tests are: with assertions of debug builds, in a third of the time, and too large and too slow to publish.
+    /// As tests are: with the assertions of debug builds, and in 0.6 of the time (400 seconds of one core, not 680).
     Dev,
 }
 

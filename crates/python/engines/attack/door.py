@@ -53,7 +53,7 @@ class Other(threading.Thread):
     def __init__(self, server, bound):
         super().__init__(daemon=True)
         self.server, self.bound, self.over = server, bound, threading.Event()
-        self.seconds, self.faults = {"mask": [], "walk": []}, []
+        self.seconds, self.faults, self.missed = {"mask": [], "walk": []}, [], 0
         self.began = time.monotonic()
 
     def run(self):
@@ -75,6 +75,10 @@ class Other(threading.Thread):
             self.over.set()
             return
         self.seconds[name].append(took)
+        # A server that answers nobody is as good as one that has ended.
+        self.missed = self.missed + 1 if status == 0 else 0
+        if self.missed == 2:
+            self.over.set()
         at = f"after {began - self.began:.0f} s, a {name}"
         if status != 200:
             self.faults.append(f"{at}: HTTP {status} {str(answer)[:200]}")
@@ -111,8 +115,8 @@ class Attack:
         #: (row, what) -> numbers of cases.
         self.faults = collections.defaultdict(list)
         self.left_out = set(hostile.KINDS) - set(options.rows or hostile.KINDS)
-        #: Suspects, if the server ends: the requests without an answer, and those whose clients went a short while ago.
-        self.under_way, self.gone = {}, collections.deque(maxlen=16)
+        #: Suspects, if the server ends: the requests without an answer, and those whose clients went or gave up a short while ago.
+        self.under_way, self.gone = {}, collections.deque(maxlen=48)
         self.memory, self.others, self.starts = [], [], 0
 
     def start(self):
@@ -171,6 +175,8 @@ class Attack:
             self.longest[case.kind] = max(self.longest[case.kind], took)
             row["200"
                 if status == 200 else "refused" if 400 <= status < 500 else "500" if status >= 500 else "late" if late else "broken"] += 1
+        if late:
+            self.gone.append(case)
         leak = self.places.leak(text, data.decode(errors="replace")) if status else None
         if leak is not None:
             self.fault(case.kind, f"the answer tells {leak}", case.number)
@@ -184,8 +190,8 @@ class Attack:
 
     def is_the_servers_own(self, server, case, status):
         """Whether the same request without our fields ends in the same way."""
-        if isinstance(case.body, bytes) or any(not isinstance(case.body.get(name) or {}, dict) for name in ("structured_outputs",
-            "vllm_xargs")):
+        given = [] if isinstance(case.body, bytes) else [case.body.get(name) for name in ("structured_outputs", "vllm_xargs")]
+        if isinstance(case.body, bytes) or any(each is not None and not isinstance(each, dict) for each in given):
             # It fails before anything of ours is asked: vLLM 0.32 reads fields of a text.
             return True
         body = {name: value for name, value in case.body.items() if name not in ("structured_outputs", "vllm_xargs")}
@@ -259,7 +265,7 @@ class Attack:
             # This time the client stays.
             case.leaves = None
             if not self.ask(server, case) or not server.is_up(30):
-                self.fault(case.kind, "ENDS THE SERVER, alone", case.number)
+                self.fault(case.kind, "ENDS OR STOPS THE SERVER, alone", case.number)
                 print(f"  {why(server)}", flush=True)
                 self.left_out.add(case.kind)
                 server.close()

@@ -117,7 +117,7 @@ def walk(dice, kind, what, text):
     """Faithful outputs: by the endpoint, or with a `reject_id` of the client."""
     wish = {"constraint": _spec(what, text)}
     if dice.random() < 0.6:
-        wish["mode"] = dice.choice(MODES)
+        wish["mode"] = dice.choice(MODES[:2] if dice.random() < 0.7 else MODES)
     body = {"model": "m", "prompt": dice.choice(PROMPTS), "max_tokens": dice.choice((1, 2, 12, 40)), "n": dice.choice((1, 1, 2, 4))}
     wish["walks"] = dice.choice((1, 20, 60))
     if kind == "reject ids" or dice.random() < 0.4:
@@ -126,11 +126,11 @@ def walk(dice, kind, what, text):
         body["stop_token_ids"] = [wish["reject_id"]] if dice.random() < 0.8 else dice.choice(([], [5, 6], list(range(2048)), None, "x",
             [-1]))
         body |= {"top_p": 1, "top_k": 0}
-    if dice.random() < 0.4:
-        body["temperature"] = dice.choice((0, 0.0005, 0.001, 0.05, 0.7, 1.5, 100, 1e9, -1, float(1 << 40)))
+    if dice.random() < 0.5:
+        body["temperature"] = dice.choice((0.05, 0.3, 0.7, 1.5, dice.choice((0, 0.0005, 0.001, 100, 1e9, -1, float(1 << 40)))))
     if dice.random() < 0.3:
-        body["top_p"] = dice.choice((0, 1e-9, 0.1, 0.9, 0.999, 1, 1.0000001, -1, 2))
-    if dice.random() < 0.2:
+        body["top_p"] = dice.choice((0.1, 0.9, 0.999, 1, dice.choice((0, 1e-9, 1.0000001, -1, 2))))
+    if dice.random() < 0.1:
         body |= options(dice)
     if dice.random() < 0.15:
         body |= {"seed": dice.choice((0, 1, (1 << 63) - 1, -1, -(1 << 63), 1 << 64))}
@@ -265,18 +265,24 @@ def nested(dice, part, places):
 
 
 def limited(dice):
+    """A constraint with limits of its own, most of them raised so far that nothing is a limit any more."""
     names = (
-        "grammar.state_items", "grammar.scratch_bytes", "regex.dfa_bytes", "regex.dfa_states", "grammar.rules", "schema.bytes",
-        "schema.depth", "grammar.mask_items",
-        "lark.imports", "no.such",
+        "grammar.state_items", "grammar.scratch_bytes", "grammar.nodes", "grammar.positions", "grammar.automata_bytes", "regex.dfa_bytes",
+        "regex.dfa_states", "regex.dfa_steps", "regex.nfa_size", "regex.lazy_bytes", "regex.mask_cache_bytes", "schema.bytes",
+        "schema.products", "schema.alternatives", "tag.bytes",
     )
-    limits = {dice.choice(names): dice.choice((0, 1, 1 << 30, 1 << 40, 1 << 63, 1 << 64, -1, "1", None,
-        1e300)) for _ in range(dice.choice((1, 2, 4)))}
+    limits = {dice.choice(names): dice.choice((1, 1 << 24, 1 << 30, 1 << 30)) for _ in range(dice.choice((1, 2, 4)))}
     if dice.random() < 0.2:
-        limits = dice.choice(ODD)
-    base = {"grammar": ambiguous(dice), "grammar_format": "lark"} if dice.random() < 0.3 else {"regex": dice.choice(("(a|b)*a(a|b){18}",
-        "[0-9]{3}", "\\w{0,300}x\\w{0,300}"))}
-    return {**base, "limits": limits}
+        limits = dice.choice((dice.choice(ODD), {"no.such": 1}, {names[0]: dice.choice(ODD)}))
+    base = dice.choice(
+        [
+            {"grammar": ambiguous(dice), "grammar_format": "lark"}, {"regex": "(a|b)*a(a|b){22}"}, {"regex": "[0-9]{3}"},
+            {"regex": "\\w{0,300}x\\w{0,300}"},
+            {"json_schema": {"type": "array", "uniqueItems": True, "items": {"type": "integer", "maximum": 300, "minimum": 0}}},
+        ]
+    )
+    part = {**base, "limits": limits}
+    return dice.choice([part, part, {"any_of": [part, {"choices": ["zz"]}]}, {"sequence": [{"choices": ["x"]}, part]}])
 
 
 def ambiguous(dice):

@@ -1,5 +1,6 @@
 """Exact laws of outputs under a constraint, by scoring every output; and the tests that compare counts with them."""
 
+import copy
 import math
 from collections import Counter
 
@@ -27,15 +28,33 @@ class Model:
 
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
         self.temperature, self.top_p = temperature, top_p
+        #: What the model keeps of the last prompt: the prompt, its cache, and the row after it.
+        self.kept = (None, None, None)
 
     @torch.no_grad()
     def log_probs(self, sequences):
         """The row after each sequence; all of one length."""
+        batches = [torch.tensor(sequences[at : at + BATCH]) for at in range(0, len(sequences), BATCH)]
+        return np.concatenate([self._rows(self.model(ids, logits_to_keep=1).logits) for ids in batches])
+
+    @torch.no_grad()
+    def log_probs_after(self, prompt, sequences):
+        """The row after the prompt and each sequence; all of one length."""
+        if self.kept[0] != list(prompt):
+            read = self.model(torch.tensor([prompt]), use_cache=True, logits_to_keep=1)
+            self.kept = (list(prompt), read.past_key_values, self._rows(read.logits))
+        _, cache, row = self.kept
+        if not sequences[0]:
+            return np.repeat(row, len(sequences), 0)
         rows = []
         for at in range(0, len(sequences), BATCH):
-            logits = self.model(torch.tensor(sequences[at : at + BATCH]), logits_to_keep=1).logits[:, -1]
-            rows.append(torch.log_softmax(warped(logits, self.temperature, self.top_p).double(), -1).numpy())
+            ids, own = torch.tensor(sequences[at : at + BATCH]), copy.deepcopy(cache)
+            own.batch_repeat_interleave(len(ids))
+            rows.append(self._rows(self.model(ids, past_key_values=own, logits_to_keep=1).logits))
         return np.concatenate(rows)
+
+    def _rows(self, logits):
+        return torch.log_softmax(warped(logits[:, -1], self.temperature, self.top_p).double(), -1).numpy()
 
 
 def warped(logits, temperature, top_p):
@@ -50,16 +69,16 @@ def warped(logits, temperature, top_p):
     return logits
 
 
-def exact(model, compiled, tokenizer, prompt, end, max_tokens):
+def exact(model, compiled, tokenizer, prompt, end, max_tokens, prune=PRUNE, first=FIRST):
     """The probability of each text under the constraint, and that of the constraint: over all of a text's spellings, but for prefixes
     that are too improbable to matter; and a bound on the share of those, by their own probabilities. `end` is the id that ends an
-    output, or all of them."""
+    output, or all of them. `prune` and `first` stand for `PRUNE` and `FIRST` with a larger model."""
     end = (end,) if isinstance(end, int) else tuple(end)
-    _, about, _ = _law(model, compiled, tokenizer, prompt, end, max_tokens, 0.0, FIRST)
+    _, about, _ = _law(model, compiled, tokenizer, prompt, end, max_tokens, 0.0, first)
     if about == 0.0:
         # Truncation has left nothing of the constraint.
         return {}, 0.0, 0.0
-    texts, total, left_out = _law(model, compiled, tokenizer, prompt, end, max_tokens, PRUNE * about, None)
+    texts, total, left_out = _law(model, compiled, tokenizer, prompt, end, max_tokens, prune * about, None)
     return {text: p / total for text, p in texts.items()}, total, left_out / total
 
 
@@ -71,7 +90,7 @@ def _law(model, compiled, tokenizer, prompt, end, max_tokens, least, most):
     for depth in range(max_tokens + 1):
         if not layer:
             break
-        rows = model.log_probs([[*prompt, *ids] for ids, _, _ in layer])
+        rows = model.log_probs_after(prompt, [ids for ids, _, _ in layer])
         deeper = []
         for (ids, log_p, matcher), row in zip(layer, rows):
             mask = np.zeros((1, words), np.uint32)

@@ -137,10 +137,10 @@ class TestPutAside:
 
     @pytest.fixture(scope="class")
     def prompt(self, tok):
-        """Three tokens before the end of a block: every output needs another one."""
+        """One token less than a block: nearly every output needs another one."""
         ids = tok.encode_prompt(LETTER * 3)
-        assert len(ids) > 61
-        return ids[-61:]
+        assert len(ids) > 63
+        return ids[-63:]
 
     @pytest.mark.parametrize(("requests", "n"), [(640, 1), (40, 16)])
     def test_the_law(self, server, model, tok, reject_id, prompt, requests, n):
@@ -150,10 +150,10 @@ class TestPutAside:
         print(f"put aside {times:.0f} times")
         assert times > 20
 
-    def test_long_outputs(self, server, reject_id):
+    def test_long_outputs(self, server, reject_id, prompt):
         """Put aside at many lengths; with weights nothing but a fault rejects a walk."""
         constraint, before = unskew.Constraint.regex("[A-Za-z ,.]{90,140}"), server.metric("vllm:num_preemptions_total")
-        walks = ask(server, LETTER, constraint, reject_id, requests=48, max_tokens=150, mode="weights")
+        walks = ask(server, prompt, constraint, reject_id, requests=64, max_tokens=150, mode="weights")
         assert not walks.errors and all(re.fullmatch("[A-Za-z ,.]{90,140}", text) for text in walks.texts)
         assert walks.rejected == 0 and server.metric("vllm:num_preemptions_total") - before > 20
 

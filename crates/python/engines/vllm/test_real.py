@@ -13,19 +13,21 @@ from walks import ask, estimate
 C = unskew.Constraint
 PERSON = {
     "type": "object",
-    "properties": {"name": {"enum": ["John Doe", "Jane Doe", "John Smith"]}, "age": {"type": "integer", "minimum": 18, "maximum": 60}},
+    "properties": {"name": {"enum": ["John Smith", "John Doe"]}, "age": {"enum": [25, 30, 42]}},
     "required": ["name", "age"],
     "additionalProperties": False,
 }
-CITIES = ["London", "Paris", "Berlin", "Rome", "Madrid", "Barcelona", "Vienna", "Prague", "Amsterdam", "London, England", "Paris, France"]
+JOHN = 'Write JSON like {"name": "John Smith", "age": 30}'
+FENCED = '```json\n\\{\n {2,4}"name": "John (Smith|Doe)",\n {2,4}"age": [1-4][0-9]\n\\}\n```'
 
 #: (name, what a user says, constraint, the most tokens with the end): README's kinds, on questions that the model answers in this form.
 CASES = [
-    ("choices", "Is the sky blue? Answer with yes or no.", C.choice(["Yes", "No", "yes", "no", "Yes.", "No.", "Yes, the sky is blue."]),
-    16),
-    ("cities", "Name a city in Europe, and nothing else.", C.choice(CITIES + [f"{city}." for city in CITIES]), 12),
-    ("regex", "Give a number between 10 and 99, and nothing else.", C.regex("[1-9][0-9]"), 6),
-    ("schema", "Write a record of a person as JSON with name and age, and nothing else.", C.json_schema(PERSON, whitespace="spaced"), 40),
+    ("choices", "Is the sky blue? Answer with yes or no.", C.choice(["Yes", "No", "yes", "no", "Yes.", "No.", "Yes, the sky is blue."]), 16),
+    ("regex", "What is 12 plus 30?", C.regex("12 \\+ 30 = [0-9]{2}\\.?"), 16),
+    ("fenced", JOHN, C.regex(FENCED), 48),
+    # After the truncation the model never begins by a brace and ends in the same line.
+    ("schema", JOHN, C.json_schema(PERSON, whitespace="spaced"), 32),
+    ("canonical", "Is the sky blue? Answer with yes or no.", C.choice(["Yes", "No", "Yes.", "No."], canonical=True), 8),
 ]
 
 #: (temperature, top_p)
@@ -61,7 +63,8 @@ def test_the_law(server, real_model, hf, tokens, at, temperature, top_p):
     prompt = hf.encode(hf.apply_chat_template([{"role": "user", "content": question}], tokenize=False, add_generation_prompt=True),
         add_special_tokens=False)
     compiler = unskew.Compiler(tokens)
-    law, mass, left_out = exact(Model(real_model, temperature, top_p), compiler.compile(constraint), tokens, prompt, tokens.eos, most - 1)
+    scored = Model(real_model, temperature, top_p), compiler.compile(constraint), tokens, prompt, tokens.eos, most - 1
+    law, mass, left_out = exact(*scored, prune=1e-4, first=40)
     if mass == 0:
         # Nothing of the constraint is left after the truncation, and the server must say so, or reject every walk.
         walks = ask(server, prompt, constraint, unskew.Faithful(compiler).reject_id, requests=8, max_tokens=most, temperature=temperature,
