@@ -47,7 +47,7 @@ def tokens_of(tokenizer: Any, rows: int, ends: Iterable[int] = ()) -> Tokens:
         key = (rows, all_ends)
         if key not in kept:
             # A tokenizer may have more ids than the model has rows.
-            made = unskew.Tokenizer.from_hf(tokenizer, vocab_size=max(rows, len(tokenizer)), eos=list(all_ends) or None)
+            made = unskew.Tokenizer.from_hf(tokenizer, vocab_size=rows, eos=list(all_ends) or None)
             kept[key] = Tokens(made, unskew.Compiler(made, cache_bytes=cache_bytes()))
         return kept[key]
 

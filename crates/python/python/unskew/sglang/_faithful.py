@@ -190,7 +190,7 @@ def _of_process(req: Any, row_len: int) -> unskew.Faithful:
     if made is None:
         eos = req.eos_token_ids
         eos = None if not eos else sorted({eos} if isinstance(eos, int) else eos)
-        tokenizer = unskew.Tokenizer.from_hf(req.tokenizer, vocab_size=max(row_len, len(req.tokenizer)), eos=eos)
+        tokenizer = unskew.Tokenizer.from_hf(req.tokenizer, vocab_size=row_len, eos=eos)
         made = _faithful[row_len] = unskew.Faithful(unskew.Compiler(tokenizer, cache_bytes=cache_bytes()), row_len=row_len)
     return made
 
