@@ -98,8 +98,14 @@ def plugin():
     arguments = module(
         "sglang.srt.server_args", GRAMMAR_BACKEND_CHOICES=choices, add_grammar_backend_choices=choices.extend
     )
-    fakes = {"torch": torch, base.__name__: base, arguments.__name__: arguments}
-    for package in ("sglang", "sglang.srt", "sglang.srt.constrained"):
+    hooks = []
+    registry_of_hooks = module(
+        "sglang.srt.plugins.hook_registry",
+        HookRegistry=types.SimpleNamespace(register=lambda *hook: hooks.append(hook)),
+        HookType=types.SimpleNamespace(AROUND="around"),
+    )
+    fakes = {"torch": torch, base.__name__: base, arguments.__name__: arguments, registry_of_hooks.__name__: registry_of_hooks}
+    for package in ("sglang", "sglang.srt", "sglang.srt.constrained", "sglang.srt.plugins"):
         fakes[package] = module(package, __path__=[])
     before = {name: sys.modules.get(name) for name in fakes}
     sys.modules.update(fakes)
@@ -110,14 +116,17 @@ def plugin():
     # Its parts are imported now; once more is the same.
     assert made.Backend is not None
     made.register()
+    [(target, process, kind)] = hooks
+    assert target.endswith("GrammarManager.process_req_with_grammar") and kind == "around"
     assert callable(registry["unskew"])
-    yield types.SimpleNamespace(sglang=made, create=registry["unskew"], Backend=made.Backend, Grammar=made.Grammar)
+    yield types.SimpleNamespace(sglang=made, process=process, create=registry["unskew"], Backend=made.Backend, Grammar=made.Grammar)
     for name, value in before.items():
         if value is None:
             del sys.modules[name]
         else:
             sys.modules[name] = value
     sys.modules.pop("unskew.sglang._backend", None)
+    sys.modules.pop("unskew.sglang._ahead", None)
 
 
 @pytest.fixture(scope="module")
@@ -341,6 +350,32 @@ def test_compiling_ends_at_its_deadline(plugin, tokenizer):
     # What was too slow once may be tried again.
     backend.set_cache(("json", "slow"), grammar)
     assert not backend.cache
+
+
+def test_a_walk_waits_in_the_queue_of_grammars(plugin, backend):
+    """And has no mask then, as SGLang's manager goes on: the result, a copy for the dict, the request."""
+    options = types.SimpleNamespace
+
+    def arrive(custom, manager=None, queued=False):
+        manager = manager or options(grammar_backend=backend, grammar_queue=[])
+        req = options(sampling_params=options(custom_params=custom), grammar=None, grammar_key=None, finished=lambda: False)
+        waits = plugin.process(lambda *_: queued, manager, req)
+        assert waits == queued or manager.grammar_queue == [req]
+        return waits, req
+
+    waits, req = arrive({"unskew": '{"constraint": {"regex": "[a-z]{7}"}}'})
+    assert waits
+    req.grammar = req.grammar.result(60)
+    backend.set_cache(req.grammar_key, req.grammar.copy())
+    assert req.grammar is None and not backend.cache
+    assert backend.compiler.compile(unskew.Constraint.regex("[a-z]{7}"), timeout=0.0)
+    # An error, with which SGLang's manager ends the request.
+    waits, req = arrive({"unskew": '{"constraint": {"regex": "("}}'})
+    with pytest.raises(ValueError, match="line 1"):
+        req.grammar.result(60)
+    # Others are as they were.
+    assert not arrive(None)[0] and not arrive({"x": 1})[0] and arrive({"unskew": "{}"}, queued=True)[0]
+    assert not arrive({"unskew": "{}"}, options(grammar_backend=None, grammar_queue=[]))[0]
 
 
 def test_structural_tags(backend):

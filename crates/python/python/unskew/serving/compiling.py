@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 import unskew
 
-from .._requests import COMPILE_SECONDS, cache_bytes, compile_seconds
+from .._requests import COMPILE_FUEL, COMPILE_SECONDS, cache_bytes, compile_fuel, compile_seconds
 
 __all__ = ["REFUSED", "ahead", "compile", "compiler_of", "message_of", "off_the_loop", "tokens_of"]
 
@@ -58,8 +58,8 @@ def compiler_of(tokenizer: Any, rows: int, ends: Iterable[int] = ()) -> unskew.C
 
 
 def compile(compiler: unskew.Compiler, constraint: unskew.Constraint, seconds: float | None = None) -> unskew.Compiled:
-    """The constraint, compiled within the limits of this process (or `seconds`), or kept from before."""
-    return compiler.compile(constraint, timeout=seconds or compile_seconds())
+    """The constraint, compiled within the limits of this process (or `seconds`), or kept from before. Fuel decides alike in all processes."""
+    return compiler.compile(constraint, timeout=seconds or compile_seconds(), fuel=compile_fuel())
 
 
 def ahead(compiler: unskew.Compiler, constraint: unskew.Constraint) -> Future[unskew.Compiled]:
@@ -93,6 +93,8 @@ os.register_at_fork(after_in_child=_pool.cache_clear)
 def message_of(error: BaseException) -> str:
     """What a client is told: the place and the reason."""
     place, text = getattr(error, "place", None), str(error) or type(error).__name__
+    if isinstance(error, unskew.FuelError):
+        return f"{text} ({COMPILE_FUEL})"
     if isinstance(error, unskew.DeadlineError):
         return f"{text} ({compile_seconds():g} seconds; {COMPILE_SECONDS})"
     return text if not place or place in text else f"{place}: {text}"

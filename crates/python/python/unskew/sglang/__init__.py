@@ -42,10 +42,12 @@ _PARTS = {
 def register() -> None:
     """Registers the backend. SGLang calls it; a program that uses `sglang.Engine` may call it again."""
     from sglang.srt.constrained.base_grammar_backend import register_grammar_backend
+    from sglang.srt.plugins.hook_registry import HookRegistry, HookType
     from sglang.srt.server_args import GRAMMAR_BACKEND_CHOICES, add_grammar_backend_choices
 
     if NAME not in GRAMMAR_BACKEND_CHOICES:
         add_grammar_backend_choices([NAME])
+        HookRegistry.register("sglang.srt.constrained.grammar_manager.GrammarManager.process_req_with_grammar", _process, HookType.AROUND)
     register_grammar_backend(NAME, _create)
     # The process with the weights has it; the others need not.
     scheduler = sys.modules.get("sglang.srt.managers.scheduler")
@@ -70,6 +72,12 @@ def _create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: An
     from ._backend import create
 
     return create(server_args, tokenizer, vocab_size, eos_token_ids)
+
+
+def _process(before: Any, manager: Any, req: Any) -> bool:
+    from ._ahead import process
+
+    return process(before, manager, req)
 
 
 def __getattr__(name: str) -> Any:

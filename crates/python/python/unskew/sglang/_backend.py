@@ -1,9 +1,9 @@
 """SGLang's interface for grammars, over `unskew.Compiler` and `unskew.Matcher`.
 
 Constraints are compiled on SGLang's threads, until a deadline that ends the work itself, and `unskew.Compiler` keeps them within its limit
-in bytes. SGLang's own dict decides whether a request waits, and must decide alike on all ranks of a model, which gather who is
-ready: it holds what SGLang has put there after that, and forgets by the number of entries alone. Whether a rank has compiled a constraint, or
-still has it, plays no part.
+in bytes. SGLang's own dict decides whether a request waits, and must decide alike on all ranks of a model, which gather who is ready: it
+holds what SGLang has put there after that, and forgets by the number of entries alone. Whether a rank has compiled a constraint, or still
+has it, plays no part.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import unskew
 from .._requests import compile_seconds
 from ..serving.compiling import REFUSED, compile, message_of
 from ..serving.masks import Guarded, fill_batch
+from ..serving.wish import KEY
 from . import _requests
 
 
@@ -150,7 +151,8 @@ class Backend(BaseGrammarBackend):
 
     @staticmethod
     def _invalid(error: Exception) -> InvalidGrammarObject:
-        return (Late if isinstance(error, unskew.DeadlineError) else InvalidGrammarObject)(message_of(error))
+        late = isinstance(error, unskew.DeadlineError) and not isinstance(error, unskew.FuelError)
+        return (Late if late else InvalidGrammarObject)(message_of(error))
 
     # Frames of answers: what some models write around the text of a request.
 
@@ -231,7 +233,7 @@ class Kept(OrderedDict):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         # What was too slow once may be tried again.
-        if len(key[1]) <= self.LONGEST and not isinstance(value, Late):
+        if key[0] != KEY and len(key[1]) <= self.LONGEST and not isinstance(value, Late):
             super().__setitem__(key, value)
             self.move_to_end(key)
         while len(self) > self.MOST:
@@ -245,7 +247,7 @@ class Late(InvalidGrammarObject):
 def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any) -> BaseGrammarBackend:
     """The backend of a server, which SGLang asks for by its name."""
     tokens = _requests.tokens_of_model(tokenizer, vocab_size, eos_token_ids)
-    # A clock decides for the one rank that reads it. SGLang's own limit, of turns, decides for all, and comes before this one.
+    # A clock decides for the one rank that reads it. Fuel and SGLang's own limit, of turns, decide for all, and come before this one.
     deadline = compile_seconds() if getattr(server_args, "tp_size", 1) == 1 else SEVERAL_RANKS_SECONDS
     backend = Backend(tokens.tokenizer, compiler=tokens.compiler, whitespace=_whitespace(server_args), deadline=deadline)
     if not getattr(server_args, "reasoning_parser", None):
