@@ -69,7 +69,7 @@ impl Compiler {
         timeout: Option<f64>,
         fuel: Option<u64>,
     ) -> PyResult<Compiled> {
-        self.compiled_within(py, constraint, timeout, fuel).map(|compiled| Compiled { compiled })
+        self.compiled(py, constraint, timeout, fuel).map(|compiled| Compiled { compiled })
     }
 
     /// How many words of 32 bits a mask has.
@@ -105,15 +105,6 @@ impl Compiler {
     }
 
     pub(crate) fn compiled(
-        &self,
-        py: Python<'_>,
-        constraint: &Constraint,
-        timeout: Option<f64>,
-    ) -> PyResult<engine::Compiled> {
-        self.compiled_within(py, constraint, timeout, None)
-    }
-
-    pub(crate) fn compiled_within(
         &self,
         py: Python<'_>,
         constraint: &Constraint,

@@ -22,7 +22,13 @@ use unskew::{
     },
 };
 
-use crate::{compiler::Compiler, constraint::Constraint, error::Class, tokenizer::numbers, view};
+use crate::{
+    compiler::Compiler,
+    constraint::Constraint,
+    error::{Class, guarded},
+    tokenizer::numbers,
+    view,
+};
 
 /// The default limits, in bytes: of all states, and of one.
 const MAX_BYTES: usize = 1 << 30;
@@ -182,7 +188,7 @@ impl Faithful {
     }
 
     /// Begins a walk along a new sequence.
-    #[pyo3(signature = (constraint, prompt, *, seed, alone=false, reject_id=None, timeout=None, **options))]
+    #[pyo3(signature = (constraint, prompt, *, seed, alone=false, reject_id=None, timeout=None, fuel=None, **options))]
     #[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
     fn begin(
         &self,
@@ -193,6 +199,7 @@ impl Faithful {
         alone: bool,
         reject_id: Option<u32>,
         timeout: Option<f64>,
+        fuel: Option<u64>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Walk> {
         let Self { row_len, end_id, .. } = *self;
@@ -201,8 +208,8 @@ impl Faithful {
             None => self.reject_id,
         };
         let key = Key::of(constraint, prompt, options)?;
-        let compiled = self.compiler.get().compiled(py, constraint, timeout)?;
-        let (task, walk) = py.detach(|| {
+        let compiled = self.compiler.get().compiled(py, constraint, timeout, fuel)?;
+        let begin = || {
             // A file that the constraint names may have changed.
             let known = || self.table.find(&key).filter(|walks| walks.constraint().is_same(&compiled));
             let task = match known() {
@@ -218,7 +225,8 @@ impl Faithful {
             let walk = self.table.begin(&task, seed);
             let walk = walk.map_err(|error| Class::Sample.error(error.to_string()))?;
             Ok::<_, PyErr>((task, walk))
-        })?;
+        };
+        let (task, walk) = guarded(|| py.detach(begin))?;
         Ok(Walk { walk, task, row_len, end_id, reject_id, over: None, error: None })
     }
 
@@ -297,10 +305,12 @@ impl Walk {
         position: usize,
         row: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Option<u32>> {
-        let Some(row) = row else { return Ok(py.detach(|| self.known(position)).map(|id| id.0)) };
+        let Some(row) = row else {
+            return guarded(|| Ok(py.detach(|| self.known(position)).map(|id| id.0)));
+        };
         let rows = view::FloatRows::new(row, 1, self.row_len)?;
         let rows = rows.get();
-        Ok(Some(py.detach(|| self.next(position, rows.row(0), &mut FedRows::default())).0))
+        guarded(|| Ok(Some(py.detach(|| self.next(position, rows.row(0), &mut FedRows::default())).0)))
     }
 
     /// Whether the walk ended with an output; None while it is under way.
@@ -425,7 +435,7 @@ pub(crate) fn step_walks(
         let each = of.iter_mut().zip(positions).zip(&rows);
         each.map(|((walk, position), row)| walk.next(position, all.row(*row), &mut fed).0).collect()
     };
-    Ok(py.detach(step))
+    guarded(|| Ok(py.detach(step)))
 }
 
 /// The ids at the positions of many walks that need no row: of prefixes that are known, and of positions that were
@@ -435,11 +445,11 @@ pub(crate) fn known_walks(
     py: Python<'_>,
     mut walks: Vec<PyRefMut<'_, Walk>>,
     positions: Vec<usize>,
-) -> Vec<Option<u32>> {
+) -> PyResult<Vec<Option<u32>>> {
     let mut of: Vec<&mut Walk> = walks.iter_mut().map(|walk| &mut **walk).collect();
-    py.detach(|| {
-        of.iter_mut().zip(positions).map(|(walk, position)| walk.known(position).map(|id| id.0)).collect()
-    })
+    let known =
+        || of.iter_mut().zip(positions).map(|(walk, position)| walk.known(position).map(|id| id.0)).collect();
+    guarded(|| Ok(py.detach(known)))
 }
 
 /// The findings of processes that have learned apart about one task, together: dicts of `Walk.stats`, None of them left

@@ -485,6 +485,7 @@ class Faithful:
         min_p: float | None = None,
         reject_id: int | None = None,
         timeout: float | None = None,
+        fuel: int | None = None,
     ) -> Walk:
         """Begins a walk along a new sequence, of at most `max_tokens` ids without the end.
 

@@ -25,10 +25,11 @@ from sglang.srt.sampling.custom_logit_processor import CustomLogitProcessor
 
 import unskew
 
-from .._requests import cache_bytes, compile_seconds
+from .._requests import compile_fuel
 from ..serving.compiling import message_of
 from ..serving.walks import Walks, force, result_of
 from ..serving.wish import KEY, Warp, Wish, check, seed_of
+from ._requests import tokens_of_model
 
 #: The place of what belongs to a request in its dict.
 _OWN = "__unskew_walk__"
@@ -147,7 +148,9 @@ def _begin(own: _Own, req: Any, value: Any, row_len: int) -> None:
         max_tokens=params.max_new_tokens - 1,
         mode=wish.mode,
         context=_context(req),
-        timeout=compile_seconds(),
+        # A clock would decide for one rank alone.
+        timeout=600.0,
+        fuel=compile_fuel(),
         **Warp.of(params).options(),
     )
     _walks.begin(id(own), lambda: own.walk, faithful.reject_id, log_masks=wish.log_masks)
@@ -188,10 +191,8 @@ def forget() -> None:
 def _of_process(req: Any, row_len: int) -> unskew.Faithful:
     made = _faithful.get(row_len)
     if made is None:
-        eos = req.eos_token_ids
-        eos = None if not eos else sorted({eos} if isinstance(eos, int) else eos)
-        tokenizer = unskew.Tokenizer.from_hf(req.tokenizer, vocab_size=row_len, eos=eos)
-        made = _faithful[row_len] = unskew.Faithful(unskew.Compiler(tokenizer, cache_bytes=cache_bytes()), row_len=row_len)
+        compiler = tokens_of_model(req.tokenizer, row_len, req.eos_token_ids).compiler
+        made = _faithful[row_len] = unskew.Faithful(compiler, row_len=row_len)
     return made
 
 

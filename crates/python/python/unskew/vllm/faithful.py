@@ -32,10 +32,11 @@ from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsProcessor
 
 import unskew
 
-from ..serving.compiling import message_of
+from .._requests import compile_fuel, compile_seconds
+from ..serving.compiling import compile, message_of
 from ..serving.walks import Asked, Walks, force
 from ..serving.wish import KEY, Warp, Wish, check, seed_of
-from ._common import compile_seconds, compiler_of, compiler_of_model, ends_of
+from ._common import compiler_of, compiler_of_model, ends_of
 
 __all__ = ["Faithful", "check_request", "faithful_params", "observe", "worker_forget", "worker_results"]
 
@@ -85,6 +86,8 @@ class Faithful(V1, V2):
         self._nonce = f"{_agreed(secrets.token_hex(16))} {getattr(parallel, 'data_parallel_rank', 0)}"
         # There each rank names requests by itself.
         self._ids_differ = getattr(parallel, "distributed_executor_backend", None) == "external_launcher"
+        # A clock may decide for one process, and fuel decides alike in all.
+        self._timeout = compile_seconds() if getattr(parallel, "world_size", 1) == 1 else 600.0
         self._is_sharded = bool(getattr(parallel, "enable_batch_sharded_sampling", False))
         _processors.add(self)
 
@@ -147,7 +150,8 @@ class Faithful(V1, V2):
                 mode=wish.mode,
                 context=self._context(new),
                 reject_id=wish.reject_id,
-                timeout=compile_seconds(),
+                timeout=self._timeout,
+                fuel=compile_fuel(),
                 **Warp.of(params).options(),
             )
 
@@ -281,7 +285,7 @@ def check_request(params: SamplingParams, model_config: Any, tokenizer: Any) -> 
         if others:
             raise ValueError(f"the stop ids {sorted(others)} cut outputs off: name the `reject_id` alone")
         compiler = compiler_of_model(model_config, tokenizer)
-        compiler.compile(wish.constraint, timeout=compile_seconds())
+        compile(compiler, wish.constraint)
         unskew.Faithful(compiler, reject_id=wish.reject_id, row_len=model_config.get_vocab_size())
     except (unskew.Error, ValueError) as error:
         text = message_of(error)
