@@ -19,9 +19,9 @@ LETTERS = json.dumps({"regex": "[ab]{1,12}"})
 PROMPT = [7, 8, 9]
 
 
-def row(ids, a, end_id, p_first=0.9):
+def row(ids, a, end_id, p_first=0.9, p_end=0.2):
     logits = torch.full((1, 2048), -30.0)
-    end = 0.0 if not ids else 0.2
+    end = 0.0 if not ids else p_end
     first = p_first if not ids else 0.6
     logits[0, a], logits[0, a + 1] = math.log((1 - end) * first), math.log((1 - end) * (1 - first))
     if ids:
@@ -72,7 +72,7 @@ def a(hf):
     return a
 
 
-def run(hf, a, count, *, retract=0.0, piece=0.0, overlap=True, seed=1, p_first=0.9, name="r", **more):
+def run(hf, a, count, *, retract=0.0, piece=0.0, overlap=True, seed=1, p_first=0.9, p_end=0.2, name="r", **more):
     """Outputs of so many requests one after the other, in an engine whose results lag one step behind, as by default."""
     dice, processor, done = random.Random(seed), _faithful.Faithful(), []
     for at in range(count):
@@ -90,7 +90,7 @@ def run(hf, a, count, *, retract=0.0, piece=0.0, overlap=True, seed=1, p_first=0
                 logits[0, a + 1] = 0.0
                 assert torch.equal(processor(logits.clone(), [req.custom]), logits)
                 req.extend_end = None
-            chosen = processor(row(ids, a, hf.eos_token_id, p_first), [req.custom])
+            chosen = processor(row(ids, a, hf.eos_token_id, p_first, p_end), [req.custom])
             assert req.to_finish is None, req.to_finish
             assert int(torch.isfinite(chosen).sum()) == 1
             token = int(chosen.argmax())
@@ -217,5 +217,5 @@ def test_a_truncation_is_the_models(hf, a):
     """Of 0.7 and 0.3 the temperature makes 0.845 and 0.155, and top-p then leaves the first alone, or both."""
     for top_p, both in ((0.8, False), (0.9, True)):
         params = [Params(temperature=0.5, top_p=top_p) for _ in range(200)]
-        texts = [run(hf, a, 1, p_first=0.7, params=each, name=f"{top_p} {at} ")[0][0] for at, each in enumerate(params)]
-        assert {ids[0] for ids in texts if ids is not None} == ({a, a + 1} if both else {a})
+        texts = [run(hf, a, 1, p_first=0.7, p_end=0.9, params=each, name=f"{top_p} {at} ")[0][0] for at, each in enumerate(params)]
+        assert {ids[0] for ids in texts if ids} == ({a, a + 1} if both else {a})
