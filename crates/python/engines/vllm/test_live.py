@@ -69,9 +69,9 @@ class TestTwoEngines:
 
     def test_equal_requests_at_once_have_different_outputs(self, server, reject_id):
         # So many outputs, each improbable, that two are hardly ever equal.
-        constraint = unskew.Constraint.regex("[A-Za-z ]{6,20}")
+        constraint = unskew.Constraint.regex("[A-Za-z ]{24,40}")
         body = {
-            "model": "m", "prompt": LETTER, "max_tokens": 24, "temperature": 1.0, "top_p": 1, "top_k": 0, "stop_token_ids": [reject_id],
+            "model": "m", "prompt": LETTER, "max_tokens": 44, "temperature": 1.0, "top_p": 1, "top_k": 0, "stop_token_ids": [reject_id],
             "vllm_xargs": {"unskew": wish(constraint, reject_id, "weights")}, "return_token_ids": True,
         }
         pairs = []
@@ -85,7 +85,7 @@ class TestTwoEngines:
         outputs = [output for pair in pairs for output in pair]
         chance = sum(a == b for at, a in enumerate(outputs) for b in outputs[:at]) / (len(outputs) * (len(outputs) - 1) / 2)
         print(f"\n{equal} of 20 pairs are equal; {chance:.3f} of all pairs")
-        assert equal <= 2
+        assert equal <= 3
 
     def test_a_seed_is_kept(self, server, reject_id):
         """With a seed of the request both engines give one output, as vLLM's own sampler does."""
