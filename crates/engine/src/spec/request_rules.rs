@@ -221,6 +221,8 @@ impl RequestRules {
             .ok()
             .filter(|found| found.starts_with(&folder) && !is_of_system(found))
             .filter(|found| fs::metadata(found).is_ok_and(|metadata| is_wanted(&metadata)))
+            // A constraint with another path is no JSON.
+            .filter(|found| found.to_str().is_some())
             .ok_or_else(|| refused(place, "names nothing in the folder that this server lends"))
     }
 
