@@ -222,8 +222,8 @@ struct Pooled<S> {
 /// A constraint with its scratches and the memory of both.
 ///
 /// Constraints grow as they are used. Scratches are counted after each use. To count a constraint may take longer than
-/// to make a mask, so that it is done after the first mask that did not lie ready, the second, the fourth and so on, and
-/// whenever somebody asks for it.
+/// to make a mask, so that it is done after the first mask that did not lie ready, the second, the fourth and so on,
+/// and whenever somebody asks for it.
 pub(crate) struct Pool<C: Measured> {
     constraint: C,
     slots: Box<[Pooled<C::Scratch>]>,

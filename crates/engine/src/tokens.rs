@@ -1,9 +1,9 @@
 //! The tokens of a model: the meaning of each id, the tokens of a text, and the tokens that begin and end a sequence.
 //!
 //! A tokenizer, a model and its configuration each know a part of this. The configuration names the ids that end a
-//! sequence, rows of logits may be longer or shorter than the tokenizer's vocabulary, and a model may need a first token.
-//! An id without a logit is unused: no mask has it, and a text that needs it is an error.
-//! [`TokenSpace`] is the three together, and constraints are compiled for it without any weights.
+//! sequence, rows of logits may be longer or shorter than the tokenizer's vocabulary, and a model may need a first
+//! token. An id without a logit is unused: no mask has it, and a text that needs it is an error. [`TokenSpace`] is the
+//! three together, and constraints are compiled for it without any weights.
 
 use std::{
     fmt,

@@ -248,8 +248,8 @@ impl Constraint {
     }
 
     /// The constraint as one line of JSON.
-    fn to_json(&self) -> String {
-        self.spec.to_json()
+    fn to_json(&self) -> PyResult<String> {
+        guarded(|| Ok(self.spec.to_json()))
     }
 
     /// The fate of every construct: a list of dicts with `pointer`, `span`, `construct`, `fate` and `why`.
@@ -268,11 +268,11 @@ impl Constraint {
         Ok(answers)
     }
 
-    fn __hash__(&self) -> u64 {
+    fn __hash__(&self) -> PyResult<u64> {
         use std::hash::{DefaultHasher, Hash, Hasher};
         let mut hasher = DefaultHasher::new();
-        self.spec.to_json().hash(&mut hasher);
-        hasher.finish()
+        self.to_json()?.hash(&mut hasher);
+        Ok(hasher.finish())
     }
 
     fn __repr__(&self) -> String {
@@ -282,6 +282,6 @@ impl Constraint {
     /// Pickle finds no static method of a class, so that it is called by its name.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyType>,))> {
         let caller = slf.py().import("operator")?.getattr("methodcaller")?;
-        Ok((caller.call1(("from_json", slf.get().to_json()))?, (slf.get_type(),)))
+        Ok((caller.call1(("from_json", slf.get().to_json()?))?, (slf.get_type(),)))
     }
 }

@@ -62,8 +62,8 @@ impl Class {
     }
 }
 
-/// The answer of `work`, whose panic is an `InternalError`. pyo3's own exception for it is none of `Exception`, so that it
-/// ends a server in the place of one request.
+/// The answer of `work`, whose panic is an `InternalError`. pyo3's own exception for it is none of `Exception`, so
+/// that it ends a server in the place of one request.
 ///
 /// What `work` changes stays whole: a matcher puts a new state in the place of the old one, once it is made, and a
 /// scratch whose last user has panicked is thrown away.

@@ -134,7 +134,7 @@ pub(crate) fn take_fuel(grammar: &Grammar, cancel: &Cancel, limits: &GrammarLimi
     /// The steps to read, to check and to lay out an expression, or a place of it once repetitions are written out.
     const STEPS: usize = 40;
     // What is beyond the limit is refused at once.
-    let places = usize::try_from(grammar.size().places).unwrap_or(usize::MAX).min(limits.positions as usize);
+    let places = usize::try_from(grammar.size().places).unwrap_or(usize::MAX).min(limits.positions);
     cancel.take_fuel(STEPS.saturating_mul(grammar.expressions() + places) as u64);
     if cancel.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
 }

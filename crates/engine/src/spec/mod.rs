@@ -376,8 +376,17 @@ impl Spec {
     }
 
     /// The constraint as one line of JSON.
+    ///
+    /// # Panics
+    ///
+    /// If it names a file whose path is not UTF-8.
     pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("texts, numbers and switches are JSON")
+        self.json().expect("texts, numbers, switches and paths in UTF-8 are JSON")
+    }
+
+    /// The same; `None` for a path that is not UTF-8.
+    pub(crate) fn json(&self) -> Option<String> {
+        serde_json::to_string(self).ok()
     }
 }
 

@@ -36,8 +36,8 @@ use crate::{Error, Result, chain, compiler::compile::registry_texts, compiler::g
 /// let rules = RequestRules::default();
 /// let error = Spec::of_request(r#"{"any_of": [{"set": "/etc/passwd"}]}"#, &rules).unwrap_err();
 /// assert!(error.to_string().starts_with("`any_of[0].set` names a file"));
-/// let error = Spec::of_request(r#"{"regex": "a", "limits": {"grammar.nest": 900}}"#, &rules).unwrap_err();
-/// assert!(error.to_string().contains("`limits.grammar.nest` is 900, and this server allows at most "));
+/// let error = Spec::of_request(r#"{"regex": "a", "limits": {"grammar.state_items": 1073741824}}"#, &rules).unwrap_err();
+/// assert!(error.to_string().contains("`limits.grammar.state_items` is 1073741824, and this server allows at most "));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RequestRules {
@@ -78,6 +78,9 @@ impl Spec {
         Ok(self)
     }
 }
+
+/// The refusal of what is not there and of what is not lent.
+const NOTHING: &str = "names nothing in the folder that this server lends";
 
 fn refused(place: &str, why: impl Into<String>) -> SpecError {
     SpecError::Request { place: place.to_owned(), why: why.into() }
@@ -168,6 +171,10 @@ impl RequestRules {
     /// A file of items with its links followed. Changes of a built set lie beside it.
     fn items(&self, path: &Path, place: &str) -> Result<PathBuf, SpecError> {
         let path = self.file(path, place)?;
+        if path.to_str().is_none() {
+            // A constraint with such a path is no JSON.
+            return Err(refused(place, NOTHING));
+        }
         let changes = SetStore::new(&path).map(|store| store.changes().to_owned());
         if let Ok(changes) = changes
             && changes.symlink_metadata().is_ok()
@@ -221,7 +228,7 @@ impl RequestRules {
             .ok()
             .filter(|found| found.starts_with(&folder) && !is_of_system(found))
             .filter(|found| fs::metadata(found).is_ok_and(|metadata| is_wanted(&metadata)))
-            .ok_or_else(|| refused(place, "names nothing in the folder that this server lends"))
+            .ok_or_else(|| refused(place, NOTHING))
     }
 
     fn check_limits(&self, own: &SpecLimits, place: &str) -> Result<(), SpecError> {

@@ -176,7 +176,7 @@ impl Resolved<'_> {
         if self.text_bytes() > MAX_KEPT_BYTES {
             return None;
         }
-        let mut key = self.spec.to_json();
+        let mut key = self.spec.json()?;
         if !items.is_empty() {
             write!(key, "\n{items}").expect("a string takes all");
         }
@@ -190,7 +190,9 @@ impl Resolved<'_> {
             Language::Grammar(grammar) => &grammar.source,
             Language::JsonSchema(schema) => &schema.source,
             Language::StructuralTag(tag) => &tag.source,
-            Language::AnyOf(_) | Language::Sequence(_) => return self.spec.to_json().len(),
+            Language::AnyOf(_) | Language::Sequence(_) => {
+                return self.spec.json().map_or(usize::MAX, |json| json.len());
+            }
             Language::Anything | Language::Choices(_) | Language::Set(_) | Language::ExcludeSet(_) => {
                 return 0;
             }

@@ -286,6 +286,17 @@ fn paths_stay_in_the_folder_after_links() {
     let odd = all.path().join(OsStr::from_bytes(b"\xff"));
     symlink(&lent, &odd).unwrap();
     assert!(Spec::of_request(r#"{"regex_file": "ok.lark"}"#, &lending(&odd)).is_ok());
+    let odd = all.path().join(OsStr::from_bytes(b"\xfe"));
+    fs::create_dir(&odd).unwrap();
+    fs::write(odd.join("a"), "a").unwrap();
+    assert!(
+        refusal(r#"{"set": "a"}"#, &lending(&odd))
+            .ends_with("names nothing in the folder that this server lends")
+    );
+    // A program may name them itself.
+    let compiler = Compiler::new(bytes());
+    assert!(compiler.compile(&Spec::set(odd.join("a"))).is_ok());
+    assert!(compiler.compile(&Spec::any_of([Spec::regex("b"), Spec::set(odd.join("a"))])).is_ok());
 }
 
 #[test]
