@@ -7,8 +7,8 @@
 //! default of vLLM, are the model's own. A walk that is rejected ends its sequence by a reserved id, and the client
 //! begins another one.
 //!
-//! Walks of one task (prompt, constraint, model, length, warp) learn from each other; [`WalkTable`] holds the tasks, and
-//! nothing here knows an engine.
+//! Walks of one task (prompt, constraint, model, length, warp) learn from each other; [`WalkTable`] holds the tasks.
+//! Nothing here knows an engine.
 
 use std::sync::Arc;
 
@@ -243,8 +243,8 @@ impl Faithful {
         self.table.find(&key).map(|task| stats(py, &task)).transpose()
     }
 
-    /// Forgets all that was learned in contexts of this name (all, where it is None): their model was replaced. Walks of
-    /// them that are under way are rejected at their next position.
+    /// Forgets all that was learned in contexts of this name (all, where it is None): their model was replaced. Their
+    /// walks under way are rejected at their next position.
     #[pyo3(signature = (context=None))]
     fn forget(&self, py: Python<'_>, context: Option<&str>) {
         py.detach(|| self.table.forget(|key| context.is_none_or(|context| key.context == context)));

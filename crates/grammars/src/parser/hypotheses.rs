@@ -3,9 +3,9 @@
 //! All hypotheses of a text are kept. No lexer decides for the longest match: `listed` may be `"list"` and `"ed"`, or
 //! `"listed"`, as long as the grammar allows both. Hypotheses that differ in their parser state alone are merged, and
 //! so are those whose terminals must end here: these form the *boundary* between two terminals. So a configuration has
-//! at most one hypothesis for each state of a scanner and each length of a literal, and the parser states hold all else:
-//! where `"*"` and `"**"` may both follow, each way to cut `****` would else be one more hypothesis, with a state that
-//! has as many items as there are bytes before.
+//! at most one hypothesis for each state of a scanner and each length of a literal, and the parser states hold all
+//! else: where `"*"` and `"**"` may both follow, each way to cut `****` would else be one more hypothesis, with a state
+//! that has as many items as there are bytes before.
 //!
 //! Under [maximal munch](crate::munch) the hypotheses of a configuration begin at the same byte. If some of them read
 //! the next byte, all others are dropped, the boundary too.

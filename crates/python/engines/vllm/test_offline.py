@@ -1,6 +1,7 @@
 """Through the offline `LLM`: every kind of structured output, the laws of faithful outputs, what is refused. One start of the engine."""
 
 import json
+import secrets
 import math
 import os
 from collections import Counter
@@ -122,14 +123,20 @@ def test_what_is_no_constraint_is_refused(llm, options):
         generate(llm, LETTER, SamplingParams(structured_outputs=StructuredOutputsParams(**options)))
 
 
-def walks(llm, prompt, constraint, n, most, mode="cars"):
-    params = unskew.vllm.faithful_params(constraint, llm.get_tokenizer(), n=n, max_tokens=most, mode=mode, logprobs=0)
+def walks(llm, prompt, constraint, n, most, mode="cars", **options):
+    """Accepted outputs with their results, what was learned, and vLLM's answer."""
+    reply = secrets.token_hex(8)
+    params = unskew.vllm.faithful_params(constraint, llm.get_tokenizer(), n=n, max_tokens=most, mode=mode, reply=reply, logprobs=0, **options)
     answer = generate(llm, prompt, params)
-    reject_id = params.stop_token_ids[0]
-    accepted = [output for output in answer.outputs if output.finish_reason == "stop" and output.stop_reason != reject_id]
-    asked = {"constraint": constraint.to_json(), "prompt_ids": list(answer.prompt_token_ids), "max_tokens": most, "mode": mode}
-    [stats] = llm.collective_rpc("unskew_stats", args=(json.dumps(asked),))
-    return accepted, json.loads(stats), answer
+    [found] = [each for each in json.loads(llm.collective_rpc("unskew_results", args=(reply,))[0]) if each["outputs"]]
+    reject_id, accepted = params.stop_token_ids[0], []
+    for output in answer.outputs:
+        result = found["outputs"][str(output.index)]
+        assert result["accepted"] == (output.finish_reason == "stop" and output.stop_reason != reject_id)
+        if result["accepted"]:
+            output.unskew = result
+            accepted.append(output)
+    return accepted, found["stats"], answer
 
 
 @pytest.mark.parametrize("at", range(6))
@@ -151,7 +158,8 @@ def test_the_law_of_faithful_outputs(llm, model, tok, folder, at):
     assert len(more) * 1.2 >= WALKS // 4
     for output in accepted[:50]:
         assert output.text in law or left_out > 0
-        assert math.isfinite(output.cumulative_logprob)
+        # At temperature 1, vLLM tells the same.
+        assert math.isclose(output.unskew["log_prob"], output.cumulative_logprob, abs_tol=1e-3)
 
 
 def test_the_mask_of_the_backend_fails_this_test(llm, model, tok):
@@ -163,6 +171,20 @@ def test_the_mask_of_the_backend_fails_this_test(llm, model, tok):
     counts = Counter(output.text for output in answer.outputs)
     print(f"\nmasked {dict(counts)}, exact {law}")
     assert p_value(counts, law) < 1e-6
+
+
+def test_temperature_and_truncation_define_the_model(llm, checkpoint, tok):
+    """B10: the law, the estimate and the log-probabilities are those of the model after them, and a seed repeats."""
+    constraint, most = unskew.Constraint.regex("(Anna|Peter|Paul|Maria|Thomas) [A-Z][a-z]{3,7}"), 24
+    options = {"temperature": 0.7, "top_p": 0.9}
+    accepted, stats, answer = walks(llm, LETTER, constraint, WALKS, most, **options)
+    warped = Model(checkpoint, **options)
+    law, mass, left_out = exact(warped, unskew.Compiler(tok).compile(constraint), tok, answer.prompt_token_ids, 0, most - 1)
+    p = p_value(Counter(output.text for output in accepted), law)
+    print(f"\nwarped: {len(accepted)} of {WALKS}, {len(law)} texts, P {mass:.3g}, estimate {math.exp(stats['log_estimate']):.3g}, p {p:.3f}")
+    assert p > 0.001 and abs(math.exp(stats["log_estimate"]) / mass - 1) < 4 * stats["relative_error"] + left_out + 1e-3
+    twice = [[output.text for output in walks(llm, LETTER, constraint, 20, most, seed=5)[0]] for _ in range(2)]
+    assert twice[0] == twice[1]
 
 
 @pytest.mark.parametrize("mode", ["rejection", "weights"])
@@ -199,10 +221,8 @@ def test_a_long_prompt_that_is_read_in_pieces(llm, model, tok):
 @pytest.mark.parametrize(
     "options",
     [
-        {"top_k": 5},
-        {"top_p": 0.9},
-        {"min_p": 0.1},
         {"temperature": 0.0},
+        {"top_k": 1},
         {"presence_penalty": 0.5},
         {"frequency_penalty": 0.5},
         {"repetition_penalty": 1.1},

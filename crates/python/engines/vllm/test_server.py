@@ -1,6 +1,7 @@
 """Through the OpenAI server: the `openai` client, tools, hostile specs, n faithful outputs of one request. One start."""
 
 import json
+import math
 import os
 import random
 import time
@@ -167,7 +168,7 @@ def test_a_compile_of_minutes_ends(server, client):
 
 def test_the_client_begins_rejected_walks_again(server, tok, checkpoint):
     con = unskew.Constraint.choice(SIGNATURES)
-    result = faithful.complete(f"{server}/v1", LETTER, con, n=600, tokenizer=tok, max_tokens=24)
+    result = faithful.complete(f"{server}/v1", LETTER, con, n=600, max_tokens=24, top_p=1.0, top_k=0)
     compiled = unskew.Compiler(tok).compile(con)
     law, mass, _ = exact(Model(checkpoint), compiled, tok, tok.encode_prompt(LETTER), 0, 23)
     counts = Counter(output.text for output in result.outputs)
@@ -175,7 +176,7 @@ def test_the_client_begins_rejected_walks_again(server, tok, checkpoint):
     assert len(result.outputs) == 600 and p_value(counts, law) > 0.001
     assert abs(2.718281828**result.log_estimate / mass - 1) < 4 * result.relative_error + 0.01
     with pytest.raises(faithful.ServerError, match="HTTP 400.*unskew"):
-        faithful.complete(f"{server}/v1", LETTER, unskew.Constraint.regex("("), n=1, tokenizer=tok)
+        faithful.complete(f"{server}/v1", LETTER, unskew.Constraint.regex("("), n=1)
 
 
 def test_n_faithful_outputs_of_one_request(server, client, tok, checkpoint):
@@ -189,9 +190,22 @@ def test_n_faithful_outputs_of_one_request(server, client, tok, checkpoint):
     assert [choice.index for choice in answer.choices] == list(range(500)) and p_value(counts, law) > 0.001
     assert abs(2.718281828 ** found["log_estimate"] / mass - 1) < 4 * found["relative_error"] + 0.01
     assert all(choice.model_extra["unskew"]["log_prob"] < 0 for choice in answer.choices)
+    # With weights, and the masses of masks.
+    weighed = json.dumps({"constraint": {"choices": SIGNATURES}, "mode": "weights", "log_masks": True})
+    answer = client.completions.create(model="tiny", prompt=LETTER, n=200, max_tokens=24, extra_body={"vllm_xargs": {"unskew": weighed}})
+    results = [choice.model_extra["unskew"] for choice in answer.choices]
+    assert len(results) == 200 == answer.model_extra["unskew"]["walks"]
+    assert all(math.isclose(result["log_weight"], sum(result["log_masks"]), abs_tol=1e-4) for result in results)
+    mean = sum(math.exp(result["log_weight"]) for result in results) / 200
+    assert math.isclose(mean, math.exp(answer.model_extra["unskew"]["log_estimate"]), rel_tol=1e-6)
+    # A seed repeats.
+    seeded = [
+        client.completions.create(model="tiny", prompt=LETTER, n=3, max_tokens=24, seed=7, extra_body={"vllm_xargs": {"unskew": wish}}) for _ in range(2)
+    ]
+    assert [choice.text for choice in seeded[0].choices] == [choice.text for choice in seeded[1].choices]
     # Other requests pass as they are.
     assert client.completions.create(model="tiny", prompt="A", max_tokens=3, n=2).choices[1].text is not None
-    for bad in ("{", "[]", '{"constraint": {"regex": "("}}', '{"constraint": {"regex": "a"}, "mode": "weights"}', '{"constraint": {"regex": "a"}, "x": 1}'):
+    for bad in ("{", "[]", '{"constraint": {"regex": "("}}', '{"constraint": {"regex": "a"}, "mode": "fair"}', '{"constraint": {"regex": "a"}, "x": 1}'):
         with pytest.raises(openai.BadRequestError):
             client.completions.create(model="tiny", prompt=LETTER, n=2, max_tokens=24, extra_body={"vllm_xargs": {"unskew": bad}})
     assert is_healthy(server)

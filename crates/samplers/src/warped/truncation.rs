@@ -10,8 +10,8 @@
 //! - **after the mask**, the truncation belongs to the proposal, and only [`Masked`](crate::Masked) has it; its
 //!   weights then refer to the outputs that can be drawn at all.
 
-/// Keeps the most probable outcomes: those of min-p first, of these those of top-k, and of these those of top-p. Ties go
-/// to the lower id.
+/// Keeps the most probable outcomes: those of min-p first, of these those of top-k, and of these those of top-p. Ties
+/// go to the lower id.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Truncation {
     top_k: Option<usize>,
