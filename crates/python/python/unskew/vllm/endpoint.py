@@ -95,12 +95,14 @@ async def _rounds(request: CompletionRequest, raw_request: Request, engine: Any,
     errors: list[str] = []
     while ask := rounds.next():
         reply = secrets.token_hex(16)
+        # It is told by the wish, and not by vLLM's own generator.
+        seed = None if request.seed is None else (request.seed + rounds.walks) % (1 << 64)
         change = {
             "n": ask,
-            "seed": None if request.seed is None else request.seed + rounds.walks,
+            "seed": None,
             "return_token_ids": True,
             "stop_token_ids": [*(request.stop_token_ids or []), reject_id],
-            "vllm_xargs": {**request.vllm_xargs, KEY: json.dumps({**wish, "reply": reply})},
+            "vllm_xargs": {**request.vllm_xargs, KEY: json.dumps({**wish, "reply": reply, "seed": seed})},
             **neutral,
         }
         response = await vllm_completion(request.model_copy(update=change), raw_request)
@@ -166,6 +168,8 @@ async def _results(engine: Any, reply: str, stats: dict[str, Any], alone: bool) 
     for found in (found for text in texts for found in json.loads(text)):
         results.update(found["outputs"])
         if found["stats"] is not None:
+            # JSON has no tuples.
+            found["stats"]["sums"] = found["stats"]["sums"] and tuple(found["stats"]["sums"])
             # Walks with seeds of their own have learned from no other round.
             before = stats.get(found["replica"]) if alone else None
             stats[found["replica"]] = unskew.merge_stats([before, found["stats"]])

@@ -57,8 +57,6 @@ def wish_of(params: SamplingParams) -> Wish | None:
             f"`{KEY}` needs a `reject_id`, the id that ends a rejected sequence, which is also its one stop id; or ask `/v1/completions` of a "
             f"server that was started with VLLM_PLUGINS=unskew, which needs none (chat has no walks)"
         )
-    if wish.seed is not None:
-        raise ValueError(f"`{KEY}` has no `seed` here: give that of the request")
     if wish.reject_id not in (params.stop_token_ids or []):
         raise ValueError(f"`{KEY}`: the stop ids are {params.stop_token_ids}, and the `reject_id` {wish.reject_id} is none of them")
     return wish
@@ -132,6 +130,12 @@ class Faithful(V1, V2):
         self._prompts[new.req_id] = prompt
         self._begun += 1
 
+        # A request for n sequences has n children, whose ids begin with their numbers, and their seeds differ.
+        child = re.match(r"(\d+)_", new.req_id)
+        number = int(child[1]) if child else 0
+        # vLLM's own generators of a seed end its engine on the CPU where a prompt is read in pieces; a wish has a seed without one.
+        own = None if params.seed is None and wish.seed is None else ("seed", params.seed, wish.seed, number)
+
         def make() -> unskew.Walk:
             if getattr(new, "prompt_embeds", None) is not None:
                 raise unskew.OptionError("a prompt of embeddings has no name by which walks could tell it from others: give its tokens")
@@ -144,8 +148,8 @@ class Faithful(V1, V2):
             return engine.begin(
                 wish.constraint,
                 prompt,
-                seed=seed_of(self._nonce, id, self._begun) if params.seed is None else seed_of("seed", params.seed),
-                alone=params.seed is not None,
+                seed=seed_of(*(own or (self._nonce, id, self._begun))),
+                alone=own is not None,
                 max_tokens=self._max_tokens(params.max_tokens, len(prompt)),
                 mode=wish.mode,
                 context=self._context(new),
@@ -155,11 +159,8 @@ class Faithful(V1, V2):
                 **Warp.of(params).options(),
             )
 
-        # A request for n sequences has n children, whose ids begin with their numbers.
-        child = re.match(r"(\d+)_", new.req_id) if (params.n or 1) > 1 or new.req_id[:1].isdigit() else None
-        reply = None if wish.reply is None else (wish.reply, int(child[1]) if child else 0)
-        alone = params.seed is not None
-        self._walks.begin(new.req_id, make, wish.reject_id, reply=reply, log_masks=wish.log_masks, alone=alone)
+        reply = None if wish.reply is None else (wish.reply, number)
+        self._walks.begin(new.req_id, make, wish.reject_id, reply=reply, log_masks=wish.log_masks, alone=own is not None)
 
     def _context(self, new: Any) -> str:
         """All that the model's rows depend on beside the ids of the prompt: weights, adapter, images."""
@@ -310,6 +311,7 @@ def faithful_params(
     mode: str = "cars",
     reject_id: int | None = None,
     reply: str | None = None,
+    seed: int | None = None,
     **options: Any,
 ) -> SamplingParams:
     """The parameters of requests for faithful outputs: `llm.generate(prompts, faithful_params(constraint, llm.get_tokenizer(), n=100))`.
@@ -319,7 +321,7 @@ def faithful_params(
     """
     if reject_id is None:
         reject_id = unskew.Faithful(compiler_of(tokenizer, len(tokenizer))).reject_id
-    wish = {"constraint": constraint.to_json(), "mode": mode, "reject_id": reject_id, "reply": reply}
+    wish = {"constraint": constraint.to_json(), "mode": mode, "reject_id": reject_id, "reply": reply, "seed": seed}
     options.setdefault("max_tokens", 256)
     params = SamplingParams(stop_token_ids=[reject_id], extra_args={KEY: wish}, **options)
     wish_of(params)
