@@ -25,6 +25,15 @@ fn made(options: SpecOptions) -> PyResult<Constraint> {
     Spec::try_from(options).map(|spec| Constraint { spec }).map_err(|error| of_spec(&error))
 }
 
+/// Refuses an empty list, which would be no constraint at all.
+fn some<T>(list: &[T], name: &str) -> PyResult<()> {
+    if list.is_empty() {
+        let message = format!("`{name}` is empty: no output would be allowed");
+        return Err(crate::error::Class::Constraint.error(message));
+    }
+    Ok(())
+}
+
 /// The text of JSON: a string is one already, and other values are written as JSON.
 fn json_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
     match value.cast::<PyString>() {
@@ -124,6 +133,7 @@ impl Constraint {
     #[staticmethod]
     #[pyo3(signature = (parts, *, canonical=false))]
     fn any_of(parts: Vec<PyRef<'_, Self>>, canonical: bool) -> PyResult<Self> {
+        some(&parts, "parts")?;
         let any_of = parts.iter().map(|part| part.spec.clone()).collect();
         made(SpecOptions { any_of, canonical, ..SpecOptions::default() })
     }
@@ -132,6 +142,7 @@ impl Constraint {
     #[staticmethod]
     #[pyo3(signature = (parts, *, canonical=false))]
     fn sequence(parts: Vec<PyRef<'_, Self>>, canonical: bool) -> PyResult<Self> {
+        some(&parts, "parts")?;
         let sequence = parts.iter().map(|part| part.spec.clone()).collect();
         made(SpecOptions { sequence, canonical, ..SpecOptions::default() })
     }

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::value::RawValue;
 use unskew_grammars::GrammarFormat;
 use unskew_schema::Whitespace;
@@ -26,7 +26,7 @@ pub struct SpecOptions {
     pub regex: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regex_file: Option<PathBuf>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "some")]
     pub choices: Vec<String>,
     /// The text of a grammar, with `grammar_format`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,9 +49,9 @@ pub struct SpecOptions {
     /// The texts of the files that a grammar in Lark imports, by their paths.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub imports: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "some")]
     pub any_of: Vec<Spec>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "some")]
     pub sequence: Vec<Spec>,
     /// The structural tag itself, as JSON and not as text.
     #[serde(skip_serializing_if = "Option::is_none", with = "schema_part")]
@@ -136,6 +136,17 @@ mod schema_part {
 
 /// The version of the JSON form that this crate reads and writes. Its fields keep their meaning; more may be added.
 pub const SPEC_VERSION: u32 = 1;
+
+/// A list that is written allows what is in it: an empty one is no constraint that is left out.
+fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let list = Vec::deserialize(deserializer)?;
+    if list.is_empty() {
+        return Err(D::Error::custom(
+            "an empty list of choices or constraints allows no output; leave it out for any",
+        ));
+    }
+    Ok(list)
+}
 
 impl SpecOptions {
     /// The options that say nothing without a kind: whether each is given, whether its kind is, and what it is for.

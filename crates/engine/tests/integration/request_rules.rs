@@ -350,3 +350,17 @@ fn requests_lower_limits_and_raise_none() {
     assert_eq!(made.limits, rules.limits);
     assert_eq!(made.clone().under(&rules).unwrap(), made);
 }
+
+#[test]
+fn a_list_without_elements_is_no_constraint_that_is_left_out() {
+    for text in [
+        r#"{"choices": []}"#,
+        r#"{"any_of": []}"#,
+        r#"{"sequence": []}"#,
+        r#"{"any_of": [{"sequence": []}]}"#,
+    ] {
+        let error = Spec::from_json(text).unwrap_err().to_string();
+        assert!(error.contains("an empty list"), "{text}: {error}");
+    }
+    assert!(Spec::from_json("{}").unwrap().is_unconstrained());
+}

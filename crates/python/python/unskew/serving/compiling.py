@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 import unskew
 
-from .._requests import COMPILE_FUEL, COMPILE_SECONDS, cache_bytes, compile_fuel, compile_seconds
+from .._requests import COMPILE_FUEL, COMPILE_SECONDS, cache_bytes, compile_fuel, compile_seconds, limits
 
 __all__ = ["REFUSED", "ahead", "compile", "compiler_of", "message_of", "off_the_loop", "tokens_of"]
 
@@ -46,6 +46,8 @@ def tokens_of(tokenizer: Any, rows: int, ends: Iterable[int] = ()) -> Tokens:
         kept = _tokens.setdefault(tokenizer, {})
         key = (rows, all_ends)
         if key not in kept:
+            # An operator's mistake is told at the start, and not at the first request.
+            limits(), compile_fuel(), compile_seconds()
             # A tokenizer may have more ids than the model has rows.
             made = unskew.Tokenizer.from_hf(tokenizer, vocab_size=rows, eos=list(all_ends) or None)
             kept[key] = Tokens(made, unskew.Compiler(made, cache_bytes=cache_bytes()))
