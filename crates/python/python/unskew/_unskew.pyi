@@ -1,6 +1,6 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypedDict, final, overload
+from typing import Any, Literal, TypedDict, Unpack, final, overload
 
 __version__: str
 
@@ -437,6 +437,18 @@ def audit(
 def methods() -> list[Method]:
     """The samplers, with their parameters and the distributions of their outputs."""
 
+class WalkOptions(TypedDict, total=False):
+    """What a walk depends on beside constraint and prompt; `max_tokens` is needed."""
+
+    max_tokens: int
+    mode: Literal["cars", "rejection", "weights", "twist"]
+    #: All that the rows depend on beside the prompt: adapter, images, weights.
+    context: str
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+
 class WalkStats(TypedDict):
     tries: int
     accepted: int
@@ -476,18 +488,12 @@ class Faithful:
         *,
         seed: int,
         alone: bool = False,
-        max_tokens: int,
-        mode: Literal["cars", "rejection", "weights", "twist"] = "cars",
-        context: str = "",
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
         reject_id: int | None = None,
         timeout: float | None = None,
         fuel: int | None = None,
+        **options: Unpack[WalkOptions],
     ) -> Walk:
-        """Begins a walk along a new sequence, of at most `max_tokens` ids without the end.
+        """Begins a walk along a new sequence, of at most `options["max_tokens"]` ids without the end.
 
         Accepted outputs follow the distribution of the model at that temperature, after that truncation, under the constraint and that
         length, whatever else is under way, if they are taken in the order in which their walks were begun: as they end, short ones come
@@ -496,19 +502,7 @@ class Faithful:
         numbers; `reject_id` is another id than that of all walks. Raises `ConstraintError`, `DeadlineError`, `OptionError`, and `SampleError`
         where walks under way hold all the memory.
         """
-    def stats(
-        self,
-        constraint: Constraint,
-        prompt: Sequence[int],
-        *,
-        max_tokens: int,
-        mode: Literal["cars", "rejection", "weights", "twist"] = "cars",
-        context: str = "",
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-    ) -> WalkStats | None:
+    def stats(self, constraint: Constraint, prompt: Sequence[int], **options: Unpack[WalkOptions]) -> WalkStats | None:
         """The findings so far, as `Walk.stats`; None where no walk is known."""
     def forget(self, context: str | None = None) -> None:
         """Forgets all that was learned in a context (None: in all), whose model was replaced. Its walks under way are rejected."""
