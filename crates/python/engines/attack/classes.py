@@ -57,14 +57,18 @@ def timed(what, call, *arguments):
 
 
 class Runner:
-    """Of vLLM's model runner, what `Faithful` asks for."""
+    """Of both of vLLM's model runners, what `Faithful` asks for: one request in the first row."""
 
-    def __init__(self):
+    def __init__(self, config):
         from types import SimpleNamespace
 
         import numpy as np
 
+        self.vllm_config, self.told = config, []
         self.discard_request_mask = SimpleNamespace(np=np.zeros(4, bool))
+        self.input_batch = SimpleNamespace(req_ids=["r"])
+        self.req_states = SimpleNamespace(index_to_req_id={0: "r"})
+        self.requests = {"r": SimpleNamespace(output_token_ids=self.told)}
 
 
 class Vllm:
@@ -93,18 +97,19 @@ class Vllm:
             tokenizer=str(model),
             is_diffusion=False, logits_processors=[faithful.Faithful],
         )
-        whole = SimpleNamespace(model_config=self.config, speculative_config=None, structured_outputs_config=None)
+        parallel = SimpleNamespace(data_parallel_rank=0)
+        whole = SimpleNamespace(
+            model_config=self.config, speculative_config=None, structured_outputs_config=None, parallel_config=parallel
+        )
+        # `faithful` has the name from before.
+        faithful.cached_tokenizer_from_config = lambda model_config: hf
         self.ours = backend.UnskewBackend(whole, tokenizer=hf, vocab_size=2048)
+        self.options = SimpleNamespace(disable_any_whitespace=False, disable_additional_properties=False)
         self.mask = self.ours.allocate_token_bitmask(2)
         self.first = faithful.Faithful(whole, torch.device("cpu"), False)
-        self.runner = Runner()
-        self.first.attach_runner(self.runner)
-        prompt = [7, 8, 9]
-        self.state = SimpleNamespace(
-            prompt_len=SimpleNamespace(np=np.full(4, 3)), prefill_len=SimpleNamespace(np=np.full(4, 3)),
-            all_token_ids=SimpleNamespace(gpu=torch.tensor([prompt + [0] * 253] * 4)),
-        )
+        self.state = SimpleNamespace(prompt_len=SimpleNamespace(np=np.full(4, 3)), prefill_len=SimpleNamespace(np=np.full(4, 3)))
         self.second = faithful.Faithful(whole, self.state)
+        self.runner = Runner(whole)
 
     def run(self, case, dice):
         body = case.body
@@ -140,7 +145,7 @@ class Vllm:
         if params is None or params.structured_outputs is None:
             return "vllm refuses"
         try:
-            self.backend.validate(params.structured_outputs, self.config, self.hf)
+            self.backend.validate(params, self.config, self.options, self.hf)
         except VLLMValidationError as error:
             self.check(error, body)
             return "refused"
@@ -167,16 +172,18 @@ class Vllm:
                 id = int(next(each
                     for each in allowed if int(each) not in stops)) if any(int(each) not in stops for each in allowed) else id
             if not timed("accept_tokens", grammar.accept_tokens, "r", [id]):
-                raise Fault("a token of the mask is not taken")
+                if len(allowed) > 1:
+                    raise Fault("a token of the mask is not taken")
+                # Where there is no mask, the one id of the row is refused, and the request ends.
+                return told
             told.append(id)
         return told
 
     def run_walk(self, body, dice):
-        from vllm.exceptions import VLLMValidationError
-        from vllm.v1.sample.logits_processor.interface import BatchUpdate
         from types import SimpleNamespace
 
         import numpy as np
+        from vllm.exceptions import VLLMValidationError
 
         params = self.params(body)
         if params is None:
@@ -197,20 +204,20 @@ class Vllm:
             return "refused"
         except BaseException as error:  # noqa: BLE001
             raise Fault(f"check_request raises {type(error).__name__}: {str(error)[:100]}") from error
-        told = []
-        timed("update_state", self.first.update_state, BatchUpdate(1, [], [(0, params, [7, 8, 9], told)], []))
-        for _ in range(STEPS):
-            logits = timed("apply", self.first.apply, self.row(dice))
-            told.append(int(logits[0].argmax()))
-            if int(self.torch.isfinite(logits[0]).sum()) != 1 or told[-1] in (END, *(params.stop_token_ids or [])):
-                break
-        timed("update_state", self.first.update_state, BatchUpdate(0, [0], [], []))
-        timed("add_request", self.second.add_request, 0, params)
-        for at in range(STEPS):
-            context = SimpleNamespace(idx_mapping_np=np.array([0]), pos=self.torch.tensor([2 + at]))
-            logits = timed("apply (V2)", self.second.apply, self.row(dice), context)
-            if int(logits[0].argmax()) in (END, *(params.stop_token_ids or [])):
-                break
+        new = SimpleNamespace(
+            req_id="r", sampling_params=params, prompt_token_ids=[7, 8, 9], prompt_embeds=None, mm_features=[], lora_request=None
+        )
+        for what, processor in (("apply", self.first), ("apply (V2)", self.second)):
+            told = self.runner.told
+            told.clear()
+            timed("observe", processor.observe, self.runner, SimpleNamespace(finished_req_ids={"r"}, scheduled_new_reqs=[new]))
+            for at in range(STEPS):
+                context = SimpleNamespace(idx_mapping_np=np.array([0]), pos=self.torch.tensor([2 + at]))
+                rest = () if processor is self.first else (context,)
+                logits = timed(what, processor.apply, self.row(dice), *rest)
+                told.append(int(logits[0].argmax()))
+                if int(self.torch.isfinite(logits[0]).sum()) != 1 or told[-1] in (END, *(params.stop_token_ids or [])):
+                    break
         return told
 
     def row(self, dice):
@@ -300,8 +307,9 @@ class Sglang:
             stop_regex_strs=[], stop_token_ids=None, json_schema=None, regex=None, ebnf=None, structural_tag=None, n=1,
             max_new_tokens=body.get("max_tokens", 20),
         )
+        kv = SimpleNamespace(kv_committed_len=3)
         req = SimpleNamespace(
-            sampling_params=params, rid=str(dice.random()), origin_input_ids=[7, 8, 9], output_ids=[], eos_token_ids={END},
+            kv=kv, input_embeds=None, lora_id=None, multimodal_inputs=None, sampling_params=params, rid=str(dice.random()), origin_input_ids=[7, 8, 9], output_ids=[], eos_token_ids={END},
             tokenizer=self.hf, customized_info=None,
             to_finish=None, extend_end=3, full_untruncated_fill_ids=[7, 8, 9],
         )
@@ -313,6 +321,7 @@ class Sglang:
                 self.said = str(vars(req.to_finish))
                 return
             req.output_ids.append(int(logits[0].argmax()))
+            kv.kv_committed_len += 1
             if req.output_ids[-1] in (END, *(params.stop_token_ids or ())):
                 return
 

@@ -58,7 +58,11 @@ def validate(sampling_params: Any, model_config: Any, config: Any, tokenizer: An
         raise VLLMValidationError("unskew: `ignore_eos` goes on after the end of the output, where there is no constraint: leave it out")
     try:
         kind, spec = get_structured_output_key(params)
-        compile(compiler_of_model(model_config, tokenizer), constraint_of(kind.name, spec))
+        compiled = compile(compiler_of_model(model_config, tokenizer), constraint_of(kind.name, spec))
+        if sampling_params.stop_token_ids:
+            # A stop id may be the only text that the output could begin with: told here, and not half-way.
+            matcher = unskew.Matcher(compiled, stop_ids=sorted(set(sampling_params.stop_token_ids)))
+            matcher.fill(bytearray(4 * compiled.mask_words))
     except REFUSED as error:
         raise VLLMValidationError(f"unskew: {message_of(error)}") from error
 

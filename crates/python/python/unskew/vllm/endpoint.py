@@ -23,7 +23,7 @@ from vllm.entrypoints.openai.completion.protocol import CompletionRequest
 
 import unskew
 
-from ..serving.compiling import message_of, off_the_loop
+from ..serving.compiling import REFUSED, message_of, off_the_loop
 from ..serving.outputs import Rounds
 from ..serving.wish import KEY, Wish
 from ._common import compiler_of_model
@@ -76,7 +76,7 @@ async def completions(request: CompletionRequest, raw_request: Request) -> Respo
             raise ValueError("one prompt a request")
         Wish.of(wish)
         wish["reject_id"] = await off_the_loop(_reject_id, engine.model_config)
-    except (ValueError, TypeError, RecursionError, unskew.Error) as error:
+    except REFUSED as error:
         return refused(message_of(error))
     return await _rounds(request, raw_request, engine, wish, rounds)
 

@@ -33,7 +33,7 @@ from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsProcessor
 import unskew
 
 from .._requests import compile_fuel, compile_seconds
-from ..serving.compiling import compile, message_of
+from ..serving.compiling import REFUSED, compile, message_of
 from ..serving.walks import Asked, Walks, force
 from ..serving.wish import KEY, Warp, Wish, check, seed_of
 from ._common import compiler_of, compiler_of_model, ends_of
@@ -288,7 +288,7 @@ def check_request(params: SamplingParams, model_config: Any, tokenizer: Any) -> 
         compiler = compiler_of_model(model_config, tokenizer)
         compile(compiler, wish.constraint)
         unskew.Faithful(compiler, reject_id=wish.reject_id, row_len=model_config.get_vocab_size())
-    except (unskew.Error, ValueError) as error:
+    except REFUSED as error:
         text = message_of(error)
         raise VLLMValidationError(text if text.startswith(f"`{KEY}`") else f"`{KEY}`: {text}") from error
 
