@@ -19,7 +19,7 @@ import unskew
 
 from .._requests import COMPILE_FUEL, COMPILE_SECONDS, cache_bytes, compile_fuel, compile_seconds, limits
 
-__all__ = ["REFUSED", "ahead", "compile", "compiler_of", "message_of", "off_the_loop", "tokens_of"]
+__all__ = ["DECIDED_SECONDS", "REFUSED", "ahead", "compile", "compiler_of", "message_of", "off_the_loop", "tokens_of"]
 
 T = TypeVar("T")
 
@@ -57,6 +57,10 @@ def tokens_of(tokenizer: Any, rows: int, ends: Iterable[int] = ()) -> Tokens:
 def compiler_of(tokenizer: Any, rows: int, ends: Iterable[int] = ()) -> unskew.Compiler:
     """The compiler of `tokens_of`."""
     return tokens_of(tokenizer, rows, ends).compiler
+
+
+#: The deadline where fuel decides, or an earlier check of the same request has: a clock would decide for one process alone.
+DECIDED_SECONDS = 600.0
 
 
 def compile(compiler: unskew.Compiler, constraint: unskew.Constraint, seconds: float | None = None) -> unskew.Compiled:

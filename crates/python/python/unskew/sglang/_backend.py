@@ -23,14 +23,10 @@ from sglang.srt.constrained.base_grammar_backend import (
 import unskew
 
 from .._requests import compile_seconds
-from ..serving.compiling import REFUSED, compile, message_of
+from ..serving.compiling import DECIDED_SECONDS, REFUSED, compile, message_of
 from ..serving.masks import Guarded, fill_batch
 from ..serving.wish import KEY
 from . import _requests
-
-
-#: The deadline where a model runs on several ranks.
-SEVERAL_RANKS_SECONDS = 600.0
 
 
 class Grammar(BaseGrammarObject):
@@ -248,7 +244,7 @@ def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any
     """The backend of a server, which SGLang asks for by its name."""
     tokens = _requests.tokens_of_model(tokenizer, vocab_size, eos_token_ids)
     # A clock decides for the one rank that reads it. Fuel and SGLang's own limit, of turns, decide for all, and come before this one.
-    deadline = compile_seconds() if getattr(server_args, "tp_size", 1) == 1 else SEVERAL_RANKS_SECONDS
+    deadline = compile_seconds() if getattr(server_args, "tp_size", 1) == 1 else DECIDED_SECONDS
     backend = Backend(tokens.tokenizer, compiler=tokens.compiler, whitespace=_whitespace(server_args), deadline=deadline)
     if not getattr(server_args, "reasoning_parser", None):
         return backend

@@ -26,7 +26,7 @@ from sglang.srt.sampling.custom_logit_processor import CustomLogitProcessor
 import unskew
 
 from .._requests import compile_fuel
-from ..serving.compiling import message_of
+from ..serving.compiling import DECIDED_SECONDS, message_of
 from ..serving.walks import Walks, force, result_of
 from ..serving.wish import KEY, Warp, Wish, check, seed_of
 from ._requests import tokens_of_model
@@ -148,8 +148,7 @@ def _begin(own: _Own, req: Any, value: Any, row_len: int) -> None:
         max_tokens=params.max_new_tokens - 1,
         mode=wish.mode,
         context=_context(req),
-        # A clock would decide for one rank alone.
-        timeout=600.0,
+        timeout=DECIDED_SECONDS,
         fuel=compile_fuel(),
         **Warp.of(params).options(),
     )

@@ -23,7 +23,7 @@ from vllm.v1.structured_output.request import get_structured_output_key
 
 import unskew
 
-from ..serving.compiling import REFUSED, compile, message_of
+from ..serving.compiling import DECIDED_SECONDS, REFUSED, compile, message_of
 from ..serving.masks import Guarded
 from ._common import compiler_of, compiler_of_model, constraint_of
 
@@ -120,7 +120,7 @@ class UnskewBackend(StructuredOutputBackend):
         grammar_spec: str,
         stop_token_ids: set[int] | None = None,
     ) -> UnskewGrammar:
-        compiled = compile(self._compiler, constraint_of(request_type.name, grammar_spec))
+        compiled = compile(self._compiler, constraint_of(request_type.name, grammar_spec), DECIDED_SECONDS)
         matcher = unskew.Matcher(compiled, stop_ids=sorted(stop_token_ids) if stop_token_ids else None)
         last_id = next((id for id in matcher.stop_ids if id < self.vocab_size), 0)
         return UnskewGrammar(Guarded(matcher, last_id), self)

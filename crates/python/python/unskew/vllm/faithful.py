@@ -32,8 +32,8 @@ from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsProcessor
 
 import unskew
 
-from .._requests import compile_fuel, compile_seconds
-from ..serving.compiling import REFUSED, compile, message_of
+from .._requests import compile_fuel
+from ..serving.compiling import DECIDED_SECONDS, REFUSED, compile, message_of
 from ..serving.walks import Asked, Walks, force
 from ..serving.wish import KEY, Warp, Wish, check, seed_of
 from ._common import compiler_of, compiler_of_model, ends_of
@@ -84,8 +84,6 @@ class Faithful(V1, V2):
         self._nonce = f"{_agreed(secrets.token_hex(16))} {getattr(parallel, 'data_parallel_rank', 0)}"
         # There each rank names requests by itself.
         self._ids_differ = getattr(parallel, "distributed_executor_backend", None) == "external_launcher"
-        # A clock may decide for one process, and fuel decides alike in all.
-        self._timeout = compile_seconds() if getattr(parallel, "world_size", 1) == 1 else 600.0
         self._is_sharded = bool(getattr(parallel, "enable_batch_sharded_sampling", False))
         _processors.add(self)
 
@@ -154,7 +152,7 @@ class Faithful(V1, V2):
                 mode=wish.mode,
                 context=self._context(new),
                 reject_id=wish.reject_id,
-                timeout=self._timeout,
+                timeout=DECIDED_SECONDS,
                 fuel=compile_fuel(),
                 **Warp.of(params).options(),
             )
