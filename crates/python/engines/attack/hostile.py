@@ -31,7 +31,7 @@ ODD = (
 )
 
 
-def odd(dice):
+def odd_value(dice):
     """One of them, as a copy: some are put into others."""
     return copy.deepcopy(dice.choice(ODD))
 
@@ -129,7 +129,7 @@ def walk(dice, kind, what, text):
     wish["walks"] = dice.choice((1, 20, 60))
     if kind == "reject ids" or dice.random() < 0.4:
         del wish["walks"]
-        wish["reject_id"] = dice.choice((1, 2, 5, 2047)) if kind == "walks" else dice.choice((odd(dice), 0, 2046, 2047, 2048, 2049, 1 << 20))
+        wish["reject_id"] = dice.choice((1, 2, 5, 2047)) if kind == "walks" else dice.choice((odd_value(dice), 0, 2046, 2047, 2048, 2049, 1 << 20))
         body["stop_token_ids"] = [wish["reject_id"]] if dice.random() < 0.8 else dice.choice(([], [5, 6], list(range(2048)), None, "x",
             [-1]))
         body |= {"top_p": 1, "top_k": 0}
@@ -144,7 +144,7 @@ def walk(dice, kind, what, text):
     if kind == "counts":
         body |= counts(dice)
     if dice.random() < 0.1:
-        wish[dice.choice(("constraint", "mode", "walks", "reject_id", "more", "seed", "temperature", "top_p"))] = odd(dice)
+        wish[dice.choice(("constraint", "mode", "walks", "reject_id", "more", "seed", "temperature", "top_p"))] = odd_value(dice)
     try:
         text = json.dumps(wish)
     except (ValueError, RecursionError):
@@ -206,7 +206,7 @@ def wrong(dice, body):
             if isinstance(where.get(name), dict) and where[name] and dice.random() < 0.6:
                 where = where[name]
                 continue
-            where[name] = odd(dice)
+            where[name] = odd_value(dice)
             break
 
 
@@ -232,7 +232,7 @@ def constraint(dice, kind, places):
         at = dice.randrange(len(text) + 1)
         return what, text[:at] + odd + text[at:]
     if kind == "wrong types" and dice.random() < 0.7:
-        return dice.choice(("regex", "json", "grammar", "structural_tag", "choice", "json_object")), odd(dice)
+        return dice.choice(("regex", "json", "grammar", "structural_tag", "choice", "json_object")), odd_value(dice)
     if kind == "wrong types":
         return "grammar", json.dumps(mistyped(dice))
     if kind == "tags":
@@ -284,7 +284,7 @@ def limited(dice):
     )
     limits = {dice.choice(names): dice.choice((1, 1 << 24, 1 << 30, 1 << 30)) for _ in range(dice.choice((1, 2, 4)))}
     if dice.random() < 0.2:
-        limits = dice.choice((odd(dice), {"no.such": 1}, {names[0]: odd(dice)}))
+        limits = dice.choice((odd_value(dice), {"no.such": 1}, {names[0]: odd_value(dice)}))
     base = dice.choice(
         [
             {"grammar": ambiguous(dice), "grammar_format": "lark"}, {"regex": "(a|b)*a(a|b){22}"}, {"regex": "[0-9]{3}"},
@@ -360,7 +360,7 @@ def mistyped(dice):
     names = (*FILES, "regex", "choices", "json_schema", "grammar", "grammar_format", "grammars", "structural_tag", "canonical", "any_of",
         "sequence", "limits", "whitespace", "ascii",
              "any_order", "gpu", "strict", "captures", "lexer", "ignore", "")
-    return {dice.choice(names): odd(dice) for _ in range(dice.choice((1, 2, 3)))}
+    return {dice.choice(names): odd_value(dice) for _ in range(dice.choice((1, 2, 3)))}
 
 
 def tag(dice, depth):
@@ -372,7 +372,7 @@ def tag(dice, depth):
                 "json_schema": dice.choice(({}, True, {"type": "integer"}, 3, None))},
                 {"type": "regex", "pattern": dice.choice(("a+", "(", ".*"))}, {"type": "grammar", "grammar": dice.choice(('root ::= "a"',
                 "start: x", ""))},
-                {"type": dice.choice(("none", "", "any_tokens", "token"))}, {}, odd(dice),
+                {"type": dice.choice(("none", "", "any_tokens", "token"))}, {}, odd_value(dice),
             ]
         )
     inner = [tag(dice, depth - 1) for _ in range(dice.choice((0, 1, 2, 3)))]
