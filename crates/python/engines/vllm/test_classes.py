@@ -122,7 +122,7 @@ def check(parts, hf, config=None, **options):
         ({"ignore_eos": True}, "`ignore_eos` goes on after the end"),
         ({"structured_outputs": StructuredOutputsParams(json="{}", disable_any_whitespace=True)}, "`disable_any_whitespace` is not"),
         ({"structured_outputs": StructuredOutputsParams(regex="(a")}, "line 1, column 1"),
-        ({"structured_outputs": StructuredOutputsParams(grammar='{"set": "/etc/passwd"}')}, "UNSKEW_FILES"),
+        ({"structured_outputs": StructuredOutputsParams(grammar='{"set": "/etc/passwd"}')}, "lends none"),
     ],
 )
 def test_what_is_not_followed_is_refused(parts, hf, options, says):
@@ -227,7 +227,7 @@ def test_what_fails_in_a_step_ends_its_request_alone(backend, tok, way, caplog):
     """Each of these ended the engine, with the requests of all clients."""
     [a], [b] = tok.encode("a"), tok.encode("b")
     if way == "limit":
-        grammar = unskew.Constraint.lark('start: x+\nx: "a" | "a" x "a" | "aa" x "aa"').with_limits({"grammar.state_items": 300})
+        grammar = unskew.Constraint.lark('start: p\\np: "a" p "a" | "a" | "aa"').with_limits({"grammar.state_items": 60})
         bad = backend.compile_grammar(Kind.GRAMMAR, grammar.to_json(), {END})
     else:
         bad = backend.compile_grammar(Kind.REGEX, "a", {a} if way == "stop" else {END})
