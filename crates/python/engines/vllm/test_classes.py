@@ -227,7 +227,7 @@ def test_what_fails_in_a_step_ends_its_request_alone(backend, tok, way, caplog):
     """Each of these ended the engine, with the requests of all clients."""
     [a], [b] = tok.encode("a"), tok.encode("b")
     if way == "limit":
-        grammar = unskew.Constraint.lark('start: p\\np: "a" p "a" | "a" | "aa"').with_limits({"grammar.state_items": 60})
+        grammar = unskew.Constraint.lark('start: p\np: "a" p "a" | "a" | "aa"').with_limits({"grammar.state_items": 60})
         bad = backend.compile_grammar(Kind.GRAMMAR, grammar.to_json(), {END})
     else:
         bad = backend.compile_grammar(Kind.REGEX, "a", {a} if way == "stop" else {END})
