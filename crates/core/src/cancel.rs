@@ -68,7 +68,7 @@ impl Cancel {
 
     /// Takes fuel for work that was done, or is about to be. A [look](Self::is_cancelled) takes one unit by itself.
     ///
-    /// The number must depend on the work alone. What a cache saves now and then is not counted at all.
+    /// The number must depend on the work alone. Work that a cache saves now and then is not counted at all.
     #[inline]
     pub fn take_fuel(&self, units: u64) {
         if let Some(fuel) = &self.fuel {

@@ -4,8 +4,8 @@
 //! Constraints grow as they are used, by masks and by the tables of their scratches, and a service that has all its
 //! constraints only ever finds them. So what they grow by is summed up as it happens ([`Growth`]), and each call looks
 //! at two numbers. Where the limit may be passed, and what has grown is a sixteenth of it, all entries are counted
-//! again and the oldest go. Until then a sixteenth is the most by which it is passed. What constraints that have gone
-//! grow by is summed up too, which brings a count sooner, and does no harm.
+//! again and the oldest go. Until then a sixteenth is the most by which it is passed. The growth of
+//! constraints that have gone is summed up too, which brings a count sooner, and does no harm.
 //!
 //! An entry knows the fuel that it took. Who gives less finds what compiling would have answered.
 //!

@@ -133,7 +133,7 @@ pub(crate) fn of_language<'a>(
 pub(crate) fn take_fuel(grammar: &Grammar, cancel: &Cancel, limits: &GrammarLimits) -> Result<()> {
     /// The steps to read, to check and to lay out an expression, or a place of it once repetitions are written out.
     const STEPS: usize = 40;
-    // What is beyond the limit is refused at once.
+    // A grammar beyond the limit is refused at once.
     let places = usize::try_from(grammar.size().places).unwrap_or(usize::MAX).min(limits.positions);
     cancel.take_fuel(STEPS.saturating_mul(grammar.expressions() + places) as u64);
     if cancel.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }

@@ -92,7 +92,7 @@ impl Default for CompilerOptions {
 #[derive(Clone, Debug, Default)]
 pub struct Until {
     /// The units of work that it takes at most, or [`Error::Fuel`]. [`COMPILE_FUEL`] is some seconds of it. A kept
-    /// constraint counts as if it was compiled now. What is made once for a vocabulary or a process is not counted.
+    /// constraint counts as if it was compiled now. Work that is done once for a vocabulary or a process is free.
     pub fuel: Option<u64>,
     /// The time by which it has an answer, or [`Error::Deadline`]. It is looked at wherever work is counted; single
     /// steps of bounded work go on a little longer.

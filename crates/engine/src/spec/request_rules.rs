@@ -1,4 +1,4 @@
-//! What a server lets the constraint of a request do: which files it names, and what it costs.
+//! The rules of a server for the constraints of requests: the files that one may name, and its cost.
 //!
 //! A client is not trusted. A constraint with the text of a file in it writes that file, line by line, so a request
 //! names no file, unless the server lends a folder. Limits are the server's, and a request may only lower them.
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{Error, Result, chain, compiler::compile::registry_texts, compiler::grammars::Around, read};
 
-/// What a server lets the constraint of a request do.
+/// The rules of a server for the constraints of requests.
 ///
 /// # Example
 ///
@@ -79,7 +79,7 @@ impl Spec {
     }
 }
 
-/// The refusal of what is not there and of what is not lent.
+/// The refusal of a file that is not there, and of one that is not lent.
 const NOTHING: &str = "names nothing in the folder that this server lends";
 
 fn refused(place: &str, why: impl Into<String>) -> SpecError {
@@ -205,8 +205,8 @@ impl RequestRules {
         self.found(path, place, fs::Metadata::is_file)
     }
 
-    /// A path in the lent folder with its links followed. What lies elsewhere and what there is not have one error, so
-    /// that a client learns nothing of other files.
+    /// A path in the lent folder with its links followed. A file elsewhere and a file that is not there have one error,
+    /// so that a client learns nothing of other files.
     fn found(
         &self,
         path: &Path,

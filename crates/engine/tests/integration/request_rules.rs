@@ -1,4 +1,4 @@
-//! What a server lets the constraint of a request do.
+//! The rules of a server for the constraints of requests.
 
 use std::{collections::BTreeSet, fs, path::Path};
 

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-import unskew
 from law import p_value
 from unskew.sglang import _faithful
 

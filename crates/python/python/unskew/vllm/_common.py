@@ -7,10 +7,10 @@ from typing import Any
 
 import unskew
 
-from .._requests import compile_seconds, grammar_of, spec_of
+from .._requests import grammar_of, spec_of
 from ..serving.compiling import compiler_of
 
-__all__ = ["compile_seconds", "compiler_of", "compiler_of_model", "constraint_of", "ends_of", "spec_of"]
+__all__ = ["compiler_of", "compiler_of_model", "constraint_of", "ends_of"]
 
 
 def ends_of(model_config: Any) -> tuple[int, ...]:
