@@ -482,8 +482,17 @@ fn dict_of<'py>(py: Python<'py>, stats: &WalkStats) -> PyResult<Bound<'py, PyDic
 
 fn stats_of(dict: &Bound<'_, PyDict>) -> PyResult<WalkStats> {
     let item = |name: &str| dict.as_any().get_item(name);
-    let sums: Option<(f64, f64, bool)> = item("sums")?.extract()?;
-    let sums = sums.map(|(first, second, weighed)| WalkSums { first, second, weighed });
+    // A tuple, or a list where it was JSON.
+    let sums: Option<Vec<Bound<'_, PyAny>>> = item("sums")?.extract()?;
+    let sums = match sums.as_deref() {
+        None => None,
+        Some([first, second, weighed]) => Some(WalkSums {
+            first: first.extract()?,
+            second: second.extract()?,
+            weighed: weighed.extract()?,
+        }),
+        Some(_) => return Err(Class::Sample.error("`sums` are three values")),
+    };
     let counts = (item("tries")?.extract()?, item("accepted")?.extract()?);
     let usage = (item("prefixes")?.extract()?, item("bytes")?.extract()?);
     Ok(WalkStats::new(counts, sums, item("log_bound")?.extract()?, usage))

@@ -67,7 +67,8 @@ class Walks:
         self._log = log
         self._entries: dict[Any, _Entry] = {}
         self._results: OrderedDict[str, dict[int, dict[str, Any]]] = OrderedDict()
-        self._stats: dict[str, Any] = {}
+        #: By the name of results: a walk of the task that they share, or the findings of tasks of their own.
+        self._stats: dict[str, unskew.Walk | dict[str, Any] | None] = {}
         self._kept = 0
 
     def __contains__(self, id: Any) -> bool:
@@ -96,6 +97,13 @@ class Walks:
             error = message_of(problem)
             self._log.error("unskew: no walk for the request %s: %s", id, error)
         self._entries[id] = _Entry(walk, reject_id, error, reply, log_masks, alone)
+
+    def walk(self, id: Any) -> unskew.Walk:
+        """The walk of a request. Raises `SampleError` where it has failed."""
+        entry = self._entries[id]
+        if entry.walk is None or entry.walk.error is not None:
+            raise unskew.SampleError(entry.error if entry.walk is None else entry.walk.error)
+        return entry.walk
 
     def end(self, id: Any) -> None:
         """Forgets a request that is over, finished or not."""
@@ -144,8 +152,7 @@ class Walks:
         name, index = entry.reply
         self._results.setdefault(name, {})[index] = result
         if entry.walk is not None:
-            stats = entry.walk.stats()
-            self._stats[name] = unskew.merge_stats([self._stats.get(name), stats]) if entry.alone else stats
+            self._stats[name] = unskew.merge_stats([self._stats.get(name), entry.walk.stats()]) if entry.alone else entry.walk
         self._kept += 1
         while self._kept > MAX_RESULTS and len(self._results) > 1:
             gone, results = self._results.popitem(last=False)
@@ -156,7 +163,8 @@ class Walks:
         """The results of the walks of this name since they were last asked for, and the findings about their constraint."""
         results = self._results.pop(name, {})
         self._kept -= len(results)
-        return {"outputs": results, "stats": self._stats.pop(name, None)}
+        stats = self._stats.pop(name, None)
+        return {"outputs": results, "stats": stats.stats() if isinstance(stats, unskew.Walk) else stats}
 
 
 def _ids(walks: list[unskew.Walk], positions: list[int], logits: torch.Tensor, rows: list[int]) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import unskew
@@ -90,10 +91,12 @@ class Wish:
         if value is None:
             return None
         if isinstance(value, str):
-            try:
-                value = json.loads(value)
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"`{KEY}` is no JSON: {error}") from error
+            # Each process asks several times for a request, and once for each of its sequences.
+            return _read(value) if len(value) <= _MAX_KEPT else Wish._of(_json(value))
+        return Wish._of(value)
+
+    @staticmethod
+    def _of(value: Any) -> Wish:
         if not isinstance(value, dict):
             raise ValueError(f'`{KEY}` is {type(value).__name__}, not an object such as {{"constraint": {{"regex": "[a-z]+"}}}}')
         unknown = {str(name) for name in value} - _FIELDS
@@ -115,6 +118,22 @@ class Wish:
             return Wish(spec_of(value["constraint"]), mode, reply=reply, log_masks=log_masks, **numbers)
         except (ValueError, RecursionError, TypeError) as error:
             raise ValueError(f"`{KEY}`: {error}") from error
+
+
+#: The longest text whose wish is kept.
+_MAX_KEPT = 1 << 16
+
+
+@lru_cache(maxsize=64)
+def _read(text: str) -> Wish:
+    return Wish._of(_json(text))
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"`{KEY}` is no JSON: {error}") from error
 
 
 def check(params: Any) -> None:

@@ -46,9 +46,7 @@ _epoch = 0
 class _Own:
     """A request with a walk: the walk goes when the request does, however that ends."""
 
-    def __init__(self) -> None:
-        self.walk: unskew.Walk | None = None
-        self.is_over = False
+    is_over = False
 
     def __del__(self) -> None:
         _walks.end(id(self))
@@ -74,7 +72,7 @@ class Faithful(CustomLogitProcessor):
                     own = params[_OWN] = _Own()
                 if own.is_over or _is_piece(req):
                     continue
-                if own.walk is None:
+                if id(own) not in _walks:
                     _begin(own, req, params[KEY], logits.shape[1])
                 position = _read(req) - len(req.origin_input_ids)
                 asked.append((id(own), position, row))
@@ -138,7 +136,7 @@ def _begin(own: _Own, req: Any, value: Any, row_len: int) -> None:
         raise unskew.OptionError("a seed with n > 1 would repeat one output")
     if params.max_new_tokens is None or params.max_new_tokens < 1:
         raise unskew.OptionError("`max_new_tokens` is missing: outputs are those up to this length, the end included")
-    own.walk = faithful.begin(
+    walk = faithful.begin(
         wish.constraint,
         list(req.origin_input_ids),
         # The same on every rank that shares the batch, and another one for each request and each server.
@@ -152,7 +150,7 @@ def _begin(own: _Own, req: Any, value: Any, row_len: int) -> None:
         fuel=compile_fuel(),
         **Warp.of(params).options(),
     )
-    _walks.begin(id(own), lambda: own.walk, faithful.reject_id, log_masks=wish.log_masks)
+    _walks.begin(id(own), lambda: walk, faithful.reject_id, log_masks=wish.log_masks)
     params.stop_token_ids = {*(params.stop_token_ids or ()), faithful.reject_id}
 
 
@@ -197,10 +195,7 @@ def _of_process(req: Any, row_len: int) -> unskew.Faithful:
 
 def _report(req: Any, own: _Own, position: int) -> None:
     """Puts the result of a walk into the answer of its request: one element for each token, the last one with the result."""
-    walk = own.walk
-    if walk.error is not None:
-        raise unskew.SampleError(walk.error)
-    result = None
+    walk, result = _walks.walk(id(own)), None
     if walk.accepted is not None:
         stats = walk.stats()
         result = {**result_of(walk), "log_estimate": stats["log_estimate"], "relative_error": stats["relative_error"]}

@@ -168,8 +168,6 @@ async def _results(engine: Any, reply: str, stats: dict[str, Any], alone: bool) 
     for found in (found for text in texts for found in json.loads(text)):
         results.update(found["outputs"])
         if found["stats"] is not None:
-            # JSON has no tuples.
-            found["stats"]["sums"] = found["stats"]["sums"] and tuple(found["stats"]["sums"])
             # Walks with seeds of their own have learned from no other round.
             before = stats.get(found["replica"]) if alone else None
             stats[found["replica"]] = unskew.merge_stats([before, found["stats"]])
