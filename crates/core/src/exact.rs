@@ -77,13 +77,23 @@ impl ExactDistribution {
         let mut scratch = constraint.scratch();
         let mut logits = Logits::new();
         let mut mask = TokenMask::new(constraint.vocab_len());
-        let mut outputs = BTreeMap::new();
+        let mut ends = TokenMask::new(model.vocab_len().max(constraint.vocab_len()));
+        let mut outputs: BTreeMap<Vec<TokenId>, f64> = BTreeMap::new();
         let mut prefixes = 0;
 
         // Depth first. Each entry holds the sequence without its last tokens, which the entry's own pass appends.
         let root = model.start();
         let mut stack = vec![(root, prompt.to_vec(), Vec::new(), constraint.start(), 0.0_f64)];
         while let Some((mut sequence, appended, output, state, log_prob)) = stack.pop() {
+            if constraint.is_over(&mut scratch, &state) {
+                // Several tokens may pass the end after the same text.
+                let text = match constraint.tail(&state) {
+                    Some(tail) => output.iter().take(output.len() - 1).chain(tail).copied().collect(),
+                    None => output,
+                };
+                *outputs.entry(text).or_default() += log_prob.exp();
+                continue;
+            }
             prefixes += 1;
             if prefixes > max_prefixes {
                 return Err(EnumerationError::TooMany { limit: max_prefixes });
@@ -98,9 +108,13 @@ impl ExactDistribution {
             };
 
             if constraint.is_accepting(&state) {
-                let stop: f64 = end.iter().map(|id| log_next(*id).exp()).sum();
+                let stop: f64 = if constraint.fill_ends(&mut scratch, &state, ends.as_mut()) {
+                    ends.ids().map(|id| log_next(id).exp()).sum()
+                } else {
+                    end.iter().map(|id| log_next(*id).exp()).sum()
+                };
                 if stop > 0.0 {
-                    outputs.insert(output.clone(), log_prob.exp() * stop);
+                    *outputs.entry(output.clone()).or_default() += log_prob.exp() * stop;
                 }
             }
             if output.len() == max_tokens {

@@ -45,7 +45,10 @@ mod tokenization;
 mod vocabulary;
 
 pub use cancel::Cancel;
-pub use constraint::{AnyConstraint, AnyScratch, AnyState, Constraint, Rejected, Unconstrained, hashed_key};
+pub use constraint::{
+    AnyConstraint, AnyScratch, AnyState, Constraint, EndScratch, EndState, OutputEnd, Reach, Rejected, TextOrder,
+    Unconstrained, WithEnd, hashed_key,
+};
 pub use exact::{EnumerationError, ExactDistribution};
 pub use generations::Generations;
 pub use mask::{MaskBatch, MaskMut, MaskRef, TokenMask, WORD_BITS, words_for};

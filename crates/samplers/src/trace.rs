@@ -35,6 +35,7 @@ pub fn trace<M: LanguageModel, C: Constraint>(
     let Task { model, constraint, prompt, end, max_tokens, .. } = task;
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     let mut mask = TokenMask::new(constraint.vocab_len());
+    let mut ends = TokenMask::new(model.vocab_len().max(constraint.vocab_len()));
     let (mut sequence, mut logits) = (model.start(), Logits::new());
     let mut steps = Vec::with_capacity(tokens.len() + 1);
     let mut appended: &[TokenId] = prompt;
@@ -53,10 +54,12 @@ pub fn trace<M: LanguageModel, C: Constraint>(
             let log_prob = |id: TokenId| {
                 row.get(id.index()).map_or(f64::NEG_INFINITY, |logit| f64::from(*logit) - normalizer)
             };
-            let stop = if constraint.is_accepting(&state) {
-                logprob::log_sum_exp(end.iter().map(|id| log_prob(*id)))
-            } else {
+            let stop = if !constraint.is_accepting(&state) {
                 f64::NEG_INFINITY
+            } else if constraint.fill_ends(&mut scratch, &state, ends.as_mut()) {
+                logprob::log_sum_exp(ends.ids().map(log_prob).collect::<Vec<_>>()).min(0.0)
+            } else {
+                logprob::log_sum_exp(end.iter().map(|id| log_prob(*id)))
             };
             let mut left = vec![stop];
             if at < *max_tokens {

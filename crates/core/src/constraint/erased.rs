@@ -6,7 +6,7 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
-use crate::{Constraint, MaskBatch, MaskMut, MaskRef, Rejected, TokenId};
+use crate::{Constraint, MaskBatch, MaskMut, MaskRef, OutputEnd, Reach, Rejected, TokenId};
 
 /// A constraint of any kind, shared by reference count.
 ///
@@ -121,6 +121,26 @@ impl Constraint for AnyConstraint {
     ) {
         self.0.erased_fill_masks(scratch, states, masks);
     }
+
+    fn reach(&self, scratch: &mut AnyScratch, state: &AnyState, text: &[u8]) -> Option<Reach> {
+        self.0.erased_reach(scratch, state, text)
+    }
+
+    fn end(&self) -> OutputEnd {
+        self.0.erased_end()
+    }
+
+    fn is_over(&self, scratch: &mut AnyScratch, state: &AnyState) -> bool {
+        self.0.erased_is_over(scratch, state)
+    }
+
+    fn fill_ends(&self, scratch: &mut AnyScratch, state: &AnyState, mask: MaskMut<'_>) -> bool {
+        self.0.erased_fill_ends(scratch, state, mask)
+    }
+
+    fn tail<'a>(&self, state: &'a AnyState) -> Option<&'a [TokenId]> {
+        self.0.erased_tail(state)
+    }
 }
 
 trait ErasedState: Any + Send {
@@ -179,6 +199,11 @@ trait Erased: Send + Sync {
         states: &mut dyn Iterator<Item = &AnyState>,
         masks: &mut MaskBatch,
     );
+    fn erased_reach(&self, s: &mut AnyScratch, state: &AnyState, text: &[u8]) -> Option<Reach>;
+    fn erased_end(&self) -> OutputEnd;
+    fn erased_is_over(&self, s: &mut AnyScratch, state: &AnyState) -> bool;
+    fn erased_fill_ends(&self, s: &mut AnyScratch, state: &AnyState, mask: MaskMut<'_>) -> bool;
+    fn erased_tail<'a>(&self, state: &'a AnyState) -> Option<&'a [TokenId]>;
 }
 
 impl<C: Constraint> Erased for C {
@@ -246,5 +271,25 @@ impl<C: Constraint> Erased for C {
         masks: &mut MaskBatch,
     ) {
         self.fill_masks(scratch_mut::<C>(s), &mut states.map(|any| state::<C>(any)), masks);
+    }
+
+    fn erased_reach(&self, s: &mut AnyScratch, any: &AnyState, text: &[u8]) -> Option<Reach> {
+        self.reach(scratch_mut::<C>(s), state::<C>(any), text)
+    }
+
+    fn erased_end(&self) -> OutputEnd {
+        self.end()
+    }
+
+    fn erased_is_over(&self, s: &mut AnyScratch, any: &AnyState) -> bool {
+        self.is_over(scratch_mut::<C>(s), state::<C>(any))
+    }
+
+    fn erased_fill_ends(&self, s: &mut AnyScratch, any: &AnyState, mask: MaskMut<'_>) -> bool {
+        self.fill_ends(scratch_mut::<C>(s), state::<C>(any), mask)
+    }
+
+    fn erased_tail<'a>(&self, any: &'a AnyState) -> Option<&'a [TokenId]> {
+        self.tail(state::<C>(any))
     }
 }

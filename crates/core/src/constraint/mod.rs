@@ -9,6 +9,7 @@
 //! accepting states. So a constraint needs no knowledge of how a model ends its outputs, and a cached mask serves
 //! both cases. An empty mask in a state that does not accept would have no meaning: it cannot happen.
 
+mod end;
 mod erased;
 mod unconstrained;
 
@@ -19,6 +20,7 @@ use std::{
 
 use crate::{MaskBatch, MaskMut, MaskRef, TokenId, TokenMask};
 
+pub use end::{EndScratch, EndState, OutputEnd, Reach, TextOrder, WithEnd};
 pub use erased::{AnyConstraint, AnyScratch, AnyState};
 pub use unconstrained::Unconstrained;
 
@@ -231,6 +233,37 @@ pub trait Constraint: Send + Sync {
             self.fill_mask(scratch, state, masks.row_mut(row));
         }
     }
+
+    /// How far `text` goes on from `state`, read byte by byte. `None`: the constraint reads tokens alone, and
+    /// [`WithEnd`] finds out by masks.
+    fn reach(&self, scratch: &mut Self::Scratch, state: &Self::State, text: &[u8]) -> Option<Reach> {
+        let _ = (scratch, state, text);
+        None
+    }
+
+    /// Who ends the outputs: the model, but for a [`WithEnd`].
+    fn end(&self) -> OutputEnd {
+        OutputEnd::Model
+    }
+
+    /// Whether the output ends here whatever the model writes next, so that no row of it is needed.
+    fn is_over(&self, scratch: &mut Self::Scratch, state: &Self::State) -> bool {
+        let _ = (scratch, state);
+        false
+    }
+
+    /// Replaces the content of `mask` by the tokens that end the output in a state that accepts. It may cover more ids
+    /// than the vocabulary. False, and the mask has no meaning, where the ids that end a sequence of the model do.
+    fn fill_ends(&self, scratch: &mut Self::Scratch, state: &Self::State, mask: MaskMut<'_>) -> bool {
+        let _ = (scratch, state, mask);
+        false
+    }
+
+    /// The tokens that stand for the last one, where that has passed the end of the output: they spell its part.
+    fn tail<'a>(&self, state: &'a Self::State) -> Option<&'a [TokenId]> {
+        let _ = state;
+        None
+    }
 }
 
 /// A pointer to a constraint behaves as the constraint does.
@@ -303,6 +336,26 @@ macro_rules! delegate {
                 masks: &mut MaskBatch,
             ) {
                 (**self).fill_masks(scratch, states, masks);
+            }
+
+            fn reach(&self, scratch: &mut C::Scratch, state: &C::State, text: &[u8]) -> Option<Reach> {
+                (**self).reach(scratch, state, text)
+            }
+
+            fn end(&self) -> OutputEnd {
+                (**self).end()
+            }
+
+            fn is_over(&self, scratch: &mut C::Scratch, state: &C::State) -> bool {
+                (**self).is_over(scratch, state)
+            }
+
+            fn fill_ends(&self, scratch: &mut C::Scratch, state: &C::State, mask: MaskMut<'_>) -> bool {
+                (**self).fill_ends(scratch, state, mask)
+            }
+
+            fn tail<'a>(&self, state: &'a C::State) -> Option<&'a [TokenId]> {
+                (**self).tail(state)
             }
         }
     };

@@ -164,6 +164,8 @@ pub struct Output {
     /// The logarithm of the weight with which the output stands for the model's distribution; see
     /// [`Rollout::log_weight`].
     pub(crate) log_weight: f64,
+    /// The tokens that stand for the last one, where that has passed the end of the output.
+    tail: Option<Box<[TokenId]>>,
     /// The logarithm of the mass of the empty prefix.
     pub(crate) log_root_mass: f64,
     /// One step for each token, and one for the end.
@@ -174,6 +176,15 @@ impl Output {
     /// The ratio of the model's probability to the proposal's; for masked sampling, `ln x`.
     pub(crate) fn log_ratio(&self) -> f64 {
         self.log_prob - self.log_proposal
+    }
+
+    /// The tokens of the output's own text.
+    pub(crate) fn into_tokens(mut self) -> Vec<TokenId> {
+        if let Some(tail) = self.tail {
+            self.tokens.pop();
+            self.tokens.extend(tail);
+        }
+        self.tokens
     }
 }
 
@@ -399,6 +410,12 @@ impl<C: Constraint> Rollout<C> {
         Ok(())
     }
 
+    /// Whether the output ends here whatever the model writes next.
+    fn is_over(&mut self, session: &mut Session<C>) -> RowResult<bool> {
+        self.catch_up(session)?;
+        Ok(session.is_over(&self.state))
+    }
+
     fn wait(&mut self, session: &mut Session<C>) -> RowResult<Progress> {
         self.catch_up(session)?;
         self.draft.clear();
@@ -419,7 +436,7 @@ impl<C: Constraint> Rollout<C> {
         loop {
             session.tree_mut().touch(self.node);
             let depth = self.tokens.len();
-            if self.config.cut && depth == session.max_tokens() {
+            if self.config.cut && depth == session.max_tokens() && !self.is_over(session)? {
                 if !self.pending.is_empty() {
                     return Ok(Progress::NeedsRows);
                 }
@@ -444,7 +461,10 @@ impl<C: Constraint> Rollout<C> {
                 }
                 self.uniform.get_or_insert_with(|| uniform(rng));
                 if !session.tree().is_scored(self.node) {
-                    return self.wait(session);
+                    self.catch_up(session)?;
+                    if !session.end_surely(self.node, &self.state) {
+                        return self.wait(session);
+                    }
                 }
                 if !self.pending.is_empty() {
                     return Ok(Progress::NeedsRows);
@@ -554,6 +574,7 @@ impl<C: Constraint> Rollout<C> {
             log_prob: self.steps.iter().map(|step| step.log_p).sum(),
             log_proposal: self.log_proposal,
             log_weight: self.log_weight,
+            tail: end.and_then(|_| session.tail(&self.state)).map(Box::from),
             log_root_mass: session.tree().valid_mass(PrefixTree::ROOT),
             steps: self.steps.clone(),
         })

@@ -68,6 +68,11 @@ impl Row {
         Self { tokens: Tokens::Elsewhere(row), end }
     }
 
+    /// The row of a prefix at which the output ends for certain.
+    pub(crate) fn over() -> Self {
+        Self::dense(DenseRow::of(Box::new([]), Box::new([]), 0.0), 0.0)
+    }
+
     /// The row of these tokens, ascending, with these log-probabilities.
     #[cfg(test)]
     pub(crate) fn of(tokens: &[TokenId], log_probs: &[f32], end: f64) -> Self {

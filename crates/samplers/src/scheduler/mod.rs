@@ -385,12 +385,12 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
             let result = match self.policy.on_end(&mut slot.memory, tries, end, &mut slot.rng) {
                 Outcome::Again => continue,
                 Outcome::Done(output, origin, log_weight) => Ok(Draw {
-                    tokens: output.tokens,
                     log_prob: output.log_prob,
                     log_weight,
                     finish: output.finish,
                     origin,
                     cost: slot.cost,
+                    tokens: output.into_tokens(),
                 }),
                 Outcome::NoOutput => Err(SampleError::NoOutput { tries: rollouts, max_tokens }),
                 Outcome::Impossible => Err(SampleError::Impossible { max_tokens }),

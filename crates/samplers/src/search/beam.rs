@@ -16,7 +16,7 @@ use crate::{
     row::Row,
     session::{Scope, Session, Unread},
     task::ModelShape,
-    tree::{NodeId, PrefixTree},
+    tree::{NodeId, PrefixTree, add},
 };
 
 /// Beam search.
@@ -137,6 +137,7 @@ impl<C: Constraint> Search<C> {
             for place in level.first..end {
                 let open = &mut level.open[place];
                 if open.row.is_none() {
+                    session.end_surely(open.node, &open.state);
                     open.row = session.row(open.node);
                 }
             }
@@ -149,10 +150,15 @@ impl<C: Constraint> Search<C> {
                 return Ok(level.waiting.iter().map(request).collect());
             }
             for place in level.first..end {
-                let Open { node, log_prob, row, .. } = &mut level.open[place];
+                let Open { node, log_prob, row, state } = &mut level.open[place];
                 let eos = session.tree().eos(*node);
                 if eos > f64::NEG_INFINITY {
-                    level.finished.push((*log_prob + eos, session.tree().tokens(*node)));
+                    let mut tokens = session.tree().tokens(*node);
+                    if let Some(tail) = session.tail(state) {
+                        tokens.pop();
+                        tokens.extend(tail);
+                    }
+                    finish(&mut level.finished, *log_prob + eos, tokens, session.is_free());
                 }
                 let row = row.take().expect("its row is at hand").list()?;
                 let longer = row.into_iter().map(|(token, log_p)| (*log_prob + log_p, place, token));
@@ -262,6 +268,14 @@ impl<C: Constraint> Machine for Search<C> {
         if let Some(level) = &mut self.level {
             level.cost += cost;
         }
+    }
+}
+
+/// Adds an output. Where outputs end freely, several tokens may end the same one: their probabilities add up.
+fn finish(finished: &mut Vec<(f64, Vec<TokenId>)>, log_prob: f64, tokens: Vec<TokenId>, is_free: bool) {
+    match finished.iter_mut().find(|(_, known)| is_free && *known == tokens) {
+        Some((known, _)) => *known = add([*known, log_prob]),
+        None => finished.push((log_prob, tokens)),
     }
 }
 

@@ -13,7 +13,7 @@ mod valuing;
 use std::{convert::Infallible, fmt, sync::Arc};
 
 use twox_hash::XxHash3_64;
-use unskew_core::{Cancel, Constraint, Cost, TokenId, TokenMask};
+use unskew_core::{Cancel, Constraint, Cost, OutputEnd, TokenId, TokenMask};
 
 pub(crate) use reading::Unread;
 use valuing::Valuing;
@@ -67,6 +67,8 @@ pub(crate) struct Session<C: Constraint> {
     forced: (f64, f64),
     /// All tokens of a row, without the tokens that end a sequence and with them, as masks that rows share.
     open: [Option<Arc<TokenMask>>; 2],
+    /// The row of every prefix at which the output ends for certain.
+    over: Arc<Row>,
 }
 
 /// The drafts of some rollouts, and the cost of the drafts.
@@ -116,6 +118,7 @@ impl<C: Constraint> Session<C> {
             valuing: None,
             forced: (0.0, 0.0),
             open: [None, None],
+            over: Arc::new(Row::over()),
         }
     }
 
@@ -180,6 +183,21 @@ impl<C: Constraint> Session<C> {
         self.constraint.is_accepting(state)
     }
 
+    /// Whether the constraint ends outputs, and not the model.
+    pub(crate) fn is_free(&self) -> bool {
+        self.constraint.end() == OutputEnd::Free
+    }
+
+    /// Whether the output ends in this state whatever the model writes next.
+    pub(crate) fn is_over(&mut self, state: &C::State) -> bool {
+        self.constraint.is_over(&mut self.scratch, state)
+    }
+
+    /// The tokens that stand for the last one of an output, where that has passed its end.
+    pub(crate) fn tail<'a>(&self, state: &'a C::State) -> Option<&'a [TokenId]> {
+        self.constraint.tail(state)
+    }
+
     /// Learns the probability of a forced token that a test was made for.
     pub(crate) fn learn_forced(&mut self, log_mass: f64) {
         let (mass, count) = self.forced;
@@ -202,9 +220,9 @@ impl<C: Constraint> Session<C> {
         constraint.forced(scratch, state)
     }
 
-    /// A prefix's row, if it is in the cache.
+    /// A prefix's row, if it is in the cache, or no row of the model is needed.
     pub(crate) fn row(&mut self, node: NodeId) -> Option<Arc<Row>> {
-        self.rows.get(node)
+        self.rows.get(node).or_else(|| self.tree.is_over(node).then(|| Arc::clone(&self.over)))
     }
 
     /// Takes a prefix and all prefixes above it into the bounds. `rest` may answer, for a depth, with the mass that
@@ -278,6 +296,7 @@ impl<C: Constraint> Session<C> {
             speculation: None,
             valuing: self.valuing.as_ref().map(|valuing| Valuing::new(valuing.values.clone())),
             open: [None, None],
+            over: Arc::clone(&self.over),
             ..*self
         }
     }
@@ -374,6 +393,9 @@ impl<C: Constraint> Session<C> {
             list.iter().for_each(|id| number(id.index()));
         }
         top.iter().for_each(|top| number(*top));
+        if self.is_free() {
+            number(usize::MAX);
+        }
         bytes.extend_from_slice(name.as_bytes());
         let fingerprint = XxHash3_64::oneshot(&bytes);
         // One token longer where every token counts that was not ruled out.

@@ -52,6 +52,8 @@ struct Candidates {
     accepting: bool,
     /// Whether the output may not end and only one token is allowed.
     forced: bool,
+    /// The tokens that end the output, where these are not the ids that end a sequence.
+    ends: Option<Arc<TokenMask>>,
 }
 
 impl<C: Constraint> Session<C> {
@@ -68,7 +70,7 @@ impl<C: Constraint> Session<C> {
         let mut all = Vec::with_capacity(unread.len());
         for (Unread { node, state, row: index, .. }, candidates) in unread.iter().zip(candidates) {
             let row = logits.row(*index);
-            let Candidates { mask, accepting, forced } = candidates;
+            let Candidates { mask, accepting, forced, ends } = candidates;
             let long = row.len() >= LONG;
             let few = long && !has_more_than(mask.words(), FEW);
             let mut dense = match few {
@@ -83,9 +85,10 @@ impl<C: Constraint> Session<C> {
             let log_p = |id: &TokenId| {
                 row.get(id.index()).map_or(f64::NEG_INFINITY, |logit| f64::from(*logit) - normalizer)
             };
-            let end = match &self.end[..] {
-                [id] => log_p(id),
-                ends => logprob::log_sum_exp(ends.iter().map(log_p)),
+            let end = match (ends, &self.end[..]) {
+                (Some(ends), _) => DenseRow::under(logits, *index, ends).sum().min(0.0),
+                (None, [id]) => log_p(id),
+                (None, ends) => logprob::log_sum_exp(ends.iter().map(log_p)),
             };
             let eos = if accepting { end } else { f64::NEG_INFINITY };
             // A second visit is a reason to keep a row too.
@@ -109,14 +112,19 @@ impl<C: Constraint> Session<C> {
         logits: &Arc<Logits>,
     ) -> Result<Vec<Read>, SampleError<Infallible>> {
         let mut questions = Vec::with_capacity(unread.len());
-        for (Unread { row, picks, .. }, Candidates { mask, accepting, .. }) in unread.iter().zip(&candidates)
+        let lists: Vec<Option<Vec<TokenId>>> = candidates
+            .iter()
+            .map(|Candidates { ends, .. }| ends.as_ref().map(|ends| ends.ids().collect()))
+            .collect();
+        for ((Unread { row, picks, .. }, Candidates { mask, accepting, .. }), list) in
+            unread.iter().zip(&candidates).zip(&lists)
         {
             let among = Among::Mask(mask.as_ref().as_ref());
             let all = picks.iter().copied().chain(picks.is_empty().then_some(Pick::Nothing));
             // Where no outcome is picked, the probability of the end is asked even if the end is not allowed: AWRS
             // proposes it.
             let asks_end = *accepting || picks.is_empty();
-            let ends = if asks_end { &self.end[..] } else { &[] };
+            let ends = if asks_end { list.as_deref().unwrap_or(&self.end) } else { &[] };
             let of = |pick| RowQuestion { ends, pick, ..RowQuestion::mass(*row, among) };
             questions.extend(all.map(of));
         }
@@ -131,7 +139,7 @@ impl<C: Constraint> Session<C> {
         let mut answers = answers.into_iter();
         let mut all = Vec::with_capacity(unread.len());
         for (Unread { node, state, row, picks }, candidates) in unread.iter().zip(candidates) {
-            let Candidates { mask, accepting, forced } = candidates;
+            let Candidates { mask, accepting, forced, .. } = candidates;
             let own: Vec<_> = answers.by_ref().take(picks.len().max(1)).collect();
             let first = own.first().expect("there is an answer to each question");
             let row =
@@ -172,9 +180,13 @@ impl<C: Constraint> Session<C> {
             let depth = self.tree.depth(*node);
             let accepting = self.constraint.is_accepting(state);
             let mut forced = false;
+            let ends = if accepting { self.ends(state, logits.vocab_len()) } else { None };
             let mask = if self.scope == Scope::Unmasked || (self.scope == Scope::Everything && depth > 0) {
-                // An end that is not accepted fails as a token does.
-                self.open(self.scope == Scope::Everything && !accepting, logits.vocab_len())
+                match &ends {
+                    Some(ends) => Arc::new(all_but(ends)),
+                    // An end that is not accepted fails as a token does.
+                    None => self.open(self.scope == Scope::Everything && !accepting, logits.vocab_len()),
+                }
             } else if depth >= self.max_tokens {
                 Arc::new(TokenMask::new(0))
             } else if let Some(mask) = top[place].take() {
@@ -187,7 +199,7 @@ impl<C: Constraint> Session<C> {
                 unmade.push(place);
                 Arc::clone(&self.mask)
             };
-            all.push(Candidates { mask, accepting, forced });
+            all.push(Candidates { mask, accepting, forced, ends });
         }
         match unmade[..] {
             [] => {}
@@ -211,7 +223,7 @@ impl<C: Constraint> Session<C> {
             }
         }
         for place in unmade {
-            let Candidates { mask, accepting, forced } = &mut all[place];
+            let Candidates { mask, accepting, forced, .. } = &mut all[place];
             *forced = !*accepting && has_one(mask.words());
             // No output is lost in silence.
             if !*accepting && !has_more_than(mask.words(), 0) {
@@ -222,6 +234,29 @@ impl<C: Constraint> Session<C> {
             }
         }
         Ok(all)
+    }
+
+    /// The tokens that end the output in a state that accepts, where these are not the ids that end a sequence.
+    fn ends(&mut self, state: &C::State, len: usize) -> Option<Arc<TokenMask>> {
+        if !self.is_free() {
+            return None;
+        }
+        let mut ends = TokenMask::new(len.max(self.constraint.vocab_len()));
+        let known = self.constraint.fill_ends(&mut self.scratch, state, ends.as_mut());
+        known.then(|| Arc::new(ends))
+    }
+
+    /// Scores a prefix at which the output ends whatever the model writes next. Answers whether it is one.
+    pub(crate) fn end_surely(&mut self, node: NodeId, state: &C::State) -> bool {
+        if !self.is_over(state) {
+            return false;
+        }
+        self.tree.score(node, NodeStats::OVER);
+        if self.valuing.is_some() {
+            let key = self.constraint.state_key(&mut self.scratch, state);
+            self.note_end(node, key);
+        }
+        true
     }
 
     /// The limit that the constraint is beyond, where it allows nothing for that reason.
@@ -316,6 +351,15 @@ impl<C: Constraint> Session<C> {
         }
         true
     }
+}
+
+/// The tokens that a mask does not have.
+fn all_but(mask: &TokenMask) -> TokenMask {
+    let mut others = TokenMask::new(mask.len());
+    let mut all = others.as_mut();
+    all.fill();
+    mask.ids().for_each(|id| all.remove(id));
+    others
 }
 
 /// Whether a mask has exactly one token.

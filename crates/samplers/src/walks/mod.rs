@@ -539,10 +539,16 @@ impl<C: Constraint> Walk<C> {
                     WalkMode::Weights | WalkMode::Twisted => output.log_weight,
                     WalkMode::Cars | WalkMode::Rejection => 0.0,
                 };
-                let ended = ended(true, log_weight);
                 let log_masks = output.steps.iter().map(|step| step.valid_mass).collect();
-                let output =
-                    WalkOutput { tokens: output.tokens, log_prob: output.log_prob, log_weight, log_masks };
+                let log_prob = output.log_prob;
+                let tokens = output.into_tokens();
+                if tokens.len() > session.max_tokens() {
+                    // A token has passed the end, and its part takes several.
+                    self.finish(WalkEnd::Rejected, ended(false, f64::NEG_INFINITY));
+                    return Ok(());
+                }
+                let ended = ended(true, log_weight);
+                let output = WalkOutput { tokens, log_prob, log_weight, log_masks };
                 self.finish(WalkEnd::Accepted(output), ended);
             }
             _ if is_impossible => {

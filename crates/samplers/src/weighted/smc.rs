@@ -389,7 +389,8 @@ fn to_f64(count: usize) -> f64 {
 }
 
 fn draw(output: Output, log_weight: f64, origin: Origin, cost: Cost) -> Draw {
-    Draw { tokens: output.tokens, log_prob: output.log_prob, log_weight, finish: output.finish, origin, cost }
+    let (log_prob, finish) = (output.log_prob, output.finish);
+    Draw { tokens: output.into_tokens(), log_prob, log_weight, finish, origin, cost }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod batches;
 mod canonical;
 mod distributions;
 mod elsewhere;
+mod ends;
 mod extremes;
 mod imh;
 mod long_rows;

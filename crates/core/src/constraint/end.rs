@@ -1,0 +1,643 @@
+//! Who ends an output: the model, or the constraint.
+//!
+//! The prompt asks for a letter, and the constraint allows `A` and `B`. The model writes `A`, and goes on: `A: Mars is
+//! the largest`. Two questions have two answers:
+//!
+//! - **`model`**: how probable is the letter, *followed by the end of the sequence*? That is nearly never, and the
+//!   letter after which the model stops most often wins, however rarely it is written.
+//! - **`free`**: how probable is the letter as the *beginning* of what the model writes? The output is the model's
+//!   text up to the place where it leaves the constraint.
+//!
+//! # The law of `free`
+//!
+//! Let the model write tokens without a constraint, until its own end. The bytes of its text are read as long as some
+//! accepted text begins with them; the first byte that goes on with none, a token without text and the end of the
+//! sequence *leave* the constraint. If what was read before is an accepted text, it is the output, and otherwise there
+//! is none. Where the place lies inside of a token, the token **passes** the end: `}\n` after `{"a": 1` writes the
+//! output `{"a": 1}`. It does not where it would cut a word in two: `Answer` does not say `A`. A place between two
+//! tokens never cuts: the model itself has made a cut there.
+//!
+//! So each token that may follow a prefix belongs to one of four sets, which are functions of the constraint's state:
+//!
+//! | tokens | |
+//! |---|---|
+//! | allowed | the mask: the text goes on within the constraint |
+//! | passing | its first bytes end an accepted text and no word is cut: the output ends inside of it |
+//! | ending | the prefix itself is accepted, and the token leaves at once: it is the end |
+//! | others | no output |
+//!
+//! [`WithEnd`] gives samplers these sets behind the same [`Constraint`]: passing tokens are in its masks and lead to a
+//! state that is over, and [`fill_ends`](Constraint::fill_ends) has the ending ones. So a sampler keeps its proof: it
+//! draws from a tree of tokens in which the end is one outcome at each prefix, and what makes up that outcome is none
+//! of its business. Tried instead: a different outcome "end" with a text of its own for each passing token. Every
+//! sampler, the tree and its files would carry texts along, for an event that is a token.
+//!
+//! Where nothing is allowed after an accepted prefix, the output is over with probability one, and no row of the model
+//! is needed.
+
+use std::{fmt, sync::Arc};
+
+use super::{Constraint, Rejected};
+use crate::{Generations, MaskMut, MaskRef, TokenId, TokenMask, Vocabulary};
+
+/// Who ends an output. See the law at [`WithEnd`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum OutputEnd {
+    /// The model, by one of the ids that end a sequence.
+    #[default]
+    Model,
+    /// The constraint: the output ends where the model's text leaves it.
+    Free,
+}
+
+/// How far a text goes on from a state of a constraint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reach {
+    /// The number of bytes with which some accepted text goes on.
+    pub len: usize,
+    /// Whether the output may end after these bytes.
+    pub is_accepting: bool,
+}
+
+/// The text tokens of a vocabulary in the order of their bytes.
+pub struct TextOrder {
+    vocabulary: Arc<Vocabulary>,
+    tokens: Box<[TokenId]>,
+    /// Whether each byte is a token, so that tokens spell any text.
+    spells_all: bool,
+}
+
+impl TextOrder {
+    /// Sorts the tokens.
+    pub fn new(vocabulary: Arc<Vocabulary>) -> Self {
+        let texts = vocabulary.text_tokens().filter(|(_, text)| !text.is_empty());
+        let mut tokens: Vec<(&[u8], TokenId)> = texts.map(|(token, text)| (text, token)).collect();
+        tokens.sort_unstable();
+        let mut single = [false; 256];
+        for (text, _) in &tokens {
+            if let [byte] = text {
+                single[usize::from(*byte)] = true;
+            }
+        }
+        let tokens = tokens.into_iter().map(|(_, token)| token).collect();
+        Self { tokens, spells_all: single.iter().all(|spelled| *spelled), vocabulary }
+    }
+
+    /// The vocabulary.
+    pub fn vocabulary(&self) -> &Arc<Vocabulary> {
+        &self.vocabulary
+    }
+
+    fn text(&self, token: TokenId) -> &[u8] {
+        self.vocabulary.text(token).unwrap_or_default()
+    }
+
+    /// The tokens whose texts begin with `prefix`, as a range of all.
+    fn beginning_with(&self, prefix: &[u8]) -> &[TokenId] {
+        let cut = |token: &TokenId| {
+            let text = self.text(*token);
+            &text[..text.len().min(prefix.len())]
+        };
+        let first = self.tokens.partition_point(|token| cut(token) < prefix);
+        let len = self.tokens[first..].partition_point(|token| cut(token) == prefix);
+        &self.tokens[first..first + len]
+    }
+
+    /// The fewest tokens that spell a text, the first of them as long as possible; `None` if tokens do not spell it.
+    fn spell(&self, text: &[u8]) -> Option<Vec<TokenId>> {
+        // For each place: how many tokens spell the rest, and the first of them.
+        let mut best: Vec<Option<(usize, Option<TokenId>)>> = vec![None; text.len() + 1];
+        best[text.len()] = Some((0, None));
+        for at in (0..text.len()).rev() {
+            for end in (at + 1..=text.len()).rev() {
+                let Some((count, _)) = best[end] else { continue };
+                // Of the tokens that begin with a text, the shortest comes first.
+                let first = self.beginning_with(&text[at..end]).first();
+                let token = first.copied().filter(|token| self.text(*token).len() == end - at);
+                if token.is_some() && best[at].is_none_or(|(known, _)| count + 1 < known) {
+                    best[at] = Some((count + 1, token));
+                }
+            }
+        }
+        let mut tokens = Vec::new();
+        let mut at = 0;
+        while at < text.len() {
+            let token = best[at]?.1?;
+            at += self.text(token).len();
+            tokens.push(token);
+        }
+        Some(tokens)
+    }
+
+    fn can_spell(&self, text: &[u8]) -> bool {
+        self.spells_all || self.spell(text).is_some()
+    }
+}
+
+impl fmt::Debug for TextOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TextOrder").field("tokens", &self.tokens.len()).finish_non_exhaustive()
+    }
+}
+
+/// Whether a word is cut between the bytes before `at` and those after: the characters on both sides are letters,
+/// digits (of any script) or underscores. A character that the text has in part counts as one of these.
+fn cuts_word(text: &[u8], at: usize) -> bool {
+    let is_word = |character: Option<char>| {
+        character.is_none_or(|character| character.is_alphanumeric() || character == '_')
+    };
+    let (before, after) = text.split_at(at);
+    let last = (1..=before.len().min(4)).find_map(|len| char_of(&before[before.len() - len..]));
+    let first = (1..=after.len().min(4)).find_map(|len| char_of(&after[..len]));
+    is_word(last) && is_word(first)
+}
+
+/// The character that some bytes are.
+fn char_of(bytes: &[u8]) -> Option<char> {
+    let mut characters = std::str::from_utf8(bytes).ok()?.chars();
+    characters.next().filter(|_| characters.next().is_none())
+}
+
+/// A constraint, and who ends its outputs.
+///
+/// With [`model`](Self::model) it is the constraint itself. With [`free`](Self::free) the output is the model's text up
+/// to the place where it leaves the constraint. The law:
+///
+/// - The model writes tokens until its own end. Let `y` be the longest prefix of its bytes with which some accepted
+///   text begins. The output is `y`, if `y` is accepted and the place after it cuts no word inside of a token. Tokens
+///   without text and the end of the sequence are no bytes of any text.
+/// - `P(constraint)` is the probability that there is an output, and the probability of an output is that of the
+///   tokens before its end times that of all tokens that end it there.
+///
+/// Samplers see it as a constraint whose masks hold, beside the allowed tokens, those that pass the end. Its last
+/// token is then one of these, and [`tail`](Constraint::tail) has the tokens that spell the part of it that belongs to
+/// the output.
+///
+/// # Example
+///
+/// The constraint allows `a` once. Of three tokens, `a` goes on, `a!` passes the end, and `ab` would cut a word:
+///
+/// ```
+/// use std::sync::Arc;
+/// use unskew_core::{Constraint, MaskMut, Reach, Rejected, TextOrder, TokenId, TokenMask, Vocabulary, WithEnd};
+///
+/// #[derive(Clone)]
+/// struct OneA;
+///
+/// impl Constraint for OneA {
+///     type State = bool; // whether `a` was read
+///     type Scratch = ();
+///
+///     fn vocab_len(&self) -> usize {
+///         3
+///     }
+///     fn start(&self) -> bool {
+///         false
+///     }
+///     fn scratch(&self) {}
+///     fn advance(&self, (): &mut (), state: &mut bool, token: TokenId) -> Result<(), Rejected> {
+///         if *state || token != TokenId(0) {
+///             return Err(Rejected::new(token));
+///         }
+///         *state = true;
+///         Ok(())
+///     }
+///     fn is_accepting(&self, state: &bool) -> bool {
+///         *state
+///     }
+///     fn fill_mask(&self, (): &mut (), state: &bool, mut mask: MaskMut<'_>) {
+///         mask.clear();
+///         if !state {
+///             mask.insert(TokenId(0));
+///         }
+///     }
+/// }
+///
+/// let mut builder = Vocabulary::builder();
+/// for text in ["a", "a!", "ab"] {
+///     builder.text(text.as_bytes());
+/// }
+/// let order = Arc::new(TextOrder::new(Arc::new(builder.build()?)));
+/// let constraint = WithEnd::free(OneA, order);
+/// let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+///
+/// let mut mask = TokenMask::new(3);
+/// constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+/// assert_eq!(mask.ids().collect::<Vec<_>>(), [TokenId(0), TokenId(1)]);
+///
+/// constraint.advance(&mut scratch, &mut state, TokenId(1))?;
+/// assert!(constraint.is_over(&mut scratch, &state)); // whatever comes next
+/// assert_eq!(constraint.tail(&state), Some(&[TokenId(0)][..])); // the output is `a`
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct WithEnd<C> {
+    constraint: C,
+    free: Option<Arc<TextOrder>>,
+}
+
+/// The position of a sequence under a [`WithEnd`].
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum EndState<S> {
+    /// Within the constraint.
+    Within(S),
+    /// After a token that passes the end. The tokens spell its part of the output.
+    Passed(Arc<[TokenId]>),
+}
+
+/// The caches of a [`WithEnd`].
+pub struct EndScratch<S> {
+    inner: S,
+    exits: Generations<u64, Arc<Exits>>,
+    mask: TokenMask,
+}
+
+impl<S> fmt::Debug for EndScratch<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndScratch").field("exits", &self.exits.len()).finish_non_exhaustive()
+    }
+}
+
+/// The tokens by which the model leaves the constraint in one state.
+struct Exits {
+    /// The tokens that pass the end, ascending.
+    passing: Box<[TokenId]>,
+    /// Where the state accepts: the tokens that leave at once.
+    ending: Option<TokenMask>,
+}
+
+/// The key of a state after a token that passes the end.
+const PASSED: u64 = u64::MAX;
+
+impl<C> WithEnd<C> {
+    /// The most memory of the sets of tokens that a scratch of `free` keeps, in bytes.
+    pub const SCRATCH_BYTES: usize = 1 << 20;
+
+    /// The constraint as it is: the model ends its outputs.
+    pub const fn model(constraint: C) -> Self {
+        Self { constraint, free: None }
+    }
+
+    /// Outputs end where the model's text leaves the constraint. `order` is made once for a vocabulary, which is that
+    /// of the constraint.
+    pub const fn free(constraint: C, order: Arc<TextOrder>) -> Self {
+        Self { constraint, free: Some(order) }
+    }
+
+    /// The constraint itself.
+    pub const fn inner(&self) -> &C {
+        &self.constraint
+    }
+}
+
+impl<C: Constraint> WithEnd<C> {
+    /// As [`Constraint::reach`]; where the constraint itself does not tell, by its masks.
+    fn reach(&self, scratch: &mut C::Scratch, state: &C::State, text: &[u8], order: &TextOrder) -> Reach {
+        let told = self.constraint.reach(scratch, state, text);
+        told.unwrap_or_else(|| reach_by_masks(&self.constraint, scratch, state, text, order))
+    }
+
+    /// The bytes of a token that belong to the output, if the token passes its end. It is not allowed.
+    fn passes(
+        &self,
+        scratch: &mut C::Scratch,
+        state: &C::State,
+        token: TokenId,
+        order: &TextOrder,
+    ) -> Option<usize> {
+        let text = order.vocabulary.text(token)?;
+        let Reach { len, is_accepting } = self.reach(scratch, state, text, order);
+        let passes = is_accepting && 0 < len && len < text.len() && !cuts_word(text, len);
+        (passes && order.can_spell(&text[..len])).then_some(len)
+    }
+
+    fn exits(
+        &self,
+        scratch: &mut EndScratch<C::Scratch>,
+        state: &C::State,
+        order: &TextOrder,
+    ) -> Arc<Exits> {
+        let key = self.constraint.state_key(&mut scratch.inner, state);
+        if let Some(known) = key.and_then(|key| scratch.exits.get(&key)) {
+            return Arc::clone(known);
+        }
+        let exits = Arc::new(self.find_exits(scratch, state, order));
+        if let Some(key) = key {
+            let ending = exits.ending.as_ref().map_or(0, |ending| size_of_val(ending.words()));
+            let bytes = 128 + size_of_val(&exits.passing[..]) + ending;
+            scratch.exits.insert(key, Arc::clone(&exits), bytes);
+        }
+        exits
+    }
+
+    /// One look at each place at which tokens leave: the tokens that share the bytes up to it are neighbours in the
+    /// order.
+    fn find_exits(
+        &self,
+        scratch: &mut EndScratch<C::Scratch>,
+        state: &C::State,
+        order: &TextOrder,
+    ) -> Exits {
+        let EndScratch { inner, mask, .. } = scratch;
+        self.constraint.fill_mask(inner, state, mask.as_mut());
+        let mut ending = self.constraint.is_accepting(state).then(|| {
+            let mut ending = TokenMask::new(mask.len());
+            ending.as_mut().fill();
+            ending
+        });
+        if mask.none() {
+            // Nothing is allowed: whatever comes is the end.
+            return Exits { passing: Box::new([]), ending };
+        }
+        if let Some(ending) = &mut ending {
+            let mut ending = ending.as_mut();
+            mask.ids().for_each(|token| ending.remove(token));
+            for (token, text) in order.vocabulary.text_tokens() {
+                // It leaves nothing.
+                if text.is_empty() {
+                    ending.remove(token);
+                }
+            }
+        }
+        let mut passing = Vec::new();
+        let mut at = 0;
+        while let Some(token) = order.tokens.get(at).copied() {
+            if mask.contains(token) {
+                at += 1;
+                continue;
+            }
+            let text = order.text(token);
+            let Reach { len, is_accepting } = self.reach(inner, state, text, order);
+            let rest = &order.tokens[at..];
+            let same = if len < text.len() {
+                let prefix = &text[..=len];
+                rest.partition_point(|other| order.text(*other).starts_with(prefix))
+            } else {
+                // Its text goes on, and the token is none that may spell it.
+                1
+            };
+            let leaving = rest[..same].iter().filter(|token| !mask.contains(**token));
+            if len > 0 {
+                let passes = is_accepting
+                    && len < text.len()
+                    && order.can_spell(&text[..len]);
+                for token in leaving {
+                    if let Some(ending) = &mut ending {
+                        ending.as_mut().remove(*token);
+                    }
+                    // The character after the place may be longer than one byte, and so differ.
+                    if passes && !cuts_word(order.text(*token), len) {
+                        passing.push(*token);
+                    }
+                }
+            }
+            at += same;
+        }
+        passing.sort_unstable();
+        Exits { passing: passing.into(), ending }
+    }
+}
+
+/// The reach of a text by the tokens that masks allow, for constraints that read tokens and not bytes. It is also what
+/// the answers of others are tested with.
+fn reach_by_masks<C: Constraint>(
+    constraint: &C,
+    scratch: &mut C::Scratch,
+    state: &C::State,
+    text: &[u8],
+    order: &TextOrder,
+) -> Reach {
+    let mut best = Reach { len: 0, is_accepting: constraint.is_accepting(state) };
+    if text.is_empty() {
+        return best;
+    }
+    let mut mask = TokenMask::new(constraint.vocab_len());
+    constraint.fill_mask(scratch, state, mask.as_mut());
+    let longer = |best: Reach, other: Reach| match best.len.cmp(&other.len) {
+        std::cmp::Ordering::Less => other,
+        std::cmp::Ordering::Equal => {
+            Reach { is_accepting: best.is_accepting || other.is_accepting, ..best }
+        }
+        std::cmp::Ordering::Greater => best,
+    };
+    // The tokens that go on within the text.
+    for len in 1..=text.len() {
+        let beginning = order.beginning_with(&text[..len]);
+        if !beginning.iter().any(|token| mask.contains(*token)) {
+            break;
+        }
+        best = longer(best, Reach { len, is_accepting: false });
+        for token in beginning.iter().take_while(|token| order.text(**token).len() == len) {
+            let mut after = state.clone();
+            if mask.contains(*token) && constraint.advance(scratch, &mut after, *token).is_ok() {
+                let rest = reach_by_masks(constraint, scratch, &after, &text[len..], order);
+                best = longer(best, Reach { len: len + rest.len, ..rest });
+            }
+        }
+    }
+    best
+}
+
+impl<C: Constraint> Constraint for WithEnd<C> {
+    type State = EndState<C::State>;
+    type Scratch = EndScratch<C::Scratch>;
+
+    fn vocab_len(&self) -> usize {
+        self.constraint.vocab_len()
+    }
+
+    fn start(&self) -> Self::State {
+        EndState::Within(self.constraint.start())
+    }
+
+    fn scratch(&self) -> Self::Scratch {
+        EndScratch {
+            inner: self.constraint.scratch(),
+            exits: Generations::new(Self::SCRATCH_BYTES),
+            mask: TokenMask::new(if self.free.is_some() { self.vocab_len() } else { 0 }),
+        }
+    }
+
+    fn advance(
+        &self,
+        scratch: &mut Self::Scratch,
+        state: &mut Self::State,
+        token: TokenId,
+    ) -> Result<(), Rejected> {
+        let EndState::Within(within) = state else { return Err(Rejected::new(token)) };
+        let Err(rejected) = self.constraint.advance(&mut scratch.inner, within, token) else { return Ok(()) };
+        let Some(order) = self.free.as_deref().filter(|_| rejected.limit.is_none()) else {
+            return Err(rejected);
+        };
+        let len = self.passes(&mut scratch.inner, within, token, order).ok_or(rejected)?;
+        let spelled = order.spell(&order.text(token)[..len]).ok_or(rejected)?;
+        *state = EndState::Passed(spelled.into());
+        Ok(())
+    }
+
+    fn is_accepting(&self, state: &Self::State) -> bool {
+        match state {
+            EndState::Within(state) => self.constraint.is_accepting(state),
+            EndState::Passed(_) => true,
+        }
+    }
+
+    /// In addition to the constraint's work: with `free`, a look at the places where tokens leave, whose answer is kept
+    /// by the [key](Constraint::state_key) of the state.
+    fn fill_mask(&self, scratch: &mut Self::Scratch, state: &Self::State, mut mask: MaskMut<'_>) {
+        let EndState::Within(state) = state else {
+            mask.clear();
+            return;
+        };
+        self.constraint.fill_mask(&mut scratch.inner, state, mask.reborrow());
+        if let Some(order) = &self.free {
+            self.exits(scratch, state, order).passing.iter().for_each(|token| mask.insert(*token));
+        }
+    }
+
+    fn ready_mask<'a>(&'a self, scratch: &'a Self::Scratch, state: &Self::State) -> Option<MaskRef<'a>> {
+        match state {
+            EndState::Within(state) if self.free.is_none() => {
+                self.constraint.ready_mask(&scratch.inner, state)
+            }
+            _ => None,
+        }
+    }
+
+    fn allows(&self, scratch: &mut Self::Scratch, state: &Self::State, token: TokenId) -> bool {
+        let EndState::Within(state) = state else { return false };
+        self.constraint.allows(&mut scratch.inner, state, token)
+            || self
+                .free
+                .as_deref()
+                .is_some_and(|order| self.passes(&mut scratch.inner, state, token, order).is_some())
+    }
+
+    fn forced(&self, scratch: &mut Self::Scratch, state: &Self::State) -> Option<TokenId> {
+        let EndState::Within(state) = state else { return None };
+        let only = self.constraint.forced(&mut scratch.inner, state)?;
+        match &self.free {
+            Some(order) if !self.exits(scratch, state, order).passing.is_empty() => None,
+            _ => Some(only),
+        }
+    }
+
+    fn state_key(&self, scratch: &mut Self::Scratch, state: &Self::State) -> Option<u64> {
+        match state {
+            EndState::Within(state) => self.constraint.state_key(&mut scratch.inner, state),
+            EndState::Passed(_) => Some(PASSED),
+        }
+    }
+
+    fn verify(
+        &self,
+        scratch: &mut Self::Scratch,
+        states: &mut dyn Iterator<Item = &Self::State>,
+        each: usize,
+        candidates: &[TokenId],
+        valid: &mut [bool],
+    ) {
+        assert_eq!(candidates.len(), valid.len(), "an answer for each candidate");
+        let states: Vec<&Self::State> = states.collect();
+        assert_eq!(candidates.len(), each * states.len(), "as many candidates for each state");
+        let within = states.iter().filter_map(|state| match state {
+            EndState::Within(state) => Some(state),
+            EndState::Passed(_) => None,
+        });
+        if self.free.is_none() || within.clone().count() == states.len() {
+            self.constraint.verify(&mut scratch.inner, &mut within.clone(), each, candidates, valid);
+        } else {
+            let rows = candidates.chunks(each.max(1)).zip(valid.chunks_mut(each.max(1)));
+            for (state, (candidates, valid)) in states.iter().zip(rows) {
+                for (token, valid) in candidates.iter().zip(valid) {
+                    *valid = self.allows(scratch, state, *token);
+                }
+            }
+            return;
+        }
+        if let Some(order) = &self.free {
+            let rows = candidates.chunks(each.max(1)).zip(valid.chunks_mut(each.max(1)));
+            for (state, (candidates, valid)) in within.zip(rows) {
+                for (token, valid) in candidates.iter().zip(valid).filter(|(_, valid)| !**valid) {
+                    *valid = self.passes(&mut scratch.inner, state, *token, order).is_some();
+                }
+            }
+        }
+    }
+
+    fn fill_masks(
+        &self,
+        scratch: &mut Self::Scratch,
+        states: &mut dyn Iterator<Item = &Self::State>,
+        masks: &mut crate::MaskBatch,
+    ) {
+        if self.free.is_some() {
+            for (row, state) in states.enumerate() {
+                self.fill_mask(scratch, state, masks.row_mut(row));
+            }
+            return;
+        }
+        let mut within = states.map(|state| match state {
+            EndState::Within(state) => state,
+            EndState::Passed(_) => unreachable!("without `free` no token passes the end"),
+        });
+        self.constraint.fill_masks(&mut scratch.inner, &mut within, masks);
+    }
+
+    fn reach(&self, scratch: &mut Self::Scratch, state: &Self::State, text: &[u8]) -> Option<Reach> {
+        match state {
+            EndState::Within(state) => self.constraint.reach(&mut scratch.inner, state, text),
+            EndState::Passed(_) => Some(Reach { len: 0, is_accepting: true }),
+        }
+    }
+
+    fn end(&self) -> OutputEnd {
+        if self.free.is_some() { OutputEnd::Free } else { OutputEnd::Model }
+    }
+
+    fn is_over(&self, scratch: &mut Self::Scratch, state: &Self::State) -> bool {
+        let EndState::Within(state) = state else { return true };
+        if self.free.is_none() || !self.constraint.is_accepting(state) {
+            return false;
+        }
+        let EndScratch { inner, mask, .. } = scratch;
+        match self.constraint.ready_mask(inner, state) {
+            Some(ready) => ready.none(),
+            None => {
+                self.constraint.fill_mask(inner, state, mask.as_mut());
+                mask.none()
+            }
+        }
+    }
+
+    fn fill_ends(&self, scratch: &mut Self::Scratch, state: &Self::State, mut mask: MaskMut<'_>) -> bool {
+        let Some(order) = &self.free else { return false };
+        mask.fill();
+        if let EndState::Within(state) = state {
+            let exits = self.exits(scratch, state, order);
+            if let Some(ending) = &exits.ending {
+                let len = ending.len();
+                let words = mask.into_words();
+                for (index, (word, ending)) in words.iter_mut().zip(ending.words()).enumerate() {
+                    // Ids beyond the vocabulary leave every constraint.
+                    let beyond = match (len - (index * 32).min(len)).min(32) {
+                        32 => 0,
+                        bits => u32::MAX << bits,
+                    };
+                    *word &= ending | beyond;
+                }
+            }
+        }
+        true
+    }
+
+    fn tail<'a>(&self, state: &'a Self::State) -> Option<&'a [TokenId]> {
+        match state {
+            EndState::Passed(spelled) => Some(spelled),
+            EndState::Within(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
