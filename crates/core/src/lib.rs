@@ -47,7 +47,7 @@ mod vocabulary;
 pub use cancel::Cancel;
 pub use constraint::{
     AnyConstraint, AnyScratch, AnyState, Constraint, EndScratch, EndState, OutputEnd, Reach, Rejected, TextOrder,
-    Unconstrained, WithEnd, hashed_key,
+    Unconstrained, UnknownEnd, WithEnd, hashed_key,
 };
 pub use exact::{EnumerationError, ExactDistribution};
 pub use generations::Generations;

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use unskew_core::{Constraint, MaskMut, Rejected, TokenId};
+use unskew_core::{Constraint, MaskMut, Reach, Rejected, TokenId};
 
 use crate::{
     Compiled,
@@ -69,5 +69,9 @@ impl Constraint for Compiled {
 
     fn forced(&self, scratch: &mut LastScratch, state: &Position) -> Option<TokenId> {
         self.machine.forced(&scratch.0, &state.0)
+    }
+
+    fn reach(&self, scratch: &mut LastScratch, state: &Position, text: &[u8]) -> Option<Reach> {
+        self.machine.reach(&scratch.0, &state.0, text)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use unskew_automata::{Dfa, RegexError};
-use unskew_core::Cancel;
+use unskew_core::{Cancel, OutputEnd};
 use unskew_grammars::{Fate, Grammar, GrammarError, SyntaxErrorKind, explain as explain_text};
 use unskew_schema::{self as schema, SchemaError, explain as explain_schema};
 
@@ -46,6 +46,11 @@ impl Spec {
         if self.canonical {
             return Err(Error::combination("`canonical` changes no fate of a construct; leave it out"));
         }
+        if let Some(end) = self.end {
+            let mut fates = Self { end: None, ..self.clone() }.explain()?;
+            fates.push(of_end(end));
+            return Ok(fates);
+        }
         match &self.language {
             Language::Grammar(GrammarSpec { max_ignored: Some(_), .. }) => {
                 Err(Error::combination("`max_ignored` changes no fate of a construct; leave it out"))
@@ -79,6 +84,15 @@ impl Spec {
             }
         }
     }
+}
+
+fn of_end(end: OutputEnd) -> Explained {
+    let why = match end {
+        OutputEnd::Model => "an output is followed by the end of the model's sequence",
+        OutputEnd::Free => "an output ends where the model's text leaves the constraint; masks are the same",
+    };
+    let (construct, why) = (format!("end {end}"), why.to_owned());
+    Explained { pointer: None, span: None, construct, fate: word(Fate::Enforced), why }
 }
 
 fn of_grammar(spec: &GrammarSpec, limits: Numbers) -> Result<Vec<Explained>> {

@@ -18,7 +18,7 @@ use std::{
 };
 
 use unskew_automata::{CanonicalConstraint, LazyRegexConstraint, RegexConstraint};
-use unskew_core::{Constraint, MaskMut, Rejected, TokenId, Unconstrained, words_for};
+use unskew_core::{Constraint, MaskMut, Reach, Rejected, TokenId, Unconstrained, words_for};
 use unskew_grammars::{Capture, CaptureError, Captures, GrammarConstraint};
 use unskew_sets::{ExclusionConstraint, SetConstraint};
 
@@ -209,6 +209,7 @@ pub(crate) trait Machine: Send + Sync {
     fn fill_mask(&self, slot: &Slot, state: &State, mask: MaskMut<'_>);
     fn forced(&self, slot: &Slot, state: &State) -> Option<TokenId>;
     fn state_key(&self, slot: &Slot, state: &State) -> Option<u64>;
+    fn reach(&self, slot: &Slot, state: &State, text: &[u8]) -> Option<Reach>;
     fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError>;
     fn temperature(&self, output: &[TokenId]) -> Result<Option<f64>, CaptureError>;
 }
@@ -391,5 +392,10 @@ impl<C: Measured<State: Sync>> Machine for Pool<C> {
     fn state_key(&self, slot: &Slot, state: &State) -> Option<u64> {
         let state = self.state(state);
         self.with(slot, |constraint, scratch| constraint.state_key(scratch, state))
+    }
+
+    fn reach(&self, slot: &Slot, state: &State, text: &[u8]) -> Option<Reach> {
+        let state = self.state(state);
+        self.with(slot, |constraint, scratch| constraint.reach(scratch, state, text))
     }
 }

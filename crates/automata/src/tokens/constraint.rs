@@ -16,7 +16,7 @@ use std::{
     },
 };
 
-use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, Vocabulary, words_for};
+use unskew_core::{Constraint, MaskMut, MaskRef, Reach, Rejected, TokenId, Vocabulary, words_for};
 use unskew_trie::TokenTrie;
 
 use crate::{Dfa, Limits, RegexError, StateId, TokenDfa, dfa::state::StateVec};
@@ -215,6 +215,15 @@ impl Constraint for RegexConstraint {
             known.store(only, Ordering::Relaxed);
         }
         (only < NOT_ASKED).then_some(TokenId(only))
+    }
+
+    fn reach(&self, (): &mut (), state: &StateId, text: &[u8]) -> Option<Reach> {
+        let dfa = self.tokens.dfa();
+        let (mut at, mut len) = (*state, 0);
+        while let Some(next) = text.get(len).and_then(|byte| dfa.step(at, *byte)) {
+            (at, len) = (next, len + 1);
+        }
+        Some(Reach { len, is_accepting: dfa.is_accepting(at) })
     }
 }
 

@@ -7,8 +7,8 @@ use std::{
 };
 
 use proptest::prelude::*;
-use unskew_automata::{Dfa, Limits, RegexConstraint, RegexError, StateId, debug};
-use unskew_core::{Constraint, TokenId, TokenMask, conformance};
+use unskew_automata::{Dfa, LazyRegexConstraint, Limits, RegexConstraint, RegexError, StateId, debug};
+use unskew_core::{Constraint, TextOrder, TokenId, TokenMask, WithEnd, conformance};
 use unskew_testdata::{Token, strategies, vocabulary};
 use unskew_trie::TokenTrie;
 
@@ -301,6 +301,23 @@ proptest! {
                 let checked = conformance::check_constraint(&other.unwrap(), 3);
                 prop_assert!(checked.is_ok(), "{}", checked.unwrap_err());
             }
+        }
+    }
+
+    /// How far texts go on, where tokens spell all of them.
+    #[test]
+    fn texts_go_on_as_tokens_do(pattern in strategies::pattern(), mut tokens in strategies::tokens()) {
+        tokens.extend((0..=255).map(|byte| Token::Text(vec![byte])));
+        let trie = Arc::new(TokenTrie::new(vocabulary(&tokens)).unwrap());
+        let order = Arc::new(TextOrder::new(Arc::clone(trie.vocabulary())));
+        let pattern = pattern.to_string();
+        if let Some(dfa) = dfa(&pattern) {
+            let regex = RegexConstraint::from_dfa(Arc::new(dfa), Arc::clone(&trie), &limits()).unwrap();
+            prop_assert_eq!(conformance::check_reach(&regex, &order, 2), Ok(()));
+            prop_assert_eq!(conformance::check_constraint(&WithEnd::free(&regex, Arc::clone(&order)), 1), Ok(()));
+        }
+        if let Ok(lazy) = LazyRegexConstraint::new(&pattern, trie, &limits()) {
+            prop_assert_eq!(conformance::check_reach(&lazy, &order, 2), Ok(()));
         }
     }
 }

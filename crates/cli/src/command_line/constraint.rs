@@ -81,6 +81,7 @@ impl ConstraintArgs {
             subset: subset.clone(),
             exclude_set: exclude_set.clone(),
             canonical: self.canonical,
+            end: self.end.clone(),
             max_ignored: *max_ignored,
             maximal_munch: *maximal_munch,
             whitespace: whitespace.clone(),

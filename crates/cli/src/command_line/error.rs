@@ -66,6 +66,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("choices", "--choice"),
     ("draft_length", ""),
     ("draft_model", ""),
+    ("end", ""),
     ("endpoint", ""),
     ("exclude_set", ""),
     ("exponents", ""),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use unskew_core::{Constraint, MaskBatch, MaskMut, MaskRef, Proposer, Rejected, TokenId};
+use unskew_core::{Constraint, EndScratch, EndState, MaskBatch, MaskMut, MaskRef, Proposer, Reach, Rejected, TokenId, WithEnd};
 use unskew_grammars::{CountModel, GrammarConstraint, GrammarScratch, GrammarState};
 use unskew_samplers::speculative::SpeculationStats;
 
@@ -186,31 +186,40 @@ impl Constraint for Shared {
     ) {
         self.0.fill_masks(scratch, states, masks);
     }
+
+    fn reach(&self, scratch: &mut GrammarScratch, state: &GrammarState, text: &[u8]) -> Option<Reach> {
+        self.0.reach(scratch, state, text)
+    }
 }
 
 /// Counts for a grammar that is shared.
 pub(crate) struct Counts(pub(crate) CountModel);
 
-impl Proposer<Shared> for Counts {
+impl Proposer<WithEnd<Shared>> for Counts {
     fn propose(
         &mut self,
-        constraint: &Shared,
-        scratch: &mut GrammarScratch,
+        constraint: &WithEnd<Shared>,
+        scratch: &mut EndScratch<GrammarScratch>,
         text: &[TokenId],
-        state: &GrammarState,
+        state: &EndState<GrammarState>,
         most: usize,
         tokens: &mut Vec<TokenId>,
     ) {
-        self.0.propose(&*constraint.0, scratch, text, state, most, tokens);
+        if let EndState::Within(state) = state {
+            let scratch = scratch.inner_mut();
+            self.0.propose(&*constraint.inner().0, scratch, text, state, most, tokens);
+        }
     }
 
     fn observe(
         &mut self,
-        constraint: &Shared,
-        scratch: &mut GrammarScratch,
-        state: &GrammarState,
+        constraint: &WithEnd<Shared>,
+        scratch: &mut EndScratch<GrammarScratch>,
+        state: &EndState<GrammarState>,
         token: TokenId,
     ) {
-        self.0.observe(&*constraint.0, scratch, state, token);
+        if let EndState::Within(state) = state {
+            self.0.observe(&*constraint.inner().0, scratch.inner_mut(), state, token);
+        }
     }
 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use unskew_core::{Cancel, Cost, Draw, Finish, Origin, TokenId, logprob::log_sum_exp};
+use unskew_core::{Cancel, Cost, Draw, Finish, Origin, OutputEnd, TokenId, logprob::log_sum_exp};
 use unskew_engine::{Capture, CaptureError, Captures, TokenSpace};
 
 use super::{
@@ -31,7 +31,9 @@ pub struct Output {
     pub text: String,
     /// The tokens, without the end of the sequence.
     pub ids: Vec<TokenId>,
-    /// The natural logarithm of the probability that the model itself gives the output, its end included.
+    /// The natural logarithm of the probability that the model itself gives the output, its end included: that of the
+    /// end of the sequence, or, where outputs end [freely](unskew_core::WithEnd), of all tokens that leave the
+    /// constraint there.
     pub log_prob: f64,
     /// The logarithm of the weight that an average over outputs must give this one; zero for exact samplers.
     pub log_weight: f64,
@@ -56,6 +58,8 @@ pub(crate) struct Plan {
     pub(crate) why: Option<&'static str>,
     /// The server that outputs come from.
     pub(crate) from: Option<String>,
+    /// Who ends outputs.
+    pub(crate) end: OutputEnd,
     /// Whether masked sampling is the model itself.
     pub(crate) is_model: bool,
     /// Whether weights leave out the tokens that are cut off after the mask.
@@ -153,7 +157,11 @@ impl Draws {
         };
         let why = why.map(|why| format!(" (chosen because {why})")).unwrap_or_default();
         let from = from.as_ref().map(|from| format!("; {from}")).unwrap_or_default();
-        format!("{method}: {distribution}{from}{why}")
+        let end = match self.plan.end {
+            OutputEnd::Free => "; an output ends where the model's text leaves the constraint",
+            OutputEnd::Model => "",
+        };
+        format!("{method}: {distribution}{end}{from}{why}")
     }
 
     /// The seed of all random choices.

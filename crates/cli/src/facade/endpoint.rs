@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use rand_core::Rng;
-use unskew_core::{AnyConstraint, Cancel, Sampler, TokenId};
+use unskew_core::{AnyConstraint, Cancel, OutputEnd, Sampler, TokenId};
 use unskew_endpoint::{
     DrawError, Endpoint, EndpointError, EndpointModel, Options, Prompt, Reading, ServerConstraint,
     TextRejection, TextTask, TextWeights,
@@ -144,6 +144,11 @@ impl Remote {
         if whole.spec.canonical && !self.has_ids() {
             return Err(Error::combination(
                 "`canonical` is about tokens: give the server's `tokenizer`, and a server that gives the tokens of its outputs",
+            ));
+        }
+        if whole.spec.end == Some(OutputEnd::Free) {
+            return Err(Error::combination(
+                "`end` free needs rows of log-probabilities, and the outputs of this server come whole; leave it out",
             ));
         }
         let server = self.endpoint.server();

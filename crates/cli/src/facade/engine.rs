@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use rand_core::Rng;
-use unskew_core::{AnyConstraint, Constraint, Draw, Sampler};
+use unskew_core::{AnyConstraint, Constraint, Draw, Sampler, WithEnd};
 use unskew_engine::TokenSpace;
 use unskew_grammars::{CountConfig, CountModel};
 use unskew_samplers::{
@@ -291,7 +291,7 @@ pub(crate) fn counts_need_a_grammar() -> Error {
 }
 
 /// The sampler of a method over counts by place in a grammar. Each counts for itself, from its first output on.
-pub(crate) fn counting(method: &Method, task: Task<WarpedModel, Shared>) -> Result<Engine> {
+pub(crate) fn counting(method: &Method, task: Task<WarpedModel, WithEnd<Shared>>) -> Result<Engine> {
     let counts = Counts(CountModel::new(CountConfig::default()));
     drafted(method, task, ProposerDraft::new(counts), speculation(method))
 }

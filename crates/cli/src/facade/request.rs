@@ -3,13 +3,15 @@
 //! The request is plain data until [`Request::sample`] makes a sampler of it. A constraint is compiled when it is
 //! given, so that an error in it shows there; a request that is cloned shares it.
 
-use unskew_core::{AnyConstraint, Cancel, Constraint, LanguageModel, TokenId};
+use std::sync::Arc;
+
+use unskew_core::{AnyConstraint, Cancel, Constraint, LanguageModel, OutputEnd, TokenId, WithEnd};
 use unskew_engine::Spec;
 use unskew_samplers::Task;
 
 use super::{
     AnyModel, Draws, Event, Method, Model, Observer,
-    compile::{Compiled, compile},
+    compile::{Compiled, compile, ending},
     drafts::{self, Draft, Shared},
     draws::Plan,
     engine::{self, Engine, Target, Truncate, WarpedModel},
@@ -315,6 +317,11 @@ impl Request {
         }
     }
 
+    /// The constraint of a sampler, with the end of its outputs.
+    fn any(&self, compiled: Compiled) -> AnyConstraint {
+        ending(compiled.into_any(&self.spec, &self.observer), &self.spec, self.model.tokens())
+    }
+
     /// The model: on a GPU where one is asked for and the program can run it there.
     fn drawing_model(&self) -> AnyModel {
         let model = self.model.any_model();
@@ -345,7 +352,7 @@ impl Request {
     pub fn task(&self) -> Result<Task<WarpedModel, AnyConstraint>> {
         let Start { prompt, healed } = self.start()?;
         let max_tokens = self.room(&prompt)?;
-        let constraint = self.compiled(&healed)?.into_any(&self.spec, &self.observer);
+        let constraint = self.any(self.compiled(&healed)?);
         self.task_of(constraint, prompt, max_tokens)
     }
 
@@ -382,6 +389,7 @@ impl Request {
             method: chosen,
             why,
             from,
+            end: self.spec.end(),
             is_model: self.is_unconstrained() && !truncates_after_mask,
             truncates_after_mask,
             healed: start.healed,
@@ -513,17 +521,22 @@ impl Request {
         if let Some(draft) = &self.draft {
             if matches!(draft, Draft::Counts) {
                 let Compiled::Grammar(grammar) = compiled else { return Err(self.no_counts()) };
-                return engine::counting(method, self.task_of(Shared(grammar), prompt, max_tokens)?);
+                let grammar = Shared(grammar);
+                let constraint = match self.spec.end() {
+                    OutputEnd::Model => WithEnd::model(grammar),
+                    OutputEnd::Free => WithEnd::free(grammar, Arc::clone(self.model.tokens().text_order())),
+                };
+                return engine::counting(method, self.task_of(constraint, prompt, max_tokens)?);
             }
             let target = Target {
                 tokens: self.model.tokens(),
                 temperature: self.temperature,
                 truncate: self.truncate,
             };
-            let constraint = compiled.into_any(&self.spec, &self.observer);
+            let constraint = self.any(compiled);
             return engine::drafting(method, draft, self.task_of(constraint, prompt, max_tokens)?, target);
         }
-        let constraint = compiled.into_any(&self.spec, &self.observer);
+        let constraint = self.any(compiled);
         Ok(engine::engine(method, self.truncate, self.task_of(constraint, prompt, max_tokens)?))
     }
 

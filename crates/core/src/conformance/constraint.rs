@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::ConformanceError;
-use crate::{Constraint, MaskBatch, TokenId, TokenMask};
+use crate::{Constraint, MaskBatch, TextOrder, TokenId, TokenMask, constraint::reach_by_masks};
 
 /// The most states that one check visits. A search for an accepting state stops after as many.
 const MAX_STATES: usize = 2_000;
@@ -49,6 +49,54 @@ pub fn check_constraint<C: Constraint>(constraint: &C, depth: usize) -> Result<(
         checker.seen.push((prefix, state));
     }
     checker.check_batches()
+}
+
+/// Checks [`Constraint::reach`] in the states that at most `depth` tokens reach, up to 100 of them, for the text of
+/// every token and of some pairs of tokens: it goes on as far as tokens spell it that the masks allow. `order` is that
+/// of the constraint's vocabulary, in which each byte of its texts is a token. A constraint that tells nothing has
+/// nothing to check.
+///
+/// # Errors
+///
+/// The first text that goes on further, or less far, or ends otherwise.
+pub fn check_reach<C: Constraint>(
+    constraint: &C,
+    order: &TextOrder,
+    depth: usize,
+) -> Result<(), ConformanceError> {
+    let mut scratch = constraint.scratch();
+    let mut mask = TokenMask::new(constraint.vocab_len());
+    let tokens: Vec<(TokenId, &[u8])> =
+        order.vocabulary().text_tokens().filter(|(_, text)| !text.is_empty()).collect();
+    let mut queue = VecDeque::from([(Vec::new(), constraint.start())]);
+    let mut seen = 0;
+    while let Some((prefix, state)) = queue.pop_front() {
+        seen += 1;
+        for (index, (_, text)) in tokens.iter().enumerate() {
+            let (_, other) = tokens[(index * 7 + seen) % tokens.len()];
+            for text in [text.to_vec(), [*text, other].concat()] {
+                let Some(told) = constraint.reach(&mut scratch, &state, &text) else { return Ok(()) };
+                let found = reach_by_masks(constraint, &mut scratch, &state, &text, order);
+                if told != found {
+                    let text = text.escape_ascii();
+                    let detail = format!("after {prefix:?}, `{text}`: {told:?}, by masks {found:?}");
+                    return Err(ConformanceError::new("a text goes on as its tokens do", detail));
+                }
+            }
+        }
+        if prefix.len() < depth && seen + queue.len() < 100 {
+            constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+            for id in mask.ids() {
+                let mut after = state.clone();
+                let mut longer = prefix.clone();
+                longer.push(id);
+                if constraint.advance(&mut scratch, &mut after, id).is_ok() {
+                    queue.push_back((longer, after));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 struct Checker<'a, C: Constraint> {

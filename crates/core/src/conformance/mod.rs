@@ -17,7 +17,7 @@ mod model;
 mod rows;
 mod sampler;
 
-pub use constraint::check_constraint;
+pub use constraint::{check_constraint, check_reach};
 pub use model::check_model;
 pub use rows::check_rows;
 pub use sampler::{Fit, check_sampler, chi_square};

@@ -35,7 +35,7 @@
 //! Where nothing is allowed after an accepted prefix, the output is over with probability one, and no row of the model
 //! is needed.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use super::{Constraint, Rejected};
 use crate::{Generations, MaskMut, MaskRef, TokenId, TokenMask, Vocabulary};
@@ -49,6 +49,33 @@ pub enum OutputEnd {
     /// The constraint: the output ends where the model's text leaves it.
     Free,
 }
+
+/// As specs write it: `model` or `free`.
+impl fmt::Display for OutputEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Model => "model",
+            Self::Free => "free",
+        })
+    }
+}
+
+impl FromStr for OutputEnd {
+    type Err = UnknownEnd;
+
+    fn from_str(text: &str) -> Result<Self, UnknownEnd> {
+        match text {
+            "model" => Ok(Self::Model),
+            "free" => Ok(Self::Free),
+            _ => Err(UnknownEnd),
+        }
+    }
+}
+
+/// The text is no [`OutputEnd`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("it is `model` (an output ends where the model ends its text) or `free` (where the text leaves the constraint)")]
+pub struct UnknownEnd;
 
 /// How far a text goes on from a state of a constraint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +113,11 @@ impl TextOrder {
     /// The vocabulary.
     pub fn vocabulary(&self) -> &Arc<Vocabulary> {
         &self.vocabulary
+    }
+
+    /// The memory of the order, in bytes; the vocabulary is not counted.
+    pub fn memory_usage(&self) -> usize {
+        size_of_val(&self.tokens[..])
     }
 
     fn text(&self, token: TokenId) -> &[u8] {
@@ -252,6 +284,13 @@ pub struct EndScratch<S> {
     mask: TokenMask,
 }
 
+impl<S> EndScratch<S> {
+    /// The scratch of the constraint itself.
+    pub const fn inner_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+}
+
 impl<S> fmt::Debug for EndScratch<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EndScratch").field("exits", &self.exits.len()).finish_non_exhaustive()
@@ -282,6 +321,11 @@ impl<C> WithEnd<C> {
     /// of the constraint.
     pub const fn free(constraint: C, order: Arc<TextOrder>) -> Self {
         Self { constraint, free: Some(order) }
+    }
+
+    /// The memory that a scratch takes beside that of the constraint, at most, in bytes.
+    pub fn scratch_bytes(&self) -> usize {
+        if self.free.is_some() { Self::SCRATCH_BYTES } else { 0 }
     }
 
     /// The constraint itself.
@@ -400,7 +444,7 @@ impl<C: Constraint> WithEnd<C> {
 
 /// The reach of a text by the tokens that masks allow, for constraints that read tokens and not bytes. It is also what
 /// the answers of others are tested with.
-fn reach_by_masks<C: Constraint>(
+pub(crate) fn reach_by_masks<C: Constraint>(
     constraint: &C,
     scratch: &mut C::Scratch,
     state: &C::State,

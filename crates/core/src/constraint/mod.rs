@@ -20,7 +20,8 @@ use std::{
 
 use crate::{MaskBatch, MaskMut, MaskRef, TokenId, TokenMask};
 
-pub use end::{EndScratch, EndState, OutputEnd, Reach, TextOrder, WithEnd};
+pub(crate) use end::reach_by_masks;
+pub use end::{EndScratch, EndState, OutputEnd, Reach, TextOrder, UnknownEnd, WithEnd};
 pub use erased::{AnyConstraint, AnyScratch, AnyState};
 pub use unconstrained::Unconstrained;
 

@@ -37,6 +37,9 @@ const PART_LIMITS: &str =
 /// How deep grammars may refer to others.
 const MAX_DEPTH: u32 = 32;
 
+/// The refusal of an end that a part sets.
+const PART_END: &str = "`end` is that of whole outputs; give it to the constraint around and not to its parts";
+
 /// The surroundings of a text: the tokens, if they are known, and the limits of the work.
 #[derive(Clone, Debug)]
 pub(crate) struct Around {
@@ -155,6 +158,9 @@ fn combined(parts: &[Spec], around: &Around, how: Combination) -> Result<Grammar
                 "`canonical` is a property of whole outputs; give it to the constraint around and not to its parts",
             ));
         }
+        if part.end.is_some() {
+            return Err(Error::combination(PART_END));
+        }
         if !part.limits.is_empty() {
             return Err(Error::combination(PART_LIMITS));
         }
@@ -211,6 +217,9 @@ impl Resolve for References {
         };
         if spec.canonical {
             return Err("`canonical` is a property of whole outputs; leave it out".to_owned());
+        }
+        if spec.end.is_some() {
+            return Err(PART_END.to_owned());
         }
         if !spec.limits.is_empty() {
             return Err(PART_LIMITS.to_owned());

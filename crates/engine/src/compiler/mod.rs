@@ -40,7 +40,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use unskew_core::{Cancel, words_for};
+use unskew_core::{Cancel, OutputEnd, WithEnd, words_for};
 use unskew_grammars::TreeLibrary;
 
 use self::cache::{Cache, Costed, Found};
@@ -209,6 +209,15 @@ impl Compiler {
     ///
     /// As [`compile`](Self::compile), [`Error::Fuel`], [`Error::Deadline`] and [`Error::Cancelled`].
     pub fn compile_until(&self, spec: &Spec, until: &Until) -> Result<Compiled, Arc<Error>> {
+        // Masks are the same under both ends.
+        let whole;
+        let spec = match spec.end {
+            None => spec,
+            Some(_) => {
+                whole = Spec { end: None, ..spec.clone() };
+                &whole
+            }
+        };
         let resolved = spec.resolve()?;
         let (machine, fuel) = match resolved.key() {
             None => self.make(&resolved, until),
@@ -331,6 +340,18 @@ impl Compiled {
     pub fn matcher(&self) -> Matcher {
         Matcher::new(self, MatcherOptions::default())
             .expect("the end-of-sequence ids of a vocabulary are in it")
+    }
+
+    /// The constraint of samplers whose outputs end so: [`Spec::end`] of what was compiled. A constraint that is used
+    /// as it is ends with the model.
+    pub fn with_end(self, end: OutputEnd) -> WithEnd<Self> {
+        match end {
+            OutputEnd::Model => WithEnd::model(self),
+            OutputEnd::Free => {
+                let order = Arc::clone(self.tokens.text_order());
+                WithEnd::free(self, order)
+            }
+        }
     }
 
     /// The tokens that it was compiled for.

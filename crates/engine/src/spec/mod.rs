@@ -21,6 +21,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::value::RawValue;
+use unskew_core::OutputEnd;
 use unskew_grammars::GrammarFormat;
 use unskew_schema::Whitespace;
 
@@ -62,6 +63,9 @@ pub struct Spec {
     pub language: Language,
     /// Whether only the token sequences count that the tokenizer itself writes for their text.
     pub canonical: bool,
+    /// Who ends an output; `None`: [`Spec::end`] says who. A part of another constraint has none of its own. Masks are
+    /// the same under both.
+    pub end: Option<OutputEnd>,
     /// The limits on the cost of the constraint that differ from their defaults. A part of another constraint has
     /// none of its own.
     pub limits: SpecLimits,
@@ -276,7 +280,7 @@ impl SpecError {
 impl Spec {
     /// The outputs of a language, in every spelling.
     pub fn new(language: Language) -> Self {
-        Self { language, canonical: false, limits: SpecLimits::default() }
+        Self { language, canonical: false, end: None, limits: SpecLimits::default() }
     }
 
     /// The whole output matches `pattern` (syntax of the `regex` crate, with look-around).
@@ -331,6 +335,18 @@ impl Spec {
     pub fn canonical(mut self) -> Self {
         self.canonical = true;
         self
+    }
+
+    /// The same with outputs that end so.
+    #[must_use]
+    pub fn ending(mut self, end: OutputEnd) -> Self {
+        self.end = Some(end);
+        self
+    }
+
+    /// Who ends an output where samplers draw it.
+    pub fn end(&self) -> OutputEnd {
+        self.end.unwrap_or_default()
     }
 
     /// The same with the limit of this [name](LIMITS) at `value`.
@@ -494,7 +510,14 @@ impl fmt::Display for Spec {
             Language::AnyOf(parts) => write!(f, "one of {} constraints", parts.len())?,
             Language::Sequence(parts) => write!(f, "{} constraints one after the other", parts.len())?,
         }
-        if self.canonical { f.write_str(", as the tokenizer writes it") } else { Ok(()) }
+        if self.canonical {
+            f.write_str(", as the tokenizer writes it")?;
+        }
+        match self.end {
+            Some(OutputEnd::Free) => f.write_str(", where the model's text leaves it"),
+            Some(OutputEnd::Model) => f.write_str(", and then the end of the model's text"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -533,6 +556,8 @@ mod tests {
         r#"{"json_schema_file":"s.json","whitespace":"bounded:4"}"#,
         r#"{"set":"s.set","subset":"films","gpu":true}"#,
         r#"{"exclude_set":"taken.txt"}"#,
+        r#"{"choices":["A","B"],"end":"free"}"#,
+        r#"{"regex":"a","canonical":true,"end":"model","limits":{"grammar.nodes":7}}"#,
         r#"{"regex":"a","limits":{"grammar.nodes":7,"regex.nfa_size":8}}"#,
     ];
 

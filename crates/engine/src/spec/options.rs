@@ -86,6 +86,9 @@ pub struct SpecOptions {
     pub exclude_set: Option<PathBuf>,
     #[serde(skip_serializing_if = "is_off")]
     pub canonical: bool,
+    /// `model` or `free`: who ends an output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<String>,
     /// Limits by their names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, u64>,
@@ -264,6 +267,7 @@ impl TryFrom<SpecOptions> for Spec {
             None => None,
         };
         let whitespace = parsed("whitespace", options.whitespace.as_deref())?;
+        let end = parsed("end", options.end.as_deref())?;
         let text = |text: Option<String>, file: Option<PathBuf>| {
             text.map(Source::Text).or_else(|| file.map(Source::File))
         };
@@ -307,14 +311,15 @@ impl TryFrom<SpecOptions> for Spec {
         } else {
             Language::Anything
         };
-        Ok(Self { language, canonical: options.canonical, limits })
+        Ok(Self { language, canonical: options.canonical, end, limits })
     }
 }
 
 impl From<Spec> for SpecOptions {
     fn from(spec: Spec) -> Self {
         let limits = spec.limits.iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let options = Self { canonical: spec.canonical, limits, ..Self::default() };
+        let end = spec.end.map(|end| end.to_string());
+        let options = Self { canonical: spec.canonical, end, limits, ..Self::default() };
         let apart = |source| match source {
             Source::Text(text) => (Some(text), None),
             Source::File(path) => (None, Some(path)),

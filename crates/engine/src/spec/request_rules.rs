@@ -93,7 +93,7 @@ fn inside(place: &str, name: &str) -> String {
 impl RequestRules {
     /// Puts the texts of lent files in their place.
     fn check(&self, spec: &mut Spec, place: &str) -> Result<(), SpecError> {
-        let Spec { language, canonical: _, limits } = spec;
+        let Spec { language, canonical: _, end: _, limits } = spec;
         self.check_limits(limits, place)?;
         match language {
             Language::Anything | Language::Choices(_) => {}

@@ -32,7 +32,7 @@ use std::{
 };
 
 use hashbrown::{HashMap, HashSet};
-use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenMask, Vocabulary};
+use unskew_core::{Constraint, MaskMut, MaskRef, Reach, Rejected, TokenId, TokenMask, Vocabulary};
 use unskew_trie::TokenTrie;
 
 pub use self::{scratch::GrammarScratch, state::GrammarState};
@@ -527,6 +527,11 @@ impl Constraint for GrammarConstraint {
             }
             _ => snapshots.key(configurations, &self.compiled, at.for_mask),
         })
+    }
+
+    fn reach(&self, scratch: &mut GrammarScratch, state: &GrammarState, text: &[u8]) -> Option<Reach> {
+        let at = self.at(scratch, state);
+        Some(self.reach_of(scratch, at, text))
     }
 
     fn forced(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Option<TokenId> {

@@ -1,6 +1,6 @@
 //! From a state to its configurations in a scratch, and from there to the configuration after a token.
 
-use unskew_core::{Constraint, Rejected, TokenId, TokenKind};
+use unskew_core::{Constraint, Reach, Rejected, TokenId, TokenKind};
 
 use super::{
     GrammarConstraint, GrammarScratch, GrammarState,
@@ -162,6 +162,22 @@ impl GrammarConstraint {
             },
             TokenKind::Control => configurations.by_id(&self.compiled, configuration, token),
             _ => None,
+        }
+    }
+
+    /// How far a text goes on, read as text and not as a token. Beyond the steps of a mask it goes on to its end.
+    pub(super) fn reach_of(&self, scratch: &mut GrammarScratch, at: ConfigurationPair, text: &[u8]) -> Reach {
+        let (configurations, configuration) = match at.tracked.zip(scratch.tracking.as_mut()) {
+            Some((configuration, tracking)) => (&mut tracking.configurations, configuration),
+            None => (&mut scratch.configurations, at.for_mask),
+        };
+        configurations.parser.meter.begin(self.mask_steps);
+        let len = configurations.reach(&self.compiled, configuration, text);
+        let after = configurations.run(&self.compiled, configuration, &text[..len]);
+        let is_accepting = after.is_some_and(|after| configurations.may_end(&self.compiled, after));
+        match configurations.parser.meter.end() {
+            true => Reach { len: text.len(), is_accepting: false },
+            false => Reach { len, is_accepting },
         }
     }
 

@@ -249,6 +249,22 @@ impl Configurations {
         reads
     }
 
+    /// The number of bytes that some hypothesis reads.
+    pub(crate) fn reach(&mut self, compiled: &Compiled, configuration: Configuration, bytes: &[u8]) -> usize {
+        // Nearly all tokens end at one of the first bytes.
+        let (mut read, mut refused) = (0, bytes.len() + 1);
+        let mut step = 1;
+        while read + 1 < refused {
+            let next = if refused > bytes.len() { (read + step).min(bytes.len()) } else { read.midpoint(refused) };
+            if self.reads(compiled, configuration, &bytes[..next]) {
+                (read, step) = (next, 2 * step);
+            } else {
+                refused = next;
+            }
+        }
+        read
+    }
+
     /// The configuration after `token`, read by its id and not by its text, if there is one.
     pub(crate) fn by_id(
         &mut self,

@@ -26,7 +26,7 @@ mod walk;
 
 use std::{fmt, sync::Arc};
 
-use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, WORD_BITS, hashed_key};
+use unskew_core::{Constraint, MaskMut, MaskRef, Reach, Rejected, TokenId, WORD_BITS, hashed_key};
 use unskew_trie::TokenTrie;
 
 use self::{
@@ -305,6 +305,17 @@ impl Constraint for LazyRegexConstraint {
     /// A hash of the set of NFA states.
     fn state_key(&self, _scratch: &mut LazyScratch, state: &LazyState) -> Option<u64> {
         Some(hashed_key(&state.0))
+    }
+
+    fn reach(&self, scratch: &mut LazyScratch, state: &LazyState, text: &[u8]) -> Option<Reach> {
+        let mut at = state.clone();
+        for (len, byte) in text.iter().enumerate() {
+            if !self.run(&mut scratch.work, &at.0, std::slice::from_ref(byte)) {
+                return Some(Reach { len, is_accepting: self.is_accepting(&at) });
+            }
+            at = LazyState(Arc::from(&scratch.work.set[..]));
+        }
+        Some(Reach { len: text.len(), is_accepting: self.is_accepting(&at) })
     }
 
     /// Reads the state's mask, which is kept: O(v) for v ids, without an allocation if the mask was computed before.

@@ -8,7 +8,7 @@ use crate::common::{
 };
 use proptest::prelude::*;
 use unskew_automata::{Dfa, Limits};
-use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary, conformance};
+use unskew_core::{Constraint, TextOrder, TokenId, TokenMask, Vocabulary, WithEnd, conformance};
 use unskew_grammars::{
     Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarOptions, GrammarScratch, GrammarState,
     TreeLibrary, Tuning,
@@ -200,6 +200,10 @@ proptest! {
             GrammarConstraint::new(&shape.build(), trie, &GrammarLimits::default())
         {
             conformance::check_constraint(&constraint, 2).map_err(|error| TestCaseError::fail(error.to_string()))?;
+            let order = Arc::new(TextOrder::new(vocabulary()));
+            prop_assert_eq!(conformance::check_reach(&constraint, &order, 2), Ok(()), "\n{}", shape);
+            let free = WithEnd::free(&constraint, order);
+            prop_assert_eq!(conformance::check_constraint(&free, 1), Ok(()), "\n{}", shape);
         }
     }
 }
