@@ -46,7 +46,7 @@ mod vocabulary;
 
 pub use cancel::Cancel;
 pub use constraint::{
-    AnyConstraint, AnyScratch, AnyState, Constraint, EndScratch, EndState, OutputEnd, Reach, Rejected, TextOrder,
+    AnyConstraint, AnyScratch, AnyState, Constraint, EndCache, EndScratch, EndState, OutputEnd, Reach, Rejected, TextOrder,
     Unconstrained, UnknownEnd, WithEnd, hashed_key,
 };
 pub use exact::{EnumerationError, ExactDistribution};

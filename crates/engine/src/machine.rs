@@ -18,7 +18,7 @@ use std::{
 };
 
 use unskew_automata::{CanonicalConstraint, LazyRegexConstraint, RegexConstraint};
-use unskew_core::{Constraint, MaskMut, Reach, Rejected, TokenId, Unconstrained, words_for};
+use unskew_core::{Constraint, EndCache, MaskMut, Reach, Rejected, TokenId, Unconstrained, words_for};
 use unskew_grammars::{Capture, CaptureError, Captures, GrammarConstraint};
 use unskew_sets::{ExclusionConstraint, SetConstraint};
 
@@ -210,6 +210,8 @@ pub(crate) trait Machine: Send + Sync {
     fn forced(&self, slot: &Slot, state: &State) -> Option<TokenId>;
     fn state_key(&self, slot: &Slot, state: &State) -> Option<u64>;
     fn reach(&self, slot: &Slot, state: &State, text: &[u8]) -> Option<Reach>;
+    /// The sets of tokens by which outputs end freely.
+    fn ends(&self) -> Arc<EndCache>;
     fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError>;
     fn temperature(&self, output: &[TokenId]) -> Result<Option<f64>, CaptureError>;
 }
@@ -234,6 +236,7 @@ pub(crate) struct Pool<C: Measured> {
     /// How many masks were made that did not lie ready.
     made: AtomicU32,
     growth: Growth,
+    ends: Arc<EndCache>,
 }
 
 /// The bytes by which constraints of a compiler have grown since its cache looked at them.
@@ -249,7 +252,8 @@ impl<C: Measured<State: Sync>> Pool<C> {
         };
         let slots = (0..slots).map(|_| Pooled { scratch: Mutex::new(None), bytes: AtomicUsize::new(0) });
         let bytes = AtomicUsize::new(constraint.bytes());
-        Self { constraint, slots: slots.collect(), captures, bytes, made: AtomicU32::new(0), growth }
+        let (made, ends) = (AtomicU32::new(0), Arc::default());
+        Self { constraint, slots: slots.collect(), captures, bytes, made, growth, ends }
     }
 
     /// Notes that `known` is `bytes` now.
@@ -331,7 +335,12 @@ impl<C: Measured<State: Sync>> Machine for Pool<C> {
 
     fn bytes(&self) -> usize {
         let scratches = self.slots.iter().map(|slot| slot.bytes.load(Ordering::Relaxed));
-        size_of_val(&self.slots[..]) + self.bytes.load(Ordering::Relaxed) + scratches.sum::<usize>()
+        let own = size_of_val(&self.slots[..]) + self.bytes.load(Ordering::Relaxed);
+        own + scratches.sum::<usize>() + self.ends.memory_usage()
+    }
+
+    fn ends(&self) -> Arc<EndCache> {
+        Arc::clone(&self.ends)
     }
 
     fn measure(&self) -> usize {

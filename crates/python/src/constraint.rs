@@ -9,6 +9,7 @@ use pyo3::{
 };
 use unskew::{
     Spec, SpecOptions,
+    core::OutputEnd,
     engine::{JsonRequest, RequestRules, spec::RegistrySource},
 };
 
@@ -23,6 +24,11 @@ pub(crate) struct Constraint {
 
 fn made(options: SpecOptions) -> PyResult<Constraint> {
     Spec::try_from(options).map(|spec| Constraint { spec }).map_err(|error| of_spec(&error))
+}
+
+/// Who ends outputs.
+pub(crate) fn end_of(end: &str) -> PyResult<OutputEnd> {
+    end.parse().map_err(|error| Class::Option.error(format!("`end` is {end:?}: {error}")))
 }
 
 /// Refuses an empty list, which would be no constraint at all.
@@ -256,6 +262,12 @@ impl Constraint {
             spec.limits.set(&name, value).map_err(|error| of_spec(&error))?;
         }
         Ok(Self { spec })
+    }
+
+    /// The same constraint with outputs that end so: `free`, where the model's text leaves the constraint, or `model`,
+    /// where the model ends its text. Masks are the same under both.
+    fn with_end(&self, end: &str) -> PyResult<Self> {
+        Ok(Self { spec: self.spec.clone().ending(end_of(end)?) })
     }
 
     /// The constraint as one line of JSON.

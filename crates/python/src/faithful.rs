@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use pyo3::{prelude::*, types::PyDict};
 use unskew::{
-    core::{TokenId, TokenKind, Vocabulary},
+    core::{TokenId, TokenKind, Vocabulary, WithEnd},
     engine::Compiled,
     samplers::{
         self, FedRows, Task, Truncation, WalkEnd, WalkKey, WalkMode, WalkStats, WalkStep, WalkSums,
@@ -42,7 +42,7 @@ const MAX_TOKENS: usize = 1 << 24;
 #[derive(Debug)]
 pub(crate) struct Faithful {
     compiler: Py<Compiler>,
-    table: WalkTable<Key, Compiled>,
+    table: WalkTable<Key, WithEnd<Compiled>>,
     row_len: usize,
     end_id: TokenId,
     reject_id: TokenId,
@@ -53,8 +53,8 @@ pub(crate) struct Faithful {
 #[pyclass(module = "unskew")]
 #[derive(Debug)]
 pub(crate) struct Walk {
-    walk: samplers::Walk<Compiled>,
-    task: Arc<Walks<Compiled>>,
+    walk: samplers::Walk<WithEnd<Compiled>>,
+    task: Arc<Walks<WithEnd<Compiled>>>,
     row_len: usize,
     end_id: TokenId,
     reject_id: TokenId,
@@ -208,17 +208,18 @@ impl Faithful {
             None => self.reject_id,
         };
         let key = Key::of(constraint, prompt, options)?;
+        let end = constraint.spec.end();
         let compiled = self.compiler.get().compiled(py, constraint, timeout, fuel)?;
         let begin = || {
             // A file that the constraint names may have changed.
-            let known = || self.table.find(&key).filter(|walks| walks.constraint().is_same(&compiled));
+            let known = || self.table.find(&key).filter(|walks| walks.constraint().inner().is_same(&compiled));
             let task = match known() {
                 // What others have learned would decide what a seed gives.
-                _ if alone => Arc::new(self.task(&key, compiled)?),
+                _ if alone => Arc::new(self.task(&key, compiled.with_end(end))?),
                 Some(task) => task,
                 None => {
                     let bytes = compiled.memory_usage();
-                    let task = self.task(&key, compiled)?;
+                    let task = self.task(&key, compiled.with_end(end))?;
                     self.table.insert(key, task, bytes)
                 }
             };
@@ -286,9 +287,9 @@ impl Faithful {
 }
 
 impl Faithful {
-    fn task(&self, key: &Key, compiled: Compiled) -> PyResult<Walks<Compiled>> {
-        let vocabulary = Arc::clone(compiled.tokens().vocabulary());
-        let task = Task::without_model(self.row_len, compiled, &vocabulary, key.max_tokens);
+    fn task(&self, key: &Key, constraint: WithEnd<Compiled>) -> PyResult<Walks<WithEnd<Compiled>>> {
+        let vocabulary = Arc::clone(constraint.inner().tokens().vocabulary());
+        let task = Task::without_model(self.row_len, constraint, &vocabulary, key.max_tokens);
         let task = Task { max_bytes: self.state_bytes, ..task };
         Ok(Walks::new(task, key.mode, key.warp.warp()?))
     }
@@ -463,7 +464,7 @@ pub(crate) fn merge_stats<'py>(
     WalkStats::merged(&all).map(|stats| dict_of(py, &stats)).transpose()
 }
 
-fn stats<'py>(py: Python<'py>, task: &Walks<Compiled>) -> PyResult<Bound<'py, PyDict>> {
+fn stats<'py>(py: Python<'py>, task: &Walks<WithEnd<Compiled>>) -> PyResult<Bound<'py, PyDict>> {
     dict_of(py, &py.detach(|| task.stats()))
 }
 

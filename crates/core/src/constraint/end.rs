@@ -35,7 +35,11 @@
 //! Where nothing is allowed after an accepted prefix, the output is over with probability one, and no row of the model
 //! is needed.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{
+    fmt,
+    str::FromStr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use super::{Constraint, Rejected};
 use crate::{Generations, MaskMut, MaskRef, TokenId, TokenMask, Vocabulary};
@@ -265,7 +269,13 @@ fn char_of(bytes: &[u8]) -> Option<char> {
 #[derive(Clone, Debug)]
 pub struct WithEnd<C> {
     constraint: C,
-    free: Option<Arc<TextOrder>>,
+    free: Option<Free>,
+}
+
+#[derive(Clone, Debug)]
+struct Free {
+    order: Arc<TextOrder>,
+    cache: Arc<EndCache>,
 }
 
 /// The position of a sequence under a [`WithEnd`].
@@ -277,23 +287,47 @@ pub enum EndState<S> {
     Passed(Arc<[TokenId]>),
 }
 
-/// The caches of a [`WithEnd`].
+/// The scratch of a [`WithEnd`].
+#[derive(Debug)]
 pub struct EndScratch<S> {
     inner: S,
-    exits: Generations<u64, Arc<Exits>>,
     mask: TokenMask,
+}
+
+/// The sets of tokens by which the model leaves a constraint, by the [keys](Constraint::state_key) of states, for all
+/// that use the constraint. It takes 1 MiB at most.
+pub struct EndCache(Mutex<Generations<u64, Arc<Exits>>>);
+
+impl EndCache {
+    /// The most memory, in bytes.
+    const BYTES: usize = 1 << 20;
+
+    /// The memory that the sets take, in bytes.
+    pub fn memory_usage(&self) -> usize {
+        self.lock().bytes()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Generations<u64, Arc<Exits>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for EndCache {
+    fn default() -> Self {
+        Self(Mutex::new(Generations::new(Self::BYTES)))
+    }
+}
+
+impl fmt::Debug for EndCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndCache").field("bytes", &self.memory_usage()).finish_non_exhaustive()
+    }
 }
 
 impl<S> EndScratch<S> {
     /// The scratch of the constraint itself.
     pub const fn inner_mut(&mut self) -> &mut S {
         &mut self.inner
-    }
-}
-
-impl<S> fmt::Debug for EndScratch<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EndScratch").field("exits", &self.exits.len()).finish_non_exhaustive()
     }
 }
 
@@ -309,9 +343,6 @@ struct Exits {
 const PASSED: u64 = u64::MAX;
 
 impl<C> WithEnd<C> {
-    /// The most memory of the sets of tokens that a scratch of `free` keeps, in bytes.
-    pub const SCRATCH_BYTES: usize = 1 << 20;
-
     /// The constraint as it is: the model ends its outputs.
     pub const fn model(constraint: C) -> Self {
         Self { constraint, free: None }
@@ -319,13 +350,13 @@ impl<C> WithEnd<C> {
 
     /// Outputs end where the model's text leaves the constraint. `order` is made once for a vocabulary, which is that
     /// of the constraint.
-    pub const fn free(constraint: C, order: Arc<TextOrder>) -> Self {
-        Self { constraint, free: Some(order) }
+    pub fn free(constraint: C, order: Arc<TextOrder>) -> Self {
+        Self::free_with(constraint, order, Arc::default())
     }
 
-    /// The memory that a scratch takes beside that of the constraint, at most, in bytes.
-    pub fn scratch_bytes(&self) -> usize {
-        if self.free.is_some() { Self::SCRATCH_BYTES } else { 0 }
+    /// As [`free`](Self::free), with the sets of tokens that others have found for the same constraint and order.
+    pub const fn free_with(constraint: C, order: Arc<TextOrder>, cache: Arc<EndCache>) -> Self {
+        Self { constraint, free: Some(Free { order, cache }) }
     }
 
     /// The constraint itself.
@@ -359,17 +390,17 @@ impl<C: Constraint> WithEnd<C> {
         &self,
         scratch: &mut EndScratch<C::Scratch>,
         state: &C::State,
-        order: &TextOrder,
+        Free { order, cache }: &Free,
     ) -> Arc<Exits> {
         let key = self.constraint.state_key(&mut scratch.inner, state);
-        if let Some(known) = key.and_then(|key| scratch.exits.get(&key)) {
-            return Arc::clone(known);
+        if let Some(known) = key.and_then(|key| cache.lock().get(&key).map(Arc::clone)) {
+            return known;
         }
         let exits = Arc::new(self.find_exits(scratch, state, order));
         if let Some(key) = key {
             let ending = exits.ending.as_ref().map_or(0, |ending| size_of_val(ending.words()));
             let bytes = 128 + size_of_val(&exits.passing[..]) + ending;
-            scratch.exits.insert(key, Arc::clone(&exits), bytes);
+            cache.lock().insert(key, Arc::clone(&exits), bytes);
         }
         exits
     }
@@ -497,7 +528,6 @@ impl<C: Constraint> Constraint for WithEnd<C> {
     fn scratch(&self) -> Self::Scratch {
         EndScratch {
             inner: self.constraint.scratch(),
-            exits: Generations::new(Self::SCRATCH_BYTES),
             mask: TokenMask::new(if self.free.is_some() { self.vocab_len() } else { 0 }),
         }
     }
@@ -510,7 +540,7 @@ impl<C: Constraint> Constraint for WithEnd<C> {
     ) -> Result<(), Rejected> {
         let EndState::Within(within) = state else { return Err(Rejected::new(token)) };
         let Err(rejected) = self.constraint.advance(&mut scratch.inner, within, token) else { return Ok(()) };
-        let Some(order) = self.free.as_deref().filter(|_| rejected.limit.is_none()) else {
+        let Some(Free { order, .. }) = self.free.as_ref().filter(|_| rejected.limit.is_none()) else {
             return Err(rejected);
         };
         let len = self.passes(&mut scratch.inner, within, token, order).ok_or(rejected)?;
@@ -534,8 +564,8 @@ impl<C: Constraint> Constraint for WithEnd<C> {
             return;
         };
         self.constraint.fill_mask(&mut scratch.inner, state, mask.reborrow());
-        if let Some(order) = &self.free {
-            self.exits(scratch, state, order).passing.iter().for_each(|token| mask.insert(*token));
+        if let Some(free) = &self.free {
+            self.exits(scratch, state, free).passing.iter().for_each(|token| mask.insert(*token));
         }
     }
 
@@ -551,17 +581,16 @@ impl<C: Constraint> Constraint for WithEnd<C> {
     fn allows(&self, scratch: &mut Self::Scratch, state: &Self::State, token: TokenId) -> bool {
         let EndState::Within(state) = state else { return false };
         self.constraint.allows(&mut scratch.inner, state, token)
-            || self
-                .free
-                .as_deref()
-                .is_some_and(|order| self.passes(&mut scratch.inner, state, token, order).is_some())
+            || self.free.as_ref().is_some_and(|Free { order, .. }| {
+                self.passes(&mut scratch.inner, state, token, order).is_some()
+            })
     }
 
     fn forced(&self, scratch: &mut Self::Scratch, state: &Self::State) -> Option<TokenId> {
         let EndState::Within(state) = state else { return None };
         let only = self.constraint.forced(&mut scratch.inner, state)?;
         match &self.free {
-            Some(order) if !self.exits(scratch, state, order).passing.is_empty() => None,
+            Some(free) if !self.exits(scratch, state, free).passing.is_empty() => None,
             _ => Some(only),
         }
     }
@@ -599,7 +628,7 @@ impl<C: Constraint> Constraint for WithEnd<C> {
             }
             return;
         }
-        if let Some(order) = &self.free {
+        if let Some(Free { order, .. }) = &self.free {
             let rows = candidates.chunks(each.max(1)).zip(valid.chunks_mut(each.max(1)));
             for (state, (candidates, valid)) in within.zip(rows) {
                 for (token, valid) in candidates.iter().zip(valid).filter(|(_, valid)| !**valid) {
@@ -655,10 +684,10 @@ impl<C: Constraint> Constraint for WithEnd<C> {
     }
 
     fn fill_ends(&self, scratch: &mut Self::Scratch, state: &Self::State, mut mask: MaskMut<'_>) -> bool {
-        let Some(order) = &self.free else { return false };
+        let Some(free) = &self.free else { return false };
         mask.fill();
         if let EndState::Within(state) = state {
-            let exits = self.exits(scratch, state, order);
+            let exits = self.exits(scratch, state, free);
             if let Some(ending) = &exits.ending {
                 let len = ending.len();
                 let words = mask.into_words();

@@ -21,7 +21,7 @@ use std::{
 use crate::{MaskBatch, MaskMut, MaskRef, TokenId, TokenMask};
 
 pub(crate) use end::reach_by_masks;
-pub use end::{EndScratch, EndState, OutputEnd, Reach, TextOrder, UnknownEnd, WithEnd};
+pub use end::{EndCache, EndScratch, EndState, OutputEnd, Reach, TextOrder, UnknownEnd, WithEnd};
 pub use erased::{AnyConstraint, AnyScratch, AnyState};
 pub use unconstrained::Unconstrained;
 

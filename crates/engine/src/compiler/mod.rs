@@ -348,8 +348,8 @@ impl Compiled {
         match end {
             OutputEnd::Model => WithEnd::model(self),
             OutputEnd::Free => {
-                let order = Arc::clone(self.tokens.text_order());
-                WithEnd::free(self, order)
+                let (order, cache) = (Arc::clone(self.tokens.text_order()), self.machine.ends());
+                WithEnd::free_with(self, order, cache)
             }
         }
     }

@@ -37,7 +37,7 @@ def row(ids, a, p_first=0.9):
     return logits
 
 
-def law(a, p_first=0.9):
+def law(a, p_first=0.9, end="model"):
     """The probabilities of the first two letters with the length."""
     masses = Counter()
 
@@ -47,8 +47,9 @@ def law(a, p_first=0.9):
 
     def go(ids, p):
         probs = after(ids[-1] if ids else None)
+        leaves = 1.0 if len(ids) == 12 else 1.0 - probs[a] - probs[a + 1]
         if ids:
-            masses[tuple(ids[:2]), len(ids)] += p * probs[END]
+            masses[tuple(ids[:2]), len(ids)] += p * (probs[END] if end == "model" else leaves)
         for id in (a, a + 1) if len(ids) < 12 else ():
             if p * probs[id] > 1e-9:
                 go([*ids, id], p * probs[id])
@@ -217,6 +218,16 @@ def test_the_law_stays(parts, hf, a, version, way):
         assert abs(stats["log_estimate"] - exact) < 4 * stats["relative_error"] + 0.05
     else:
         assert p_value(counts(outputs), law(a)[0]) > 0.001
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_law_of_outputs_that_end_freely(parts, hf, a, version):
+    engine = Engine(parts, version, **WAYS["preempted, tokens in flight are lost"])
+    outputs = engine.run(a, 1500, params(hf, end="free", reply="free"))
+    exact, mass = law(a, end="free")
+    assert p_value(counts(outputs), exact) > 0.001 and p_value(counts(outputs), law(a)[0]) < 1e-6
+    found = results("free")["stats"]
+    assert abs(math.exp(found["log_estimate"]) - mass) < 4 * found["relative_error"] + 0.02
 
 
 @pytest.mark.parametrize("version", [1, 2])

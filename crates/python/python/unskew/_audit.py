@@ -80,6 +80,7 @@ def audit(
     top_k: int | None = None,
     top_p: float | None = None,
     progress: bool | Callable[[str, int], Any] = False,
+    end: str | None = None,
 ) -> Audit:
     """Draws `n` outputs of each sampler and compares them with the model's own distribution under the constraint.
 
@@ -104,6 +105,7 @@ def audit(
         top_k=top_k,
         top_p=top_p,
         progress=line or progress or None,
+        end=end,
     )
     if line is not None:
         line.close()

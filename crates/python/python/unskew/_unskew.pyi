@@ -176,6 +176,9 @@ class Constraint:
     def with_limits(self, limits: Mapping[str, int]) -> Constraint:
         """The same constraint with other limits on its cost: numbers by the names that errors give, as in
         `with_limits({"grammar.positions": 5_000_000})`."""
+    def with_end(self, end: str) -> Constraint:
+        """The same constraint with outputs that end so: `free`, where the model's text leaves the constraint, or `model`, where the model
+        ends its text. Masks are the same under both."""
     def to_json(self) -> str:
         """The constraint as one line of JSON."""
     def explain(self) -> list[Fate]:
@@ -404,6 +407,7 @@ def sample(
     top_k: int | None = None,
     top_p: float | None = None,
     draft: str | Callable[[list[list[int]]], Any] | None = None,
+    end: str | None = None,
 ) -> Draws:
     """Outputs of a model under a constraint, from P(output | constraint) or as the sampler says (`methods`).
 
@@ -431,6 +435,7 @@ def audit(
     top_k: int | None = None,
     top_p: float | None = None,
     progress: Callable[[str, int], Any] | None = None,
+    end: str | None = None,
 ) -> tuple[str, str]:
     """The measures of `unskew.audit` as a text of JSON, and its page."""
 

@@ -11,7 +11,7 @@ use unskew::{
 };
 
 use super::{
-    Options, check_callable, method, rows,
+    Options, check_callable, method, rows, spec_of,
     worker::{self, Answer, Ask, Question},
 };
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
 #[pyfunction]
 #[pyo3(signature = (
     logits, constraint, tokenizer, *, samplers, n, seed, prompt=None, max_tokens=None, batch=16, temperature=1.0, top_k=None, top_p=None,
-    progress=None
+    progress=None, end=None
 ))]
 #[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
 pub(crate) fn audit(
@@ -43,6 +43,7 @@ pub(crate) fn audit(
     top_k: Option<usize>,
     top_p: Option<f64>,
     progress: Option<Bound<'_, PyAny>>,
+    end: Option<&str>,
 ) -> PyResult<(String, String)> {
     check_callable(&logits)?;
     if progress.as_ref().is_some_and(|progress| !progress.is_callable()) {
@@ -71,7 +72,7 @@ pub(crate) fn audit(
         }
         None => String::new(),
     };
-    let spec = constraint.map(|constraint| constraint.spec.clone()).unwrap_or_default();
+    let spec = spec_of(constraint, end)?;
     let tokens = std::sync::Arc::clone(&tokenizer.tokens);
     worker.start(ask, move |ask| {
         let asked = Asked { constraint: &spec.to_string(), prompt: &shown, seed, samples: n };

@@ -19,14 +19,14 @@ use pyo3::{
     types::{PyDict, PyList, PyString},
 };
 use unskew::{
-    Draft, METHODS, Method, Model, Output, Request,
+    Draft, METHODS, Method, Model, Output, Request, Spec,
     core::{Cancel, Finish, Origin},
 };
 
 use self::worker::{Answer, Ask, Asked, Asking, Question, Worker};
 use crate::{
     capture::{self, Capture},
-    constraint::Constraint,
+    constraint::{Constraint, end_of},
     error::{Class, of_facade},
     tokenizer::{Tokenizer, ids, numbers},
     view,
@@ -273,6 +273,15 @@ fn check_callable(logits: &Bound<'_, PyAny>) -> PyResult<()> {
     }
 }
 
+/// The constraint of an option, with the end of its outputs.
+fn spec_of(constraint: Option<PyRef<'_, Constraint>>, end: Option<&str>) -> PyResult<Spec> {
+    let mut spec = constraint.map(|constraint| constraint.spec.clone()).unwrap_or_default();
+    if let Some(end) = end {
+        spec.end = Some(end_of(end)?);
+    }
+    Ok(spec)
+}
+
 /// A sampler, by its name with parameters.
 fn method(name: &str) -> PyResult<Method> {
     name.parse().map_err(|error: unskew::MethodError| of_facade(&error.into()))
@@ -282,7 +291,7 @@ fn method(name: &str) -> PyResult<Method> {
 #[pyfunction]
 #[pyo3(signature = (
     logits, constraint, tokenizer, *, n=None, sampler="auto", seed=None, prompt=None, max_tokens=None, batch=16, temperature=1.0,
-    top_k=None, top_p=None, draft=None
+    top_k=None, top_p=None, draft=None, end=None
 ))]
 #[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
 pub(crate) fn sample(
@@ -300,6 +309,7 @@ pub(crate) fn sample(
     top_k: Option<usize>,
     top_p: Option<f64>,
     draft: Option<Bound<'_, PyAny>>,
+    end: Option<&str>,
 ) -> PyResult<Draws> {
     check_callable(&logits)?;
     let method = method(sampler)?;
@@ -312,7 +322,7 @@ pub(crate) fn sample(
         request = request.outputs(n);
     }
     request.check(&method).map_err(|error| of_facade(&error))?;
-    let spec = constraint.map(|constraint| constraint.spec.clone()).unwrap_or_default();
+    let spec = spec_of(constraint, end)?;
     worker.start(ask, move |ask| {
         worker::draw(ask, || {
             let draws = request.constrain(spec)?.sample_with(method)?;

@@ -95,6 +95,7 @@ def faithful(
     batch: int = 16,
     kv_bytes: int = 1 << 30,
     progress: bool = False,
+    end: str | None = None,
     **model_kwargs: Any,
 ) -> FaithfulOutput:
     """Draws from P(output | constraint), for `generate(custom_generate=unskew.transformers.faithful)`.
@@ -109,7 +110,7 @@ def faithful(
     `unskew.sample` (`unskew.methods()` lists them): "cars" and "disc" are exact; the outputs of "smc" and "masked" carry weights.
     `temperature`, `top_k` and `top_p` given here change the model before the mask, and its distribution is then that of
     the changed model. `seed` decides the outputs; without it, torch's generator does. `batch` outputs are drawn at once, and `kv_bytes`
-    bound the keys and values that are kept. `progress` shows a bar.
+    bound the keys and values that are kept. `progress` shows a bar. `end` says who ends an output, as of `unskew.sample`.
 
     An output has at most `max_new_tokens` ids, its end included, and the limit is a part of the constraint.
 
@@ -155,6 +156,7 @@ def faithful(
             temperature=1.0 if temperature is None else temperature,
             top_k=None if top_k == 0 else top_k,
             top_p=None if top_p == 1.0 else top_p,
+            end=end,
         )
         before = len(draws)
         for draw in drawing:

@@ -310,13 +310,17 @@ def faithful_params(
     reject_id: int | None = None,
     reply: str | None = None,
     seed: int | None = None,
+    end: str | None = None,
     **options: Any,
 ) -> SamplingParams:
     """The parameters of requests for faithful outputs: `llm.generate(prompts, faithful_params(constraint, llm.get_tokenizer(), n=100))`.
 
     Outputs whose `stop_reason` is `params.stop_token_ids[0]` are rejected walks: drop them, keep the order, and ask for more. With a `reply`
-    of your own, `llm.collective_rpc("unskew_results", args=(reply,))` tells their log-probabilities and weights.
+    of your own, `llm.collective_rpc("unskew_results", args=(reply,))` tells their log-probabilities and weights. `end` says who ends an
+    output, as of `Constraint.with_end`.
     """
+    if end is not None:
+        constraint = constraint.with_end(end)
     if reject_id is None:
         reject_id = unskew.Faithful(compiler_of(tokenizer, len(tokenizer))).reject_id
     wish = {"constraint": constraint.to_json(), "mode": mode, "reject_id": reject_id, "reply": reply, "seed": seed}
