@@ -46,8 +46,8 @@ mod vocabulary;
 
 pub use cancel::Cancel;
 pub use constraint::{
-    AnyConstraint, AnyScratch, AnyState, Constraint, EndCache, EndScratch, EndState, OutputEnd, Reach, Rejected, TextOrder,
-    Unconstrained, UnknownEnd, WithEnd, hashed_key,
+    AnyConstraint, AnyScratch, AnyState, Constraint, EndCache, EndScratch, EndState, OutputEnd, Reach,
+    Rejected, TextOrder, Unconstrained, UnknownEnd, WithEnd, hashed_key,
 };
 pub use exact::{EnumerationError, ExactDistribution};
 pub use generations::Generations;

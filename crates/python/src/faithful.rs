@@ -212,7 +212,8 @@ impl Faithful {
         let compiled = self.compiler.get().compiled(py, constraint, timeout, fuel)?;
         let begin = || {
             // A file that the constraint names may have changed.
-            let known = || self.table.find(&key).filter(|walks| walks.constraint().inner().is_same(&compiled));
+            let known =
+                || self.table.find(&key).filter(|walks| walks.constraint().inner().is_same(&compiled));
             let task = match known() {
                 // What others have learned would decide what a seed gives.
                 _ if alone => Arc::new(self.task(&key, compiled.with_end(end))?),
@@ -487,11 +488,9 @@ fn stats_of(dict: &Bound<'_, PyDict>) -> PyResult<WalkStats> {
     let sums: Option<Vec<Bound<'_, PyAny>>> = item("sums")?.extract()?;
     let sums = match sums.as_deref() {
         None => None,
-        Some([first, second, weighed]) => Some(WalkSums {
-            first: first.extract()?,
-            second: second.extract()?,
-            weighed: weighed.extract()?,
-        }),
+        Some([first, second, weighed]) => {
+            Some(WalkSums { first: first.extract()?, second: second.extract()?, weighed: weighed.extract()? })
+        }
         Some(_) => return Err(Class::Sample.error("`sums` are three values")),
     };
     let counts = (item("tries")?.extract()?, item("accepted")?.extract()?);

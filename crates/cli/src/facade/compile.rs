@@ -89,9 +89,7 @@ impl Compiled {
 pub(crate) fn ending(constraint: AnyConstraint, spec: &Spec, tokens: &TokenSpace) -> AnyConstraint {
     match spec.end() {
         OutputEnd::Model => constraint,
-        OutputEnd::Free => {
-            AnyConstraint::new(WithEnd::free(constraint, Arc::clone(tokens.text_order())))
-        }
+        OutputEnd::Free => AnyConstraint::new(WithEnd::free(constraint, Arc::clone(tokens.text_order()))),
     }
 }
 

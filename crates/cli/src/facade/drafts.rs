@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use unskew_core::{Constraint, EndScratch, EndState, MaskBatch, MaskMut, MaskRef, Proposer, Reach, Rejected, TokenId, WithEnd};
+use unskew_core::{
+    Constraint, EndScratch, EndState, MaskBatch, MaskMut, MaskRef, Proposer, Reach, Rejected, TokenId,
+    WithEnd,
+};
 use unskew_grammars::{CountModel, GrammarConstraint, GrammarScratch, GrammarState};
 use unskew_samplers::speculative::SpeculationStats;
 

@@ -78,7 +78,9 @@ impl FromStr for OutputEnd {
 
 /// The text is no [`OutputEnd`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("it is `model` (an output ends where the model ends its text) or `free` (where the text leaves the constraint)")]
+#[error(
+    "it is `model` (an output ends where the model ends its text) or `free` (where the text leaves the constraint)"
+)]
 pub struct UnknownEnd;
 
 /// How far a text goes on from a state of a constraint.
@@ -407,12 +409,7 @@ impl<C: Constraint> WithEnd<C> {
 
     /// One look at each place at which tokens leave: the tokens that share the bytes up to it are neighbours in the
     /// order.
-    fn find_exits(
-        &self,
-        scratch: &mut EndScratch<C::Scratch>,
-        state: &C::State,
-        order: &TextOrder,
-    ) -> Exits {
+    fn find_exits(&self, scratch: &mut EndScratch<C::Scratch>, state: &C::State, order: &TextOrder) -> Exits {
         let EndScratch { inner, mask, .. } = scratch;
         self.constraint.fill_mask(inner, state, mask.as_mut());
         let mut ending = self.constraint.is_accepting(state).then(|| {
@@ -453,9 +450,7 @@ impl<C: Constraint> WithEnd<C> {
             };
             let leaving = rest[..same].iter().filter(|token| !mask.contains(**token));
             if len > 0 {
-                let passes = is_accepting
-                    && len < text.len()
-                    && order.can_spell(&text[..len]);
+                let passes = is_accepting && len < text.len() && order.can_spell(&text[..len]);
                 for token in leaving {
                     if let Some(ending) = &mut ending {
                         ending.as_mut().remove(*token);
@@ -490,9 +485,7 @@ pub(crate) fn reach_by_masks<C: Constraint>(
     constraint.fill_mask(scratch, state, mask.as_mut());
     let longer = |best: Reach, other: Reach| match best.len.cmp(&other.len) {
         std::cmp::Ordering::Less => other,
-        std::cmp::Ordering::Equal => {
-            Reach { is_accepting: best.is_accepting || other.is_accepting, ..best }
-        }
+        std::cmp::Ordering::Equal => Reach { is_accepting: best.is_accepting || other.is_accepting, ..best },
         std::cmp::Ordering::Greater => best,
     };
     // The tokens that go on within the text.

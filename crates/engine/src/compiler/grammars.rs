@@ -38,7 +38,8 @@ const PART_LIMITS: &str =
 const MAX_DEPTH: u32 = 32;
 
 /// The refusal of an end that a part sets.
-const PART_END: &str = "`end` is that of whole outputs; give it to the constraint around and not to its parts";
+const PART_END: &str =
+    "`end` is that of whole outputs; give it to the constraint around and not to its parts";
 
 /// The surroundings of a text: the tokens, if they are known, and the limits of the work.
 #[derive(Clone, Debug)]

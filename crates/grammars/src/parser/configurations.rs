@@ -255,7 +255,8 @@ impl Configurations {
         let (mut read, mut refused) = (0, bytes.len() + 1);
         let mut step = 1;
         while read + 1 < refused {
-            let next = if refused > bytes.len() { (read + step).min(bytes.len()) } else { read.midpoint(refused) };
+            let next =
+                if refused > bytes.len() { (read + step).min(bytes.len()) } else { read.midpoint(refused) };
             if self.reads(compiled, configuration, &bytes[..next]) {
                 (read, step) = (next, 2 * step);
             } else {

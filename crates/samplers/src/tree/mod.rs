@@ -67,7 +67,8 @@ impl NodeStats {
     };
 
     /// The numbers of a prefix at which the output ends for certain.
-    pub(crate) const OVER: Self = Self { eos: 0.0, tokens: f64::NEG_INFINITY, valid_mass: 0.0, forced: false };
+    pub(crate) const OVER: Self =
+        Self { eos: 0.0, tokens: f64::NEG_INFINITY, valid_mass: 0.0, forced: false };
 }
 
 /// A node takes at most 100 bytes with its first child: a test checks the size.
@@ -265,7 +266,11 @@ impl PrefixTree {
     /// Whether the output ends at a prefix for certain, so that its row is not needed.
     pub(crate) fn is_over(&self, node: NodeId) -> bool {
         let Node { scored, eos, valid_mass, unexplored, visited, .. } = self.node(node);
-        *scored && *eos == 0.0 && *valid_mass == 0.0 && *unexplored == f64::NEG_INFINITY && *visited == f64::NEG_INFINITY
+        *scored
+            && *eos == 0.0
+            && *valid_mass == 0.0
+            && *unexplored == f64::NEG_INFINITY
+            && *visited == f64::NEG_INFINITY
     }
 
     /// The log-probability that the sequence ends at a scored prefix.

@@ -49,9 +49,9 @@ impl LogitRows for Asked {
 
 /// A table model with a way to hand over the rows of a pass.
 #[derive(Clone)]
-struct Placed<F> {
-    table: TableModel,
-    place: F,
+pub(crate) struct Placed<F> {
+    pub(crate) table: TableModel,
+    pub(crate) place: F,
 }
 
 impl<F: FnMut(Logits) -> Box<dyn LogitRows>> LanguageModel for Placed<F> {

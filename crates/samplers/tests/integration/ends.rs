@@ -8,16 +8,21 @@ use std::{
 
 use rand_chacha::ChaCha8Rng;
 use unskew_core::{
-    Constraint, Draw, ExactDistribution, MaskMut, Rejected, Sampler, TableModel, TableModelError, TextOrder, TokenId,
-    Vocabulary, WithEnd,
+    Constraint, Draw, ExactDistribution, LogitRows, Logits, MaskMut, Rejected, Sampler, TableModel,
+    TableModelError, TextOrder, TokenId, Vocabulary, WithEnd,
     conformance::{check_constraint, chi_square},
 };
 use unskew_samplers::{
-    Awrs, Beam, Exact, FedRows, Imh, Masked, Mcmc, Cut, SampleError, Sampling, Smc, SmcConfig, Task, Twisted, WalkEnd,
-    WalkMode, WalkStep, Walks, Warp, trace,
+    Awrs, Beam, Cut, Exact, FedRows, Imh, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task, Twisted,
+    WalkEnd, WalkMode, WalkStep, Walks, Warp,
+    speculative::{ModelDraft, SpeculationConfig},
+    trace,
 };
 
-use crate::support::{below, rng};
+use crate::{
+    elsewhere::Placed,
+    support::{below, rng},
+};
 
 /// Single characters, so that tokens spell each text, and tokens that may pass an end.
 const TOKENS: [&str; 12] = ["a", "b", "1", " ", "!", "ab", "a!", "a b", "1 ", "1a", "!a", "b!!"];
@@ -172,6 +177,17 @@ fn exact_samplers<C: Constraint + Clone + 'static>(task: &Task<TableModel, C>) -
         ("cars, batches of 5", {
             Box::new(Sampling::new(Task { batch: 5, ..task.clone() }, Exact::cars(1_000_000)))
         }),
+        ("cars, drafted", {
+            let draft = ModelDraft::new(task.model.clone());
+            let config = SpeculationConfig::default();
+            Box::new(Sampling::speculative(task.clone(), Exact::cars(1_000_000), draft, config).unwrap())
+        }),
+        ("rejection, drafted by another model", {
+            let row = vec![1.0 / (TOKENS.len() + 1) as f64; TOKENS.len() + 1];
+            let draft = ModelDraft::new(TableModel::new(TOKENS, row, []).unwrap());
+            let config = SpeculationConfig::default();
+            Box::new(Sampling::speculative(task.clone(), Exact::rejection(1_000_000), draft, config).unwrap())
+        }),
         ("cars, little memory", {
             Box::new(Sampling::new(Task { max_bytes: 3_000, ..task.clone() }, Exact::cars(1_000_000)))
         }),
@@ -217,7 +233,10 @@ fn the_enumeration_has_the_law() {
             *of_texts.entry(model.vocabulary().decode(tokens)).or_default() += p;
         }
         assert_eq!(of_texts.keys().collect::<Vec<_>>(), law.keys().collect::<Vec<_>>(), "{seed} {texts:?}");
-        assert!(of_texts.iter().all(|(text, p)| (p - law[text]).abs() < 1e-5), "{seed}: {of_texts:?} {law:?}");
+        assert!(
+            of_texts.iter().all(|(text, p)| (p - law[text]).abs() < 1e-5),
+            "{seed}: {of_texts:?} {law:?}"
+        );
         // The end of the sequence alone is another law, often of nothing at all.
         let of_model = ExactDistribution::enumerate(&mut model.clone(), &texts, &[], &end, 8, 100_000);
         others += usize::from(of_model.is_ok_and(|of_model| (of_model.mass() / mass - 1.0).abs() > 0.01));
@@ -233,6 +252,40 @@ fn exact_samplers_have_the_law() {
             assert!(deviation(&draws, &law) < 4.5, "task {seed}, {name}: {texts:?} {law:?}");
         }
     }
+}
+
+/// Rows that only answer questions.
+#[test]
+fn rows_elsewhere_have_the_law() {
+    for (seed, model, texts, law, _) in tasks(8) {
+        let place = |rows: Logits| Box::new(rows) as Box<dyn LogitRows>;
+        let far = Placed { table: model.clone(), place };
+        let task = Task::new(far, free(texts.clone(), &model), model.vocabulary(), 8);
+        for form in
+            [Exact::cars(1_000_000), Exact::disc().with_budget(1e9).with_particles(1), Exact::ars(1_000_000)]
+        {
+            let mut drawn = Vec::new();
+            Sampling::new(task.clone(), form).draw_many(1_000, &mut rng(seed), &mut drawn).unwrap();
+            let drawn: Vec<_> =
+                drawn.into_iter().map(|draw| model.vocabulary().decode(&draw.tokens)).collect();
+            assert!(deviation(&drawn, &law) < 4.5, "task {seed}, {form:?}: {law:?}");
+        }
+    }
+}
+
+/// Values and bounds that were saved go on with the same end alone.
+#[test]
+fn a_file_of_bounds_is_of_one_end() {
+    let (_, model, texts, law, _) = tasks(1).next().unwrap();
+    let mut cars = Sampling::new(task(&model, &texts), Exact::cars(1_000_000));
+    cars.warm_up(50, &mut rng(1)).unwrap();
+    let saved = cars.save("a name");
+    let mut again = Sampling::new(task(&model, &texts), Exact::cars(1_000_000));
+    again.load("a name", &saved).unwrap();
+    let mut again: Boxed = Box::new(again);
+    assert!(deviation(&draws(&mut again, 1_500, &model, &mut rng(2)), &law) < 4.5);
+    let of_model = Task::new(model.clone(), WithEnd::model(texts), &model.vocabulary().clone(), 8);
+    assert!(Sampling::new(of_model, Exact::cars(1_000)).load("a name", &saved).is_err());
 }
 
 #[test]
@@ -280,7 +333,10 @@ fn weights_have_the_law() {
             }
             let mean = sum / f64::from(count);
             let error = ((squares / f64::from(count) - mean * mean) / f64::from(count)).sqrt();
-            assert!((mean - mass).abs() < 4.5 * error + 1e-6, "task {seed}, {name}: {mean} +- {error}, {mass}");
+            assert!(
+                (mean - mass).abs() < 4.5 * error + 1e-6,
+                "task {seed}, {name}: {mean} +- {error}, {mass}"
+            );
             for (text, p) in &law {
                 let share = sums.get(text).copied().unwrap_or(0.0) / sum;
                 assert!((share - p).abs() < 0.12, "task {seed}, {name}: {text:?} {share} {p}");
@@ -296,9 +352,13 @@ fn a_wide_beam_has_the_probabilities() {
         let found = Beam::new(task(&model, &texts), 1_000).search().unwrap();
         let mut of_texts: BTreeMap<Vec<u8>, f64> = BTreeMap::new();
         for draw in &found {
-            *of_texts.entry(model.vocabulary().decode(&draw.tokens)).or_default() += draw.log_prob.exp() / mass;
+            *of_texts.entry(model.vocabulary().decode(&draw.tokens)).or_default() +=
+                draw.log_prob.exp() / mass;
         }
-        assert!(of_texts.iter().all(|(text, p)| (p - law[text]).abs() < 1e-5), "{seed}: {of_texts:?} {law:?}");
+        assert!(
+            of_texts.iter().all(|(text, p)| (p - law[text]).abs() < 1e-5),
+            "{seed}: {of_texts:?} {law:?}"
+        );
         assert_eq!(of_texts.len(), law.len());
     }
 }
@@ -309,8 +369,7 @@ fn walks_have_the_law() {
     for (seed, model, texts, law, mass) in tasks(10) {
         for mode in [WalkMode::Cars, WalkMode::Rejection] {
             let constraint = free(texts.clone(), &model);
-            let task =
-                Task::without_model(TOKENS.len() + 1, constraint, &model.vocabulary().clone(), 8);
+            let task = Task::without_model(TOKENS.len() + 1, constraint, &model.vocabulary().clone(), 8);
             let walks = Walks::new(task, mode, Warp::default());
             let (mut outputs, mut fed) = (Vec::new(), FedRows::default());
             for number in 0..8_000 {
@@ -337,7 +396,10 @@ fn walks_have_the_law() {
             let stats = walks.stats();
             let estimate = stats.log_estimate.unwrap().exp();
             let error = stats.relative_error.unwrap_or(0.0) * mass;
-            assert!((estimate - mass).abs() < 5.0 * error + 0.02 * mass, "task {seed}, {mode:?}: {estimate} {mass}");
+            assert!(
+                (estimate - mass).abs() < 5.0 * error + 0.02 * mass,
+                "task {seed}, {mode:?}: {estimate} {mass}"
+            );
         }
     }
 }
@@ -394,7 +456,8 @@ impl Mutated {
     fn without(&self, state: &<WithEnd<Texts> as Constraint>::State, token: TokenId) -> bool {
         let unskew_core::EndState::Within(state) = state else { return false };
         let text = self.inner.inner().vocabulary.text(token).unwrap_or_default();
-        self.mutant == Some(Mutant::ForgetsPassing) && !self.inner.inner().goes_on(&[&state[..], text].concat())
+        self.mutant == Some(Mutant::ForgetsPassing)
+            && !self.inner.inner().goes_on(&[&state[..], text].concat())
     }
 }
 
@@ -440,7 +503,8 @@ impl Constraint for Mutated {
         let free = self.inner.fill_ends(scratch, state, mask.reborrow());
         for token in (0..TOKENS.len()).map(TokenId::from_index) {
             let mut after = state.clone();
-            let passes = self.inner.advance(scratch, &mut after, token).is_ok() && self.inner.tail(&after).is_some();
+            let passes =
+                self.inner.advance(scratch, &mut after, token).is_ok() && self.inner.tail(&after).is_some();
             let unskew_core::EndState::Within(text) = state else { continue };
             let goes_on = self.inner.inner().goes_on(&[&text[..], TOKENS[token.index()].as_bytes()].concat());
             match self.mutant {
