@@ -110,7 +110,7 @@ fn random(seed: u64) -> (TableModel, Texts) {
         texts.insert(text);
     }
     let vocabulary = Arc::clone(model.vocabulary());
-    (model, Texts { texts, vocabulary, tells: seed % 2 == 0 })
+    (model, Texts { texts, vocabulary, tells: seed.is_multiple_of(2) })
 }
 
 /// The law: what the model writes, token by token, until its text leaves the list.
