@@ -18,7 +18,7 @@ from vllm.exceptions import VLLMValidationError  # noqa: E402
 from vllm.sampling_params import StructuredOutputsParams  # noqa: E402
 
 from cases import LETTER, SIGNATURES, cases  # noqa: E402
-from laws import Model, exact, p_value  # noqa: E402
+from laws import Model, exact, exact_freely, p_value  # noqa: E402
 
 WALKS = 2000
 
@@ -160,6 +160,32 @@ def test_the_law_of_faithful_outputs(llm, model, tok, folder, at):
         assert output.text in law or left_out > 0
         # At temperature 1, vLLM tells the same.
         assert math.isclose(output.unskew["log_prob"], output.cumulative_logprob, abs_tol=1e-3)
+
+
+RECORDS = [f'{{"name": "{name}", "age": {age}}}' for name in ("Anna Wong", "Peter Costa", "Hugo Silva") for age in range(18, 41)]
+AGES = [f'{{"age": {age}}}' for age in range(10, 41)]
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt", "texts"),
+    [
+        ("signatures", LETTER, SIGNATURES),
+        ("one begins another", LETTER, [*SIGNATURES, "Thomas", "Peter", "Peter Costa Silva"]),
+        ("record", '{"name": "Maria Lang", "age": 31}\n', RECORDS),
+        ("small record", '{"age": 31}\n{"age": 27}\n', AGES),
+    ],
+)
+def test_the_law_of_outputs_that_end_freely(llm, model, tok, name, prompt, texts):
+    constraint = unskew.Constraint.choice(texts).with_end("free")
+    accepted, _, answer = walks(llm, prompt, constraint, WALKS, 40)
+    law, mass, left_out = exact_freely(model, texts, tok, answer.prompt_token_ids)
+    p = p_value(Counter(output.text for output in accepted), law)
+    _, stats, _ = walks(llm, prompt, constraint, WALKS // 4, 40)
+    estimate, error = math.exp(stats["log_estimate"]), stats["relative_error"]
+    print(f"\n| {name}, freely | {len(law)} | {mass:.3g} | {left_out:.1e} | {len(accepted)} of {WALKS} | {p:.3f} | {estimate / mass - 1:+.2%} +- {error:.2%} |")
+    assert {output.text for output in accepted} <= set(texts)
+    assert left_out < 0.05 and p > 0.001 and len(accepted) > 0.5 * WALKS
+    assert abs(estimate / mass - 1) < 4 * error + left_out + 1e-4
 
 
 def test_the_mask_of_the_backend_fails_this_test(llm, model, tok):
