@@ -79,6 +79,8 @@ fn beyond(limit: Option<&'static str>) -> String {
 /// 5. A scratch is never part of the meaning: a fresh one and a used one give the same answers.
 /// 6. Tail bits are zero.
 /// 7. States with equal [keys](Self::state_key) have equal futures, and a state has the same key in every scratch.
+/// 8. A text goes on as far as [`reach`](Self::reach) says, if it says anything:
+///    [`conformance::check_reach`](crate::conformance::check_reach).
 ///
 /// # Example
 ///
@@ -186,7 +188,8 @@ pub trait Constraint: Send + Sync {
     ///
     /// Samplers keep what they learn about a state under its key, so that a prefix profits from the other prefixes of
     /// its state. A key is a hash where a state is larger than 64 bits. A collision misleads a proposal and changes
-    /// no distribution.
+    /// no distribution; a [`WithEnd`] keeps the tokens that end an output by it too, and would mistake one state for
+    /// another.
     fn state_key(&self, scratch: &mut Self::Scratch, state: &Self::State) -> Option<u64> {
         let _ = (scratch, state);
         None
