@@ -1,6 +1,7 @@
 """Exact laws of small tasks by going through all of their outputs, and the chi-square test against them."""
 
 import math
+from collections import Counter
 
 import numpy as np
 
@@ -39,6 +40,49 @@ def exact(rows, tokenizer, constraint, prompt, most, least=1e-12):
         if not level:
             break
     return outputs, sum(outputs.values())
+
+
+def exact_freely(log_probs, texts, tokenizer):
+    """The law of outputs that end where the model's text leaves a list of texts, by reading bytes: the probability of each, that of an output,
+    and a bound on the share of prefixes that were left out as too improbable. `log_probs` gives the rows after sequences of one length."""
+    texts = [text.encode() for text in texts]
+    begun = {text[:length] for text in texts for length in range(len(text) + 1)}
+    words = [tokenizer.decode_bytes([id]) for id in range(tokenizer.vocab_size)]
+
+    def is_word(text):
+        # The texts here are ASCII; a part of another character counts as a letter.
+        return text[:1].isalnum() or text[:1] == b"_" or text[0] >= 0x80
+
+    def law(least, most):
+        outputs, left_out, layer = Counter(), 0.0, [((), b"", 0.0)]
+        while layer:
+            layer, gone = deeper(outputs, layer, least, most)
+            left_out += gone
+        return outputs, sum(outputs.values()), left_out
+
+    def deeper(outputs, layer, least, most):
+        rows, longest, left_out = log_probs([list(ids) for ids, _, _ in layer]), [], 0.0
+        for (ids, text, log_p), row in zip(layer, rows):
+            # What is left out here is 1e-6 of a prefix at most.
+            for id, more in ((id, row[id]) for id in np.flatnonzero(row > math.log(1e-6 / len(row)))):
+                word = words[id] if id < len(words) else b""
+                longer = text + word
+                if word and longer in begun:
+                    if math.exp(log_p + more) >= least:
+                        longest.append(((*ids, int(id)), longer, log_p + more))
+                    else:
+                        left_out += math.exp(log_p + more)
+                    continue
+                # What has no text leaves at once.
+                place = max(at for at in range(len(text), len(longer) + (not word)) if longer[:at] in begun)
+                cuts = len(text) < place < len(longer) and is_word(longer[place - 1 : place]) and is_word(longer[place : place + 1])
+                if longer[:place] in texts and not cuts:
+                    outputs[longer[:place].decode()] += math.exp(log_p + more)
+        return sorted(longest, key=lambda entry: -entry[2])[:most], left_out
+
+    _, about, _ = law(0.0, 200)
+    outputs, total, left_out = law(1e-5 * about, None)
+    return {text: p / total for text, p in outputs.items()}, total, left_out / total
 
 
 def p_value(counts, law, n):

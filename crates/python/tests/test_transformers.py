@@ -13,7 +13,7 @@ transformers = pytest.importorskip("transformers")
 import unskew  # noqa: E402
 import unskew.transformers  # noqa: E402
 from conftest import MODEL  # noqa: E402
-from law import exact, p_value  # noqa: E402
+from law import exact, exact_freely, p_value  # noqa: E402
 from test_docs import blocks, run  # noqa: E402
 from unskew.transformers import LogitsProcessor, Model, faithful  # noqa: E402
 
@@ -285,6 +285,42 @@ def test_faithful_outputs_follow_the_exact_law(tiny, hf, laws, name, sampler):
     assert math.isclose(out.log_masses.item(), math.log(mass), abs_tol=0.15)
     # Keys and values are reused: far fewer positions than outputs have ids.
     assert out.evaluated < sum(len(draw.ids) for draw in out.draws)
+
+
+RECORDS = [f'{{"name": "{name}", "age": {age}}}' for name in ("Samuel Keller", "Henry Larsen", "Vera Brown") for age in range(20, 40)]
+AGES = [f'{{"age": {age}}}' for age in range(10, 41)]
+
+
+@pytest.mark.parametrize(("prompt", "allowed"), [(LETTER, SIGNATURES), (LETTER, [*SIGNATURES, "Peter"]), ("", RECORDS), ('{"age": 31}\n', AGES)])
+def test_outputs_that_end_freely_follow_the_exact_law(tiny, hf, tok, prompt, allowed):
+    n, rows, ids = 2000, Model(tiny, kv_bytes=0), hf(prompt)["input_ids"]
+    law, mass, left_out = exact_freely(lambda layer: log_softmax(rows([[*ids, *each] for each in layer])), allowed, tok)
+    out = tiny.generate(
+        **inputs_of(hf, prompt),
+        custom_generate=faithful,
+        constraint=unskew.Constraint.choice(allowed),
+        tokens=hf,
+        sampler="cars",
+        end="free",
+        seed=3,
+        max_new_tokens=40,
+        **many(n),
+    )
+    assert left_out < 0.01 and p_value(Counter(out.texts), law, n) > 0.001
+    assert math.isclose(out.log_masses.item(), math.log(mass), abs_tol=0.15)
+
+
+def log_softmax(rows):
+    return torch.log_softmax(torch.as_tensor(rows).double(), -1).numpy()
+
+
+def test_resampled_outputs_are_told(tiny, hf):
+    """B14."""
+    prompt, constraint, most = CONSTRAINTS["digits"]
+    options = {"custom_generate": faithful, "constraint": constraint, "tokens": hf, "max_new_tokens": most + 1, **many(20)}
+    with pytest.warns(UserWarning, match="were resampled .* `sampler=\"cars\"`"):
+        out = tiny.generate(**inputs_of(hf, prompt), sampler="disc:k=1", seed=1, **options)
+    assert any(draw.origin == "resampled" for draw in out.draws)
 
 
 @pytest.mark.parametrize(("sampler", "n"), [("masked", 1000), ("smc:n=8", 200)])

@@ -18,7 +18,8 @@ from vllm.exceptions import VLLMValidationError  # noqa: E402
 from vllm.sampling_params import StructuredOutputsParams  # noqa: E402
 
 from cases import LETTER, SIGNATURES, cases  # noqa: E402
-from laws import Model, exact, exact_freely, p_value  # noqa: E402
+from law import exact_freely  # noqa: E402
+from laws import Model, exact, p_value  # noqa: E402
 
 WALKS = 2000
 
@@ -178,7 +179,7 @@ AGES = [f'{{"age": {age}}}' for age in range(10, 41)]
 def test_the_law_of_outputs_that_end_freely(llm, model, tok, name, prompt, texts):
     constraint = unskew.Constraint.choice(texts).with_end("free")
     accepted, _, answer = walks(llm, prompt, constraint, WALKS, 40)
-    law, mass, left_out = exact_freely(model, texts, tok, answer.prompt_token_ids)
+    law, mass, left_out = exact_freely(lambda layer: model.log_probs_after(answer.prompt_token_ids, layer), texts, tok)
     p = p_value(Counter(output.text for output in accepted), law)
     _, stats, _ = walks(llm, prompt, constraint, WALKS // 4, 40)
     estimate, error = math.exp(stats["log_estimate"]), stats["relative_error"]

@@ -8,6 +8,7 @@ defaults (`top_k` is 50), the model's `generation_config.json`, and its argument
 from __future__ import annotations
 
 import math
+import warnings
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -167,6 +168,13 @@ def faithful(
         explain = drawing.explain
         masses.append(math.nan if drawing.log_mass is None else drawing.log_mass)
     bar.close()
+    resampled = sum(draw.origin == "resampled" for draw in draws)
+    if resampled:
+        warnings.warn(
+            f"{resampled} of {len(draws)} outputs were resampled when the tries of {sampler!r} were used up, and are near the distribution but "
+            'not from it: `sampler="cars"` goes on until an output is exact',
+            stacklevel=2,
+        )
     return FaithfulOutput(
         sequences=_sequences(input_ids, draws, end, generation_config),
         texts=[draw.text for draw in draws],
