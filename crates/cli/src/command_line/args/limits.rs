@@ -129,6 +129,7 @@ mod tests {
         "--sampler",
         "--samplers",
         "--truncate",
+        "--end",
         // Any number is a seed.
         "--seed",
         // Token ids, which the vocabulary bounds.
