@@ -56,7 +56,8 @@ fn table(name: &str, compiled: &Compiled, ids: &[TokenId]) -> Result<(), Box<dyn
         }
         let [model, free] = allowed;
         let mut ending = 0;
-        if ends[1].is_accepting(&states[1]) && ends[1].fill_ends(&mut scratches[1], &states[1], mask.as_mut()) {
+        if ends[1].is_accepting(&states[1]) && ends[1].fill_ends(&mut scratches[1], &states[1], mask.as_mut())
+        {
             ending = mask.count();
         }
         let passing = free - model;

@@ -289,6 +289,16 @@ pub enum EndState<S> {
     Passed(Arc<[TokenId]>),
 }
 
+impl<S> EndState<S> {
+    /// The state of the constraint itself; `None` after a token that has passed the end.
+    pub const fn within(&self) -> Option<&S> {
+        match self {
+            Self::Within(state) => Some(state),
+            Self::Passed(_) => None,
+        }
+    }
+}
+
 /// The scratch of a [`WithEnd`].
 #[derive(Debug)]
 pub struct EndScratch<S> {
@@ -337,8 +347,8 @@ impl<S> EndScratch<S> {
 struct Exits {
     /// The tokens that pass the end, ascending.
     passing: Box<[TokenId]>,
-    /// Where the state accepts: the tokens that leave at once.
-    ending: Option<TokenMask>,
+    /// Where the state accepts: the tokens that do not end the output there.
+    staying: Option<TokenMask>,
 }
 
 /// The key of a state after a token that passes the end.
@@ -400,8 +410,8 @@ impl<C: Constraint> WithEnd<C> {
         }
         let exits = Arc::new(self.find_exits(scratch, state, order));
         if let Some(key) = key {
-            let ending = exits.ending.as_ref().map_or(0, |ending| size_of_val(ending.words()));
-            let bytes = 128 + size_of_val(&exits.passing[..]) + ending;
+            let staying = exits.staying.as_ref().map_or(0, |staying| size_of_val(staying.words()));
+            let bytes = 128 + size_of_val(&exits.passing[..]) + staying;
             cache.lock().insert(key, Arc::clone(&exits), bytes);
         }
         exits
@@ -412,59 +422,49 @@ impl<C: Constraint> WithEnd<C> {
     fn find_exits(&self, scratch: &mut EndScratch<C::Scratch>, state: &C::State, order: &TextOrder) -> Exits {
         let EndScratch { inner, mask, .. } = scratch;
         self.constraint.fill_mask(inner, state, mask.as_mut());
-        let mut ending = self.constraint.is_accepting(state).then(|| {
-            let mut ending = TokenMask::new(mask.len());
-            ending.as_mut().fill();
-            ending
-        });
-        if mask.none() {
-            // Nothing is allowed: whatever comes is the end.
-            return Exits { passing: Box::new([]), ending };
-        }
-        if let Some(ending) = &mut ending {
-            let mut ending = ending.as_mut();
-            mask.ids().for_each(|token| ending.remove(token));
-            for (token, text) in order.vocabulary.text_tokens() {
-                // It leaves nothing.
-                if text.is_empty() {
-                    ending.remove(token);
-                }
+        let mut staying = self.constraint.is_accepting(state).then(|| mask.clone());
+        let mut stay = |token: TokenId| {
+            if let Some(staying) = &mut staying {
+                staying.as_mut().insert(token);
             }
-        }
+        };
         let mut passing = Vec::new();
-        let mut at = 0;
-        while let Some(token) = order.tokens.get(at).copied() {
-            if mask.contains(token) {
-                at += 1;
+        // Where nothing is allowed, whatever comes is the end.
+        let mut rest = if mask.none() { &[][..] } else { &order.tokens[..] };
+        while let [token, after @ ..] = rest {
+            if mask.contains(*token) {
+                rest = after;
                 continue;
             }
-            let text = order.text(token);
+            let text = order.text(*token);
             let Reach { len, is_accepting } = self.reach(inner, state, text, order);
-            let rest = &order.tokens[at..];
-            let same = if len < text.len() {
-                let prefix = &text[..=len];
-                rest.partition_point(|other| order.text(*other).starts_with(prefix))
-            } else {
-                // Its text goes on, and the token is none that may spell it.
-                1
+            let leaves = len < text.len();
+            // A token whose whole text goes on is none that may spell it, and alone in that.
+            let same = match leaves {
+                true => rest.partition_point(|other| order.text(*other).starts_with(&text[..=len])),
+                false => 1,
             };
-            let leaving = rest[..same].iter().filter(|token| !mask.contains(**token));
-            if len > 0 {
-                let passes = is_accepting && len < text.len() && order.can_spell(&text[..len]);
-                for token in leaving {
-                    if let Some(ending) = &mut ending {
-                        ending.as_mut().remove(*token);
-                    }
-                    // The character after the place may be longer than one byte, and so differ.
-                    if passes && !cuts_word(order.text(*token), len) {
-                        passing.push(*token);
-                    }
+            let (group, after) = rest.split_at(same);
+            rest = after;
+            if len == 0 {
+                continue;
+            }
+            let passes = leaves && is_accepting && order.can_spell(&text[..len]);
+            for token in group.iter().filter(|token| !mask.contains(**token)) {
+                stay(*token);
+                // The character after the place may have several bytes, and so differ.
+                if passes && !cuts_word(order.text(*token), len) {
+                    passing.push(*token);
                 }
             }
-            at += same;
+        }
+        if !mask.none() {
+            // A token of no bytes leaves nothing.
+            let texts = order.vocabulary.text_tokens();
+            texts.filter(|(_, text)| text.is_empty()).for_each(|(token, _)| stay(token));
         }
         passing.sort_unstable();
-        Exits { passing: passing.into(), ending }
+        Exits { passing: passing.into(), staying }
     }
 }
 
@@ -603,16 +603,10 @@ impl<C: Constraint> Constraint for WithEnd<C> {
         candidates: &[TokenId],
         valid: &mut [bool],
     ) {
-        assert_eq!(candidates.len(), valid.len(), "an answer for each candidate");
         let states: Vec<&Self::State> = states.collect();
-        assert_eq!(candidates.len(), each * states.len(), "as many candidates for each state");
-        let within = states.iter().filter_map(|state| match state {
-            EndState::Within(state) => Some(state),
-            EndState::Passed(_) => None,
-        });
-        if self.free.is_none() || within.clone().count() == states.len() {
-            self.constraint.verify(&mut scratch.inner, &mut within.clone(), each, candidates, valid);
-        } else {
+        let within: Vec<&C::State> = states.iter().filter_map(|state| state.within()).collect();
+        if within.len() < states.len() {
+            // Some have passed their end.
             let rows = candidates.chunks(each.max(1)).zip(valid.chunks_mut(each.max(1)));
             for (state, (candidates, valid)) in states.iter().zip(rows) {
                 for (token, valid) in candidates.iter().zip(valid) {
@@ -621,12 +615,12 @@ impl<C: Constraint> Constraint for WithEnd<C> {
             }
             return;
         }
-        if let Some(Free { order, .. }) = &self.free {
-            let rows = candidates.chunks(each.max(1)).zip(valid.chunks_mut(each.max(1)));
-            for (state, (candidates, valid)) in within.zip(rows) {
-                for (token, valid) in candidates.iter().zip(valid).filter(|(_, valid)| !**valid) {
-                    *valid = self.passes(&mut scratch.inner, state, *token, order).is_some();
-                }
+        self.constraint.verify(&mut scratch.inner, &mut within.iter().copied(), each, candidates, valid);
+        let Some(Free { order, .. }) = &self.free else { return };
+        let rows = candidates.chunks(each.max(1)).zip(valid.chunks_mut(each.max(1)));
+        for (state, (candidates, valid)) in within.iter().zip(rows) {
+            for (token, valid) in candidates.iter().zip(valid).filter(|(_, valid)| !**valid) {
+                *valid = self.passes(&mut scratch.inner, state, *token, order).is_some();
             }
         }
     }
@@ -643,10 +637,7 @@ impl<C: Constraint> Constraint for WithEnd<C> {
             }
             return;
         }
-        let mut within = states.map(|state| match state {
-            EndState::Within(state) => state,
-            EndState::Passed(_) => unreachable!("without `free` no token passes the end"),
-        });
+        let mut within = states.map(|state| state.within().expect("without `free` no token passes the end"));
         self.constraint.fill_masks(&mut scratch.inner, &mut within, masks);
     }
 
@@ -679,20 +670,12 @@ impl<C: Constraint> Constraint for WithEnd<C> {
     fn fill_ends(&self, scratch: &mut Self::Scratch, state: &Self::State, mut mask: MaskMut<'_>) -> bool {
         let Some(free) = &self.free else { return false };
         mask.fill();
-        if let EndState::Within(state) = state {
-            let exits = self.exits(scratch, state, free);
-            if let Some(ending) = &exits.ending {
-                let len = ending.len();
-                let words = mask.into_words();
-                for (index, (word, ending)) in words.iter_mut().zip(ending.words()).enumerate() {
-                    // Ids beyond the vocabulary leave every constraint.
-                    let beyond = match (len - (index * 32).min(len)).min(32) {
-                        32 => 0,
-                        bits => u32::MAX << bits,
-                    };
-                    *word &= ending | beyond;
-                }
-            }
+        if let EndState::Within(state) = state
+            && let Some(staying) = &self.exits(scratch, state, free).staying
+        {
+            // Ids beyond the vocabulary leave every constraint.
+            let words = mask.into_words().iter_mut().zip(staying.words());
+            words.for_each(|(word, staying)| *word &= !staying);
         }
         true
     }
@@ -706,4 +689,45 @@ impl<C: Constraint> Constraint for WithEnd<C> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn order(texts: &[&[u8]]) -> TextOrder {
+        let mut builder = Vocabulary::builder();
+        texts.iter().for_each(|text| _ = builder.text(text));
+        TextOrder::new(Arc::new(builder.build().unwrap()))
+    }
+
+    #[test]
+    fn words_are_cut_between_letters_and_digits() {
+        for (text, at, cuts) in [
+            ("Answer", 1, true),
+            ("A:", 1, false),
+            ("}\n", 1, false),
+            ("12", 1, true),
+            ("1.5", 1, false),
+            ("a_", 1, true),
+            ("\u{e9}t\u{e9}", 2, true),
+            ("\u{e9} ", 2, false),
+            ("\u{6e29}\u{5ea6}", 3, true),
+            ("5\u{20ac}", 1, false),
+        ] {
+            assert_eq!(cuts_word(text.as_bytes(), at), cuts, "{text} {at}");
+        }
+        // A part of a character may be that of a letter.
+        assert!(cuts_word(b"a\xc3", 1) && !cuts_word(b" \xc3", 1) && cuts_word(b"\xa9t", 1));
+    }
+
+    #[test]
+    fn a_text_is_spelled_with_the_fewest_tokens() {
+        let order = order(&[b"a", b"b", b"ab", b"abc", b"c", b"bc"]);
+        let numbers = |tokens: &[TokenId]| tokens.iter().map(|id| id.0).collect::<Vec<_>>();
+        let spelled = |text: &[u8]| order.spell(text).map(|tokens| numbers(&tokens));
+        assert_eq!(spelled(b"abc"), Some(vec![3]));
+        assert_eq!(spelled(b"abbc"), Some(vec![2, 5]));
+        assert_eq!(spelled(b""), Some(vec![]));
+        assert_eq!(spelled(b"ad"), None);
+        assert!(!order.can_spell(b"d") && order.can_spell(b"cab"));
+        assert_eq!(numbers(order.beginning_with(b"ab")), [2, 3]);
+    }
+}
