@@ -22,8 +22,8 @@
 //! # The end of a sequence
 //!
 //! A constraint's masks hold text tokens only. Whether the sequence may end is a question of its own
-//! ([`Constraint::is_accepting`]); samplers allow the end-of-sequence ids exactly when the answer is yes. [`WithEnd`] is
-//! a constraint whose outputs end where the model's text leaves it instead.
+//! ([`Constraint::is_accepting`]); samplers allow the end-of-sequence ids exactly when the answer is yes. [`WithEnd`]
+//! is a constraint whose outputs end where the model's text leaves it instead.
 //!
 //! # Features
 //!

@@ -118,8 +118,8 @@ impl TokenSpace {
         self.order.get_or_init(|| Arc::new(TextOrder::new(Arc::clone(&self.vocabulary))))
     }
 
-    /// The memory of the trie, of the order of texts, and of the index of canonical sequences, in bytes; the vocabulary and the tokenizer are
-    /// not counted.
+    /// The memory of the trie, of the order of texts, and of the index of canonical sequences, in bytes; the
+    /// vocabulary and the tokenizer are not counted.
     pub fn memory_usage(&self) -> usize {
         let canonical = self.canonical.get();
         self.trie.get().map_or(0, |trie| trie.memory_usage())

@@ -41,8 +41,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::{Constraint, Rejected};
-use crate::{Generations, MaskMut, MaskRef, TokenId, TokenMask, Vocabulary};
+use super::{Constraint, Rejected, TextOrder, text_order::cuts_word};
+use crate::{Generations, MaskMut, MaskRef, TokenId, TokenMask};
 
 /// Who ends an output. See the law at [`WithEnd`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -90,110 +90,6 @@ pub struct Reach {
     pub len: usize,
     /// Whether the output may end after these bytes.
     pub is_accepting: bool,
-}
-
-/// The text tokens of a vocabulary in the order of their bytes.
-pub struct TextOrder {
-    vocabulary: Arc<Vocabulary>,
-    tokens: Box<[TokenId]>,
-    /// Whether each byte is a token, so that tokens spell any text.
-    spells_all: bool,
-}
-
-impl TextOrder {
-    /// Sorts the tokens.
-    pub fn new(vocabulary: Arc<Vocabulary>) -> Self {
-        let texts = vocabulary.text_tokens().filter(|(_, text)| !text.is_empty());
-        let mut tokens: Vec<(&[u8], TokenId)> = texts.map(|(token, text)| (text, token)).collect();
-        tokens.sort_unstable();
-        let mut single = [false; 256];
-        for (text, _) in &tokens {
-            if let [byte] = text {
-                single[usize::from(*byte)] = true;
-            }
-        }
-        let tokens = tokens.into_iter().map(|(_, token)| token).collect();
-        Self { tokens, spells_all: single.iter().all(|spelled| *spelled), vocabulary }
-    }
-
-    /// The vocabulary.
-    pub fn vocabulary(&self) -> &Arc<Vocabulary> {
-        &self.vocabulary
-    }
-
-    /// The memory of the order, in bytes; the vocabulary is not counted.
-    pub fn memory_usage(&self) -> usize {
-        size_of_val(&self.tokens[..])
-    }
-
-    fn text(&self, token: TokenId) -> &[u8] {
-        self.vocabulary.text(token).unwrap_or_default()
-    }
-
-    /// The tokens whose texts begin with `prefix`, as a range of all.
-    fn beginning_with(&self, prefix: &[u8]) -> &[TokenId] {
-        let cut = |token: &TokenId| {
-            let text = self.text(*token);
-            &text[..text.len().min(prefix.len())]
-        };
-        let first = self.tokens.partition_point(|token| cut(token) < prefix);
-        let len = self.tokens[first..].partition_point(|token| cut(token) == prefix);
-        &self.tokens[first..first + len]
-    }
-
-    /// The fewest tokens that spell a text, the first of them as long as possible; `None` if tokens do not spell it.
-    fn spell(&self, text: &[u8]) -> Option<Vec<TokenId>> {
-        // For each place: how many tokens spell the rest, and the first of them.
-        let mut best: Vec<Option<(usize, Option<TokenId>)>> = vec![None; text.len() + 1];
-        best[text.len()] = Some((0, None));
-        for at in (0..text.len()).rev() {
-            for end in (at + 1..=text.len()).rev() {
-                let Some((count, _)) = best[end] else { continue };
-                // Of the tokens that begin with a text, the shortest comes first.
-                let first = self.beginning_with(&text[at..end]).first();
-                let token = first.copied().filter(|token| self.text(*token).len() == end - at);
-                if token.is_some() && best[at].is_none_or(|(known, _)| count + 1 < known) {
-                    best[at] = Some((count + 1, token));
-                }
-            }
-        }
-        let mut tokens = Vec::new();
-        let mut at = 0;
-        while at < text.len() {
-            let token = best[at]?.1?;
-            at += self.text(token).len();
-            tokens.push(token);
-        }
-        Some(tokens)
-    }
-
-    fn can_spell(&self, text: &[u8]) -> bool {
-        self.spells_all || self.spell(text).is_some()
-    }
-}
-
-impl fmt::Debug for TextOrder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TextOrder").field("tokens", &self.tokens.len()).finish_non_exhaustive()
-    }
-}
-
-/// Whether a word is cut between the bytes before `at` and those after: the characters on both sides are letters,
-/// digits (of any script) or underscores. A character that the text has in part counts as one of these.
-fn cuts_word(text: &[u8], at: usize) -> bool {
-    let is_word = |character: Option<char>| {
-        character.is_none_or(|character| character.is_alphanumeric() || character == '_')
-    };
-    let (before, after) = text.split_at(at);
-    let last = (1..=before.len().min(4)).find_map(|len| char_of(&before[before.len() - len..]));
-    let first = (1..=after.len().min(4)).find_map(|len| char_of(&after[..len]));
-    is_word(last) && is_word(first)
-}
-
-/// The character that some bytes are.
-fn char_of(bytes: &[u8]) -> Option<char> {
-    let mut characters = std::str::from_utf8(bytes).ok()?.chars();
-    characters.next().filter(|_| characters.next().is_none())
 }
 
 /// A constraint, and who ends its outputs.
@@ -392,7 +288,7 @@ impl<C: Constraint> WithEnd<C> {
         token: TokenId,
         order: &TextOrder,
     ) -> Option<usize> {
-        let text = order.vocabulary.text(token)?;
+        let text = order.vocabulary().text(token)?;
         let Reach { len, is_accepting } = self.reach(scratch, state, text, order);
         let passes = is_accepting && 0 < len && len < text.len() && !cuts_word(text, len);
         (passes && order.can_spell(&text[..len])).then_some(len)
@@ -430,7 +326,7 @@ impl<C: Constraint> WithEnd<C> {
         };
         let mut passing = Vec::new();
         // Where nothing is allowed, whatever comes is the end.
-        let mut rest = if mask.none() { &[][..] } else { &order.tokens[..] };
+        let mut rest = if mask.none() { &[][..] } else { order.tokens() };
         while let [token, after @ ..] = rest {
             if mask.contains(*token) {
                 rest = after;
@@ -460,7 +356,7 @@ impl<C: Constraint> WithEnd<C> {
         }
         if !mask.none() {
             // A token of no bytes leaves nothing.
-            let texts = order.vocabulary.text_tokens();
+            let texts = order.vocabulary().text_tokens();
             texts.filter(|(_, text)| text.is_empty()).for_each(|(token, _)| stay(token));
         }
         passing.sort_unstable();
@@ -685,49 +581,5 @@ impl<C: Constraint> Constraint for WithEnd<C> {
             EndState::Passed(spelled) => Some(spelled),
             EndState::Within(_) => None,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn order(texts: &[&[u8]]) -> TextOrder {
-        let mut builder = Vocabulary::builder();
-        texts.iter().for_each(|text| _ = builder.text(text));
-        TextOrder::new(Arc::new(builder.build().unwrap()))
-    }
-
-    #[test]
-    fn words_are_cut_between_letters_and_digits() {
-        for (text, at, cuts) in [
-            ("Answer", 1, true),
-            ("A:", 1, false),
-            ("}\n", 1, false),
-            ("12", 1, true),
-            ("1.5", 1, false),
-            ("a_", 1, true),
-            ("\u{e9}t\u{e9}", 2, true),
-            ("\u{e9} ", 2, false),
-            ("\u{6e29}\u{5ea6}", 3, true),
-            ("5\u{20ac}", 1, false),
-        ] {
-            assert_eq!(cuts_word(text.as_bytes(), at), cuts, "{text} {at}");
-        }
-        // A part of a character may be that of a letter.
-        assert!(cuts_word(b"a\xc3", 1) && !cuts_word(b" \xc3", 1) && cuts_word(b"\xa9t", 1));
-    }
-
-    #[test]
-    fn a_text_is_spelled_with_the_fewest_tokens() {
-        let order = order(&[b"a", b"b", b"ab", b"abc", b"c", b"bc"]);
-        let numbers = |tokens: &[TokenId]| tokens.iter().map(|id| id.0).collect::<Vec<_>>();
-        let spelled = |text: &[u8]| order.spell(text).map(|tokens| numbers(&tokens));
-        assert_eq!(spelled(b"abc"), Some(vec![3]));
-        assert_eq!(spelled(b"abbc"), Some(vec![2, 5]));
-        assert_eq!(spelled(b""), Some(vec![]));
-        assert_eq!(spelled(b"ad"), None);
-        assert!(!order.can_spell(b"d") && order.can_spell(b"cab"));
-        assert_eq!(numbers(order.beginning_with(b"ab")), [2, 3]);
     }
 }

@@ -11,6 +11,7 @@
 
 mod end;
 mod erased;
+mod text_order;
 mod unconstrained;
 
 use std::{
@@ -21,8 +22,9 @@ use std::{
 use crate::{MaskBatch, MaskMut, MaskRef, TokenId, TokenMask};
 
 pub(crate) use end::reach_by_masks;
-pub use end::{EndCache, EndScratch, EndState, OutputEnd, Reach, TextOrder, UnknownEnd, WithEnd};
+pub use end::{EndCache, EndScratch, EndState, OutputEnd, Reach, UnknownEnd, WithEnd};
 pub use erased::{AnyConstraint, AnyScratch, AnyState};
+pub use text_order::TextOrder;
 pub use unconstrained::Unconstrained;
 
 /// The token is not allowed in this state. The state is unchanged.

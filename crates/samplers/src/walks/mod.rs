@@ -539,17 +539,16 @@ impl<C: Constraint> Walk<C> {
                     WalkMode::Weights | WalkMode::Twisted => output.log_weight,
                     WalkMode::Cars | WalkMode::Rejection => 0.0,
                 };
-                let log_masks = output.steps.iter().map(|step| step.valid_mass).collect();
-                let log_prob = output.log_prob;
+                let steps = output.steps.iter();
+                let (log_prob, log_masks) = (output.log_prob, steps.map(|step| step.valid_mass).collect());
                 let tokens = output.into_tokens();
                 if tokens.len() > session.max_tokens() {
                     // A token has passed the end, and its part takes several.
                     self.finish(WalkEnd::Rejected, ended(false, f64::NEG_INFINITY));
-                    return Ok(());
+                } else {
+                    let output = WalkOutput { tokens, log_prob, log_weight, log_masks };
+                    self.finish(WalkEnd::Accepted(output), ended(true, log_weight));
                 }
-                let ended = ended(true, log_weight);
-                let output = WalkOutput { tokens, log_prob, log_weight, log_masks };
-                self.finish(WalkEnd::Accepted(output), ended);
             }
             _ if is_impossible => {
                 let error = SampleError::Impossible { max_tokens: session.max_tokens() };

@@ -244,14 +244,15 @@ pub(crate) struct ConstraintArgs {
     /// The fields are `regex`, `regex_file`, `choices`, `grammar` with `grammar_format`, `grammar_file`,
     /// `json_schema` (the schema itself), `json_schema_file`, `structural_tag` (itself), `structural_tag_file`,
     /// `set`, `subset`, `exclude_set`, `any_of` and `sequence` (lists of constraints), `start`, `grammars`
-    /// (constraints by the names by which a grammar uses them), `canonical`, `end` (`free` or `model`), `limits` (numbers by the names of
-    /// --limit), and the options of --with, with `_` for `-`. Files are found from the working directory.
+    /// (constraints by the names by which a grammar uses them), `canonical`, `end` (`free` or `model`), `limits`
+    /// (numbers by the names of --limit), and the options of --with, with `_` for `-`. Files are found from the
+    /// working directory.
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) spec: Option<PathBuf>,
     /// Only token sequences that the tokenizer itself writes for their text; with or without one of the above
     #[arg(long)]
     pub(crate) canonical: bool,
-    /// Who ends an output: `model` (it ends where the model ends its text) or `free` (where the text leaves the constraint)
+    /// Who ends an output: `model` (where the model ends its text) or `free` (where the text leaves the constraint)
     #[arg(long, value_name = "free|model")]
     pub(crate) end: Option<String>,
     /// Options of the constraint, joined by commas: `--with whitespace=compact,ascii`; --help lists them
