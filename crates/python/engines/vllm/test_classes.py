@@ -11,6 +11,8 @@ import threading
 from types import SimpleNamespace
 
 import numpy as np
+from concurrent.futures import Future
+
 import pytest
 import torch
 
@@ -355,3 +357,29 @@ def test_tags_of_model_styles(style, choice):
     mask = np.zeros((1, matcher.mask_words), np.uint32)
     matcher.fill(mask)
     assert mask.any()
+
+
+def test_few_calls_of_the_workers_are_under_way():
+    """vLLM's workers stand still where ten answers are not read."""
+    from unskew.vllm._ahead import Workers
+
+    calls = []
+
+    class Executor:
+        def collective_rpc(self, method, args, non_block):
+            assert method == "unskew_ahead" and non_block
+            calls.append((args[0], Future()))
+            return calls[-1][1]
+
+    workers = Workers(Executor())
+    for at in range(200):
+        workers.tell(f"{at % 50}")
+    assert len(calls) == Workers.MOST
+    for call in calls[:1]:
+        call[1].set_result(None)
+    workers.tell()
+    assert len(calls) == Workers.MOST + 1 and {spec for specs, _ in calls for spec in specs} == {str(at) for at in range(50)}
+    # There is nothing to tell.
+    calls[-1][1].set_result(None)
+    workers.tell()
+    assert len(calls) == Workers.MOST + 1

@@ -3,7 +3,9 @@ clients that go. One server for each; every output fulfils the constraint and fo
 
 import concurrent.futures
 import math
+import random
 import re
+import string
 import time
 
 import pytest
@@ -66,6 +68,21 @@ class TestTwoEngines:
     @pytest.fixture(scope="class")
     def server(self, checkpoint, tmp_path_factory):
         yield from served(checkpoint, tmp_path_factory, "data-parallel", "--data-parallel-size", "2")
+
+    def test_many_sequences_wait_for_one_new_constraint(self, server, reject_id):
+        """A call of the workers for each of them filled a queue that nobody read, and the server stood still."""
+        dice = random.Random(5)
+
+        def body(number):
+            slow = f"{dice.choice(string.ascii_lowercase)}[ab]*a[ab]{{16}}| (Peter|Anna)"
+            return {
+                "model": "m", "prompt": f"{number} {LETTER}", "n": 100, "max_tokens": 16, "temperature": 1.0, "top_p": 1, "top_k": 0,
+                "stop_token_ids": [reject_id], "vllm_xargs": {"unskew": wish(unskew.Constraint.regex(slow), reject_id, "cars")},
+            }
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda each: server.post("/v1/completions", each, timeout=240), map(body, range(4))))
+        assert [(status, len(answer["choices"])) for status, answer in answers] == [(200, 100)] * 4
 
     def test_equal_requests_at_once_have_different_outputs(self, server, reject_id):
         # So many outputs, each improbable, that two are hardly ever equal.

@@ -2,12 +2,14 @@
 
 - The front end checks requests on its event loop: `checked` does it before, on a thread, and is what the check itself calls.
 - The engine compiles masks on threads of its own, and lets their requests wait. Walks have no mask there: `wait` lets them wait alike.
-- The workers run the walks, in the step: `in_worker` begins to compile when a request arrives.
+- The workers run the walks, in the step: `in_worker` begins to compile when a request arrives, by a call of the engine that waits for no
+  answer (`Workers`).
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from concurrent.futures import Future
 from typing import Any
 
@@ -16,7 +18,7 @@ import unskew
 from ..serving.compiling import ahead
 from ._common import compiler_of_model
 
-__all__ = ["Waiting", "checked", "in_worker", "is_walk", "wait"]
+__all__ = ["Waiting", "Workers", "checked", "in_worker", "is_walk", "wait"]
 
 logger = logging.getLogger("vllm.unskew")
 
@@ -50,14 +52,43 @@ class Waiting:
         self._request, self._future = request, future
         #: The constraint, for the workers.
         self.spec = spec
+        #: The workers, once they may be called.
+        self.workers: Workers | None = None
 
     @property
     def grammar(self) -> Any:
         """As vLLM's scheduler asks: None for not yet, an exception for the end of the request."""
         if not self._future.done():
+            if self.workers is not None:
+                # On the thread of the steps, which alone may call them.
+                self.workers.tell()
             return None
         self._request.structured_output_request = None
         return self._future.exception() or True
+
+
+class Workers:
+    """Tells the workers what to compile, without waiting for answers.
+
+    Answers are read with those of the steps. vLLM's workers have room for ten that nobody has read, and wait then, as the engine does once
+    they wait: a call for each of the 50 sequences of one request stopped a server for ever. So a few calls are under way at a time, and what
+    comes meanwhile goes with the next one.
+    """
+
+    #: Steps have four at most.
+    MOST = 3
+
+    def __init__(self, executor: Any) -> None:
+        self._executor = executor
+        self._specs: dict[str, None] = {}
+        self._calls: list[Any] = []
+
+    def tell(self, *specs: str) -> None:
+        self._specs.update(dict.fromkeys(specs))
+        self._calls = [call for call in self._calls if not call.done()]
+        if self._specs and len(self._calls) < self.MOST:
+            specs, self._specs = tuple(self._specs), {}
+            self._calls.append(self._executor.collective_rpc("unskew_ahead", args=(specs,), non_block=True))
 
 
 def wait(request: Any, model_config: Any, blocking: bool) -> None:
@@ -81,6 +112,7 @@ def wait(request: Any, model_config: Any, blocking: bool) -> None:
         request.status = RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR
 
 
-def in_worker(model_config: Any, spec: str) -> None:
-    """Begins to compile; the walk comes when the engine has compiled the same."""
-    ahead(compiler_of_model(model_config), unskew.Constraint.from_json(spec))
+def in_worker(model_config: Any, specs: Iterable[str]) -> None:
+    """Begins to compile; the walks come when the engine has compiled the same."""
+    for spec in specs:
+        ahead(compiler_of_model(model_config), unskew.Constraint.from_json(spec))

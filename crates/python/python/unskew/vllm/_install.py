@@ -208,23 +208,23 @@ def _preprocess_add_request(before: Any) -> Any:
 def _engine_add_request(before: Any) -> Any:
     def add_request(self: Any, request: Any, *arguments: Any) -> None:
         with _nothing_leaves():
-            from ._ahead import Waiting
+            from ._ahead import Waiting, Workers
 
             waiting = request.structured_output_request
             if isinstance(waiting, Waiting):
-                # On the thread of the steps, which alone may call the workers; they answer at once.
-                self.model_executor.collective_rpc("unskew_ahead", args=(waiting.spec,), non_block=True)
+                waiting.workers = vars(self).setdefault("_unskew_workers", Workers(self.model_executor))
+                waiting.workers.tell(waiting.spec)
         return before(self, request, *arguments)
 
     return add_request
 
 
 def _worker_ahead(_: Any) -> Any:
-    def unskew_ahead(self: Any, spec: str) -> None:
+    def unskew_ahead(self: Any, specs: tuple[str, ...]) -> None:
         with _nothing_leaves():
             from ._ahead import in_worker
 
-            in_worker(self.model_config, spec)
+            in_worker(self.model_config, specs)
 
     return unskew_ahead
 
