@@ -130,8 +130,8 @@ def faithful(
     _check_rest(generation_config, model_kwargs)
     if most < 2:
         raise OptionError(f"`max_new_tokens` is {most}: an output has one id at least and its end")
-    end = _end_ids(generation_config)
-    tokenizer = _tokenizer(tokens, model.config.get_text_config(decoder=True).vocab_size, end)
+    ids_of_end = _end_ids(generation_config)
+    tokenizer = _tokenizer(tokens, model.config.get_text_config(decoder=True).vocab_size, ids_of_end)
     n = generation_config.num_return_sequences or 1
     prompts = _prompts(input_ids, model_kwargs.get("attention_mask"), n)
     if seed is None:
@@ -176,7 +176,7 @@ def faithful(
             stacklevel=2,
         )
     return FaithfulOutput(
-        sequences=_sequences(input_ids, draws, end, generation_config),
+        sequences=_sequences(input_ids, draws, ids_of_end, generation_config),
         texts=[draw.text for draw in draws],
         log_probs=torch.tensor([draw.log_prob for draw in draws], dtype=torch.float64),
         log_weights=torch.tensor([draw.log_weight for draw in draws], dtype=torch.float64),
