@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Constraint, Extension, LanguageModel, Logits, Rows, TokenId, TokenMask, logprob::log_normalizer,
+    with_tail,
 };
 
 /// Every output that a constraint accepts, with its probability under the model given that the output is accepted.
@@ -87,11 +88,7 @@ impl ExactDistribution {
         while let Some((mut sequence, appended, output, state, log_prob)) = stack.pop() {
             if constraint.is_over(&mut scratch, &state) {
                 // Several tokens may pass the end after the same text.
-                let text = match constraint.tail(&state) {
-                    Some(tail) => output.iter().take(output.len() - 1).chain(tail).copied().collect(),
-                    None => output,
-                };
-                *outputs.entry(text).or_default() += log_prob.exp();
+                *outputs.entry(with_tail(output, constraint.tail(&state))).or_default() += log_prob.exp();
                 continue;
             }
             prefixes += 1;

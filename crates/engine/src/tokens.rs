@@ -11,7 +11,7 @@ use std::{
 };
 
 use unskew_automata::{CanonicalIndex, TokenizerAutomaton};
-use unskew_core::{TextOrder, TokenId, Vocabulary};
+use unskew_core::{OutputEnd, TextOrder, TokenId, Vocabulary, WithEnd};
 use unskew_trie::{TokenTrie, heal};
 use unskew_vocab::{Tokenizer, TokenizerError};
 
@@ -112,10 +112,19 @@ impl TokenSpace {
         Ok(Arc::clone(self.trie.get_or_init(|| trie)))
     }
 
-    /// The order of the vocabulary's texts, for outputs that end [freely](unskew_core::WithEnd). It is made the first
+    /// The order of the vocabulary's texts, for outputs that end [freely](unskew_core::WithEnd), and for texts where
+    /// there is no tokenizer. It is made the first
     /// time: about 50 milliseconds for 128,000 tokens.
     pub fn text_order(&self) -> &Arc<TextOrder> {
         self.order.get_or_init(|| Arc::new(TextOrder::new(Arc::clone(&self.vocabulary))))
+    }
+
+    /// A constraint over these tokens whose outputs end so.
+    pub fn with_end<C>(&self, constraint: C, end: OutputEnd) -> WithEnd<C> {
+        match end {
+            OutputEnd::Model => WithEnd::model(constraint),
+            OutputEnd::Free => WithEnd::free(constraint, Arc::clone(self.text_order())),
+        }
     }
 
     /// The memory of the trie, of the order of texts, and of the index of canonical sequences, in bytes; the
@@ -165,7 +174,9 @@ impl TokenSpace {
     ) -> Result<Vec<TokenId>> {
         let ids = match &self.encoder {
             Encoder::Tokenizer(tokenizer) => encode(tokenizer).map_err(Error::tokens)?,
-            Encoder::Fewest => fewest_tokens(&self.vocabulary, text)?,
+            Encoder::Fewest => self.text_order().spell(text.as_bytes()).map_err(|reached| {
+                Error::tokens(format!("the model's tokens cannot spell the text from byte {reached} on"))
+            })?,
         };
         let len = self.vocabulary.len();
         match ids.iter().find(|id| id.index() >= len) {
@@ -248,42 +259,4 @@ impl TokenSpace {
         }
         String::from_utf8(text).map_err(Error::tokens)
     }
-}
-
-/// The spelling of `text` with the fewest tokens; of several, the one whose last tokens are longest.
-fn fewest_tokens(vocabulary: &Vocabulary, text: &str) -> Result<Vec<TokenId>> {
-    let text = text.as_bytes();
-    // best[end]: the fewest tokens that spell text[..end], and the last of them.
-    let mut best: Vec<Option<(usize, TokenId)>> = vec![None; text.len() + 1];
-    let mut reached = 0;
-    for start in 0..=text.len() {
-        let count = match best[start] {
-            Some((count, _)) => count,
-            None if start == 0 => 0,
-            None => continue,
-        };
-        reached = start;
-        for (id, bytes) in vocabulary.text_tokens().filter(|(_, bytes)| !bytes.is_empty()) {
-            if text[start..].starts_with(bytes) {
-                let end = &mut best[start + bytes.len()];
-                if end.is_none_or(|(fewest, _)| count + 1 < fewest) {
-                    *end = Some((count + 1, id));
-                }
-            }
-        }
-    }
-    if reached < text.len() {
-        return Err(Error::tokens(format!(
-            "the model's tokens cannot spell the text from byte {reached} on"
-        )));
-    }
-    let mut ids = Vec::new();
-    let mut end = text.len();
-    while end > 0 {
-        let (_, id) = best[end].expect("every reached end has a last token");
-        end -= vocabulary.text(id).map_or(0, <[u8]>::len);
-        ids.push(id);
-    }
-    ids.reverse();
-    Ok(ids)
 }

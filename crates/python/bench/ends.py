@@ -4,7 +4,7 @@
 
 Each task has some questions with a key. For each question four distributions over answers are drawn by the command line, at temperature 1:
 
-- *written*: the first answer in the model's free text, of up to 40 tokens: the longest match of the constraint, not inside of a word;
+- *written*: the first answer in the model's free text, of up to 40 tokens: the first match of the constraint, not inside of a word;
 - `model` and `free`: outputs of `cars` under `--end model` and `--end free`;
 - *masked*: outputs of masks under each.
 
@@ -85,8 +85,8 @@ class Model:
         self.program, self.folder, self.chat, self.samples = program, folder, chat, samples
 
     def draw(self, question, sampler, constraint, end, tokens, seed):
-        prompt = question if self.chat else f"{EXAMPLES}Question: {question}\nAnswer: "
-        prompt = prompt if self.chat else prompt.rstrip(" ") + ("" if constraint is None else " ")
+        # A word that is written freely brings its own space.
+        prompt = question if self.chat else f"{EXAMPLES}Question: {question}\nAnswer:{'' if constraint is None else ' '}"
         command = [self.program, "generate", "--model", self.folder, "--prompt", prompt, "--sampler", sampler, "-n", str(self.samples)]
         command += ["--max-tokens", str(tokens), "--seed", str(seed), "--format", "json", "--batch", "32", *(["--chat"] if self.chat else [])]
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
@@ -119,7 +119,7 @@ def plain(text):
 
 
 def ask(model, task, question, key, seed):
-    name, constraint, pattern, _ = task
+    _, constraint, pattern, _ = task
     written = model.draw(question, "masked", None, None, 40, seed)
     found = [re.search(rf"(?<!\w)(?:{pattern})(?!\w)", output["text"]) for output in written]
     found = [plain(match[0]) for match in found if match]
@@ -132,7 +132,7 @@ def ask(model, task, question, key, seed):
             continue
         of_exact, of_masked = (shares([plain(output["text"]) for output in outputs]) for outputs in (exact, masked))
         row[end, "positions"] = sum(output["lm_calls"] for output in exact) / len(exact)
-        row[end, "key"], row[end, "masked, key"] = of_exact.get(plain(key), 0), of_masked.get(plain(key), 0)
+        row[end, "key"] = of_exact.get(plain(key), 0)
         # Probabilities of outputs are those of their token sequences; the mass is the mean weight of masks.
         weights = [output["log_weight"] for output in masked]
         top = max(weights)

@@ -63,7 +63,7 @@ def exact_freely(log_probs, texts, tokenizer):
     def deeper(outputs, layer, least, most):
         rows, longest, left_out = log_probs([list(ids) for ids, _, _ in layer]), [], 0.0
         for (ids, text, log_p), row in zip(layer, rows):
-            # What is left out here is 1e-6 of a prefix at most.
+            # Tokens that are left out here have 1e-6 of the mass of a prefix together, at most.
             for id, more in ((id, row[id]) for id in np.flatnonzero(row > math.log(1e-6 / len(row)))):
                 word = words[id] if id < len(words) else b""
                 longer = text + word
@@ -73,7 +73,7 @@ def exact_freely(log_probs, texts, tokenizer):
                     else:
                         left_out += math.exp(log_p + more)
                     continue
-                # What has no text leaves at once.
+                # A token without text leaves at once.
                 place = max(at for at in range(len(text), len(longer) + (not word)) if longer[:at] in begun)
                 cuts = len(text) < place < len(longer) and is_word(longer[place - 1 : place]) and is_word(longer[place : place + 1])
                 if longer[:place] in texts and not cuts:

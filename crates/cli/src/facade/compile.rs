@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, path::Path, sync::Arc};
 
-use unskew_core::{AnyConstraint, OutputEnd, WithEnd};
+use unskew_core::AnyConstraint;
 use unskew_engine::{Captures, Kind, Language, Spec, TokenSpace};
 use unskew_grammars::GrammarConstraint;
 use unskew_sets::SetConstraint;
@@ -82,14 +82,6 @@ impl Compiled {
             Self::Set(constraint) => AnyConstraint::new(constraint),
             Self::Other(constraint, _) | Self::Own(constraint) => constraint,
         }
-    }
-}
-
-/// The same constraint, whose outputs end as `spec` says.
-pub(crate) fn ending(constraint: AnyConstraint, spec: &Spec, tokens: &TokenSpace) -> AnyConstraint {
-    match spec.end() {
-        OutputEnd::Model => constraint,
-        OutputEnd::Free => AnyConstraint::new(WithEnd::free(constraint, Arc::clone(tokens.text_order()))),
     }
 }
 

@@ -33,7 +33,7 @@ pub struct Output {
     pub ids: Vec<TokenId>,
     /// The natural logarithm of the probability that the model itself gives the output, its end included: that of the
     /// end of the sequence, or, where outputs end [freely](unskew_core::WithEnd), of all tokens that leave the
-    /// constraint there.
+    /// constraint there, or of the one token that has passed its end.
     pub log_prob: f64,
     /// The logarithm of the weight that an average over outputs must give this one; zero for exact samplers.
     pub log_weight: f64,

@@ -3,15 +3,13 @@
 //! The request is plain data until [`Request::sample`] makes a sampler of it. A constraint is compiled when it is
 //! given, so that an error in it shows there; a request that is cloned shares it.
 
-use std::sync::Arc;
-
-use unskew_core::{AnyConstraint, Cancel, Constraint, LanguageModel, OutputEnd, TokenId, WithEnd};
+use unskew_core::{AnyConstraint, Cancel, Constraint, LanguageModel, OutputEnd, TokenId};
 use unskew_engine::Spec;
 use unskew_samplers::Task;
 
 use super::{
     AnyModel, Draws, Event, Method, Model, Observer,
-    compile::{Compiled, compile, ending},
+    compile::{Compiled, compile},
     drafts::{self, Draft, Shared},
     draws::Plan,
     engine::{self, Engine, Target, Truncate, WarpedModel},
@@ -319,7 +317,12 @@ impl Request {
 
     /// The constraint of a sampler, with the end of its outputs.
     fn any(&self, compiled: Compiled) -> AnyConstraint {
-        ending(compiled.into_any(&self.spec, &self.observer), &self.spec, self.model.tokens())
+        let constraint = compiled.into_any(&self.spec, &self.observer);
+        match self.spec.end() {
+            // Its type is erased once.
+            OutputEnd::Model => constraint,
+            end @ OutputEnd::Free => AnyConstraint::new(self.model.tokens().with_end(constraint, end)),
+        }
     }
 
     /// The model: on a GPU where one is asked for and the program can run it there.
@@ -522,10 +525,7 @@ impl Request {
             if matches!(draft, Draft::Counts) {
                 let Compiled::Grammar(grammar) = compiled else { return Err(self.no_counts()) };
                 let grammar = Shared(grammar);
-                let constraint = match self.spec.end() {
-                    OutputEnd::Model => WithEnd::model(grammar),
-                    OutputEnd::Free => WithEnd::free(grammar, Arc::clone(self.model.tokens().text_order())),
-                };
+                let constraint = self.model.tokens().with_end(grammar, self.spec.end());
                 return engine::counting(method, self.task_of(constraint, prompt, max_tokens)?);
             }
             let target = Target {

@@ -41,7 +41,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::{Constraint, Rejected, TextOrder, text_order::cuts_word};
+use super::{Constraint, Rejected, TextOrder, each_candidate, text_order::cuts_word};
 use crate::{Generations, MaskMut, MaskRef, TokenId, TokenMask};
 
 /// Who ends an output. See the law at [`WithEnd`].
@@ -83,6 +83,15 @@ impl FromStr for OutputEnd {
 )]
 pub struct UnknownEnd;
 
+/// The tokens of an output's own text: `tail` stands for the last one, where that has passed the end.
+pub fn with_tail(mut tokens: Vec<TokenId>, tail: Option<&[TokenId]>) -> Vec<TokenId> {
+    if let Some(tail) = tail {
+        tokens.pop();
+        tokens.extend(tail);
+    }
+    tokens
+}
+
 /// How far a text goes on from a state of a constraint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reach {
@@ -100,8 +109,9 @@ pub struct Reach {
 /// - The model writes tokens until its own end. Let `y` be the longest prefix of its bytes with which some accepted
 ///   text begins. The output is `y`, if `y` is accepted and the place after it cuts no word inside of a token. Tokens
 ///   without text and the end of the sequence are no bytes of any text.
-/// - `P(constraint)` is the probability that there is an output, and the probability of an output is that of the
-///   tokens before its end times that of all tokens that end it there.
+/// - `P(constraint)` is the probability that there is an output. Samplers tell the probability of an output by the
+///   tokens that were drawn: those before its end times all that leave at once there, or, where the last token has
+///   passed the end, all of them with that token.
 ///
 /// Samplers see it as a constraint whose masks hold, beside the allowed tokens, those that pass the end. Its last
 /// token is then one of these, and [`tail`](Constraint::tail) has the tokens that spell the part of it that belongs to
@@ -433,7 +443,7 @@ impl<C: Constraint> Constraint for WithEnd<C> {
             return Err(rejected);
         };
         let len = self.passes(&mut scratch.inner, within, token, order).ok_or(rejected)?;
-        let spelled = order.spell(&order.text(token)[..len]).ok_or(rejected)?;
+        let spelled = order.spell(&order.text(token)[..len]).map_err(|_| rejected)?;
         *state = EndState::Passed(spelled.into());
         Ok(())
     }
@@ -503,22 +513,16 @@ impl<C: Constraint> Constraint for WithEnd<C> {
         let within: Vec<&C::State> = states.iter().filter_map(|state| state.within()).collect();
         if within.len() < states.len() {
             // Some have passed their end.
-            let rows = candidates.chunks(each.max(1)).zip(valid.chunks_mut(each.max(1)));
-            for (state, (candidates, valid)) in states.iter().zip(rows) {
-                for (token, valid) in candidates.iter().zip(valid) {
-                    *valid = self.allows(scratch, state, *token);
-                }
-            }
+            let mut allows = |state, token, valid: &mut bool| *valid = self.allows(scratch, state, token);
+            each_candidate(&mut states.into_iter(), each, candidates, valid, &mut allows);
             return;
         }
         self.constraint.verify(&mut scratch.inner, &mut within.iter().copied(), each, candidates, valid);
         let Some(Free { order, .. }) = &self.free else { return };
-        let rows = candidates.chunks(each.max(1)).zip(valid.chunks_mut(each.max(1)));
-        for (state, (candidates, valid)) in within.iter().zip(rows) {
-            for (token, valid) in candidates.iter().zip(valid).filter(|(_, valid)| !**valid) {
-                *valid = self.passes(&mut scratch.inner, state, *token, order).is_some();
-            }
-        }
+        let mut passes = |state, token, valid: &mut bool| {
+            *valid = *valid || self.passes(&mut scratch.inner, state, token, order).is_some();
+        };
+        each_candidate(&mut within.into_iter(), each, candidates, valid, &mut passes);
     }
 
     fn fill_masks(

@@ -22,7 +22,7 @@ use std::{
 use crate::{MaskBatch, MaskMut, MaskRef, TokenId, TokenMask};
 
 pub(crate) use end::reach_by_masks;
-pub use end::{EndCache, EndScratch, EndState, OutputEnd, Reach, UnknownEnd, WithEnd};
+pub use end::{EndCache, EndScratch, EndState, OutputEnd, Reach, UnknownEnd, WithEnd, with_tail};
 pub use erased::{AnyConstraint, AnyScratch, AnyState};
 pub use text_order::TextOrder;
 pub use unconstrained::Unconstrained;
@@ -61,6 +61,30 @@ pub fn hashed_key(state: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     state.hash(&mut hasher);
     hasher.finish()
+}
+
+/// Calls `answer` for each candidate of each state, with the place of its answer.
+///
+/// # Panics
+///
+/// As [`Constraint::verify`].
+fn each_candidate<'a, S: 'a>(
+    states: &mut dyn Iterator<Item = &'a S>,
+    each: usize,
+    candidates: &[TokenId],
+    valid: &mut [bool],
+    answer: &mut dyn FnMut(&'a S, TokenId, &mut bool),
+) {
+    assert_eq!(candidates.len(), valid.len(), "an answer for each candidate");
+    let rows = candidates.chunks(each.max(1)).zip(valid.chunks_mut(each.max(1)));
+    let mut served = 0;
+    for (state, (candidates, valid)) in states.zip(rows) {
+        for (token, valid) in candidates.iter().zip(valid) {
+            answer(state, *token, valid);
+        }
+        served += each;
+    }
+    assert_eq!(served, candidates.len(), "as many candidates for each state");
 }
 
 fn beyond(limit: Option<&'static str>) -> String {
@@ -212,16 +236,8 @@ pub trait Constraint: Send + Sync {
         candidates: &[TokenId],
         valid: &mut [bool],
     ) {
-        assert_eq!(candidates.len(), valid.len(), "an answer for each candidate");
-        let rows = candidates.chunks(each.max(1)).zip(valid.chunks_mut(each.max(1)));
-        let mut served = 0;
-        for (state, (candidates, valid)) in states.zip(rows) {
-            for (token, valid) in candidates.iter().zip(valid) {
-                *valid = self.allows(scratch, state, *token);
-            }
-            served += each;
-        }
-        assert_eq!(served, candidates.len(), "as many candidates for each state");
+        let mut allows = |state, token, valid: &mut bool| *valid = self.allows(scratch, state, token);
+        each_candidate(states, each, candidates, valid, &mut allows);
     }
 
     /// The masks of many sequences, row by row.

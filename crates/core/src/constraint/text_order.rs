@@ -59,34 +59,45 @@ impl TextOrder {
         &self.tokens[first..first + len]
     }
 
-    /// The fewest tokens that spell a text, the first of them as long as possible; `None` if tokens do not spell it.
-    pub(super) fn spell(&self, text: &[u8]) -> Option<Vec<TokenId>> {
-        // For each place: how many tokens spell the rest, and the first of them.
-        let mut best: Vec<Option<(usize, Option<TokenId>)>> = vec![None; text.len() + 1];
-        best[text.len()] = Some((0, None));
-        for at in (0..text.len()).rev() {
-            for end in (at + 1..=text.len()).rev() {
-                let Some((count, _)) = best[end] else { continue };
+    /// The fewest tokens that spell a text; of several spellings, the one whose last tokens are longest. O(n^2)
+    /// look-ups for n bytes.
+    ///
+    /// # Errors
+    ///
+    /// The number of bytes that tokens spell, where they do not spell all.
+    pub fn spell(&self, text: &[u8]) -> Result<Vec<TokenId>, usize> {
+        // For each place: the fewest tokens up to there, and the last of them.
+        let mut best: Vec<Option<(usize, TokenId)>> = vec![None; text.len() + 1];
+        let mut reached = 0;
+        for start in 0..text.len() {
+            let count = match best[start] {
+                Some((count, _)) => count,
+                None if start == 0 => 0,
+                None => continue,
+            };
+            for end in start + 1..=text.len() {
                 // Of the tokens that begin with a text, the shortest comes first.
-                let first = self.beginning_with(&text[at..end]).first();
-                let token = first.copied().filter(|token| self.text(*token).len() == end - at);
-                if token.is_some() && best[at].is_none_or(|(known, _)| count + 1 < known) {
-                    best[at] = Some((count + 1, token));
+                let Some(token) = self.beginning_with(&text[start..end]).first() else { break };
+                let is_whole = self.text(*token).len() == end - start;
+                if is_whole && best[end].is_none_or(|(fewest, _)| count + 1 < fewest) {
+                    best[end] = Some((count + 1, *token));
+                    reached = reached.max(end);
                 }
             }
         }
         let mut tokens = Vec::new();
-        let mut at = 0;
-        while at < text.len() {
-            let token = best[at]?.1?;
-            at += self.text(token).len();
+        let mut end = text.len();
+        while end > 0 {
+            let (_, token) = best[end].ok_or(reached)?;
+            end -= self.text(token).len();
             tokens.push(token);
         }
-        Some(tokens)
+        tokens.reverse();
+        Ok(tokens)
     }
 
     pub(super) fn can_spell(&self, text: &[u8]) -> bool {
-        self.spells_all || self.spell(text).is_some()
+        self.spells_all || self.spell(text).is_ok()
     }
 }
 
@@ -129,10 +140,10 @@ mod tests {
         let order = order(&[b"a", b"b", b"ab", b"abc", b"c", b"bc"]);
         let numbers = |tokens: &[TokenId]| tokens.iter().map(|id| id.0).collect::<Vec<_>>();
         let spelled = |text: &[u8]| order.spell(text).map(|tokens| numbers(&tokens));
-        assert_eq!(spelled(b"abc"), Some(vec![3]));
-        assert_eq!(spelled(b"abbc"), Some(vec![2, 5]));
-        assert_eq!(spelled(b""), Some(vec![]));
-        assert_eq!(spelled(b"ad"), None);
+        assert_eq!(spelled(b"abc"), Ok(vec![3]));
+        assert_eq!(spelled(b"abbc"), Ok(vec![2, 5]));
+        assert_eq!(spelled(b""), Ok(vec![]));
+        assert_eq!(spelled(b"ad"), Err(1));
         assert!(!order.can_spell(b"d") && order.can_spell(b"cab"));
         assert_eq!(numbers(order.beginning_with(b"ab")), [2, 3]);
     }

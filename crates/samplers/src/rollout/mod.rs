@@ -37,6 +37,7 @@ use rand_core::Rng;
 use unskew_core::{
     Constraint, Finish, TokenId,
     rows::{Outcome, Pick},
+    with_tail,
 };
 
 pub(crate) use waiting::{HasRollout, Waiting};
@@ -179,12 +180,8 @@ impl Output {
     }
 
     /// The tokens of the output's own text.
-    pub(crate) fn into_tokens(mut self) -> Vec<TokenId> {
-        if let Some(tail) = self.tail {
-            self.tokens.pop();
-            self.tokens.extend(tail);
-        }
-        self.tokens
+    pub(crate) fn into_tokens(self) -> Vec<TokenId> {
+        with_tail(self.tokens, self.tail.as_deref())
     }
 }
 

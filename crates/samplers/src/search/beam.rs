@@ -9,7 +9,9 @@
 use std::{convert::Infallible, fmt, sync::Arc};
 
 use rand_core::Rng;
-use unskew_core::{Constraint, Cost, Draw, Finish, LanguageModel, Logits, Origin, Sampler, TokenId};
+use unskew_core::{
+    Constraint, Cost, Draw, Finish, LanguageModel, Logits, Origin, Sampler, TokenId, with_tail,
+};
 
 use crate::{
     FedRow, Machine, Poll, Request, SampleError, SequencePool, Task, limits, machine,
@@ -153,11 +155,7 @@ impl<C: Constraint> Search<C> {
                 let Open { node, log_prob, row, state } = &mut level.open[place];
                 let eos = session.tree().eos(*node);
                 if eos > f64::NEG_INFINITY {
-                    let mut tokens = session.tree().tokens(*node);
-                    if let Some(tail) = session.tail(state) {
-                        tokens.pop();
-                        tokens.extend(tail);
-                    }
+                    let tokens = with_tail(session.tree().tokens(*node), session.tail(state));
                     finish(&mut level.finished, *log_prob + eos, tokens, session.is_free());
                 }
                 let row = row.take().expect("its row is at hand").list()?;

@@ -124,12 +124,13 @@ impl<C: Constraint> Session<C> {
     /// Makes the lookahead of a prefix at which the output ends for certain.
     pub(super) fn note_end(&mut self, node: NodeId, key: Option<u64>) {
         let Some(Valuing { lookaheads, bytes, .. }) = &mut self.valuing else { return };
-        let lookahead = || {
-            let candidates = Box::new([]);
-            Lookahead { key, end: 0.0, candidates, rest: f64::NEG_INFINITY, value: None }
-        };
-        let entry = lookaheads.entry(node).or_insert_with(lookahead);
-        *bytes += entry.bytes();
+        if lookaheads.contains_key(&node) {
+            return;
+        }
+        let candidates = Box::new([]);
+        let lookahead = Lookahead { key, end: 0.0, candidates, rest: f64::NEG_INFINITY, value: None };
+        *bytes += lookahead.bytes();
+        lookaheads.insert(node, lookahead);
     }
 
     /// Notes that no token of a prefix is left beside its candidates: the mass that the row had for them is a rest of

@@ -404,7 +404,7 @@ fn walks_have_the_law() {
     }
 }
 
-/// What follows an output that is whole costs nothing.
+/// An output that nothing continues needs no row for its end.
 #[test]
 fn no_row_is_read_after_an_output_that_nothing_continues() {
     let model = TableModel::new(["a", "b"], vec![0.5, 0.5, 0.0], []).unwrap();

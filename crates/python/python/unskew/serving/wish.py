@@ -92,7 +92,7 @@ class Wish:
             return None
         if isinstance(value, str):
             # Each process asks several times for a request, and once for each of its sequences.
-            return _read(value) if len(value) <= _MAX_KEPT else Wish._of(_json(value))
+            return (_read if len(value) <= _MAX_KEPT else _read.__wrapped__)(value)
         return Wish._of(value)
 
     @staticmethod
@@ -126,14 +126,11 @@ _MAX_KEPT = 1 << 16
 
 @lru_cache(maxsize=64)
 def _read(text: str) -> Wish:
-    return Wish._of(_json(text))
-
-
-def _json(text: str) -> Any:
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"`{KEY}` is no JSON: {error}") from error
+    return Wish._of(value)
 
 
 def check(params: Any) -> None:
