@@ -48,7 +48,7 @@ mod vocabulary;
 pub use cancel::Cancel;
 pub use constraint::{
     AnyConstraint, AnyScratch, AnyState, Constraint, EndCache, EndScratch, EndState, OutputEnd, Reach,
-    Rejected, TextOrder, Unconstrained, UnknownEnd, WithEnd, hashed_key, with_tail,
+    Rejected, TextOrder, Unconstrained, UnknownEnd, WithEnd, cuts_word, hashed_key, with_tail,
 };
 pub use exact::{EnumerationError, ExactDistribution};
 pub use generations::Generations;

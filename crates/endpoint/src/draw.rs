@@ -6,7 +6,10 @@
 //! those of P(output | constraint), as far as the server's constraint proposes all outputs that ours accepts: what
 //! its grammar never writes has no weight.
 //!
-//! Outputs are judged here, by our constraint, in both. They are taken in the order in which they were asked for.
+//! Outputs are judged here, by our constraint, in both. They are taken in the order in which they were asked for. Where
+//! the constraint ends outputs ([`OutputEnd::Free`](unskew_core::OutputEnd)), an output is the beginning of the server's:
+//! of its tokens where it gives them; otherwise its text counts as one token, since nobody knows where the model has
+//! made a cut.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,7 +19,8 @@ use std::{
 
 use rand_core::Rng;
 use unskew_core::{
-    Cancel, Constraint, Cost, Draw, Finish, Origin, Sampler, TokenId, Vocabulary, logprob::log_sum_exp,
+    Cancel, Constraint, Cost, Draw, Finish, Origin, OutputEnd, Reach, Sampler, TokenId, TokenMask,
+    Vocabulary, cuts_word, logprob::log_sum_exp, with_tail,
 };
 
 use crate::{Asked, Endpoint, EndpointError, Prompt, ServerConstraint, Text};
@@ -148,15 +152,15 @@ impl<C: Constraint> Source<C> {
         Err(DrawError::NoOutput { tries: self.task.tries, max_tokens: self.task.max_tokens })
     }
 
-    /// The tokens of an output that satisfies the constraint.
+    /// The tokens of the output, if there is one in what the server gave.
     fn judged(&self, text: &Text) -> Result<Option<Vec<TokenId>>, EndpointError> {
-        let cut = text.finish == Finish::Length;
-        if cut && !self.task.keep_cut {
+        let is_whole = text.finish == Finish::Stop;
+        if !is_whole && !self.task.keep_cut && self.task.constraint.end() == OutputEnd::Model {
             return Ok(None);
         }
         let vocabulary = &self.task.reading.vocabulary;
-        let tokens = match (&self.task.reading.encode, &text.ids) {
-            (Some(encode), _) => encode(&text.text),
+        Ok(match (&self.task.reading.encode, &text.ids) {
+            (Some(encode), _) => self.of_text(&text.text, encode, is_whole),
             (None, Some(ids)) => {
                 let mut tokens: Vec<TokenId> = ids.iter().copied().map(TokenId).collect();
                 if let Some(token) = tokens.iter().find(|token| token.index() >= vocabulary.len()) {
@@ -165,7 +169,7 @@ impl<C: Constraint> Source<C> {
                 if tokens.last().is_some_and(|token| vocabulary.is_end_of_sequence(*token)) {
                     tokens.pop();
                 }
-                Some(tokens)
+                self.of_tokens(tokens, is_whole)
             }
             (None, None) => {
                 return Err(EndpointError::unsupported(
@@ -174,16 +178,44 @@ impl<C: Constraint> Source<C> {
                     "leave out `canonical` and the `tokenizer`: then texts are judged",
                 ));
             }
-        };
-        Ok(tokens.filter(|tokens| self.accepts(tokens, !cut)))
+        })
     }
 
-    /// Whether the constraint allows these tokens, and the end after them where they are `whole`.
-    fn accepts(&self, tokens: &[TokenId], whole: bool) -> bool {
+    /// The output in `tokens`, after which the sequence ends where they are `whole`.
+    fn of_tokens(&self, tokens: Vec<TokenId>, whole: bool) -> Option<Vec<TokenId>> {
         let constraint = &self.task.constraint;
         let (mut state, mut scratch) = (constraint.start(), constraint.scratch());
-        let mut reads = |token| constraint.advance(&mut scratch, &mut state, token).is_ok();
-        tokens.iter().all(|token| reads(*token)) && (!whole || constraint.is_accepting(&state))
+        for (at, token) in tokens.iter().enumerate() {
+            if constraint.is_over(&mut scratch, &state) {
+                return Some(with_tail(tokens[..at].to_vec(), constraint.tail(&state)));
+            }
+            if constraint.advance(&mut scratch, &mut state, *token).is_err() {
+                let mut ends = TokenMask::new(constraint.vocab_len());
+                let is_end = constraint.is_accepting(&state)
+                    && constraint.fill_ends(&mut scratch, &state, ends.as_mut())
+                    && ends.contains(*token);
+                return is_end.then(|| tokens[..at].to_vec());
+            }
+        }
+        let ends = match whole {
+            true => constraint.is_accepting(&state),
+            false => self.task.keep_cut || constraint.is_over(&mut scratch, &state),
+        };
+        ends.then(|| with_tail(tokens, constraint.tail(&state)))
+    }
+
+    /// The output in a text, which counts as one token.
+    fn of_text(&self, text: &str, encode: &Encode, whole: bool) -> Option<Vec<TokenId>> {
+        let constraint = &self.task.constraint;
+        if constraint.end() == OutputEnd::Free {
+            let Reach { len, is_accepting } =
+                constraint.reach(&mut constraint.scratch(), &constraint.start(), text.as_bytes())?;
+            if len < text.len() {
+                let output = text.get(..len).filter(|_| is_accepting && !cuts_word(text.as_bytes(), len))?;
+                return encode(output);
+            }
+        }
+        self.of_tokens(encode(text)?, whole)
     }
 
     fn draw(
@@ -195,13 +227,19 @@ impl<C: Constraint> Source<C> {
         origin: Origin,
     ) -> Draw {
         let cost = std::mem::take(&mut self.cost);
-        Draw { tokens, log_prob, log_weight, finish: text.finish, origin, cost }
+        // An output may have ended before the server's.
+        let finish = match self.task.constraint.end() {
+            OutputEnd::Free => Finish::Stop,
+            OutputEnd::Model => text.finish,
+        };
+        Draw { tokens, log_prob, log_weight, finish, origin, cost }
     }
 }
 
 /// Outputs of the model that satisfy the constraint: exact, with any server.
 ///
-/// `log_prob` of a draw is NaN where the server does not give it.
+/// `log_prob` of a draw is NaN where the server does not give it: it never gives that of an output whose end is not the
+/// model's.
 #[derive(Debug)]
 pub struct TextRejection<C> {
     source: Source<C>,
@@ -228,12 +266,14 @@ impl<C: Constraint> Sampler for TextRejection<C> {
     fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, DrawError> {
         let (text, tokens) = self.source.next(rng)?;
         self.given += 1;
-        // A sum that lacks the end is another number than the one that is asked for.
+        // A sum that lacks the end, or has the tokens after it, is another number than the one that is asked for.
         let end = usize::from(text.finish == Finish::Stop);
-        let whole = text.ids.as_ref().is_some_and(|ids| match self.source.task.reading.encode {
-            None => ids.len() == tokens.len() + end,
-            Some(_) => true,
-        });
+        let is_of_model = self.source.task.constraint.end() == OutputEnd::Model;
+        let whole = is_of_model
+            && text.ids.as_ref().is_some_and(|ids| match self.source.task.reading.encode {
+                None => ids.len() == tokens.len() + end,
+                Some(_) => true,
+            });
         let log_prob = text.log_prob.filter(|_| whole).unwrap_or(f64::NAN);
         Ok(self.source.draw(text, tokens, log_prob, 0.0, Origin::Accepted))
     }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use unskew_automata::RegexConstraint;
 use unskew_core::{
-    Cancel, Draw, ExactDistribution, Extension, LanguageModel, Logits, Rows, Sampler, TableModel, TokenId,
+    Cancel, Draw, ExactDistribution, Extension, Finish, LanguageModel, Logits, Rows, Sampler, TableModel,
+    TextOrder, TokenId, WithEnd,
     conformance::{check_model, check_sampler},
 };
 use unskew_endpoint::{
@@ -169,6 +170,84 @@ fn rejection_is_exact_with_each_server() {
         assert!(requests.len() < 2000, "{upstream:?}: {}", requests.len());
         let body = requests[0].body.to_string();
         assert!(body.contains(r#""top_p":1.0"#), "{body}");
+    }
+}
+
+/// The output of a server's, by reading its bytes: the pieces are tokens, or the whole text.
+fn freely<'a>(outputs: &[&'a str], pieces: &[&str], whole: bool) -> Option<&'a str> {
+    let text = pieces.concat();
+    let begins = |len: usize| outputs.iter().any(|output| output.starts_with(&text[..len]));
+    let len = (0..=text.len()).rev().find(|len| begins(*len)).unwrap_or(0);
+    let output = outputs.iter().find(|output| ***output == text[..len]);
+    if len == text.len() {
+        let goes_on = outputs.iter().any(|output| output.len() > len && output.starts_with(&text));
+        return output.filter(|_| whole || !goes_on).copied();
+    }
+    let mut start = 0;
+    let piece = pieces.iter().find(|piece| {
+        start += piece.len();
+        start > len
+    });
+    let (piece, at) = (piece?.as_bytes(), len + piece?.len() - start);
+    let cuts = at > 0 && piece[at - 1].is_ascii_alphanumeric() && piece[at].is_ascii_alphanumeric();
+    output.filter(|_| !cuts).copied()
+}
+
+/// Whole outputs whose beginnings count: each server's outputs follow the law that reads all that the model can write.
+#[test]
+fn rejection_is_exact_where_the_constraint_ends_outputs() {
+    const TEXTS: [&str; 5] = ["a", "b", "a!", "bab", "b "];
+    const OUTPUTS: [&str; 3] = ["a", "b", "bb"];
+    const ROW: [f64; 6] = [0.25, 0.25, 0.15, 0.1, 0.1, 0.15];
+    let table = TableModel::new(TEXTS, ROW.to_vec(), []).unwrap();
+    let vocabulary = Arc::clone(table.vocabulary());
+    let inner = RegexConstraint::for_vocabulary("a|bb?", Arc::clone(&vocabulary)).unwrap();
+    let constraint = WithEnd::free(inner, Arc::new(TextOrder::new(Arc::clone(&vocabulary))));
+    for upstream in ALL {
+        let by_text = upstream == Upstream::OpenAi;
+        let mut law = std::collections::HashMap::<&str, f64>::new();
+        let mut open: Vec<(Vec<&str>, f64)> = vec![(Vec::new(), 1.0)];
+        while let Some((pieces, p)) = open.pop() {
+            let text = pieces.concat();
+            let read: &[&str] = if by_text { &[&text] } else { &pieces };
+            if pieces.len() == 6 {
+                freely(&OUTPUTS, read, false)
+                    .into_iter()
+                    .for_each(|output| *law.entry(output).or_default() += p);
+                continue;
+            }
+            let ended = freely(&OUTPUTS, read, true);
+            ended.into_iter().for_each(|output| *law.entry(output).or_default() += p * ROW[5]);
+            for (piece, row) in TEXTS.iter().zip(ROW) {
+                open.push(([&pieces[..], &[*piece]].concat(), p * row));
+            }
+        }
+        let server = Server::start(upstream, World::table(table.clone()));
+        let own = Arc::clone(&vocabulary);
+        let encode = move |text: &str| {
+            let id = |byte| own.text_tokens().find(|(_, text)| **text == [byte]).map(|(id, _)| id);
+            text.bytes().map(id).collect()
+        };
+        let reading = match by_text {
+            true => Reading::texts(Arc::clone(&vocabulary), encode),
+            false => Reading::ids(Arc::clone(&vocabulary)),
+        };
+        let mut sampler =
+            TextRejection::new(task(connect(&server), &constraint, reading, Prompt::Text(String::new())));
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        let mut counts = std::collections::HashMap::<Vec<u8>, u64>::new();
+        for _ in 0..3000 {
+            let draw = sampler.draw(&mut rng).unwrap();
+            assert!(draw.log_prob.is_nan() && draw.finish == Finish::Stop);
+            let text: Vec<u8> =
+                draw.tokens.iter().flat_map(|id| vocabulary.text(*id).unwrap().to_vec()).collect();
+            *counts.entry(text).or_default() += 1;
+        }
+        let mass: f64 = law.values().sum();
+        let cells = law.iter().map(|(output, p)| (counts.remove(output.as_bytes()).unwrap_or(0), p / mass));
+        let fit = unskew_core::conformance::chi_square(cells.collect::<Vec<_>>());
+        assert!(fit.deviation < 4.0 && counts.is_empty(), "{upstream:?}: {fit:?}, {counts:?}");
+        assert!((sampler.log_mass().unwrap() - mass.ln()).abs() < 0.1, "{upstream:?}");
     }
 }
 

@@ -74,4 +74,8 @@ impl Constraint for Compiled {
     fn reach(&self, scratch: &mut LastScratch, state: &Position, text: &[u8]) -> Option<Reach> {
         self.machine.reach(&scratch.0, &state.0, text)
     }
+
+    fn may_end_with(&self, byte: u8) -> bool {
+        self.machine.may_end_with(byte)
+    }
 }

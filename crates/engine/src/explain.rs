@@ -6,13 +6,13 @@ use serde::Serialize;
 use unskew_automata::{Dfa, RegexError};
 use unskew_core::{Cancel, OutputEnd};
 use unskew_grammars::{Fate, Grammar, GrammarError, SyntaxErrorKind, explain as explain_text};
-use unskew_schema::{self as schema, SchemaError, explain as explain_schema};
+use unskew_schema::{self as schema, SchemaError, Spelling, explain as explain_schema};
 
 use crate::{
-    Error, Result, Spec, chain,
+    Compiled, Error, Result, Spec, chain,
     compiler::compile::of_file,
     compiler::grammars::Around,
-    spec::{GrammarSpec, Language, Numbers, SchemaSpec},
+    spec::{GrammarSpec, Language, Numbers, SchemaSpec, form},
     tag::{self, TagOptions},
 };
 
@@ -60,8 +60,10 @@ impl Spec {
             Language::Regex(source) => Ok(vec![of_regex(&source.read()?.1, &self.limits.numbers())?]),
             Language::StructuralTag(spec) => {
                 let (path, text) = spec.source.read()?;
+                let (spelling, whitespace) = form(spec.spelling, spec.whitespace);
                 let options = TagOptions {
-                    whitespace: spec.whitespace.unwrap_or_default(),
+                    whitespace,
+                    spelling,
                     limits: Arc::new(self.limits.numbers()),
                     cancel: Cancel::default(),
                 };
@@ -83,6 +85,15 @@ impl Spec {
                 ))
             }
         }
+    }
+}
+
+impl Compiled {
+    /// The answer of [`Spec::explain`] about the characters that the tokens do not write, if there are some.
+    pub fn explain_left_out(&self) -> Option<Explained> {
+        let why = format!("no tokens of the vocabulary write {}", self.left_out()?);
+        let construct = "characters".to_owned();
+        Some(Explained { pointer: None, span: None, construct, fate: word(Fate::Narrowed), why })
     }
 }
 
@@ -157,7 +168,18 @@ fn of_schema(spec: &SchemaSpec, limits: &Numbers) -> Result<Vec<Explained>> {
         fate: word(fate.fate),
         why: fate.why,
     });
-    Ok(answers.collect())
+    let mut answers: Vec<Explained> = answers.collect();
+    if options.spelling == Spelling::Plain {
+        answers.push(Explained {
+            pointer: None,
+            span: None,
+            construct: "spelling plain".to_owned(),
+            fate: word(Fate::Enforced),
+            why: "integers have no fraction and zero no sign; `spelling` any allows what JSON does"
+                .to_owned(),
+        });
+    }
+    Ok(answers)
 }
 
 fn word(fate: Fate) -> &'static str {

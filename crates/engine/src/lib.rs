@@ -77,7 +77,7 @@ pub mod spec;
 pub mod tag;
 mod tokens;
 
-pub use unskew_grammars::{Capture, CaptureError, Captures};
+pub use unskew_grammars::{Capture, CaptureError, Captures, LeftOut};
 
 pub use self::{
     batch::{BatchRow, DraftNode, Drafts, fill_batch},

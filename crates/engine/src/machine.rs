@@ -19,8 +19,9 @@ use std::{
 
 use unskew_automata::{CanonicalConstraint, LazyRegexConstraint, RegexConstraint};
 use unskew_core::{Constraint, EndCache, MaskMut, Reach, Rejected, TokenId, Unconstrained, words_for};
-use unskew_grammars::{Capture, CaptureError, Captures, GrammarConstraint};
+use unskew_grammars::{Capture, CaptureError, Captures, GrammarConstraint, LeftOut};
 use unskew_sets::{ExclusionConstraint, SetConstraint};
+use unskew_trie::ByteSet;
 
 /// The most slots of a pool.
 const MAX_SLOTS: usize = 64;
@@ -35,6 +36,11 @@ pub(crate) trait Measured: Constraint + 'static {
 
     /// The memory of the constraint, in bytes.
     fn bytes(&self) -> usize;
+
+    /// What the tokens do not write of it, where the engine knows.
+    fn left_out(&self) -> Option<LeftOut> {
+        None
+    }
 
     /// The memory that an allocator gives a scratch beside its own size, in bytes. Engines count the entries of their
     /// tables.
@@ -51,6 +57,10 @@ impl Measured for GrammarConstraint {
 
     fn bytes(&self) -> usize {
         self.memory_usage()
+    }
+
+    fn left_out(&self) -> Option<LeftOut> {
+        GrammarConstraint::left_out(self)
     }
 
     /// Tables that double as they grow are three quarters full on average. Beside them there are those of the start
@@ -71,6 +81,12 @@ impl Measured for RegexConstraint {
 
     fn bytes(&self) -> usize {
         self.memory_usage()
+    }
+
+    fn left_out(&self) -> Option<LeftOut> {
+        let tokens = self.tokens();
+        let bytes: ByteSet = tokens.dfa().bytes().collect();
+        LeftOut::new(Vec::new(), &bytes, tokens.trie())
     }
 }
 
@@ -210,6 +226,8 @@ pub(crate) trait Machine: Send + Sync {
     fn forced(&self, slot: &Slot, state: &State) -> Option<TokenId>;
     fn state_key(&self, slot: &Slot, state: &State) -> Option<u64>;
     fn reach(&self, slot: &Slot, state: &State, text: &[u8]) -> Option<Reach>;
+    fn may_end_with(&self, byte: u8) -> bool;
+    fn left_out(&self) -> Option<LeftOut>;
     /// The sets of tokens by which outputs end freely.
     fn ends(&self) -> Arc<EndCache>;
     fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError>;
@@ -406,5 +424,13 @@ impl<C: Measured<State: Sync>> Machine for Pool<C> {
     fn reach(&self, slot: &Slot, state: &State, text: &[u8]) -> Option<Reach> {
         let state = self.state(state);
         self.with(slot, |constraint, scratch| constraint.reach(scratch, state, text))
+    }
+
+    fn may_end_with(&self, byte: u8) -> bool {
+        self.constraint.may_end_with(byte)
+    }
+
+    fn left_out(&self) -> Option<LeftOut> {
+        self.constraint.left_out()
     }
 }

@@ -262,15 +262,19 @@ pub enum GrammarError {
         /// The terminals that may follow it, in words.
         next: String,
     },
-    /// The grammar uses a byte for which the vocabulary has no single-byte token, so some texts cannot be spelled.
+    /// No text of the grammar can be written with the tokens of the vocabulary.
     #[error(
-        "the grammar uses the byte {byte:#04x}, which no token of the vocabulary spells by itself: leave it out, or use a \
-         vocabulary with all bytes"
+        "{}no text is left that the tokens of the vocabulary write: terminal `{terminal}` needs {character:?} (U+{:04X}), \
+         which they do not write", place(*location), u32::from(*character)
     )]
     #[non_exhaustive]
-    UnspelledByte {
-        /// The byte.
-        byte: u8,
+    Unwritten {
+        /// The name of a terminal that no tokens write.
+        terminal: String,
+        /// A character that it needs.
+        character: char,
+        /// The location of a rule that uses it, if the grammar was read from a text.
+        location: Option<Location>,
     },
 }
 
@@ -279,7 +283,9 @@ impl GrammarError {
     pub fn location(&self) -> Option<Location> {
         match self {
             Self::Syntax(error) => Some(error.location),
-            Self::Terminal { location, .. } | Self::EndInside { location, .. } => *location,
+            Self::Terminal { location, .. }
+            | Self::EndInside { location, .. }
+            | Self::Unwritten { location, .. } => *location,
             Self::AutomataTooLarge { location, .. } => Some(*location),
             _ => None,
         }

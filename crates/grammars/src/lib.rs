@@ -90,6 +90,7 @@ pub use grammar::{
     token_set::TokenSet,
 };
 pub use limits::GrammarLimits;
+pub use network::written::LeftOut;
 pub use speculation::{CountConfig, CountFileError, CountModel};
 pub use stats::GrammarStats;
 pub use syntax::{

@@ -141,6 +141,12 @@ impl Compiled {
         self.compiled.fuel()
     }
 
+    /// The characters of the constraint that no tokens write; None: they write all, or it is about tokens.
+    #[getter]
+    fn left_out(&self) -> Option<String> {
+        self.compiled.left_out().map(|left_out| left_out.to_string())
+    }
+
     /// The memory of the constraint and of its matchers' scratches, in bytes.
     #[getter]
     fn memory(&self) -> usize {

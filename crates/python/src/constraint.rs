@@ -81,12 +81,13 @@ impl Constraint {
 
     /// The output is JSON that satisfies a JSON Schema: a text, or a value that becomes JSON.
     #[staticmethod]
-    #[pyo3(signature = (schema, *, canonical=false, whitespace=None, any_order=false, margin=None, ascii=false, exponents=None, registry=None))]
+    #[pyo3(signature = (schema, *, canonical=false, whitespace=None, spelling=None, any_order=false, margin=None, ascii=false, exponents=None, registry=None))]
     #[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
     fn json_schema(
         schema: &Bound<'_, PyAny>,
         canonical: bool,
         whitespace: Option<String>,
+        spelling: Option<String>,
         any_order: bool,
         margin: Option<u32>,
         ascii: bool,
@@ -100,6 +101,7 @@ impl Constraint {
         made(SpecOptions {
             json_schema: Some(json_text(schema)?),
             whitespace,
+            spelling,
             any_order,
             margin,
             ascii,
@@ -187,10 +189,15 @@ impl Constraint {
 
     /// The output is as a structural tag says: a text, or a value that becomes JSON.
     #[staticmethod]
-    #[pyo3(signature = (tag, *, canonical=false, whitespace=None))]
-    fn structural_tag(tag: &Bound<'_, PyAny>, canonical: bool, whitespace: Option<String>) -> PyResult<Self> {
+    #[pyo3(signature = (tag, *, canonical=false, whitespace=None, spelling=None))]
+    fn structural_tag(
+        tag: &Bound<'_, PyAny>,
+        canonical: bool,
+        whitespace: Option<String>,
+        spelling: Option<String>,
+    ) -> PyResult<Self> {
         let structural_tag = Some(json_text(tag)?);
-        made(SpecOptions { structural_tag, whitespace, canonical, ..SpecOptions::default() })
+        made(SpecOptions { structural_tag, whitespace, spelling, canonical, ..SpecOptions::default() })
     }
 
     /// The output is an item of the set in a file: a built set, or a text with one item a line.
@@ -264,8 +271,8 @@ impl Constraint {
         Ok(Self { spec })
     }
 
-    /// The same constraint with outputs that end so: `free`, where the model's text leaves the constraint, or `model`,
-    /// where the model ends its text. Masks are the same under both.
+    /// The same constraint with outputs that end so: `free`, where the model's text leaves the constraint (as it is where
+    /// nobody says), or `model`, where the model ends its text. Masks are the same under both.
     fn with_end(&self, end: &str) -> PyResult<Self> {
         Ok(Self { spec: self.spec.clone().ending(end_of(end)?) })
     }

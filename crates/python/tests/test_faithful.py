@@ -86,7 +86,7 @@ def faithful(small, **options):
 
 
 def walks(small, mode, count, slots, max_tokens=3, **options):
-    engine, con = faithful(small), unskew.Constraint.regex(PATTERN)
+    engine, con = faithful(small), unskew.Constraint.regex(PATTERN).with_end("model")
     return serve(lambda seed: engine.begin(con, [7], seed=seed, max_tokens=max_tokens, mode=mode), count, slots, **options)
 
 
@@ -113,7 +113,7 @@ def test_accepted_outputs_follow_the_exact_law(small, mode, slots):
 def test_the_law_of_early_outputs(small):
     """The first 16 walks of many prompts: they learn from each other while they are under way."""
     law, _ = exact()
-    engine, con, counts = faithful(small), unskew.Constraint.regex(PATTERN), Counter()
+    engine, con, counts = faithful(small), unskew.Constraint.regex(PATTERN).with_end("model"), Counter()
     for prompt in range(400):
         begin = lambda seed: engine.begin(con, [prompt], seed=seed, max_tokens=3)  # noqa: B023
         counts.update(tuple(walk.ids) for walk in serve(begin, 16, 16, seed=prompt) if walk.accepted)
@@ -130,7 +130,7 @@ def test_masking_fails_this_test(small):
 def test_outputs_as_they_end_fail_this_test(small):
     """Another test of the test: who takes outputs as they end prefers short ones."""
     law, _ = exact()
-    engine, con, counts = faithful(small), unskew.Constraint.regex(PATTERN), Counter()
+    engine, con, counts = faithful(small), unskew.Constraint.regex(PATTERN).with_end("model"), Counter()
     for prompt in range(1500):
         batch = [(engine.begin(con, [prompt], seed=12 * prompt + at, max_tokens=3), []) for at in range(12)]
         first = None
@@ -172,7 +172,7 @@ def test_the_length_is_a_part_of_the_constraint(small):
 
 def test_a_temperature(small):
     law, _ = exact()
-    engine, con = faithful(small), unskew.Constraint.regex(PATTERN)
+    engine, con = faithful(small), unskew.Constraint.regex(PATTERN).with_end("model")
     done = serve(lambda seed: engine.begin(con, [], seed=seed, max_tokens=3, temperature=0.5), 3000, 8)
     counts = Counter(tuple(walk.ids) for walk in done if walk.accepted)
 
@@ -187,7 +187,7 @@ def test_a_temperature(small):
 
 def test_a_truncation_defines_the_model(small):
     """The model after it is the model: an output with a token that is cut off has probability zero."""
-    engine, con = faithful(small), unskew.Constraint.regex(PATTERN)
+    engine, con = faithful(small), unskew.Constraint.regex(PATTERN).with_end("model")
     done = serve(lambda seed: engine.begin(con, [], seed=seed, max_tokens=3, temperature=0.8, top_k=4, top_p=0.93, min_p=0.02), 4000, 8)
     counts = Counter(tuple(walk.ids) for walk in done if walk.accepted)
 
@@ -233,12 +233,12 @@ def test_a_context_is_another_model(small):
 
 
 def test_a_walk_that_was_not_there_is_rejected(small):
-    walk = faithful(small).begin(unskew.Constraint.regex(PATTERN), [], seed=1, max_tokens=3)
+    walk = faithful(small).begin(unskew.Constraint.regex(PATTERN).with_end("model"), [], seed=1, max_tokens=3)
     assert walk.at(2, row([])) == REJECT and "position 2" in walk.error
 
 
 def test_rows_are_longer_than_the_tokenizer_or_shorter(small):
-    con = unskew.Constraint.regex(PATTERN)
+    con = unskew.Constraint.regex(PATTERN).with_end("model")
     wide = np.concatenate([row([]), np.zeros(3, np.float32)])[None]
     walk = faithful(small).begin(con, [], seed=1, max_tokens=3)
     assert unskew.step_walks([walk], [0], wide)[0] in (0, 1, 2)
@@ -283,7 +283,7 @@ def test_seeds_repeat(small):
 
 
 def test_what_is_refused(small, tok):
-    con = unskew.Constraint.regex(PATTERN)
+    con = unskew.Constraint.regex(PATTERN).with_end("model")
     engine = faithful(small)
     for options, message in [
         ({"mode": "fair"}, "no mode `fair`"),
@@ -321,7 +321,7 @@ def test_what_is_refused(small, tok):
 
 
 def test_rows_that_are_no_distribution_end_one_walk(small):
-    engine, con = faithful(small), unskew.Constraint.regex(PATTERN)
+    engine, con = faithful(small), unskew.Constraint.regex(PATTERN).with_end("model")
     for bad, message in [(np.full(5, np.nan), "not a distribution"), (np.full(5, -np.inf), "not a distribution")]:
         walk = engine.begin(con, [], seed=1, max_tokens=3)
         assert walk.at(0, bad.astype(np.float32)) == REJECT
@@ -364,7 +364,7 @@ def test_memory_is_bounded():
 
 def test_threads_share_it(small):
     law, _ = exact()
-    engine, con, counts = faithful(small), unskew.Constraint.regex(PATTERN), [Counter() for _ in range(8)]
+    engine, con, counts = faithful(small), unskew.Constraint.regex(PATTERN).with_end("model"), [Counter() for _ in range(8)]
 
     def work(mine, seed):
         begin = lambda seed: engine.begin(con, [seed % 3], seed=seed, max_tokens=3)

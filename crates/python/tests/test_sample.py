@@ -71,7 +71,7 @@ def chi_square(counts, law, n):
 def test_exact_samplers_follow_the_exact_law(small, sampler):
     law, _ = exact()
     n = 4000
-    con = unskew.Constraint.regex(PATTERN)
+    con = unskew.Constraint.regex(PATTERN).with_end("model")
     counts = Counter()
     for draw in unskew.sample(model, con, small, n=n, sampler=sampler, seed=7):
         ids = tuple(draw.ids)
@@ -89,7 +89,7 @@ def test_exact_samplers_follow_the_exact_law(small, sampler):
 def test_weighted_samplers_follow_it_by_their_weights(small, sampler):
     law, mass = exact()
     n = 6000
-    con = unskew.Constraint.regex(PATTERN)
+    con = unskew.Constraint.regex(PATTERN).with_end("model")
     shares, weights = Counter(), []
     for draw in unskew.sample(model, con, small, n=n, sampler=sampler, seed=11):
         weight = math.exp(draw.log_weight)
@@ -115,7 +115,7 @@ def other(batch):
 def test_drafts_change_no_law(small, sampler, draft):
     law, _ = exact()
     n, tested, accepted, counts = 3000, 0, 0, Counter()
-    con = unskew.Constraint.lark('start: d d "1"?\nd: "0" | "1"') if draft == "counts" else unskew.Constraint.regex(PATTERN)
+    con = unskew.Constraint.lark('start: d d "1"?\nd: "0" | "1"') if draft == "counts" else unskew.Constraint.regex(PATTERN).with_end("model")
     for draw in unskew.sample(model, con, small, n=n, sampler=sampler, seed=5, draft=draft):
         counts[tuple(draw.ids)] += 1
         tested, accepted = tested + draw.drafts_tested, accepted + draw.drafts_accepted
@@ -131,13 +131,13 @@ def test_speculative_sampling_has_the_law_of_masking(small, draft):
     """The outputs of a draft that is verified are those of masking, and the mean of their weights is P(constraint)."""
     law, mass = exact()
     n, weights, shares = 6000, [], Counter()
-    for draw in unskew.sample(model, unskew.Constraint.regex(PATTERN), small, n=n, sampler="speculative", seed=9, draft=draft):
+    for draw in unskew.sample(model, unskew.Constraint.regex(PATTERN).with_end("model"), small, n=n, sampler="speculative", seed=9, draft=draft):
         weights.append(math.exp(draw.log_weight))
         shares[tuple(draw.ids)] += weights[-1]
     for ids, p in law.items():
         assert abs(shares[ids] / sum(weights) - p) < 0.05, (ids, p)
     assert abs(np.mean(weights) - mass) < 5 * np.std(weights) / math.sqrt(n)
-    [draw] = unskew.sample(model, unskew.Constraint.regex(PATTERN), small, n=1, sampler="mentored:kl=0.5", seed=9, draft=draft)
+    [draw] = unskew.sample(model, unskew.Constraint.regex(PATTERN).with_end("model"), small, n=1, sampler="mentored:kl=0.5", seed=9, draft=draft)
     assert draw.ids
 
 
@@ -145,7 +145,7 @@ def test_masking_has_another_law(small):
     """A test of the test: the outputs of masking are far from the law."""
     law, _ = exact()
     counts = Counter()
-    for draw in unskew.sample(model, unskew.Constraint.regex(PATTERN), small, n=4000, sampler="masked", seed=7):
+    for draw in unskew.sample(model, unskew.Constraint.regex(PATTERN).with_end("model"), small, n=4000, sampler="masked", seed=7):
         counts[tuple(draw.ids)] += 1
     statistic, freedom = chi_square(counts, law, 4000)
     assert statistic > freedom + 20 * math.sqrt(2 * freedom)
@@ -153,7 +153,7 @@ def test_masking_has_another_law(small):
 
 @pytest.mark.parametrize("sampler", [method["name"] for method in unskew.methods() if method["name"] not in ("speculative", "mentored")])
 def test_every_sampler_gives_outputs_and_repeats_them(small, sampler):
-    con = unskew.Constraint.regex(PATTERN)
+    con = unskew.Constraint.regex(PATTERN).with_end("model")
 
     def outputs():
         draws = unskew.sample(model, con, small, n=5, sampler=sampler, seed=3)
@@ -164,7 +164,7 @@ def test_every_sampler_gives_outputs_and_repeats_them(small, sampler):
 
 
 def test_answers_of_a_model_of_every_form(small):
-    con = unskew.Constraint.regex(PATTERN)
+    con = unskew.Constraint.regex(PATTERN).with_end("model")
 
     def ids(answer):
         return [draw.ids for draw in unskew.sample(answer, con, small, n=20, sampler="cars", seed=5)]
@@ -191,7 +191,7 @@ def test_answers_of_a_model_of_every_form(small):
     ],
 )
 def test_answers_that_are_none(small, answer, message):
-    draws = unskew.sample(answer, unskew.Constraint.regex(PATTERN), small, n=5, sampler="cars", seed=1)
+    draws = unskew.sample(answer, unskew.Constraint.regex(PATTERN).with_end("model"), small, n=5, sampler="cars", seed=1)
     with pytest.raises(unskew.SampleError, match=message):
         list(draws)
     assert list(draws) == []
@@ -219,7 +219,7 @@ def test_an_exception_of_the_model_comes_out_as_it_is(small):
 
 
 def test_options_that_are_refused(small):
-    con = unskew.Constraint.regex(PATTERN)
+    con = unskew.Constraint.regex(PATTERN).with_end("model")
     for options, message in [
         ({"sampler": "fair"}, "there is no sampler `fair`"),
         ({"sampler": "cars:n=3"}, "cars has no parameter `n`"),
@@ -295,7 +295,7 @@ def test_a_hundred_abandoned_samplers_leave_no_threads(small):
 
     before = sampling_threads()
     for seed in range(100):
-        next(unskew.sample(model, unskew.Constraint.regex(PATTERN), small, sampler="cars", seed=seed))
+        next(unskew.sample(model, unskew.Constraint.regex(PATTERN).with_end("model"), small, sampler="cars", seed=seed))
     for _ in range(100):
         if sampling_threads() <= before + 2:
             break
@@ -308,7 +308,7 @@ def test_the_model_may_not_ask_for_the_next_output(small):
         next(draws)
         return model(batch)
 
-    draws = unskew.sample(nested, unskew.Constraint.regex(PATTERN), small, seed=1)
+    draws = unskew.sample(nested, unskew.Constraint.regex(PATTERN).with_end("model"), small, seed=1)
     with pytest.raises(RuntimeError, match="borrowed"):
         next(draws)
 
@@ -352,7 +352,7 @@ def test_a_signal_ends_the_wait(small):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_after_a_fork(small):
-    con = unskew.Constraint.regex(PATTERN)
+    con = unskew.Constraint.regex(PATTERN).with_end("model")
     draws = unskew.sample(model, con, small, seed=1)
     next(draws)
     child = os.fork()

@@ -76,6 +76,7 @@ mod healing;
 mod ids;
 mod quotient;
 mod safe;
+mod spelling;
 mod symbols;
 #[cfg(test)]
 mod testing;
@@ -91,5 +92,6 @@ pub use automaton::{ByteAutomaton, DEAD, DenseTable, Verdict};
 pub use byte_set::ByteSet;
 pub use healing::heal;
 pub use safe::SafeBytes;
+pub use spelling::Spelling;
 pub use trie::{TokenTooLong, TokenTrie};
 pub use walk::KindTokens;

@@ -10,6 +10,7 @@ use crate::{
     byte_trie::{ByteTrie, Child, Children},
     quotient::Quotients,
     safe::SymbolsBelow,
+    spelling::Spelling,
     tuning::Tuning,
     walk::{self, Kinds, Tables},
 };
@@ -44,8 +45,7 @@ pub struct TokenTrie {
     children: Children,
     /// The longest token, in bytes.
     longest: usize,
-    /// For each byte: whether it is a token.
-    spelled: Box<[bool; 256]>,
+    spelling: Spelling,
 }
 
 /// A token that is longer than the trie can hold.
@@ -86,12 +86,7 @@ impl TokenTrie {
             return Err(TokenTooLong { token: *token, bytes: text.len(), limit: Self::MAX_TOKEN_LEN });
         }
         texts.sort_unstable();
-        let mut spelled = Box::new([false; 256]);
-        for (text, _) in &texts {
-            if let [byte] = text {
-                spelled[usize::from(*byte)] = true;
-            }
-        }
+        let spelling = Spelling::new(texts.iter().map(|(text, _)| *text));
         let bytes = ByteTrie::new(&texts);
         let (quotients, irregular) = Quotients::new(&bytes, vocabulary.len(), tuning);
         let irregular: Vec<_> = irregular.into_iter().map(|index| texts[index]).collect();
@@ -100,7 +95,7 @@ impl TokenTrie {
         let children = Children::new(&bytes, tuning.searched_children);
         let below = SymbolsBelow::new(&bytes);
         let tables = Tables { bytes, below, quotients, irregular };
-        Ok(Self { vocabulary, tables, children, longest, spelled })
+        Ok(Self { vocabulary, tables, children, longest, spelling })
     }
 
     /// The vocabulary.
@@ -130,10 +125,10 @@ impl TokenTrie {
         self.longest
     }
 
-    /// Whether some token is just `byte`. If that holds for all bytes of a text, tokens spell the text.
+    /// What the tokens write.
     #[inline]
-    pub fn spells(&self, byte: u8) -> bool {
-        self.spelled[usize::from(byte)]
+    pub fn spelling(&self) -> &Spelling {
+        &self.spelling
     }
 
     /// The memory of the tables, in bytes; the vocabulary, which may be shared, is not counted.

@@ -5,7 +5,7 @@
 
 use std::{fmt, ops::RangeInclusive};
 
-use unskew_trie::DenseTable;
+use unskew_trie::{ByteSet, DenseTable};
 
 use super::{
     acyclic::{Acyclic, Builder},
@@ -219,6 +219,12 @@ impl Dfa {
     /// Every state, in ascending order.
     pub fn states(&self) -> impl DoubleEndedIterator<Item = StateId> + use<> {
         self.table.states()
+    }
+
+    /// The bytes with which texts end. O(e) for e edges.
+    pub fn last_bytes(&self) -> ByteSet {
+        let edges = self.states().flat_map(|state| self.edges(state));
+        edges.filter(|edge| self.is_accepting(edge.target)).flat_map(|edge| edge.bytes).collect()
     }
 
     /// The edges of `state` in ascending order of their bytes. Each edge is as long as possible.

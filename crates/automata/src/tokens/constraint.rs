@@ -17,7 +17,7 @@ use std::{
 };
 
 use unskew_core::{Constraint, MaskMut, MaskRef, Reach, Rejected, TokenId, Vocabulary, words_for};
-use unskew_trie::TokenTrie;
+use unskew_trie::{ByteSet, TokenTrie};
 
 use crate::{Dfa, Limits, RegexError, StateId, TokenDfa, dfa::state::StateVec};
 
@@ -60,6 +60,8 @@ pub struct RegexConstraint {
     masks_left: AtomicUsize,
     /// By state: the only token that is allowed, [`SEVERAL`], or [`NOT_ASKED`].
     only: StateVec<AtomicU32>,
+    /// The bytes with which texts end, once they were asked for.
+    last_bytes: OnceLock<ByteSet>,
 }
 
 /// No token is forced.
@@ -115,7 +117,7 @@ impl RegexConstraint {
         let most_masks = limits.mask_cache_bytes / mask_bytes.max(1);
         let masks_left = AtomicUsize::new(most_masks);
         let only = tokens.dfa().states().map(|_| AtomicU32::new(NOT_ASKED)).collect();
-        Ok(Self { tokens, masks, most_masks, masks_left, only })
+        Ok(Self { tokens, masks, most_masks, masks_left, only, last_bytes: OnceLock::new() })
     }
 
     /// The automaton through which the constraint reads tokens.
@@ -224,6 +226,10 @@ impl Constraint for RegexConstraint {
             (at, len) = (next, len + 1);
         }
         Some(Reach { len, is_accepting: dfa.is_accepting(at) })
+    }
+
+    fn may_end_with(&self, byte: u8) -> bool {
+        self.last_bytes.get_or_init(|| self.tokens.dfa().last_bytes()).contains(byte)
     }
 }
 

@@ -15,9 +15,12 @@ Options of the constraint, joined by commas: `--with whitespace=compact,ascii`
 - --json-schema:
     whitespace=compact: none between parts, the fastest masks
     whitespace=spaced: one blank behind each comma and colon, as Python writes JSON
-    whitespace=bounded:N: at most N blanks, tabs and line breaks in each place (default: bounded:33)
+    whitespace=printed: a blank, or a line break and an indentation, in each place (default)
+    whitespace=bounded:N: at most N blanks, tabs and line breaks in each place
     whitespace=flexible: any number; a model may write blanks for ever
     whitespace=indent:N: one member or item a line, N blanks for each of at most 20 levels; compiling takes longer for each level
+    spelling=plain: integers have no fraction (25 and not 25.0), and zero has no sign (default)
+    spelling=any: all that JSON and the schema allow, in white space too (bounded:33); `check` judges so
     ascii: other characters are written as \\u escapes
     exponents=N: numbers under a condition (`integer`, bounds, `enum`) are also written with exponents up to N; compiling takes
       ten times longer for 3 and hundreds of times longer for 20
@@ -25,7 +28,8 @@ Options of the constraint, joined by commas: `--with whitespace=compact,ascii`
     any-order: the members of an object come in any order, and not in that of the schema
     margin=N: at most N blanks, tabs and line breaks in front of the document, and as many after it (default: 0)
 - --structural-tag:
-    whitespace=compact, bounded:N or flexible: in JSON, where the tag says nothing (default: bounded:33)
+    whitespace=compact, printed, bounded:N or flexible: in JSON, where the tag says nothing (default: printed)
+    spelling=plain or any: of JSON, as for --json-schema
 - --grammar:
     maximal-munch: outputs are cut into terminals as the scanner of a compiler does, each as long as possible; by default every
       way to cut a text counts, and `intx` may be `int` and `x`; a grammar in which a text could not be completed is refused

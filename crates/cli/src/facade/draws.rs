@@ -159,7 +159,8 @@ impl Draws {
         let from = from.as_ref().map(|from| format!("; {from}")).unwrap_or_default();
         let end = match self.plan.end {
             OutputEnd::Free => "; an output ends where the model's text leaves the constraint",
-            OutputEnd::Model => "",
+            OutputEnd::Model if *is_model => "",
+            OutputEnd::Model => "; the model ends an output by the end of its sequence",
         };
         format!("{method}: {distribution}{end}{from}{why}")
     }

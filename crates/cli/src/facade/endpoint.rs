@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use rand_core::Rng;
-use unskew_core::{AnyConstraint, Cancel, OutputEnd, Sampler, TokenId};
+use unskew_core::{AnyConstraint, Cancel, Constraint, OutputEnd, Sampler, TokenId};
 use unskew_endpoint::{
     DrawError, Endpoint, EndpointError, EndpointModel, Options, Prompt, Reading, ServerConstraint,
     TextRejection, TextTask, TextWeights,
@@ -146,9 +146,11 @@ impl Remote {
                 "`canonical` is about tokens: give the server's `tokenizer`, and a server that gives the tokens of its outputs",
             ));
         }
-        if whole.spec.end == Some(OutputEnd::Free) {
+        let is_masked = matches!(method, Method::Masked) && !whole.is_unconstrained;
+        if is_masked && whole.constraint.end() == OutputEnd::Free {
             return Err(Error::combination(
-                "`end` free needs rows of log-probabilities, and the outputs of this server come whole; leave it out",
+                "an output under the server's own constraint is followed by the end of its sequence: give `end` model, or use \
+                 `sampler` rejection",
             ));
         }
         let server = self.endpoint.server();
@@ -182,7 +184,7 @@ impl Remote {
             cancel: whole.cancel,
         };
         match method {
-            Method::Masked if !whole.is_unconstrained => {
+            Method::Masked if is_masked => {
                 let constraint = server_constraint(whole.spec)?;
                 Ok(Box::new(Weights(TextWeights::new(task, constraint).map_err(unsupported)?)))
             }

@@ -13,7 +13,19 @@ const DATE: &str = "[0-9]{4}-(0[1-9]|1[0-2])-[0-3][0-9]";
 #[test]
 fn generate_writes_one_object_a_line() {
     let files = Files::new(&[("t.json", TABLE)]);
-    let args = ["generate", "--model", "table:t.json", "--regex", "1{3}", "--seed", "1", "--format", "jsonl"];
+    let args = [
+        "generate",
+        "--model",
+        "table:t.json",
+        "--regex",
+        "1{3}",
+        "--end",
+        "model",
+        "--seed",
+        "1",
+        "--format",
+        "jsonl",
+    ];
     let lines = files.run(&args).json();
     // 0.5 * 0.45 * 0.45, and the end.
     let logprob = (0.5 * 0.45 * 0.45 * 0.1_f64).ln();
@@ -41,6 +53,8 @@ fn the_default_sampler_follows_the_exact_distribution() {
         "table:t.json",
         "--regex",
         pattern,
+        "--end",
+        "model",
         "-n",
         n,
         "--seed",

@@ -105,7 +105,7 @@ fn texts_of_any_server() {
     let proposals: u64 = outputs.iter().map(|output| output["proposals"].as_u64().unwrap()).sum();
     assert!((8..=9).contains(&proposals), "{proposals}");
     let run = unskew(&[&["generate", "--model", &address], &colours[..]].concat());
-    assert!(run.stderr.contains("rejection: the model's own distribution, given the constraint; whole outputs of an OpenAI-compatible server at http://127.0.0.1"), "{}", run.stderr);
+    assert!(run.stderr.contains("rejection: the model's own distribution, given the constraint; an output ends where the model's text leaves the constraint; whole outputs of an OpenAI-compatible server at http://127.0.0.1"), "{}", run.stderr);
     let run =
         unskew(&["generate", "--model", &address, "--chat", "--prompt", "A colour?", "--regex", "[a-z]+"]);
     assert_eq!(run.code, 0, "{}", run.stderr);

@@ -8,7 +8,10 @@ use std::sync::{
 use unskew::{
     Draft, Draws, Error, Event, METHODS, Method, Model, Spec, TokenSpace, Truncate,
     automata::RegexConstraint,
-    core::{Cancel, Constraint, Finish, FnModel, MaskMut, Origin, Rejected, TableModel, TokenId, Vocabulary},
+    core::{
+        Cancel, Constraint, Finish, FnModel, MaskMut, Origin, OutputEnd, Rejected, TableModel, TokenId,
+        Vocabulary,
+    },
 };
 
 use crate::support::{Files, TABLE};
@@ -51,7 +54,8 @@ fn models_and_constraints_of_ones_own_are_drawn_from() {
     let vocabulary = Arc::clone(model.tokens().vocabulary());
     let own = RegexConstraint::for_vocabulary(PATTERN, vocabulary).unwrap();
     let with_own = model.prompt("").constrain_with(own).unwrap().seed(2);
-    let with_spec = model.prompt("").constrain(Spec::regex(PATTERN)).unwrap().seed(2);
+    let with_spec =
+        model.prompt("").constrain(Spec::regex(PATTERN).ending(OutputEnd::Model)).unwrap().seed(2);
     // A clone is the same request, and each draws for itself.
     let again = with_spec.clone().sample("disc").unwrap().take(9);
     assert_eq!(

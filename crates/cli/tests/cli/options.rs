@@ -174,7 +174,8 @@ fn an_end_token_of_a_grammar_is_the_end_of_the_output() {
         files.run(&args)
     };
     // The model's own: half, and then a tenth for the end.
-    let line = &run("generate", "end.lark", &["--sampler", "masked", "--seed", "1"]).json()[0];
+    let line =
+        &run("generate", "end.lark", &["--end", "model", "--sampler", "masked", "--seed", "1"]).json()[0];
     assert_eq!((line["text"].as_str(), line["ids"].to_string().as_str()), (Some("0"), "[0]"));
     assert!((line["logprob"].as_f64().unwrap() - 0.05f64.ln()).abs() < 1e-6, "{line}");
     let mask = |ids: &str| run("mask", "end.lark", &["--ids", "--prefix-ids", ids]);

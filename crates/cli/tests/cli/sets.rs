@@ -53,7 +53,19 @@ fn outputs_are_items() {
 #[test]
 fn the_distribution_is_the_models() {
     let files = files();
-    let args = ["generate", "--model", "table:t.json", "--set", "bits.txt", "-n", "4000", "--seed", "1"];
+    let args = [
+        "generate",
+        "--model",
+        "table:t.json",
+        "--set",
+        "bits.txt",
+        "--end",
+        "model",
+        "-n",
+        "4000",
+        "--seed",
+        "1",
+    ];
     let lines = files.run(&[&args[..], &["--format", "json"]].concat()).json();
     let share = |text: &str| lines.iter().filter(|line| line["text"] == text).count() as f64 / 4000.0;
     // After nothing .5 .5; after "0 0" the end has .05; every other context is .45 .45 .10.
@@ -70,8 +82,19 @@ fn the_distribution_is_the_models() {
 fn candidates_and_beams_stay_in_the_set() {
     let files = files();
     let texts = |sampler: &[&str]| -> Vec<String> {
-        let args =
-            ["generate", "--model", "table:t.json", "--set", "bits.txt", "--seed", "2", "--format", "json"];
+        let args = [
+            "generate",
+            "--model",
+            "table:t.json",
+            "--set",
+            "bits.txt",
+            "--end",
+            "model",
+            "--seed",
+            "2",
+            "--format",
+            "json",
+        ];
         let lines = files.run(&[&args[..], sampler].concat()).json();
         lines.iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect()
     };

@@ -171,7 +171,18 @@ fn an_audit_shows_acceptance_and_what_was_spent() {
 #[test]
 fn exact_samplers_keep_their_distributions_over_drafts() {
     let files = Files::new(&[("t.json", TABLE), ("d.json", DRAFT)]);
-    let task = ["--model", "table:t.json", "--regex", "0[01]{1,3}", "--prompt", "1", "--seed", "3"];
+    let task = [
+        "--model",
+        "table:t.json",
+        "--regex",
+        "0[01]{1,3}",
+        "--end",
+        "model",
+        "--prompt",
+        "1",
+        "--seed",
+        "3",
+    ];
     let audit = ["audit", "--samplers", "masked", "--samples", "1", "--format", "jsonl"];
     let lines = files.run(&[&audit[..], &task].concat()).json();
     let exact: BTreeMap<String, f64> = serde_json::from_value(lines[0]["exact"].clone()).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::ConformanceError;
-use crate::{Constraint, MaskBatch, TextOrder, TokenId, TokenMask, constraint::reach_by_masks};
+use crate::{Constraint, MaskBatch, Reach, TextOrder, TokenId, TokenMask, constraint::reach_by_masks};
 
 /// The most states that one check visits. A search for an accepting state stops after as many.
 const MAX_STATES: usize = 2_000;
@@ -75,6 +75,13 @@ pub fn check_reach<C: Constraint>(
         for (index, (_, text)) in tokens.iter().enumerate() {
             let (_, other) = tokens[(index * 7 + seen) % tokens.len()];
             for text in [text.to_vec(), [*text, other].concat()] {
+                if let Some(Reach { len: len @ 1.., is_accepting: true }) =
+                    constraint.reach(&mut scratch, &state, &text)
+                    && !constraint.may_end_with(text[len - 1])
+                {
+                    let detail = format!("after {prefix:?}, `{}`", text[..len].escape_ascii());
+                    return Err(ConformanceError::new("texts end with bytes that may end them", detail));
+                }
                 let Some(told) = constraint.reach(&mut scratch, &state, &text) else { return Ok(()) };
                 let found = reach_by_masks(constraint, &mut scratch, &state, &text, order);
                 if told != found {

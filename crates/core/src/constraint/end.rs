@@ -38,17 +38,16 @@
 use std::{
     fmt,
     str::FromStr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use super::{Constraint, Rejected, TextOrder, each_candidate, text_order::cuts_word};
 use crate::{Generations, MaskMut, MaskRef, TokenId, TokenMask};
 
 /// Who ends an output. See the law at [`WithEnd`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OutputEnd {
     /// The model, by one of the ids that end a sequence.
-    #[default]
     Model,
     /// The constraint: the output ends where the model's text leaves it.
     Free,
@@ -213,8 +212,12 @@ pub struct EndScratch<S> {
 }
 
 /// The sets of tokens by which the model leaves a constraint, by the [keys](Constraint::state_key) of states, for all
-/// that use the constraint. It takes 1 MiB at most.
-pub struct EndCache(Mutex<Generations<u64, Arc<Exits>>>);
+/// that use the constraint. They take 1 MiB at most.
+pub struct EndCache {
+    exits: Mutex<Generations<u64, Arc<Exits>>>,
+    /// The tokens that pass an end of some text, by their bytes.
+    may_pass: OnceLock<Box<[TokenId]>>,
+}
 
 impl EndCache {
     /// The most memory, in bytes.
@@ -222,17 +225,28 @@ impl EndCache {
 
     /// The memory that the sets take, in bytes.
     pub fn memory_usage(&self) -> usize {
-        self.lock().bytes()
+        self.lock().bytes() + self.may_pass.get().map_or(0, |tokens| size_of_val(&tokens[..]))
+    }
+
+    /// The tokens with a place behind a byte with which some text of `constraint` ends, where no word is cut.
+    fn may_pass<C: Constraint>(&self, constraint: &C, order: &TextOrder) -> &[TokenId] {
+        self.may_pass.get_or_init(|| {
+            let ends: Vec<bool> = (0..=u8::MAX).map(|byte| constraint.may_end_with(byte)).collect();
+            let passes = |text: &[u8]| {
+                (1..text.len()).any(|at| ends[usize::from(text[at - 1])] && !cuts_word(text, at))
+            };
+            order.tokens().iter().copied().filter(|token| passes(order.text(*token))).collect()
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Generations<u64, Arc<Exits>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.exits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Default for EndCache {
     fn default() -> Self {
-        Self(Mutex::new(Generations::new(Self::BYTES)))
+        Self { exits: Mutex::new(Generations::new(Self::BYTES)), may_pass: OnceLock::new() }
     }
 }
 
@@ -314,7 +328,7 @@ impl<C: Constraint> WithEnd<C> {
         if let Some(known) = key.and_then(|key| cache.lock().get(&key).map(Arc::clone)) {
             return known;
         }
-        let exits = Arc::new(self.find_exits(scratch, state, order));
+        let exits = Arc::new(self.find_exits(scratch, state, order, cache));
         if let Some(key) = key {
             let staying = exits.staying.as_ref().map_or(0, |staying| size_of_val(staying.words()));
             let bytes = 128 + size_of_val(&exits.passing[..]) + staying;
@@ -323,20 +337,37 @@ impl<C: Constraint> WithEnd<C> {
         exits
     }
 
-    /// One look at each place at which tokens leave: the tokens that share the bytes up to it are neighbours in the
-    /// order.
-    fn find_exits(&self, scratch: &mut EndScratch<C::Scratch>, state: &C::State, order: &TextOrder) -> Exits {
+    /// One question for each first byte, where the state accepts; and one for each place at which tokens leave that may
+    /// pass an end: those that share the bytes up to it are neighbours in the order.
+    fn find_exits(
+        &self,
+        scratch: &mut EndScratch<C::Scratch>,
+        state: &C::State,
+        order: &TextOrder,
+        cache: &EndCache,
+    ) -> Exits {
         let EndScratch { inner, mask, .. } = scratch;
         self.constraint.fill_mask(inner, state, mask.as_mut());
         let mut staying = self.constraint.is_accepting(state).then(|| mask.clone());
-        let mut stay = |token: TokenId| {
-            if let Some(staying) = &mut staying {
-                staying.as_mut().insert(token);
-            }
-        };
-        let mut passing = Vec::new();
         // Where nothing is allowed, whatever comes is the end.
-        let mut rest = if mask.none() { &[][..] } else { order.tokens() };
+        if mask.none() {
+            return Exits { passing: Box::default(), staying };
+        }
+        if let Some(staying) = &mut staying {
+            for group in order.tokens().chunk_by(|one, other| order.text(*one)[0] == order.text(*other)[0]) {
+                let mut disallowed = group.iter().filter(|token| !mask.contains(**token)).peekable();
+                let goes_on =
+                    |first: &TokenId| self.reach(inner, state, &order.text(*first)[..1], order).len == 1;
+                if disallowed.peek().copied().is_some_and(goes_on) {
+                    disallowed.for_each(|token| staying.as_mut().insert(*token));
+                }
+            }
+            // A token of no bytes leaves nothing.
+            let texts = order.vocabulary().text_tokens();
+            texts.filter(|(_, text)| text.is_empty()).for_each(|(token, _)| staying.as_mut().insert(token));
+        }
+        let mut passing = Vec::new();
+        let mut rest = cache.may_pass(&self.constraint, order);
         while let [token, after @ ..] = rest {
             if mask.contains(*token) {
                 rest = after;
@@ -352,22 +383,11 @@ impl<C: Constraint> WithEnd<C> {
             };
             let (group, after) = rest.split_at(same);
             rest = after;
-            if len == 0 {
-                continue;
-            }
-            let passes = leaves && is_accepting && order.can_spell(&text[..len]);
-            for token in group.iter().filter(|token| !mask.contains(**token)) {
-                stay(*token);
+            if leaves && is_accepting && 0 < len && order.can_spell(&text[..len]) {
                 // The character after the place may have several bytes, and so differ.
-                if passes && !cuts_word(order.text(*token), len) {
-                    passing.push(*token);
-                }
+                let passes = |token: &TokenId| !mask.contains(*token) && !cuts_word(order.text(*token), len);
+                passing.extend(group.iter().copied().filter(passes));
             }
-        }
-        if !mask.none() {
-            // A token of no bytes leaves nothing.
-            let texts = order.vocabulary().text_tokens();
-            texts.filter(|(_, text)| text.is_empty()).for_each(|(token, _)| stay(token));
         }
         passing.sort_unstable();
         Exits { passing: passing.into(), staying }
@@ -543,9 +563,16 @@ impl<C: Constraint> Constraint for WithEnd<C> {
 
     fn reach(&self, scratch: &mut Self::Scratch, state: &Self::State, text: &[u8]) -> Option<Reach> {
         match state {
-            EndState::Within(state) => self.constraint.reach(&mut scratch.inner, state, text),
+            EndState::Within(state) => match &self.free {
+                Some(Free { order, .. }) => Some(self.reach(&mut scratch.inner, state, text, order)),
+                None => self.constraint.reach(&mut scratch.inner, state, text),
+            },
             EndState::Passed(_) => Some(Reach { len: 0, is_accepting: true }),
         }
+    }
+
+    fn may_end_with(&self, byte: u8) -> bool {
+        self.constraint.may_end_with(byte)
     }
 
     fn end(&self) -> OutputEnd {

@@ -126,6 +126,10 @@ impl Constraint for AnyConstraint {
         self.0.erased_reach(scratch, state, text)
     }
 
+    fn may_end_with(&self, byte: u8) -> bool {
+        self.0.erased_may_end_with(byte)
+    }
+
     fn end(&self) -> OutputEnd {
         self.0.erased_end()
     }
@@ -200,6 +204,7 @@ trait Erased: Send + Sync {
         masks: &mut MaskBatch,
     );
     fn erased_reach(&self, s: &mut AnyScratch, state: &AnyState, text: &[u8]) -> Option<Reach>;
+    fn erased_may_end_with(&self, byte: u8) -> bool;
     fn erased_end(&self) -> OutputEnd;
     fn erased_is_over(&self, s: &mut AnyScratch, state: &AnyState) -> bool;
     fn erased_fill_ends(&self, s: &mut AnyScratch, state: &AnyState, mask: MaskMut<'_>) -> bool;
@@ -275,6 +280,10 @@ impl<C: Constraint> Erased for C {
 
     fn erased_reach(&self, s: &mut AnyScratch, any: &AnyState, text: &[u8]) -> Option<Reach> {
         self.reach(scratch_mut::<C>(s), state::<C>(any), text)
+    }
+
+    fn erased_may_end_with(&self, byte: u8) -> bool {
+        self.may_end_with(byte)
     }
 
     fn erased_end(&self) -> OutputEnd {

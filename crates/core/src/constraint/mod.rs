@@ -24,7 +24,7 @@ use crate::{MaskBatch, MaskMut, MaskRef, TokenId, TokenMask};
 pub(crate) use end::reach_by_masks;
 pub use end::{EndCache, EndScratch, EndState, OutputEnd, Reach, UnknownEnd, WithEnd, with_tail};
 pub use erased::{AnyConstraint, AnyScratch, AnyState};
-pub use text_order::TextOrder;
+pub use text_order::{TextOrder, cuts_word};
 pub use unconstrained::Unconstrained;
 
 /// The token is not allowed in this state. The state is unchanged.
@@ -263,6 +263,13 @@ pub trait Constraint: Send + Sync {
         None
     }
 
+    /// Whether some accepted text ends with `byte`; true where the constraint does not know. [`WithEnd`] looks for ends
+    /// behind such bytes alone.
+    fn may_end_with(&self, byte: u8) -> bool {
+        let _ = byte;
+        true
+    }
+
     /// Who ends the outputs: the model, but for a [`WithEnd`].
     fn end(&self) -> OutputEnd {
         OutputEnd::Model
@@ -362,6 +369,10 @@ macro_rules! delegate {
 
             fn reach(&self, scratch: &mut C::Scratch, state: &C::State, text: &[u8]) -> Option<Reach> {
                 (**self).reach(scratch, state, text)
+            }
+
+            fn may_end_with(&self, byte: u8) -> bool {
+                (**self).may_end_with(byte)
             }
 
             fn end(&self) -> OutputEnd {

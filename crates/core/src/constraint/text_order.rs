@@ -109,7 +109,7 @@ impl fmt::Debug for TextOrder {
 
 /// Whether a word is cut between the bytes before `at` and those after: the characters on both sides are letters,
 /// digits (of any script) or underscores. A character that the text has in part counts as one of these.
-pub(super) fn cuts_word(text: &[u8], at: usize) -> bool {
+pub fn cuts_word(text: &[u8], at: usize) -> bool {
     let is_word = |character: Option<char>| {
         character.is_none_or(|character| character.is_alphanumeric() || character == '_')
     };

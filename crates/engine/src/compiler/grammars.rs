@@ -26,7 +26,7 @@ use crate::{
         guidance,
     },
     read,
-    spec::{GrammarSpec, Language, Numbers, SchemaSpec, Source},
+    spec::{GrammarSpec, Language, Numbers, SchemaSpec, Source, form},
     tag::{self, TagOptions},
 };
 
@@ -110,8 +110,10 @@ pub(crate) fn of_language<'a>(
         Language::JsonSchema(spec) => spec.grammar(around),
         Language::StructuralTag(spec) => {
             let (path, text) = spec.source.read()?;
+            let (spelling, whitespace) = form(spec.spelling, spec.whitespace);
             let options = TagOptions {
-                whitespace: spec.whitespace.unwrap_or_default(),
+                whitespace,
+                spelling,
                 limits: Arc::clone(&around.limits),
                 cancel: around.cancel.clone(),
             };
@@ -360,7 +362,7 @@ impl SchemaSpec {
         let (path, text) = self.source.read()?;
         let guidance = guidance::of(&text).map_err(|error| of_file(path, error))?;
         if self.whitespace.is_none() {
-            options.whitespace = guidance.whitespace.unwrap_or_default();
+            options.whitespace = guidance.whitespace.unwrap_or(options.whitespace);
             options.separators = guidance.separators;
         }
         let limits = &around.limits.schema;
@@ -385,7 +387,7 @@ impl SchemaSpec {
     pub(crate) fn options(&self, cancel: &Cancel) -> Result<SchemaOptions> {
         let mut options = SchemaOptions::default();
         options.cancel = cancel.clone();
-        options.whitespace = self.whitespace.unwrap_or_default();
+        (options.spelling, options.whitespace) = form(self.spelling, self.whitespace);
         options.ascii = self.ascii;
         options.exponents = self.exponents.unwrap_or(0);
         options.registry = registry(self.registry.as_ref(), cancel)?;

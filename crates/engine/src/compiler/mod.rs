@@ -41,7 +41,7 @@ use std::{
 };
 
 use unskew_core::{Cancel, OutputEnd, WithEnd, words_for};
-use unskew_grammars::TreeLibrary;
+use unskew_grammars::{LeftOut, TreeLibrary};
 
 use self::cache::{Cache, Costed, Found};
 use crate::{
@@ -357,6 +357,12 @@ impl Compiled {
     /// The tokens that it was compiled for.
     pub fn tokens(&self) -> &Arc<TokenSpace> {
         &self.tokens
+    }
+
+    /// The characters of the constraint that no tokens write, so that no output has them; `None`: they write all, or
+    /// the constraint reads tokens, and not text. O(n) for the characters of Unicode.
+    pub fn left_out(&self) -> Option<LeftOut> {
+        self.machine.left_out()
     }
 
     /// Whether both are handles to one constraint.

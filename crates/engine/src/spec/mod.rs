@@ -23,7 +23,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::value::RawValue;
 use unskew_core::OutputEnd;
 use unskew_grammars::GrammarFormat;
-use unskew_schema::Whitespace;
+use unskew_schema::{Spelling, Whitespace};
 
 pub(crate) use self::limits::Numbers;
 pub use self::limits::{LIMITS, Limit, SpecLimits};
@@ -131,8 +131,10 @@ pub struct GrammarSpec {
 pub struct SchemaSpec {
     /// The text.
     pub source: Source,
-    /// The white space between parts; `None`: [`Whitespace::default`].
+    /// The white space between parts; `None`: that of the [`spelling`](Self::spelling).
     pub whitespace: Option<Whitespace>,
+    /// Which spellings of a value are outputs; `None`: [`Spelling::Plain`], what programs write.
+    pub spelling: Option<Spelling>,
     /// Whether strings are of ASCII alone, with other characters as escapes.
     pub ascii: bool,
     /// The largest exponent of numbers under a condition; `None`: no exponents there.
@@ -150,8 +152,11 @@ pub struct SchemaSpec {
 pub struct TagSpec {
     /// The text, which is JSON.
     pub source: Source,
-    /// The white space between parts of JSON, where the tag says nothing; `None`: [`Whitespace::default`].
+    /// The white space between parts of JSON, where the tag says nothing; `None`: that of the
+    /// [`spelling`](Self::spelling).
     pub whitespace: Option<Whitespace>,
+    /// Which spellings of a JSON value are outputs; `None`: [`Spelling::Plain`].
+    pub spelling: Option<Spelling>,
 }
 
 /// Schemas that others refer to. In JSON a folder is a string, and schemas are an object.
@@ -317,7 +322,11 @@ impl Spec {
 
     /// The output is as the structural tag `text` says.
     pub fn structural_tag(text: impl Into<String>) -> Self {
-        Self::new(Language::StructuralTag(TagSpec { source: Source::Text(text.into()), whitespace: None }))
+        Self::new(Language::StructuralTag(TagSpec {
+            source: Source::Text(text.into()),
+            whitespace: None,
+            spelling: None,
+        }))
     }
 
     /// The output is an item of the set in a file: a built set, or a text file with one item a line.
@@ -344,9 +353,11 @@ impl Spec {
         self
     }
 
-    /// Who ends an output where samplers draw it.
+    /// Who ends an output where samplers draw it. Where nobody has said it, the constraint does: what the model would
+    /// say after a label or a record belongs to no answer (`docs/ends.md` has what real models write). Nothing leaves
+    /// the constraint that allows everything, so that the model ends its outputs.
     pub fn end(&self) -> OutputEnd {
-        self.end.unwrap_or_default()
+        self.end.unwrap_or(if self.is_unconstrained() { OutputEnd::Model } else { OutputEnd::Free })
     }
 
     /// The same with the limit of this [name](LIMITS) at `value`.
@@ -378,6 +389,31 @@ impl Spec {
     pub fn is_grammar(&self) -> bool {
         use Language::{AnyOf, Grammar, JsonSchema, Sequence, StructuralTag};
         matches!(self.language, Grammar(_) | JsonSchema(_) | StructuralTag(_) | AnyOf(_) | Sequence(_))
+    }
+
+    /// The same constraint with all spellings that JSON allows, where it does not say which: to judge texts that somebody
+    /// else has written, and not to write them.
+    #[must_use]
+    pub fn judging(mut self) -> Self {
+        self.each_part(&mut |language| match language {
+            Language::JsonSchema(SchemaSpec { spelling, .. })
+            | Language::StructuralTag(TagSpec { spelling, .. }) => {
+                spelling.get_or_insert(Spelling::Any);
+            }
+            _ => {}
+        });
+        self
+    }
+
+    fn each_part(&mut self, each: &mut dyn FnMut(&mut Language)) {
+        each(&mut self.language);
+        match &mut self.language {
+            Language::AnyOf(parts) | Language::Sequence(parts) => {
+                parts.iter_mut().for_each(|part| part.each_part(each));
+            }
+            Language::Grammar(grammar) => grammar.grammars.values_mut().for_each(|part| part.each_part(each)),
+            _ => {}
+        }
     }
 
     /// The constraint that JSON text describes: an object with the fields of [`SpecOptions`].
@@ -470,12 +506,23 @@ impl GrammarSpec {
     }
 }
 
+/// How JSON is written where a spec leaves it open: as programs write it, with the white space of printers.
+pub(crate) fn form(spelling: Option<Spelling>, whitespace: Option<Whitespace>) -> (Spelling, Whitespace) {
+    let spelling = spelling.unwrap_or(Spelling::Plain);
+    let usual = match spelling {
+        Spelling::Plain => Whitespace::Printed,
+        _ => Whitespace::default(),
+    };
+    (spelling, whitespace.unwrap_or(usual))
+}
+
 impl SchemaSpec {
     /// The schema with no options.
     pub fn new(source: Source) -> Self {
         Self {
             source,
             whitespace: None,
+            spelling: None,
             ascii: false,
             exponents: None,
             registry: None,

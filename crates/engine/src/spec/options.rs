@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::value::RawValue;
 use unskew_grammars::GrammarFormat;
-use unskew_schema::Whitespace;
+use unskew_schema::{Spelling, Whitespace};
 
 use super::{
     GrammarSpec, Language, MAX_EXPONENT, MAX_IGNORED, MAX_MARGIN, RegistrySource, SchemaSpec, SetSpec,
@@ -63,9 +63,12 @@ pub struct SpecOptions {
     pub json_schema: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json_schema_file: Option<PathBuf>,
-    /// `compact`, `spaced`, `bounded:N`, `flexible` or `indent:N`.
+    /// `compact`, `spaced`, `printed`, `bounded:N`, `flexible` or `indent:N`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whitespace: Option<String>,
+    /// `plain` or `any`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spelling: Option<String>,
     #[serde(skip_serializing_if = "is_off")]
     pub ascii: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,6 +178,11 @@ impl SpecOptions {
                 schema || tag,
                 "`whitespace` is that of a `json_schema` or a `structural_tag`",
             ),
+            (
+                self.spelling.is_some(),
+                schema || tag,
+                "`spelling` is that of a `json_schema` or a `structural_tag`",
+            ),
             (self.ascii, schema, "`ascii` is for the strings of a `json_schema`"),
             (self.exponents.is_some(), schema, "`exponents` is for the numbers of a `json_schema`"),
             (
@@ -267,6 +275,7 @@ impl TryFrom<SpecOptions> for Spec {
             None => None,
         };
         let whitespace = parsed("whitespace", options.whitespace.as_deref())?;
+        let spelling = parsed("spelling", options.spelling.as_deref())?;
         let end = parsed("end", options.end.as_deref())?;
         let text = |text: Option<String>, file: Option<PathBuf>| {
             text.map(Source::Text).or_else(|| file.map(Source::File))
@@ -290,6 +299,7 @@ impl TryFrom<SpecOptions> for Spec {
             Language::JsonSchema(SchemaSpec {
                 source,
                 whitespace,
+                spelling,
                 ascii,
                 exponents,
                 registry,
@@ -297,7 +307,7 @@ impl TryFrom<SpecOptions> for Spec {
                 margin,
             })
         } else if let Some(source) = text(options.structural_tag, options.structural_tag_file) {
-            Language::StructuralTag(TagSpec { source, whitespace })
+            Language::StructuralTag(TagSpec { source, whitespace, spelling })
         } else if let Some(file) = options.set {
             Language::Set(SetSpec { file, subset: options.subset, gpu: options.gpu })
         } else if let Some(file) = options.exclude_set {
@@ -356,13 +366,23 @@ impl From<Spec> for SpecOptions {
                 }
             }
             Language::JsonSchema(schema) => {
-                let SchemaSpec { source, whitespace, ascii, exponents, registry, any_order, margin } = schema;
+                let SchemaSpec {
+                    source,
+                    whitespace,
+                    spelling,
+                    ascii,
+                    exponents,
+                    registry,
+                    any_order,
+                    margin,
+                } = schema;
                 let (json_schema, json_schema_file) = apart(source);
                 let whitespace = whitespace.map(spell_whitespace);
                 Self {
                     json_schema,
                     json_schema_file,
                     whitespace,
+                    spelling: spelling.map(spell),
                     ascii,
                     exponents,
                     schema_registry: registry,
@@ -371,10 +391,11 @@ impl From<Spec> for SpecOptions {
                     ..options
                 }
             }
-            Language::StructuralTag(TagSpec { source, whitespace }) => {
+            Language::StructuralTag(TagSpec { source, whitespace, spelling }) => {
                 let (structural_tag, structural_tag_file) = apart(source);
                 let whitespace = whitespace.map(spell_whitespace);
-                Self { structural_tag, structural_tag_file, whitespace, ..options }
+                let spelling = spelling.map(spell);
+                Self { structural_tag, structural_tag_file, whitespace, spelling, ..options }
             }
             Language::Set(SetSpec { file, subset, gpu }) => Self { set: Some(file), subset, gpu, ..options },
             Language::ExcludeSet(file) => Self { exclude_set: Some(file), ..options },
@@ -384,11 +405,20 @@ impl From<Spec> for SpecOptions {
     }
 }
 
+/// The text that [`Spelling`] is read from.
+fn spell(spelling: Spelling) -> String {
+    match spelling {
+        Spelling::Plain => "plain".to_owned(),
+        _ => "any".to_owned(),
+    }
+}
+
 /// The text that [`Whitespace`] is read from.
 fn spell_whitespace(whitespace: Whitespace) -> String {
     match whitespace {
         Whitespace::Compact => "compact".to_owned(),
         Whitespace::Spaced => "spaced".to_owned(),
+        Whitespace::Printed => "printed".to_owned(),
         Whitespace::Bounded(most) => format!("bounded:{most}"),
         Whitespace::Indent(blanks) => format!("indent:{blanks}"),
         _ => "flexible".to_owned(),

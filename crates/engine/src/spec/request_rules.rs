@@ -103,6 +103,7 @@ impl RequestRules {
                 let SchemaSpec {
                     source,
                     whitespace: _,
+                    spelling: _,
                     ascii: _,
                     exponents: _,
                     registry,
@@ -115,7 +116,7 @@ impl RequestRules {
                     *registry = Some(RegistrySource::Schemas(self.registry(folder, &place)?));
                 }
             }
-            Language::StructuralTag(TagSpec { source, whitespace: _ }) => {
+            Language::StructuralTag(TagSpec { source, whitespace: _, spelling: _ }) => {
                 self.put_text(source, &inside(place, "structural_tag_file"))?;
             }
             Language::Set(SetSpec { file, subset: _, gpu }) => {

@@ -317,6 +317,7 @@ impl<'a> Lowering<'a> {
     pub(super) fn some_values(&mut self, text: &str, at: &str, json: Json<'_>) -> Made<Option<ExprId>> {
         let mut options = SchemaOptions::default();
         options.whitespace = json.whitespace;
+        options.spelling = self.options.spelling;
         options.cancel = self.options.cancel.clone();
         if json.any_order {
             options.order = MemberOrder::Any;

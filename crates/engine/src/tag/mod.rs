@@ -76,7 +76,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use unskew_core::{Cancel, Vocabulary};
 use unskew_grammars::Grammar;
-use unskew_schema::Whitespace;
+use unskew_schema::{Spelling, Whitespace};
 
 use self::lower::Lowering;
 use crate::{Explained, chain, spec::Numbers};
@@ -107,6 +107,8 @@ impl TagError {
 pub(crate) struct TagOptions {
     /// Between the parts of JSON.
     pub(crate) whitespace: Whitespace,
+    /// Which spellings of JSON are outputs.
+    pub(crate) spelling: Spelling,
     pub(crate) limits: Arc<Numbers>,
     pub(crate) cancel: Cancel,
 }

@@ -294,6 +294,7 @@ impl Lowering<'_> {
     fn space(&mut self, at: &str, whitespace: Whitespace) -> Made {
         let pattern = match whitespace {
             Whitespace::Compact | Whitespace::Spaced => return Ok(self.builder.empty()),
+            Whitespace::Printed => "( |\\r?\\n( {0,32}|\\t{0,16}))?".to_owned(),
             Whitespace::Bounded(most) => format!("[ \\n\\r\\t]{{0,{most}}}"),
             Whitespace::Flexible => "[ \\n\\r\\t]*".to_owned(),
             _ => {

@@ -26,14 +26,14 @@ mod steps;
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use hashbrown::{HashMap, HashSet};
 use unskew_core::{Constraint, MaskMut, MaskRef, Reach, Rejected, TokenId, TokenMask, Vocabulary};
-use unskew_trie::TokenTrie;
+use unskew_trie::{ByteSet, TokenTrie};
 
 pub use self::{scratch::GrammarScratch, state::GrammarState};
 use self::{
@@ -57,8 +57,10 @@ use crate::{
     munch,
     network::{
         end_tokens,
+        last_bytes::last_bytes,
         rules::Rules,
         terminals::{Terminals, numbering},
+        written::{Changed, LeftOut, nothing_written, written},
     },
     parser::{
         configurations::{Compiled, Configuration, Configurations},
@@ -123,6 +125,10 @@ pub struct GrammarConstraint {
     mask_steps: u64,
     /// The rules once more, where some of them are captures.
     captures: Option<Arc<Captures>>,
+    /// The bytes with which outputs end, and perhaps more, once they were asked for.
+    last_bytes: OnceLock<ByteSet>,
+    /// What the vocabulary has changed.
+    changed: Changed,
 }
 
 /// A configuration without enclosing continuations: by hypothesis, the terminal, its progress, and the positions of
@@ -247,9 +253,17 @@ impl GrammarConstraint {
         let walk = |grammar: &Grammar, tokens, left: &mut Left<'_>| {
             budgets::walk(grammar, tokens, &trie, limits, left)
         };
-        let grammar = &*budget::written_out(grammar, trie.vocabulary(), limits, &walk)?;
+        let whole = &*budget::written_out(grammar, trie.vocabulary(), limits, &walk)?;
+        let (grammar, changed) = written(whole, &trie, limits)?;
+        let grammar = &*grammar;
         let numbering = numbering(grammar);
-        let rules = Rules::new(grammar, &numbering, limits)?;
+        let rules = match Rules::new(grammar, &numbering, limits) {
+            Err(error @ GrammarError::Empty { .. }) => {
+                return Err(nothing_written(whole, &changed, &trie).unwrap_or(error));
+            }
+            rules => rules?,
+        };
+        let changed = Changed::new(whole, &changed);
         follow_check::check(grammar)?;
         let used = rules.used_terminals(numbering.len());
         let terminals = Terminals::new(grammar, &numbering, &used, &trie)?;
@@ -288,7 +302,15 @@ impl GrammarConstraint {
             state_items,
             mask_steps,
             captures,
+            last_bytes: OnceLock::new(),
+            changed,
         })
+    }
+
+    /// What the grammar has and the tokens of the vocabulary do not write; `None`: they write all of it. O(n) for the
+    /// characters of Unicode.
+    pub fn left_out(&self) -> Option<LeftOut> {
+        self.changed.left_out(&self.trie)
     }
 
     /// Whether the grammar names parts of its outputs.
@@ -532,6 +554,10 @@ impl Constraint for GrammarConstraint {
     fn reach(&self, scratch: &mut GrammarScratch, state: &GrammarState, text: &[u8]) -> Option<Reach> {
         let at = self.at(scratch, state);
         Some(self.reach_of(scratch, at, text))
+    }
+
+    fn may_end_with(&self, byte: u8) -> bool {
+        self.last_bytes.get_or_init(|| last_bytes(&self.compiled)).contains(byte)
     }
 
     fn forced(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Option<TokenId> {

@@ -42,9 +42,23 @@ impl Grammar {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn within(&self, language: &Dfa, limits: &GrammarLimits) -> Result<Self, GrammarError> {
+        self.within_each(language, limits, |_, _| ())
+    }
+
+    /// The same; `each` is told what every terminal has become.
+    pub(crate) fn within_each(
+        &self,
+        language: &Dfa,
+        limits: &GrammarLimits,
+        mut each: impl FnMut(TerminalId, Option<&Terminal>),
+    ) -> Result<Self, GrammarError> {
         let mut within =
             Within { grammar: self, language, dfas: DfaAlgebra::new(&limits.regex), known: HashMap::new() };
-        self.with_terminals(|terminal| within.terminal(terminal))
+        self.with_terminals(|terminal| {
+            let made = within.terminal(terminal)?;
+            each(terminal, made.as_ref());
+            Ok(made)
+        })
     }
 }
 

@@ -124,7 +124,7 @@ impl Terminals {
     ///
     /// # Errors
     ///
-    /// [`GrammarError::UnknownToken`] and [`GrammarError::UnspelledByte`].
+    /// [`GrammarError::UnknownToken`].
     pub(crate) fn new(
         grammar: &Grammar,
         numbering: &Numbering,
@@ -132,7 +132,6 @@ impl Terminals {
         trie: &TokenTrie,
     ) -> Result<Self, GrammarError> {
         let mut controls: Option<HashMap<String, TokenId>> = None;
-        let mut used = [false; 256];
         let mut literals: Table<ScanTerminal, Box<[u8]>> = Table::default();
         let (mut scanners, mut distinct) = (Vec::new(), Vec::new());
         let mut first: FirstBytes = Vec::new();
@@ -147,30 +146,28 @@ impl Terminals {
             match grammar.terminal(terminal) {
                 Terminal::Literal(text) => {
                     if is_used {
-                        text.iter().for_each(|byte| used[usize::from(*byte)] = true);
                         begin_at_each(text, &mut begins);
                     }
                     literals.push(text.clone());
                 }
                 Terminal::Automaton(dfa) => {
                     if is_used {
-                        use_automaton(dfa, &mut used, &mut begins);
+                        use_automaton(dfa, &mut begins);
                     }
                     scanners.push(Scanner::Automaton(Arc::clone(dfa), ends(dfa)));
                 }
                 Terminal::Difference(difference) | Terminal::Distinct(difference) => {
                     if is_used {
-                        use_automaton(difference.base(), &mut used, &mut begins);
+                        use_automaton(difference.base(), &mut begins);
                         difference.texts().for_each(|text| begin_at_each(text, &mut begins));
                     }
                     scanners.push(Scanner::Difference(Arc::clone(difference), ends(difference.base())));
                 }
                 Terminal::BoundedRepetition(repetition) => {
                     if is_used {
-                        use_automaton(repetition.unit(), &mut used, &mut begins);
+                        use_automaton(repetition.unit(), &mut begins);
                         let (open, close) = repetition.marks();
                         for mark in [open, close] {
-                            mark.iter().for_each(|byte| used[usize::from(*byte)] = true);
                             begin_at_each(mark, &mut begins);
                         }
                     }
@@ -178,7 +175,7 @@ impl Terminals {
                 }
                 Terminal::BoundedLength(length) => {
                     if is_used {
-                        use_automaton(length.dfa(), &mut used, &mut begins);
+                        use_automaton(length.dfa(), &mut begins);
                     }
                     scanners.push(Scanner::BoundedLength(Arc::clone(length)));
                 }
@@ -229,10 +226,6 @@ impl Terminals {
                 }
                 _ => None,
             });
-        }
-        // If every byte is a token, tokens can spell every text.
-        if let Some(byte) = (0..=255).find(|byte| used[usize::from(*byte)] && !trie.spells(*byte)) {
-            return Err(GrammarError::UnspelledByte { byte });
         }
         let firsts: Vec<u8> = literals.entries().iter().map(|literal| literal[0]).collect();
         let begin = |byte: usize| {
@@ -545,9 +538,8 @@ fn begin_at_each(text: &[u8], begins: &mut [bool; 257]) {
     }
 }
 
-/// Marks the bytes that `dfa` uses, and the first byte of each range of one class.
-fn use_automaton(dfa: &Dfa, used: &mut [bool; 256], begins: &mut [bool; 257]) {
-    dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
+/// Marks the first byte of each range of one class of `dfa`.
+fn use_automaton(dfa: &Dfa, begins: &mut [bool; 257]) {
     let classes = dfa.classes();
     for byte in 1..=255u8 {
         begins[usize::from(byte)] |= classes.get(byte) != classes.get(byte - 1);

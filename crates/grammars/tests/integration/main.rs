@@ -5,3 +5,4 @@ mod common;
 mod constructs;
 mod masks;
 mod notations;
+mod written;

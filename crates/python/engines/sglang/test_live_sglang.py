@@ -42,7 +42,7 @@ def law(checkpoint, hf):
         return model(input_ids=torch.tensor(batch)).logits[:, -1].numpy()
 
     ids = hf.encode(LETTER)
-    return ids, *exact(rows, unskew.Tokenizer.from_hf(hf), unskew.Constraint.regex(PATTERN), ids, MOST, least=1e-9)
+    return ids, *exact(rows, unskew.Tokenizer.from_hf(hf), unskew.Constraint.regex(PATTERN).with_end("model"), ids, MOST, least=1e-9)
 
 
 class Judged:
@@ -50,7 +50,7 @@ class Judged:
 
     def test_the_law(self, server, law):
         ids, texts, total = law
-        drawn = sample(server.url, ids, unskew.Constraint.regex(PATTERN), n=1000, max_tokens=MOST)
+        drawn = sample(server.url, ids, unskew.Constraint.regex(PATTERN).with_end("model"), n=1000, max_tokens=MOST)
         counts = Counter(tuple(output.ids) for output in drawn.outputs)
         lengths, lengths_law = Counter(), Counter()
         for ids, count in counts.items():
@@ -97,7 +97,7 @@ class Judged:
         body = {"input_ids": ids, "sampling_params": params, "custom_logit_processor": PROCESSOR}
         with ThreadPoolExecutor(1) as pool:
             going = pool.submit(lambda: [server.leave("/generate", body, 0.02 + 0.01 * (at % 10)) for at in range(40)])
-            drawn = sample(server.url, ids, unskew.Constraint.regex(PATTERN), n=300, max_tokens=MOST)
+            drawn = sample(server.url, ids, unskew.Constraint.regex(PATTERN).with_end("model"), n=300, max_tokens=MOST)
             assert all(going.result(300))
         assert p_value(Counter(tuple(output.ids) for output in drawn.outputs), texts, 300) > 0.001
         assert server.is_up()

@@ -282,6 +282,7 @@ LAWS = {
 @pytest.mark.parametrize("name", LAWS)
 def test_outputs_follow_the_model_s_law(server, hf, rows, tokenizer, name):
     prompt, constraint, most = LAWS[name]
+    constraint = constraint.with_end("model")
     ids = hf.encode(prompt)
     law, total = exact(rows, tokenizer, constraint, ids, most, least=1e-20)
     n = 2000
@@ -300,7 +301,7 @@ def test_outputs_follow_the_model_s_law(server, hf, rows, tokenizer, name):
 def test_a_long_prompt_comes_in_pieces(server, hf, rows, tokenizer):
     """Longer than a piece of prefill: rows of pieces are none of the walk's."""
     ids = hf.encode(LETTER * 3)[:200]
-    constraint = unskew.Constraint.choice(SIGNATURES)
+    constraint = unskew.Constraint.choice(SIGNATURES).with_end("model")
     law, _ = exact(rows, tokenizer, constraint, ids, 12)
     drawn = sample(server.url, ids, constraint, n=200, max_tokens=12)
     for output in drawn.outputs:

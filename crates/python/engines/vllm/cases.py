@@ -1,4 +1,4 @@
-"""Constraints whose laws can be written out: README's signatures, and five more."""
+"""Constraints whose laws, with the end of the model's text, can be written out: README's signatures, and five more."""
 
 import json
 import random
@@ -47,7 +47,7 @@ def cases(folder):
     }
     schema = unskew.Constraint.json_schema(json.dumps(schema), whitespace="spaced")
     lark = 'start: " " DAY " " MONTH\nDAY: /[1-9]|1[0-9]|2[0-8]/\nMONTH: "May" | "June" | "July"'
-    return [
+    listed = [
         ("signatures", LETTER, unskew.Constraint.choice(SIGNATURES), 24),
         ("regex of 1,000 strings", LETTER, unskew.Constraint.regex(f"({'|'.join(GIVEN)}) ({'|'.join(surnames(100))})"), 24),
         ("schema", '{"name": "Maria Lang", "age": 31}\n', schema, 32),
@@ -55,3 +55,4 @@ def cases(folder):
         ("lark", "Dear Ms Meyer,\nYour order was sent on", unskew.Constraint.lark(lark), 12),
         ("canonical", "Kind regards,\n", unskew.Constraint.regex("(Anna|Peter|Paul|Maria) (Costa|Becker|Lang)", canonical=True), 24),
     ]
+    return [(name, prompt, constraint.with_end("model"), most) for name, prompt, constraint, most in listed]

@@ -17,7 +17,7 @@ from laws import Model, exact
 from walks import ask, estimate, wish
 
 #: Names of many lengths, which the model gives a probability of 0.3 together.
-NAMES = unskew.Constraint.regex(f"({'|'.join(GIVEN)}) ({'|'.join(KNOWN)})")
+NAMES = unskew.Constraint.regex(f"({'|'.join(GIVEN)}) ({'|'.join(KNOWN)})").with_end("model")
 
 MOST = 16
 
@@ -86,7 +86,7 @@ class TestTwoEngines:
 
     def test_equal_requests_at_once_have_different_outputs(self, server, reject_id):
         # So many outputs, each improbable, that two are hardly ever equal.
-        constraint = unskew.Constraint.regex("[A-Za-z ]{24,40}")
+        constraint = unskew.Constraint.regex("[A-Za-z ]{24,40}").with_end("model")
         body = {
             "model": "m", "prompt": LETTER, "max_tokens": 44, "temperature": 1.0, "top_p": 1, "top_k": 0, "stop_token_ids": [reject_id],
             "vllm_xargs": {"unskew": wish(constraint, reject_id, "weights")}, "return_token_ids": True,
@@ -169,7 +169,7 @@ class TestPutAside:
 
     def test_long_outputs(self, server, reject_id, prompt):
         """Put aside at many lengths; with weights nothing but a fault rejects a walk."""
-        constraint, before = unskew.Constraint.regex("[A-Za-z ,.]{90,140}"), server.metric("vllm:num_preemptions_total")
+        constraint, before = unskew.Constraint.regex("[A-Za-z ,.]{90,140}").with_end("model"), server.metric("vllm:num_preemptions_total")
         walks = ask(server, prompt, constraint, reject_id, requests=64, max_tokens=150, mode="weights")
         assert not walks.errors and all(re.fullmatch("[A-Za-z ,.]{90,140}", text) for text in walks.texts)
         assert walks.rejected == 0 and server.metric("vllm:num_preemptions_total") - before > 20

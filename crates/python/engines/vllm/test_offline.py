@@ -202,7 +202,7 @@ def test_the_mask_of_the_backend_fails_this_test(llm, model, tok):
 
 def test_temperature_and_truncation_define_the_model(llm, checkpoint, tok):
     """B10: the law, the estimate and the log-probabilities are those of the model after them, and a seed repeats."""
-    constraint, most = unskew.Constraint.regex("(Anna|Peter|Paul|Maria|Thomas) [A-Z][a-z]{3,7}"), 24
+    constraint, most = unskew.Constraint.regex("(Anna|Peter|Paul|Maria|Thomas) [A-Z][a-z]{3,7}").with_end("model"), 24
     options = {"temperature": 0.7, "top_p": 0.9}
     accepted, stats, answer = walks(llm, LETTER, constraint, WALKS, most, **options)
     warped = Model(checkpoint, **options)
@@ -217,7 +217,7 @@ def test_temperature_and_truncation_define_the_model(llm, checkpoint, tok):
 @pytest.mark.parametrize("mode", ["rejection", "weights"])
 def test_the_mean_of_rejection_and_of_weights(llm, model, tok, mode):
     """The share of accepted walks, and the mean of the weights, are the probability of the constraint."""
-    constraint = unskew.Constraint.choice(SIGNATURES)
+    constraint = unskew.Constraint.choice(SIGNATURES).with_end("model")
     accepted, stats, answer = walks(llm, LETTER, constraint, WALKS, 24, mode=mode)
     _, mass, _ = exact(model, unskew.Compiler(tok).compile(constraint), tok, answer.prompt_token_ids, 0, 23)
     estimate, error = math.exp(stats["log_estimate"]), stats["relative_error"]
@@ -238,7 +238,7 @@ def test_log_probabilities_are_the_models(llm, model):
 def test_a_long_prompt_that_is_read_in_pieces(llm, model, tok):
     """Rows of pieces of a prompt say nothing about the output: learned from, they would spoil the law."""
     prompt = LETTER * 5
-    constraint = unskew.Constraint.choice(SIGNATURES)
+    constraint = unskew.Constraint.choice(SIGNATURES).with_end("model")
     accepted, _, answer = walks(llm, prompt, constraint, 1000, 24)
     assert len(answer.prompt_token_ids) > 128
     law, _, _ = exact(model, unskew.Compiler(tok).compile(constraint), tok, answer.prompt_token_ids, 0, 23)

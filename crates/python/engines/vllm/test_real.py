@@ -60,6 +60,7 @@ def tokens(hf):
 @pytest.mark.parametrize(("temperature", "top_p"), SETTINGS)
 def test_the_law(server, real_model, hf, tokens, at, temperature, top_p):
     name, question, constraint, most = CASES[at]
+    constraint = constraint.with_end("model")
     prompt = hf.encode(hf.apply_chat_template([{"role": "user", "content": question}], tokenize=False, add_generation_prompt=True),
         add_special_tokens=False)
     compiler = unskew.Compiler(tokens)

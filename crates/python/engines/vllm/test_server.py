@@ -167,7 +167,7 @@ def test_a_compile_of_minutes_ends(server, client):
 
 
 def test_the_client_begins_rejected_walks_again(server, tok, checkpoint):
-    con = unskew.Constraint.choice(SIGNATURES)
+    con = unskew.Constraint.choice(SIGNATURES).with_end("model")
     result = faithful.complete(f"{server}/v1", LETTER, con, n=600, max_tokens=24, top_p=1.0, top_k=0)
     compiled = unskew.Compiler(tok).compile(con)
     law, mass, _ = exact(Model(checkpoint), compiled, tok, tok.encode_prompt(LETTER), 0, 23)
@@ -180,7 +180,7 @@ def test_the_client_begins_rejected_walks_again(server, tok, checkpoint):
 
 
 def test_n_faithful_outputs_of_one_request(server, client, tok, checkpoint):
-    con = unskew.Constraint.choice(SIGNATURES)
+    con = unskew.Constraint.choice(SIGNATURES).with_end("model")
     wish = json.dumps({"constraint": {"choices": SIGNATURES}})
     answer = client.completions.create(model="tiny", prompt=LETTER, n=500, max_tokens=24, extra_body={"vllm_xargs": {"unskew": wish}})
     law, mass, _ = exact(Model(checkpoint), unskew.Compiler(tok).compile(con), tok, tok.encode_prompt(LETTER), 0, 23)

@@ -23,7 +23,7 @@ from vllm.exceptions import VLLMValidationError
 END = 0
 PROMPT = [7, 8, 9]
 #: Of one to twelve letters: a law of lengths, which a loss that grows with the length would change.
-LETTERS = unskew.Constraint.regex("[ab]{1,12}")
+LETTERS = unskew.Constraint.regex("[ab]{1,12}").with_end("model")
 
 
 def row(ids, a, p_first=0.9):

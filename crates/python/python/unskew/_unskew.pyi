@@ -98,6 +98,7 @@ class Constraint:
         *,
         canonical: bool = False,
         whitespace: str | None = None,
+        spelling: str | None = None,
         any_order: bool = False,
         margin: int | None = None,
         ascii: bool = False,
@@ -106,7 +107,8 @@ class Constraint:
     ) -> Constraint:
         """The output is JSON that satisfies a JSON Schema: a text, or a value that becomes JSON.
 
-        `whitespace`: "compact", "spaced", "bounded:N", "flexible" or "indent:N".
+        `whitespace`: "printed" (a blank, or a line break and an indentation, in each place; the default), "compact", "spaced",
+        "bounded:N", "flexible" or "indent:N". `spelling`: "plain" (the default: integers have no fraction, zero has no sign) or "any".
         """
     @staticmethod
     def lark(
@@ -142,7 +144,7 @@ class Constraint:
         """The output is a word of a grammar in ABNF, as in RFCs. The start rule is the first one, if `start` names no other."""
     @staticmethod
     def structural_tag(
-        tag: str | Mapping[str, Any], *, canonical: bool = False, whitespace: str | None = None
+        tag: str | Mapping[str, Any], *, canonical: bool = False, whitespace: str | None = None, spelling: str | None = None
     ) -> Constraint:
         """The output is as a structural tag says: a text, or a value that becomes JSON."""
     @staticmethod
@@ -177,8 +179,8 @@ class Constraint:
         """The same constraint with other limits on its cost: numbers by the names that errors give, as in
         `with_limits({"grammar.positions": 5_000_000})`."""
     def with_end(self, end: str) -> Constraint:
-        """The same constraint with outputs that end so: `free`, where the model's text leaves the constraint, or `model`, where the model
-        ends its text. Masks are the same under both."""
+        """The same constraint with outputs that end so: `free`, where the model's text leaves the constraint (as it is where nobody says),
+        or `model`, where the model ends its text. Masks are the same under both."""
     def to_json(self) -> str:
         """The constraint as one line of JSON."""
     def explain(self) -> list[Fate]:
@@ -227,6 +229,10 @@ class Compiled:
     @property
     def fuel(self) -> int:
         """The fuel that compiling took: equal constraints take the same for equal tokens."""
+    @property
+    def left_out(self) -> str | None:
+        """The characters that the constraint has and no tokens write, as in "U+40000 to U+BFFFF": no output has them. None: they write all,
+        or the constraint is about tokens."""
     @property
     def memory(self) -> int:
         """The memory of the constraint and of its matchers' scratches, in bytes."""

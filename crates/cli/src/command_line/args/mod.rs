@@ -252,7 +252,7 @@ pub(crate) struct ConstraintArgs {
     /// Only token sequences that the tokenizer itself writes for their text; with or without one of the above
     #[arg(long)]
     pub(crate) canonical: bool,
-    /// Who ends an output: `model` (where the model ends its text) or `free` (where the text leaves the constraint)
+    /// Who ends an output: `free` (where the model's text leaves the constraint; default) or `model` (where it ends its text)
     #[arg(long, value_name = "free|model")]
     pub(crate) end: Option<String>,
     /// Options of the constraint, joined by commas: `--with whitespace=compact,ascii`; --help lists them
@@ -553,6 +553,9 @@ pub(crate) struct ExplainArgs {
     /// How answers are written
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: Format,
+    /// Also say which characters the tokens of this tokenizer.json or `.gguf` file do not write
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokenizer: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) constraint: ConstraintArgs,
 }

@@ -57,7 +57,7 @@ struct Checker<'a> {
 }
 
 pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
-    let spec = args.constraint.spec()?;
+    let spec = args.constraint.spec()?.judging();
     let tokens = args.model.model.tokens(args.model.tokenizer.as_deref())?;
     let (constraint, captures) = crate::with_captures(&spec, &tokens, &progress::observer())?;
     let mut checker = Checker {

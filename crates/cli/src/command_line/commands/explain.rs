@@ -2,16 +2,25 @@
 
 use std::io::Write;
 
-use crate::Explained;
+use unskew_engine::Compiler;
+
+use crate::{Explained, ModelSource};
 
 use super::write_json;
 use crate::command_line::{
     args::{ExplainArgs, Format},
-    error::Result,
+    error::{Failure, Result},
 };
 
 pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<()> {
-    let answers = args.constraint.spec()?.explain()?;
+    let spec = args.constraint.spec()?;
+    let mut answers = spec.explain()?;
+    if let Some(path) = &args.tokenizer {
+        let tokens = ModelSource::Tiny.tokens(Some(path))?;
+        let compiled =
+            Compiler::new(tokens).compile(&spec).map_err(|error| Failure::input(error.to_string()))?;
+        answers.extend(compiled.explain_left_out());
+    }
     for answer in &answers {
         match args.format {
             Format::Jsonl => write_json(answer, out)?,
