@@ -57,7 +57,7 @@ pub use document::registry::Registry;
 pub use error::SchemaError;
 pub use explain::{KeywordFate, explain};
 pub use limits::SchemaLimits;
-pub use options::{MemberOrder, SchemaOptions, Separators, Whitespace};
+pub use options::{MemberOrder, SchemaOptions, Separators, Spelling, Whitespace};
 
 use std::sync::Arc;
 

@@ -14,6 +14,8 @@ use crate::Registry;
 pub struct SchemaOptions {
     /// White space between the parts of a value.
     pub whitespace: Whitespace,
+    /// Which spellings of a number are written.
+    pub spelling: Spelling,
     /// Other texts in the place of commas, colons and white space.
     pub separators: Separators,
     /// The largest exponent, positive or negative, of numbers under a condition (`integer`, bounds, `enum`). A
@@ -43,8 +45,9 @@ pub struct SchemaOptions {
 
 impl PartialEq for SchemaOptions {
     fn eq(&self, other: &Self) -> bool {
-        let Self { whitespace, separators, exponents, registry, ascii, order, cancel: _ } = self;
+        let Self { whitespace, spelling, separators, exponents, registry, ascii, order, cancel: _ } = self;
         *whitespace == other.whitespace
+            && *spelling == other.spelling
             && *separators == other.separators
             && *exponents == other.exponents
             && *registry == other.registry
@@ -54,6 +57,31 @@ impl PartialEq for SchemaOptions {
 }
 
 impl Eq for SchemaOptions {}
+
+/// Which spellings of a number are written where the schema allows several: `25`, `25.0` and `25.00` are one integer,
+/// and `-0` is a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Spelling {
+    /// All that JSON and the schema allow.
+    #[default]
+    Any,
+    /// Those of programs, which clients read without surprise: integers without a fraction, and zero without a sign.
+    /// No value is lost. With [`SchemaOptions::exponents`] integers have exponents too, as that option says.
+    Plain,
+}
+
+impl FromStr for Spelling {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "any" => Ok(Self::Any),
+            "plain" => Ok(Self::Plain),
+            _ => Err("it is `plain` (what programs write) or `any` (all that JSON allows)".to_owned()),
+        }
+    }
+}
 
 /// Texts in the place of commas, colons and white space, for programs that read another notation than JSON. Each is a
 /// pattern in the syntax of the `regex` crate; `None` is JSON.
@@ -110,6 +138,9 @@ pub enum Whitespace {
     Compact,
     /// One blank after each comma and colon: the text that Python's `json.dumps` writes.
     Spaced,
+    /// What printers write: at each position nothing, a blank, or a line break with an indentation of at most 32 blanks
+    /// or 16 tabs.
+    Printed,
     /// At most this many blanks, tabs and line breaks at each position.
     Bounded(u32),
     /// Any amount. A model may write blanks without end.
@@ -135,14 +166,15 @@ impl FromStr for Whitespace {
         match (text, text.split_once(':').map(|(name, number)| (name, number.parse()))) {
             ("compact", _) => Ok(Self::Compact),
             ("spaced", _) => Ok(Self::Spaced),
+            ("printed", _) => Ok(Self::Printed),
             ("flexible", _) => Ok(Self::Flexible),
             (_, Some(("bounded", Ok(most)))) => Ok(Self::Bounded(most)),
             (_, Some(("indent", Ok(blanks)))) if blanks <= MAX_INDENT => Ok(Self::Indent(blanks)),
             (_, Some(("indent", Ok(_)))) => Err(format!("an indent has at most {MAX_INDENT} blanks")),
-            _ => {
-                Err("it is `compact`, `flexible`, `spaced`, `bounded:N` or `indent:N` with a number"
-                    .to_owned())
-            }
+            _ => Err(
+                "it is `compact`, `spaced`, `printed`, `flexible`, `bounded:N` or `indent:N` with a number"
+                    .to_owned(),
+            ),
         }
     }
 }

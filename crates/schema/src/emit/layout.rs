@@ -22,6 +22,12 @@ impl Emitter {
             return Ok(());
         }
         let most = match self.whitespace {
+            Whitespace::Printed => {
+                let space = self.ex.languages.pattern(standard::PRINTED_SPACE);
+                let space = self.ex.located(None, space)?.expect("some text");
+                self.space = Some(self.terminal("space", &space));
+                return Ok(());
+            }
             Whitespace::Compact | Whitespace::Bounded(0) | Whitespace::Spaced | Whitespace::Indent(_) => {
                 Some(0)
             }

@@ -71,7 +71,8 @@ impl Emitter {
         if let Some(texts) = texts {
             ways.push(self.string(node, &texts)?);
         }
-        if let Some(numbers) = numbers {
+        let plain = numbers.map(|numbers| self.ex.languages.plain(&Some(numbers))).transpose();
+        if let Some(numbers) = self.ex.located(node, plain)?.flatten() {
             ways.push(self.terminal("number", &numbers));
         }
         for shape in shapes.iter().filter(|shape| shape.types & (ARRAY | OBJECT) != 0) {

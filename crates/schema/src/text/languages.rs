@@ -16,7 +16,7 @@ use super::{
     standard::{self, TEXT},
     string,
 };
-use crate::{SchemaLimits, SchemaOptions, decimal::Decimal};
+use crate::{SchemaLimits, SchemaOptions, Spelling, decimal::Decimal};
 
 pub(crate) type Language = Option<Arc<Dfa>>;
 
@@ -37,6 +37,7 @@ pub(crate) struct Languages {
     ascii: bool,
     /// The largest exponent of a number under a condition.
     exponents: u32,
+    spelling: Spelling,
     /// Keyed by operation and addresses, because branches of a schema ask for the same combination many times.
     combined: HashMap<(Operation, *const Dfa, *const Dfa), Combined>,
     single: HashMap<Box<str>, Language>,
@@ -72,6 +73,7 @@ impl Languages {
             formats: HashMap::new(),
             ascii: options.ascii,
             exponents: options.exponents,
+            spelling: options.spelling,
             combined: HashMap::new(),
             single: HashMap::new(),
         }
@@ -259,6 +261,21 @@ impl Languages {
         };
         let ways: Vec<String> = self.exponents().into_iter().map(of).collect();
         self.pattern(&ways.join("|"))
+    }
+
+    /// The numbers of `all` as [`Spelling`] says.
+    pub(crate) fn plain(&mut self, all: &Language) -> Result<Language, RegexError> {
+        if self.spelling == Spelling::Any {
+            return Ok(all.clone());
+        }
+        let whole = self.pattern(number::WHOLE)?;
+        let form = match self.minus(all, &whole)? {
+            None => number::INTEGER,
+            Some(_) => number::WITHOUT_NEGATIVE_ZERO,
+        };
+        let form = self.pattern(form)?;
+        // The language has every spelling of each number, so that the plain ones are among them.
+        self.and(all, &form)
     }
 
     /// All spellings of numbers under a condition; complements are relative to this language.

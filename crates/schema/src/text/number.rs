@@ -23,6 +23,13 @@ pub(crate) const PLAIN: &str = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?";
 /// One spelling of each number: without an exponent and as short as possible.
 pub(crate) const SHORTEST: &str = r"0|-?[1-9][0-9]*|-?(0|[1-9][0-9]*)\.[0-9]*[1-9]";
 
+/// Any number but a zero with a sign.
+pub(crate) const WITHOUT_NEGATIVE_ZERO: &str =
+    r"(0|-?[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|-0\.0*[1-9][0-9]*([eE][+-]?[0-9]+)?";
+
+/// Integers as programs write them.
+pub(crate) const INTEGER: &str = r"0|-?[1-9][0-9]*";
+
 /// Integers; `1.0` is one.
 pub(crate) const WHOLE: &str = r"-?(0|[1-9][0-9]*)(\.0+)?";
 

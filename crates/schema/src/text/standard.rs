@@ -14,6 +14,9 @@ use crate::{SchemaLimits, Whitespace};
 /// Any text.
 pub(crate) const TEXT: &str = "(?s:.)*";
 
+/// The white space of [`Whitespace::Printed`].
+pub(crate) const PRINTED_SPACE: &str = "( |\\r?\\n( {0,32}|\\t{0,16}))?";
+
 /// One character.
 const CHARACTER: &str = "(?s:.)";
 
@@ -45,9 +48,19 @@ fn builder() -> DfaAlgebra {
 
 /// The language of `pattern`, if it is one of the kept patterns.
 pub(crate) fn pattern(pattern: &str) -> Option<Result<Arc<Dfa>, RegexError>> {
-    const PATTERNS: [&str; 7] =
-        [TEXT, CHARACTER, "", number::ANY, number::PLAIN, number::WHOLE, number::WHOLE_WITHOUT_POINT];
-    static SHARED: [Shared; 7] = [const { Shared::new() }; 7];
+    const PATTERNS: [&str; 10] = [
+        TEXT,
+        CHARACTER,
+        "",
+        number::ANY,
+        number::PLAIN,
+        number::WHOLE,
+        number::WHOLE_WITHOUT_POINT,
+        number::INTEGER,
+        number::WITHOUT_NEGATIVE_ZERO,
+        PRINTED_SPACE,
+    ];
+    static SHARED: [Shared; 10] = [const { Shared::new() }; 10];
     let at = PATTERNS.iter().position(|known| *known == pattern)?;
     Some(SHARED[at].get(|| builder().pattern(pattern)))
 }

@@ -2,7 +2,7 @@
 //! the arithmetic condition.
 
 use crate::common::{Bytes, Compiled};
-use unskew_schema::{SchemaOptions, Whitespace};
+use unskew_schema::{SchemaOptions, Spelling, Whitespace};
 
 /// The value of a spelling times 10^8, computed from its digits.
 fn scaled(text: &str) -> Option<i128> {
@@ -192,4 +192,60 @@ fn numbers_beyond_the_limit_are_refused_by_name() {
     }
     // A number is irrelevant where no number is allowed.
     assert!(compile(r#"{"type":"string","not":{"const":1e100000}}"#, 0).accepts("\"\""));
+}
+
+/// The spellings of programs: of the texts of each schema those without a needless fraction and without a negative
+/// zero, and no value is lost.
+#[test]
+fn plain_spellings_lose_no_value() {
+    let schemas = [
+        r#"{"type":"integer"}"#,
+        r#"{"type":"number"}"#,
+        r#"{"type":"integer","minimum":-100,"exclusiveMaximum":1000}"#,
+        r#"{"type":"number","exclusiveMinimum":-1.5,"maximum":10}"#,
+        r#"{"type":"number","multipleOf":0.05}"#,
+        r#"{"type":"number","multipleOf":5}"#,
+        r#"{"const":-0.0}"#,
+        r#"{"enum":[0,-1.25,10,100]}"#,
+        r#"{"type":["integer","string"],"not":{"const":1}}"#,
+        r#"{"anyOf":[{"type":"integer"},{"type":"number","maximum":0}]}"#,
+    ];
+    for schema in schemas {
+        let mut options = SchemaOptions::default();
+        options.whitespace = Whitespace::Compact;
+        let any = Bytes::new().compile_with(schema, &options).unwrap();
+        options.spelling = Spelling::Plain;
+        let plain = Bytes::new().compile_with(schema, &options).unwrap();
+        let all: Vec<String> = spellings().into_iter().filter(|text| any.accepts(text)).collect();
+        let kept: Vec<&String> = all.iter().filter(|text| plain.accepts(text)).collect();
+        let has_fraction = all.iter().filter_map(|text| scaled(text)).any(|value| value % 100_000_000 != 0);
+        for text in &all {
+            let value = scaled(text);
+            assert!(kept.iter().any(|kept| scaled(kept) == value), "{schema}: no spelling of {text} is left");
+            let is_zero = value == Some(0) && text.starts_with('-');
+            let is_whole_with_point = !has_fraction && text.contains('.');
+            assert_eq!(plain.accepts(text), !is_zero && !is_whole_with_point, "{schema}: {text}");
+        }
+    }
+}
+
+#[test]
+fn printers_write_blanks_and_indentations() {
+    let mut options = SchemaOptions::default();
+    options.whitespace = Whitespace::Printed;
+    let compiled =
+        Bytes::new().compile_with(r#"{"type":"array","items":{"type":"object"}}"#, &options).unwrap();
+    for (text, expected) in [
+        ("[]", true),
+        ("[{}, {}]", true),
+        ("[\n  {\n    \"a\": 1\n  },\n  {}\n]", true),
+        ("[\r\n\t{}\r\n]", true),
+        ("[  {}]", false),
+        ("[\n\n{}]", false),
+        ("[\n \t{}]", false),
+        ("[{}\n\n\n]", false),
+    ] {
+        assert_eq!(compiled.accepts(text), expected, "{text:?}");
+    }
+    assert_eq!("printed".parse(), Ok(Whitespace::Printed));
 }
