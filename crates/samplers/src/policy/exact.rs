@@ -154,6 +154,11 @@ impl Exact {
         }
     }
 
+    fn config(&self, memory: &Candidates) -> RolloutConfig {
+        let accept = if memory.particles.is_some() { AcceptTest::Never } else { self.accept };
+        RolloutConfig::new(self.proposal, accept)
+    }
+
     fn has_budget(&self, tries: Tries) -> bool {
         #[allow(clippy::cast_precision_loss, reason = "a budget has no 53 digits")]
         let within = |rollouts: f64| (tries.new_tokens as f64) < rollouts * (tries.max_tokens.max(1) as f64);
@@ -209,8 +214,11 @@ impl Policy for Exact {
     }
 
     fn begin(&self, memory: &mut Candidates, _rng: &mut dyn Rng) -> RolloutConfig {
-        let accept = if memory.particles.is_some() { AcceptTest::Never } else { self.accept };
-        RolloutConfig::new(self.proposal, accept)
+        self.config(memory)
+    }
+
+    fn ahead(&self, memory: &Candidates) -> Option<RolloutConfig> {
+        Some(self.config(memory))
     }
 
     fn on_end(&self, memory: &mut Candidates, tries: Tries, end: End, rng: &mut dyn Rng) -> Outcome {

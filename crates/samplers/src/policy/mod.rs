@@ -64,6 +64,13 @@ pub trait Policy {
     /// The next rollout of a draw.
     fn begin(&self, memory: &mut Self::Memory, rng: &mut dyn Rng) -> RolloutConfig;
 
+    /// The rules of the rollout after the next, if it does not depend on what the next one gives: a draw may then try
+    /// several at a time.
+    fn ahead(&self, memory: &Self::Memory) -> Option<RolloutConfig> {
+        let _ = memory;
+        None
+    }
+
     /// The part of an earlier output that the rollout begins with.
     fn prefix<'a>(&self, memory: &'a Self::Memory) -> (&'a [TokenId], &'a [Step]) {
         let _ = memory;

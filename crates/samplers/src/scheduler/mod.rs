@@ -6,6 +6,12 @@
 //! draws are handed over, in the order in which they were begun: handing over the first draws that end would prefer
 //! short outputs.
 //!
+//! Where fewer draws are wanted than rollouts may be under way, a draw whose rollouts were rejected tries **ahead**: a
+//! quarter as many rollouts as were rejected so far go beside its first one, while there is room. They count in the order in
+//! which they were begun, each once those before it were rejected, and no bound learns of one before its turn. So the
+//! draw is what the same rollouts would have given one after the other. Tried instead: the rollout that is accepted
+//! first in time. It is a short one, and what it has taught the others would decide whether it is chosen.
+//!
 //! A policy that learns takes each rollout into the bounds when it ends, and rollouts under way go on with the new
 //! bounds ([`rollout`](crate::rollout) says why each output keeps its distribution). So, under such a policy, the
 //! outputs of a seed depend on the number of rollouts under way. Under other policies they do not.
@@ -21,7 +27,7 @@ use unskew_core::{Constraint, Cost, Draw, Logits};
 use crate::{
     FedRow, Machine, Poll, SampleError, Task, TrieFileError,
     policy::{Outcome, Policy, Tries},
-    rollout::{End, HasRollout, Progress, Rollout, RowResult, Waiting},
+    rollout::{End, HasRollout, Progress, Rollout, RolloutConfig, RowResult, Waiting},
     session::Session,
     speculative::{
         Divergence, Drafter, KullbackLeibler, Selection, SpeculationConfig, SpeculationError,
@@ -53,19 +59,44 @@ const MAX_STATS: usize = 1 << 16;
 /// meanwhile in memory.
 const AHEAD: usize = 64;
 
+/// One rollout is begun ahead for so many that were rejected: few of them are for nothing.
+const AHEAD_OF: u64 = 4;
+
 /// A draw that is made, or the error that prevents it.
 type Done = (Result<Draw, SampleError<Infallible>>, SpeculationStats);
 
-/// A draw under way.
+/// A draw under way, or a rollout that tries ahead for one.
 struct Slot<C: Constraint, T> {
     index: usize,
+    /// Of a rollout that tries ahead: its rules, and its end once it has ended.
+    ahead: Option<(RolloutConfig, Option<End>)>,
     rng: ChaCha8Rng,
     memory: T,
     cost: Cost,
     new_tokens: u64,
     stats: SpeculationStats,
     rollout: Option<Rollout<C>>,
+    /// How many rollouts were begun ahead.
+    begun_ahead: u64,
     waits: bool,
+}
+
+impl<C: Constraint, T> Slot<C, T> {
+    fn new(index: usize, rng: ChaCha8Rng, memory: T) -> Self {
+        let (cost, stats) = (Cost::default(), SpeculationStats::default());
+        Self {
+            index,
+            ahead: None,
+            rng,
+            memory,
+            cost,
+            new_tokens: 0,
+            stats,
+            rollout: None,
+            begun_ahead: 0,
+            waits: false,
+        }
+    }
 }
 
 /// Counts for an estimate of `P(L)`.
@@ -334,16 +365,8 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
             && self.slots.len() < self.session.batch()
             && let Some(seed) = self.seeds.pop_front()
         {
-            self.slots.push(Slot {
-                index: self.first + self.done.len(),
-                rng: ChaCha8Rng::from_seed(seed),
-                memory: P::Memory::default(),
-                cost: Cost::default(),
-                new_tokens: 0,
-                stats: SpeculationStats::default(),
-                rollout: None,
-                waits: false,
-            });
+            let index = self.first + self.done.len();
+            self.slots.push(Slot::new(index, ChaCha8Rng::from_seed(seed), P::Memory::default()));
             self.done.push_back(None);
         }
         for slot in self.slots.iter_mut().filter(|slot| slot.rollout.is_none()) {
@@ -352,13 +375,69 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
             slot.rollout = Some(Rollout::new(&mut self.session, config, tokens, steps));
             slot.cost.proposals += 1;
         }
+        if self.seeds.is_empty() && !full && self.drafter.is_none() {
+            self.try_ahead();
+        }
+    }
+
+    /// Begins rollouts beside those of draws that were rejected, while there is room.
+    fn try_ahead(&mut self) {
+        for at in 0..self.slots.len() {
+            let Slot { index, ahead: None, cost, begun_ahead, .. } = &self.slots[at] else { continue };
+            let (index, rejected) = (*index, cost.proposals - 1);
+            let Some(config) = self.policy.ahead(&self.slots[at].memory) else { continue };
+            let beside = |slot: &&Slot<C, P::Memory>| slot.index == index && slot.ahead.is_some();
+            let under_way = self.slots.iter().filter(beside).count() as u64;
+            let more = (rejected / AHEAD_OF).saturating_sub(under_way);
+            let mut begun = *begun_ahead;
+            for _ in 0..more {
+                if self.slots.len() >= self.session.batch() {
+                    break;
+                }
+                begun += 1;
+                // Each has a stream of the draw's generator for itself.
+                let mut rng = self.slots[at].rng.clone();
+                rng.set_stream(begun);
+                rng.set_word_pos(0);
+                let rollout = Rollout::new(&mut self.session, config, &[], &[]);
+                let slot = Slot::new(index, rng, P::Memory::default());
+                self.slots.push(Slot { ahead: Some((config, None)), rollout: Some(rollout), ..slot });
+            }
+            self.slots[at].begun_ahead = begun;
+        }
+    }
+
+    /// Puts the first rollout that was begun ahead of a draw in the place of the rejected one. Answers its end, if it
+    /// has ended.
+    fn next_ahead(&mut self, at: usize) -> Option<End> {
+        let index = self.slots[at].index;
+        let config = self.policy.ahead(&self.slots[at].memory);
+        let is_next = |slot: &Slot<C, P::Memory>| slot.index == index && slot.ahead.is_some();
+        loop {
+            let next = self.slots.iter().position(is_next)?;
+            let mut next = self.slots.remove(next);
+            let (rules, end) = next.ahead.take()?;
+            self.slots[at].cost += next.cost;
+            if Some(rules) == config {
+                let slot = &mut self.slots[at];
+                (slot.rng, slot.rollout, slot.waits) = (next.rng, next.rollout, next.waits);
+                slot.cost.proposals += 1;
+                return end;
+            }
+        }
     }
 
     /// Advances the rollouts that do not wait. Answers whether one has ended.
     fn step(&mut self) -> RowResult<bool> {
         let mut some_ended = false;
-        for slot in self.slots.iter_mut().filter(|slot| !slot.waits) {
-            let Some(rollout) = &mut slot.rollout else { continue };
+        let mut at = 0;
+        while at < self.slots.len() {
+            let slot = &mut self.slots[at];
+            let is_ended = matches!(slot.ahead, Some((_, Some(_))));
+            let Some(rollout) = slot.rollout.as_mut().filter(|_| !slot.waits && !is_ended) else {
+                at += 1;
+                continue;
+            };
             let end = loop {
                 match rollout.poll(&mut self.session, &mut slot.rng)? {
                     Progress::NeedsRows => break None,
@@ -366,41 +445,16 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
                     Progress::Done(end) => break Some(end),
                 }
             };
-            let Some(end) = end else {
-                slot.waits = true;
-                continue;
-            };
-            some_ended = true;
-            self.mass.count(rollout.log_untested(), &end);
-            if self.policy.learns() {
-                rollout.back_up(&mut self.session)?;
+            at += 1;
+            let index = slot.index;
+            match (end, &mut slot.ahead) {
+                (None, _) => slot.waits = true,
+                (Some(end), Some((_, known))) => *known = Some(end),
+                (Some(end), None) => {
+                    some_ended = true;
+                    self.end(index, end)?;
+                }
             }
-            rollout.teach(&mut self.session);
-            slot.new_tokens += rollout.new_tokens();
-            slot.stats += rollout.stats(&mut self.session);
-            slot.rollout = None;
-            let max_tokens = self.session.max_tokens();
-            let rollouts = slot.cost.proposals;
-            let tries = Tries { rollouts, new_tokens: slot.new_tokens, max_tokens };
-            let result = match self.policy.on_end(&mut slot.memory, tries, end, &mut slot.rng) {
-                Outcome::Again => continue,
-                Outcome::Done(output, origin, log_weight) => Ok(Draw {
-                    log_prob: output.log_prob,
-                    log_weight,
-                    finish: output.finish,
-                    origin,
-                    cost: slot.cost,
-                    tokens: output.into_tokens(),
-                }),
-                Outcome::NoOutput => Err(SampleError::NoOutput { tries: rollouts, max_tokens }),
-                Outcome::Impossible => Err(SampleError::Impossible { max_tokens }),
-                Outcome::DeadEnd(tokens) => Err(SampleError::DeadEnd { tokens }),
-            };
-            if result.is_err() {
-                // No draw after a failure is handed over.
-                self.seeds.clear();
-            }
-            self.done[slot.index - self.first] = Some((result, slot.stats));
         }
         if some_ended {
             let failed = self.done.iter().position(|done| matches!(done, Some((Err(_), _))));
@@ -411,6 +465,50 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
             });
         }
         Ok(some_ended)
+    }
+
+    /// Counts the end of the rollout of a draw, and those of rollouts ahead whose turn has come.
+    fn end(&mut self, index: usize, end: End) -> RowResult<()> {
+        let mut next = Some(end);
+        while let Some(end) = next.take() {
+            let at = self.slots.iter().position(|slot| slot.index == index && slot.ahead.is_none());
+            let at = at.expect("the draw is under way");
+            let slot = &mut self.slots[at];
+            let mut rollout = slot.rollout.take().expect("a rollout has ended");
+            self.mass.count(rollout.log_untested(), &end);
+            if self.policy.learns() {
+                rollout.back_up(&mut self.session)?;
+            }
+            rollout.teach(&mut self.session);
+            slot.new_tokens += rollout.new_tokens();
+            slot.stats += rollout.stats(&mut self.session);
+            let max_tokens = self.session.max_tokens();
+            let rollouts = slot.cost.proposals;
+            let tries = Tries { rollouts, new_tokens: slot.new_tokens, max_tokens };
+            let result = match self.policy.on_end(&mut slot.memory, tries, end, &mut slot.rng) {
+                Outcome::Again => {
+                    next = self.next_ahead(at);
+                    continue;
+                }
+                Outcome::Done(output, origin, log_weight) => {
+                    // What was tried ahead for nothing is a part of the price.
+                    let mut cost = slot.cost;
+                    let ahead = self.slots.iter().filter(|slot| slot.index == index && slot.ahead.is_some());
+                    ahead.for_each(|slot| cost += slot.cost);
+                    let (log_prob, finish) = (output.log_prob, output.finish);
+                    Ok(Draw { log_prob, log_weight, finish, origin, cost, tokens: output.into_tokens() })
+                }
+                Outcome::NoOutput => Err(SampleError::NoOutput { tries: rollouts, max_tokens }),
+                Outcome::Impossible => Err(SampleError::Impossible { max_tokens }),
+                Outcome::DeadEnd(tokens) => Err(SampleError::DeadEnd { tokens }),
+            };
+            if result.is_err() {
+                // No draw after a failure is handed over.
+                self.seeds.clear();
+            }
+            self.done[index - self.first] = Some((result, self.slots[at].stats));
+        }
+        Ok(())
     }
 }
 

@@ -92,6 +92,8 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     let request = request.cancel(cancel.clone());
     for (label, method) in &methods {
         let sampled = draw(args, with_draft(&request, method, draft.as_ref()), *method)?;
+        let positions: u64 = sampled.outputs.iter().map(|output| output.cost.positions).sum();
+        say(format_args!("{label}: {} outputs, {positions} positions", sampled.outputs.len()));
         drawn.push(sampled.labelled(label));
         if cancel.is_cancelled() {
             break;
@@ -108,7 +110,7 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     match args.format {
         Format::Jsonl => lines.iter().try_for_each(|line| write_json(line, out))?,
         Format::Text => {
-            table(&lines, exact.as_ref(), out)?;
+            table(&lines, exact.as_ref(), audit.mass(), out)?;
             recommend(&lines, out)?;
         }
     }
@@ -179,7 +181,12 @@ fn recommend(lines: &[Line], out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn table(lines: &[Line], exact: Option<&ExactDistribution>, out: &mut dyn Write) -> Result<()> {
+fn table(
+    lines: &[Line],
+    exact: Option<&ExactDistribution>,
+    mass: Option<f64>,
+    out: &mut dyn Write,
+) -> Result<()> {
     match exact {
         Some(outputs) => {
             writeln!(
@@ -191,12 +198,19 @@ fn table(lines: &[Line], exact: Option<&ExactDistribution>, out: &mut dyn Write)
         }
         None => {
             writeln!(out, "distances are from the model's probabilities of the outputs that were observed")?;
+            if let Some(mass) = mass {
+                writeln!(out, "the model satisfies the constraint with probability {mass:.3e}, about")?;
+            }
         }
     }
     writeln!(
         out,
-        "{:10} {:>8} {:>9} {:>9} {:>7} {:>11} {:>10} {:>9}",
-        "sampler", "samples", "KL", "(noise)", "TV", "positions", "accepted", "ESS"
+        "distances are of texts; KL tokens is that of sequences of tokens, which spell one text in several ways"
+    )?;
+    writeln!(
+        out,
+        "{:10} {:>8} {:>7} {:>9} {:>9} {:>10} {:>11} {:>10} {:>9}",
+        "sampler", "samples", "TV", "KL", "(noise)", "KL tokens", "positions", "accepted", "ESS"
     )?;
     for line in lines {
         let number = |value: Option<f64>, digits: usize| {
@@ -204,19 +218,20 @@ fn table(lines: &[Line], exact: Option<&ExactDistribution>, out: &mut dyn Write)
         };
         writeln!(
             out,
-            "{:10} {:>8} {:>9} {:>9.4} {:>7} {:>11.2} {:>9.1}% {:>9.1}",
+            "{:10} {:>8} {:>7} {:>9} {:>9.4} {:>10} {:>11.2} {:>9.1}% {:>9.1}",
             line.label,
             line.samples,
-            number(line.kl, 4),
-            line.kl_noise,
-            number(line.tv, 3),
+            number(line.tv_text, 3),
+            number(line.kl_text, 4),
+            line.kl_text_noise,
+            number(line.kl_by_weights.or(line.kl), 4),
             line.lm_calls_per_sample,
             line.acceptance * 100.0,
             line.ess
         )?;
         if line.kl_weighted.is_some() {
             let (kl, tv) = (number(line.kl_weighted, 4), number(line.tv_weighted, 3));
-            writeln!(out, "{:10} {:>8} {kl:>9} {:>9} {tv:>7}", "", "weighted", "")?;
+            writeln!(out, "{:10} {:>8} {tv:>7} {:>9} {:>9} {kl:>10}", "", "weighted", "", "")?;
         }
         if let Some(drafts) = &line.speculation {
             writeln!(

@@ -1,4 +1,8 @@
 //! The measures of an audit: how far the outputs of a sampler are from a distribution, and their cost.
+//!
+//! They are of **texts** and of **sequences of tokens**. A mask draws `W` and `orld` where the model hardly ever writes
+//! `World` so: the text is right, and the sequence is not. People mean texts; a mask in the tokenizer's own spelling
+//! (`canonical`) cures the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,12 +31,29 @@ pub struct Line {
     pub samples: usize,
     /// Outputs that were cut off.
     pub cut: usize,
+    /// The divergence of the frequencies of texts from the target, in nats.
+    pub kl_text: Option<f64>,
+    /// About the divergence of an exact sampler for so few outputs.
+    pub kl_text_noise: f64,
+    /// The total variation between them: the share of texts that would have been others.
+    pub tv_text: Option<f64>,
+    /// The text that the target gives most often.
+    pub most_probable: Option<String>,
+    /// The text that the sampler gave most often.
+    pub most_frequent: Option<String>,
+    /// P(constraint), as this sampler estimates it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mass: Option<f64>,
     /// The divergence of the outputs' frequencies from the target, in nats.
     pub kl: Option<f64>,
     /// About the divergence of an exact sampler for so few outputs.
     pub kl_noise: f64,
     /// The total variation between them.
     pub tv: Option<f64>,
+    /// The divergence of the sampler from the model's own distribution, by the mean of the logarithms of its weights and
+    /// P(constraint): it has no noise of few outputs, and no output is missing in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kl_by_weights: Option<f64>,
     /// The same with the outputs' weights, where they have any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kl_weighted: Option<f64>,
@@ -113,27 +134,45 @@ pub(super) fn shares<'a>(draws: impl Iterator<Item = (&'a [TokenId], f64)>) -> B
 }
 
 /// The divergence of shares from a distribution, in nats, and their total variation.
-pub(super) fn distances(shares: &BTreeMap<&[TokenId], f64>, target: &Distribution) -> (f64, f64) {
-    let of = |output: &[TokenId]| target.get(output).copied().unwrap_or(0.0);
+pub(super) fn distances<K: Ord>(shares: &BTreeMap<K, f64>, target: &BTreeMap<K, f64>) -> (f64, f64) {
+    let of = |output: &K| target.get(output).copied().unwrap_or(0.0);
     let kl: f64 = shares
         .iter()
         .filter(|(_, share)| **share > 0.0)
         .map(|(output, share)| share * (share / of(output)).ln())
         .sum();
-    let outputs: BTreeSet<&[TokenId]> =
-        shares.keys().copied().chain(target.keys().map(Vec::as_slice)).collect();
-    let difference = |output: &&[TokenId]| (shares.get(output).copied().unwrap_or(0.0) - of(output)).abs();
+    let outputs: BTreeSet<&K> = shares.keys().chain(target.keys()).collect();
+    let difference = |output: &&K| (shares.get(*output).copied().unwrap_or(0.0) - of(output)).abs();
     // Rounding must not show as a negative distance.
     (kl.max(0.0), outputs.iter().map(difference).sum::<f64>() / 2.0)
 }
 
+/// The same by texts.
+pub(super) fn by_text<'a>(
+    outputs: impl IntoIterator<Item = (&'a [TokenId], f64)>,
+    tokens: &TokenSpace,
+) -> BTreeMap<String, f64> {
+    let mut texts: BTreeMap<String, f64> = BTreeMap::new();
+    outputs.into_iter().for_each(|(output, p)| *texts.entry(tokens.decode(output)).or_default() += p);
+    texts
+}
+
+/// The text with the largest share.
+fn most_frequent(texts: &BTreeMap<String, f64>) -> Option<String> {
+    let most = texts.iter().max_by(|left, right| left.1.total_cmp(right.1));
+    most.map(|(text, _)| text.clone())
+}
+
+/// `log_mass` is the logarithm of P(constraint), as far as the audit knows it.
 pub(super) fn line(
     sampled: &Sampled,
-    target: &Distribution,
+    target: &BTreeMap<&[TokenId], f64>,
     basis: &'static str,
+    log_mass: Option<f64>,
     tokens: &TokenSpace,
 ) -> Line {
-    let Sampled { method, label, drafted, outputs: draws, error } = sampled;
+    let Sampled { method, label, drafted, outputs: draws, error, log_mass: own_mass } = sampled;
+    let target_texts = by_text(target.iter().map(|(output, p)| (*output, *p)), tokens);
     let kept: Vec<&Output> = finished(draws).collect();
     let count = to_f64(kept.len() as u64);
     let plain = shares(kept.iter().map(|draw| (draw.ids.as_slice(), 1.0)));
@@ -146,6 +185,9 @@ pub(super) fn line(
     });
     let some = !kept.is_empty();
     let (kl, tv) = distances(&plain, target);
+    let texts = by_text(plain.iter().map(|(output, p)| (*output, *p)), tokens);
+    let (kl_text, tv_text) = distances(&texts, &target_texts);
+    let mean_weight = kept.iter().map(|draw| draw.log_weight).sum::<f64>() / count.max(1.0);
     let sum: f64 = weights.iter().sum();
     let squares: f64 = weights.iter().map(|weight| weight * weight).sum();
     let mean = kept.iter().map(|draw| draw.log_prob).sum::<f64>() / count.max(1.0);
@@ -153,11 +195,6 @@ pub(super) fn line(
         kept.iter().map(|draw| (draw.log_prob - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
     let total = |of: fn(&Output) -> u64| to_f64(draws.iter().map(of).sum());
     let each = to_f64(draws.len() as u64).max(1.0);
-    let by_text = |outputs: &mut dyn Iterator<Item = (&[TokenId], f64)>| {
-        let mut texts: BTreeMap<String, f64> = BTreeMap::new();
-        outputs.for_each(|(output, p)| *texts.entry(tokens.decode(output)).or_default() += p);
-        texts
-    };
     let exact = basis == "exact";
     Line {
         sampler: method.name(),
@@ -166,8 +203,15 @@ pub(super) fn line(
         basis,
         samples: kept.len(),
         cut: draws.len() - kept.len(),
+        kl_text: some.then_some(kl_text),
+        kl_text_noise: (to_f64(target_texts.len() as u64) - 1.0).max(0.0) / (2.0 * count.max(1.0)),
+        tv_text: some.then_some(tv_text),
+        most_probable: most_frequent(&target_texts),
+        most_frequent: most_frequent(&texts),
+        mass: own_mass.map(f64::exp),
+        kl_by_weights: log_mass.filter(|_| weighted).map(|log_mass| (log_mass - mean_weight).max(0.0)),
         kl: some.then_some(kl),
-        kl_noise: (to_f64(target.len() as u64) - 1.0) / (2.0 * count.max(1.0)),
+        kl_noise: (to_f64(target.len() as u64) - 1.0).max(0.0) / (2.0 * count.max(1.0)),
         tv: some.then_some(tv),
         kl_weighted: by_weight.map(|(kl, _)| kl),
         tv_weighted: by_weight.map(|(_, tv)| tv),
@@ -186,8 +230,8 @@ pub(super) fn line(
             kl_allowed: drafted.kl_allowed,
         }),
         error: error.clone(),
-        exact: exact.then(|| by_text(&mut target.iter().map(|(output, p)| (output.as_slice(), *p)))),
-        empirical: exact.then(|| by_text(&mut plain.iter().map(|(output, p)| (*output, *p)))),
+        exact: exact.then_some(target_texts),
+        empirical: exact.then_some(texts),
     }
 }
 

@@ -10,7 +10,9 @@ mod measure;
 mod page;
 mod report;
 
-use unskew_core::{AnyConstraint, ExactDistribution};
+use std::collections::BTreeMap;
+
+use unskew_core::{AnyConstraint, ExactDistribution, TokenId};
 use unskew_engine::{TokenSpace, chain};
 use unskew_samplers::Task;
 
@@ -32,6 +34,8 @@ pub struct Sampled {
     pub outputs: Vec<Output>,
     /// Why there are fewer than were asked for.
     pub error: Option<String>,
+    /// The logarithm of P(constraint), as the sampler estimates it.
+    pub log_mass: Option<f64>,
 }
 
 impl Sampled {
@@ -43,8 +47,10 @@ impl Sampled {
     /// As for [`Request::sample_with`].
     pub fn draw(request: Request, method: Method, count: usize, mut each: impl FnMut(usize)) -> Result<Self> {
         let label = method.name().to_owned();
-        let mut sampled = Self { method, label, drafted: None, outputs: Vec::new(), error: None };
-        for output in request.sample_with(method)?.take(count).best_each_time() {
+        let mut sampled =
+            Self { method, label, drafted: None, outputs: Vec::new(), error: None, log_mass: None };
+        let mut draws = request.sample_with(method)?.take(count).best_each_time();
+        for output in &mut draws {
             match output {
                 Ok(output) => {
                     if let Some(drafted) = output.drafted {
@@ -56,6 +62,7 @@ impl Sampled {
             }
             each(sampled.outputs.len());
         }
+        sampled.log_mass = draws.log_mass();
         Ok(sampled)
     }
 
@@ -100,11 +107,34 @@ impl<'a> Audit<'a> {
         Self { sampled, exact, target, tokens }
     }
 
+    /// The logarithm of P(constraint): as it was enumerated, or as an exact sampler estimates it, or another one.
+    fn log_mass(&self) -> Option<f64> {
+        let estimate = |weighs: bool| {
+            let of =
+                |sampled: &&Sampled| sampled.outputs.iter().any(|output| output.log_weight != 0.0) == weighs;
+            self.sampled.iter().filter(of).find_map(|sampled| sampled.log_mass)
+        };
+        let exact = self.exact.map(|exact| exact.mass().ln());
+        exact.or_else(|| estimate(false)).or_else(|| estimate(true))
+    }
+
+    /// P(constraint), as far as the outputs tell.
+    #[must_use]
+    pub fn mass(&self) -> Option<f64> {
+        self.log_mass().map(f64::exp)
+    }
+
+    /// The target, by outputs.
+    fn target(&self) -> BTreeMap<&[TokenId], f64> {
+        self.target.iter().map(|(output, p)| (output.as_slice(), *p)).collect()
+    }
+
     /// The measures of each sampler.
     #[must_use]
     pub fn lines(&self) -> Vec<Line> {
         let basis = if self.exact.is_some() { "exact" } else { "observed" };
-        let line = |sampled| line(sampled, &self.target, basis, self.tokens);
+        let (target, log_mass) = (self.target(), self.log_mass());
+        let line = |sampled| line(sampled, &target, basis, log_mass, self.tokens);
         let mut lines: Vec<Line> = self.sampled.iter().map(line).collect();
         mark_frontier(&mut lines);
         lines

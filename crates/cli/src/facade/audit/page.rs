@@ -1,14 +1,14 @@
 //! From the outputs of an audit to its report.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use unskew_core::{AnyConstraint, ExactDistribution, Finish, TokenId};
+use unskew_core::{AnyConstraint, Finish, TokenId};
 use unskew_samplers::{Task, trace};
 
 use super::{
     super::{Method, Result, engine::WarpedModel},
     Asked, Audit, Sampled,
-    measure::{Distribution, distances, finished, shares, to_f64},
+    measure::{by_text, distances, finished, shares, to_f64},
     report::{Curve, Outcome, Page, Point, Traced},
 };
 
@@ -20,10 +20,10 @@ const POINTS: usize = 60;
 
 /// The outputs that the report shows token by token, and (below) those that it compares.
 const TRACED: usize = 6;
-const COMPARED: usize = 16;
+const COMPARED: usize = 12;
 
 /// Distance against cost: a point is the last outputs up to there, a window's worth.
-fn curve(sampled: &Sampled, target: &Distribution) -> Curve {
+fn curve(sampled: &Sampled, target: &BTreeMap<&[TokenId], f64>) -> Curve {
     let mut points = Vec::new();
     let mut window: VecDeque<&[TokenId]> = VecDeque::new();
     let (mut positions, mut proposals) = (0, 0);
@@ -50,6 +50,36 @@ fn curve(sampled: &Sampled, target: &Distribution) -> Curve {
     Curve { sampler: sampled.label.clone(), points }
 }
 
+/// The texts that are probable or often drawn, and the others together.
+fn outcomes(audit: &Audit<'_>) -> Vec<Outcome> {
+    let Audit { sampled, tokens, .. } = audit;
+    let target = by_text(audit.target(), tokens);
+    let drawn: Vec<BTreeMap<String, f64>> = sampled
+        .iter()
+        .map(|drawn| {
+            let kept = finished(&drawn.outputs).map(|draw| (draw.ids.as_slice(), 1.0));
+            by_text(shares(kept), tokens)
+        })
+        .collect();
+    let of = |texts: &BTreeMap<String, f64>, text: &str| texts.get(text).copied().unwrap_or(0.0);
+    let all: BTreeSet<&String> = drawn.iter().flat_map(BTreeMap::keys).chain(target.keys()).collect();
+    let outcome = |text: &String| Outcome {
+        text: Some(text.clone()),
+        target: of(&target, text),
+        shares: drawn.iter().map(|texts| of(texts, text)).collect(),
+    };
+    let mut outcomes: Vec<Outcome> = all.into_iter().map(outcome).collect();
+    let most = |outcome: &Outcome| outcome.shares.iter().copied().fold(outcome.target, f64::max);
+    outcomes.sort_by(|left, right| most(right).total_cmp(&most(left)));
+    let others = outcomes.split_off(outcomes.len().min(COMPARED));
+    if !others.is_empty() {
+        let sum = |of: &dyn Fn(&Outcome) -> f64| others.iter().map(of).sum::<f64>();
+        let shares = (0..drawn.len()).map(|at| sum(&|outcome| outcome.shares[at])).collect();
+        outcomes.push(Outcome { text: None, target: sum(&|outcome| outcome.target), shares });
+    }
+    outcomes
+}
+
 /// The report. `task` is the one that its outputs were drawn for.
 pub(super) fn page(
     audit: &Audit<'_>,
@@ -63,8 +93,7 @@ pub(super) fn page(
         to_f64(same as u64) / to_f64(all as u64).max(1.0)
     };
     // Outputs that are probable under the target or often drawn by any sampler.
-    let mut outputs: BTreeMap<&[TokenId], f64> =
-        target.iter().map(|(output, p)| (output.as_slice(), *p)).collect();
+    let mut outputs = audit.target();
     for drawn in *sampled {
         let kept = finished(&drawn.outputs).map(|draw| (draw.ids.as_slice(), 1.0));
         for (output, share) in shares(kept) {
@@ -74,12 +103,7 @@ pub(super) fn page(
     }
     let mut order: Vec<(&[TokenId], f64)> = outputs.into_iter().collect();
     order.sort_by(|left, right| right.1.total_cmp(&left.1));
-    let outcomes = order.iter().take(COMPARED).map(|(output, _)| Outcome {
-        text: tokens.decode(output),
-        target: target.get(*output).copied().unwrap_or(0.0),
-        shares: sampled.iter().map(|drawn| share(drawn, output)).collect(),
-    });
-    let outcomes = outcomes.collect();
+    let outcomes = outcomes(audit);
     // Token by token: where the first sampler, masked if it is there, is furthest from the target.
     let skewed = sampled.iter().find(|drawn| drawn.method == Method::Masked).or(sampled.first());
     let mut traced = Vec::new();
@@ -109,9 +133,13 @@ pub(super) fn page(
         seed: asked.seed,
         samples: asked.samples,
         window: WINDOW,
-        mass: exact.map(ExactDistribution::mass),
+        mass: audit.mass(),
+        is_exact: exact.is_some(),
         outputs: target.len(),
-        curves: sampled.iter().map(|drawn| curve(drawn, target)).collect(),
+        curves: {
+            let target = audit.target();
+            sampled.iter().map(|drawn| curve(drawn, &target)).collect()
+        },
         lines: audit.lines(),
         outcomes,
         skewed: skewed.map_or(String::new(), |drawn| drawn.label.clone()),

@@ -19,6 +19,8 @@ pub(super) struct Page {
     pub(super) window: usize,
     /// The probability that the model satisfies the constraint, where it is known.
     pub(super) mass: Option<f64>,
+    /// Whether the target was enumerated.
+    pub(super) is_exact: bool,
     /// The outputs of the target distribution.
     pub(super) outputs: usize,
     pub(super) lines: Vec<Line>,
@@ -50,7 +52,8 @@ pub(super) struct Point {
 /// One output: its probability, and how often each sampler gave it.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
-    pub(super) text: String,
+    /// `None`: all others together.
+    pub(super) text: Option<String>,
     pub(super) target: f64,
     pub(super) shares: Vec<f64>,
 }
@@ -90,6 +93,9 @@ svg .grid{stroke:var(--line)}svg .target{stroke:var(--ink)}.key{display:inline-b
 margin-right:.4em}.output{margin:1rem 0 1.6rem}.steps{display:flex;flex-wrap:wrap;gap:3px;margin-top:.4rem}\
 .step{width:4.6rem;background:var(--box);border-radius:4px;padding:.25rem .3rem;font-size:.75rem;line-height:1.35}\
 .step b{display:block;font:.85rem ui-monospace,monospace;white-space:pre;overflow:hidden;text-overflow:ellipsis}\
+.answer{font-size:1.1rem;margin:.5rem 0}.outcome{display:grid;grid-template-columns:minmax(7rem,16rem) 1fr;gap:.8rem;padding:.35rem 0;\
+border-bottom:1px solid var(--line);align-items:center}.outcome .text{font:.9rem ui-monospace,monospace;overflow-wrap:anywhere}\
+.share{display:flex;align-items:center;gap:.4rem;font-size:.72rem;line-height:1;color:var(--soft)}.share i{height:8px;min-width:1px;border-radius:2px}\
 .bar{height:7px;background:var(--lost);border-radius:2px;margin:.15rem 0;overflow:hidden}.bar i{display:block;height:100%;\
 background:var(--kept)}.end b{font-family:system-ui,sans-serif;color:var(--soft)}";
 
@@ -102,7 +108,12 @@ pub(super) fn html(page: &Page) -> String {
     out.push_str(STYLE);
     out.push_str("</style>\n</head>\n<body>\n<main>\n");
     header(&mut out, page);
+    answers(&mut out, page);
+    outcomes(&mut out, page);
     summary(&mut out, page);
+    if !page.traced.is_empty() {
+        traces(&mut out, page);
+    }
     section(
         &mut out,
         "Distance from the model\u{2019}s own distribution, against its cost",
@@ -116,15 +127,6 @@ pub(super) fn html(page: &Page) -> String {
     out.push_str("</p>\n");
     plot(&mut out, page, &page.curves, "outputs begun", |point| point.proposals);
     frontier(&mut out, page);
-    if !page.outcomes.is_empty() {
-        let text = "The outputs that are probable or often drawn. The upright line is the probability under the target distribution, \
-             and each dot a sampler\u{2019}s frequency.";
-        section(&mut out, "Outputs", text);
-        outcomes(&mut out, page);
-    }
-    if !page.traced.is_empty() {
-        traces(&mut out, page);
-    }
     out.push_str("</main>\n</body>\n</html>\n");
     out
 }
@@ -174,26 +176,66 @@ fn header(out: &mut String, page: &Page) {
         put!(out, " after <code>{}</code>", escape(&page.prompt));
     }
     put!(out, "; {} outputs of each sampler, seed {}</p>\n", page.samples, page.seed);
-    match page.mass {
-        Some(mass) => {
+}
+
+/// What a person asks: whether outputs would have been others, and what an exact one costs.
+fn answers(out: &mut String, page: &Page) {
+    for line in &page.lines {
+        let (Some(tv), Some(frequent)) = (line.tv_text, &line.most_frequent) else { continue };
+        let others = 100.0 * tv;
+        let verdict = match &line.most_probable {
+            Some(probable) if probable == frequent => "the most probable one stays the same".to_owned(),
+            Some(probable) => format!(
+                "the most probable one is <code>{}</code>, and becomes <code>{}</code>",
+                escape(&shorten(probable, 60)),
+                escape(&shorten(frequent, 60))
+            ),
+            None => continue,
+        };
+        // Half of the noise of the divergence is about the square of the total variation's (Pinsker).
+        let noise = 100.0 * (line.kl_text_noise / 2.0).sqrt();
+        let about = if others <= 1.5 * noise { ", which is within the noise of so few" } else { "" };
+        put!(
+            out,
+            "<p class=\"answer\">Of 100 outputs of <b>{}</b>, <b>{}</b> would have been others without it{about}; \
+             {verdict}. One output takes {} positions of the model.</p>\n",
+            escape(&line.label),
+            number_of(others),
+            number(line.lm_calls_per_sample)
+        );
+    }
+    if let Some(mass) = page.mass {
+        let estimated = if page.is_exact { "" } else { "about " };
+        put!(
+            out,
+            "<p>The model by itself satisfies the constraint with probability {estimated}{}.</p>\n",
+            number(mass)
+        );
+    }
+    match page.is_exact {
+        true => {
             put!(
                 out,
-                "<p>The target is the model\u{2019}s own distribution, given the constraint: {} outputs, enumerated. The \
-                 model satisfies the constraint by itself with probability {}.</p>\n",
-                page.outputs,
-                number(mass)
+                "<p class=\"soft\">The target is the model\u{2019}s own distribution, given the constraint: {} outputs, \
+                 enumerated.</p>\n",
+                page.outputs
             );
         }
-        None => {
+        false => {
             put!(
                 out,
-                "<p>The target is the model\u{2019}s own distribution, given the constraint, as far as it was observed: \
-                 its probabilities of the {} different outputs that any sampler gave, normalised. Outputs that nobody \
-                 gave are not in it, so the divergences are lower bounds.</p>\n",
+                "<p class=\"soft\">The target is the model\u{2019}s own distribution, given the constraint, as far as it \
+                 was observed: its probabilities of the {} different outputs that any sampler gave, normalised. Outputs \
+                 that nobody gave are not in it, so the distances are lower bounds.</p>\n",
                 page.outputs
             );
         }
     }
+}
+
+/// A number of outputs of a hundred.
+fn number_of(others: f64) -> String {
+    if others >= 10.0 { format!("{others:.0}") } else { format!("{others:.1}") }
 }
 
 /// A number with some digits, however small.
@@ -217,44 +259,51 @@ fn colour(index: usize) -> &'static str {
 }
 
 fn summary(out: &mut String, page: &Page) {
+    section(
+        out,
+        "The samplers in numbers",
+        "Distances are of texts. Those of sequences of tokens count the spellings of a text apart: a mask draws rare ones, \
+         which <code>canonical</code> masks do not.",
+    );
     out.push_str(
-        "<div class=\"wide\"><table>\n<thead><tr><th>sampler</th><th>KL (nats)</th><th>of that, noise</th><th>total \
-         variation</th><th>with weights: KL</th><th>positions each</th><th>accepted</th><th>effective samples</th>\
-         <th>mean log-probability</th><th>its distribution should be</th></tr></thead>\n<tbody>\n",
+        "<div class=\"wide\"><table>\n<thead><tr><th>sampler</th><th>total variation</th><th>KL (nats)</th><th>of that, \
+         noise</th><th>KL of sequences</th><th>by weights</th><th>positions each</th><th>accepted</th><th>effective \
+         samples</th></tr></thead>\n<tbody>\n",
     );
     for (index, line) in page.lines.iter().enumerate() {
         let optional = |value: Option<f64>| value.map_or("\u{2013}".to_owned(), number);
         put!(
             out,
             "<tr><td><span class=\"key\" style=\"background:{}\"></span>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
-             <td>{}</td><td>{:.1}&nbsp;%</td><td>{:.0} of {}</td><td>{:.3}&nbsp;\u{b1}&nbsp;{:.3}</td><td class=\"text\">{}",
+             <td>{}</td><td>{}</td><td>{:.1}&nbsp;%</td><td>{:.0} of {}</td></tr>\n",
             colour(index),
             escape(&line.label),
+            optional(line.tv_text),
+            optional(line.kl_text),
+            number(line.kl_text_noise),
             optional(line.kl),
-            number(line.kl_noise),
-            optional(line.tv),
-            optional(line.kl_weighted),
+            optional(line.kl_by_weights),
             number(line.lm_calls_per_sample),
             line.acceptance * 100.0,
             line.ess,
             line.samples,
-            line.mean_logprob,
-            line.mean_logprob_se,
-            escape(line.distribution)
         );
+    }
+    out.push_str("</tbody>\n</table></div>\n<p class=\"soft\">");
+    for line in &page.lines {
+        put!(out, "<b>{}</b>: {}", escape(&line.label), escape(line.distribution));
         if line.cut > 0 {
             put!(out, "; {} outputs were cut off at the length limit", line.cut);
         }
         if let Some(error) = &line.error {
             put!(out, "; it stopped: {}", escape(error));
         }
-        out.push_str("</td></tr>\n");
+        out.push_str(".<br>\n");
     }
-    out.push_str("</tbody>\n</table></div>\n");
     out.push_str(
-        "<p class=\"soft\">KL is the divergence of the frequencies of the outputs from the target. So few outputs of an exact \
-         sampler would have about the value under \u{201c}noise\u{201d} themselves. A position that is \
-         known is not evaluated again.</p>\n",
+        "KL is the divergence of frequencies from the target. So few outputs of an exact sampler would have about the value \
+         under \u{201c}noise\u{201d} themselves. \u{201c}By weights\u{201d} is the divergence of the sampler itself, by P(constraint) and \
+         the mean of the logarithms of its weights: it has no such noise. A position that is known is not evaluated again.</p>\n",
     );
 }
 
@@ -445,18 +494,22 @@ fn plot(out: &mut String, page: &Page, curves: &[Curve], axis: &str, cost: fn(&P
     out.push_str("</svg>\n");
 }
 
+/// A group of bars for each text: the target, and each sampler.
 fn outcomes(out: &mut String, page: &Page) {
-    const ROW: f64 = 24.0;
-    const NAMES: f64 = 260.0;
+    if page.outcomes.is_empty() {
+        return;
+    }
+    section(
+        out,
+        "Outputs",
+        "How often each comes, of 100: from the model, given the constraint, and from each sampler.",
+    );
     let most = page
         .outcomes
         .iter()
         .flat_map(|outcome| outcome.shares.iter().copied().chain([outcome.target]))
         .fold(1e-9, f64::max);
-    #[allow(clippy::cast_precision_loss, reason = "there are a few rows")]
-    let height = page.outcomes.len() as f64 * ROW + 40.0;
-    let at = |share: f64| NAMES + share / most * (WIDTH - NAMES - 60.0);
-    out.push_str("<p>");
+    out.push_str("<p><span class=\"key\" style=\"background:var(--ink)\"></span>the model &nbsp; ");
     for (index, line) in page.lines.iter().enumerate() {
         put!(
             out,
@@ -465,56 +518,26 @@ fn outcomes(out: &mut String, page: &Page) {
             escape(&line.label)
         );
     }
-    out.push_str("</p>\n");
-    put!(out, "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"frequencies of outputs\">\n");
-    for quarter in 0..=4 {
-        let share = most * f64::from(quarter) / 4.0;
-        let x = at(share);
-        put!(out, "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"4\" y2=\"{}\"/>", height - 24.0);
-        put!(
-            out,
-            "<text class=\"soft\" x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-            height - 6.0,
-            number(share)
-        );
-    }
-    for (row, outcome) in page.outcomes.iter().enumerate() {
-        #[allow(clippy::cast_precision_loss, reason = "there are a few rows")]
-        let y = row as f64 * ROW + 16.0;
-        let text = if outcome.text.is_empty() { "(nothing)".to_owned() } else { shorten(&outcome.text, 34) };
-        put!(
-            out,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
-            NAMES - 12.0,
-            y + 4.0,
-            escape(&text)
-        );
-        let x = at(outcome.target);
-        put!(
-            out,
-            "<line class=\"target\" stroke-width=\"2.5\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{}\"><title>target {}</title></line>",
-            y - 9.0,
-            y + 9.0,
-            number(outcome.target)
-        );
-        for (index, share) in outcome.shares.iter().enumerate() {
-            // Spread over the height of the row, so that equal shares do not cover each other.
-            #[allow(clippy::cast_precision_loss, reason = "there are a few samplers")]
-            let y = y
-                + (index as f64 - (outcome.shares.len() as f64 - 1.0) / 2.0)
-                    * (14.0 / outcome.shares.len() as f64);
+    out.push_str("</p>\n<div class=\"outcomes\">\n");
+    for outcome in &page.outcomes {
+        let text = match outcome.text.as_deref() {
+            None => "<i>all others</i>".to_owned(),
+            Some("") => "<i>nothing</i>".to_owned(),
+            Some(text) => escape(&shorten(text, 80)),
+        };
+        put!(out, "<div class=\"outcome\"><div class=\"text\">{text}</div><div>");
+        let bars = outcome.shares.iter().enumerate().map(|(index, share)| (colour(index), *share));
+        for (colour, share) in std::iter::once(("var(--ink)", outcome.target)).chain(bars) {
             put!(
                 out,
-                "<circle cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{}\" fill-opacity=\"0.85\"><title>{} {}</title></circle>",
-                at(*share),
-                colour(index),
-                escape(&page.lines[index].label),
-                number(*share)
+                "<div class=\"share\"><i style=\"width:{:.2}%;background:{colour}\"></i>{}</div>",
+                85.0 * share / most,
+                number_of(100.0 * share)
             );
         }
-        out.push('\n');
+        out.push_str("</div></div>\n");
     }
-    out.push_str("</svg>\n");
+    out.push_str("</div>\n");
 }
 
 fn traces(out: &mut String, page: &Page) {
