@@ -171,7 +171,7 @@ fn of_schema(spec: &SchemaSpec, limits: &Numbers) -> Result<Vec<Explained>> {
     let mut answers: Vec<Explained> = answers.collect();
     if options.spelling == Spelling::Plain {
         answers.push(Explained {
-            pointer: None,
+            pointer: Some("#".to_owned()),
             span: None,
             construct: "spelling plain".to_owned(),
             fate: word(Fate::Enforced),

@@ -38,9 +38,7 @@ pub(crate) trait Measured: Constraint + 'static {
     fn bytes(&self) -> usize;
 
     /// What the tokens do not write of it, where the engine knows.
-    fn left_out(&self) -> Option<LeftOut> {
-        None
-    }
+    fn left_out(&self) -> Option<LeftOut>;
 
     /// The memory that an allocator gives a scratch beside its own size, in bytes. Engines count the entries of their
     /// tables.
@@ -95,6 +93,10 @@ impl Measured for LazyRegexConstraint {
         true
     }
 
+    fn left_out(&self) -> Option<LeftOut> {
+        None
+    }
+
     fn bytes(&self) -> usize {
         self.memory_usage()
     }
@@ -107,6 +109,10 @@ impl Measured for LazyRegexConstraint {
 impl Measured for CanonicalConstraint {
     fn is_of_text(&self) -> bool {
         false
+    }
+
+    fn left_out(&self) -> Option<LeftOut> {
+        None
     }
 
     fn bytes(&self) -> usize {
@@ -124,6 +130,10 @@ impl Measured for SetConstraint {
         false
     }
 
+    fn left_out(&self) -> Option<LeftOut> {
+        None
+    }
+
     fn bytes(&self) -> usize {
         self.memory_usage()
     }
@@ -132,6 +142,10 @@ impl Measured for SetConstraint {
 impl Measured for ExclusionConstraint {
     fn is_of_text(&self) -> bool {
         true
+    }
+
+    fn left_out(&self) -> Option<LeftOut> {
+        None
     }
 
     fn bytes(&self) -> usize {
@@ -146,6 +160,10 @@ impl<C: Measured> Measured for Arc<C> {
         (**self).is_of_text()
     }
 
+    fn left_out(&self) -> Option<LeftOut> {
+        (**self).left_out()
+    }
+
     fn bytes(&self) -> usize {
         (**self).bytes()
     }
@@ -158,6 +176,10 @@ impl<C: Measured> Measured for Arc<C> {
 impl Measured for Unconstrained {
     fn is_of_text(&self) -> bool {
         true
+    }
+
+    fn left_out(&self) -> Option<LeftOut> {
+        None
     }
 
     fn bytes(&self) -> usize {

@@ -145,7 +145,8 @@ fn the_report_is_one_file_that_needs_nothing_else() {
     for foreign in ["http://", "https://", "<script", "src=", "<link", "<b>)", "NaN", "inf\""] {
         assert!(!page.contains(foreign), "{foreign}");
     }
-    assert_eq!(page.matches("<svg").count(), 4);
+    assert_eq!(page.matches("<svg").count(), 3);
+    assert!(page.contains("would have been others") && page.contains("class=\"outcome\""), "{page}");
     assert!(page.contains("The frontier") && page.contains("Recommended is"), "{page}");
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
     assert!(page.contains("polyline") && page.contains("class=\"step\"") && page.contains("cars"));

@@ -51,8 +51,12 @@ fn what_is_not_enforced_is_an_error_and_explained() {
         .iter()
         .map(|one| ["pointer", "construct", "fate"].map(|key| one[key].as_str().unwrap().to_owned()))
         .collect();
-    let expected =
-        [["#", "items", "enforced"], ["#", "title", "annotation"], ["#/items", "uniqueItems", "rejected"]];
+    let expected = [
+        ["#", "items", "enforced"],
+        ["#", "title", "annotation"],
+        ["#/items", "uniqueItems", "rejected"],
+        ["#", "spelling plain", "enforced"],
+    ];
     assert_eq!(fates, expected.map(|row| row.map(str::to_owned)));
     let run = files.run(&["mask", "--regex", "a", "--whitespace", "compact"]);
     assert_eq!(run.code, 2);

@@ -12,3 +12,4 @@ mod requests;
 mod tag_parts;
 mod tags;
 mod tokens;
+mod written;

@@ -218,7 +218,8 @@ impl Policy for Exact {
     }
 
     fn ahead(&self, memory: &Candidates) -> Option<RolloutConfig> {
-        Some(self.config(memory))
+        // Outputs of a seed depend on what is under way only where rollouts learn.
+        self.learns().then(|| self.config(memory))
     }
 
     fn on_end(&self, memory: &mut Candidates, tries: Tries, end: End, rng: &mut dyn Rng) -> Outcome {
