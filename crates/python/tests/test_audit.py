@@ -25,7 +25,7 @@ def test_masking_is_far_and_cars_is_near(small, tmp_path):
     calls = []
     report = unskew.audit(
         model,
-        unskew.Constraint.regex("[01][01]"),
+        unskew.Constraint.regex("[01][01]").with_end("model"),
         small,
         samplers=["masked", "cars", "smc:n=4"],
         n=2000,
@@ -47,7 +47,7 @@ def test_masking_is_far_and_cars_is_near(small, tmp_path):
     assert len(table) == 4 and table[1].startswith("masked") and len({len(row) for row in table}) == 1
     report.save(tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == report.html
-    again = unskew.audit(model, unskew.Constraint.regex("[01][01]"), small, samplers=["masked", "cars", "smc:n=4"], n=2000, seed=1)
+    again = unskew.audit(model, unskew.Constraint.regex("[01][01]").with_end("model"), small, samplers=["masked", "cars", "smc:n=4"], n=2000, seed=1)
     assert again.lines == report.lines
 
 

@@ -115,7 +115,8 @@ def other(batch):
 def test_drafts_change_no_law(small, sampler, draft):
     law, _ = exact()
     n, tested, accepted, counts = 3000, 0, 0, Counter()
-    con = unskew.Constraint.lark('start: d d "1"?\nd: "0" | "1"') if draft == "counts" else unskew.Constraint.regex(PATTERN).with_end("model")
+    con = unskew.Constraint.lark('start: d d "1"?\nd: "0" | "1"') if draft == "counts" else unskew.Constraint.regex(PATTERN)
+    con = con.with_end("model")
     for draw in unskew.sample(model, con, small, n=n, sampler=sampler, seed=5, draft=draft):
         counts[tuple(draw.ids)] += 1
         tested, accepted = tested + draw.drafts_tested, accepted + draw.drafts_accepted

@@ -17,7 +17,8 @@ __all__ = ["Audit", "audit"]
 class Audit:
     """The answer of `audit`: `lines` of numbers, a page, and the seed. A notebook shows the page, and `print` a table."""
 
-    #: For each sampler a dict: `sampler`, `distribution`, `samples`, `kl` (nats), `kl_noise`, `tv`, `kl_weighted`, `acceptance`, `ess`, ...
+    #: For each sampler a dict: `sampler`, `distribution`, `samples`, `kl_text` (nats, of texts), `kl_text_noise`, `tv_text`, `kl` (of
+    #: sequences of tokens), `kl_by_weights`, `mass` (P(constraint)), `acceptance`, `ess`, ...
     lines: list[dict[str, Any]]
     #: The page: one HTML file with its plots inside.
     html: str
@@ -42,15 +43,16 @@ class Audit:
         def number(value: float | None, digits: int) -> str:
             return "-" if value is None else f"{value:.{digits}f}"
 
-        rows = [("sampler", "outputs", "KL", "(noise)", "TV", "weighted TV", "positions each", "accepted")]
+        rows = [("sampler", "outputs", "TV", "KL", "(noise)", "KL tokens", "weighted TV", "positions each", "accepted")]
         for line in self.lines:
             rows.append(
                 (
                     line["sampler"],
                     str(line["samples"]),
-                    number(line["kl"], 4),
-                    number(line["kl_noise"], 4),
-                    number(line["tv"], 3),
+                    number(line["tv_text"], 3),
+                    number(line["kl_text"], 4),
+                    number(line["kl_text_noise"], 4),
+                    number(line.get("kl_by_weights", line["kl"]), 4),
                     number(line.get("tv_weighted"), 3),
                     number(line["lm_calls_per_sample"], 1),
                     f"{100 * line['acceptance']:.1f} %",
