@@ -61,6 +61,13 @@
 //! The output of a model after a prompt is no text of its own and gets no space in front: decode a continuation with
 //! [`Vocabulary::decode`](unskew_core::Vocabulary::decode).
 //!
+//! # Regexes
+//!
+//! The `tokenizers` library matches the regexes of a `tokenizer.json` with Oniguruma. Here they run on another engine,
+//! so each is translated into its syntax: `$` is the end of a line, `{1,3}+` repeats a repetition, `\w` has the characters
+//! that Oniguruma calls word characters. A construct without an exact translation is [`TokenizerError::Regex`]. Patterns
+//! of rank files are tiktoken's and stay as they are.
+//!
 //! # When not to use it
 //!
 //! - To tokenize corpora, or for offsets, padding, truncation or pairs of texts: use the `tokenizers` crate, which this

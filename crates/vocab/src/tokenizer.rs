@@ -112,7 +112,7 @@ impl Tokenizer {
 
     pub(crate) fn from_json(file: File, limits: Limits) -> Result<Self, TokenizerError> {
         let normalizers = pipeline::normalizers(&file.normalizer)?;
-        let splits = pipeline::splits(&file.pre_tokenizer)?;
+        let splits = pipeline::splits(&file.pre_tokenizer, file.dialect)?;
         let decoders = pipeline::decoders(&file.decoder)?;
         let frame = pipeline::frame(&file.post_processor)?;
         let mut model = file.model.ok_or_else(|| TokenizerError::not_tokenizer("`model`", "missing"))?;

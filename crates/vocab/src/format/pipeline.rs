@@ -8,7 +8,7 @@
 use serde_json::{Map, Value};
 use unskew_core::{PrependScheme, SplitBehavior, UnicodeForm};
 
-use super::{base64, charsmap};
+use super::{base64, charsmap, oniguruma};
 use crate::{TokenizerError, error::quoted};
 
 /// The longest regex that is accepted, in bytes: each of its parts may be tried at each place of a text. The longest
@@ -22,7 +22,18 @@ const STEP_LIMIT: usize = 64;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Pattern {
     Literal(String),
+    /// In the syntax of `fancy-regex`, but for decoders, which have it as the file does.
     Regex(String),
+}
+
+/// The syntax of the regexes of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Dialect {
+    /// That of a `tokenizer.json`.
+    #[default]
+    Oniguruma,
+    /// That of tiktoken, and of the engine here.
+    FancyRegex,
 }
 
 /// A step of the normaliser.
@@ -172,6 +183,21 @@ impl<'a> Step<'a> {
         }
     }
 
+    /// The pattern, as the engine here reads it.
+    fn runnable_pattern(&self, dialect: Dialect) -> Result<Pattern, TokenizerError> {
+        match (self.pattern()?, dialect) {
+            (Pattern::Regex(regex), Dialect::Oniguruma) => {
+                let refused = |refusal: oniguruma::Refusal| TokenizerError::Regex {
+                    place: self.place.clone(),
+                    at: refusal.at,
+                    construct: refusal.construct,
+                };
+                Ok(Pattern::Regex(oniguruma::translate(&regex).map_err(refused)?))
+            }
+            (pattern, _) => Ok(pattern),
+        }
+    }
+
     fn behavior(&self) -> Result<SplitBehavior, TokenizerError> {
         match self.text("behavior")? {
             "Removed" => Ok(SplitBehavior::Removed),
@@ -254,7 +280,7 @@ pub(crate) fn normalizers(value: &Value) -> Result<Vec<NormalizerStep>, Tokenize
             "NFKD" => NormalizerStep::Unicode(UnicodeForm::Nfkd),
             "Prepend" => NormalizerStep::Prepend(step.text("prepend")?.to_owned()),
             "Replace" => NormalizerStep::Replace {
-                pattern: step.pattern()?,
+                pattern: step.runnable_pattern(Dialect::Oniguruma)?,
                 content: step.text("content")?.to_owned(),
             },
             "Lowercase" => NormalizerStep::Lowercase,
@@ -287,8 +313,8 @@ pub(crate) fn normalizers(value: &Value) -> Result<Vec<NormalizerStep>, Tokenize
     Ok(steps)
 }
 
-/// The steps of `pre_tokenizer`.
-pub(crate) fn splits(value: &Value) -> Result<Vec<SplitStep>, TokenizerError> {
+/// The steps of `pre_tokenizer`, whose regexes are in this syntax.
+pub(crate) fn splits(value: &Value, dialect: Dialect) -> Result<Vec<SplitStep>, TokenizerError> {
     let mut steps = Vec::new();
     flatten("pre_tokenizer", value, "pretokenizers", &mut |step, kind| {
         steps.push(match kind {
@@ -302,7 +328,7 @@ pub(crate) fn splits(value: &Value) -> Result<Vec<SplitStep>, TokenizerError> {
                 split: step.flag_or("split", true)?,
             },
             "Split" => SplitStep::Split {
-                pattern: step.pattern()?,
+                pattern: step.runnable_pattern(dialect)?,
                 behavior: step.behavior()?,
                 invert: step.flag("invert")?,
             },

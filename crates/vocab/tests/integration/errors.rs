@@ -236,7 +236,13 @@ fn steps_that_are_not_known() {
                 json!({"type": "Sequence", "pretokenizers": [split, json["pre_tokenizer"]]});
         })
     };
-    assert!(regex("(a").starts_with("pre_tokenizer: the encoder refuses it: "), "{}", regex("(a"));
+    assert_eq!(
+        regex("a|(b"),
+        "pre_tokenizer.pretokenizers[0]: `pattern`, byte 2: a group is not closed; it has no exact translation from \
+         Oniguruma's syntax, write the regex without it or use another tokenizer"
+    );
+    let unknown = regex(r"\p{Nothing}");
+    assert!(unknown.starts_with("pre_tokenizer: the encoder refuses it: "), "{unknown}");
     assert_eq!(
         changed(|json| json["post_processor"]["special_tokens"]["<|endoftext|>"]["ids"] = json!([264])),
         "not a tokenizer.json: `post_processor`: it puts id 264 in front of a sequence, and there is no such token"
