@@ -184,7 +184,8 @@ pub enum TokenizerError {
     },
     /// A continuation whose tokens depend on the text before it.
     #[error(
-        "the text cannot be encoded by itself: the tokenizer merges across a line break before it; give token ids"
+        "the text cannot be encoded by itself: its tokens depend on the text in front of it, behind a line break, a letter and a \
+         full stop; give token ids"
     )]
     Continuation,
     /// The encoder failed on a text.
