@@ -52,7 +52,7 @@ impl fmt::Display for DecoderNote {
                  stand; here they are bytes and spaces"
             }
             Self::CleansUp => {
-                "the tokenizer's decoder takes spaces off in front of punctuation (`cleanup`); here each word has its \
+                "the tokenizer's decoder takes spaces off in front of punctuation (cleanup); here each word has its \
                  space"
             }
         })
