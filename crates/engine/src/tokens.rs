@@ -204,8 +204,8 @@ impl TokenSpace {
         Some(tokenizer.is_continuation(&text, ids).unwrap_or(false))
     }
 
-    /// The text that `ids` spell, control tokens by their names, where `text` is another: its tokenizer rewrote it, or has
-    /// no token for a part. `None` too without a tokenizer, where a text is spelled as it is or not at all.
+    /// The text that `ids` spell, control tokens by their names, where `text` is another: its tokenizer rewrote it, or
+    /// has no token for a part. `None` too without a tokenizer, where a text is spelled as it is or not at all.
     pub fn read_as(&self, text: &str, ids: &[TokenId]) -> Option<String> {
         let Encoder::Tokenizer(tokenizer) = &self.encoder else { return None };
         tokenizer.read_as(text, ids).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())

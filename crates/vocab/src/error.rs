@@ -141,8 +141,8 @@ pub enum TokenizerError {
     },
     /// A regex with a construct of which no exact translation is known.
     ///
-    /// The `tokenizers` library matches the regexes of a `tokenizer.json` with Oniguruma, whose syntax differs from that
-    /// of the engine here.
+    /// The `tokenizers` library matches the regexes of a `tokenizer.json` with Oniguruma, whose syntax differs from
+    /// that of the engine here.
     #[error(
         "{place}: `pattern`, byte {at}: {construct}; it has no exact translation from Oniguruma's syntax, write the regex \
          without it or use another tokenizer"

@@ -63,18 +63,18 @@
 //!
 //! # Decoders
 //!
-//! The bytes of a token are those that the file's decoder makes of it; an added token too, so that `ü` under a byte-level
-//! decoder is the byte 0xFC. A decoder that is no concatenation of bytes is refused. Some files have none, or one that
-//! does not read what the encoder writes (`<0x0A>`, `Ġ`): the `tokenizers` library then decodes into names of tokens, with
-//! spaces between them. There a token spells the text for which the encoder writes it, and
+//! The bytes of a token are those that the file's decoder makes of it; an added token too, so that `ü` under a
+//! byte-level decoder is the byte 0xFC. A decoder that is no concatenation of bytes is refused. Some files have none, or
+//! one that does not read what the encoder writes (`<0x0A>`, `Ġ`): the `tokenizers` library then decodes into names of
+//! tokens, with spaces between them. There a token spells the text for which the encoder writes it, and
 //! [`Tokenizer::notes`] says so.
 //!
 //! # Regexes
 //!
 //! The `tokenizers` library matches the regexes of a `tokenizer.json` with Oniguruma. Here they run on another engine,
-//! so each is translated into its syntax: `$` is the end of a line, `{1,3}+` repeats a repetition, `\w` has the characters
-//! that Oniguruma calls word characters. A construct without an exact translation is [`TokenizerError::Regex`]. Patterns
-//! of rank files are tiktoken's and stay as they are.
+//! so each is translated into its syntax: `$` is the end of a line, `{1,3}+` repeats a repetition, `\w` has the
+//! characters that Oniguruma calls word characters. A construct without an exact translation is
+//! [`TokenizerError::Regex`]. Patterns of rank files are tiktoken's and stay as they are.
 //!
 //! # When not to use it
 //!

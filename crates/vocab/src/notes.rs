@@ -3,8 +3,8 @@
 //! A constraint is about the text that a model means by its tokens. Where a file's decoder gives that text, the bytes
 //! are the decoder's, and a decoder that is no concatenation of bytes is refused. The files noted here decode into
 //! something that no text of a training run looked like, or change a text after it is decoded. Their tokens are read
-//! as the steps in front of the model write them. Tried instead: refusing them. Then small models whose authors left the
-//! decoder out do not load, though their encoder leaves no doubt.
+//! as the steps in front of the model write them. Tried instead: refusing them. Then small models whose authors left
+//! the decoder out do not load, though their encoder leaves no doubt.
 
 use std::fmt;
 

@@ -56,8 +56,8 @@ impl Tokenizer {
     /// Whether `ids` are the ids of `text` in the middle of another.
     ///
     /// For a tokenizer that puts a space in front of texts, behind some head of those of
-    /// [`encode_continuation`](Self::encode_continuation): a text of line breaks is tokenized in one way behind a letter,
-    /// and in another behind a line break.
+    /// [`encode_continuation`](Self::encode_continuation): a text of line breaks is tokenized in one way behind a
+    /// letter, and in another behind a line break.
     ///
     /// # Errors
     ///
