@@ -125,7 +125,7 @@ impl Spelling {
                 DecoderStep::Strip { content: ' ', start: 1, stop: 0 } if is_fused => strips_space = true,
                 DecoderStep::Strip { .. } => {
                     let what =
-                        "a `Strip` of more than one space in front of the whole text, which `Fuse` makes";
+                        "a `Strip` of something else than one space in front of the text that `Fuse` joins";
                     return Err(TokenizerError::unsupported("decoder", what));
                 }
                 DecoderStep::WordPiece { prefix, .. } => {

@@ -64,9 +64,9 @@
 //! # Decoders
 //!
 //! The bytes of a token are those that the file's decoder makes of it; an added token too, so that `ü` under a
-//! byte-level decoder is the byte 0xFC. A decoder that is no concatenation of bytes is refused. Some files have none, or
-//! one that does not read what the encoder writes (`<0x0A>`, `Ġ`): the `tokenizers` library then decodes into names of
-//! tokens, with spaces between them. There a token spells the text for which the encoder writes it, and
+//! byte-level decoder is the byte 0xFC. A decoder that is no concatenation of bytes is refused. Some files have none,
+//! or one that does not read what the encoder writes (`<0x0A>`, `Ġ`): the `tokenizers` library then decodes into names
+//! of tokens, with spaces between them. There a token spells the text for which the encoder writes it, and
 //! [`Tokenizer::notes`] says so.
 //!
 //! # Regexes

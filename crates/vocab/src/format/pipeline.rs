@@ -399,7 +399,7 @@ pub(crate) fn decoders(value: &Value) -> Result<Vec<DecoderStep>, TokenizerError
             },
             "WordPiece" => DecoderStep::WordPiece {
                 prefix: step.text("prefix")?.to_owned(),
-                cleanup: step.flag("cleanup")?,
+                cleanup: step.flag_or("cleanup", true)?,
             },
             "BPEDecoder" | "BPE" => DecoderStep::WordEnd(step.text("suffix")?.to_owned()),
             "CTC" => DecoderStep::Joining("CTC"),

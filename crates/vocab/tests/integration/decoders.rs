@@ -96,7 +96,7 @@ fn regexes_that_stand_for_strings_and_for_the_beginning() {
     steps.swap(2, 3);
     json["decoder"]["decoders"] = json!(steps);
     let error = Tokenizer::from_bytes(json.to_string().as_bytes()).unwrap_err().to_string();
-    assert!(error.starts_with("decoder: a `Strip` of more than one space"), "{error}");
+    assert!(error.starts_with("decoder: a `Strip` of something else"), "{error}");
 }
 
 #[test]
