@@ -74,7 +74,8 @@ pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
     };
     match &args.checked {
         CheckedArgs { text: Some(text), .. } => {
-            write(args.format, &checker.check_text(text)?, out)?;
+            let ids = tokens.encode_output(text)?;
+            write(args.format, &checker.check_text(text, &ids)?, out)?;
         }
         CheckedArgs { ids: Some(ids), .. } => {
             let ids: Vec<_> = ids.0.iter().copied().map(TokenId).collect();
@@ -126,7 +127,8 @@ impl Checker<'_> {
                 serde_json::from_slice(line.trim_ascii_end()).map_err(|error| at(&json_error(&error)))?;
             let answer = match question {
                 Question { text: Some(text), ids: None } => {
-                    self.check_text(&text).map_err(|error| at(&error))?
+                    let ids = self.tokens.encode_output(&text).map_err(|error| at(&error))?;
+                    self.check_text(&text, &ids)?
                 }
                 Question { text: None, ids: Some(ids) } => {
                     self.check(&ids.into_iter().map(TokenId).collect::<Vec<_>>())?
@@ -138,13 +140,13 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn check_text(&mut self, text: &str) -> Result<Answer> {
-        let ids = self.tokens.encode_output(text)?;
-        let read_as = self.tokens.read_as(text, &ids);
+    /// Checks the ids of `text`.
+    fn check_text(&mut self, text: &str, ids: &[TokenId]) -> Result<Answer> {
+        let read_as = self.tokens.read_as(text, ids);
         if let Some(read) = &read_as {
             say(format_args!("note: the tokenizer reads the text as {read:?}, and that is checked"));
         }
-        Ok(Answer { read_as, ..self.check(&ids)? })
+        Ok(Answer { read_as, ..self.check(ids)? })
     }
 
     fn check(&mut self, ids: &[TokenId]) -> Result<Answer> {
