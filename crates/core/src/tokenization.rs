@@ -98,7 +98,7 @@ pub enum Normalizer {
         /// The string that replaces it.
         to: String,
     },
-    /// Replaces every match of a regex, in the syntax of Oniguruma.
+    /// Replaces every match of a regex, in the syntax of `fancy-regex`.
     ReplaceRegex {
         /// The regex.
         pattern: String,
@@ -159,7 +159,7 @@ pub enum SplitBehavior {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SplitPattern {
-    /// Split at the matches of a regex, in the syntax of Oniguruma (look-ahead occurs in practice).
+    /// Split at the matches of a regex, in the syntax of `fancy-regex` (look-ahead occurs in practice).
     Regex {
         /// The regex, as its source spells it.
         pattern: String,

@@ -13,7 +13,7 @@ use std::{
 use unskew_automata::{CanonicalIndex, TokenizerAutomaton};
 use unskew_core::{OutputEnd, TextOrder, TokenId, Vocabulary, WithEnd};
 use unskew_trie::{TokenTrie, heal};
-use unskew_vocab::{Tokenizer, TokenizerError};
+use unskew_vocab::{DecoderNote, Tokenizer, TokenizerError};
 
 use crate::{Error, Result};
 
@@ -201,7 +201,22 @@ impl TokenSpace {
     pub fn is_canonical(&self, ids: &[TokenId]) -> Option<bool> {
         let Encoder::Tokenizer(tokenizer) = &self.encoder else { return None };
         let Ok(text) = String::from_utf8(self.vocabulary.decode(ids)) else { return Some(false) };
-        Some(tokenizer.encode_continuation(&text).is_ok_and(|canonical| canonical == ids))
+        Some(tokenizer.is_continuation(&text, ids).unwrap_or(false))
+    }
+
+    /// The text that `ids` spell, control tokens by their names, where `text` is another: its tokenizer rewrote it, or
+    /// has no token for a part. `None` too without a tokenizer, where a text is spelled as it is or not at all.
+    pub fn read_as(&self, text: &str, ids: &[TokenId]) -> Option<String> {
+        let Encoder::Tokenizer(tokenizer) = &self.encoder else { return None };
+        tokenizer.read_as(text, ids).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Where the tokenizer's decoder makes another text than the bytes of tokens that constraints read.
+    pub fn notes(&self) -> &[DecoderNote] {
+        match &self.encoder {
+            Encoder::Tokenizer(tokenizer) => tokenizer.notes(),
+            Encoder::Fewest => &[],
+        }
     }
 
     /// The tokens that the tokenizer itself writes for `text` in the middle of another; `None` without a tokenizer.

@@ -21,6 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         tokenizer.begin_of_sequence(),
         tokenizer.behind_sequence()
     );
+    tokenizer.notes().iter().for_each(|note| println!("note: {note}"));
     match tokenizer.tokenization() {
         Ok(facts) => {
             println!("normalizers: {:?}", facts.normalizers);

@@ -30,8 +30,8 @@ pub(crate) struct Spelling {
     form: Form,
     /// Whether `<0xNN>` is a byte.
     byte_tokens: bool,
-    /// Whether the normaliser already writes text in the alphabet of bytes.
-    byte_level_normalizer: bool,
+    /// Whether the decoder reads tokens in GPT-2's alphabet, those that are added from outside too.
+    byte_level_decoder: bool,
     /// Whether the decoder takes one space off the front of a text.
     pub(crate) strips_space: bool,
 }
@@ -97,12 +97,12 @@ impl Spelling {
                 _ => {}
             }
         }
-        let (mut byte_tokens, mut strips_space) = (byte_fallback, false);
+        let (mut byte_tokens, mut strips_space, mut is_fused) = (byte_fallback, false, false);
         for step in decoders {
             match step {
                 DecoderStep::ByteLevel => add(Form::ByteLevel, "decoder"),
                 DecoderStep::ByteFallback => byte_tokens = true,
-                DecoderStep::Fuse => {}
+                DecoderStep::Fuse => is_fused = true,
                 DecoderStep::Metaspace { replacement, strips_space: strips } => {
                     add(Form::Metaspace(*replacement), "decoder");
                     strips_space |= *strips;
@@ -121,8 +121,14 @@ impl Spelling {
                         "a `Replace` that does not write a space",
                     ));
                 }
-                DecoderStep::Strip { content, start } => strips_space |= *content == ' ' && *start > 0,
-                DecoderStep::WordPiece { prefix } => {
+                DecoderStep::Strip { start: 0, stop: 0, .. } => {}
+                DecoderStep::Strip { content: ' ', start: 1, stop: 0 } if is_fused => strips_space = true,
+                DecoderStep::Strip { .. } => {
+                    let what =
+                        "a `Strip` of something else than one space in front of the text that `Fuse` joins";
+                    return Err(TokenizerError::unsupported("decoder", what));
+                }
+                DecoderStep::WordPiece { prefix, .. } => {
                     if !words || word_prefix.is_some_and(|known| known != prefix) {
                         let what = format!(
                             "a WordPiece decoder with prefix {} does not fit the model",
@@ -130,6 +136,11 @@ impl Spelling {
                         );
                         return Err(TokenizerError::unsupported("decoder", what));
                     }
+                }
+                DecoderStep::WordEnd(suffix) => {
+                    let what =
+                        format!("BPEDecoder joins tokens by words, with {} at their ends", quoted(suffix));
+                    return Err(TokenizerError::unsupported("decoder", what));
                 }
                 DecoderStep::Joining(name) => {
                     return Err(TokenizerError::unsupported(
@@ -159,13 +170,36 @@ impl Spelling {
             let what = "byte fallback together with tokens that are spelled in bytes or by words";
             return Err(TokenizerError::unsupported("`model.byte_fallback` or `decoder`", what));
         }
-        let byte_level_normalizer = normalizers.contains(&NormalizerStep::ByteLevel);
-        Ok(Self { form, byte_tokens, byte_level_normalizer, strips_space })
+        let byte_level_decoder = decoders.contains(&DecoderStep::ByteLevel);
+        Ok(Self { form, byte_tokens, byte_level_decoder, strips_space })
     }
 
     /// Whether the file spells bytes in GPT-2's alphabet.
     pub(crate) fn is_byte_level(&self) -> bool {
         self.form == Form::ByteLevel
+    }
+
+    /// Whether tokens joined with spaces are the text of a file without a decoder, as the library has it.
+    pub(crate) fn joins_with_spaces(&self) -> bool {
+        self.form == Form::Words { prefix: None }
+    }
+
+    /// Whether these steps of a decoder make the text of tokens that is spelled so.
+    pub(crate) fn is_read_by(&self, decoders: &[DecoderStep]) -> bool {
+        let has = |is: &dyn Fn(&DecoderStep) -> bool| decoders.iter().any(is);
+        let reads_form = match &self.form {
+            Form::Plain => true,
+            Form::ByteLevel => self.byte_level_decoder,
+            Form::Metaspace(mark) => has(&|step| match step {
+                DecoderStep::Metaspace { .. } => true,
+                DecoderStep::Replace { pattern: Pattern::Literal(from), .. } => {
+                    only_char(from) == Some(*mark)
+                }
+                _ => false,
+            }),
+            Form::Words { .. } => has(&|step| matches!(step, DecoderStep::WordPiece { .. })),
+        };
+        reads_form && (!self.byte_tokens || has(&|step| matches!(step, DecoderStep::ByteFallback)))
     }
 
     /// Whether a word that begins is spelled with a space that the text need not have.
@@ -293,7 +327,7 @@ pub(crate) enum Meaning {
 ///
 /// A special added token is a control token, and so is the unknown token, which never spells text. An added token
 /// that is not special is text: it is matched on the text itself, so it is spelled by its content (normalised, if
-/// matching is), not in the model's alphabet.
+/// matching is), not in the model's alphabet, unless the decoder reads it so.
 pub(crate) fn meanings(
     spelling: &Spelling,
     tokens: &[(String, u32)],
@@ -392,8 +426,9 @@ fn added_text(
     let bytes = match spelling.form {
         // The mark is a space wherever it stands, in a text as well: the decoder does not ask where it came from.
         Form::Metaspace(mark) => text.replace(mark, " ").into_bytes(),
-        Form::ByteLevel if token.normalized && spelling.byte_level_normalizer => {
-            spelling.token(text).map_err(|reason| TokenizerError::TokenBytes {
+        // The decoder does not ask where a token came from: `ü` is the byte 0xfc, though it is found as `ü`.
+        Form::ByteLevel if spelling.byte_level_decoder => {
+            spelling.token(&token.content).map_err(|reason| TokenizerError::TokenBytes {
                 id: TokenId(id),
                 token: quoted(&token.content),
                 reason,

@@ -139,6 +139,22 @@ pub enum TokenizerError {
         /// The encoder's reason.
         reason: String,
     },
+    /// A regex with a construct of which no exact translation is known.
+    ///
+    /// The `tokenizers` library matches the regexes of a `tokenizer.json` with Oniguruma, whose syntax differs from
+    /// that of the engine here.
+    #[error(
+        "{place}: `pattern`, byte {at}: {construct}; it has no exact translation from Oniguruma's syntax, write the regex \
+         without it or use another tokenizer"
+    )]
+    Regex {
+        /// Which part of the file.
+        place: String,
+        /// Where the construct begins, in bytes of the regex.
+        at: usize,
+        /// Its name.
+        construct: &'static str,
+    },
     /// A line of a rank file that cannot be read, or a table that does not hang together.
     #[error("rank file, line {line}: {reason}; each line is the base64 of a token, a space and its rank")]
     RankFile {
@@ -168,7 +184,8 @@ pub enum TokenizerError {
     },
     /// A continuation whose tokens depend on the text before it.
     #[error(
-        "the text cannot be encoded by itself: the tokenizer merges across a line break before it; give token ids"
+        "the text cannot be encoded by itself: its tokens depend on the text in front of it, behind a line break, a letter and a \
+         full stop; give token ids"
     )]
     Continuation,
     /// The encoder failed on a text.

@@ -61,6 +61,21 @@
 //! The output of a model after a prompt is no text of its own and gets no space in front: decode a continuation with
 //! [`Vocabulary::decode`](unskew_core::Vocabulary::decode).
 //!
+//! # Decoders
+//!
+//! The bytes of a token are those that the file's decoder makes of it; an added token too, so that `ü` under a
+//! byte-level decoder is the byte 0xFC. A decoder that is no concatenation of bytes is refused. Some files have none,
+//! or one that does not read what the encoder writes (`<0x0A>`, `Ġ`): the `tokenizers` library then decodes into names
+//! of tokens, with spaces between them. There a token spells the text for which the encoder writes it, and
+//! [`Tokenizer::notes`] says so.
+//!
+//! # Regexes
+//!
+//! The `tokenizers` library matches the regexes of a `tokenizer.json` with Oniguruma. Here they run on another engine,
+//! so each is translated into its syntax: `$` is the end of a line, `{1,3}+` repeats a repetition, `\w` has the
+//! characters that Oniguruma calls word characters. A construct without an exact translation is
+//! [`TokenizerError::Regex`]. Patterns of rank files are tiktoken's and stay as they are.
+//!
 //! # When not to use it
 //!
 //! - To tokenize corpora, or for offsets, padding, truncation or pairs of texts: use the `tokenizers` crate, which this
@@ -93,6 +108,7 @@ mod encoder;
 mod error;
 mod format;
 mod limits;
+mod notes;
 mod tokenization;
 mod tokenizer;
 #[cfg(feature = "train")]
@@ -101,6 +117,7 @@ mod train;
 pub use error::{TokenizationError, TokenizerError};
 pub use format::gguf::{Gguf, GgufError, GgufTensor, GgufValue};
 pub use limits::Limits;
+pub use notes::DecoderNote;
 pub use tokenizer::Tokenizer;
 #[cfg(feature = "train")]
 pub use train::{TrainError, train_byte_level_bpe};

@@ -1,20 +1,23 @@
 //! A loaded tokenizer: the vocabulary and the segmentation as data, and the encoder.
 
-use std::{borrow::Cow, collections::HashSet, fmt, io::Read, path::Path, sync::Arc};
+mod texts;
+
+use std::{collections::HashSet, fmt, io::Read, path::Path, sync::Arc};
 
 use unskew_core::{AddedToken, Symbols, TokenId, TokenKind, Tokenization, Vocabulary, byte_to_alphabet};
 
 use crate::{
     Gguf, Limits, TokenizationError, TokenizerError,
     bytes::{self, Meaning, Spelling, fallback_name},
-    encoder::{self, Encoder, NormalizerChain, Piece},
+    encoder::{self, Encoder, NormalizerChain},
     format::json::{Added, File, ModelKind, ModelTokens},
-    format::pipeline::{self, NormalizerStep, SplitStep},
+    format::pipeline::{self, DecoderStep, NormalizerStep, SplitStep},
+    notes::DecoderNote,
     tokenization,
 };
 
 /// Control tokens of these names end a sequence, as far as a `tokenizer.json` tells.
-const END_OF_SEQUENCE: [&str; 14] = [
+const END_OF_SEQUENCE: [&str; 19] = [
     "</s>",
     "<|endoftext|>",
     "<|end_of_text|>",
@@ -28,6 +31,11 @@ const END_OF_SEQUENCE: [&str; 14] = [
     "<end_of_turn>",
     "<|END_OF_TURN_TOKEN|>",
     "<|EOT|>",
+    "<|return|>",
+    "<|call|>",
+    "<turn|>",
+    "<EOS_TOKEN>",
+    "<EOD|LLM-jp>",
     "<｜end▁of▁sentence｜>",
 ];
 
@@ -53,6 +61,7 @@ pub struct Tokenizer {
     before: Vec<TokenId>,
     behind: Vec<TokenId>,
     spelling: Spelling,
+    notes: Vec<DecoderNote>,
     prepends_space: bool,
     encoder: Encoder,
     /// Why texts are not encoded.
@@ -112,8 +121,8 @@ impl Tokenizer {
 
     pub(crate) fn from_json(file: File, limits: Limits) -> Result<Self, TokenizerError> {
         let normalizers = pipeline::normalizers(&file.normalizer)?;
-        let splits = pipeline::splits(&file.pre_tokenizer)?;
-        let decoders = pipeline::decoders(&file.decoder)?;
+        let splits = pipeline::splits(&file.pre_tokenizer, file.dialect)?;
+        let mut decoders = pipeline::decoders(&file.decoder)?;
         let frame = pipeline::frame(&file.post_processor)?;
         let mut model = file.model.ok_or_else(|| TokenizerError::not_tokenizer("`model`", "missing"))?;
         let kind = model.kind()?;
@@ -121,6 +130,13 @@ impl Tokenizer {
         let added = file.added_tokens.unwrap_or_default();
 
         let by_name = tokens.by_name()?;
+        if let [DecoderStep::WordEnd(suffix)] = decoders.as_slice() {
+            // Where no token ends a word, the decoder is concatenation.
+            let ends = |token: &str| token.contains(suffix.as_str());
+            if !by_name.keys().copied().chain(added.iter().map(|token| token.content.as_str())).any(ends) {
+                decoders.clear();
+            }
+        }
         let word_prefix = match kind {
             ModelKind::WordPiece => Some(model.continuing_subword_prefix.as_deref().unwrap_or("##")),
             ModelKind::Bpe | ModelKind::WordLevel | ModelKind::Unigram => None,
@@ -138,6 +154,7 @@ impl Tokenizer {
             byte_fallback = false;
         }
         let spelling = Spelling::new(kind, word_prefix, byte_fallback, &normalizers, &splits, &decoders)?;
+        let notes = DecoderNote::of(&file.decoder, &decoders, &spelling);
         let unknown = unknown_id(kind, &model, &tokens, &by_name)?;
 
         let chain = NormalizerChain::new(&normalizers, limits.text_bytes.saturating_mul(NORMALIZED_GROWTH))?;
@@ -231,6 +248,7 @@ impl Tokenizer {
             before,
             behind,
             spelling,
+            notes,
             prepends_space,
             encoder,
             no_texts: None,
@@ -307,6 +325,11 @@ impl Tokenizer {
         &self.behind
     }
 
+    /// Where the file's decoder, as the `tokenizers` library runs it, makes another text of ids than the bytes here.
+    pub fn notes(&self) -> &[DecoderNote] {
+        &self.notes
+    }
+
     /// Whether a space is put in front of a text (some tokenizers do so only where there is none): the first token of
     /// an encoded text then spells a space that the text does not have.
     pub fn prepends_space(&self) -> bool {
@@ -316,101 +339,6 @@ impl Tokenizer {
     /// The limits that the tokenizer was loaded with.
     pub fn limits(&self) -> &Limits {
         &self.limits
-    }
-
-    /// The ids of `text`, with `add_special` between those that the file puts around a sequence.
-    ///
-    /// Added tokens are matched in the text, control tokens too: text of unknown origin can name them. Where the model
-    /// has no token for a character and no unknown token either, the character is dropped. Random merge dropout, which
-    /// is for training, is not applied.
-    ///
-    /// Time is about O(n log n) for n bytes of text.
-    ///
-    /// # Errors
-    ///
-    /// [`TokenizerError::TextTooLong`] beyond [`Limits::text_bytes`], and [`TokenizerError::Encode`] where the model
-    /// meets an unknown character and names an unknown token that it does not have.
-    pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<TokenId>, TokenizerError> {
-        self.check_text(text)?;
-        let ids = self.encoder.encode(text)?.into_iter().map(TokenId);
-        if add_special {
-            Ok(self.before.iter().copied().chain(ids).chain(self.behind.iter().copied()).collect())
-        } else {
-            Ok(ids.collect())
-        }
-    }
-
-    /// The ids of `text` in the middle of another, as a model writes it after a prompt: without special tokens, and
-    /// without a space that the tokenizer puts in front of whole texts only.
-    ///
-    /// A tokenizer that does so ([`prepends_space`](Self::prepends_space)) is given a line break to put the space in
-    /// front of; the ids after those of the line break are the answer. Other tokenizers are asked as by
-    /// [`encode`](Self::encode).
-    ///
-    /// # Errors
-    ///
-    /// As for [`encode`](Self::encode), and [`TokenizerError::Continuation`] where the line break does not stay by
-    /// itself.
-    pub fn encode_continuation(&self, text: &str) -> Result<Vec<TokenId>, TokenizerError> {
-        if !self.prepends_space || text.is_empty() {
-            return self.encode(text, false);
-        }
-        let head = self.encode("\n", false)?;
-        let whole = self.encode(&format!("\n{text}"), false)?;
-        whole.strip_prefix(head.as_slice()).map(<[_]>::to_vec).ok_or(TokenizerError::Continuation)
-    }
-
-    /// The text of a whole encoded sequence: control tokens add nothing, bytes that are not UTF-8 become U+FFFD, and a
-    /// space that the tokenizer puts in front of a text is taken off, where the file's decoder does so.
-    ///
-    /// A continuation is not a whole sequence: use [`Vocabulary::decode`], which neither drops nor replaces a byte.
-    pub fn decode(&self, ids: &[TokenId]) -> String {
-        let bytes = self.vocabulary.decode(ids);
-        let text = match bytes.strip_prefix(b" ") {
-            Some(rest) if self.spelling.strips_space => rest,
-            _ => &bytes,
-        };
-        String::from_utf8_lossy(text).into_owned()
-    }
-
-    /// The bytes that the text tokens of `encode(text, false)` spell: `text` as the steps in front of the model leave
-    /// it, with the spaces that they put in front, without control tokens and without text that a step removes (a
-    /// WordPiece tokenizer keeps words and drops the text between them).
-    ///
-    /// For a byte-level tokenizer without normaliser this is `text` itself. It holds where every character of the text
-    /// has a token; an unknown token spells nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`TokenizerError::TextTooLong`] and [`TokenizerError::Encode`], as for [`encode`](Self::encode).
-    pub fn expected_bytes<'a>(&self, text: &'a str) -> Result<Cow<'a, [u8]>, TokenizerError> {
-        self.check_text(text)?;
-        let mut bytes = Vec::with_capacity(text.len() + 1);
-        self.encoder.each_piece(text, |piece| {
-            match piece {
-                Piece::Added(id) => {
-                    bytes.extend_from_slice(self.vocabulary.text(TokenId(id)).unwrap_or_default());
-                }
-                // Only a decoder that does not fit the steps in front of the model leaves a piece unspelled.
-                Piece::Text(piece) => match self.spelling.piece(piece) {
-                    Ok(spelled) => bytes.extend(spelled),
-                    Err(_) => bytes.extend_from_slice(piece.as_bytes()),
-                },
-            }
-            Ok(())
-        })?;
-        Ok(if bytes == text.as_bytes() { Cow::Borrowed(text.as_bytes()) } else { Cow::Owned(bytes) })
-    }
-
-    /// Whether the text may be encoded.
-    fn check_text(&self, text: &str) -> Result<(), TokenizerError> {
-        if let Some(error) = self.no_texts.as_ref().filter(|_| !text.is_empty()) {
-            return Err(TokenizerError::Segmentation(error.clone()));
-        }
-        match (text.len(), self.limits.text_bytes) {
-            (bytes, limit) if bytes > limit => Err(TokenizerError::TextTooLong { bytes, limit }),
-            _ => Ok(()),
-        }
     }
 }
 

@@ -2,13 +2,10 @@
 //!
 //! Split patterns are written for backtracking engines: they use look-ahead and possessive quantifiers, and
 //! `regex-syntax` refuses both. So this file reads the outer syntax, and passes only classes to `regex-syntax`, which
-//! knows Unicode. Where engines differ, the parser follows `fancy-regex`, since the `tokenizers` library splits with
-//! it here. It refuses constructs for which `fancy-regex` and Oniguruma differ and that no pattern needs.
-//!
-//! - `$` is the end of the text. In Oniguruma it also matches before a newline that ends the text.
-//! - `{n,m}+` is possessive. In Oniguruma's Ruby syntax it is a repetition of a repetition.
-//! - `(?i:…)` folds characters one by one. Oniguruma also lets `ss` match `ß`.
-//! - POSIX classes such as `[:alpha:]` are ASCII, and `--` and `~~` in a class are operators.
+//! knows Unicode. Patterns are in the syntax of `fancy-regex`, into which the loader of a `tokenizer.json` translates
+//! those of Oniguruma. `$` is the end of the text, `{n,m}+` is possessive, `(?i:…)` folds characters one by one, POSIX
+//! classes such as `[:alpha:]` are ASCII, and `--` and `~~` in a class are operators. Constructs that no pattern needs
+//! are refused.
 //!
 //! Look-ahead is supported for one character or the end of the text. It is then a condition on the next symbol, which
 //! the construction knows. Longer look-ahead could become a part of the automaton as well; no pattern in use has it.

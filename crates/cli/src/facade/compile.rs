@@ -29,6 +29,7 @@ pub(crate) fn compile(
     healed: &str,
     observer: &Observer,
 ) -> Result<Compiled> {
+    tokens.notes().iter().for_each(|note| observer.note(format_args!("note: {note}")));
     Ok(match tokens.kind(spec, healed, observer)? {
         Kind::Grammar(constraint) => Compiled::Grammar(constraint),
         Kind::Set(constraint) => Compiled::Set(constraint),

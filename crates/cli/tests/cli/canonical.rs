@@ -205,3 +205,30 @@ fn tokenizers_of_well_known_models() {
         assert!(canonical["allowed"].as_u64() < free["allowed"].as_u64(), "{name}: {canonical} {free}");
     }
 }
+
+/// What is judged is what the tokenizer reads; where that is another text, `check` says so.
+#[test]
+fn check_says_which_text_it_judges() {
+    let mut json: Value = serde_json::from_str(unskew::tiny_model::TOKENIZER_JSON).unwrap();
+    json["normalizer"] = json!({"type": "NFC"});
+    json["decoder"] = Value::Null;
+    let files = Files::new(&[("nfc.json", json.to_string().as_bytes())]);
+    let check = |regex: &str, text: &str| {
+        files.run(&["check", "--tokenizer", "nfc.json", "--regex", regex, "--text", text, "--format", "json"])
+    };
+    let run = check("\u{e9}", "e\u{301}");
+    assert_eq!(
+        run.json()[0],
+        json!({"accepted": true, "canonical": true, "rejected_at": null, "read_as": "\u{e9}"})
+    );
+    assert!(
+        run.stderr.contains("note: the tokenizer reads the text as \"\u{e9}\", and that is checked"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("note: the tokenizer has no decoder"), "{}", run.stderr);
+    assert_eq!(check("e\u{301}", "e\u{301}").json()[0]["accepted"], false);
+    let run = check("\u{e9}", "\u{e9}");
+    assert_eq!(run.json()[0].get("read_as"), None);
+    assert!(!run.stderr.contains("reads the text"), "{}", run.stderr);
+}

@@ -14,6 +14,7 @@ use serde::{
 };
 use serde_json::Value;
 
+use super::pipeline::Dialect;
 use crate::{Limits, TokenizerError, error::quoted};
 
 /// A `tokenizer.json`, before anything but its form is checked. Truncation and padding are not read: they belong to
@@ -32,6 +33,9 @@ pub(crate) struct File {
     #[serde(default)]
     pub(crate) decoder: Value,
     pub(crate) model: Option<Model>,
+    /// The syntax of the regexes of the pre-tokenizer.
+    #[serde(skip)]
+    pub(crate) dialect: Dialect,
 }
 
 /// An entry of `added_tokens`.

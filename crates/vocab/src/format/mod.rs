@@ -5,5 +5,6 @@ pub(crate) mod base64;
 pub(crate) mod charsmap;
 pub(crate) mod gguf;
 pub(crate) mod json;
+mod oniguruma;
 pub(crate) mod pipeline;
 pub(crate) mod rank_file;

@@ -8,12 +8,17 @@
 use serde_json::{Map, Value};
 use unskew_core::{PrependScheme, SplitBehavior, UnicodeForm};
 
-use super::{base64, charsmap};
+use super::{base64, charsmap, oniguruma};
 use crate::{TokenizerError, error::quoted};
 
 /// The longest regex that is accepted, in bytes: each of its parts may be tried at each place of a text. The longest
 /// known ones have about a thousand.
 const REGEX_LIMIT: usize = 8 << 10;
+
+const REGEX_OPERATORS: [char; 14] = ['\\', '.', '+', '*', '?', '(', ')', '|', '[', ']', '{', '}', '^', '$'];
+
+/// The beginning of a text, as LLM-jp's files have it: a line begins there, and no line break stands in front of it.
+const BEGINNING: &str = r"(?<!\n)^";
 
 /// The most steps that one part of a file may have: each goes over the whole text. Known files have up to six.
 const STEP_LIMIT: usize = 64;
@@ -22,7 +27,18 @@ const STEP_LIMIT: usize = 64;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Pattern {
     Literal(String),
+    /// In the syntax of `fancy-regex`, but for decoders, which have it as the file does.
     Regex(String),
+}
+
+/// The syntax of the regexes of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Dialect {
+    /// That of a `tokenizer.json`.
+    #[default]
+    Oniguruma,
+    /// That of tiktoken, and of the engine here.
+    FancyRegex,
 }
 
 /// A step of the normaliser.
@@ -73,10 +89,15 @@ pub(crate) enum DecoderStep {
     Strip {
         content: char,
         start: u64,
+        stop: u64,
     },
     WordPiece {
         prefix: String,
+        /// Whether it takes the spaces off that stand in front of some punctuation.
+        cleanup: bool,
     },
+    /// What ends a word, which becomes a space.
+    WordEnd(String),
     /// A decoder that is no concatenation of token bytes.
     Joining(&'static str),
 }
@@ -155,6 +176,12 @@ impl<'a> Step<'a> {
             let (form, text) = object.iter().next()?;
             match (form.as_str(), text.as_str()?) {
                 ("String", text) => Some(Pattern::Literal(text.to_owned())),
+                // A regex without any operator is a string.
+                ("Regex", text)
+                    if (1..=REGEX_LIMIT).contains(&text.len()) && !text.contains(REGEX_OPERATORS) =>
+                {
+                    Some(Pattern::Literal(text.to_owned()))
+                }
                 ("Regex", text) => Some(Pattern::Regex(text.to_owned())),
                 _ => None,
             }
@@ -169,6 +196,21 @@ impl<'a> Step<'a> {
                 Err(self.wrong(format!("`pattern`: a regex of {bytes} bytes, the limit is {REGEX_LIMIT}")))
             }
             _ => Ok(pattern),
+        }
+    }
+
+    /// The pattern, as the engine here reads it.
+    fn runnable_pattern(&self, dialect: Dialect) -> Result<Pattern, TokenizerError> {
+        match (self.pattern()?, dialect) {
+            (Pattern::Regex(regex), Dialect::Oniguruma) => {
+                let refused = |refusal: oniguruma::Refusal| TokenizerError::Regex {
+                    place: self.place.clone(),
+                    at: refusal.at,
+                    construct: refusal.construct,
+                };
+                Ok(Pattern::Regex(oniguruma::translate(&regex).map_err(refused)?))
+            }
+            (pattern, _) => Ok(pattern),
         }
     }
 
@@ -253,9 +295,11 @@ pub(crate) fn normalizers(value: &Value) -> Result<Vec<NormalizerStep>, Tokenize
             "NFKC" => NormalizerStep::Unicode(UnicodeForm::Nfkc),
             "NFKD" => NormalizerStep::Unicode(UnicodeForm::Nfkd),
             "Prepend" => NormalizerStep::Prepend(step.text("prepend")?.to_owned()),
-            "Replace" => NormalizerStep::Replace {
-                pattern: step.pattern()?,
-                content: step.text("content")?.to_owned(),
+            "Replace" => match (step.pattern()?, step.text("content")?.to_owned()) {
+                (Pattern::Regex(regex), content) if regex == BEGINNING => NormalizerStep::Prepend(content),
+                (_, content) => {
+                    NormalizerStep::Replace { pattern: step.runnable_pattern(Dialect::Oniguruma)?, content }
+                }
             },
             "Lowercase" => NormalizerStep::Lowercase,
             "Strip" => {
@@ -287,8 +331,8 @@ pub(crate) fn normalizers(value: &Value) -> Result<Vec<NormalizerStep>, Tokenize
     Ok(steps)
 }
 
-/// The steps of `pre_tokenizer`.
-pub(crate) fn splits(value: &Value) -> Result<Vec<SplitStep>, TokenizerError> {
+/// The steps of `pre_tokenizer`, whose regexes are in this syntax.
+pub(crate) fn splits(value: &Value, dialect: Dialect) -> Result<Vec<SplitStep>, TokenizerError> {
     let mut steps = Vec::new();
     flatten("pre_tokenizer", value, "pretokenizers", &mut |step, kind| {
         steps.push(match kind {
@@ -302,7 +346,7 @@ pub(crate) fn splits(value: &Value) -> Result<Vec<SplitStep>, TokenizerError> {
                 split: step.flag_or("split", true)?,
             },
             "Split" => SplitStep::Split {
-                pattern: step.pattern()?,
+                pattern: step.runnable_pattern(dialect)?,
                 behavior: step.behavior()?,
                 invert: step.flag("invert")?,
             },
@@ -342,15 +386,22 @@ pub(crate) fn decoders(value: &Value) -> Result<Vec<DecoderStep>, TokenizerError
                 replacement: step.character("replacement")?,
                 strips_space: step.prepend_scheme()? != PrependScheme::Never,
             },
-            "Replace" => {
-                DecoderStep::Replace { pattern: step.pattern()?, content: step.text("content")?.to_owned() }
-            }
-            "Strip" => {
-                step.number("stop")?;
-                DecoderStep::Strip { content: step.character("content")?, start: step.number("start")? }
-            }
-            "WordPiece" => DecoderStep::WordPiece { prefix: step.text("prefix")?.to_owned() },
-            "BPEDecoder" => DecoderStep::Joining("BPEDecoder"),
+            "Replace" => match (step.pattern()?, step.text("content")?) {
+                (Pattern::Regex(regex), "") if regex.strip_prefix(BEGINNING) == Some(" ") => {
+                    DecoderStep::Strip { content: ' ', start: 1, stop: 0 }
+                }
+                (pattern, content) => DecoderStep::Replace { pattern, content: content.to_owned() },
+            },
+            "Strip" => DecoderStep::Strip {
+                content: step.character("content")?,
+                start: step.number("start")?,
+                stop: step.number("stop")?,
+            },
+            "WordPiece" => DecoderStep::WordPiece {
+                prefix: step.text("prefix")?.to_owned(),
+                cleanup: step.flag_or("cleanup", true)?,
+            },
+            "BPEDecoder" | "BPE" => DecoderStep::WordEnd(step.text("suffix")?.to_owned()),
             "CTC" => DecoderStep::Joining("CTC"),
             other => return Err(step.unknown(other)),
         });

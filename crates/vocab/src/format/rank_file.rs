@@ -19,6 +19,7 @@ use crate::{
     Limits, Tokenizer, TokenizerError,
     error::quoted,
     format::json::{Added, File, MergePair, Model, Vocab, checked_id},
+    format::pipeline::Dialect,
     tokenizer::read,
 };
 
@@ -29,8 +30,8 @@ const TOKEN_LIMIT: usize = 512;
 impl Tokenizer {
     /// Reads a rank file, with the split pattern and the special tokens, which it does not hold.
     ///
-    /// `pattern` is a regex in the syntax of Oniguruma; possessive quantifiers (`?+`, `++`) are understood, and `$`
-    /// is better written `\z`. `special` are names and ids; they become control tokens.
+    /// `pattern` is a regex as tiktoken has it, in the syntax of `fancy-regex`: `{1,3}+` is possessive, and `$` is the
+    /// end of the text. `special` are names and ids; they become control tokens.
     ///
     /// # Errors
     ///
@@ -133,6 +134,7 @@ impl Tokenizer {
                 byte_fallback: None,
                 max_input_chars_per_word: None,
             }),
+            dialect: Dialect::FancyRegex,
         };
         Self::from_json(file, limits)
     }

@@ -3,6 +3,7 @@
 
 mod built;
 mod common;
+mod decoders;
 mod errors;
 mod files;
 mod gguf;

@@ -12,6 +12,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use serde_json::Value;
 use tokenizers::{
     Model as _, NormalizedString, Normalizer, NormalizerWrapper, OffsetReferential, OffsetType,
     PreTokenizer as _, Tokenizer,
@@ -44,7 +45,9 @@ impl Judge {
     /// The judge of a plan. If the library does not read the file, its reason.
     pub(crate) fn load(plan: &Plan) -> Result<Self, String> {
         let load = |plan: &Plan| {
-            let bytes = plan.file().to_string();
+            let mut file = plan.file();
+            as_engine_reads(&mut file);
+            let bytes = file.to_string();
             match quietly(|| Tokenizer::from_bytes(&bytes)) {
                 Some(Ok(tokenizer)) => Ok(tokenizer),
                 Some(Err(error)) => Err(format!("error: {error}")),
@@ -107,6 +110,31 @@ impl Judge {
         Some(ids)
     }
 }
+
+/// The library runs on `fancy-regex` here, and a file has the syntax of Oniguruma: what of it the drawn regexes have,
+/// written for the engine. The loader's own translation is tested in its crate.
+fn as_engine_reads(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if let (true, Value::String(regex)) = (name == "Regex", &mut *value) {
+                    *regex = SYNTAX.iter().fold(regex.clone(), |regex, (from, to)| regex.replace(from, to));
+                }
+                as_engine_reads(value);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(as_engine_reads),
+        _ => {}
+    }
+}
+
+const SYNTAX: [(&str, &str); 5] = [
+    (r"\s+$", r"\s+(?=\n|\z)"),
+    (r"\s++$", r"\s++(?=\n|\z)"),
+    (r"{1,3}+", "+"),
+    (r"[^\w\s]", r"[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\s]"),
+    (r"\w", r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}²³¹¼½¾]"),
+];
 
 thread_local! {
     static QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };

@@ -18,6 +18,7 @@ use super::{Named, write_json};
 use crate::command_line::{
     args::{CheckArgs, CheckedArgs, Format},
     error::{Failure, Result, one_line},
+    plain::say,
     progress,
 };
 
@@ -32,6 +33,9 @@ struct Answer {
     canonical: Option<bool>,
     /// The first token that is not allowed; null when all are, also when the output is then incomplete.
     rejected_at: Option<usize>,
+    /// The text that was checked, where the tokenizer reads the given one as another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read_as: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mask_us: Option<Vec<f64>>,
     /// Only where the constraint names parts.
@@ -71,7 +75,7 @@ pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
     match &args.checked {
         CheckedArgs { text: Some(text), .. } => {
             let ids = tokens.encode_output(text)?;
-            write(args.format, &checker.check(&ids)?, out)?;
+            write(args.format, &checker.check_text(text, &ids)?, out)?;
         }
         CheckedArgs { ids: Some(ids), .. } => {
             let ids: Vec<_> = ids.0.iter().copied().map(TokenId).collect();
@@ -121,17 +125,28 @@ impl Checker<'_> {
             }
             let question: Question =
                 serde_json::from_slice(line.trim_ascii_end()).map_err(|error| at(&json_error(&error)))?;
-            let ids = match question {
+            let answer = match question {
                 Question { text: Some(text), ids: None } => {
-                    self.tokens.encode_output(&text).map_err(|error| at(&error))?
+                    let ids = self.tokens.encode_output(&text).map_err(|error| at(&error))?;
+                    self.check_text(&text, &ids)?
                 }
-                Question { text: None, ids: Some(ids) } => ids.into_iter().map(TokenId).collect(),
+                Question { text: None, ids: Some(ids) } => {
+                    self.check(&ids.into_iter().map(TokenId).collect::<Vec<_>>())?
+                }
                 _ => return Err(at(&r#"give either "text" or "ids""#)),
             };
-            let answer = self.check(&ids)?;
             write(format, &answer, out)?;
         }
         Ok(())
+    }
+
+    /// Checks the ids of `text`.
+    fn check_text(&mut self, text: &str, ids: &[TokenId]) -> Result<Answer> {
+        let read_as = self.tokens.read_as(text, ids);
+        if let Some(read) = &read_as {
+            say(format_args!("note: the tokenizer reads the text as {read:?}, and that is checked"));
+        }
+        Ok(Answer { read_as, ..self.check(ids)? })
     }
 
     fn check(&mut self, ids: &[TokenId]) -> Result<Answer> {
@@ -172,6 +187,7 @@ impl Checker<'_> {
             named: named.map(Named::new),
             canonical: self.tokens.is_canonical(output),
             rejected_at,
+            read_as: None,
             mask_us: self.timing.then_some(times),
         })
     }

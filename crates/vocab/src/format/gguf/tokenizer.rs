@@ -16,6 +16,7 @@ use crate::{
     Limits, TokenizationError, Tokenizer, TokenizerError,
     error::quoted,
     format::json::{Added, File, MergePair, Model, Vocab},
+    format::pipeline::Dialect,
 };
 
 const MODEL: &str = "tokenizer.ggml.model";
@@ -218,6 +219,7 @@ impl<'a> Tokens<'a> {
             post_processor: Value::Null,
             decoder: Value::Null,
             model: Some(model),
+            dialect: Dialect::Oniguruma,
         }
     }
 
