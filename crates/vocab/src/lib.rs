@@ -99,9 +99,9 @@ mod tokenizer;
 mod train;
 
 pub use error::{TokenizationError, TokenizerError};
-pub use format::gguf::{Gguf, GgufError, GgufTensor, GgufValue};
 pub use limits::Limits;
 pub use tokenizer::Tokenizer;
 #[cfg(feature = "train")]
 pub use train::{TrainError, train_byte_level_bpe};
 pub use unskew_core::AddedToken;
+pub use unskew_gguf::{Gguf, GgufError, GgufTensor, GgufValue};

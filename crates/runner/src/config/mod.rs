@@ -12,6 +12,7 @@
 mod architecture;
 mod families;
 mod fields;
+pub(crate) mod gguf;
 pub(crate) mod parameters;
 mod rope;
 
@@ -21,6 +22,8 @@ pub use architecture::{
     Activation, Architecture, Biases, Family, HeadNorm, LayerKind, LayerRotary, LocalRope, Norm, Placement,
     Scaling,
 };
+
+pub use gguf::GgufModelError;
 
 use fields::{Object, invalid, present, root, tokens, unsupported};
 
