@@ -28,7 +28,7 @@ pub enum Error {
     Model(BoxError),
     /// A GGUF file whose model our own decoder does not know.
     #[cfg(feature = "runner")]
-    #[error("{source}; llama.cpp may run it: build unskew with the feature `llama-cpp`")]
+    #[error("{source}; llama.cpp may run it, with the feature `llama-cpp` of unskew")]
     NeedsLlamaCpp {
         /// What is not known.
         source: unskew_runner::LoadError,

@@ -407,23 +407,36 @@ impl ModelSource {
         if let ModelSource::Gguf(path) | ModelSource::LlamaCpp(path) = self {
             return gguf_tokens(path, tokenizer, 0);
         }
-        // A folder says which tokens end a sequence, of another tokenizer too.
-        let end = match self {
-            ModelSource::Folder(folder) => end_of_sequence(folder)?,
-            _ => Vec::new(),
-        };
-        let own = match (self, tokenizer) {
+        let (own, end) = match (self, tokenizer) {
             (ModelSource::Table(path), None) => {
                 return Ok(TokenSpace::from_vocabulary(Arc::clone(table(path)?.vocabulary())));
             }
-            (_, Some(path)) => read_tokenizer(path)?,
-            (ModelSource::Tiny | ModelSource::TinyDraft, None) => tiny_tokenizer()?,
-            (ModelSource::Folder(folder), None) => read_tokenizer(&folder.join("tokenizer.json"))?,
-            (ModelSource::Gguf(path) | ModelSource::LlamaCpp(path), None) => read_tokenizer(path)?,
+            // A folder says which tokens end a sequence, of another tokenizer too.
+            (ModelSource::Folder(folder), Some(path)) => {
+                let end = end_of_sequence(folder)?;
+                (read_tokenizer(path)?, end)
+            }
+            (_, Some(path)) => (read_tokenizer(path)?, Vec::new()),
+            (ModelSource::Tiny | ModelSource::TinyDraft, None) => (tiny_tokenizer()?, Vec::new()),
+            (ModelSource::Folder(folder), None) => folder_tokenizer(folder)?,
+            (ModelSource::Gguf(path) | ModelSource::LlamaCpp(path), None) => {
+                (read_tokenizer(path)?, Vec::new())
+            }
             (ModelSource::Endpoint(_), None) => return Ok(bytes()),
         };
         Ok(TokenSpace::from_tokenizer(own, &end, 0)?)
     }
+}
+
+/// The tokenizer in the folder of a checkpoint, and the tokens that end a sequence by its configuration; none where
+/// there is no configuration.
+///
+/// # Errors
+///
+/// [`Error`], where a file cannot be read.
+pub fn folder_tokenizer(folder: &Path) -> Result<(Tokenizer, Vec<TokenId>)> {
+    let end = end_of_sequence(folder)?;
+    Ok((read_tokenizer(&folder.join("tokenizer.json"))?, end))
 }
 
 /// Llama.cpp runs the weights as a file has them.
