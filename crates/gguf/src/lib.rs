@@ -2,9 +2,9 @@
 //!
 //! The metadata say which model it is and hold its tokenizer; the table of tensors says where the weights lie. The
 //! weights are not read. `unskew-vocab` makes a tokenizer of such a header, and `unskew-runner` a model. The two depend
-//! on nothing of each other, so the header has a crate of its own. Every count and length of the file is compared with the rest of the file before memory is
-//! asked for, and the place of every tensor with the end of the file: llama.cpp ends the process on some of these
-//! faults, so that a program does well to look here first.
+//! on nothing of each other, so the header has a crate of its own. Every count and length of the file is compared with
+//! the rest of the file before memory is asked for, and the place of every tensor with the end of the file: llama.cpp
+//! ends the process on some of these faults, so that a program does well to look here first.
 //!
 //! Tried instead: the metadata functions of llama.cpp. They give no arrays of strings, so no tokens and no merges,
 //! and they need its build in C++ for masks and checks, which run no model.

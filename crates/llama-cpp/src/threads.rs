@@ -2,8 +2,8 @@
 //!
 //! They meet at a barrier after each product, and OpenMP lets them spin there. Where another program takes a core, all
 //! spin until the late one comes: a pass was 10 to 60 times slower beside other work, and as fast as ever where threads
-//! sleep (`OMP_WAIT_POLICY=passive`). OpenMP reads that variable before `main` begins, so that a program must be started
-//! with it.
+//! sleep (`OMP_WAIT_POLICY=passive`). OpenMP reads that variable before `main` begins, so that a program must be
+//! started with it.
 //!
 //! Tried instead: llama.cpp without OpenMP, whose own barrier spins without an end; and fewer threads, which only
 //! helps where one is left.
@@ -35,20 +35,21 @@ pub fn wait_passively() {
 mod tests {
     use std::{env, process::Command};
 
-    /// Not run for itself: the other test starts it as a program.
-    #[test]
-    #[ignore = "the program of the other test"]
-    #[allow(clippy::print_stdout, reason = "the other test reads it")]
-    fn program() {
-        super::wait_passively();
-        println!("policy {}", env::var("OMP_WAIT_POLICY").unwrap_or_default());
-    }
+    /// Set where this test is the program that starts anew.
+    const PROGRAM: &str = "UNSKEW_TEST_OF_THREADS";
 
     #[test]
+    #[allow(clippy::print_stdout, reason = "the test that started this program reads it")]
     fn a_program_starts_anew_once() {
+        if env::var_os(PROGRAM).is_some() {
+            super::wait_passively();
+            println!("policy {}", env::var("OMP_WAIT_POLICY").unwrap_or_default());
+            return;
+        }
         let run = |policy: Option<&str>| {
             let mut command = Command::new(env::current_exe().unwrap());
-            command.args(["--ignored", "--exact", "--nocapture", "threads::tests::program"]);
+            command.args(["--exact", "--nocapture", "threads::tests::a_program_starts_anew_once"]);
+            command.env(PROGRAM, "1");
             for name in ["OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"] {
                 command.env_remove(name);
             }

@@ -1,9 +1,9 @@
 //! Prompts as the messages of a chat: the template of a checkpoint, in the language of Jinja.
 //!
 //! The template is `chat_template.jinja`, or `chat_template` of `tokenizer_config.json`, where a list has it by the
-//! name `default`, or `tokenizer.chat_template` of a GGUF file. It sees what transformers shows to it: `messages`, `add_generation_prompt`, and the special tokens
-//! by their names. Its text holds the tokens that begin a text, so that none is put in front again. The work of a
-//! template is bounded, since it comes with a checkpoint.
+//! name `default`, or `tokenizer.chat_template` of a GGUF file. It sees what transformers shows to it: `messages`,
+//! `add_generation_prompt`, and the special tokens by their names. Its text holds the tokens that begin a text, so that
+//! none is put in front again. The work of a template is bounded, since it comes with a checkpoint.
 
 use std::path::{Path, PathBuf};
 

@@ -112,10 +112,10 @@ impl FromStr for ModelSource {
 }
 
 impl Model {
-    /// The model with this name: `tiny` or `tiny-draft` (embedded; features `tiny-model` and `runner`), the folder of
-    /// a Hugging Face checkpoint or a GGUF file (feature `runner`), `table:FILE`, or the address of a server (feature
-    /// `http`). Llama.cpp runs the GGUF files that our own decoder does not know, and `llama-cpp:FILE`, with the feature
-    /// `llama-cpp`.
+    /// The model with this name: `tiny` or `tiny-draft` (embedded; features `tiny-model` and `runner`), the folder of a
+    /// Hugging Face checkpoint or a GGUF file (feature `runner`), `table:FILE`, or the address of a server (feature
+    /// `http`). Llama.cpp runs the GGUF files that our own decoder does not know, and `llama-cpp:FILE`, with the
+    /// feature `llama-cpp`.
     ///
     /// # Errors
     ///

@@ -2,9 +2,9 @@
 //!
 //! A block becomes f32 with the operations and in the order of ggml, so that each value is the same bit for bit. In
 //! four types a weight is a whole number of eight bits times one scale for 32 weights. Those are kept so, in the blocks
-//! of [`crate::math::pack`]: nothing is rounded, and memory is a quarter of f32. In the others a weight has an offset, or
-//! a scale that f16 cannot hold. They become f32: eight bits would round them a second time, and a model is what its file
-//! says unless the caller asks for [`Quantization`](crate::Quantization).
+//! of [`crate::math::pack`]: nothing is rounded, and memory is a quarter of f32. In the others a weight has an offset,
+//! or a scale that f16 cannot hold. They become f32: eight bits would round them a second time, and a model is what its
+//! file says unless the caller asks for [`Quantization`](crate::Quantization).
 //!
 //! Tried instead: kernels that multiply by the blocks as they are. Each type needs its own, and a model small enough
 //! for this runner fits into memory as f32.

@@ -188,8 +188,8 @@ pub(crate) struct SetSubsetArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
-    /// `tiny` or `tiny-draft` (embedded), the folder of a Hugging Face checkpoint, a `.gguf` file, `table:FILE`, or
-    /// the address of a server (vLLM, SGLang, llama.cpp, OpenAI-compatible). With the feature `llama-cpp`, llama.cpp runs
+    /// `tiny` or `tiny-draft` (embedded), the folder of a Hugging Face checkpoint, a `.gguf` file, `table:FILE`, or the
+    /// address of a server (vLLM, SGLang, llama.cpp, OpenAI-compatible). With the feature `llama-cpp`, llama.cpp runs
     /// the files that our own decoder does not know, and `llama-cpp:FILE.gguf`
     #[arg(long, value_name = "tiny|DIR|FILE.gguf|table:FILE|http://HOST:PORT", default_value = "tiny")]
     pub(crate) model: ModelSource,

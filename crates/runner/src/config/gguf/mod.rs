@@ -1,8 +1,8 @@
 //! The configuration of a model in the metadata of a GGUF file, and the names of its tensors there.
 //!
 //! The reader knows the architectures of llama.cpp that are families here, and fills the same description as
-//! [`super::families`] does from a `config.json`. Where a file leaves a number out, the default is that of llama.cpp: the
-//! converters write what differs from it. Tried instead: the metadata as a `config.json`, for the reader of those.
+//! [`super::families`] does from a `config.json`. Where a file leaves a number out, the default is that of llama.cpp:
+//! the converters write what differs from it. Tried instead: the metadata as a `config.json`, for the reader of those.
 //! Its defaults are those of transformers, and its errors name fields that a user does not find in the file.
 //!
 //! Every key of the architecture is read, or known to change nothing, or refused by its name. So is every tensor that

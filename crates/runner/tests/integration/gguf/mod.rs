@@ -1,8 +1,8 @@
 //! GGUF files beside the same weights in safetensors, which transformers judges ([`crate::parity`]): every family,
 //! every type of weights, and the files that are refused.
 //!
-//! The files are written here, by the rules of llama.cpp's converter as these are documented, and blocks are packed from
-//! numbers whose products are formed here: no line is shared with the reader. Real files are read where
+//! The files are written here, by the rules of llama.cpp's converter as these are documented, and blocks are packed
+//! from numbers whose products are formed here: no line is shared with the reader. Real files are read where
 //! `UNSKEW_REAL_GGUF` names one and `UNSKEW_REAL_MODEL` the folder that transformers made of it.
 
 mod blocks;
