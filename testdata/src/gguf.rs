@@ -90,6 +90,16 @@ impl GgufWriter {
         self
     }
 
+    /// Changes the type and the bytes of the tensors for which `change` has other ones, by name.
+    pub fn replace_tensors(&mut self, change: impl Fn(&str) -> Option<(u32, Vec<u8>)>) -> &mut Self {
+        for (name, _, kind, data) in &mut self.tensors {
+            if let Some(other) = change(name) {
+                (*kind, *data) = other;
+            }
+        }
+        self
+    }
+
     /// The file.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = b"GGUF\x03\0\0\0".to_vec();

@@ -16,9 +16,10 @@ const FEATURES: &str = "unskew-core/json,unskew-vocab/train";
 const HEAVY: &str = "unskew/gpu,unskew-benches/burn,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,unskew-tiny-model-train/train";
 
 /// The crates that are published, in order of dependency.
-const PUBLISHED: [&str; 17] = [
+const PUBLISHED: [&str; 18] = [
     "unskew-core",
     "unskew-files",
+    "unskew-gguf",
     "unskew-vocab",
     "unskew-trie",
     "unskew-automata",

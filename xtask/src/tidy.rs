@@ -25,10 +25,11 @@ const MAX_LINES: usize = 600;
 const MAX_COLUMNS: usize = 120;
 
 /// Which crates of the workspace each may depend on, development dependencies not counted.
-const ARROWS: [(&str, &[&str]); 23] = [
+const ARROWS: [(&str, &[&str]); 24] = [
     ("unskew-core", &[]),
     ("unskew-files", &[]),
-    ("unskew-vocab", &["unskew-core"]),
+    ("unskew-gguf", &[]),
+    ("unskew-vocab", &["unskew-core", "unskew-gguf"]),
     ("unskew-trie", &["unskew-core"]),
     ("unskew-automata", &["unskew-core", "unskew-files", "unskew-trie"]),
     ("unskew-grammars", &["unskew-automata", "unskew-core", "unskew-trie"]),
@@ -50,7 +51,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ),
     ("unskew-capi", &["unskew-core", "unskew-engine", "unskew-grammars", "unskew-vocab"]),
     ("unskew-tiny-model", &[]),
-    ("unskew-runner", &["unskew-core", "unskew-sets"]),
+    ("unskew-runner", &["unskew-core", "unskew-gguf", "unskew-sets"]),
     ("unskew-llama-cpp", &["unskew-core", "unskew-vocab"]),
     ("unskew-endpoint", &["unskew-core"]),
     (

@@ -53,7 +53,7 @@
 //! | [`vocab`] | `tokenizer.json` files (feature `vocab`) |
 //! | [`runner`] | transformers on the CPU (feature `runner`) |
 //! | [`endpoint`] | models that a server runs: vLLM, SGLang, llama.cpp's, OpenAI-compatible (feature `http`) |
-//! | `llama_cpp` | GGUF files, run by llama.cpp (feature `llama-cpp`) |
+//! | `llama_cpp` | GGUF files that llama.cpp runs (feature `llama-cpp`); [`runner`] runs most without it |
 //! | [`tiny_model`] | the embedded models (feature `tiny-model`) |
 //!
 //! A library should depend with `default-features = false`: the default feature `cli` is the command line.

@@ -52,7 +52,7 @@ fn load(
 
 #[pymethods]
 impl Tokenizer {
-    /// Loads a `tokenizer.json`.
+    /// Loads a `tokenizer.json`, a GGUF file, or the folder of a checkpoint, which says which tokens end a sequence.
     #[staticmethod]
     #[pyo3(signature = (path, *, vocab_size=0, eos=None))]
     fn from_file(
@@ -61,6 +61,11 @@ impl Tokenizer {
         vocab_size: usize,
         eos: Option<Vec<u32>>,
     ) -> PyResult<Self> {
+        if path.is_dir() {
+            let read = || unskew::folder_tokenizer(&path);
+            let (tokenizer, end) = guarded(|| py.detach(read).map_err(refused))?;
+            return load(py, vocab_size, Some(eos.unwrap_or_else(|| numbers(&end))), || Ok(tokenizer));
+        }
         load(py, vocab_size, eos, || vocab::Tokenizer::from_file(path))
     }
 

@@ -71,7 +71,7 @@ def test_many_accept_at_once(tok, compiler):
         unskew.accept_batch([first, first], [1, 1])
 
 
-def test_the_tokenizer(tok, tokenizer_path):
+def test_the_tokenizer(tok, tokenizer_path, tmp_path):
     text = tokenizer_path.read_text()
     for other in (unskew.Tokenizer.from_json(text), unskew.Tokenizer.from_json(text.encode())):
         assert other.encode("Dear Ms Meyer") == tok.encode("Dear Ms Meyer")
@@ -82,6 +82,12 @@ def test_the_tokenizer(tok, tokenizer_path):
     assert padded.vocab_size == tok.vocab_size + 100
     with pytest.raises(unskew.TokenizerError, match="nowhere.json"):
         unskew.Tokenizer.from_file("nowhere.json")
+    (tmp_path / "tokenizer.json").write_text(tokenizer_path.read_text())
+    (tmp_path / "config.json").write_text('{"eos_token_id": 5}')
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [5, 6]}')
+    of_folder = unskew.Tokenizer.from_file(tmp_path)
+    assert (of_folder.vocab_size, list(of_folder.eos)) == (tok.vocab_size, [5, 6])
+    assert list(unskew.Tokenizer.from_file(tmp_path, eos=[7]).eos) == [7]
     for text in ("", "{", "[]", '{"model": 1}'):
         with pytest.raises(unskew.TokenizerError):
             unskew.Tokenizer.from_json(text)

@@ -4,10 +4,10 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `config` | the shape of a model and how it computes, read from `config.json` and checked |
+//! | `config` | the shape of a model and how it computes, read from `config.json` or a GGUF file, and checked |
 //! | `math` | products with SIMD and threads, and the layout of weights; functions of rows; rotary embeddings |
 //! | `cache` | keys and values of one sequence, and attention over them; the prefixes that the model remembers |
-//! | `weights` | safetensors to matrices; random values |
+//! | `weights` | safetensors and GGUF files to matrices; random values |
 //! | `memory` | how fast this machine reads memory |
 //! | `decoder` | the decoder on the CPU |
 //! | `batch` | a batch of sequences as passes |
@@ -30,8 +30,8 @@ mod weights;
 
 pub use batch::ModelError;
 pub use config::{
-    Activation, Architecture, Biases, ConfigError, Family, HeadNorm, LayerKind, LayerRotary, LocalRope,
-    ModelConfig, Norm, Placement, Scaling,
+    Activation, Architecture, Biases, ConfigError, Family, GgufModelError, HeadNorm, LayerKind, LayerRotary,
+    LocalRope, ModelConfig, Norm, Placement, Scaling,
 };
 pub use llama::{Llama, Sequence};
 pub use memory::memory_bandwidth;

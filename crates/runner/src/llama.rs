@@ -133,7 +133,7 @@ impl Llama {
     pub fn from_dir_with(folder: impl AsRef<Path>, options: &mut LoadOptions<'_>) -> Result<Self, LoadError> {
         let folder = folder.as_ref();
         let config = Self::config_of_dir(folder)?;
-        let parameters = weights::from_folder(&config, folder, options)?;
+        let parameters = weights::safetensors::from_folder(&config, folder, options)?;
         Ok(Self::new(config, parameters))
     }
 
@@ -148,6 +148,38 @@ impl Llama {
             .map_err(|error| LoadError::Damaged { path, reason: error.to_string() })?;
         // Editors on Windows put a byte order mark in front of the text.
         Ok(ModelConfig::from_json(text.strip_prefix('\u{feff}').unwrap_or(&text))?)
+    }
+
+    /// Loads the model of a GGUF file of llama.cpp.
+    ///
+    /// Weights in blocks are the numbers that llama.cpp has for them, and inputs are not rounded to eight bits as it
+    /// rounds them: logits are those of the weights.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`] when the file is absent or damaged. [`LoadError::is_beyond`] tells whether it is a model of
+    /// another kind, which llama.cpp may run.
+    pub fn from_gguf(path: impl AsRef<Path>) -> Result<Self, LoadError> {
+        Self::from_gguf_with(path, &mut LoadOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Llama::from_gguf`].
+    pub fn from_gguf_with(path: impl AsRef<Path>, options: &mut LoadOptions<'_>) -> Result<Self, LoadError> {
+        let (config, parameters) = weights::gguf::from_file(path.as_ref(), options)?;
+        Ok(Self::new(config, parameters))
+    }
+
+    /// The shape of the model of a GGUF file, without its weights.
+    ///
+    /// # Errors
+    ///
+    /// As [`Llama::from_gguf`].
+    pub fn config_of_gguf(path: impl AsRef<Path>) -> Result<ModelConfig, LoadError> {
+        weights::gguf::config(path.as_ref())
     }
 
     /// Loads a model from the contents of a `config.json` and of a `model.safetensors`.
@@ -170,7 +202,7 @@ impl Llama {
         options: &mut LoadOptions<'_>,
     ) -> Result<Self, LoadError> {
         let config = ModelConfig::from_json(config_json)?;
-        let parameters = weights::from_bytes(&config, safetensors, options)?;
+        let parameters = weights::safetensors::from_bytes(&config, safetensors, options)?;
         Ok(Self::new(config, parameters))
     }
 

@@ -115,10 +115,10 @@ mod tokenizer;
 mod train;
 
 pub use error::{TokenizationError, TokenizerError};
-pub use format::gguf::{Gguf, GgufError, GgufTensor, GgufValue};
 pub use limits::Limits;
 pub use notes::DecoderNote;
 pub use tokenizer::Tokenizer;
 #[cfg(feature = "train")]
 pub use train::{TrainError, train_byte_level_bpe};
 pub use unskew_core::AddedToken;
+pub use unskew_gguf::{Gguf, GgufError, GgufTensor, GgufValue};

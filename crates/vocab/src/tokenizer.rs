@@ -89,7 +89,7 @@ impl Tokenizer {
         let path = path.as_ref();
         let in_file = |source| TokenizerError::File { path: path.to_owned(), source: Box::new(source) };
         if Gguf::is_at(path) {
-            let gguf = Gguf::open_with(path, &limits).map_err(|error| in_file(error.into()))?;
+            let gguf = Gguf::open_with(path, limits.file_bytes).map_err(|error| in_file(error.into()))?;
             return Self::from_gguf_with(&gguf, limits).map_err(in_file);
         }
         let bytes = read(path, limits.file_bytes).map_err(in_file)?;

@@ -47,7 +47,9 @@ fn of_source(source: &ModelSource) -> Vec<PathBuf> {
         ModelSource::Tiny | ModelSource::TinyDraft | ModelSource::Endpoint(_) => Vec::new(),
         // A folder that cannot be listed cannot be read either, and its reader says so.
         ModelSource::Folder(folder) => of_folder(folder, OF_MODELS).unwrap_or_default(),
-        ModelSource::Table(path) | ModelSource::Gguf(path) => vec![path.clone()],
+        ModelSource::Table(path) | ModelSource::Gguf(path) | ModelSource::LlamaCpp(path) => {
+            vec![path.clone()]
+        }
     }
 }
 

@@ -140,7 +140,9 @@ fn model(args: &ModelArgs) -> Result<u64> {
         #[cfg(not(feature = "tiny-model"))]
         ModelSource::Tiny | ModelSource::TinyDraft => {}
         ModelSource::Folder(folder) => sum.add_folder(folder, inputs::OF_MODELS)?,
-        ModelSource::Table(path) | ModelSource::Gguf(path) => sum.add_file(path)?,
+        ModelSource::Table(path) | ModelSource::Gguf(path) | ModelSource::LlamaCpp(path) => {
+            sum.add_file(path)?
+        }
         ModelSource::Endpoint(address) => {
             sum.add(address.as_bytes());
             sum.add(args.endpoint.as_deref().unwrap_or_default().as_bytes());

@@ -1,15 +1,16 @@
 //! Prompts as the messages of a chat: the template of a checkpoint, in the language of Jinja.
 //!
 //! The template is `chat_template.jinja`, or `chat_template` of `tokenizer_config.json`, where a list has it by the
-//! name `default`. It sees what transformers shows to it: `messages`, `add_generation_prompt`, and the special tokens
-//! by their names. Its text holds the tokens that begin a text, so that none is put in front again. The work of a
-//! template is bounded, since it comes with a checkpoint.
+//! name `default`, or `tokenizer.chat_template` of a GGUF file. It sees what transformers shows to it: `messages`,
+//! `add_generation_prompt`, and the special tokens by their names. Its text holds the tokens that begin a text, so that
+//! none is put in front again. The work of a template is bounded, since it comes with a checkpoint.
 
 use std::path::{Path, PathBuf};
 
 use minijinja::{Environment, Error as TemplateError, ErrorKind, Value, context, syntax::SyntaxConfig};
 use serde_json::Value as Json;
 use unskew_engine::read;
+use unskew_vocab::{Gguf, GgufValue};
 
 use super::error::{Error, Result};
 
@@ -55,13 +56,6 @@ impl ChatTemplate {
             let Some(text) = template.as_str() else { return Ok(None) };
             (config_path, text.to_owned())
         };
-        if text.len() > MOST {
-            let size = text.len();
-            return Err(Error::file(
-                &path,
-                format!("its chat template has {size} bytes, and {MOST} is the limit"),
-            ));
-        }
         // A token is its text, or an object with it.
         let token = |name| {
             let value: &Json = &config[name];
@@ -69,7 +63,31 @@ impl ChatTemplate {
             Some((name, text.to_owned()))
         };
         let tokens = TOKENS.into_iter().filter_map(token).collect();
-        Ok(Some(Self { path, text, tokens }))
+        Self { path, text, tokens }.checked().map(Some)
+    }
+
+    /// The template in a GGUF file, if there is one.
+    pub(super) fn of_gguf(path: &Path) -> Result<Option<Self>> {
+        let gguf = Gguf::open(path).map_err(|error| Error::file(path, error))?;
+        let Some(text) = gguf.text("tokenizer.chat_template") else { return Ok(None) };
+        let token = |(name, key): (&'static str, &str)| {
+            let Some(GgufValue::Texts(tokens)) = gguf.get("tokenizer.ggml.tokens") else { return None };
+            let id = gguf.number(&format!("tokenizer.ggml.{key}_token_id"))?;
+            Some((name, tokens.get(usize::try_from(id).ok()?)?.clone()))
+        };
+        let keys = ["bos", "eos", "unknown", "padding"];
+        let tokens = TOKENS.into_iter().zip(keys).filter_map(token).collect();
+        Self { path: path.to_owned(), text: text.to_owned(), tokens }.checked().map(Some)
+    }
+
+    fn checked(self) -> Result<Self> {
+        match self.text.len() {
+            ..=MOST => Ok(self),
+            size => {
+                let reason = format!("its chat template has {size} bytes, and {MOST} is the limit");
+                Err(Error::file(&self.path, reason))
+            }
+        }
     }
 
     /// The text in front of the answer to one message.

@@ -26,6 +26,13 @@ pub enum Error {
     /// A model that cannot be loaded, or cannot be evaluated.
     #[error(transparent)]
     Model(BoxError),
+    /// A GGUF file whose model our own decoder does not know.
+    #[cfg(feature = "runner")]
+    #[error("{source}; llama.cpp may run it, with the feature `llama-cpp` of unskew")]
+    NeedsLlamaCpp {
+        /// What is not known.
+        source: unskew_runner::LoadError,
+    },
     /// A tokenizer that cannot be loaded, or a text that it cannot spell.
     #[error(transparent)]
     Tokens(BoxError),
@@ -75,6 +82,15 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     pub(crate) fn file(path: &Path, source: impl Into<BoxError>) -> Self {
         Self::File { path: path.to_owned(), source: source.into() }
+    }
+
+    /// Of a GGUF file that our own decoder does not run.
+    #[cfg(feature = "runner")]
+    pub(crate) fn of_gguf(source: unskew_runner::LoadError) -> Self {
+        match source.is_beyond() {
+            true => Self::NeedsLlamaCpp { source },
+            false => Self::Model(source.into()),
+        }
     }
 
     pub(crate) fn tokens(source: impl Into<BoxError>) -> Self {

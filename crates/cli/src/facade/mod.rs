@@ -33,7 +33,7 @@ pub use self::{
     error::{Error, Result},
     event::{Event, Observer},
     method::{METHODS, Method, MethodError, MethodInfo},
-    model::{Model, ModelSource},
+    model::{Model, ModelSource, folder_tokenizer},
     request::{Request, Start},
 };
 pub use unskew_engine::{

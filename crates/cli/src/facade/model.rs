@@ -13,7 +13,7 @@ use unskew_engine::{
     read::{self, MAX_TABLE_BYTES},
 };
 #[cfg(feature = "runner")]
-use unskew_runner::{Llama, LoadOptions, ModelConfig};
+use unskew_runner::{Llama, LoadOptions, ModelConfig, Quantization};
 use unskew_vocab::{Gguf, Tokenizer};
 
 use super::{
@@ -44,9 +44,9 @@ pub struct Model {
     model: AnyModel,
     tokens: Arc<TokenSpace>,
     kind: Kind,
-    /// Where its chat template is.
+    /// Where its chat template is: the folder of a checkpoint, or a GGUF file.
     #[cfg(feature = "runner")]
-    folder: Option<PathBuf>,
+    files: Option<PathBuf>,
     #[cfg(feature = "http")]
     remote: Option<Arc<super::endpoint::Remote>>,
 }
@@ -73,6 +73,8 @@ pub enum ModelSource {
     Folder(PathBuf),
     /// A GGUF file: any path that ends in `.gguf`.
     Gguf(PathBuf),
+    /// A GGUF file that llama.cpp runs, whatever model it is: a path after `llama-cpp:`.
+    LlamaCpp(PathBuf),
     /// A table of probabilities in a file.
     Table(PathBuf),
     /// The address of a server that runs the model: any text that begins with `http://` or `https://`.
@@ -81,6 +83,9 @@ pub enum ModelSource {
 
 impl From<&str> for ModelSource {
     fn from(text: &str) -> Self {
+        if let Some(file) = text.strip_prefix("llama-cpp:") {
+            return Self::LlamaCpp(file.into());
+        }
         match text.strip_prefix("table:") {
             Some(file) => Self::Table(file.into()),
             None if text == "tiny" => Self::Tiny,
@@ -107,9 +112,10 @@ impl FromStr for ModelSource {
 }
 
 impl Model {
-    /// The model with this name: `tiny` or `tiny-draft` (embedded; features `tiny-model` and `runner`), the folder of
-    /// a Hugging Face checkpoint (feature `runner`), a GGUF file (feature `llama-cpp`), `table:FILE`, or the address
-    /// of a server (feature `http`).
+    /// The model with this name: `tiny` or `tiny-draft` (embedded; features `tiny-model` and `runner`), the folder of a
+    /// Hugging Face checkpoint or a GGUF file (feature `runner`), `table:FILE`, or the address of a server (feature
+    /// `http`). Llama.cpp runs the GGUF files that our own decoder does not know, and `llama-cpp:FILE`, with the
+    /// feature `llama-cpp`.
     ///
     /// # Errors
     ///
@@ -172,16 +178,29 @@ impl Model {
             ModelSource::Endpoint(_) => {
                 Err(Error::NotBuilt { what: "the address of a server", feature: "http" })
             }
-            #[cfg(feature = "llama-cpp")]
-            ModelSource::Gguf(path) => {
-                let options = unskew_llama_cpp::Options::default();
-                let model = unskew_llama_cpp::LlamaCpp::open(path, &options);
-                let model = model.map_err(|error| Error::Model(error.into()))?;
-                let tokens = gguf_tokens(path, tokenizer, model.vocab_len())?;
-                Ok(Self::of_parts(AnyModel::new(model), tokens, Kind::Transformer))
+            ModelSource::LlamaCpp(path) => {
+                #[cfg(feature = "runner")]
+                refuse_quantization(path, options)?;
+                Self::of_llama_cpp(path, tokenizer)
             }
-            #[cfg(not(feature = "llama-cpp"))]
-            ModelSource::Gguf(_) => Err(Error::NotBuilt { what: "a GGUF file", feature: "llama-cpp" }),
+            #[cfg(feature = "runner")]
+            ModelSource::Gguf(path) => {
+                // All that does not fit together is found before the weights are read.
+                let config = match Llama::config_of_gguf(path) {
+                    #[cfg(feature = "llama-cpp")]
+                    Err(error) if error.is_beyond() => {
+                        refuse_quantization(path, options)?;
+                        return Self::of_llama_cpp(path, tokenizer);
+                    }
+                    other => other.map_err(Error::of_gguf)?,
+                };
+                let tokens = gguf_tokens(path, tokenizer, config.vocab_size)?;
+                let llama = Llama::from_gguf_with(path, options).map_err(Error::of_gguf)?;
+                let parts = Self::of_parts(AnyModel::new(llama), tokens, Kind::Transformer);
+                Ok(Self { files: Some(path.clone()), ..parts })
+            }
+            #[cfg(all(not(feature = "runner"), feature = "llama-cpp"))]
+            ModelSource::Gguf(path) => Self::of_llama_cpp(path, tokenizer),
             #[cfg(feature = "runner")]
             ModelSource::Folder(folder) => {
                 if !folder.is_dir() {
@@ -196,7 +215,7 @@ impl Model {
                 let llama =
                     Llama::from_dir_with(folder, options).map_err(|error| Error::Model(error.into()))?;
                 let parts = Self::of_parts(AnyModel::new(llama), tokens, Kind::Transformer);
-                Ok(Self { folder: Some(folder.clone()), ..parts })
+                Ok(Self { files: Some(folder.clone()), ..parts })
             }
             #[cfg(all(feature = "runner", feature = "tiny-model"))]
             ModelSource::Tiny | ModelSource::TinyDraft => {
@@ -218,13 +237,30 @@ impl Model {
         }
     }
 
+    /// The model of a GGUF file in llama.cpp.
+    #[cfg(feature = "llama-cpp")]
+    fn of_llama_cpp(path: &Path, tokenizer: Option<&Path>) -> Result<Self> {
+        let model = unskew_llama_cpp::LlamaCpp::open(path, &unskew_llama_cpp::Options::default());
+        let model = model.map_err(|error| Error::Model(error.into()))?;
+        let tokens = gguf_tokens(path, tokenizer, model.vocab_len())?;
+        let parts = Self::of_parts(AnyModel::new(model), tokens, Kind::Transformer);
+        #[cfg(feature = "runner")]
+        let parts = Self { files: Some(path.to_owned()), ..parts };
+        Ok(parts)
+    }
+
+    #[cfg(not(feature = "llama-cpp"))]
+    fn of_llama_cpp(_: &Path, _: Option<&Path>) -> Result<Self> {
+        Err(Error::NotBuilt { what: "`llama-cpp:FILE`", feature: "llama-cpp" })
+    }
+
     fn of_parts(model: AnyModel, tokens: impl Into<Arc<TokenSpace>>, kind: Kind) -> Self {
         Self {
             model,
             tokens: tokens.into(),
             kind,
             #[cfg(feature = "runner")]
-            folder: None,
+            files: None,
             #[cfg(feature = "http")]
             remote: None,
         }
@@ -335,13 +371,15 @@ impl Model {
     /// its text.
     #[cfg(feature = "runner")]
     pub fn encode_chat(&self, message: &str) -> Result<Vec<TokenId>> {
-        let template = match &self.folder {
-            Some(folder) => super::chat::ChatTemplate::of_folder(folder)?,
+        let template = match &self.files {
+            Some(folder) if folder.is_dir() => super::chat::ChatTemplate::of_folder(folder)?,
+            Some(file) => super::chat::ChatTemplate::of_gguf(file)?,
             None => None,
         };
         let Some(template) = template else {
             return Err(Error::combination(
-                "this model has no chat template (`chat_template` of tokenizer_config.json, or chat_template.jinja); leave `chat` out",
+                "this model has no chat template (`chat_template` of tokenizer_config.json, chat_template.jinja, or \
+                 `tokenizer.chat_template` of a GGUF file); leave `chat` out",
             ));
         };
         let ids = self.tokens.encode_whole(&template.render(message)?)?;
@@ -366,25 +404,47 @@ impl ModelSource {
     ///
     /// [`Error`] where there is no tokenizer, or it cannot be read.
     pub fn tokens(&self, tokenizer: Option<&Path>) -> Result<TokenSpace> {
-        if let ModelSource::Gguf(path) = self {
+        if let ModelSource::Gguf(path) | ModelSource::LlamaCpp(path) = self {
             return gguf_tokens(path, tokenizer, 0);
         }
-        // A folder says which tokens end a sequence, of another tokenizer too.
-        let end = match self {
-            ModelSource::Folder(folder) => end_of_sequence(folder)?,
-            _ => Vec::new(),
-        };
-        let own = match (self, tokenizer) {
+        let (own, end) = match (self, tokenizer) {
             (ModelSource::Table(path), None) => {
                 return Ok(TokenSpace::from_vocabulary(Arc::clone(table(path)?.vocabulary())));
             }
-            (_, Some(path)) => read_tokenizer(path)?,
-            (ModelSource::Tiny | ModelSource::TinyDraft, None) => tiny_tokenizer()?,
-            (ModelSource::Folder(folder), None) => read_tokenizer(&folder.join("tokenizer.json"))?,
-            (ModelSource::Gguf(path), None) => read_tokenizer(path)?,
+            // A folder says which tokens end a sequence, of another tokenizer too.
+            (ModelSource::Folder(folder), Some(path)) => {
+                let end = end_of_sequence(folder)?;
+                (read_tokenizer(path)?, end)
+            }
+            (_, Some(path)) => (read_tokenizer(path)?, Vec::new()),
+            (ModelSource::Tiny | ModelSource::TinyDraft, None) => (tiny_tokenizer()?, Vec::new()),
+            (ModelSource::Folder(folder), None) => folder_tokenizer(folder)?,
+            (ModelSource::Gguf(path) | ModelSource::LlamaCpp(path), None) => {
+                (read_tokenizer(path)?, Vec::new())
+            }
             (ModelSource::Endpoint(_), None) => return Ok(bytes()),
         };
         Ok(TokenSpace::from_tokenizer(own, &end, 0)?)
+    }
+}
+
+/// The tokenizer in the folder of a checkpoint, and the tokens that end a sequence by its configuration; none where
+/// there is no configuration.
+///
+/// # Errors
+///
+/// [`Error`], where a file cannot be read.
+pub fn folder_tokenizer(folder: &Path) -> Result<(Tokenizer, Vec<TokenId>)> {
+    let end = end_of_sequence(folder)?;
+    Ok((read_tokenizer(&folder.join("tokenizer.json"))?, end))
+}
+
+/// Llama.cpp runs the weights as a file has them.
+#[cfg(feature = "runner")]
+fn refuse_quantization(path: &Path, options: &LoadOptions<'_>) -> Result<()> {
+    match options.quantization {
+        Quantization::None => Ok(()),
+        _ => Err(Error::file(path, "llama.cpp runs the weights as they are; leave `quantize` out")),
     }
 }
 

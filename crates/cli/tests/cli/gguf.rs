@@ -1,6 +1,6 @@
-//! `--model FILE.gguf`: tokens without llama.cpp, and the model with it.
+//! `--model FILE.gguf`: tokens, the model in our own decoder, and the model in llama.cpp.
 
-use unskew_testdata::gguf::{Weights, llama};
+use unskew_testdata::gguf::{GgufWriter, Weights, llama, random_llama, sentence_piece};
 
 use crate::support::{Files, unskew};
 
@@ -44,12 +44,98 @@ fn files_that_are_no_models_are_refused() {
     assert!(refusal("absent.gguf").contains("absent.gguf"), "{}", refusal("absent.gguf"));
 }
 
+const NAMES: [&str; 8] = [
+    "--prompt",
+    "Dear Ms Meyer,\nKind regards,\n",
+    "--choice",
+    "Thomas Hansen",
+    "--choice",
+    "Peter Costa",
+    "--seed",
+    "1",
+];
+
+/// The embedded model in a file is the embedded model: the same outputs with the same log-probabilities.
+#[test]
+fn the_model_of_a_file_runs() {
+    let files = files();
+    for command in [
+        &["generate", "--sampler", "cars", "-n", "4", "--format", "json"][..],
+        &["generate", "--sampler", "masked", "-n", "2", "--format", "json", "--quantize", "q8_0"],
+    ] {
+        let of = |model: &str| {
+            let run = files.run(&[command, &NAMES, &["--model", model]].concat());
+            assert_eq!(run.code, 0, "{}", run.stderr);
+            run.stdout
+        };
+        assert_eq!(of("tiny.gguf"), of("tiny"));
+    }
+    let logits =
+        |model: &str| files.run(&["logits", "--model", model, "--ids", "0,5,300", "--format", "json"]);
+    assert_eq!(logits("tiny.gguf").stdout, logits("tiny").stdout);
+}
+
+#[test]
+fn a_file_is_described_and_measured() {
+    let files = files();
+    let info = |model: &str| {
+        let run = files.run(&["model", "info", "--model", model, "--format", "json"]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        run.json().remove(0)
+    };
+    let (mut ours, mut theirs) = (info("tiny.gguf"), info("tiny"));
+    // Norms are of 32 bits in GGUF files.
+    for info in [&mut ours, &mut theirs] {
+        assert!(info["bytes"].as_u64().unwrap() > 100_000);
+        info["bytes"] = 0.into();
+    }
+    assert_eq!(ours, theirs);
+    let run = files.run(&["model", "bench", "--model", "tiny.gguf", "--steps", "1", "--format", "json"]);
+    assert_eq!(run.json()[0]["weights"], "f16", "{}", run.stderr);
+}
+
+#[test]
+fn the_chat_template_of_a_file_is_used() {
+    let template = "{{ bos_token }}{% for m in messages %}<tag>{{ m.content }}{% endfor %}{{ eos_token }}in";
+    let bytes = random_llama(|file| {
+        file.text("tokenizer.chat_template", template);
+        file.number("tokenizer.ggml.bos_token_id", 1).number("tokenizer.ggml.eos_token_id", 2);
+        sentence_piece(file, false)
+    });
+    let tiny = files();
+    let files = Files::new(&[("chat.gguf", &bytes)]);
+    let of = |prompt: &[&str]| {
+        let args =
+            ["generate", "--model", "chat.gguf", "--regex", "[a-c]{2}", "--seed", "3", "--format", "json"];
+        let run = files.run(&[&args[..], prompt].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        run.json()[0]["logprob"].clone()
+    };
+    let chat = of(&["--chat", "--prompt", "a é"]);
+    assert!(chat.is_number(), "{chat}");
+    assert_eq!(chat, of(&["--prompt", "<tag>a é</s>in"]));
+    assert_ne!(chat, of(&["--prompt", "a é"]));
+    let none = tiny.run(&["generate", "--model", "tiny.gguf", "--chat", "--prompt", "a"]);
+    assert!(none.refusal().contains("`tokenizer.chat_template` of a GGUF file"), "{}", none.refusal());
+}
+
+/// What our own decoder does not know says so, and where it can be run.
 #[cfg(not(feature = "llama-cpp"))]
 #[test]
-fn outputs_need_the_feature() {
+fn other_models_need_the_feature() {
+    let mut file = GgufWriter::new();
+    file.text("general.architecture", "mamba");
+    let files = Files::new(&[("mamba.gguf", &file.bytes()), ("tiny.gguf", b"")]);
+    for command in [&["generate"][..], &["model", "info"]] {
+        assert_eq!(
+            files.run(&[command, &["--model", "mamba.gguf"]].concat()).refusal(),
+            "error: mamba.gguf: the architecture \"mamba\" is not computed here; llama, qwen2, qwen3, smollm3, gemma2, \
+             gemma3, phi3, gpt2, olmo2 are; llama.cpp may run it, with the feature `llama-cpp` of unskew"
+        );
+    }
     assert_eq!(
-        files().run(&["generate", "--model", "tiny.gguf"]).refusal(),
-        "error: a GGUF file needs the feature `llama-cpp` of unskew, and this program was built without it"
+        files.run(&["generate", "--model", "llama-cpp:tiny.gguf"]).refusal(),
+        "error: `llama-cpp:FILE` needs the feature `llama-cpp` of unskew, and this program was built without it"
     );
 }
 
@@ -57,25 +143,25 @@ fn outputs_need_the_feature() {
 mod with_llama_cpp {
     use super::*;
 
-    const NAMES: [&str; 8] = [
-        "--prompt",
-        "Dear Ms Meyer,\nKind regards,\n",
-        "--choice",
-        "Thomas Hansen",
-        "--choice",
-        "Peter Costa",
-        "--seed",
-        "1",
-    ];
-
     /// Every sampler runs, and writes outputs of the constraint.
     #[test]
     fn generate() {
         let files = files();
         for sampler in ["masked", "rejection", "cars", "disc", "smc", "awrs", "beam", "speculative"] {
-            let draft: &[&str] = if sampler == "speculative" { &["--draft-model", "tiny.gguf"] } else { &[] };
+            let draft: &[&str] =
+                if sampler == "speculative" { &["--draft-model", "llama-cpp:tiny.gguf"] } else { &[] };
             let args = [
-                &["generate", "--model", "tiny.gguf", "--sampler", sampler, "-n", "4", "--format", "json"],
+                &[
+                    "generate",
+                    "--model",
+                    "llama-cpp:tiny.gguf",
+                    "--sampler",
+                    sampler,
+                    "-n",
+                    "4",
+                    "--format",
+                    "json",
+                ],
                 &NAMES[..],
                 draft,
             ];
@@ -95,7 +181,7 @@ mod with_llama_cpp {
         let logits = |model: &str| {
             files.run(&["logits", "--model", model, "--ids", "0,5,300", "--format", "json"]).json()
         };
-        let (ours, theirs) = (logits("tiny"), logits("tiny.gguf"));
+        let (ours, theirs) = (logits("tiny"), logits("llama-cpp:tiny.gguf"));
         let numbers = |line: &serde_json::Value| -> Vec<f64> {
             line["logits"].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
         };
@@ -109,14 +195,14 @@ mod with_llama_cpp {
             assert_eq!(run.code, 0, "{}", run.stderr);
             run.stdout
         };
-        let report = audit("tiny.gguf");
+        let report = audit("llama-cpp:tiny.gguf");
         assert!(report.contains("cars") && report.contains("masked"), "{report}");
     }
 
     #[test]
     fn the_facade() -> Result<(), unskew::Error> {
         let files = files();
-        let model = unskew::Model::open(files.path("tiny.gguf").to_str().unwrap())?;
+        let model = unskew::Model::open(&format!("llama-cpp:{}", files.path("tiny.gguf").display()))?;
         let draws = model.prompt("the").constrain(unskew::Spec::regex(" [a-z]+"))?.seed(1).sample("cars")?;
         for output in draws.take(3) {
             assert!(output?.text.starts_with(' '));

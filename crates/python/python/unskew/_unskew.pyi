@@ -40,7 +40,10 @@ class Tokenizer:
 
     @staticmethod
     def from_file(path: str | os.PathLike[str], *, vocab_size: int = 0, eos: Sequence[int] | None = None) -> Tokenizer:
-        """Loads a `tokenizer.json`."""
+        """Loads a `tokenizer.json`, a GGUF file, or the folder of a checkpoint.
+
+        A folder says by `config.json` and `generation_config.json` which ids end a sequence.
+        """
     @staticmethod
     def from_json(text: str | bytes, *, vocab_size: int = 0, eos: Sequence[int] | None = None) -> Tokenizer:
         """Reads the text of a `tokenizer.json`."""

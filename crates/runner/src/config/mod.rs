@@ -12,6 +12,7 @@
 mod architecture;
 mod families;
 mod fields;
+pub(crate) mod gguf;
 pub(crate) mod parameters;
 mod rope;
 
@@ -21,6 +22,8 @@ pub use architecture::{
     Activation, Architecture, Biases, Family, HeadNorm, LayerKind, LayerRotary, LocalRope, Norm, Placement,
     Scaling,
 };
+
+pub use gguf::GgufModelError;
 
 use fields::{Object, invalid, present, root, tokens, unsupported};
 
@@ -363,7 +366,8 @@ impl ModelConfig {
     }
 
     /// The `config.json` of this shape, as transformers reads it, indented by two spaces. [`ModelConfig::from_json`]
-    /// reads it back to an equal configuration, up to the last bit of the two numbers that are not whole.
+    /// reads it back to an equal configuration, up to the last bit of the two numbers that are not whole. The norms of
+    /// a Gemma in a GGUF file hold the one that is added to those of a checkpoint, and a `config.json` cannot say so.
     #[must_use]
     pub fn to_json(&self) -> String {
         let eos = match self.eos_token_ids.as_slice() {

@@ -67,6 +67,8 @@ pub(crate) struct Stored {
     pub(crate) first: usize,
     /// Whether a linear map is `[in, out]`, as in GPT-2.
     pub(crate) is_transposed: bool,
+    /// The number of heads whose first and second halves take turns in the rows, as in some GGUF files.
+    pub(crate) turns: Option<usize>,
 }
 
 /// One row of the table of parameters.
@@ -294,7 +296,7 @@ pub(crate) fn table(config: &ModelConfig) -> Vec<Parameter> {
         };
         let suffix = if row.kind == Kind::Bias { "bias" } else { "weight" };
         let first = row.fused.map_or(0, |(first, _)| first);
-        let stored = Stored { name: format!("{name}.{suffix}"), shape, first, is_transposed };
+        let stored = Stored { name: format!("{name}.{suffix}"), shape, first, is_transposed, turns: None };
         Parameter { layer, part: row.part, kind: row.kind, shape: row.shape, stored }
     };
     let one = |part, kind, shape, name: &str| {

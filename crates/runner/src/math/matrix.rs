@@ -16,10 +16,9 @@ use std::{array, ops::Range};
 
 use half::{bf16, f16};
 use rayon::prelude::*;
-use safetensors::tensor::Dtype;
 
 use crate::math::kernel::{Inputs, LANES, Line, Sums, Weight, multiply, multiply_blocks, widen};
-use crate::math::pack::{BLOCK, Block, Lines, Packer};
+use crate::math::pack::{BLOCK, Block, Format, Lines, Packer};
 
 /// Lines of a panel that are widened at a time, with those of another panel: 16 KiB of f32.
 const DEPTH: usize = 64;
@@ -32,16 +31,16 @@ pub(crate) const WORTH_A_THREAD: usize = 1 << 18;
 pub(crate) struct Matrix {
     outputs: usize,
     inputs: usize,
-    /// The type in the file.
-    dtype: Dtype,
+    /// How the file stores it.
+    format: Format,
     lines: Lines,
 }
 
 impl Matrix {
     /// The matrix that was packed.
     pub(crate) fn packed([outputs, inputs]: [usize; 2], packer: Packer) -> Self {
-        let (lines, dtype) = packer.finish();
-        Self { outputs, inputs, dtype, lines }
+        let (lines, format) = packer.finish();
+        Self { outputs, inputs, format, lines }
     }
 
     /// The f32 matrix with the weights `at(output * inputs + input)`.
@@ -56,7 +55,7 @@ impl Matrix {
                 lines.push(line);
             }
         }
-        Self { outputs, inputs, dtype: Dtype::F32, lines: Lines::F32(lines) }
+        Self { outputs, inputs, format: Format::F32, lines: Lines::F32(lines) }
     }
 
     /// The weights of one output, in f32.
@@ -86,9 +85,9 @@ impl Matrix {
 
     /// A number, rounded to the type in which the weights are stored in the file.
     pub(crate) fn rounded(&self, value: f32) -> f32 {
-        match self.dtype {
-            Dtype::F16 => f16::from_f32(value).to_f32(),
-            Dtype::BF16 => bf16::from_f32(value).to_f32(),
+        match self.format {
+            Format::F16 => f16::from_f32(value).to_f32(),
+            Format::Bf16 => bf16::from_f32(value).to_f32(),
             _ => value,
         }
     }

@@ -1,13 +1,15 @@
 //! The weights of a matrix in panels ([`crate::math::kernel`]), packed from the rows of a tensor as they come out of a
 //! file.
 //!
+//! Numbers of a file come as they are, or in the blocks of ggml ([`crate::math::blocks`]).
+//!
 //! Rows come in groups of whole panels, so that a file is read a few megabytes at a time and nothing else is held
 //! than the result. Threads share the panels of a group.
 
 use half::{bf16, f16};
 use rayon::prelude::*;
-use safetensors::tensor::Dtype;
 
+use crate::math::blocks::BlockType;
 use crate::math::kernel::{LANES, Line, Weight};
 
 /// Inputs of a block, whose weights for one output share a scale.
@@ -74,40 +76,99 @@ raw!(f32, 4, std::convert::identity);
 raw!(f16, 2, f16::to_f32);
 raw!(bf16, 2, bf16::to_f32);
 
+/// How a file stores weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    F32,
+    F16,
+    Bf16,
+    Blocks(BlockType),
+}
+
+impl Format {
+    /// The bytes of a row of `inputs` weights; `None` where blocks do not fill it.
+    pub(crate) fn row_bytes(self, inputs: usize) -> Option<usize> {
+        match self {
+            Self::F32 => Some(4 * inputs),
+            Self::F16 | Self::Bf16 => Some(2 * inputs),
+            Self::Blocks(kind) => {
+                inputs.is_multiple_of(kind.weights()).then(|| inputs / kind.weights() * kind.bytes())
+            }
+        }
+    }
+}
+
 /// Packs the rows of one matrix, group by group.
 pub(crate) struct Packer {
     outputs: usize,
     inputs: usize,
-    dtype: Dtype,
+    format: Format,
     /// The rows so far; all but the last group are whole panels.
     rows: usize,
     lines: Lines,
 }
 
 impl Packer {
-    /// For the weights `[outputs, inputs]` of a type. `None` for a type other than the three.
-    pub(crate) fn new([outputs, inputs]: [usize; 2], dtype: Dtype, quantizes: bool) -> Option<Self> {
+    /// For the weights `[outputs, inputs]` of a file. Blocks fill its rows.
+    pub(crate) fn new([outputs, inputs]: [usize; 2], format: Format, quantizes: bool) -> Self {
         let panels = outputs.div_ceil(LANES);
         let count = panels * inputs;
-        let lines = match dtype {
-            Dtype::F32 | Dtype::F16 | Dtype::BF16 if quantizes => {
-                Lines::Q8(vec![Block::default(); panels * inputs.div_ceil(BLOCK)])
-            }
-            Dtype::F32 => Lines::F32(vec![[0.0; LANES]; count]),
-            Dtype::F16 => Lines::F16(vec![[f16::ZERO; LANES]; count]),
-            Dtype::BF16 => Lines::Bf16(vec![[bf16::ZERO; LANES]; count]),
-            _ => return None,
+        let is_whole = matches!(format, Format::Blocks(kind) if kind.is_whole());
+        let lines = match format {
+            _ if quantizes || is_whole => Lines::Q8(vec![Block::default(); panels * inputs.div_ceil(BLOCK)]),
+            Format::F32 | Format::Blocks(_) => Lines::F32(vec![[0.0; LANES]; count]),
+            Format::F16 => Lines::F16(vec![[f16::ZERO; LANES]; count]),
+            Format::Bf16 => Lines::Bf16(vec![[bf16::ZERO; LANES]; count]),
         };
-        Some(Self { outputs, inputs, dtype, rows: 0, lines })
+        Self { outputs, inputs, format, rows: 0, lines }
     }
 
     /// Adds rows, as a file has them: whole panels, or the last rows.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(), NotFinite> {
-        match self.dtype {
-            Dtype::F32 => self.group::<f32>(f32::chunks(bytes)),
-            Dtype::F16 => self.group::<f16>(f16::chunks(bytes)),
-            _ => self.group::<bf16>(bf16::chunks(bytes)),
+        match self.format {
+            Format::F32 => self.group::<f32>(f32::chunks(bytes)),
+            Format::F16 => self.group::<f16>(f16::chunks(bytes)),
+            Format::Bf16 => self.group::<bf16>(bf16::chunks(bytes)),
+            Format::Blocks(kind) if kind.is_whole() => self.blocks(kind, bytes),
+            Format::Blocks(kind) => {
+                let blocks = bytes.par_chunks_exact(kind.bytes());
+                let mut raw = vec![[0; 4]; blocks.len() * kind.weights()];
+                blocks.zip(raw.par_chunks_exact_mut(kind.weights())).for_each_init(
+                    || vec![0.0; kind.weights()],
+                    |values, (block, raw)| {
+                        kind.values(block, values);
+                        raw.iter_mut().zip(values).for_each(|(raw, value)| *raw = value.to_le_bytes());
+                    },
+                );
+                self.group::<f32>(&raw)
+            }
         }
+    }
+
+    /// Adds rows of blocks that are kept as they are.
+    fn blocks(&mut self, kind: BlockType, bytes: &[u8]) -> Result<(), NotFinite> {
+        debug_assert_eq!(self.rows % LANES, 0);
+        let wide = self.inputs / BLOCK;
+        let row_bytes = wide * kind.bytes();
+        let scale = |block: &[u8]| kind.whole(block).0.to_f32();
+        let blocks = bytes.par_chunks_exact(kind.bytes());
+        if let Some(at) = blocks.clone().position_first(|block| !scale(block).is_finite()) {
+            let index = self.rows * self.inputs + at * BLOCK;
+            return Err(NotFinite { index, value: scale(&bytes[at * kind.bytes()..][..kind.bytes()]) });
+        }
+        let Lines::Q8(lines) = &mut self.lines else { unreachable!("such blocks are kept in eight bits") };
+        let panels = bytes.par_chunks(LANES * row_bytes);
+        lines[self.rows / LANES * wide..].par_chunks_mut(wide).zip(panels).for_each(|(lines, rows)| {
+            for (lane, row) in rows.chunks_exact(row_bytes).enumerate() {
+                for (line, block) in lines.iter_mut().zip(row.chunks_exact(kind.bytes())) {
+                    let (scale, numbers) = kind.whole(block);
+                    line.scales[lane] = scale;
+                    line.weights.iter_mut().zip(numbers).for_each(|(line, number)| line[lane] = number);
+                }
+            }
+        });
+        self.rows += bytes.len() / row_bytes;
+        Ok(())
     }
 
     fn group<R: Raw>(&mut self, weights: &[R::Bytes]) -> Result<(), NotFinite> {
@@ -142,10 +203,10 @@ impl Packer {
         Ok(())
     }
 
-    /// The lines, and the type of the file.
-    pub(crate) fn finish(self) -> (Lines, Dtype) {
+    /// The lines, and how the file stores them.
+    pub(crate) fn finish(self) -> (Lines, Format) {
         debug_assert_eq!(self.rows, self.outputs);
-        (self.lines, self.dtype)
+        (self.lines, self.format)
     }
 }
 

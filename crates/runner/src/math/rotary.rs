@@ -35,7 +35,8 @@ pub(crate) enum Regimes {
 impl Regimes {
     pub(crate) fn new(config: &ModelConfig) -> Self {
         match config.architecture.scaling {
-            Scaling::LongRope { original, .. } => Self::Two(original),
+            // Two equal sets of divisors are one: GGUF files of Llama 3 hold their scaling so.
+            Scaling::LongRope { ref short, ref long, original, .. } if short != long => Self::Two(original),
             Scaling::Dynamic { .. } => Self::Many(config.max_position_embeddings),
             _ => Self::One,
         }

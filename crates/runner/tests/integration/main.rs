@@ -3,6 +3,7 @@
 
 mod common;
 mod config;
+mod gguf;
 mod loading;
 mod parity;
 mod reference;

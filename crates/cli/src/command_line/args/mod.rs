@@ -188,8 +188,9 @@ pub(crate) struct SetSubsetArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
-    /// `tiny` or `tiny-draft` (embedded), the folder of a Hugging Face checkpoint, a `.gguf` file (run by llama.cpp,
-    /// feature `llama-cpp`), `table:FILE`, or the address of a server (vLLM, SGLang, llama.cpp, OpenAI-compatible)
+    /// `tiny` or `tiny-draft` (embedded), the folder of a Hugging Face checkpoint, a `.gguf` file, `table:FILE`, or the
+    /// address of a server (vLLM, SGLang, llama.cpp, OpenAI-compatible). With the feature `llama-cpp`, llama.cpp runs
+    /// the files that our own decoder does not know, and `llama-cpp:FILE.gguf`
     #[arg(long, value_name = "tiny|DIR|FILE.gguf|table:FILE|http://HOST:PORT", default_value = "tiny")]
     pub(crate) model: ModelSource,
     /// A tokenizer.json, or a `.gguf` file; by default the model's own. With the one of a server, and whole rows from

@@ -56,28 +56,31 @@ pub(crate) fn model(command: &ModelCommand, out: &mut dyn Write) -> Result<()> {
 }
 
 fn info(args: &ModelInfoArgs, out: &mut dyn Write) -> Result<()> {
-    let (text, bytes) = match &args.model {
+    let (config, bytes) = match &args.model {
         ModelSource::Folder(folder) => {
             let path = folder.join("config.json");
             let text = fs::read_to_string(&path).map_err(|error| Failure::file(&path, error))?;
-            (text, weights(folder)?)
+            (read(&text)?, weights(folder)?)
+        }
+        ModelSource::Gguf(path) => {
+            let config = Llama::config_of_gguf(path).map_err(crate::Error::of_gguf)?;
+            let gguf = crate::vocab::Gguf::open(path).map_err(|error| Failure::file(path, error))?;
+            (config, gguf.tensors().iter().filter_map(|tensor| tensor.bytes).sum())
         }
         #[cfg(feature = "tiny-model")]
         ModelSource::Tiny => {
-            embedded(crate::tiny_model::TINY.config_json, crate::tiny_model::TINY.safetensors)
+            embedded(crate::tiny_model::TINY.config_json, crate::tiny_model::TINY.safetensors)?
         }
         #[cfg(feature = "tiny-model")]
         ModelSource::TinyDraft => {
-            embedded(crate::tiny_model::DRAFT.config_json, crate::tiny_model::DRAFT.safetensors)
+            embedded(crate::tiny_model::DRAFT.config_json, crate::tiny_model::DRAFT.safetensors)?
         }
         _ => {
             return Err(Failure::input(
-                "only a transformer has weights to describe; give the folder of a checkpoint",
+                "only a transformer has weights to describe; give the folder of a checkpoint, or a `.gguf` file",
             ));
         }
     };
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let config = ModelConfig::from_json(text).map_err(|error| Failure::bad(&error))?;
     let info = describe(&config, bytes);
     match args.format {
         Format::Jsonl => write_json(&info, out)?,
@@ -108,8 +111,13 @@ fn info(args: &ModelInfoArgs, out: &mut dyn Write) -> Result<()> {
 }
 
 #[cfg(feature = "tiny-model")]
-fn embedded(config: &str, weights: &[u8]) -> (String, u64) {
-    (config.to_owned(), weights.len() as u64)
+fn embedded(config: &str, weights: &[u8]) -> Result<(ModelConfig, u64)> {
+    Ok((read(config)?, weights.len() as u64))
+}
+
+fn read(config: &str) -> Result<ModelConfig> {
+    let text = config.strip_prefix('\u{feff}').unwrap_or(config);
+    ModelConfig::from_json(text).map_err(|error| Failure::bad(&error))
 }
 
 /// The bytes of the weights in a folder.
@@ -208,7 +216,7 @@ fn bench(args: &ModelBenchArgs, out: &mut dyn Write) -> Result<()> {
     });
     let Some((architecture, parameters, bytes, weights, step_bytes)) = measured else {
         return Err(Failure::input(
-            "only a transformer has weights to measure; give the folder of a checkpoint",
+            "only a transformer of our own decoder has weights to measure; give the folder of a checkpoint, or a `.gguf` file",
         ));
     };
     let memory_bytes_per_s = memory_bandwidth(5);

@@ -11,7 +11,9 @@ use std::{cmp::Reverse, collections::HashMap, path::Path};
 use serde_json::{Value, json};
 use unskew_core::TokenId;
 
-use super::{Gguf, GgufValue, pre_tokenizers};
+use unskew_gguf::{Gguf, GgufValue};
+
+use super::pre_tokenizers;
 use crate::{
     Limits, TokenizationError, Tokenizer, TokenizerError,
     error::quoted,

@@ -5,8 +5,7 @@ use std::{
     io::Read,
 };
 
-use super::{Gguf, GgufError, GgufTensor, GgufValue, types};
-use crate::{Limits, error::quoted};
+use crate::{Gguf, GgufError, GgufTensor, GgufValue, error::quoted, types};
 
 /// The longest name of a key or a tensor, by the format.
 const NAME_BYTES: u64 = 65_535;
@@ -15,9 +14,9 @@ const DIMENSIONS: u32 = 4;
 /// The alignment of the weights where no key names one.
 const ALIGNMENT: u64 = 32;
 
-/// Reads a file of `len` bytes.
-pub(super) fn read(reader: impl Read, len: u64, limits: &Limits) -> Result<Gguf, GgufError> {
-    let mut source = Source { reader, at: 0, len, limit: limits.file_bytes };
+/// Reads a file of `len` bytes, of which `limit` may stand in front of the weights.
+pub(super) fn read(reader: impl Read, len: u64, limit: usize) -> Result<Gguf, GgufError> {
+    let mut source = Source { reader, at: 0, len, limit };
     if len < 4 || source.bytes(4, "the magic number")? != Gguf::MAGIC {
         return Err(GgufError::NotGguf);
     }

@@ -31,7 +31,7 @@ pub enum GgufError {
         left: u64,
     },
     /// More bytes in front of the weights than the limit.
-    #[error("more than {limit} bytes in front of the weights; raise `Limits::file_bytes` if that is right")]
+    #[error("more than {limit} bytes in front of the weights; raise the limit if that is right")]
     TooLarge {
         /// The limit.
         limit: usize,
@@ -92,4 +92,15 @@ pub enum GgufError {
         /// The reason.
         reason: String,
     },
+}
+
+/// How many characters of a name a message quotes.
+const SHOWN: usize = 40;
+
+/// A name in quotes, on one line, cut where it is long.
+pub(crate) fn quoted(name: &str) -> String {
+    match name.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{:?}…", &name[..end]),
+        None => format!("{name:?}"),
+    }
 }
