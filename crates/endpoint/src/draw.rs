@@ -7,9 +7,9 @@
 //! its grammar never writes has no weight.
 //!
 //! Outputs are judged here, by our constraint, in both. They are taken in the order in which they were asked for. Where
-//! the constraint ends outputs ([`OutputEnd::Free`](unskew_core::OutputEnd)), an output is the beginning of the server's:
-//! of its tokens where it gives them; otherwise its text counts as one token, since nobody knows where the model has
-//! made a cut.
+//! the constraint ends outputs ([`OutputEnd::Free`](unskew_core::OutputEnd)), an output is the beginning of the
+//! server's: of its tokens where it gives them; otherwise its text counts as one token, since nobody knows where the
+//! model has made a cut.
 
 use std::{
     collections::{HashMap, VecDeque},

@@ -271,8 +271,8 @@ impl Constraint {
         Ok(Self { spec })
     }
 
-    /// The same constraint with outputs that end so: `free`, where the model's text leaves the constraint (as it is where
-    /// nobody says), or `model`, where the model ends its text. Masks are the same under both.
+    /// The same constraint with outputs that end so: `free`, where the model's text leaves the constraint (as it is
+    /// where nobody says), or `model`, where the model ends its text. Masks are the same under both.
     fn with_end(&self, end: &str) -> PyResult<Self> {
         Ok(Self { spec: self.spec.clone().ending(end_of(end)?) })
     }

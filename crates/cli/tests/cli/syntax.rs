@@ -144,7 +144,10 @@ fn wrong_constraints_are_refused_in_one_line() {
         "--with has no option \"odd\"; it has whitespace",
     );
     refused(&["mask", "--json-schema", "s.json", "--with", "whitespace"], "--with whitespace needs a value");
-    refused(&["mask", "--json-schema", "s.json", "--with", "whitespace=wide"], "it is `compact`, `spaced`, `printed`, `flexible`");
+    refused(
+        &["mask", "--json-schema", "s.json", "--with", "whitespace=wide"],
+        "it is `compact`, `spaced`, `printed`, `flexible`",
+    );
     refused(&["mask", "--json-schema", "s.json", "--with", "ascii=3"], "--with ascii is a switch");
     refused(&["mask", "--json-schema", "s.json", "--with", "exponents=x"], "is no whole number");
     refused(&["mask", "--json-schema", "s.json", "--with", "exponents=101"], "give a whole number up to 100");

@@ -37,50 +37,11 @@
 
 use std::{
     fmt,
-    str::FromStr,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use super::{Constraint, Rejected, TextOrder, each_candidate, text_order::cuts_word};
+use super::{Constraint, OutputEnd, Rejected, TextOrder, each_candidate, text_order::cuts_word};
 use crate::{Generations, MaskMut, MaskRef, TokenId, TokenMask};
-
-/// Who ends an output. See the law at [`WithEnd`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum OutputEnd {
-    /// The model, by one of the ids that end a sequence.
-    Model,
-    /// The constraint: the output ends where the model's text leaves it.
-    Free,
-}
-
-/// As specs write it: `model` or `free`.
-impl fmt::Display for OutputEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Model => "model",
-            Self::Free => "free",
-        })
-    }
-}
-
-impl FromStr for OutputEnd {
-    type Err = UnknownEnd;
-
-    fn from_str(text: &str) -> Result<Self, UnknownEnd> {
-        match text {
-            "model" => Ok(Self::Model),
-            "free" => Ok(Self::Free),
-            _ => Err(UnknownEnd),
-        }
-    }
-}
-
-/// The text is no [`OutputEnd`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error(
-    "it is `model` (an output ends where the model ends its text) or `free` (where the text leaves the constraint)"
-)]
-pub struct UnknownEnd;
 
 /// The tokens of an output's own text: `tail` stands for the last one, where that has passed the end.
 pub fn with_tail(mut tokens: Vec<TokenId>, tail: Option<&[TokenId]>) -> Vec<TokenId> {

@@ -11,6 +11,7 @@
 
 mod end;
 mod erased;
+mod output_end;
 mod text_order;
 mod unconstrained;
 
@@ -22,8 +23,9 @@ use std::{
 use crate::{MaskBatch, MaskMut, MaskRef, TokenId, TokenMask};
 
 pub(crate) use end::reach_by_masks;
-pub use end::{EndCache, EndScratch, EndState, OutputEnd, Reach, UnknownEnd, WithEnd, with_tail};
+pub use end::{EndCache, EndScratch, EndState, Reach, WithEnd, with_tail};
 pub use erased::{AnyConstraint, AnyScratch, AnyState};
+pub use output_end::{OutputEnd, UnknownEnd};
 pub use text_order::{TextOrder, cuts_word};
 pub use unconstrained::Unconstrained;
 

@@ -391,8 +391,8 @@ impl Spec {
         matches!(self.language, Grammar(_) | JsonSchema(_) | StructuralTag(_) | AnyOf(_) | Sequence(_))
     }
 
-    /// The same constraint with all spellings that JSON allows, where it does not say which: to judge texts that somebody
-    /// else has written, and not to write them.
+    /// The same constraint with all spellings that JSON allows, where it does not say which: to judge texts that
+    /// somebody else has written, and not to write them.
     #[must_use]
     pub fn judging(mut self) -> Self {
         self.each_part(&mut |language| match language {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unskew_core::Vocabulary;
+use unskew_core::{TokenId, Vocabulary};
 use unskew_engine::{Compiler, Matcher, MatcherOptions, Spec, TokenSpace};
 
 /// Bytes that are no tokens of SmolLM2.
@@ -25,8 +25,8 @@ fn constraints_of_each_kind_are_those_of_what_is_left() {
     let accepts = |spec: &Spec, text: &str| {
         let compiled = compiler.compile(spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
         let mut matcher = Matcher::new(&compiled, MatcherOptions::default()).unwrap();
-        let id = |byte| bytes.iter().position(|other| *other == byte).and_then(|at| u32::try_from(at).ok());
-        let ids: Option<Vec<u32>> = text.bytes().map(id).collect();
+        let id = |byte| bytes.iter().position(|other| *other == byte).map(TokenId::from_index);
+        let ids: Option<Vec<TokenId>> = text.bytes().map(id).collect();
         ids.is_some_and(|ids| ids.into_iter().all(|id| matcher.accept(id).unwrap())) && matcher.is_accepting()
     };
     let record =

@@ -557,7 +557,8 @@ impl Constraint for GrammarConstraint {
     }
 
     fn may_end_with(&self, byte: u8) -> bool {
-        self.last_bytes.get_or_init(|| last_bytes(&self.compiled)).contains(byte)
+        let Compiled { rules, terminals, start, .. } = &self.compiled;
+        self.last_bytes.get_or_init(|| last_bytes(rules, terminals, *start)).contains(byte)
     }
 
     fn forced(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Option<TokenId> {

@@ -13,15 +13,14 @@ use super::{
 use crate::{
     grammar::data::RuleId,
     ids::{Id, Table},
-    parser::configurations::Compiled,
 };
 
-pub(crate) fn last_bytes(Compiled { rules, terminals, start, .. }: &Compiled) -> ByteSet {
+pub(crate) fn last_bytes(rules: &Rules, terminals: &Terminals, start: RuleId) -> ByteSet {
     let may_end = may_end(rules, terminals);
     let mut bytes = ByteSet::default();
     let mut called = Table::filled(rules.all(), false);
     let mut seen = Table::filled(rules.len(), false);
-    let mut open = vec![*start];
+    let mut open = vec![start];
     while let Some(rule) = open.pop() {
         if std::mem::replace(&mut called[rule], true) {
             continue;

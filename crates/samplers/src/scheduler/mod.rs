@@ -7,10 +7,10 @@
 //! short outputs.
 //!
 //! Where fewer draws are wanted than rollouts may be under way, a draw whose rollouts were rejected tries **ahead**: a
-//! quarter as many rollouts as were rejected so far go beside its first one, while there is room. They count in the order in
-//! which they were begun, each once those before it were rejected, and no bound learns of one before its turn. So the
-//! draw is what the same rollouts would have given one after the other. Tried instead: the rollout that is accepted
-//! first in time. It is a short one, and what it has taught the others would decide whether it is chosen.
+//! quarter as many rollouts as were rejected so far go beside its first one, while there is room. They count in the
+//! order in which they were begun, each once those before it were rejected, and no bound learns of one before its
+//! turn. So the draw is what the same rollouts would have given one after the other. Tried instead: the rollout that
+//! is accepted first in time. It is a short one, and what it has taught the others would decide whether it is chosen.
 //!
 //! A policy that learns takes each rollout into the bounds when it ends, and rollouts under way go on with the new
 //! bounds ([`rollout`](crate::rollout) says why each output keeps its distribution). So, under such a policy, the

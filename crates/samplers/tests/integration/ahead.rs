@@ -22,7 +22,8 @@ fn draws_that_try_ahead_are_exact() {
     };
     for (seed, model, constraint, exact) in (0..).filter_map(rare).take(3) {
         for (at, batch) in [1, 16].into_iter().enumerate() {
-            let mut sampler = Sampling::new(Task { batch, ..task(&model, &constraint) }, Exact::ars(u64::MAX));
+            let mut sampler =
+                Sampling::new(Task { batch, ..task(&model, &constraint) }, Exact::ars(u64::MAX));
             check_sampler(&mut sampler, &exact, 2000, &mut rng(seed)).unwrap();
             // Anew for each draw: the first draws are those of many rollouts.
             let mut counts = HashMap::<Vec<TokenId>, u64>::new();

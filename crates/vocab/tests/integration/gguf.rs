@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use unskew_core::{TokenId, TokenKind};
 use unskew_testdata::gguf::{GgufWriter, random_llama, sentence_piece};
-use unskew_vocab::{Gguf, GgufError, GgufValue, Limits, TokenizationError, Tokenizer, TokenizerError};
+use unskew_vocab::{Gguf, Limits, TokenizationError, Tokenizer, TokenizerError};
 
 fn config() -> ProptestConfig {
     let rng_seed = proptest::test_runner::RngSeed::Fixed(5);

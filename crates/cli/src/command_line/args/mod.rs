@@ -253,7 +253,8 @@ pub(crate) struct ConstraintArgs {
     /// Only token sequences that the tokenizer itself writes for their text; with or without one of the above
     #[arg(long)]
     pub(crate) canonical: bool,
-    /// Who ends an output: `free` (where the model's text leaves the constraint; default) or `model` (where it ends its text)
+    /// Who ends an output: `free` (where the model's text leaves the constraint; default) or `model` (where it ends its
+    /// text)
     #[arg(long, value_name = "free|model")]
     pub(crate) end: Option<String>,
     /// Options of the constraint, joined by commas: `--with whitespace=compact,ascii`; --help lists them

@@ -50,8 +50,8 @@ pub struct Line {
     pub kl_noise: f64,
     /// The total variation between them.
     pub tv: Option<f64>,
-    /// The divergence of the sampler from the model's own distribution, by the mean of the logarithms of its weights and
-    /// P(constraint): it has no noise of few outputs, and no output is missing in it.
+    /// The divergence of the sampler from the model's own distribution, by the mean of the logarithms of its weights
+    /// and P(constraint): it has no noise of few outputs, and no output is missing in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kl_by_weights: Option<f64>,
     /// The same with the outputs' weights, where they have any.
