@@ -224,7 +224,7 @@ fn every_family_is_that_of_its_folder() {
             }
             "gpt2" | "gpt2-bf16" => config["scale_attn_by_inverse_layer_idx"] = json!(false),
             _ if architecture.starts_with("gemma") => {
-                config["query_pre_attn_scalar"] = config["head_dim"].clone()
+                config["query_pre_attn_scalar"] = config["head_dim"].clone();
             }
             _ => {}
         }
