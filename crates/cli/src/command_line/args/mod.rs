@@ -56,11 +56,28 @@ pub(crate) enum ModelCommand {
     Bench(ModelBenchArgs),
 }
 
+/// A model that a command is about: its own argument, or `--model` as elsewhere.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct NamedModel {
+    /// `tiny` or `tiny-draft` (embedded), the folder of a Hugging Face checkpoint, or a `.gguf` file; also `--model MODEL`
+    #[arg(value_name = "MODEL")]
+    own: Option<ModelSource>,
+    /// The same
+    #[arg(long = "model", value_name = "MODEL", hide = true)]
+    named: Option<ModelSource>,
+}
+
+impl NamedModel {
+    pub(crate) fn source(&self) -> &ModelSource {
+        self.own.as_ref().or(self.named.as_ref()).expect("one of the two is required")
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ModelInfoArgs {
-    /// `tiny` or `tiny-draft` (embedded), or the folder of a Hugging Face checkpoint
-    #[arg(value_name = "MODEL")]
-    pub(crate) model: ModelSource,
+    #[command(flatten)]
+    pub(crate) model: NamedModel,
     /// How the answer is written
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: Format,
@@ -68,9 +85,8 @@ pub(crate) struct ModelInfoArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelBenchArgs {
-    /// `tiny` or `tiny-draft` (embedded), or the folder of a Hugging Face checkpoint
-    #[arg(value_name = "MODEL")]
-    pub(crate) model: ModelSource,
+    #[command(flatten)]
+    pub(crate) model: NamedModel,
     /// Keep weights in eight bits
     #[arg(long, value_enum, value_name = "TYPE")]
     pub(crate) quantize: Option<Quantize>,

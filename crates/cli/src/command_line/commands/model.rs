@@ -56,7 +56,7 @@ pub(crate) fn model(command: &ModelCommand, out: &mut dyn Write) -> Result<()> {
 }
 
 fn info(args: &ModelInfoArgs, out: &mut dyn Write) -> Result<()> {
-    let (config, bytes) = match &args.model {
+    let (config, bytes) = match args.model.source() {
         ModelSource::Folder(folder) => {
             let path = folder.join("config.json");
             let text = fs::read_to_string(&path).map_err(|error| Failure::file(&path, error))?;
@@ -200,8 +200,12 @@ struct Decode {
 
 fn bench(args: &ModelBenchArgs, out: &mut dyn Write) -> Result<()> {
     let begin = Instant::now();
-    let named =
-        ModelArgs { model: args.model.clone(), tokenizer: None, quantize: args.quantize, endpoint: None };
+    let named = ModelArgs {
+        model: args.model.source().clone(),
+        tokenizer: None,
+        quantize: args.quantize,
+        endpoint: None,
+    };
     let model = models::load(&named)?;
     let load_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
     let measured = model.any_model().with(|llama: &Llama| {
