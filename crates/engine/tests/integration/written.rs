@@ -32,7 +32,8 @@ fn constraints_of_each_kind_are_those_of_what_is_left() {
     let record =
         r#"{"type": "object", "properties": {"name": {"type": "string"}, "tag": {"const": "a\u0004"}}}"#;
     let lark = |text: &str| {
-        Spec::from_json(&format!(r#"{{"grammar": {text:?}, "grammar_format": "lark"}}"#)).unwrap()
+        let spec = serde_json::json!({"grammar": text, "grammar_format": "lark"});
+        Spec::from_json(&spec.to_string()).unwrap()
     };
     let tag = r#"{"type":"structural_tag","format":{"type":"json_schema","json_schema":{"type":"string"}}}"#;
     for (spec, text, left_out) in [
