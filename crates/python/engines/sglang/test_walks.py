@@ -14,7 +14,7 @@ import torch
 from law import p_value
 from unskew.sglang import _faithful
 
-LETTERS = json.dumps({"regex": "[ab]{1,12}"})
+LETTERS = json.dumps({"regex": "[ab]{1,12}", "end": "model"})
 PROMPT = [7, 8, 9]
 
 
