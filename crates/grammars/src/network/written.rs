@@ -78,7 +78,9 @@ pub(crate) fn written<'g>(
     if spelling.is_complete() || grammar.terminals().all(|of| is_written(grammar.terminal(of), trie)) {
         return Ok((Cow::Borrowed(grammar), Vec::new()));
     }
-    let Some(language) = language(trie) else { return Ok((Cow::Borrowed(grammar), Vec::new())) };
+    let Some(language) = language(trie) else {
+        return Err(GrammarError::Empty { reason: "no token of the vocabulary has a text".to_owned() });
+    };
     let mut changed = Vec::new();
     let made = grammar.within_each(&language, limits, |terminal, made| {
         if made != Some(grammar.terminal(terminal)) {
