@@ -30,7 +30,7 @@ pub(super) fn walk(
     let mut all = limits.clone();
     all.mask_steps = u64::MAX;
     let constraint = match GrammarConstraint::new(grammar, Arc::clone(trie), &all) {
-        Err(GrammarError::Empty { .. }) => return Ok(TokenSteps::default()),
+        Err(GrammarError::Empty { .. } | GrammarError::Unwritten { .. }) => return Ok(TokenSteps::default()),
         made => made?,
     };
     let (mut scratch, mut mask) = (constraint.scratch(), TokenMask::new(constraint.vocab_len()));

@@ -78,12 +78,19 @@ pub(crate) fn written<'g>(
     if spelling.is_complete() || grammar.terminals().all(|of| is_written(grammar.terminal(of), trie)) {
         return Ok((Cow::Borrowed(grammar), Vec::new()));
     }
+    // Rewriting has left terminals that no rule uses.
+    let mut is_used = vec![false; grammar.terminals().len()];
+    for expr in grammar.expression_ids() {
+        if let Expr::Terminal(terminal) = grammar.expr(expr) {
+            is_used[terminal.index()] = true;
+        }
+    }
     let Some(language) = language(trie) else {
         return Err(GrammarError::Empty { reason: "no token of the vocabulary has a text".to_owned() });
     };
     let mut changed = Vec::new();
     let made = grammar.within_each(&language, limits, |terminal, made| {
-        if made != Some(grammar.terminal(terminal)) {
+        if is_used[terminal.index()] && made != Some(grammar.terminal(terminal)) {
             changed.push(terminal);
         }
     })?;
