@@ -60,7 +60,7 @@ pub(crate) enum ModelCommand {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct NamedModel {
-    /// `tiny` or `tiny-draft` (embedded), the folder of a Hugging Face checkpoint, or a `.gguf` file; also `--model MODEL`
+    /// `tiny` or `tiny-draft` (embedded), the folder of a Hugging Face checkpoint, or a `.gguf` file; also as `--model`
     #[arg(value_name = "MODEL")]
     own: Option<ModelSource>,
     /// The same

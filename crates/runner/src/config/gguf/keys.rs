@@ -138,8 +138,9 @@ impl Keys<'_> {
         value: impl ToString,
         supported: impl Into<String>,
     ) -> GgufModelError {
+        // It may be a key that only the file knows, with any character.
         GgufModelError::Unsupported {
-            key: self.full(key),
+            key: self.full(key).escape_debug().collect(),
             value: value.to_string(),
             supported: supported.into(),
         }
