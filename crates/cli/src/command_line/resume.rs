@@ -141,7 +141,7 @@ fn model(args: &ModelArgs) -> Result<u64> {
         ModelSource::Tiny | ModelSource::TinyDraft => {}
         ModelSource::Folder(folder) => sum.add_folder(folder, inputs::OF_MODELS)?,
         ModelSource::Table(path) | ModelSource::Gguf(path) | ModelSource::LlamaCpp(path) => {
-            sum.add_file(path)?
+            sum.add_file(path)?;
         }
         ModelSource::Endpoint(address) => {
             sum.add(address.as_bytes());
