@@ -30,6 +30,7 @@
 //!     "decoder": {"type": "Sequence", "decoders": [
 //!         {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
 //!         {"type": "ByteFallback"},
+//!         {"type": "Fuse"},
 //!         {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
 //!     "model": {"type": "BPE", "byte_fallback": true, "merges": [["h", "i"], ["▁", "hi"]],
 //!               "vocab": {"</s>": 0, "<0x21>": 1, "▁": 2, "h": 3, "i": 4, "hi": 5, "▁hi": 6}}
