@@ -22,7 +22,8 @@ impl Tokenizer {
     /// # Errors
     ///
     /// [`TokenizerError::TextTooLong`] beyond [`Limits::text_bytes`](crate::Limits::text_bytes), and
-    /// [`TokenizerError::Encode`] where the model meets an unknown character and names an unknown token that it does not have.
+    /// [`TokenizerError::Encode`] where the model meets an unknown character and names an unknown token that it does
+    /// not have.
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<TokenId>, TokenizerError> {
         self.check_text(text)?;
         let ids = self.encoder.encode(text)?.into_iter().map(TokenId);
@@ -99,8 +100,8 @@ impl Tokenizer {
     /// The text of a whole encoded sequence: control tokens add nothing, bytes that are not UTF-8 become U+FFFD, and a
     /// space that the tokenizer puts in front of a text is taken off, where the file's decoder does so.
     ///
-    /// A continuation is not a whole sequence: use [`Vocabulary::decode`](unskew_core::Vocabulary::decode), which neither
-    /// drops nor replaces a byte.
+    /// A continuation is not a whole sequence: use
+    /// [`Vocabulary::decode`](unskew_core::Vocabulary::decode), which neither drops nor replaces a byte.
     pub fn decode(&self, ids: &[TokenId]) -> String {
         let bytes = self.vocabulary.decode(ids);
         let text = match bytes.strip_prefix(b" ") {
