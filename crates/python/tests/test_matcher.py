@@ -83,11 +83,12 @@ def test_the_tokenizer(tok, tokenizer_path, tmp_path):
     with pytest.raises(unskew.TokenizerError, match="nowhere.json"):
         unskew.Tokenizer.from_file("nowhere.json")
     (tmp_path / "tokenizer.json").write_text(tokenizer_path.read_text())
-    (tmp_path / "config.json").write_text('{"eos_token_id": 5}')
-    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [5, 6]}')
+    (tmp_path / "config.json").write_text('{"eos_token_id": 0}')
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [0]}')
     of_folder = unskew.Tokenizer.from_file(tmp_path)
-    assert (of_folder.vocab_size, list(of_folder.eos)) == (tok.vocab_size, [5, 6])
-    assert list(unskew.Tokenizer.from_file(tmp_path, eos=[7]).eos) == [7]
+    assert (of_folder.vocab_size, list(of_folder.eos)) == (tok.vocab_size, [0])
+    with pytest.raises(unskew.TokenizerError, match="no control token|not a control token"):
+        unskew.Tokenizer.from_file(tmp_path, eos=[7])
     for text in ("", "{", "[]", '{"model": 1}'):
         with pytest.raises(unskew.TokenizerError):
             unskew.Tokenizer.from_json(text)

@@ -191,13 +191,8 @@ impl EndCache {
 
     /// The tokens with a place behind a byte with which some text of `constraint` ends, where no word is cut.
     fn may_pass<C: Constraint>(&self, constraint: &C, order: &TextOrder) -> &[TokenId] {
-        self.may_pass.get_or_init(|| {
-            let ends: Vec<bool> = (0..=u8::MAX).map(|byte| constraint.may_end_with(byte)).collect();
-            let passes = |text: &[u8]| {
-                (1..text.len()).any(|at| ends[usize::from(text[at - 1])] && !cuts_word(text, at))
-            };
-            order.tokens().iter().copied().filter(|token| passes(order.text(*token))).collect()
-        })
+        self.may_pass
+            .get_or_init(|| order.before_cuts((0..=u8::MAX).filter(|byte| constraint.may_end_with(*byte))))
     }
 
     fn lock(&self) -> MutexGuard<'_, Generations<u64, Arc<Exits>>> {
@@ -315,12 +310,9 @@ impl<C: Constraint> WithEnd<C> {
             return Exits { passing: Box::default(), staying };
         }
         if let Some(staying) = &mut staying {
-            for group in order.tokens().chunk_by(|one, other| order.text(*one)[0] == order.text(*other)[0]) {
-                let mut disallowed = group.iter().filter(|token| !mask.contains(**token)).peekable();
-                let goes_on =
-                    |first: &TokenId| self.reach(inner, state, &order.text(*first)[..1], order).len == 1;
-                if disallowed.peek().copied().is_some_and(goes_on) {
-                    disallowed.for_each(|token| staying.as_mut().insert(*token));
+            for (first, group) in order.by_first_byte() {
+                if self.reach(inner, state, &[first], order).len == 1 {
+                    group.iter().for_each(|token| staying.as_mut().insert(*token));
                 }
             }
             // A token of no bytes leaves nothing.

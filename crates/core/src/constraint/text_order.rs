@@ -9,6 +9,10 @@ use crate::{TokenId, Vocabulary};
 pub struct TextOrder {
     vocabulary: Arc<Vocabulary>,
     tokens: Box<[TokenId]>,
+    /// Where the tokens begin that begin with each byte, and the end.
+    begins: Box<[usize; 257]>,
+    /// By byte: the places in the order of the tokens that have it in front of a place where no word is cut.
+    before_cuts: Box<[Vec<u32>]>,
     /// Whether each byte is a token, so that tokens spell any text.
     spells_all: bool,
 }
@@ -25,8 +29,20 @@ impl TextOrder {
                 single[usize::from(*byte)] = true;
             }
         }
+        let begins =
+            std::array::from_fn(|byte| tokens.partition_point(|(text, _)| usize::from(text[0]) < byte));
+        let mut before_cuts = vec![Vec::new(); 256];
+        for ((text, _), place) in tokens.iter().zip(0..) {
+            for at in (1..text.len()).filter(|at| !cuts_word(text, *at)) {
+                let places: &mut Vec<u32> = &mut before_cuts[usize::from(text[at - 1])];
+                if places.last() != Some(&place) {
+                    places.push(place);
+                }
+            }
+        }
         let tokens = tokens.into_iter().map(|(_, token)| token).collect();
-        Self { tokens, spells_all: single.iter().all(|spelled| *spelled), vocabulary }
+        let spells_all = single.iter().all(|spelled| *spelled);
+        Self { tokens, begins: Box::new(begins), before_cuts: before_cuts.into(), spells_all, vocabulary }
     }
 
     /// The vocabulary.
@@ -34,14 +50,28 @@ impl TextOrder {
         &self.vocabulary
     }
 
-    /// The tokens that have a text, by their bytes.
-    pub(super) fn tokens(&self) -> &[TokenId] {
-        &self.tokens
+    /// The tokens that begin with each byte that begins some.
+    pub(super) fn by_first_byte(&self) -> impl Iterator<Item = (u8, &[TokenId])> {
+        let group = |byte: u8| {
+            let at = usize::from(byte);
+            (byte, &self.tokens[self.begins[at]..self.begins[at + 1]])
+        };
+        (0..=u8::MAX).map(group).filter(|(_, tokens)| !tokens.is_empty())
+    }
+
+    /// The tokens, by their bytes, that have one of `bytes` in front of a place where no word is cut.
+    pub(super) fn before_cuts(&self, bytes: impl Iterator<Item = u8>) -> Box<[TokenId]> {
+        let mut places: Vec<u32> =
+            bytes.flat_map(|byte| &self.before_cuts[usize::from(byte)]).copied().collect();
+        places.sort_unstable();
+        places.dedup();
+        places.into_iter().map(|place| self.tokens[place as usize]).collect()
     }
 
     /// The memory of the order, in bytes; the vocabulary is not counted.
     pub fn memory_usage(&self) -> usize {
-        size_of_val(&self.tokens[..])
+        let places = self.before_cuts.iter().map(|places| size_of_val(&places[..]));
+        size_of_val(&self.tokens[..]) + places.sum::<usize>()
     }
 
     pub(super) fn text(&self, token: TokenId) -> &[u8] {
