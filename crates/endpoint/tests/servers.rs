@@ -8,7 +8,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use unskew_automata::RegexConstraint;
 use unskew_core::{
     Cancel, Draw, ExactDistribution, Extension, Finish, LanguageModel, Logits, Rows, Sampler, TableModel,
-    TextOrder, TokenId, WithEnd,
+    TextOrder, TokenId, Vocabulary, WithEnd,
     conformance::{check_model, check_sampler},
 };
 use unskew_endpoint::{
@@ -47,6 +47,18 @@ fn table() -> TableModel {
 
 fn names() -> RegexConstraint {
     RegexConstraint::for_vocabulary(NAMES, Arc::clone(tokenizer().vocabulary())).unwrap()
+}
+
+/// Outputs as tokens, or as texts in tokens of one byte from the server that tells no others.
+fn reading(upstream: Upstream, vocabulary: &Arc<Vocabulary>) -> Reading {
+    let own = Arc::clone(vocabulary);
+    match upstream {
+        Upstream::OpenAi => Reading::texts(Arc::clone(vocabulary), move |text| {
+            let id = |byte| own.text_tokens().find(|(_, text)| **text == [byte]).map(|(id, _)| id);
+            text.bytes().map(id).collect()
+        }),
+        _ => Reading::ids(own),
+    }
 }
 
 fn task<C>(endpoint: Arc<Endpoint>, constraint: C, reading: Reading, prompt: Prompt) -> TextTask<C> {
@@ -132,15 +144,7 @@ fn rejection_is_exact_with_each_server() {
     let exact = ExactDistribution::enumerate(&mut table.clone(), &constraint, &[], end, 6, 1000).unwrap();
     for upstream in ALL {
         let server = Server::start(upstream, World::table(table.clone()));
-        let own = Arc::clone(&vocabulary);
-        let encode = move |text: &str| {
-            let id = |byte| own.text_tokens().find(|(_, text)| **text == [byte]).map(|(id, _)| id);
-            text.bytes().map(id).collect()
-        };
-        let reading = match upstream {
-            Upstream::OpenAi => Reading::texts(Arc::clone(&vocabulary), encode),
-            _ => Reading::ids(Arc::clone(&vocabulary)),
-        };
+        let reading = reading(upstream, &vocabulary);
         let task = task(connect(&server), &constraint, reading, Prompt::Text(String::new()));
         let mut sampler = TextRejection::new(task);
         let mut rng = ChaCha8Rng::seed_from_u64(5);
@@ -223,15 +227,7 @@ fn rejection_is_exact_where_the_constraint_ends_outputs() {
             }
         }
         let server = Server::start(upstream, World::table(table.clone()));
-        let own = Arc::clone(&vocabulary);
-        let encode = move |text: &str| {
-            let id = |byte| own.text_tokens().find(|(_, text)| **text == [byte]).map(|(id, _)| id);
-            text.bytes().map(id).collect()
-        };
-        let reading = match by_text {
-            true => Reading::texts(Arc::clone(&vocabulary), encode),
-            false => Reading::ids(Arc::clone(&vocabulary)),
-        };
+        let reading = reading(upstream, &vocabulary);
         let mut sampler =
             TextRejection::new(task(connect(&server), &constraint, reading, Prompt::Text(String::new())));
         let mut rng = ChaCha8Rng::seed_from_u64(7);

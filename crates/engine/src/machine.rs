@@ -37,7 +37,7 @@ pub(crate) trait Measured: Constraint + 'static {
     /// The memory of the constraint, in bytes.
     fn bytes(&self) -> usize;
 
-    /// What the tokens do not write of it, where the engine knows.
+    /// The characters of the constraint that no tokens write, where the engine knows them.
     fn left_out(&self) -> Option<LeftOut>;
 
     /// The memory that an allocator gives a scratch beside its own size, in bytes. Engines count the entries of their

@@ -113,8 +113,7 @@ impl TokenSpace {
     }
 
     /// The order of the vocabulary's texts, for outputs that end [freely](unskew_core::WithEnd), and for texts where
-    /// there is no tokenizer. It is made the first
-    /// time: about 50 milliseconds for 128,000 tokens.
+    /// there is no tokenizer. It is made the first time: about 50 milliseconds for 128,000 tokens.
     pub fn text_order(&self) -> &Arc<TextOrder> {
         self.order.get_or_init(|| Arc::new(TextOrder::new(Arc::clone(&self.vocabulary))))
     }

@@ -159,6 +159,18 @@ impl Default for Whitespace {
     }
 }
 
+impl Whitespace {
+    /// The pattern of what stands in one place, where that is the same in each place and not always nothing.
+    pub fn pattern(self) -> Option<String> {
+        match self {
+            Self::Compact | Self::Spaced | Self::Indent(_) | Self::Bounded(0) => None,
+            Self::Printed => Some("( |\\r?\\n( {0,32}|\\t{0,16}))?".to_owned()),
+            Self::Bounded(most) => Some(format!("[ \\t\\n\\r]{{0,{most}}}")),
+            Self::Flexible => Some("[ \\t\\n\\r]*".to_owned()),
+        }
+    }
+}
+
 impl FromStr for Whitespace {
     type Err = String;
 

@@ -69,6 +69,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod alphabet;
 mod automaton;
 mod byte_set;
 mod byte_trie;
@@ -76,7 +77,6 @@ mod healing;
 mod ids;
 mod quotient;
 mod safe;
-mod spelling;
 mod symbols;
 #[cfg(test)]
 mod testing;
@@ -88,10 +88,10 @@ mod walk;
 #[cfg(doctest)]
 struct ReadmeExamples;
 
+pub use alphabet::Alphabet;
 pub use automaton::{ByteAutomaton, DEAD, DenseTable, Verdict};
 pub use byte_set::ByteSet;
 pub use healing::heal;
 pub use safe::SafeBytes;
-pub use spelling::Spelling;
 pub use trie::{TokenTooLong, TokenTrie};
 pub use walk::KindTokens;

@@ -6,11 +6,11 @@ use unskew_core::{MaskMut, TokenId, Vocabulary};
 
 use crate::{
     ByteSet, KindTokens,
+    alphabet::Alphabet,
     automaton::ByteAutomaton,
     byte_trie::{ByteTrie, Child, Children},
     quotient::Quotients,
     safe::SymbolsBelow,
-    spelling::Spelling,
     tuning::Tuning,
     walk::{self, Kinds, Tables},
 };
@@ -45,7 +45,7 @@ pub struct TokenTrie {
     children: Children,
     /// The longest token, in bytes.
     longest: usize,
-    spelling: Spelling,
+    alphabet: Alphabet,
 }
 
 /// A token that is longer than the trie can hold.
@@ -86,7 +86,7 @@ impl TokenTrie {
             return Err(TokenTooLong { token: *token, bytes: text.len(), limit: Self::MAX_TOKEN_LEN });
         }
         texts.sort_unstable();
-        let spelling = Spelling::new(texts.iter().map(|(text, _)| *text));
+        let alphabet = Alphabet::new(texts.iter().map(|(text, _)| *text));
         let bytes = ByteTrie::new(&texts);
         let (quotients, irregular) = Quotients::new(&bytes, vocabulary.len(), tuning);
         let irregular: Vec<_> = irregular.into_iter().map(|index| texts[index]).collect();
@@ -95,7 +95,7 @@ impl TokenTrie {
         let children = Children::new(&bytes, tuning.searched_children);
         let below = SymbolsBelow::new(&bytes);
         let tables = Tables { bytes, below, quotients, irregular };
-        Ok(Self { vocabulary, tables, children, longest, spelling })
+        Ok(Self { vocabulary, tables, children, longest, alphabet })
     }
 
     /// The vocabulary.
@@ -125,10 +125,10 @@ impl TokenTrie {
         self.longest
     }
 
-    /// What the tokens write.
+    /// The bytes and the characters that the tokens write.
     #[inline]
-    pub fn spelling(&self) -> &Spelling {
-        &self.spelling
+    pub fn alphabet(&self) -> &Alphabet {
+        &self.alphabet
     }
 
     /// The memory of the tables, in bytes; the vocabulary, which may be shared, is not counted.

@@ -30,7 +30,7 @@ pub enum Error {
     #[cfg(feature = "runner")]
     #[error("{source}; llama.cpp may run it, with the feature `llama-cpp` of unskew")]
     NeedsLlamaCpp {
-        /// What is not known.
+        /// The key, the tensor or the type that our own decoder does not know.
         source: unskew_runner::LoadError,
     },
     /// A tokenizer that cannot be loaded, or a text that it cannot spell.

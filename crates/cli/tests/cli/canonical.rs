@@ -206,7 +206,7 @@ fn tokenizers_of_well_known_models() {
     }
 }
 
-/// What is judged is what the tokenizer reads; where that is another text, `check` says so.
+/// `check` judges the text that the tokenizer reads, and names it where it is another one.
 #[test]
 fn check_says_which_text_it_judges() {
     let mut json: Value = serde_json::from_str(unskew::tiny_model::TOKENIZER_JSON).unwrap();

@@ -119,7 +119,7 @@ fn the_chat_template_of_a_file_is_used() {
     assert!(none.refusal().contains("`tokenizer.chat_template` of a GGUF file"), "{}", none.refusal());
 }
 
-/// What our own decoder does not know says so, and where it can be run.
+/// An error names what our own decoder does not know, and where it runs.
 #[cfg(not(feature = "llama-cpp"))]
 #[test]
 fn other_models_need_the_feature() {

@@ -292,18 +292,11 @@ impl Lowering<'_> {
     }
 
     fn space(&mut self, at: &str, whitespace: Whitespace) -> Made {
-        let pattern = match whitespace {
-            Whitespace::Compact | Whitespace::Spaced => return Ok(self.builder.empty()),
-            Whitespace::Printed => "( |\\r?\\n( {0,32}|\\t{0,16}))?".to_owned(),
-            Whitespace::Bounded(most) => format!("[ \\n\\r\\t]{{0,{most}}}"),
-            Whitespace::Flexible => "[ \\n\\r\\t]*".to_owned(),
-            _ => {
-                return Err(TagError::new(
-                    at,
-                    "this style has no indentation; make white space `compact` or `bounded:N`",
-                ));
-            }
-        };
+        if let Whitespace::Indent(_) = whitespace {
+            let message = "this style has no indentation; make white space `compact` or `bounded:N`";
+            return Err(TagError::new(at, message));
+        }
+        let Some(pattern) = whitespace.pattern() else { return Ok(self.builder.empty()) };
         let dfa = self.free.pattern(&pattern).map_err(|error| TagError::of(at, &error))?;
         Ok(self.builder.automaton("white space", dfa))
     }

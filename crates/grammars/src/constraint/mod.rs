@@ -127,7 +127,7 @@ pub struct GrammarConstraint {
     captures: Option<Arc<Captures>>,
     /// The bytes with which outputs end, and perhaps more, once they were asked for.
     last_bytes: OnceLock<ByteSet>,
-    /// What the vocabulary has changed.
+    /// The terminals that have lost texts which no tokens write.
     changed: Changed,
 }
 
@@ -307,8 +307,8 @@ impl GrammarConstraint {
         })
     }
 
-    /// What the grammar has and the tokens of the vocabulary do not write; `None`: they write all of it. O(n) for the
-    /// characters of Unicode.
+    /// The characters of the grammar that no tokens write; `None`: they write all of them. O(n) for the characters of
+    /// Unicode.
     pub fn left_out(&self) -> Option<LeftOut> {
         self.changed.left_out(&self.trie)
     }

@@ -2,7 +2,7 @@
 //!
 //! The strings of JSON have characters up to U+10FFFF, and SmolLM2 has no token with the byte `f1`. So its strings are
 //! those without the characters from U+40000 to U+7FFFF, whose escapes remain. Each terminal keeps the texts that are
-//! put together of what tokens write ([`Spelling`](unskew_trie::Spelling)). A rule that needs a terminal without a text
+//! put together of what tokens write ([`Alphabet`](unskew_trie::Alphabet)). A rule that needs a terminal without a text
 //! is left out like one that never ends; where nothing is left, the grammar is refused.
 //!
 //! Tried instead: to refuse a grammar for one byte, as was done before. Nobody can leave a byte out of a JSON Schema.
@@ -31,17 +31,7 @@ impl LeftOut {
     /// What tokens do not write of the characters of `bytes`, which `terminals` have; `None`: they write all. O(n) for
     /// the characters of Unicode.
     pub fn new(terminals: Vec<String>, bytes: &ByteSet, trie: &TokenTrie) -> Option<Self> {
-        let mut characters: Vec<RangeInclusive<char>> = Vec::new();
-        let has =
-            |character: &char| character.encode_utf8(&mut [0; 4]).bytes().all(|byte| bytes.contains(byte));
-        for character in trie.spelling().unwritten().into_iter().flatten().filter(has) {
-            match characters.last_mut() {
-                Some(last) if (*last.end()..=character).nth(1) == Some(character) => {
-                    *last = *last.start()..=character;
-                }
-                _ => characters.push(character..=character),
-            }
-        }
+        let characters = trie.alphabet().unwritten(bytes);
         (!characters.is_empty()).then_some(Self { terminals, characters })
     }
 }
@@ -74,8 +64,8 @@ pub(crate) fn written<'g>(
     trie: &TokenTrie,
     limits: &GrammarLimits,
 ) -> Result<(Cow<'g, Grammar>, Vec<TerminalId>), GrammarError> {
-    let spelling = trie.spelling();
-    if spelling.is_complete() || grammar.terminals().all(|of| is_written(grammar.terminal(of), trie)) {
+    let alphabet = trie.alphabet();
+    if alphabet.is_complete() || grammar.terminals().all(|of| is_written(grammar.terminal(of), trie)) {
         return Ok((Cow::Borrowed(grammar), Vec::new()));
     }
     // Rewriting has left terminals that no rule uses.
@@ -102,14 +92,14 @@ fn language(trie: &TokenTrie) -> Option<Dfa> {
     // Its size is that of the vocabulary, whoever asks.
     let limits = Limits::default().nfa_size(u64::MAX).dfa_states(usize::MAX).dfa_bytes(usize::MAX);
     let mut dfas = DfaAlgebra::new(&limits.dfa_steps(u64::MAX));
-    let units: Vec<Vec<u8>> = trie.spelling().units().collect();
+    let units: Vec<Vec<u8>> = trie.alphabet().units().collect();
     let unit = dfas.literals(units).ok()?;
     dfas.repetition(&unit, 0, None).ok()
 }
 
 /// Whether all bytes of the terminal are tokens.
 fn is_written(terminal: &Terminal, trie: &TokenTrie) -> bool {
-    bytes_of(terminal).iter().all(|byte| trie.spelling().has_byte(byte))
+    bytes_of(terminal).iter().all(|byte| trie.alphabet().has_byte(byte))
 }
 
 /// The bytes in texts of a terminal.
@@ -159,7 +149,7 @@ pub(crate) fn nothing_written(
     changed: &[TerminalId],
     trie: &TokenTrie,
 ) -> Option<GrammarError> {
-    let spelling = trie.spelling();
+    let alphabet = trie.alphabet();
     let language = language(trie)?;
     let mut dfas = DfaAlgebra::new(&Limits::default());
     let mut needed = |terminal: &Terminal| -> Option<char> {
@@ -171,7 +161,7 @@ pub(crate) fn nothing_written(
             }
             _ => return None,
         };
-        String::from_utf8(text).ok()?.chars().find(|character| !spelling.has(*character))
+        String::from_utf8(text).ok()?.chars().find(|character| !alphabet.has(*character))
     };
     let found = changed.iter().find_map(|terminal| Some((*terminal, needed(grammar.terminal(*terminal))?)));
     let (terminal, character) = found?;

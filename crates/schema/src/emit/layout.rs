@@ -21,26 +21,10 @@ impl Emitter {
             self.space = Some(self.builder.optional(space));
             return Ok(());
         }
-        let most = match self.whitespace {
-            Whitespace::Printed => {
-                let space = self.ex.languages.pattern(standard::PRINTED_SPACE);
-                let space = self.ex.located(None, space)?.expect("some text");
-                self.space = Some(self.terminal("space", &space));
-                return Ok(());
-            }
-            Whitespace::Compact | Whitespace::Bounded(0) | Whitespace::Spaced | Whitespace::Indent(_) => {
-                Some(0)
-            }
-            Whitespace::Bounded(most) => Some(most),
-            Whitespace::Flexible => None,
-        };
-        self.space = match (most, standard::space(most)) {
-            (Some(0), _) => None,
-            (_, Some(space)) => Some(self.builder.automaton("space", self.ex.located(None, space)?)),
-            (most, None) => {
-                let most = most.unwrap_or_default();
-                Some(self.builder.regex("space", &format!("[ \\t\\n\\r]{{0,{most}}}"))?)
-            }
+        self.space = match (self.whitespace.pattern(), standard::space(self.whitespace)) {
+            (None, _) => None,
+            (_, Some(kept)) => Some(self.builder.automaton("space", self.ex.located(None, kept)?)),
+            (Some(pattern), None) => Some(self.builder.regex("space", &pattern)?),
         };
         Ok(())
     }

@@ -14,9 +14,6 @@ use crate::{SchemaLimits, Whitespace};
 /// Any text.
 pub(crate) const TEXT: &str = "(?s:.)*";
 
-/// The white space of [`Whitespace::Printed`].
-pub(crate) const PRINTED_SPACE: &str = "( |\\r?\\n( {0,32}|\\t{0,16}))?";
-
 /// One character.
 const CHARACTER: &str = "(?s:.)";
 
@@ -48,7 +45,7 @@ fn builder() -> DfaAlgebra {
 
 /// The language of `pattern`, if it is one of the kept patterns.
 pub(crate) fn pattern(pattern: &str) -> Option<Result<Arc<Dfa>, RegexError>> {
-    const PATTERNS: [&str; 10] = [
+    const PATTERNS: [&str; 9] = [
         TEXT,
         CHARACTER,
         "",
@@ -58,9 +55,8 @@ pub(crate) fn pattern(pattern: &str) -> Option<Result<Arc<Dfa>, RegexError>> {
         number::WHOLE_WITHOUT_POINT,
         number::INTEGER,
         number::WITHOUT_NEGATIVE_ZERO,
-        PRINTED_SPACE,
     ];
-    static SHARED: [Shared; 10] = [const { Shared::new() }; 10];
+    static SHARED: [Shared; 9] = [const { Shared::new() }; 9];
     let at = PATTERNS.iter().position(|known| *known == pattern)?;
     Some(SHARED[at].get(|| builder().pattern(pattern)))
 }
@@ -72,17 +68,13 @@ pub(crate) fn is_all(dfa: &Arc<Dfa>) -> bool {
     is(TEXT) || is(number::ANY)
 }
 
-/// White space of at most `most` characters, or without a bound; `None` if the bound is not the default one.
-pub(crate) fn space(most: Option<u32>) -> Option<Result<Arc<Dfa>, RegexError>> {
-    static ANY: Shared = Shared::new();
-    static BOUNDED: Shared = Shared::new();
-    match most {
-        None => Some(ANY.get(|| builder().pattern("[ \\t\\n\\r]*"))),
-        Some(most) if Whitespace::Bounded(most) == Whitespace::default() => {
-            Some(BOUNDED.get(|| builder().pattern(&format!("[ \\t\\n\\r]{{0,{most}}}"))))
-        }
-        Some(_) => None,
-    }
+/// The white space of one place, if it is of a kind that is kept.
+pub(crate) fn space(whitespace: Whitespace) -> Option<Result<Arc<Dfa>, RegexError>> {
+    static SHARED: [Shared; 3] = [const { Shared::new() }; 3];
+    let kept = [Whitespace::Flexible, Whitespace::Printed, Whitespace::default()];
+    let at = kept.iter().position(|known| *known == whitespace)?;
+    let pattern = whitespace.pattern()?;
+    Some(SHARED[at].get(|| builder().pattern(&pattern)))
 }
 
 /// The JSON strings of `texts`, if `texts` is the automaton of any text from [`pattern`].

@@ -10,7 +10,10 @@ use serde::Serialize;
 use unskew_core::{Finish, TokenId};
 use unskew_engine::TokenSpace;
 
-use super::{super::Output, Sampled};
+use super::{
+    super::{Method, Output},
+    Sampled,
+};
 
 /// Probabilities of outputs.
 pub(super) type Distribution = BTreeMap<Vec<TokenId>, f64>;
@@ -50,8 +53,8 @@ pub struct Line {
     pub kl_noise: f64,
     /// The total variation between them.
     pub tv: Option<f64>,
-    /// The divergence of the sampler from the model's own distribution, by the mean of the logarithms of its weights
-    /// and P(constraint): it has no noise of few outputs, and no output is missing in it.
+    /// The divergence of masked sampling from the model's own distribution, by the mean of the logarithms of its
+    /// weights and P(constraint): it has no noise of few outputs, and no output is missing in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kl_by_weights: Option<f64>,
     /// The same with the outputs' weights, where they have any.
@@ -163,16 +166,16 @@ fn most_frequent(texts: &BTreeMap<String, f64>) -> Option<String> {
     most.map(|(text, _)| text.clone())
 }
 
-/// `log_mass` is the logarithm of P(constraint), as far as the audit knows it.
+/// `target_texts` are those of `target`; `log_mass` is the logarithm of P(constraint), as far as the audit knows it.
 pub(super) fn line(
     sampled: &Sampled,
     target: &BTreeMap<&[TokenId], f64>,
+    target_texts: &BTreeMap<String, f64>,
     basis: &'static str,
     log_mass: Option<f64>,
     tokens: &TokenSpace,
 ) -> Line {
     let Sampled { method, label, drafted, outputs: draws, error, log_mass: own_mass } = sampled;
-    let target_texts = by_text(target.iter().map(|(output, p)| (*output, *p)), tokens);
     let kept: Vec<&Output> = finished(draws).collect();
     let count = to_f64(kept.len() as u64);
     let plain = shares(kept.iter().map(|draw| (draw.ids.as_slice(), 1.0)));
@@ -183,10 +186,12 @@ pub(super) fn line(
         let draws = kept.iter().zip(&weights).map(|(draw, weight)| (draw.ids.as_slice(), *weight));
         distances(&shares(draws), target)
     });
+    // Other weights are estimates of the ratio of the model's probability to the sampler's.
+    let is_ratio = weighted && *method == Method::Masked;
     let some = !kept.is_empty();
     let (kl, tv) = distances(&plain, target);
     let texts = by_text(plain.iter().map(|(output, p)| (*output, *p)), tokens);
-    let (kl_text, tv_text) = distances(&texts, &target_texts);
+    let (kl_text, tv_text) = distances(&texts, target_texts);
     let mean_weight = kept.iter().map(|draw| draw.log_weight).sum::<f64>() / count.max(1.0);
     let sum: f64 = weights.iter().sum();
     let squares: f64 = weights.iter().map(|weight| weight * weight).sum();
@@ -206,10 +211,10 @@ pub(super) fn line(
         kl_text: some.then_some(kl_text),
         kl_text_noise: (to_f64(target_texts.len() as u64) - 1.0).max(0.0) / (2.0 * count.max(1.0)),
         tv_text: some.then_some(tv_text),
-        most_probable: most_frequent(&target_texts),
+        most_probable: most_frequent(target_texts),
         most_frequent: most_frequent(&texts),
         mass: own_mass.map(f64::exp),
-        kl_by_weights: log_mass.filter(|_| weighted).map(|log_mass| (log_mass - mean_weight).max(0.0)),
+        kl_by_weights: log_mass.filter(|_| is_ratio).map(|log_mass| (log_mass - mean_weight).max(0.0)),
         kl: some.then_some(kl),
         kl_noise: (to_f64(target.len() as u64) - 1.0).max(0.0) / (2.0 * count.max(1.0)),
         tv: some.then_some(tv),
@@ -230,7 +235,7 @@ pub(super) fn line(
             kl_allowed: drafted.kl_allowed,
         }),
         error: error.clone(),
-        exact: exact.then_some(target_texts),
+        exact: exact.then(|| target_texts.clone()),
         empirical: exact.then_some(texts),
     }
 }

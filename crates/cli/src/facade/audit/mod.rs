@@ -16,7 +16,7 @@ use unskew_core::{AnyConstraint, ExactDistribution, TokenId};
 use unskew_engine::{TokenSpace, chain};
 use unskew_samplers::Task;
 
-use self::measure::{Distribution, line, mark_frontier, observed};
+use self::measure::{Distribution, by_text, line, mark_frontier, observed};
 pub use self::measure::{Line, Speculated};
 use super::{Drafted, Method, Output, Request, Result, engine::WarpedModel};
 
@@ -134,7 +134,8 @@ impl<'a> Audit<'a> {
     pub fn lines(&self) -> Vec<Line> {
         let basis = if self.exact.is_some() { "exact" } else { "observed" };
         let (target, log_mass) = (self.target(), self.log_mass());
-        let line = |sampled| line(sampled, &target, basis, log_mass, self.tokens);
+        let texts = by_text(self.target(), self.tokens);
+        let line = |sampled| line(sampled, &target, &texts, basis, log_mass, self.tokens);
         let mut lines: Vec<Line> = self.sampled.iter().map(line).collect();
         mark_frontier(&mut lines);
         lines

@@ -178,7 +178,7 @@ fn header(out: &mut String, page: &Page) {
     put!(out, "; {} outputs of each sampler, seed {}</p>\n", page.samples, page.seed);
 }
 
-/// What a person asks: whether outputs would have been others, and what an exact one costs.
+/// The answers to what a person asks: whether outputs would have been others, and what one costs.
 fn answers(out: &mut String, page: &Page) {
     for line in &page.lines {
         let (Some(tv), Some(frequent)) = (line.tv_text, &line.most_frequent) else { continue };

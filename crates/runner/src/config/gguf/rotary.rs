@@ -20,6 +20,16 @@ pub(crate) fn divisors() -> [&'static str; 3] {
     DIVISORS
 }
 
+/// The context length before the frequencies were scaled.
+const ORIGINAL: &str = "rope.scaling.original_context_length";
+
+fn original(keys: &Keys<'_>, length: usize) -> Result<usize> {
+    match (2..=limit::CONTEXT).contains(&length) {
+        true => Ok(length),
+        false => Err(keys.invalid(ORIGINAL, length, format!("from 2 to {}", limit::CONTEXT))),
+    }
+}
+
 /// Rotary embeddings.
 pub(super) fn read(keys: &Keys<'_>, config: &mut ModelConfig, divisors: &Divisors) -> Result<()> {
     let (context, head_dim) = (config.max_position_embeddings, config.head_dim);
@@ -57,11 +67,7 @@ pub(super) fn read(keys: &Keys<'_>, config: &mut ModelConfig, divisors: &Divisor
         (Some("none"), _) | (None | Some("linear"), None | Some(1.0)) => Scaling::None,
         (None | Some("linear"), Some(factor)) => Scaling::Linear { factor },
         (Some("yarn"), factor) => {
-            let original = keys.size("rope.scaling.original_context_length")?.unwrap_or(context);
-            if !(2..=limit::CONTEXT).contains(&original) {
-                let key = "rope.scaling.original_context_length";
-                return Err(keys.invalid(key, original, format!("from 2 to {}", limit::CONTEXT)));
-            }
+            let original = original(keys, keys.size(ORIGINAL)?.unwrap_or(context))?;
             let factor = factor.unwrap_or(1.0);
             let attention = if factor <= 1.0 { 1.0 } else { 0.1 * factor.ln() + 1.0 };
             let fast = keys.positive("rope.scaling.yarn_beta_fast")?.unwrap_or(32.0);
@@ -99,11 +105,7 @@ pub(super) fn read(keys: &Keys<'_>, config: &mut ModelConfig, divisors: &Divisor
             })
         }
         (None, Some(short), Some(long)) if family == Family::Phi3 => {
-            let key = "rope.scaling.original_context_length";
-            let original = keys.required(key)?;
-            if !(2..=limit::CONTEXT).contains(&original) {
-                return Err(keys.invalid(key, original, format!("from 2 to {}", limit::CONTEXT)));
-            }
+            let original = original(keys, keys.required(ORIGINAL)?)?;
             Some(Scaling::LongRope {
                 short: checked(DIVISORS[1], short)?,
                 long: checked(DIVISORS[2], long)?,

@@ -10,15 +10,17 @@
 
 use std::{collections::HashSet, ops::RangeInclusive};
 
+use crate::ByteSet;
+
 /// What the tokens of a vocabulary write.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Spelling {
+pub struct Alphabet {
     bytes: Box<[bool; 256]>,
     /// In ascending order: characters that bytes alone do not write.
     characters: Box<[char]>,
 }
 
-impl Spelling {
+impl Alphabet {
     /// Of all texts that are not empty.
     pub(crate) fn new<'t>(texts: impl Iterator<Item = &'t [u8]> + Clone) -> Self {
         let mut bytes = Box::new([false; 256]);
@@ -27,8 +29,8 @@ impl Spelling {
                 bytes[usize::from(*byte)] = true;
             }
         }
-        let mut spelling = Self { bytes, characters: Box::default() };
-        if !spelling.is_complete() {
+        let mut alphabet = Self { bytes, characters: Box::default() };
+        if !alphabet.is_complete() {
             let parts: HashSet<&[u8]> = texts.clone().filter(|text| text.len() < 4).collect();
             let begun: HashSet<&[u8]> = texts.clone().filter_map(begun).collect();
             let whole = texts.filter_map(|text| std::str::from_utf8(text).ok()).filter_map(|text| {
@@ -36,13 +38,13 @@ impl Spelling {
                 characters.next().filter(|_| characters.next().is_none())
             });
             let is_unit =
-                |character: &char| !spelling.has_bytes(*character) && may_end(*character, &parts, &begun);
+                |character: &char| !alphabet.has_bytes(*character) && may_end(*character, &parts, &begun);
             let mut characters: Vec<char> = whole.filter(is_unit).collect();
             characters.sort_unstable();
             characters.dedup();
-            spelling.characters = characters.into();
+            alphabet.characters = characters.into();
         }
-        spelling
+        alphabet
     }
 
     /// Whether every byte is a token, so that tokens write every text.
@@ -71,20 +73,20 @@ impl Spelling {
         bytes.chain(self.characters.iter().map(|character| character.to_string().into_bytes()))
     }
 
-    /// The characters that no tokens write, in ascending order. O(n) for the 1,112,064 characters of Unicode.
-    pub fn unwritten(&self) -> Vec<RangeInclusive<char>> {
+    /// The characters of these bytes that no tokens write, in ascending order. O(n) for the 1,112,064 characters of
+    /// Unicode.
+    pub fn unwritten(&self, bytes: &ByteSet) -> Vec<RangeInclusive<char>> {
         let mut ranges: Vec<RangeInclusive<char>> = Vec::new();
-        let mut before = None;
+        let mut goes_on = false;
         for character in '\0'..=char::MAX {
-            if self.has(character) {
-                before = None;
-                continue;
+            let is_of_bytes = character.encode_utf8(&mut [0; 4]).bytes().all(|byte| bytes.contains(byte));
+            let is_unwritten = is_of_bytes && !self.has(character);
+            match ranges.last_mut().filter(|_| goes_on) {
+                Some(range) if is_unwritten => *range = *range.start()..=character,
+                _ if is_unwritten => ranges.push(character..=character),
+                _ => {}
             }
-            match (before, ranges.last_mut()) {
-                (Some(()), Some(range)) => *range = *range.start()..=character,
-                _ => ranges.push(character..=character),
-            }
-            before = Some(());
+            goes_on = is_unwritten;
         }
         ranges
     }
@@ -124,13 +126,13 @@ fn may_end(character: char, parts: &HashSet<&[u8]>, begun: &HashSet<&[u8]>) -> b
 mod tests {
     use super::*;
 
-    fn spelling(texts: &[&[u8]]) -> Spelling {
-        Spelling::new(texts.iter().copied())
+    fn alphabet(texts: &[&[u8]]) -> Alphabet {
+        Alphabet::new(texts.iter().copied())
     }
 
     #[test]
     fn characters_are_tokens_or_bytes() {
-        let made = spelling(&[b"a", b"\xc3", b"\xa9", "\u{df}x".as_bytes(), "\u{20ac}".as_bytes()]);
+        let made = alphabet(&[b"a", b"\xc3", b"\xa9", "\u{df}x".as_bytes(), "\u{20ac}".as_bytes()]);
         // The bytes of the first are tokens, the second is within a longer token alone.
         let has = |character| made.has(character);
         assert_eq!(['a', '\u{e9}', '\u{df}', '\u{20ac}', 'x'].map(has), [true, true, false, true, false]);
@@ -142,18 +144,20 @@ mod tests {
     fn what_is_begun_can_be_finished() {
         let whole = "\u{20ac}".as_bytes();
         // The first two bytes are a token, and the last one is none.
-        assert!(!spelling(&[whole, &whole[..2]]).has('\u{20ac}'));
-        assert!(!spelling(&[whole, b"a\xe2", b"\x82"]).has('\u{20ac}'));
-        assert!(spelling(&[whole, &whole[..2], &whole[2..]]).has('\u{20ac}'));
-        assert!(spelling(&[whole, b"\x82\xac"]).has('\u{20ac}'));
+        assert!(!alphabet(&[whole, &whole[..2]]).has('\u{20ac}'));
+        assert!(!alphabet(&[whole, b"a\xe2", b"\x82"]).has('\u{20ac}'));
+        assert!(alphabet(&[whole, &whole[..2], &whole[2..]]).has('\u{20ac}'));
+        assert!(alphabet(&[whole, b"\x82\xac"]).has('\u{20ac}'));
     }
 
     #[test]
     fn unwritten_characters_are_ranges() {
         let all: Vec<[u8; 1]> =
             (0..=u8::MAX).filter(|byte| !matches!(byte, 0xf1 | 4)).map(|byte| [byte]).collect();
-        let made = Spelling::new(all.iter().map(|byte| &byte[..]));
-        assert_eq!(made.unwritten(), ['\u{4}'..='\u{4}', '\u{40000}'..='\u{7ffff}']);
+        let made = Alphabet::new(all.iter().map(|byte| &byte[..]));
+        let of = |bytes: std::ops::RangeInclusive<u8>| made.unwritten(&bytes.collect());
+        assert_eq!(of(0..=255), ['\u{4}'..='\u{4}', '\u{40000}'..='\u{7ffff}']);
+        assert_eq!(of(0..=0x7f), ['\u{4}'..='\u{4}']);
         assert!(!made.is_complete() && made.units().count() == 254);
     }
 }
