@@ -182,10 +182,11 @@ proptest! {
                 Err(SchemaError::Unsupported { .. } | SchemaError::Limit { .. }) => continue,
                 Err(error) => return Err(TestCaseError::fail(format!("{schema}: {error}"))),
             };
+            let mut accepts = compiled.reader();
             for instance in &instances {
                 let valid = judged(&schema, &Value::Object(instance.clone()).to_string()).unwrap();
                 let orders = orders(instance);
-                let accepted = orders.iter().filter(|order| compiled.accepts(order)).count();
+                let accepted = orders.iter().filter(|order| accepts(order)).count();
                 let is_right = match (valid, order) {
                     (false, _) => accepted == 0,
                     (true, MemberOrder::Any) => accepted == orders.len(),

@@ -66,14 +66,23 @@ impl Bytes {
 
 impl Compiled {
     pub(crate) fn accepts(&self, text: &str) -> bool {
-        let Self::Constraint(constraint) = self else { return false };
-        let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
-        for byte in text.bytes() {
-            if constraint.advance(&mut scratch, &mut state, TokenId(u32::from(byte))).is_err() {
-                return false;
-            }
+        self.reader()(text)
+    }
+
+    /// Answers whether texts are accepted. One scratch reads all of them, for a schema of many branches fills it
+    /// anew for each.
+    pub(crate) fn reader(&self) -> impl FnMut(&str) -> bool {
+        let mut reader = match self {
+            Self::Constraint(constraint) => Some((constraint, constraint.scratch())),
+            _ => None,
+        };
+        move |text| {
+            let Some((constraint, scratch)) = &mut reader else { return false };
+            let mut state = constraint.start();
+            let mut bytes = text.bytes();
+            bytes.all(|byte| constraint.advance(scratch, &mut state, TokenId(u32::from(byte))).is_ok())
+                && constraint.is_accepting(&state)
         }
-        constraint.is_accepting(&state)
     }
 }
 
