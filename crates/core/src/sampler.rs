@@ -67,6 +67,10 @@ pub struct Draw {
     pub finish: Finish,
     /// How the sampler came by it.
     pub origin: Origin,
+    /// Of an output that DISC has resampled: how many equal proposals its proposals are worth, by their weights (Kish's
+    /// effective sample size), from 1 to their number. Such an output is within `ln(1 + 1 / effective)` nats of the
+    /// target distribution, as far as these weights tell.
+    pub effective: Option<f64>,
     /// The work that it took.
     pub cost: Cost,
 }

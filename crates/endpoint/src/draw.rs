@@ -232,7 +232,7 @@ impl<C: Constraint> Source<C> {
             OutputEnd::Free => Finish::Stop,
             OutputEnd::Model => text.finish,
         };
-        Draw { tokens, log_prob, log_weight, finish, origin, cost }
+        Draw { tokens, log_prob, log_weight, finish, origin, effective: None, cost }
     }
 }
 

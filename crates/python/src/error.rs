@@ -107,7 +107,9 @@ pub(crate) fn of_facade(error: &Error) -> PyErr {
         Error::Constraint(source) => Class::Constraint.with_place(message, place(&**source)),
         Error::Spec(error) => of_spec(error),
         Error::Tokens(_) => Class::Tokenizer.error(message),
-        Error::Sample(_) | Error::Model(_) | Error::Cancelled => Class::Sample.error(message),
+        Error::Sample(_) | Error::Model(_) | Error::Cancelled | Error::TimeLimit { .. } => {
+            Class::Sample.error(message)
+        }
         _ => Class::Option.error(message),
     }
 }

@@ -411,7 +411,6 @@ def test_prompts_of_a_batch(tiny, hf):
         ({"min_new_tokens": 3}, "MinLengthLogitsProcessor"),
         ({"bad_words_ids": [[5]]}, "NoBadWordsLogitsProcessor"),
         ({"suppress_tokens": [5]}, "SuppressTokensLogitsProcessor"),
-        ({"max_time": 1.0}, "MaxTimeCriteria"),
         ({"num_beams": 3}, "`num_beams` is 3"),
         ({"output_scores": True}, "`output_scores`"),
         ({"prompt_lookup_num_tokens": 3}, "`prompt_lookup_num_tokens`"),

@@ -89,6 +89,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("structural_tag", ""),
     ("structural_tag_file", "--structural-tag"),
     ("subset", ""),
+    ("time_limit", ""),
     ("tokenizer", ""),
     ("truncate", ""),
     ("whitespace", ""),
@@ -127,6 +128,7 @@ impl From<crate::Error> for Failure {
         match error {
             crate::Error::Sample(_) => Self::other(&error),
             crate::Error::Cancelled => Self::Interrupted(0),
+            crate::Error::TimeLimit { .. } => Self::Other(in_flags(&error.to_string())),
             #[cfg(feature = "http")]
             crate::Error::Model(error) if error.is::<crate::endpoint::EndpointError>() => {
                 Self::Input(in_flags(&error.to_string()))

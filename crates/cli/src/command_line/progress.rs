@@ -2,7 +2,10 @@
 
 use std::{
     io::IsTerminal,
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -37,21 +40,29 @@ pub(crate) fn hearer() -> impl Fn(Event<'_>) + Send + Sync + 'static {
 
 /// The bar of the outputs of a run. It is set when the drawing begins.
 #[derive(Debug, Default)]
-pub(crate) struct Drawing(OnceLock<ProgressBar>);
+pub(crate) struct Drawing {
+    bar: OnceLock<ProgressBar>,
+    /// The positions that the model has evaluated: where outputs are rare, only they tell that something goes on.
+    positions: AtomicU64,
+}
 
 impl Drawing {
     /// Shows the progress of so many outputs; a single one may take minutes, and has a clock.
     pub(crate) fn begin(&self, outputs: usize) -> &ProgressBar {
-        self.0.get_or_init(|| of_outputs(outputs))
+        self.bar.get_or_init(|| of_outputs(outputs))
     }
 
     pub(crate) fn hear(&self, event: Event<'_>) {
-        let Some(bar) = self.0.get() else { return };
+        let Some(bar) = self.bar.get() else { return };
         match event {
             Event::Learned { outputs, of } if outputs < of => {
                 bar.set_message(format!("learning {outputs}/{of}"));
             }
             Event::Learned { .. } => bar.set_message(""),
+            Event::Evaluated { positions } => {
+                let positions = self.positions.fetch_add(positions, Ordering::Relaxed) + positions;
+                bar.set_message(format!("{positions} positions"));
+            }
             Event::Drawn { outputs, .. } => bar.set_position(outputs),
             _ => {}
         }

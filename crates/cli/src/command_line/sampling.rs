@@ -28,7 +28,7 @@ impl SamplerArgs {
     /// The request with these options, but for the draft.
     pub(crate) fn apply(&self, request: Request) -> Result<Request> {
         let request = request.temperature(self.temperature).truncate(self.truncation()?);
-        Ok(request.batch(self.batch.get()))
+        Ok(request.batch(self.batch.get()).time_limit(self.time_limit))
     }
 
     /// The draft that is asked for.

@@ -14,6 +14,8 @@ use std::{
 
 use unskew_core::{Extension, LanguageModel, Logits};
 
+use super::{Event, Observer};
+
 /// A language model of any type, shared by reference count.
 ///
 /// # Panics
@@ -24,6 +26,7 @@ pub struct AnyModel {
     model: Arc<Mutex<dyn Erased>>,
     vocab_len: usize,
     context_len: Option<usize>,
+    observer: Observer,
 }
 
 /// A sequence of an [`AnyModel`].
@@ -53,7 +56,7 @@ impl AnyModel {
         M: LanguageModel<Sequence: 'static> + Send + 'static,
     {
         let (vocab_len, context_len) = (model.vocab_len(), model.context_len());
-        Self { model: Arc::new(Mutex::new(model)), vocab_len, context_len }
+        Self { model: Arc::new(Mutex::new(model)), vocab_len, context_len, observer: Observer::default() }
     }
 
     /// Calls `with` with the model where it is of type `M`.
@@ -63,6 +66,12 @@ impl AnyModel {
     }
 
     /// The model is evaluated in one call at a time, and a call that panicked has left no half of a pass to others.
+    /// The same model, whose passes are told.
+    #[must_use]
+    pub(crate) fn observed(self, observer: Observer) -> Self {
+        Self { observer, ..self }
+    }
+
     fn locked(&self) -> MutexGuard<'_, dyn Erased + 'static> {
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -113,7 +122,10 @@ impl LanguageModel for AnyModel {
         batch: &mut [Extension<'_, AnySequence>],
         logits: &mut Logits,
     ) -> Result<(), AnyModelError> {
-        self.locked().erased_extend(batch, logits)
+        let positions = batch.iter().map(|extension| extension.tokens.len() as u64).sum();
+        self.locked().erased_extend(batch, logits)?;
+        self.observer.tell(Event::Evaluated { positions });
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
     fmt,
     hash::{BuildHasher, Hasher, RandomState},
     sync::Arc,
+    time::Duration,
 };
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -41,6 +42,9 @@ pub struct Output {
     pub finish: Finish,
     /// How the sampler came by it.
     pub origin: Origin,
+    /// Of an output that `disc` has resampled: how many equal proposals its proposals are worth, by their weights. It
+    /// is within `ln(1 + 1 / effective)` nats of the model's distribution, as far as these weights tell.
+    pub effective: Option<f64>,
     /// Evaluated positions, passes through the model, and proposals.
     pub cost: Cost,
     /// The share of speculation, where tokens were drafted.
@@ -71,6 +75,7 @@ pub(crate) struct Plan {
     pub(crate) engine: Engine,
     pub(crate) seed: Option<u64>,
     pub(crate) cancel: Cancel,
+    pub(crate) time_limit: Option<Duration>,
     pub(crate) observer: Observer,
 }
 
@@ -256,6 +261,16 @@ impl Draws {
         Ok(())
     }
 
+    /// Why the drawing was ended from outside.
+    fn cancelled(&self) -> Error {
+        match self.plan.time_limit {
+            Some(limit) if self.plan.cancel.is_late() => {
+                Error::TimeLimit { seconds: limit.as_secs_f64(), outputs: self.outputs }
+            }
+            _ => Error::Cancelled,
+        }
+    }
+
     fn output(&mut self, drawn: Drawn) -> Result<Output> {
         let (draw, drafted) = drawn?;
         self.wanted -= 1;
@@ -268,7 +283,7 @@ impl Draws {
         let text = self.plan.tokens.decode(&draw.tokens);
         // An output that was cut off may end inside of the healed text.
         let text = text.strip_prefix(&self.plan.healed).unwrap_or_default().to_owned();
-        let Draw { tokens: ids, log_prob, log_weight, finish, origin, cost } = draw;
+        let Draw { tokens: ids, log_prob, log_weight, finish, origin, effective, cost } = draw;
         let captures = self.plan.captures.as_ref().map(|captures| {
             let mut found = match finish {
                 Finish::Stop => captures.read(&ids)?,
@@ -281,7 +296,7 @@ impl Draws {
             }
             Ok(found)
         });
-        Ok(Output { text, ids, log_prob, log_weight, finish, origin, cost, drafted, captures })
+        Ok(Output { text, ids, log_prob, log_weight, finish, origin, effective, cost, drafted, captures })
     }
 }
 
@@ -294,7 +309,7 @@ impl Iterator for Draws {
         }
         let mut output = match self.plan.cancel.is_cancelled() {
             // Not every sampler looks within an output.
-            true => Err(Error::Cancelled),
+            true => Err(self.cancelled()),
             false => match self.warm_up() {
                 Ok(()) => {
                     let drawn = self.plan.engine.next(&mut self.left, &mut self.rng)?;
@@ -306,7 +321,7 @@ impl Iterator for Draws {
         if output.is_err() {
             self.wanted = 0;
             if self.plan.cancel.is_cancelled() {
-                output = Err(Error::Cancelled);
+                output = Err(self.cancelled());
             }
         }
         Some(output)

@@ -166,9 +166,10 @@ pub(crate) fn warped(model: AnyModel, temperature: f64, truncate: Option<Truncat
     Ok(Warped::new(model, temperature, Truncate::before(truncate))?)
 }
 
-/// The sampler of a method without a draft.
+/// The sampler of a method without a draft, for so many outputs.
 pub(crate) fn engine(
     method: &Method,
+    outputs: u64,
     truncate: Option<Truncate>,
     task: Task<WarpedModel, AnyConstraint>,
 ) -> Engine {
@@ -188,7 +189,7 @@ pub(crate) fn engine(
                 Method::Disc(method::Disc { top_m: Some(top), .. }) => task.among(top.get()),
                 _ => task,
             };
-            Box::new(Sampling::new(task, exact(method)))
+            Box::new(Sampling::new(task, exact(method, outputs)))
         }
         Method::Twisted(twisted) => {
             let policy = Twisted::new();
@@ -229,13 +230,13 @@ pub(crate) fn engine(
 }
 
 /// The policy of an exact method that drafts make faster.
-fn exact(method: &Method) -> Exact {
+fn exact(method: &Method, outputs: u64) -> Exact {
     match method {
         Method::Rejection(limit) => Exact::rejection(limit.tries),
         Method::Ars(limit) => Exact::ars(limit.tries),
         Method::Cars(limit) => Exact::cars(limit.tries),
-        Method::Disc(disc) => form(disc),
-        _ => Exact::disc(),
+        Method::Disc(disc) => form(disc).for_outputs(outputs),
+        _ => Exact::disc().for_outputs(outputs),
     }
 }
 
@@ -260,6 +261,7 @@ fn form(disc: &method::Disc) -> Exact {
 /// The model whose drafts are verified; a draft has the same tokens and is warped alike.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'a> {
+    pub(crate) outputs: u64,
     pub(crate) tokens: &'a TokenSpace,
     pub(crate) temperature: f64,
     pub(crate) truncate: Option<Truncate>,
@@ -274,12 +276,14 @@ pub(crate) fn drafting(
 ) -> Result<Engine> {
     let config = speculation(method);
     match draft {
-        Draft::Ngram => drafted(method, task, ProposerDraft::new(PromptLookup::default()), config),
+        Draft::Ngram => {
+            drafted(method, target.outputs, task, ProposerDraft::new(PromptLookup::default()), config)
+        }
         Draft::Counts => Err(counts_need_a_grammar()),
         Draft::Model(model) => {
             check_vocabularies(target.tokens.vocabulary(), model.tokens().vocabulary())?;
             let draft = warped(model.any_model().clone(), target.temperature, target.truncate)?;
-            drafted(method, task, ModelDraft::new(draft), config)
+            drafted(method, target.outputs, task, ModelDraft::new(draft), config)
         }
     }
 }
@@ -291,13 +295,18 @@ pub(crate) fn counts_need_a_grammar() -> Error {
 }
 
 /// The sampler of a method over counts by place in a grammar. Each counts for itself, from its first output on.
-pub(crate) fn counting(method: &Method, task: Task<WarpedModel, WithEnd<Shared>>) -> Result<Engine> {
+pub(crate) fn counting(
+    method: &Method,
+    outputs: u64,
+    task: Task<WarpedModel, WithEnd<Shared>>,
+) -> Result<Engine> {
     let counts = Counts(CountModel::new(CountConfig::default()));
-    drafted(method, task, ProposerDraft::new(counts), speculation(method))
+    drafted(method, outputs, task, ProposerDraft::new(counts), speculation(method))
 }
 
 fn drafted<C, D>(
     method: &Method,
+    outputs: u64,
     task: Task<WarpedModel, C>,
     draft: D,
     config: SpeculationConfig,
@@ -308,7 +317,7 @@ where
 {
     Ok(match method {
         Method::Rejection(_) | Method::Ars(_) | Method::Cars(_) | Method::Disc(_) | Method::Auto(_) => {
-            Box::new(Sampling::speculative(task, exact(method), draft, config)?)
+            Box::new(Sampling::speculative(task, exact(method, outputs), draft, config)?)
         }
         Method::Asap(asap) => Box::new(Sampling::speculative(task, Asap::new(asap.tries), draft, config)?),
         _ => Box::new(Sampling::speculative(task, Masked::new(), draft, config)?),

@@ -66,6 +66,14 @@ pub enum Error {
     /// The [`Cancel`](unskew_core::Cancel) of the request asked for the end.
     #[error("cancelled")]
     Cancelled,
+    /// The [time limit](super::Request::time_limit) is over.
+    #[error("the `time_limit` of {seconds} seconds is over, after {outputs} outputs; {WITHIN_TIME}")]
+    TimeLimit {
+        /// The limit.
+        seconds: f64,
+        /// The outputs that were drawn before.
+        outputs: u64,
+    },
     /// A part that this program was built without.
     #[error("{what} needs the feature `{feature}` of unskew, and this program was built without it")]
     NotBuilt {
@@ -75,6 +83,9 @@ pub enum Error {
         feature: &'static str,
     },
 }
+
+/// What to do where time is short.
+const WITHIN_TIME: &str = "what costs least is `sampler` masked, whose outputs carry weights; twist is nearer to the model for as much";
 
 /// The result of the facade.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

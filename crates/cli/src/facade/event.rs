@@ -35,6 +35,11 @@ pub enum Event<'a> {
         /// All of them.
         of: u64,
     },
+    /// The model has made a pass, for outputs that may not be done for a while.
+    Evaluated {
+        /// The positions that the pass has evaluated, those of the prompt among them.
+        positions: u64,
+    },
     /// An output was drawn.
     Drawn {
         /// The outputs so far.

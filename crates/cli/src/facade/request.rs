@@ -3,6 +3,8 @@
 //! The request is plain data until [`Request::sample`] makes a sampler of it. A constraint is compiled when it is
 //! given, so that an error in it shows there; a request that is cloned shares it.
 
+use std::time::{Duration, Instant};
+
 use unskew_core::{AnyConstraint, Cancel, Constraint, LanguageModel, OutputEnd, TokenId};
 use unskew_engine::Spec;
 use unskew_samplers::Task;
@@ -62,6 +64,7 @@ pub struct Request {
     outputs: Option<usize>,
     draft: Option<Draft>,
     cancel: Cancel,
+    time_limit: Option<Duration>,
     observer: Observer,
 }
 
@@ -129,6 +132,7 @@ impl Request {
             outputs: None,
             draft: None,
             cancel: Cancel::default(),
+            time_limit: None,
             observer: Observer::default(),
         }
     }
@@ -236,6 +240,14 @@ impl Request {
         self
     }
 
+    /// Ends the drawing this long after [`sample`](Self::sample): what is drawn then is handed out, and the next output
+    /// is [`Error::TimeLimit`]. The constraint is compiled before. A pass of the model that is under way ends first.
+    #[must_use]
+    pub fn time_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.time_limit = limit.into();
+        self
+    }
+
     /// Calls `hear` with each [`Event`]: outputs as they are drawn, the reading of a large set, findings that are no
     /// errors. Give it before the constraint.
     #[must_use]
@@ -335,13 +347,22 @@ impl Request {
         model.clone()
     }
 
+    /// The outputs that share a budget.
+    fn expected(&self) -> u64 {
+        self.outputs.unwrap_or(1) as u64
+    }
+
     fn task_of<C: Constraint>(
         &self,
         constraint: C,
         prompt: Vec<TokenId>,
         max_tokens: usize,
     ) -> Result<Task<WarpedModel, C>> {
-        let model = engine::warped(self.drawing_model(), self.temperature, self.truncate)?;
+        let model = engine::warped(
+            self.drawing_model().observed(self.observer.clone()),
+            self.temperature,
+            self.truncate,
+        )?;
         let task = Task::new(model, constraint, self.model.tokens().vocabulary(), max_tokens).after(prompt);
         Ok(Task { batch: self.batch, cancel: self.cancel.clone(), ..task })
     }
@@ -375,7 +396,7 @@ impl Request {
     /// # Errors
     ///
     /// As [`sample`](Self::sample).
-    pub fn sample_with(self, method: Method) -> Result<Draws> {
+    pub fn sample_with(mut self, method: Method) -> Result<Draws> {
         let start = self.start()?;
         let max_tokens = self.room(&start.prompt)?;
         let (mut chosen, why) = self.resolve(method);
@@ -385,6 +406,13 @@ impl Request {
         }
         let compiled = self.compiled(&start.healed)?;
         let captures = compiled.captures().cloned();
+        if let Some(limit) = self.time_limit {
+            // A limit that no clock can tell is none.
+            self.cancel = match Instant::now().checked_add(limit) {
+                Some(deadline) => self.cancel.until(deadline),
+                None => self.cancel,
+            };
+        }
         let (engine, from) = self.engine_of(&chosen, compiled, &start, max_tokens)?;
         let truncates_after_mask = matches!(self.truncate, Some(Truncate::AfterMask(_)));
         Ok(Draws::new(Plan {
@@ -400,6 +428,7 @@ impl Request {
             engine,
             seed: self.seed,
             cancel: self.cancel,
+            time_limit: self.time_limit,
             observer: self.observer,
         }))
     }
@@ -413,7 +442,7 @@ impl Request {
         {
             return (method, Some(why));
         }
-        method.resolve(self.outputs.unwrap_or(usize::MAX), self.is_unconstrained())
+        method.resolve(self.is_unconstrained())
     }
 
     #[cfg(feature = "http")]
@@ -526,9 +555,14 @@ impl Request {
                 let Compiled::Grammar(grammar) = compiled else { return Err(self.no_counts()) };
                 let grammar = Shared(grammar);
                 let constraint = self.model.tokens().with_end(grammar, self.spec.end());
-                return engine::counting(method, self.task_of(constraint, prompt, max_tokens)?);
+                return engine::counting(
+                    method,
+                    self.expected(),
+                    self.task_of(constraint, prompt, max_tokens)?,
+                );
             }
             let target = Target {
+                outputs: self.expected(),
                 tokens: self.model.tokens(),
                 temperature: self.temperature,
                 truncate: self.truncate,
@@ -537,7 +571,8 @@ impl Request {
             return engine::drafting(method, draft, self.task_of(constraint, prompt, max_tokens)?, target);
         }
         let constraint = self.any(compiled);
-        Ok(engine::engine(method, self.truncate, self.task_of(constraint, prompt, max_tokens)?))
+        let task = self.task_of(constraint, prompt, max_tokens)?;
+        Ok(engine::engine(method, self.expected(), self.truncate, task))
     }
 
     /// Why tokens cannot be counted by place.

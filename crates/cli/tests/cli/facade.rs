@@ -1,8 +1,11 @@
 //! The library: a model, a constraint and outputs, without the command line.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use unskew::{
@@ -196,12 +199,12 @@ fn the_budget_of_disc_decides_how_many_outputs_are_resampled() {
     };
     for form in ["learned", "published", "reuse"] {
         let resampled = |budget: &str| resampled(&format!("disc:form={form}{budget}"));
-        // One try for each output, 8 of full length, and as many as it takes.
+        // One try for each output, 4 of full length, and as many as it takes.
         let (none, default, much) = (resampled(",budget=0"), resampled(""), resampled(",budget=10000"));
-        // A sampler that learns needs less than 8.
+        // A sampler that learns needs less than 4.
         let least = usize::from(form != "learned");
         assert!(none > default && default >= much + least, "{form}: {none} {default} {much}");
-        assert_eq!((much, default), (0, resampled(",budget=8")), "{form}");
+        assert_eq!((much, default), (0, resampled(",budget=4")), "{form}");
     }
 }
 
@@ -220,6 +223,38 @@ fn a_callback_hears_outputs_and_iterations() {
     let request = request.constrain(Spec::regex(PATTERN)).unwrap().seed(1);
     assert_eq!(texts(request.sample("asap:iterations=3").unwrap().take(7)).len(), 7);
     assert_eq!((drawn.load(Ordering::Relaxed), learned.load(Ordering::Relaxed)), (7, 3));
+}
+
+/// A time limit ends the drawing by name, and the passes of the model tell that something goes on before.
+#[test]
+fn drawing_ends_when_its_time_is_over() {
+    let evaluated = Arc::new(AtomicU64::new(0));
+    let hears = Arc::clone(&evaluated);
+    let request = coins().prompt("").observe(move |event| {
+        if let Event::Evaluated { positions } = event {
+            hears.fetch_add(positions, Ordering::Relaxed);
+        }
+    });
+    // Rejection writes this once in 2^60 tries.
+    let request = request.constrain(Spec::regex("(ab){30}")).unwrap().seed(1).max_tokens(64);
+    let limit = Duration::from_millis(200);
+    let mut draws = request.clone().time_limit(limit).sample("rejection:tries=10000000").unwrap();
+    let begun = Instant::now();
+    let error = draws.next().unwrap().unwrap_err();
+    assert!(matches!(error, Error::TimeLimit { outputs: 0, .. }), "{error}");
+    assert!(
+        error.to_string().starts_with("the `time_limit` of 0.2 seconds is over, after 0 outputs; "),
+        "{error}"
+    );
+    assert!(draws.next().is_none() && begun.elapsed() < Duration::from_secs(20));
+    assert!(evaluated.load(Ordering::Relaxed) > 0);
+    // A limit that is not met changes nothing, and a cancelled request says so.
+    let hour = request.time_limit(Duration::from_secs(3600));
+    assert_eq!(texts(hour.clone().sample("masked").unwrap().take(3)).len(), 3);
+    let cancel = Cancel::default();
+    cancel.cancel();
+    let cancelled = hour.cancel(cancel).sample("masked").unwrap().next().unwrap().unwrap_err();
+    assert!(matches!(cancelled, Error::Cancelled), "{cancelled}");
 }
 
 #[test]

@@ -94,6 +94,10 @@ fn outputs_that_disc_has_resampled_are_counted() {
         assert!(resampled > 0, "{sampler}");
         let warning = format!("warning: {resampled} of 50 outputs are resampled");
         assert!(run.stderr.contains(&warning), "{sampler}: {}", run.stderr);
+        assert!(run.stderr.contains("nats of the model's distribution"), "{sampler}: {}", run.stderr);
+        let effective = run.json().iter().filter_map(|line| line["effective"].as_f64()).collect::<Vec<_>>();
+        assert_eq!(effective.len(), resampled, "{sampler}");
+        assert!(effective.iter().all(|effective| *effective > 0.99), "{sampler}: {effective:?}");
     }
     let run = run("disc:budget=1000");
     assert!(run.json().iter().all(|line| line["how"] == "accepted"));
@@ -278,4 +282,30 @@ fn fields_of_a_configuration_are_refused_by_name() {
     let args =
         ["check", "--model", "m", "--tokenizer", "t.json", "--regex", "", "--ids", "1", "--format", "jsonl"];
     assert_eq!(files.run(&args).json()[0]["accepted"], true);
+}
+
+/// A time limit keeps what was drawn, and says so; an audit compares what each sampler has drawn by then.
+#[test]
+fn a_time_limit_ends_the_drawing() {
+    let files = Files::new(&[("t.json", TABLE)]);
+    let never =
+        ["--model", "table:t.json", "--regex", "0[01]{3}1{500}", "--seed", "1", "--max-tokens", "600"];
+    let rejection = "rejection:tries=10000000";
+    let run = files.run(&[&["generate", "--sampler", rejection, "--time-limit", "0.3"], &never[..]].concat());
+    assert!(
+        run.stderr.contains("the --time-limit of 0.3 seconds is over, after 0 outputs"),
+        "{}",
+        run.stderr
+    );
+    let bound = ["audit", "--samplers", "rejection:tries=10000000,masked", "-n", "3", "--time-limit", "0.3"];
+    let run = files.run(&[&bound[..], &["--max-prefixes", "10"], &never].concat());
+    assert!(
+        run.stdout.contains("time_limit") || run.stdout.contains("time-limit"),
+        "{}{}",
+        run.stdout,
+        run.stderr
+    );
+    assert!(run.stdout.contains("masked"), "{}", run.stdout);
+    let zero = files.run(&[&["generate", "--time-limit", "0"], &never[..]].concat());
+    assert!(zero.refusal().contains("give seconds above 0"));
 }

@@ -83,12 +83,14 @@ def audit(
     top_p: float | None = None,
     progress: bool | Callable[[str, int], Any] = False,
     end: str | None = None,
+    time_limit: float | None = None,
 ) -> Audit:
     """Draws `n` outputs of each sampler and compares them with the model's own distribution under the constraint.
 
     The arguments are those of `sample`. The target is not known for a model that is a function: it is made of the model's probabilities of
     all outputs that any sampler gave, normalised. So the divergences are lower bounds. `progress` shows a line on standard error, or
-    is called with the name of a sampler and the number of its outputs.
+    is called with the name of a sampler and the number of its outputs. `time_limit` ends each sampler after so many seconds; what it has
+    drawn by then is compared.
     """
     if seed is None:
         seed = int.from_bytes(os.urandom(8), "little") >> 2
@@ -108,6 +110,7 @@ def audit(
         top_p=top_p,
         progress=line or progress or None,
         end=end,
+        time_limit=time_limit,
     )
     if line is not None:
         line.close()

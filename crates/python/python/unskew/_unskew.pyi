@@ -366,6 +366,10 @@ class Draw:
         """The parts of it that the constraint names, by where they begin, the outer ones first; None where it was cut off. Raises
         `SampleError` where no reading is the first one."""
     @property
+    def effective(self) -> float | None:
+        """Of an output that "disc" has resampled, how many equal proposals its proposals are worth: it is within ln(1 + 1 / effective) nats
+        of the model's distribution, as far as their weights tell. None of others."""
+    @property
     def positions(self) -> int:
         """Positions that the model evaluated for it."""
     @property
@@ -417,6 +421,7 @@ def sample(
     top_p: float | None = None,
     draft: str | Callable[[list[list[int]]], Any] | None = None,
     end: str | None = None,
+    time_limit: float | None = None,
 ) -> Draws:
     """Outputs of a model under a constraint, from P(output | constraint) or as the sampler says (`methods`).
 
@@ -426,7 +431,7 @@ def sample(
     "smc:n=10,twisted" or "disc:k=8". `n` is how many outputs there will be at most; without it there is no end. `top_k` and
     `top_p` truncate the model before the mask. `draft` proposes tokens that the model verifies in one call: "ngram" (tokens that followed
     the same tokens before), "counts" (by place in a grammar or a JSON Schema), or a smaller model as a function; "speculative" and
-    "mentored" need it. Raises `ConstraintError`, `OptionError`, and `SampleError` while drawing.
+    "mentored" need it. `time_limit` ends the drawing after so many seconds, by a `SampleError`. Raises `ConstraintError`, `OptionError`, and `SampleError` while drawing.
     """
 
 def audit(
@@ -445,6 +450,7 @@ def audit(
     top_p: float | None = None,
     progress: Callable[[str, int], Any] | None = None,
     end: str | None = None,
+    time_limit: float | None = None,
 ) -> tuple[str, str]:
     """The measures of `unskew.audit` as a text of JSON, and its page."""
 

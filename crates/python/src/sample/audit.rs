@@ -25,7 +25,7 @@ use crate::{
 #[pyfunction]
 #[pyo3(signature = (
     logits, constraint, tokenizer, *, samplers, n, seed, prompt=None, max_tokens=None, batch=16, temperature=1.0, top_k=None, top_p=None,
-    progress=None, end=None
+    progress=None, end=None, time_limit=None
 ))]
 #[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
 pub(crate) fn audit(
@@ -44,6 +44,7 @@ pub(crate) fn audit(
     top_p: Option<f64>,
     progress: Option<Bound<'_, PyAny>>,
     end: Option<&str>,
+    time_limit: Option<f64>,
 ) -> PyResult<(String, String)> {
     check_callable(&logits)?;
     if progress.as_ref().is_some_and(|progress| !progress.is_callable()) {
@@ -61,7 +62,7 @@ pub(crate) fn audit(
     }
     let vocab_len = tokenizer.tokens.vocabulary().len();
     let (ask, worker) = worker::channels(Cancel::default());
-    let options = Options { tokenizer, prompt, max_tokens, batch, temperature, top_k, top_p };
+    let options = Options { tokenizer, prompt, max_tokens, batch, temperature, top_k, top_p, time_limit };
     let request = options.request(&ask)?.seed(seed);
     for method in &methods {
         request.check(method).map_err(|error| of_facade(&error))?;

@@ -11,7 +11,7 @@
 pub(crate) mod audit;
 mod worker;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use pyo3::{
     exceptions::PyTypeError,
@@ -93,6 +93,13 @@ impl Draw {
     fn captures(&self) -> PyResult<Option<Vec<Capture>>> {
         let captures = self.output.captures.clone().unwrap_or(Ok(Vec::new()));
         capture::of_result(captures, Class::Sample)
+    }
+
+    /// Of an output that `disc` has resampled, how many equal proposals its proposals are worth: it is within
+    /// ln(1 + 1 / effective) nats of the model's distribution, as far as their weights tell. None of others.
+    #[getter]
+    fn effective(&self) -> Option<f64> {
+        self.output.effective
     }
 
     /// Positions that the model evaluated for it.
@@ -221,6 +228,7 @@ struct Options<'a, 'py> {
     temperature: f64,
     top_k: Option<usize>,
     top_p: Option<f64>,
+    time_limit: Option<f64>,
 }
 
 impl Options<'_, '_> {
@@ -229,6 +237,7 @@ impl Options<'_, '_> {
         if !(1..=MAX_BATCH).contains(&self.batch) {
             return Err(Class::Option.error(format!("`batch` is {}: give 1 to {MAX_BATCH}", self.batch)));
         }
+        let time_limit = self.time_limit.map(seconds).transpose()?;
         let tokens = &self.tokenizer.tokens;
         let asking = Asking::new(Asked::Model, tokens.vocabulary().len(), ask.clone());
         let model = Model::new(asking, Arc::clone(tokens)).map_err(|error| of_facade(&error))?;
@@ -248,8 +257,15 @@ impl Options<'_, '_> {
             .truncate(truncate.map(unskew::Truncate::BeforeMask))
             .max_tokens(self.max_tokens)
             .batch(self.batch)
+            .time_limit(time_limit)
             .cancel(ask.cancel().clone()))
     }
+}
+
+/// A time in seconds.
+fn seconds(seconds: f64) -> PyResult<Duration> {
+    let time = Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero());
+    time.ok_or_else(|| Class::Option.error(format!("`time_limit` is {seconds}: give seconds above 0")))
 }
 
 /// The drafts of a sampler: `ngram`, `counts`, or a model that is a function.
@@ -291,7 +307,7 @@ fn method(name: &str) -> PyResult<Method> {
 #[pyfunction]
 #[pyo3(signature = (
     logits, constraint, tokenizer, *, n=None, sampler="auto", seed=None, prompt=None, max_tokens=None, batch=16, temperature=1.0,
-    top_k=None, top_p=None, draft=None, end=None
+    top_k=None, top_p=None, draft=None, end=None, time_limit=None
 ))]
 #[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
 pub(crate) fn sample(
@@ -310,12 +326,13 @@ pub(crate) fn sample(
     top_p: Option<f64>,
     draft: Option<Bound<'_, PyAny>>,
     end: Option<&str>,
+    time_limit: Option<f64>,
 ) -> PyResult<Draws> {
     check_callable(&logits)?;
     let method = method(sampler)?;
     let vocab_len = tokenizer.tokens.vocabulary().len();
     let (ask, worker) = worker::channels(Cancel::default());
-    let options = Options { tokenizer, prompt, max_tokens, batch, temperature, top_k, top_p };
+    let options = Options { tokenizer, prompt, max_tokens, batch, temperature, top_k, top_p, time_limit };
     let drafts = draft.as_ref().map(|draft| self::draft(draft, tokenizer, &ask)).transpose()?;
     let mut request = options.request(&ask)?.seed(seed).draft(drafts);
     if let Some(n) = n {

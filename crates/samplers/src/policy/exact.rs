@@ -54,8 +54,10 @@ pub struct Exact {
     proposal: Proposal,
     accept: AcceptTest,
     max_tries: u64,
-    /// The budget of tries, in rollouts of full length.
+    /// The budget of tries, in rollouts of full length for an output.
     budget: Option<f64>,
+    /// The outputs that the budget of a run is made of at least.
+    outputs: u64,
     on_exhausted: OnExhausted,
 }
 
@@ -70,14 +72,14 @@ enum OnExhausted {
 }
 
 impl Exact {
-    /// The budget of tries of [`disc`](Self::disc), in rollouts of full length.
-    pub const DISC_BUDGET: f64 = 8.0;
+    /// The budget of tries of [`disc`](Self::disc), in rollouts of full length for an output.
+    pub const DISC_BUDGET: f64 = 4.0;
 
     /// The number of proposals that [`disc`](Self::disc) resamples from.
-    pub const DISC_PARTICLES: u64 = 16;
+    pub const DISC_PARTICLES: u64 = 8;
 
     const fn new(proposal: Proposal, accept: AcceptTest, max_tries: u64) -> Self {
-        Self { proposal, accept, max_tries, budget: None, on_exhausted: OnExhausted::Error }
+        Self { proposal, accept, max_tries, budget: None, outputs: 1, on_exhausted: OnExhausted::Error }
     }
 
     /// Rejection sampling: the model writes, and the outputs that satisfy the constraint are kept. The yardstick of
@@ -128,12 +130,22 @@ impl Exact {
         Self { max_tries, ..self }
     }
 
-    /// Limits the new tokens of an output's tries to `rollouts` times [`Task::max_tokens`](crate::Task::max_tokens):
-    /// no try begins beyond it. New tokens are those drawn at prefixes that were not known. A rejected try costs the
-    /// tokens that it drew, and a try over known prefixes costs nothing.
+    /// Limits the new tokens of a run's tries to `rollouts` times [`Task::max_tokens`](crate::Task::max_tokens) for each
+    /// of its outputs: no try begins beyond it. New tokens are those drawn at prefixes that were not known. A rejected
+    /// try costs the tokens that it drew, and a try over known prefixes costs nothing.
+    ///
+    /// The budget of a run is that of the [outputs](Self::for_outputs) that are expected of it, or of those that were
+    /// begun where they are more. Tried instead: a budget for each output. The first outputs are the dearest, since
+    /// those after them know what these have learned; they were resampled while the others left most of theirs.
     #[must_use]
     pub const fn with_budget(self, rollouts: f64) -> Self {
         Self { budget: Some(rollouts), ..self }
+    }
+
+    /// Sets the number of outputs that are expected of a run, which share the [budget](Self::with_budget). Default: 1.
+    #[must_use]
+    pub const fn for_outputs(self, outputs: u64) -> Self {
+        Self { outputs, ..self }
     }
 
     /// Sets the number of proposals that are resampled when the tries are used up. It has no meaning for
@@ -161,7 +173,10 @@ impl Exact {
 
     fn has_budget(&self, tries: Tries) -> bool {
         #[allow(clippy::cast_precision_loss, reason = "a budget has no 53 digits")]
-        let within = |rollouts: f64| (tries.new_tokens as f64) < rollouts * (tries.max_tokens.max(1) as f64);
+        let within = |rollouts: f64| {
+            let outputs = tries.draws.max(self.outputs) as f64;
+            (tries.new_tokens as f64) < rollouts * outputs * (tries.max_tokens.max(1) as f64)
+        };
         tries.rollouts < self.max_tries && self.budget.is_none_or(within)
     }
 
@@ -182,8 +197,11 @@ impl Exact {
         // Products of many masses underflow: all weights are divided by the greatest.
         let greatest = log_weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let weights: Vec<f64> = log_weights.iter().map(|weight| (weight - greatest).exp()).collect();
+        let (sum, squares) = weights
+            .iter()
+            .fold((0.0, 0.0), |(sum, squares), weight| (sum + weight, squares + weight * weight));
         weighted(&weights, rng).map_or(Outcome::NoOutput, |index| {
-            Outcome::Done(memory.outputs.swap_remove(index), Origin::Resampled, 0.0)
+            Outcome::Resampled(memory.outputs.swap_remove(index), sum * sum / squares)
         })
     }
 }
@@ -220,6 +238,10 @@ impl Policy for Exact {
     fn ahead(&self, memory: &Candidates) -> Option<RolloutConfig> {
         // Outputs of a seed depend on what is under way only where rollouts learn.
         self.learns().then(|| self.config(memory))
+    }
+
+    fn is_try(&self, memory: &Candidates) -> bool {
+        memory.particles.is_none()
     }
 
     fn on_end(&self, memory: &mut Candidates, tries: Tries, end: End, rng: &mut dyn Rng) -> Outcome {

@@ -77,16 +77,24 @@ pub trait Policy {
         (&[], &[])
     }
 
+    /// Whether the rollout at hand is a try, whose tokens count against a budget.
+    fn is_try(&self, memory: &Self::Memory) -> bool {
+        let _ = memory;
+        true
+    }
+
     /// The outcome of a draw after the end of its rollout number `tries`.
     fn on_end(&self, memory: &mut Self::Memory, tries: Tries, end: End, rng: &mut dyn Rng) -> Outcome;
 }
 
-/// The tries of a draw so far.
+/// The tries of a draw so far, and those of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tries {
-    /// The number of rollouts.
+    /// The number of rollouts of the draw.
     pub(crate) rollouts: u64,
-    /// The number of tokens that its rollouts drew at prefixes that were not known.
+    /// The draws that were begun, this one and those before it at least.
+    pub(crate) draws: u64,
+    /// The number of tokens that the [tries](Policy::is_try) of all draws drew at prefixes that were not known.
     pub(crate) new_tokens: u64,
     /// The most tokens of an output.
     pub(crate) max_tokens: usize,
@@ -99,6 +107,8 @@ pub enum Outcome {
     Again,
     /// The draw is this output, with the logarithm of its weight.
     Done(Output, Origin, f64),
+    /// The draw is one of several proposals, chosen by their weights, with their effective number.
+    Resampled(Output, f64),
     /// The tries are used up.
     NoOutput,
     /// The model gives probability zero to every accepted output.

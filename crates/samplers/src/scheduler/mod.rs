@@ -22,12 +22,12 @@ use std::{collections::VecDeque, convert::Infallible, fmt, sync::Arc};
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
-use unskew_core::{Constraint, Cost, Draw, Logits};
+use unskew_core::{Constraint, Cost, Draw, Logits, Origin};
 
 use crate::{
     FedRow, Machine, Poll, SampleError, Task, TrieFileError,
     policy::{Outcome, Policy, Tries},
-    rollout::{End, HasRollout, Progress, Rollout, RolloutConfig, RowResult, Waiting},
+    rollout::{End, HasRollout, Output, Progress, Rollout, RolloutConfig, RowResult, Waiting},
     session::Session,
     speculative::{
         Divergence, Drafter, KullbackLeibler, Selection, SpeculationConfig, SpeculationError,
@@ -73,7 +73,6 @@ struct Slot<C: Constraint, T> {
     rng: ChaCha8Rng,
     memory: T,
     cost: Cost,
-    new_tokens: u64,
     stats: SpeculationStats,
     rollout: Option<Rollout<C>>,
     /// How many rollouts were begun ahead.
@@ -84,18 +83,7 @@ struct Slot<C: Constraint, T> {
 impl<C: Constraint, T> Slot<C, T> {
     fn new(index: usize, rng: ChaCha8Rng, memory: T) -> Self {
         let (cost, stats) = (Cost::default(), SpeculationStats::default());
-        Self {
-            index,
-            ahead: None,
-            rng,
-            memory,
-            cost,
-            new_tokens: 0,
-            stats,
-            rollout: None,
-            begun_ahead: 0,
-            waits: false,
-        }
+        Self { index, ahead: None, rng, memory, cost, stats, rollout: None, begun_ahead: 0, waits: false }
     }
 }
 
@@ -162,6 +150,8 @@ pub struct Scheduler<C: Constraint, P: Policy> {
     /// The number of the first draw in `done`.
     first: usize,
     failure: Option<SampleError<Infallible>>,
+    /// The number of tokens that the tries of all draws drew at prefixes that were not known.
+    new_tokens: u64,
     mass: Mass,
     /// The statistics of all draws made so far, and those of each draw that no caller has taken yet.
     stats: SpeculationStats,
@@ -195,6 +185,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
             done: VecDeque::new(),
             first: 0,
             failure: None,
+            new_tokens: 0,
             mass: Mass::default(),
             stats: SpeculationStats::default(),
             draw_stats: VecDeque::new(),
@@ -467,6 +458,15 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         Ok(some_ended)
     }
 
+    /// What the draw in a slot has cost: what was tried ahead for nothing is a part of the price.
+    fn price(&self, at: usize) -> Cost {
+        let mut cost = self.slots[at].cost;
+        let index = self.slots[at].index;
+        let ahead = self.slots.iter().filter(|slot| slot.index == index && slot.ahead.is_some());
+        ahead.for_each(|slot| cost += slot.cost);
+        cost
+    }
+
     /// Counts the end of the rollout of a draw, and those of rollouts ahead whose turn has come.
     fn end(&mut self, index: usize, end: End) -> RowResult<()> {
         let mut next = Some(end);
@@ -480,23 +480,28 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
                 rollout.back_up(&mut self.session)?;
             }
             rollout.teach(&mut self.session);
-            slot.new_tokens += rollout.new_tokens();
+            if self.policy.is_try(&slot.memory) {
+                self.new_tokens += rollout.new_tokens();
+            }
             slot.stats += rollout.stats(&mut self.session);
             let max_tokens = self.session.max_tokens();
             let rollouts = slot.cost.proposals;
-            let tries = Tries { rollouts, new_tokens: slot.new_tokens, max_tokens };
+            let draws = (self.first + self.done.len()) as u64;
+            let tries = Tries { rollouts, draws, new_tokens: self.new_tokens, max_tokens };
+            let made = |output: Output, cost, origin, log_weight, effective| {
+                let (log_prob, finish) = (output.log_prob, output.finish);
+                Draw { log_prob, log_weight, finish, origin, effective, cost, tokens: output.into_tokens() }
+            };
             let result = match self.policy.on_end(&mut slot.memory, tries, end, &mut slot.rng) {
                 Outcome::Again => {
                     next = self.next_ahead(at);
                     continue;
                 }
                 Outcome::Done(output, origin, log_weight) => {
-                    // What was tried ahead for nothing is a part of the price.
-                    let mut cost = slot.cost;
-                    let ahead = self.slots.iter().filter(|slot| slot.index == index && slot.ahead.is_some());
-                    ahead.for_each(|slot| cost += slot.cost);
-                    let (log_prob, finish) = (output.log_prob, output.finish);
-                    Ok(Draw { log_prob, log_weight, finish, origin, cost, tokens: output.into_tokens() })
+                    Ok(made(output, self.price(at), origin, log_weight, None))
+                }
+                Outcome::Resampled(output, effective) => {
+                    Ok(made(output, self.price(at), Origin::Resampled, 0.0, Some(effective)))
                 }
                 Outcome::NoOutput => Err(SampleError::NoOutput { tries: rollouts, max_tokens }),
                 Outcome::Impossible => Err(SampleError::Impossible { max_tokens }),

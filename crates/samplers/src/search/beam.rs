@@ -185,6 +185,7 @@ impl<C: Constraint> Search<C> {
                 log_prob,
                 log_weight: 0.0,
                 finish: Finish::Stop,
+                effective: None,
                 origin: Origin::Searched,
                 cost: std::mem::take(&mut cost),
             });

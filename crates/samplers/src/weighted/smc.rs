@@ -390,7 +390,7 @@ fn to_f64(count: usize) -> f64 {
 
 fn draw(output: Output, log_weight: f64, origin: Origin, cost: Cost) -> Draw {
     let (log_prob, finish) = (output.log_prob, output.finish);
-    Draw { tokens: output.into_tokens(), log_prob, log_weight, finish, origin, cost }
+    Draw { tokens: output.into_tokens(), log_prob, log_weight, finish, origin, effective: None, cost }
 }
 
 #[cfg(test)]

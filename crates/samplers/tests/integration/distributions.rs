@@ -281,6 +281,59 @@ fn resampled_outputs_say_so() {
     assert!((60..170).contains(&accepted), "{accepted}");
 }
 
+/// The law of one of `K` weighted proposals is within `ln(1 + (r - 1) / K)` nats of the target, where `r` is the mean
+/// square of the weights, with their mean as unit. The effective number tells it of one draw, and these do on average.
+#[test]
+fn the_effective_number_tells_how_near_resampled_outputs_are() {
+    let (model, constraint) = biased(0.9, 0.01);
+    let target = distribution(&model, &constraint).unwrap();
+    let masked = proposal(&model, &constraint);
+    let moment = |power: i32| masked.values().map(|(p, weight)| p * weight.powi(power)).sum();
+    let (mean, square): (f64, f64) = (moment(1), moment(2));
+    let particles = 8;
+    let mut disc =
+        Sampling::new(task(&model, &constraint), Exact::disc_published(0).with_particles(particles));
+    let (mut rng, draws) = (rng(11), 20_000_u32);
+    let (mut counts, mut said, mut resampled) = (BTreeMap::<Vec<TokenId>, u32>::new(), 0.0, 0_u32);
+    for _ in 0..draws {
+        let draw = disc.draw(&mut rng).unwrap();
+        // The first try may be accepted all the same.
+        let Some(effective) = draw.effective else { continue };
+        resampled += 1;
+        assert!((1.0 - 1e-9..=8.0 + 1e-9).contains(&effective), "{effective}");
+        said += (1.0 / effective).ln_1p();
+        *counts.entry(draw.tokens).or_default() += 1;
+    }
+    let kl: f64 = target
+        .iter()
+        .map(|(output, p)| p * (p * f64::from(resampled) / f64::from(counts[output])).ln())
+        .sum();
+    said /= f64::from(resampled);
+    let bound = ((square / (mean * mean) - 1.0) / 8.0).ln_1p();
+    assert!(kl > 0.0 && kl < bound && kl < said, "{kl} nats; the bound {bound}, and the draws say {said}");
+}
+
+/// Tries of the first outputs, which learn for the others, take what those after them do not need.
+#[test]
+fn outputs_share_the_budget_of_a_run() {
+    let stop = vec![0.45, 0.45, 0.1];
+    let model = TableModel::new(["0", "1"], stop, []).unwrap();
+    let constraint = outputs(["00000000", "10101010", "11110000"], 3);
+    let origins = |policy: Exact| {
+        let mut sampler = Sampling::new(task(&model, &constraint), policy);
+        let mut rng = rng(2);
+        (0..40).map(|_| sampler.draw(&mut rng).unwrap().origin).collect::<Vec<_>>()
+    };
+    let alone = origins(Exact::disc().with_budget(1.0));
+    let shared = origins(Exact::disc().with_budget(1.0).for_outputs(40));
+    let resampled =
+        |origins: &[Origin]| origins.iter().filter(|origin| **origin == Origin::Resampled).count();
+    assert!(resampled(&alone) > 0 && alone.last() == Some(&Origin::Accepted), "{alone:?}");
+    assert_eq!(resampled(&shared), 0, "{shared:?}");
+    let none = origins(Exact::disc().with_budget(0.0).for_outputs(40));
+    assert_eq!(resampled(&none), 40 - none.iter().filter(|origin| **origin == Origin::Accepted).count());
+}
+
 #[test]
 fn another_temperature_is_another_model_with_its_own_distribution() {
     let (model, constraint) = random_task(4);

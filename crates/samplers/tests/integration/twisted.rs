@@ -199,6 +199,7 @@ fn lost_draw() -> Draw {
         log_prob: 0.0,
         log_weight: f64::NEG_INFINITY,
         finish: unskew_core::Finish::Stop,
+        effective: None,
         origin: Origin::Proposed,
         cost: Cost::default(),
     }

@@ -110,7 +110,6 @@ impl LegacyArgs {
         &self,
         texts: &[&str],
         unconstrained: bool,
-        outputs: usize,
         drafting: &'static [&'static str],
     ) -> Result<Vec<Asked>> {
         let flags = self.flags(drafting);
@@ -121,7 +120,7 @@ impl LegacyArgs {
                 let chosen = |text: &str| match name(text) {
                     "auto" => text.parse().map_or_else(
                         |_| text.to_owned(),
-                        |method: Method| method.resolve(outputs, unconstrained).0.name().to_owned(),
+                        |method: Method| method.resolve(unconstrained).0.name().to_owned(),
                     ),
                     name => name.to_owned(),
                 };

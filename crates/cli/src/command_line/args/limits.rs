@@ -156,6 +156,8 @@ mod tests {
         // Numbers with a point: a range is checked where they are used.
         "--temperature",
         "--top-p",
+        // Seconds, of which more are no danger.
+        "--time-limit",
     ];
 
     fn options(command: &Command, found: &mut Vec<(String, clap::Arg)>) {

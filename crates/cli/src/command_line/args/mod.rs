@@ -6,7 +6,7 @@
 pub(crate) mod legacy;
 mod limits;
 
-use std::{num::NonZeroUsize, path::PathBuf};
+use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use crate::ModelSource;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -335,6 +335,9 @@ pub(crate) struct SamplerArgs {
     /// (ars, cars, asap, disc) or drafts
     #[arg(long, value_name = "N", default_value = "16", value_parser = number::<NonZeroUsize>("--batch"))]
     pub(crate) batch: NonZeroUsize,
+    /// End the drawing after so many seconds: outputs that are drawn by then are kept (audit: of each sampler)
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) time_limit: Option<Duration>,
     /// The part that drafts tokens for speculative and mentored (generate: for rejection, ars, cars, asap and disc,
     /// too)
     ///
@@ -346,6 +349,12 @@ pub(crate) struct SamplerArgs {
     pub(crate) draft_model: Option<String>,
     #[command(flatten)]
     pub(crate) legacy: LegacyArgs,
+}
+
+/// A time in seconds.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let time = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.filter(|time| !time.is_zero()).ok_or_else(|| "give seconds above 0, such as 60 or 0.5".to_owned())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -37,7 +37,7 @@ fn methods(args: &AuditArgs, unconstrained: bool) -> Result<Vec<(String, Method)
     if texts.iter().any(|text| legacy::name(text) == "auto") {
         return Err(Failure::input("--samplers names samplers; auto is the choice of one of them"));
     }
-    let asked = args.options.legacy.methods(&texts, unconstrained, args.samples.get(), DRAFTING_IN_AUDITS)?;
+    let asked = args.options.legacy.methods(&texts, unconstrained, DRAFTING_IN_AUDITS)?;
     let methods: Vec<Method> = asked.into_iter().map(|AskedMethod { method, .. }| method).collect();
     if args.options.draft_model.is_some() && !methods.iter().any(Method::needs_draft) {
         let names: Vec<&str> = methods.iter().map(Method::name).collect();

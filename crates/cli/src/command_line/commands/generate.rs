@@ -37,6 +37,9 @@ struct Line<'a> {
     finish: &'static str,
     /// How the sampler came by the output: `proposed`, `accepted` or `resampled`.
     how: &'static str,
+    /// Only of resampled outputs: how many equal proposals theirs are worth.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effective: Option<f64>,
     /// Only where tokens were drafted.
     #[serde(flatten)]
     drafted: Option<Drafted>,
@@ -48,12 +51,11 @@ struct Line<'a> {
 pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let outputs = args.n.get();
     let mut spec = args.constraint.spec()?;
-    let asked =
-        args.options.legacy.methods(&[&args.method()?], spec.is_unconstrained(), outputs, DRAFTING)?;
+    let asked = args.options.legacy.methods(&[&args.method()?], spec.is_unconstrained(), DRAFTING)?;
     let Some(asked) = asked.first().copied() else { return Ok(()) };
     let keeps = args.save_trie.is_some() || args.load_trie.is_some();
     if keeps {
-        check_keeps(&asked, &mut spec, outputs)?;
+        check_keeps(&asked, &mut spec)?;
     }
     let model = models::load(&args.model)?;
     let drawing = Arc::new(Drawing::default());
@@ -65,7 +67,7 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
         hearer(event);
     });
     let request = args.options.apply(request)?.draft(args.options.draft()?);
-    let (chosen, _) = asked.method.resolve(outputs, spec.is_unconstrained());
+    let (chosen, _) = asked.method.resolve(spec.is_unconstrained());
     let start = request.start()?;
     let request = request.constrain(spec.clone())?;
     request.check(&chosen)?;
@@ -103,8 +105,8 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
 }
 
 /// Refuses to keep the bounds of a method that learns none.
-fn check_keeps(asked: &Asked, spec: &mut Spec, outputs: usize) -> Result<()> {
-    let (method, _) = asked.method.resolve(outputs, spec.is_unconstrained());
+fn check_keeps(asked: &Asked, spec: &mut Spec) -> Result<()> {
+    let (method, _) = asked.method.resolve(spec.is_unconstrained());
     if !method.info().learns {
         return Err(Failure::input(format!(
             "--save-trie and --load-trie are for samplers that learn: ars, asap, cars and disc, not {method}"
@@ -156,7 +158,7 @@ fn draw(
     let asked = args.n.get();
     let (mut total, mut drafts, mut tokens, mut passes) = (Drafted::default(), false, 0, 0);
     let bar = drawing.begin(asked);
-    let (mut written, mut resampled) = (0, 0);
+    let (mut written, mut effective) = (0, Vec::new());
     for output in draws.by_ref() {
         let output = match output {
             Ok(output) => output,
@@ -170,7 +172,7 @@ fn draw(
         };
         bar.suspend(|| write(args.format, &output, out))?;
         written += 1;
-        resampled += usize::from(output.origin == Origin::Resampled);
+        effective.extend(output.effective);
         tokens += output.ids.len();
         passes += output.cost.passes;
         if let Some(drafted) = output.drafted {
@@ -185,16 +187,27 @@ fn draw(
             beam.n
         ));
     }
-    if resampled > 0 {
-        say(format_args!(
-            "warning: {resampled} of {written} outputs are resampled, because no try was accepted within the bounds of disc: these are \
-             near the model's distribution and not exact; more tries are --sampler disc:budget=N or disc:k=N"
-        ));
+    if !effective.is_empty() {
+        say(resampled(&effective, written));
     }
     if drafts && args.format == Format::Text {
         say(summary(&total, tokens, passes));
     }
     Ok(())
+}
+
+/// How near resampled outputs are, by the numbers of equal proposals that theirs are worth.
+fn resampled(effective: &[f64], written: usize) -> String {
+    #[allow(clippy::cast_precision_loss, reason = "nobody draws 2^53 outputs")]
+    let mean = |of: fn(&f64) -> f64| effective.iter().map(of).sum::<f64>() / effective.len() as f64;
+    format!(
+        "warning: {} of {written} outputs are resampled, because no try was accepted within the bounds of disc: their proposals are worth \
+         {:.1} equal ones, so that they are within {:.2} nats of the model's distribution, as far as these tell; more tries are --sampler \
+         disc:budget=N, and --exact never resamples",
+        effective.len(),
+        mean(|effective| *effective),
+        mean(|effective| (1.0 / effective).ln_1p()),
+    )
 }
 
 /// All drafts in one line, with the tokens of all outputs and the passes that they took.
@@ -238,6 +251,7 @@ fn write(format: Format, output: &Output, out: &mut dyn Write) -> Result<()> {
                 proposals: output.cost.proposals,
                 finish,
                 how,
+                effective: output.effective,
                 drafted: output.drafted,
                 named,
             };

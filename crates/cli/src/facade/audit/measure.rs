@@ -15,6 +15,9 @@ use super::{
     Sampled,
 };
 
+/// The most texts that a line lists: as many as the page has bars.
+pub const LISTED: usize = 12;
+
 /// Probabilities of outputs.
 pub(super) type Distribution = BTreeMap<Vec<TokenId>, f64>;
 
@@ -40,10 +43,10 @@ pub struct Line {
     pub kl_text_noise: f64,
     /// The total variation between them: the share of texts that would have been others.
     pub tv_text: Option<f64>,
-    /// The text that the target gives most often.
-    pub most_probable: Option<String>,
-    /// The text that the sampler gave most often.
-    pub most_frequent: Option<String>,
+    /// The texts that the target gives most often, with their shares: [`LISTED`] at most.
+    pub most_probable: Vec<(String, f64)>,
+    /// The texts that the sampler gave most often, with their shares.
+    pub most_frequent: Vec<(String, f64)>,
     /// P(constraint), as this sampler estimates it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mass: Option<f64>,
@@ -65,6 +68,10 @@ pub struct Line {
     pub tv_weighted: Option<f64>,
     /// Positions that the model evaluated for an output, on average.
     pub lm_calls_per_sample: f64,
+    /// Positions that the model evaluated for the first output: what it learned serves all others.
+    pub lm_calls_first: u64,
+    /// Positions for an output, on average over the last tenth of them.
+    pub lm_calls_last: f64,
     /// Calls of the model for an output, on average.
     pub lm_passes_per_sample: f64,
     /// Outputs for each proposal.
@@ -160,10 +167,12 @@ pub(super) fn by_text<'a>(
     texts
 }
 
-/// The text with the largest share.
-fn most_frequent(texts: &BTreeMap<String, f64>) -> Option<String> {
-    let most = texts.iter().max_by(|left, right| left.1.total_cmp(right.1));
-    most.map(|(text, _)| text.clone())
+/// The texts with the largest shares.
+fn most_frequent(texts: &BTreeMap<String, f64>) -> Vec<(String, f64)> {
+    let mut all: Vec<(&String, &f64)> = texts.iter().collect();
+    all.sort_by(|left, right| right.1.total_cmp(left.1));
+    all.truncate(LISTED);
+    all.into_iter().map(|(text, share)| (text.clone(), *share)).collect()
 }
 
 /// `target_texts` are those of `target`; `log_mass` is the logarithm of P(constraint), as far as the audit knows it.
@@ -200,6 +209,8 @@ pub(super) fn line(
         kept.iter().map(|draw| (draw.log_prob - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
     let total = |of: fn(&Output) -> u64| to_f64(draws.iter().map(of).sum());
     let each = to_f64(draws.len() as u64).max(1.0);
+    let last = &draws[draws.len() - draws.len().div_ceil(10)..];
+    let last_positions = to_f64(last.iter().map(|draw| draw.cost.positions).sum());
     let exact = basis == "exact";
     Line {
         sampler: method.name(),
@@ -221,6 +232,8 @@ pub(super) fn line(
         kl_weighted: by_weight.map(|(kl, _)| kl),
         tv_weighted: by_weight.map(|(_, tv)| tv),
         lm_calls_per_sample: total(|draw| draw.cost.positions) / each,
+        lm_calls_first: draws.first().map_or(0, |draw| draw.cost.positions),
+        lm_calls_last: last_positions / to_f64(last.len() as u64).max(1.0),
         lm_passes_per_sample: total(|draw| draw.cost.passes) / each,
         acceptance: to_f64(draws.len() as u64) / total(|draw| draw.cost.proposals).max(1.0),
         ess: if squares > 0.0 { sum * sum / squares } else { 0.0 },

@@ -17,7 +17,7 @@ use unskew_engine::{TokenSpace, chain};
 use unskew_samplers::Task;
 
 use self::measure::{Distribution, by_text, line, mark_frontier, observed};
-pub use self::measure::{Line, Speculated};
+pub use self::measure::{LISTED, Line, Speculated};
 use super::{Drafted, Method, Output, Request, Result, engine::WarpedModel};
 
 /// The outputs of one sampler.

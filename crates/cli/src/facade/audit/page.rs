@@ -8,7 +8,7 @@ use unskew_samplers::{Task, trace};
 use super::{
     super::{Method, Result, engine::WarpedModel},
     Asked, Audit, Sampled,
-    measure::{by_text, distances, finished, shares, to_f64},
+    measure::{LISTED, by_text, distances, finished, shares, to_f64},
     report::{Curve, Outcome, Page, Point, Traced},
 };
 
@@ -18,9 +18,8 @@ const WINDOW: usize = 500;
 /// The points of a curve.
 const POINTS: usize = 60;
 
-/// The outputs that the report shows token by token, and (below) those that it compares.
+/// The outputs that the report shows token by token.
 const TRACED: usize = 6;
-const COMPARED: usize = 12;
 
 /// Distance against cost: a point is the last outputs up to there, a window's worth.
 fn curve(sampled: &Sampled, target: &BTreeMap<&[TokenId], f64>) -> Curve {
@@ -71,7 +70,7 @@ fn outcomes(audit: &Audit<'_>) -> Vec<Outcome> {
     let mut outcomes: Vec<Outcome> = all.into_iter().map(outcome).collect();
     let most = |outcome: &Outcome| outcome.shares.iter().copied().fold(outcome.target, f64::max);
     outcomes.sort_by(|left, right| most(right).total_cmp(&most(left)));
-    let others = outcomes.split_off(outcomes.len().min(COMPARED));
+    let others = outcomes.split_off(outcomes.len().min(LISTED));
     if !others.is_empty() {
         let sum = |of: &dyn Fn(&Outcome) -> f64| others.iter().map(of).sum::<f64>();
         let shares = (0..drawn.len()).map(|at| sum(&|outcome| outcome.shares[at])).collect();

@@ -181,11 +181,11 @@ fn header(out: &mut String, page: &Page) {
 /// The answers to what a person asks: whether outputs would have been others, and what one costs.
 fn answers(out: &mut String, page: &Page) {
     for line in &page.lines {
-        let (Some(tv), Some(frequent)) = (line.tv_text, &line.most_frequent) else { continue };
+        let (Some(tv), Some((frequent, _))) = (line.tv_text, line.most_frequent.first()) else { continue };
         let others = 100.0 * tv;
-        let verdict = match &line.most_probable {
-            Some(probable) if probable == frequent => "the most probable one stays the same".to_owned(),
-            Some(probable) => format!(
+        let verdict = match line.most_probable.first() {
+            Some((probable, _)) if probable == frequent => "the most probable one stays the same".to_owned(),
+            Some((probable, _)) => format!(
                 "the most probable one is <code>{}</code>, and becomes <code>{}</code>",
                 escape(&shorten(probable, 60)),
                 escape(&shorten(frequent, 60))

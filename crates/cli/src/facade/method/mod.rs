@@ -23,9 +23,6 @@ pub(crate) const TRIES: u64 = 100_000;
 /// CARS without other parameters.
 const CARS: Rejecting = Rejecting { tries: TRIES, length: None };
 
-/// From this many outputs on, [`Method::Auto`] takes a sampler that learns from all of them.
-const MANY: usize = 10;
-
 /// A sampler and its parameters.
 ///
 /// # Example
@@ -42,7 +39,7 @@ const MANY: usize = 10;
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Method {
-    /// A sampler fit for the constraint, the number of outputs and what an output may cost.
+    /// A sampler fit for the constraint and for what an output may cost.
     Auto(Auto),
     /// Each token from the tokens that the mask leaves.
     Masked,
@@ -106,10 +103,10 @@ pub struct Rejecting {
 /// The parameters of DISC.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Disc {
-    /// The number of tries, and then of proposals to resample; `None`: tries within the budget, then 16 proposals.
+    /// The number of tries, and then of proposals to resample; `None`: tries within the budget, then 8 proposals.
     pub k: Option<u32>,
-    /// No try begins once the tries of an output have drawn this many times the length limit in tokens at prefixes
-    /// that were not known. `None`: 8, or any number where `k` bounds the tries.
+    /// No try begins once the tries of a run have drawn, for each of its outputs, this many times the length limit in
+    /// tokens at prefixes that were not known. `None`: 4, or any number where `k` bounds the tries.
     pub budget: Option<f64>,
     /// Only this many of the most probable tokens of each step are candidates.
     pub top_m: Option<NonZeroUsize>,
@@ -378,9 +375,9 @@ impl Method {
         }
     }
 
-    /// The method itself, or for [`Method::Auto`] one for about `outputs` outputs, and why it was chosen.
+    /// The method itself, or for [`Method::Auto`] the one that it chooses, and why.
     #[must_use]
-    pub fn resolve(self, outputs: usize, unconstrained: bool) -> (Self, Option<&'static str>) {
+    pub fn resolve(self, unconstrained: bool) -> (Self, Option<&'static str>) {
         match self {
             Self::Auto(_) if unconstrained => {
                 (Self::Masked, Some("nothing is forbidden, so that no sampler rejects"))
@@ -393,10 +390,10 @@ impl Method {
                 Self::Twisted(Twisted { budget: (budget > 1.0).then_some(budget), tries: TRIES }),
                 Some("within a budget of rollouts it is the nearest to the model"),
             ),
-            Self::Auto(_) if outputs >= MANY => {
-                (Self::Cars(CARS), Some("of many outputs each learns for the next, and all are exact"))
-            }
-            Self::Auto(_) => (Self::Disc(Disc::default()), Some("for few outputs its passes are bounded")),
+            Self::Auto(_) => (
+                Self::Disc(Disc::default()),
+                Some("each output learns for the next, and what they cost together is bounded"),
+            ),
             named => (named, None),
         }
     }

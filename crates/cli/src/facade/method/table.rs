@@ -44,7 +44,7 @@ const KL: Parameter = Parameter {
 pub static METHODS: &[MethodInfo] = &[
     MethodInfo {
         name: "auto",
-        help: "a sampler fit for the constraint, the number of outputs and the budget; says which, and why",
+        help: "a sampler fit for the constraint and the budget; says which, and why",
         distribution: "the model's own distribution, given the constraint, where an output was accepted",
         parameters: &[
             Parameter {
@@ -128,13 +128,13 @@ pub static METHODS: &[MethodInfo] = &[
                     "all proposals that are resampled are in memory at once",
                 ),
                 default: "",
-                help: "try K times, then resample among K proposals (default: try within the budget, then 16 proposals)",
+                help: "try K times, then resample among K proposals (default: try within the budget, then 8 proposals)",
             },
             Parameter {
                 name: "budget",
                 kind: ParameterKind::Number(0.0, 1e6),
                 default: "",
-                help: "resample once the tries of an output have cost X outputs of full length (default: 8; any number with k)",
+                help: "resample once the tries of a run have cost X outputs of full length for each output (default: 4; any number with k)",
             },
             Parameter {
                 name: "top_m",

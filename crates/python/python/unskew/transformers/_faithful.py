@@ -97,6 +97,7 @@ def faithful(
     kv_bytes: int = 1 << 30,
     progress: bool = False,
     end: str | None = None,
+    time_limit: float | None = None,
     **model_kwargs: Any,
 ) -> FaithfulOutput:
     """Draws from P(output | constraint), for `generate(custom_generate=unskew.transformers.faithful)`.
@@ -111,7 +112,8 @@ def faithful(
     `unskew.sample` (`unskew.methods()` lists them): "cars" and "disc" are exact; the outputs of "smc" and "masked" carry weights.
     `temperature`, `top_k` and `top_p` given here change the model before the mask, and its distribution is then that of
     the changed model. `seed` decides the outputs; without it, torch's generator does. `batch` outputs are drawn at once, and `kv_bytes`
-    bound the keys and values that are kept. `progress` shows a bar. `end` says who ends an output, as of `unskew.sample`.
+    bound the keys and values that are kept. `progress` shows a bar. `end` says who ends an output, as of `unskew.sample`. `time_limit`, or
+    `max_time` of `generate`, ends the drawing of each prompt after so many seconds, by a `SampleError`.
 
     An output has at most `max_new_tokens` ids, its end included, and the limit is a part of the constraint.
 
@@ -126,7 +128,10 @@ def faithful(
     rows = Model(model, kv_bytes=kv_bytes)
     told = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     _check_processors(logits_processor or (), told)
-    most = _longest(stopping_criteria or (), generation_config) - input_ids.shape[1]
+    stopping = list(stopping_criteria or ())
+    most = _longest(stopping, generation_config) - input_ids.shape[1]
+    if time_limit is None:
+        time_limit = next((one.max_time for one in stopping if isinstance(one, criteria.MaxTimeCriteria)), None)
     _check_rest(generation_config, model_kwargs)
     if most < 2:
         raise OptionError(f"`max_new_tokens` is {most}: an output has one id at least and its end")
@@ -143,9 +148,15 @@ def faithful(
     masses: list[float] = []
     explain = ""
     bar = _bar(progress, n * len(prompts))
+
+    def watched(prefixes: list[list[int]]) -> Any:
+        logits = rows(prefixes)
+        bar.set_postfix_str(f"{rows.evaluated} positions")
+        return logits
+
     for prompt, prompt_seed in zip(prompts, seeds):
         drawing = sample(
-            rows,
+            watched if progress else rows,
             constraint,
             tokenizer,
             n=n,
@@ -158,6 +169,7 @@ def faithful(
             top_k=None if top_k == 0 else top_k,
             top_p=None if top_p == 1.0 else top_p,
             end=end,
+            time_limit=time_limit,
         )
         before = len(draws)
         for draw in drawing:
@@ -168,11 +180,13 @@ def faithful(
         explain = drawing.explain
         masses.append(math.nan if drawing.log_mass is None else drawing.log_mass)
     bar.close()
-    resampled = sum(draw.origin == "resampled" for draw in draws)
+    resampled = [draw.effective for draw in draws if draw.effective is not None]
     if resampled:
+        nats = sum(math.log1p(1 / effective) for effective in resampled) / len(resampled)
         warnings.warn(
-            f"{resampled} of {len(draws)} outputs were resampled when the tries of {sampler!r} were used up, and are near the distribution but "
-            'not from it: `sampler="cars"` goes on until an output is exact',
+            f"{len(resampled)} of {len(draws)} outputs were resampled when the tries of {sampler!r} were used up: as far as the weights of "
+            f'their proposals tell, they are within {nats:.2f} nats of the model\'s distribution; `sampler="cars"` goes on until an output is '
+            "exact",
             stacklevel=2,
         )
     return FaithfulOutput(
@@ -213,7 +227,7 @@ def _longest(stopping: Iterable[Any], config: GenerationConfig) -> int:
     for criterion in stopping:
         if isinstance(criterion, criteria.MaxLengthCriteria):
             most = criterion.max_length
-        elif not isinstance(criterion, criteria.EosTokenCriteria):
+        elif not isinstance(criterion, (criteria.EosTokenCriteria, criteria.MaxTimeCriteria)):
             raise OptionError(
                 f"{type(criterion).__name__} ends outputs, and so changes their distribution: leave it out; the constraint says where an "
                 "output ends"
@@ -296,6 +310,9 @@ def _sequences(
 
 class _Silent:
     def update(self) -> None:
+        pass
+
+    def set_postfix_str(self, _text: str) -> None:
         pass
 
     def close(self) -> None:
