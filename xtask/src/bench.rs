@@ -8,6 +8,7 @@ use std::path::Path;
 use crate::{
     Result, conformance,
     process::{cargo, cargo_here},
+    real,
 };
 
 /// The packages of the peer of `tags`: XGrammar brings torch with it, some gigabytes.
@@ -16,6 +17,7 @@ const XGRAMMAR: &[&str] = &["xgrammar==0.2.8", "numpy"];
 pub(crate) fn bench(root: &Path, args: &[&str]) -> Result<()> {
     let (suite, options) = match args {
         [] => ("help", Vec::new()),
+        ["real", options @ ..] => return real::bench(root, options),
         // Names that older records show.
         ["suite", options @ ..] => return conformance::conformance(root, options),
         ["regex-memory", options @ ..] => ("regex", [&["--memory"], options].concat()),

@@ -29,7 +29,7 @@ const USAGE: &str = "\
 cargo xtask TASK
 
   check             all that needs no Python of what CI runs, cheapest first: format, tidy, clippy, docs, tests
-  ci                all that CI runs: `check`, and `python --dev numpy`
+  ci                all that CI runs: `check`, `python --dev numpy`, and the tests in Rust of `real`
   test              the tests alone
   features          clippy and docs with the features that `check` leaves out, and their tests: the decoder on the CPU beside burn's,
                     training, and the kernels on every adapter, bit for bit, skipped by name where there is none (20 CPU-minutes)
@@ -48,12 +48,15 @@ cargo xtask TASK
                     builds the wheel, installs it with each engine into an environment under target, makes a real model, and runs the
                     tests of the plug-in with the engine itself on the CPU: vllm, sglang (6 and 7 GB of packages, 0.1 GB for the
                     model; ARGUMENTS: for pytest)
+  real [ARGUMENTS]  fetches two real models (0.1 and 0.25 GB) into target/real, checks their sums, and runs on them: commands and code of
+                    the documents as they stand, our decoder beside transformers, laws, and the spelling of texts of their own
+                    (torch, of which 5 GB are downloaded; ARGUMENTS: for pytest)
   parity [SEED]     makes tiny random checkpoints of every family with transformers, in an environment under target (torch, of which
                     5 GB are downloaded), and runs the decoder beside its logits (default seed: 1, that of the test data)
   train [STEPS]     make the embedded models (STEPS: a trial run of so many steps, into target/train/trial)
   bench SUBCOMMAND [ARGUMENTS]
                     builds `unskew-bench` with the features that the subcommand needs, and runs it here: regex, grammars,
-                    published, maskbench, soak, samplers, speculation, sets, runner, device (`cargo xtask bench help` lists them and their
+                    published, maskbench, soak, samplers, speculation, sets, runner, device, real (`cargo xtask bench help` lists them and their
                     options; regex, grammars and published build other projects' engines, runner builds burn for 5 CPU-minutes, device
                     burn's wgpu for 25)
   conformance --data DIR [--any-order] [--record] [FILTER ...]
@@ -85,7 +88,7 @@ fn main() -> ExitCode {
 fn run(root: &Path, args: &[&str]) -> Result<()> {
     match args {
         ["check"] => check::check(root),
-        ["ci"] => check::check(root).and_then(|()| python::ci(root)),
+        ["ci"] => check::check(root).and_then(|()| python::ci(root)).and_then(|()| real::ci(root)),
         ["test"] => check::test(root),
         ["features"] => check::features(root),
         ["wgpu"] => check::wgpu(root),
@@ -96,6 +99,7 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
         ["python", "--dev", rest @ ..] => python(root, Profile::Dev, rest),
         ["python", rest @ ..] => python(root, Profile::Release, rest),
         ["engines", rest @ ..] => engines::engines(root, rest),
+        ["real", rest @ ..] => real::real(root, rest),
         ["parity"] => python::parity(root, "1"),
         ["parity", seed] => python::parity(root, seed),
         ["train", rest @ ..] if rest.len() < 2 => train(root, rest),

@@ -162,7 +162,7 @@ pub(crate) fn pytest(root: &Path, python: &Path) -> Command {
 
 /// The environment with the tools: maturin builds wheels, and uv installs packages, in seconds where pip takes
 /// minutes for torch.
-fn tools(root: &Path) -> Result<PathBuf> {
+pub(crate) fn tools(root: &Path) -> Result<PathBuf> {
     let python = interpreter(root, "build");
     if !python.is_file() {
         // `PYTHON` names another interpreter.

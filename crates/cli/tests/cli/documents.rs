@@ -3,7 +3,7 @@
 use std::{path::Path, process::Command};
 
 /// The blocks of a document with their languages, in order.
-fn blocks(document: &str) -> Vec<(&str, String)> {
+pub(crate) fn blocks(document: &str) -> Vec<(&str, String)> {
     let mut blocks: Vec<(&str, String)> = Vec::new();
     let mut is_open = false;
     for line in document.lines() {

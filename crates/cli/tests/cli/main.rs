@@ -13,6 +13,7 @@ mod grammars;
 mod hostile;
 mod limits;
 mod options;
+mod real;
 mod refusals;
 mod resume;
 mod schema_outputs;
