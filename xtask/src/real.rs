@@ -1,7 +1,7 @@
 //! `cargo xtask real`: two real models, fetched once into `target/real`, and what is tested on them.
 //!
-//! `crates/python/real/models.py` fetches and checks them, and makes the folders that transformers and engines load. The
-//! tests in Rust need the GGUF file of SmolLM2 alone, so that CI runs them; those in Python need torch.
+//! `crates/python/real/models.py` fetches and checks them, and makes the folders that transformers and engines load.
+//! The tests in Rust need the GGUF file of SmolLM2 alone, so that CI runs them; those in Python need torch.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,5 +1,5 @@
-//! A real model: SmolLM2-135M-Instruct in a GGUF file, which `cargo xtask real` fetches and names by `UNSKEW_REAL_GGUF`.
-//! Without the variable these tests have nothing to run on, and say so.
+//! A real model: SmolLM2-135M-Instruct in a GGUF file. `cargo xtask real` fetches it and names it by `UNSKEW_REAL_GGUF`;
+//! without the variable these tests have nothing to run on, and say so.
 //!
 //! Toys hide what real vocabularies have: tokens that begin with a space, bytes that no token has, several spellings of
 //! each text, a chat template, an answer that goes on.
@@ -196,7 +196,8 @@ fn exact_samplers_follow_its_law() {
     const OUTPUTS: usize = 400;
     let Some(model) = model() else { return };
     let choices = ["positive", "negative", "neutral", "mixed"];
-    let message = "Is this review positive, negative, neutral or mixed? Answer with one word.\n\nThe room was clean, and the staff rude.";
+    let message = "Is this review positive, negative, neutral or mixed? Answer with one word.\n\n\
+                   The room was clean, and the staff rude.";
     for end in [OutputEnd::Free, OutputEnd::Model] {
         let spec = Spec::choices(choices).ending(end);
         let request = asked(model, message).constrain(spec).unwrap().batch(32);

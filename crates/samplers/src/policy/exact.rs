@@ -130,8 +130,8 @@ impl Exact {
         Self { max_tries, ..self }
     }
 
-    /// Limits the new tokens of a run's tries to `rollouts` times [`Task::max_tokens`](crate::Task::max_tokens) for each
-    /// of its outputs: no try begins beyond it. New tokens are those drawn at prefixes that were not known. A rejected
+    /// Limits the new tokens of a run's tries to `rollouts` times [`Task::max_tokens`](crate::Task::max_tokens) for
+    /// each of its outputs: no try begins beyond it. New tokens are those drawn at prefixes that were not known. A rejected
     /// try costs the tokens that it drew, and a try over known prefixes costs nothing.
     ///
     /// The budget of a run is that of the [outputs](Self::for_outputs) that are expected of it, or of those that were
