@@ -1,5 +1,5 @@
-//! A real model: SmolLM2-135M-Instruct in a GGUF file. `cargo xtask real` fetches it and names it by `UNSKEW_REAL_GGUF`;
-//! without the variable these tests have nothing to run on, and say so.
+//! A real model: SmolLM2-135M-Instruct in a GGUF file. `cargo xtask real` fetches it, and names it by the variable
+//! `UNSKEW_REAL_GGUF`. Without the variable these tests have nothing to run on, and say so.
 //!
 //! Toys hide what real vocabularies have: tokens that begin with a space, bytes that no token has, several spellings of
 //! each text, a chat template, an answer that goes on.

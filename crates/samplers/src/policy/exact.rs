@@ -131,8 +131,8 @@ impl Exact {
     }
 
     /// Limits the new tokens of a run's tries to `rollouts` times [`Task::max_tokens`](crate::Task::max_tokens) for
-    /// each of its outputs: no try begins beyond it. New tokens are those drawn at prefixes that were not known. A rejected
-    /// try costs the tokens that it drew, and a try over known prefixes costs nothing.
+    /// each of its outputs: no try begins beyond it. New tokens are those drawn at prefixes that were not known. A
+    /// rejected try costs the tokens that it drew, and a try over known prefixes costs nothing.
     ///
     /// The budget of a run is that of the [outputs](Self::for_outputs) that are expected of it, or of those that were
     /// begun where they are more. Tried instead: a budget for each output. The first outputs are the dearest, since
