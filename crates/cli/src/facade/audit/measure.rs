@@ -18,6 +18,9 @@ use super::{
 /// The most texts that a line lists: as many as the page has bars.
 pub const LISTED: usize = 12;
 
+/// Texts of which the target gives fewer than this many, for as many outputs as a sampler has, are compared together.
+const FEW: f64 = 5.0;
+
 /// Probabilities of outputs.
 pub(super) type Distribution = BTreeMap<Vec<TokenId>, f64>;
 
@@ -37,12 +40,15 @@ pub struct Line {
     pub samples: usize,
     /// Outputs that were cut off.
     pub cut: usize,
-    /// The divergence of the frequencies of texts from the target, in nats.
+    /// The divergence of the frequencies of texts from the target, in nats. Where the target is observed, texts that are
+    /// too rare for so few outputs are one, so that this is a lower bound; `None` where all texts are.
     pub kl_text: Option<f64>,
     /// About the divergence of an exact sampler for so few outputs.
     pub kl_text_noise: f64,
     /// The total variation between them: the share of texts that would have been others.
     pub tv_text: Option<f64>,
+    /// The share of the target that is texts too rare to be compared one by one.
+    pub rare: f64,
     /// The texts that the target gives most often, with their shares: [`LISTED`] at most.
     pub most_probable: Vec<(String, f64)>,
     /// The texts that the sampler gave most often, with their shares.
@@ -60,6 +66,9 @@ pub struct Line {
     /// weights and P(constraint): it has no noise of few outputs, and no output is missing in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kl_by_weights: Option<f64>,
+    /// The total variation, by the weights: the share of sequences that would have been others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tv_by_weights: Option<f64>,
     /// The same with the outputs' weights, where they have any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kl_weighted: Option<f64>,
@@ -119,8 +128,8 @@ pub(super) fn finished(draws: &[Output]) -> impl Iterator<Item = &Output> {
     draws.iter().filter(|draw| draw.finish == Finish::Stop)
 }
 
-/// The model's own probabilities of all outputs that any sampler gave, normalised.
-pub(super) fn observed(sampled: &[Sampled]) -> Distribution {
+/// The model's own probabilities of all outputs that any sampler gave, normalised, and the logarithm of their sum.
+pub(super) fn observed(sampled: &[Sampled]) -> (Distribution, f64) {
     let outputs: BTreeMap<&[TokenId], f64> = sampled
         .iter()
         .flat_map(|sampled| finished(&sampled.outputs))
@@ -129,7 +138,8 @@ pub(super) fn observed(sampled: &[Sampled]) -> Distribution {
     let greatest = outputs.values().copied().fold(f64::NEG_INFINITY, f64::max);
     let total: f64 = outputs.values().map(|log_prob| (log_prob - greatest).exp()).sum();
     let share = |log_prob: f64| (log_prob - greatest).exp() / total;
-    outputs.into_iter().map(|(output, log_prob)| (output.to_vec(), share(log_prob))).collect()
+    let target = outputs.into_iter().map(|(output, log_prob)| (output.to_vec(), share(log_prob))).collect();
+    (target, greatest + total.ln())
 }
 
 /// The shares of outputs by weight; a weight is that of one output.
@@ -167,6 +177,27 @@ pub(super) fn by_text<'a>(
     texts
 }
 
+/// The frequencies of texts and their target, with the texts that are too rare for `count` outputs as one, `None`. The
+/// probabilities of texts that nothing drew belong to it: where outputs are many, most of them are never seen, and any
+/// sampler would seem to draw what is seen too rarely.
+fn cells(
+    texts: &BTreeMap<String, f64>,
+    target: &BTreeMap<String, f64>,
+    count: f64,
+) -> [BTreeMap<Option<String>, f64>; 2] {
+    let seen: f64 = target.values().sum();
+    let cell =
+        |text: &String| (target.get(text).copied().unwrap_or(0.0) * count >= FEW).then(|| text.clone());
+    let gather = |of: &BTreeMap<String, f64>| {
+        let mut gathered: BTreeMap<Option<String>, f64> = BTreeMap::new();
+        of.iter().for_each(|(text, p)| *gathered.entry(cell(text)).or_default() += p);
+        gathered
+    };
+    let mut target = gather(target);
+    *target.entry(None).or_default() += (1.0 - seen).max(0.0);
+    [gather(texts), target]
+}
+
 /// The texts with the largest shares.
 fn most_frequent(texts: &BTreeMap<String, f64>) -> Vec<(String, f64)> {
     let mut all: Vec<(&String, &f64)> = texts.iter().collect();
@@ -175,7 +206,7 @@ fn most_frequent(texts: &BTreeMap<String, f64>) -> Vec<(String, f64)> {
     all.into_iter().map(|(text, share)| (text.clone(), *share)).collect()
 }
 
-/// `target_texts` are those of `target`; `log_mass` is the logarithm of P(constraint), as far as the audit knows it.
+/// `target_texts` are those of `target`, by their probabilities among all, seen or not; `log_mass` is the logarithm of P(constraint), as far as the audit knows it.
 pub(super) fn line(
     sampled: &Sampled,
     target: &BTreeMap<&[TokenId], f64>,
@@ -200,7 +231,12 @@ pub(super) fn line(
     let some = !kept.is_empty();
     let (kl, tv) = distances(&plain, target);
     let texts = by_text(plain.iter().map(|(output, p)| (*output, *p)), tokens);
-    let (kl_text, tv_text) = distances(&texts, target_texts);
+    let exact = basis == "exact";
+    let [found, wanted] = cells(&texts, target_texts, count);
+    let (kl_text, tv_text) = if exact { distances(&texts, target_texts) } else { distances(&found, &wanted) };
+    let compared = if exact { target_texts.len() } else { wanted.len() };
+    let rare = if exact { 0.0 } else { wanted[&None] };
+    let tells = some && (exact || compared > 1);
     let mean_weight = kept.iter().map(|draw| draw.log_weight).sum::<f64>() / count.max(1.0);
     let sum: f64 = weights.iter().sum();
     let squares: f64 = weights.iter().map(|weight| weight * weight).sum();
@@ -211,7 +247,11 @@ pub(super) fn line(
     let each = to_f64(draws.len() as u64).max(1.0);
     let last = &draws[draws.len() - draws.len().div_ceil(10)..];
     let last_positions = to_f64(last.iter().map(|draw| draw.cost.positions).sum());
-    let exact = basis == "exact";
+    let by_weights = log_mass.filter(|_| is_ratio && some);
+    // What masks draw too often, by how much: those are as many as they draw too rarely.
+    let too_often = |log_mass: f64| {
+        kept.iter().map(|draw| (1.0 - (draw.log_weight - log_mass).exp()).max(0.0)).sum::<f64>() / count
+    };
     Line {
         sampler: method.name(),
         label: label.clone(),
@@ -219,13 +259,15 @@ pub(super) fn line(
         basis,
         samples: kept.len(),
         cut: draws.len() - kept.len(),
-        kl_text: some.then_some(kl_text),
-        kl_text_noise: (to_f64(target_texts.len() as u64) - 1.0).max(0.0) / (2.0 * count.max(1.0)),
-        tv_text: some.then_some(tv_text),
+        kl_text: tells.then_some(kl_text),
+        kl_text_noise: (to_f64(compared as u64) - 1.0).max(0.0) / (2.0 * count.max(1.0)),
+        tv_text: tells.then_some(tv_text),
+        rare,
         most_probable: most_frequent(target_texts),
         most_frequent: most_frequent(&texts),
         mass: own_mass.map(f64::exp),
-        kl_by_weights: log_mass.filter(|_| is_ratio).map(|log_mass| (log_mass - mean_weight).max(0.0)),
+        kl_by_weights: by_weights.map(|log_mass| (log_mass - mean_weight).max(0.0)),
+        tv_by_weights: by_weights.map(too_often),
         kl: some.then_some(kl),
         kl_noise: (to_f64(target.len() as u64) - 1.0).max(0.0) / (2.0 * count.max(1.0)),
         tv: some.then_some(tv),

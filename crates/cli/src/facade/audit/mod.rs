@@ -80,6 +80,8 @@ pub struct Audit<'a> {
     sampled: &'a [Sampled],
     exact: Option<&'a ExactDistribution>,
     target: Distribution,
+    /// The logarithm of the probability of all outputs that were observed, where they are the target.
+    log_seen: Option<f64>,
     tokens: &'a TokenSpace,
 }
 
@@ -100,11 +102,14 @@ impl<'a> Audit<'a> {
     /// The outputs beside `exact`, the distribution that was enumerated, or beside the target that they make together.
     #[must_use]
     pub fn new(sampled: &'a [Sampled], exact: Option<&'a ExactDistribution>, tokens: &'a TokenSpace) -> Self {
-        let target = match exact {
-            Some(outputs) => outputs.iter().map(|(output, p)| (output.to_vec(), p)).collect(),
-            None => observed(sampled),
+        let (target, log_seen) = match exact {
+            Some(outputs) => (outputs.iter().map(|(output, p)| (output.to_vec(), p)).collect(), None),
+            None => {
+                let (target, log_seen) = observed(sampled);
+                (target, Some(log_seen))
+            }
         };
-        Self { sampled, exact, target, tokens }
+        Self { sampled, exact, target, log_seen, tokens }
     }
 
     /// The logarithm of P(constraint): as it was enumerated, or as an exact sampler estimates it, or another one.
@@ -129,12 +134,22 @@ impl<'a> Audit<'a> {
         self.target.iter().map(|(output, p)| (output.as_slice(), *p)).collect()
     }
 
+    /// The probabilities of the texts that are known, among all: their sum is the share of the constraint's probability
+    /// that was observed.
+    fn texts(&self) -> BTreeMap<String, f64> {
+        let seen =
+            self.log_seen.zip(self.log_mass()).map_or(1.0, |(seen, mass)| (seen - mass).exp().min(1.0));
+        let mut texts = by_text(self.target(), self.tokens);
+        texts.values_mut().for_each(|p| *p *= seen);
+        texts
+    }
+
     /// The measures of each sampler.
     #[must_use]
     pub fn lines(&self) -> Vec<Line> {
         let basis = if self.exact.is_some() { "exact" } else { "observed" };
         let (target, log_mass) = (self.target(), self.log_mass());
-        let texts = by_text(self.target(), self.tokens);
+        let texts = self.texts();
         let line = |sampled| line(sampled, &target, &texts, basis, log_mass, self.tokens);
         let mut lines: Vec<Line> = self.sampled.iter().map(line).collect();
         mark_frontier(&mut lines);

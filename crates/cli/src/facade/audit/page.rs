@@ -52,7 +52,8 @@ fn curve(sampled: &Sampled, target: &BTreeMap<&[TokenId], f64>) -> Curve {
 /// The texts that are probable or often drawn, and the others together.
 fn outcomes(audit: &Audit<'_>) -> Vec<Outcome> {
     let Audit { sampled, tokens, .. } = audit;
-    let target = by_text(audit.target(), tokens);
+    let target = audit.texts();
+    let unseen = (1.0 - target.values().sum::<f64>()).max(0.0);
     let drawn: Vec<BTreeMap<String, f64>> = sampled
         .iter()
         .map(|drawn| {
@@ -71,10 +72,10 @@ fn outcomes(audit: &Audit<'_>) -> Vec<Outcome> {
     let most = |outcome: &Outcome| outcome.shares.iter().copied().fold(outcome.target, f64::max);
     outcomes.sort_by(|left, right| most(right).total_cmp(&most(left)));
     let others = outcomes.split_off(outcomes.len().min(LISTED));
-    if !others.is_empty() {
+    if !others.is_empty() || unseen > 1e-3 {
         let sum = |of: &dyn Fn(&Outcome) -> f64| others.iter().map(of).sum::<f64>();
         let shares = (0..drawn.len()).map(|at| sum(&|outcome| outcome.shares[at])).collect();
-        outcomes.push(Outcome { text: None, target: sum(&|outcome| outcome.target), shares });
+        outcomes.push(Outcome { text: None, target: sum(&|outcome| outcome.target) + unseen, shares });
     }
     outcomes
 }
@@ -85,7 +86,7 @@ pub(super) fn page(
     asked: Asked<'_>,
     mut task: Task<WarpedModel, AnyConstraint>,
 ) -> Result<Page> {
-    let Audit { sampled, exact, target, tokens } = audit;
+    let Audit { sampled, exact, target, tokens, .. } = audit;
     let share = |drawn: &Sampled, output: &[TokenId]| {
         let all = finished(&drawn.outputs).count();
         let same = finished(&drawn.outputs).filter(|draw| draw.ids == output).count();

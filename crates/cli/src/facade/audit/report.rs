@@ -181,7 +181,21 @@ fn header(out: &mut String, page: &Page) {
 /// The answers to what a person asks: whether outputs would have been others, and what one costs.
 fn answers(out: &mut String, page: &Page) {
     for line in &page.lines {
-        let (Some(tv), Some((frequent, _))) = (line.tv_text, line.most_frequent.first()) else { continue };
+        let (tv, Some((frequent, _))) = (line.tv_text, line.most_frequent.first()) else { continue };
+        let Some(tv) = tv else {
+            if let Some(tv) = line.tv_by_weights {
+                put!(
+                    out,
+                    "<p class=\"answer\">Of 100 sequences of tokens of <b>{}</b>, <b>{}</b> would have been others without \
+                     it, by their weights; no text is frequent enough to be compared. One output takes {} positions of \
+                     the model.</p>\n",
+                    escape(&line.label),
+                    number_of(100.0 * tv),
+                    number(line.lm_calls_per_sample)
+                );
+            }
+            continue;
+        };
         let others = 100.0 * tv;
         let verdict = match line.most_probable.first() {
             Some((probable, _)) if probable == frequent => "the most probable one stays the same".to_owned(),
@@ -225,8 +239,8 @@ fn answers(out: &mut String, page: &Page) {
             put!(
                 out,
                 "<p class=\"soft\">The target is the model\u{2019}s own distribution, given the constraint, as far as it \
-                 was observed: its probabilities of the {} different outputs that any sampler gave, normalised. Outputs \
-                 that nobody gave are not in it, so the distances are lower bounds.</p>\n",
+                 was observed: its probabilities of the {} different outputs that any sampler gave. Texts that are too \
+                 rare for so few outputs are compared together, so the distances are lower bounds.</p>\n",
                 page.outputs
             );
         }
