@@ -7,8 +7,9 @@ ASAp, twist, DISC and CARS, and draws from the model of the file. Where the cons
 `Judge`: transformers with the weights of FOLDER read all that the model can write, by the law of `docs/ends.md` over bytes, in code that
 shares nothing with ours. Elsewhere the target is made of all outputs that any sampler gave, by their probabilities.
 
-KL of masks is log P(constraint) less the mean log-weight of masked outputs, over sequences of tokens; TV is over texts. A model without a
-chat template (`--base`) is asked by two examples in front.
+KL and TV of masks are by the weights of masked outputs and P(constraint), over sequences of tokens. TV and KL of texts compare texts that are
+too rare for so many outputs together. The first output's positions are those of the prompt too. A model without a chat template (`--base`) is
+asked by two examples in front.
 """
 
 import argparse
@@ -143,6 +144,7 @@ def ask(program, judge, task, question, key, end, samples, seed, limit):
     by_label = {line["label"]: line for line in lines}
     mass = exact[0] if exact else by_label["cars"].get("mass")
     target = exact[1] if exact else dict(by_label["cars"]["most_probable"])
+    # A mask in one spelling has a target of its own: its most probable texts are those of the plain one, but for rare spellings.
     rows = {}
     for label, line in by_label.items():
         shares = dict(line["most_frequent"])
@@ -154,6 +156,8 @@ def ask(program, judge, task, question, key, end, samples, seed, limit):
             "kl_text": divergence(shares, target) if exact else line["kl_text"],
             "noise": (len(target) - 1) / (2 * line["samples"]) if exact else line["kl_text_noise"],
             "kl": line.get("kl_by_weights"),
+            "tv_tokens": line.get("tv_by_weights"),
+            "rare": 0 if exact else line["rare"],
             "changed": top(shares) != top(target),
             "key": sum(p for text, p in shares.items() if shown(text, key)),
             "positions": line["lm_calls_per_sample"],
@@ -189,7 +193,8 @@ def table(name, task, answers, end, say):
         changed = sum(row["changed"] for row in drawn)
         stopped = next((row["error"] for row in rows if row.get("error")), None)
         mass = ", ".join(f"{answer['mass']:.2g}" if answer["mass"] else "-" for answer in answers) if label == "masked" else ""
-        say(f"| {task.name if label == 'masked' else ''} | {mass} | {label} | {number(mean([row['kl'] for row in drawn]))} "
+        weighed = ", ".join(number(mean([row[field] for row in drawn])) for field in ("kl", "tv_tokens")).strip(", ")
+        say(f"| {task.name if label == 'masked' else ''} | {mass} | {label} | {weighed} "
             f"| {number(mean([row['tv'] for row in drawn]))} | {number(mean([row['kl_text'] for row in drawn]), '.3f')} "
             f"({number(mean([row['noise'] for row in drawn]), '.3f')}) | {changed} of {len(drawn)} "
             f"| {number(mean([row['key'] for row in drawn]))} ({number(mean([answer['target key'] for answer in answers]))}) "
@@ -224,9 +229,9 @@ def main():
     begun = time.monotonic()
     for end in options.ends.split(","):
         say(f"\n{pathlib.Path(options.model).name}, `end = {end}`, {options.samples} outputs of each sampler to each question\n")
-        say("| task | P(constraint) | sampler | KL of masks (tokens) | TV (texts) | KL (texts; noise) | most probable changed | key (target) "
+        say("| task | P(constraint) | sampler | KL, TV of tokens | TV of texts | KL of texts (noise) | most probable changed | key (target) "
             "| positions an output | first, last tenth | |")
-        say("|:--|:--|:--|--:|--:|--:|--:|--:|--:|--:|:--|")
+        say("|:--|:--|:--|:--|--:|--:|--:|--:|--:|--:|:--|")
         for task in TASKS:
             if options.tasks and options.tasks not in task.name:
                 continue
