@@ -165,6 +165,12 @@ impl Tokenizer {
         numbers(self.tokens.vocabulary().end_of_sequence())
     }
 
+    /// What is unusual about how the file says that ids become text, if anything.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.tokens.notes().iter().map(ToString::to_string).collect()
+    }
+
     /// The ids of a text in the middle of another, as of an output.
     fn encode(&self, py: Python<'_>, text: &str) -> PyResult<Vec<u32>> {
         let made = py.detach(|| self.tokens.encode_output(text));

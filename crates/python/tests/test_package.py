@@ -2,10 +2,14 @@
 
 import ast
 import inspect
+import json
 import pathlib
 import re
 import subprocess
 import sys
+import time
+
+import pytest
 
 import unskew
 
@@ -100,3 +104,25 @@ def test_the_command_line(tokenizer_path):
     script = pathlib.Path(sys.executable).parent / "unskew"
     version = subprocess.run([script, "--version"], capture_output=True, text=True).stdout
     assert version == f"unskew {unskew.__version__}\n"
+
+
+def test_a_tokenizer_says_what_is_unusual_about_its_decoder(tokenizer_path):
+    text = tokenizer_path.read_text(encoding="utf-8")
+    assert unskew.Tokenizer.from_json(text).notes == []
+    bare = unskew.Tokenizer.from_json(json.dumps({**json.loads(text), "decoder": None}))
+    assert len(bare.notes) == 1 and "no decoder" in bare.notes[0]
+
+
+def test_a_time_limit_ends_sampling_by_name(tok):
+    def slow(prefixes):
+        time.sleep(0.02)
+        return [[0.0] * tok.vocab_size for _ in prefixes]
+
+    # Uniform tokens write this once in thousands of millions of years.
+    never = unskew.Constraint.regex("a{40}")
+    with pytest.raises(unskew.SampleError, match="`time_limit` of 0.3 seconds is over, after 0 outputs"):
+        next(unskew.sample(slow, never, tok, n=1, sampler="rejection:tries=10000000", time_limit=0.3, prompt="a"))
+    with pytest.raises(unskew.OptionError, match="seconds above 0"):
+        unskew.sample(slow, never, tok, n=1, time_limit=0)
+    [draw] = unskew.sample(slow, never, tok, n=1, sampler="disc:k=1", prompt="a", max_tokens=48, seed=1)
+    assert draw.origin == "resampled" and draw.effective == pytest.approx(1)

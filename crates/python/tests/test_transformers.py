@@ -431,6 +431,14 @@ def test_what_changes_the_law_is_refused_by_name(tiny, hf, tok, options, message
         tiny.generate(**inputs_of(hf, LETTER), custom_generate=faithful, **given)
 
 
+def test_max_time_ends_the_drawing(tiny, hf, tok):
+    given = {"constraint": unskew.Constraint.choice(SIGNATURES), "tokens": tok, "max_new_tokens": 16}
+    with pytest.raises(unskew.SampleError, match="`time_limit` of 0.000001 seconds is over, after 0 outputs"):
+        tiny.generate(**inputs_of(hf, LETTER), custom_generate=faithful, max_time=1e-6, **given)
+    out = tiny.generate(**inputs_of(hf, LETTER), custom_generate=faithful, max_time=600.0, progress=True, **given)
+    assert out.texts[0] in SIGNATURES
+
+
 def test_what_was_told_replaces_the_generation_config(tiny, hf):
     settings = transformers.GenerationConfig(eos_token_id=0, bos_token_id=0, do_sample=True, temperature=0.6, top_p=0.9)
     out = tiny.generate(

@@ -72,6 +72,10 @@ class Tokenizer:
     @property
     def eos(self) -> list[int]:
         """The ids that end a sequence."""
+    @property
+    def notes(self) -> list[str]:
+        """What is unusual about how the file says that ids become text: a missing decoder, one that does not read what the encoder writes, or
+        one that changes texts."""
     def encode(self, text: str) -> list[int]:
         """The ids of a text in the middle of another, as of an output."""
     def encode_prompt(self, text: str) -> list[int]:

@@ -33,6 +33,9 @@ pub(crate) enum BlockType {
 /// The weights of a block in K types.
 const SUPER: usize = 256;
 
+/// The most weights of a block.
+pub(crate) const MOST: usize = SUPER;
+
 /// The values of the four bits of `IQ4_NL` and `IQ4_XS`.
 const UNEVEN: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 

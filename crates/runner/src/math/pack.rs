@@ -9,7 +9,7 @@
 use half::{bf16, f16};
 use rayon::prelude::*;
 
-use crate::math::blocks::BlockType;
+use crate::math::blocks::{BlockType, MOST};
 use crate::math::kernel::{LANES, Line, Weight};
 
 /// Inputs of a block, whose weights for one output share a scale.
@@ -130,6 +130,7 @@ impl Packer {
             Format::F16 => self.group::<f16>(f16::chunks(bytes)),
             Format::Bf16 => self.group::<bf16>(bf16::chunks(bytes)),
             Format::Blocks(kind) if kind.is_whole() => self.blocks(kind, bytes),
+            Format::Blocks(kind) if matches!(self.lines, Lines::F32(_)) => self.values(kind, bytes),
             Format::Blocks(kind) => {
                 let blocks = bytes.par_chunks_exact(kind.bytes());
                 let mut raw = vec![[0; 4]; blocks.len() * kind.weights()];
@@ -171,10 +172,51 @@ impl Packer {
         Ok(())
     }
 
+    /// Adds rows of blocks that become f32: the blocks of all rows of a panel at one place, and then their lines.
+    fn values(&mut self, kind: BlockType, bytes: &[u8]) -> Result<(), NotFinite> {
+        debug_assert_eq!(self.rows % LANES, 0);
+        let (inputs, wide) = (self.inputs, kind.weights());
+        let row_bytes = inputs / wide * kind.bytes();
+        let Lines::F32(lines) = &mut self.lines else { unreachable!("such blocks become f32") };
+        let panels = lines[self.rows / LANES * inputs..].par_chunks_mut(inputs);
+        let panels = panels.zip(bytes.par_chunks(LANES * row_bytes));
+        let is_finite = panels.map_init(
+            || vec![[0.0; MOST]; LANES],
+            |values, (lines, rows)| {
+                let mut is_finite = true;
+                for (at, lines) in lines.chunks_exact_mut(wide).enumerate() {
+                    for (row, values) in rows.chunks_exact(row_bytes).zip(&mut *values) {
+                        kind.values(&row[at * kind.bytes()..][..kind.bytes()], &mut values[..wide]);
+                        is_finite &= values[..wide].iter().fold(true, |all, value| all & value.is_finite());
+                    }
+                    for (lane, values) in values[..rows.len() / row_bytes].iter().enumerate() {
+                        lines.iter_mut().zip(values).for_each(|(line, value)| line[lane] = *value);
+                    }
+                }
+                is_finite
+            },
+        );
+        if !is_finite.reduce(|| true, |all, one| all & one) {
+            let lines = &lines[self.rows / LANES * inputs..];
+            let all = (0..bytes.len() / row_bytes).flat_map(|row| (0..inputs).map(move |input| (row, input)));
+            let value = |(row, input): (usize, usize)| lines[row / LANES * inputs + input][row % LANES];
+            let first = all.map(value).zip(self.rows * inputs..).find(|(value, _)| !value.is_finite());
+            let (value, index) = first.expect("one of them is not finite");
+            return Err(NotFinite { index, value });
+        }
+        self.rows += bytes.len() / row_bytes;
+        Ok(())
+    }
+
     fn group<R: Raw>(&mut self, weights: &[R::Bytes]) -> Result<(), NotFinite> {
         debug_assert_eq!(self.rows % LANES, 0);
         let inputs = self.inputs;
-        if let Some(at) = weights.par_iter().position_first(|raw| !R::read(*raw).value().is_finite()) {
+        let is_finite = |raw: &R::Bytes| R::read(*raw).value().is_finite();
+        // Some thousands at once: a search for the first looks at what others have found after each.
+        let all_finite = |raw: &[R::Bytes]| raw.iter().fold(true, |all, raw| all & is_finite(raw));
+        if !weights.par_chunks(1 << 12).all(all_finite)
+            && let Some(at) = weights.iter().position(|raw| !is_finite(raw))
+        {
             let index = self.rows * inputs + at;
             return Err(NotFinite { index, value: R::read(weights[at]).value() });
         }
