@@ -18,6 +18,9 @@ pub struct TraceStep {
     /// The logarithm of the mass of the model's distribution that the mask leaves at this step, at most 0. Masked
     /// sampling draws the token with `log_prob - log_mass`.
     pub log_mass: f64,
+    /// The most probable token that the mask forbids, with its log-probability: what the model would rather write where
+    /// little mass is left.
+    pub instead: Option<(TokenId, f64)>,
 }
 
 /// The steps of an output of `task`. The end is one of them where the constraint accepts the output.
@@ -54,28 +57,38 @@ pub fn trace<M: LanguageModel, C: Constraint>(
             let log_prob = |id: TokenId| {
                 row.get(id.index()).map_or(f64::NEG_INFINITY, |logit| f64::from(*logit) - normalizer)
             };
-            let stop = if !constraint.is_accepting(&state) {
-                f64::NEG_INFINITY
-            } else if constraint.fill_ends(&mut scratch, &state, ends.as_mut()) {
-                logprob::log_sum_exp(ends.ids().map(log_prob).collect::<Vec<_>>()).min(0.0)
-            } else {
-                logprob::log_sum_exp(end.iter().map(|id| log_prob(*id)))
-            };
+            ends.as_mut().clear();
+            if constraint.is_accepting(&state) && !constraint.fill_ends(&mut scratch, &state, ends.as_mut()) {
+                end.iter().for_each(|id| ends.as_mut().insert(*id));
+            }
+            let stop = logprob::log_sum_exp(ends.ids().map(log_prob).collect::<Vec<_>>()).min(0.0);
             let mut left = vec![stop];
+            mask.as_mut().clear();
             if at < *max_tokens {
                 constraint.fill_mask(&mut scratch, &state, mask.as_mut());
                 left.extend(mask.ids().map(log_prob));
             }
             let log_mass = logprob::log_sum_exp(left).min(0.0);
+            let forbidden = (0..row.len()).map(TokenId::from_index).filter(|id| {
+                let is_in = |mask: &TokenMask| id.index() < mask.len() && mask.contains(*id);
+                !is_in(&mask) && !is_in(&ends)
+            });
+            let instead =
+                forbidden.map(|id| (id, log_prob(id))).max_by(|left, right| left.1.total_cmp(&right.1));
             match tokens.get(at) {
                 Some(token) => {
-                    steps.push(TraceStep { token: Some(*token), log_prob: log_prob(*token), log_mass });
+                    steps.push(TraceStep {
+                        token: Some(*token),
+                        log_prob: log_prob(*token),
+                        log_mass,
+                        instead,
+                    });
                     if constraint.advance(&mut scratch, &mut state, *token).is_err() {
                         return Err(SampleError::DeadEnd { tokens: tokens[..at].to_vec() });
                     }
                 }
                 None if stop > f64::NEG_INFINITY => {
-                    steps.push(TraceStep { token: None, log_prob: stop, log_mass });
+                    steps.push(TraceStep { token: None, log_prob: stop, log_mass, instead });
                 }
                 None => {}
             }

@@ -18,6 +18,7 @@ mod endpoint;
 mod engine;
 mod error;
 mod event;
+mod loss;
 pub mod method;
 mod model;
 mod request;
@@ -32,6 +33,7 @@ pub use self::{
     engine::Truncate,
     error::{Error, Result},
     event::{Event, Observer},
+    loss::Loss,
     method::{METHODS, Method, MethodError, MethodInfo},
     model::{Model, ModelSource, folder_tokenizer},
     request::{Request, Start},

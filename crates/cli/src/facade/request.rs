@@ -256,6 +256,11 @@ impl Request {
         self
     }
 
+    /// The tokens of the model.
+    pub(crate) fn tokens(&self) -> &unskew_engine::TokenSpace {
+        self.model.tokens()
+    }
+
     /// The constraint.
     pub fn spec(&self) -> &Spec {
         &self.spec

@@ -4,6 +4,12 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use unskew::{
+    Model, Spec, TokenSpace,
+    audit::{Audit, Sampled},
+    core::TableModel,
+};
+
 use crate::support::{Files, TABLE, unskew};
 
 fn example(name: &str) -> String {
@@ -250,4 +256,21 @@ fn texts_that_are_too_rare_are_compared_together() {
         "jsonl",
     ]);
     assert!(none.json().iter().all(|line| line["tv_text"].is_null()), "{}", none.stdout);
+}
+
+/// A token may pass the end of an output, which then has two ways to be written, with probabilities of their own.
+#[test]
+fn an_output_counts_by_all_ways_to_write_it() {
+    // After `a` and after `b` the model ends; `a.` passes the end of `a`.
+    let end = vec![0.0, 0.0, 0.0, 1.0];
+    let first = (Vec::new(), vec![0.4, 0.3, 0.2, 0.1]);
+    let table = TableModel::new(["a", "a.", "b"], end, [first]).unwrap();
+    let tokens = TokenSpace::from_vocabulary(std::sync::Arc::clone(table.vocabulary()));
+    let model = Model::new(table, tokens).unwrap();
+    let request = model.prompt("").constrain(Spec::choices(["a", "b"])).unwrap().seed(1);
+    let sampled = [Sampled::draw(request, "cars".parse().unwrap(), 800, |_| {}).unwrap()];
+    let line = Audit::new(&sampled, None, model.tokens()).lines().remove(0);
+    let target: std::collections::BTreeMap<String, f64> = line.most_probable.into_iter().collect();
+    assert!((target["a"] - 0.7 / 0.9).abs() < 0.01 && (target["b"] - 0.2 / 0.9).abs() < 0.01, "{target:?}");
+    assert!(line.tv_text.unwrap() < 0.05, "{:?}", line.tv_text);
 }

@@ -3,7 +3,7 @@
 use std::{io::Write, num::NonZeroUsize, sync::Arc};
 
 use crate::{
-    Drafted, Draws, Language, Method, Output, Spec,
+    Drafted, Draws, Language, Method, Output, Request, Spec,
     core::{Cancel, Finish, Origin},
 };
 use serde::Serialize;
@@ -21,6 +21,9 @@ use crate::command_line::{
     resume::{Parts, Saved, Target},
     sampling::failed,
 };
+
+/// From so many positions for a token of an output on, outputs are dear.
+const DEAR: u64 = 4;
 
 /// One output as a line of JSON.
 #[derive(Serialize)]
@@ -80,6 +83,7 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
         _ => None,
     };
     let cancel = interrupt::watch()?;
+    let asking = request.clone();
     let mut draws = request.cancel(cancel.clone()).sample_with(asked.method)?.take(outputs);
     if let Some((path, saved)) = &saved {
         saved.load(path, &mut draws, args.seed.is_none())?;
@@ -96,7 +100,7 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
         None => None,
     };
     begin(args, &spec, &asked, &draws, saved.as_ref().map(|(path, _)| path.display()));
-    let result = draw(args, &mut draws, &cancel, &drawing, out);
+    let result = draw(args, &mut draws, &cancel, &drawing, &asking, out);
     // The bounds that were learned before a failure are worth as much.
     match (target, parts) {
         (Some(target), Some(parts)) => target.save(&parts, &mut draws).and(result),
@@ -153,12 +157,14 @@ fn draw(
     draws: &mut Draws,
     cancel: &Cancel,
     drawing: &Drawing,
+    request: &Request,
     out: &mut dyn Write,
 ) -> Result<()> {
     let asked = args.n.get();
     let (mut total, mut drafts, mut tokens, mut passes) = (Drafted::default(), false, 0, 0);
     let bar = drawing.begin(asked);
-    let (mut written, mut effective) = (0, Vec::new());
+    let (mut written, mut effective, mut positions) = (0, Vec::new(), 0);
+    let mut dearest: Option<Output> = None;
     for output in draws.by_ref() {
         let output = match output {
             Ok(output) => output,
@@ -175,9 +181,13 @@ fn draw(
         effective.extend(output.effective);
         tokens += output.ids.len();
         passes += output.cost.passes;
+        positions += output.cost.positions;
         if let Some(drafted) = output.drafted {
             drafts = true;
             total += drafted;
+        }
+        if dearest.as_ref().is_none_or(|other| other.cost.positions < output.cost.positions) {
+            dearest = Some(output);
         }
     }
     bar.finish_and_clear();
@@ -189,6 +199,16 @@ fn draw(
     }
     if !effective.is_empty() {
         say(resampled(&effective, written));
+    }
+    // Where outputs take many tries, one place of them is the reason as a rule.
+    if let Some(output) = dearest
+        && args.format == Format::Text
+        && (!effective.is_empty() || positions > DEAR * tokens as u64)
+        && let Ok(Some(loss)) = request.loss(&output.ids)
+    {
+        say(format_args!(
+            "why outputs are dear: {loss}; a constraint or a prompt that fits takes fewer tries"
+        ));
     }
     if drafts && args.format == Format::Text {
         say(summary(&total, tokens, passes));

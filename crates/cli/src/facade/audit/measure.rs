@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use unskew_core::{Finish, TokenId};
+use unskew_core::{Finish, TokenId, logprob::log_sum_exp};
 use unskew_engine::TokenSpace;
 
 use super::{
@@ -129,17 +129,26 @@ pub(super) fn finished(draws: &[Output]) -> impl Iterator<Item = &Output> {
 }
 
 /// The model's own probabilities of all outputs that any sampler gave, normalised, and the logarithm of their sum.
+///
+/// An output may be written in several ways: a token passes its end, and `}` and a line break in one token have another
+/// probability than `}` alone. Each way that was seen counts. Draws tell them apart by their log-probabilities, which
+/// are those of one way up to the rounding of batches.
 pub(super) fn observed(sampled: &[Sampled]) -> (Distribution, f64) {
-    let outputs: BTreeMap<&[TokenId], f64> = sampled
-        .iter()
-        .flat_map(|sampled| finished(&sampled.outputs))
-        .map(|draw| (draw.ids.as_slice(), draw.log_prob))
-        .collect();
-    let greatest = outputs.values().copied().fold(f64::NEG_INFINITY, f64::max);
-    let total: f64 = outputs.values().map(|log_prob| (log_prob - greatest).exp()).sum();
-    let share = |log_prob: f64| (log_prob - greatest).exp() / total;
-    let target = outputs.into_iter().map(|(output, log_prob)| (output.to_vec(), share(log_prob))).collect();
-    (target, greatest + total.ln())
+    const SAME: f64 = 1e-2;
+    let mut ways: BTreeMap<&[TokenId], Vec<f64>> = BTreeMap::new();
+    for draw in sampled.iter().flat_map(|sampled| finished(&sampled.outputs)) {
+        ways.entry(draw.ids.as_slice()).or_default().push(draw.log_prob);
+    }
+    let log_prob = |mut ways: Vec<f64>| {
+        ways.sort_by(f64::total_cmp);
+        ways.dedup_by(|next, last| *next - *last < SAME);
+        log_sum_exp(ways)
+    };
+    let outputs: BTreeMap<&[TokenId], f64> =
+        ways.into_iter().map(|(output, ways)| (output, log_prob(ways))).collect();
+    let log_seen = log_sum_exp(outputs.values().copied().collect::<Vec<_>>());
+    let share = |log_prob: f64| (log_prob - log_seen).exp();
+    (outputs.into_iter().map(|(output, log_prob)| (output.to_vec(), share(log_prob))).collect(), log_seen)
 }
 
 /// The shares of outputs by weight; a weight is that of one output.

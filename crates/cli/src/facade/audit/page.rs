@@ -9,7 +9,7 @@ use super::{
     super::{Method, Result, engine::WarpedModel},
     Asked, Audit, Sampled,
     measure::{LISTED, by_text, distances, finished, shares, to_f64},
-    report::{Curve, Outcome, Page, Point, Traced},
+    report::{Curve, Outcome, Page, Point, Traced, TracedStep},
 };
 
 /// How many of the last outputs a point of a curve is made of, as in the paper.
@@ -117,7 +117,8 @@ pub(super) fn page(
             let steps = trace(&mut task, output)?;
             let steps = steps.into_iter().map(|step| {
                 let text = step.token.map(|token| tokens.decode(&[token]));
-                (text, step.log_prob, step.log_mass)
+                let instead = step.instead.map(|(token, log_p)| (tokens.decode(&[token]), log_p.exp()));
+                TracedStep { text, p: step.log_prob.exp(), log_mass: step.log_mass, instead }
             });
             traced.push(Traced {
                 text: tokens.decode(output),

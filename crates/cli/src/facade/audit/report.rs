@@ -64,8 +64,19 @@ pub(super) struct Traced {
     pub(super) text: String,
     pub(super) target: f64,
     pub(super) drawn: f64,
-    /// The text of a token (none: the end), its log-probability, and the logarithm of the mass that the mask left.
-    pub(super) steps: Vec<(Option<String>, f64, f64)>,
+    pub(super) steps: Vec<TracedStep>,
+}
+
+/// A token of an output.
+#[derive(Clone, Debug)]
+pub(super) struct TracedStep {
+    /// Its text; none of the end.
+    pub(super) text: Option<String>,
+    pub(super) p: f64,
+    /// The logarithm of the mass that the mask left.
+    pub(super) log_mass: f64,
+    /// What the model would rather write, and its probability.
+    pub(super) instead: Option<(String, f64)>,
 }
 
 /// Colours, readable on white and on black; the first six are those of Okabe and Ito (2008), which the colour-blind
@@ -571,7 +582,7 @@ fn traces(out: &mut String, page: &Page) {
         } else {
             format!("{} of its share", number(ratio))
         };
-        let kept: f64 = traced.steps.iter().map(|(_, _, mass)| mass).sum();
+        let kept: f64 = traced.steps.iter().map(|step| step.log_mass).sum();
         put!(
             out,
             "<div class=\"output\"><div><code>{}</code> probability {}, frequency {}: {verdict}; the masks kept {} of the \
@@ -582,17 +593,27 @@ fn traces(out: &mut String, page: &Page) {
             number(kept.exp())
         );
         const SHOWN: usize = 60;
-        for (token, log_prob, mass) in traced.steps.iter().take(SHOWN) {
-            let share = mass.exp() * 100.0;
-            let (class, name) = match token {
+        for TracedStep { text, p, log_mass, instead } in traced.steps.iter().take(SHOWN) {
+            let share = log_mass.exp() * 100.0;
+            let rather = match instead {
+                Some((text, p)) if share < 90.0 => {
+                    format!(
+                        "; the model would rather write {} ({:.1} %)",
+                        escape(&shorten(text, 40)),
+                        100.0 * p
+                    )
+                }
+                _ => String::new(),
+            };
+            let (class, name) = match text {
                 Some(token) => ("step", escape(&token.replace(' ', "\u{b7}"))),
                 None => ("step end", "end".to_owned()),
             };
             put!(
                 out,
-                "<div class=\"{class}\" title=\"probability {}; the mask keeps {share:.3} %\"><b>{name}</b>\
+                "<div class=\"{class}\" title=\"probability {}; the mask keeps {share:.3} %{rather}\"><b>{name}</b>\
                  <div class=\"bar\"><i style=\"width:{share:.2}%\"></i></div>keeps {}\u{2009}%</div>",
-                number(log_prob.exp()),
+                number(*p),
                 number(share)
             );
         }
