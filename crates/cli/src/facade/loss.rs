@@ -1,7 +1,8 @@
 //! Where an output loses the model's mass, and what the model would rather write there.
 //!
 //! Exact samplers are dear where masks leave little. One token is the reason as a rule: the model begins with a word of
-//! explanation, a fence of code or a line break, writes a letter in the other case, or goes on where the constraint ends.
+//! explanation, a fence of code or a line break, writes a letter in the other case, or goes on where the constraint
+//! ends.
 //! A person who sees it changes the prompt or the constraint.
 
 use std::fmt;

@@ -40,8 +40,8 @@ pub struct Line {
     pub samples: usize,
     /// Outputs that were cut off.
     pub cut: usize,
-    /// The divergence of the frequencies of texts from the target, in nats. Where the target is observed, texts that are
-    /// too rare for so few outputs are one, so that this is a lower bound; `None` where all texts are.
+    /// The divergence of the frequencies of texts from the target, in nats. Where the target is observed, texts that
+    /// are too rare for so few outputs are one, so that this is a lower bound; `None` where all texts are.
     pub kl_text: Option<f64>,
     /// About the divergence of an exact sampler for so few outputs.
     pub kl_text_noise: f64,
@@ -215,7 +215,8 @@ fn most_frequent(texts: &BTreeMap<String, f64>) -> Vec<(String, f64)> {
     all.into_iter().map(|(text, share)| (text.clone(), *share)).collect()
 }
 
-/// `target_texts` are those of `target`, by their probabilities among all, seen or not; `log_mass` is the logarithm of P(constraint), as far as the audit knows it.
+/// `target_texts` are those of `target`, by their probabilities among all, seen or not; `log_mass` is the logarithm of
+/// P(constraint), as far as the audit knows it.
 pub(super) fn line(
     sampled: &Sampled,
     target: &BTreeMap<&[TokenId], f64>,

@@ -6,6 +6,7 @@
 //! probabilities of all outputs that any sampler gave, normalised. A small sample has a distance from any
 //! distribution, its own too: [`Line::kl_noise`] is about the size of it.
 
+mod answers;
 mod measure;
 mod page;
 mod report;
