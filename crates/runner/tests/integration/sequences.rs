@@ -308,7 +308,7 @@ fn rows_of_several_frequencies_are_remembered_apart() {
         let text = tokens(trained + 9, 6);
         all_rows(&mut model, &text);
         for len in trained - 1..=text.len() {
-            let mut last = |model: &mut Llama| {
+            let last = |model: &mut Llama| {
                 let mut sequence = model.start();
                 extend(model, &mut sequence, &text[..len], Rows::Last)
             };
