@@ -4,6 +4,9 @@
 
 #[path = "integration/common/mod.rs"]
 mod common;
+/// Here each model of a GGUF file is compared on burn, too.
+#[path = "integration/gguf/mod.rs"]
+mod gguf;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -166,7 +166,7 @@ fn activate(activation: Activation, x: Tensor<2>) -> Tensor<2> {
     match activation {
         Activation::Silu => activation::silu(x),
         Activation::Gelu => activation::gelu(x),
-        // Not burn's own: its third power is a general one, which not every device has for numbers below zero.
+        // Not burn's own, whose third power is a general one: WGSL leaves that of numbers below zero undefined.
         Activation::GeluTanh => {
             let cube = x.clone() * x.clone() * x.clone();
             let root = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2;
