@@ -94,7 +94,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 fn embedded(options: &Options) -> Result<String, String> {
     let tiny = unskew_tiny_model::TINY;
     let mut cpu = Llama::from_bytes(tiny.config_json, tiny.safetensors).map_err(|error| error.to_string())?;
-    let mut on_burn = cpu.to_burn(burn::Backend::Cpu).map_err(|error| error.to_string())?;
+    let mut on_burn = cpu.to_burn(burn::Backend::Cpu);
     let mut out = format!("## The embedded model\n\n{HEAD}");
     for shape in EMBEDDED {
         eprintln!("the embedded model, {}", shape.name());

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use unskew_core::{BatchError, BatchLimits, Rows, TokenId};
 
+use crate::caches::Held;
 use crate::config::ModelConfig;
 use crate::math::rotary::{Regime, Regimes};
 
@@ -38,31 +39,6 @@ impl ModelId {
     pub(crate) fn next() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-/// The positions of a sequence whose keys and values are there.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Held {
-    /// In the first regime.
-    pub(crate) first: usize,
-    /// In another one, where there is one.
-    pub(crate) beyond: Option<(Regime, usize)>,
-}
-
-impl Held {
-    /// Those of a sequence in which all are there.
-    #[cfg(feature = "burn")]
-    pub(crate) fn all(len: usize) -> Self {
-        Self { first: len, beyond: None }
-    }
-
-    pub(crate) fn in_regime(self, regime: Regime) -> usize {
-        match self.beyond {
-            _ if regime == 0 => self.first,
-            Some((known, len)) if known == regime => len,
-            _ => 0,
-        }
     }
 }
 

@@ -7,8 +7,10 @@
 //! | `config` | the shape of a model and how it computes, read from `config.json` or a GGUF file, and checked |
 //! | `math` | products with SIMD and threads, and the layout of weights; functions of rows; rotary embeddings |
 //! | `cache` | keys and values of one sequence, and attention over them; the prefixes that the model remembers |
+//! | `caches` | the caches of one sequence, where frequencies follow its length |
 //! | `weights` | safetensors and GGUF files to matrices; random values |
 //! | `memory` | how fast this machine reads memory |
+//! | `network` | the weights in their places, and what each layer does: the description of a model made concrete |
 //! | `decoder` | the decoder on the CPU |
 //! | `batch` | a batch of sequences as passes |
 //! | `llama` | batches of sequences: the `LanguageModel` |
@@ -19,11 +21,13 @@ mod batch;
 #[cfg(feature = "burn")]
 pub mod burn;
 mod cache;
+mod caches;
 mod config;
 mod decoder;
 mod llama;
 mod math;
 mod memory;
+mod network;
 #[cfg(feature = "train")]
 mod train;
 mod weights;

@@ -14,13 +14,14 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 use unskew_core::{Extension, LanguageModel, Logits, TokenId};
 
-use crate::batch::{self, Held, Item, ModelError, ModelId, Work};
+use crate::batch::{self, Item, ModelError, ModelId, Work};
 use crate::cache::prefixes::Prefixes;
 use crate::cache::{Cache, PAGE};
+use crate::caches::Caches;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoder::{Buffers, Decoder, Piece};
 use crate::math::matrix::Matrix;
-use crate::math::rotary::{Regime, Regimes, Rotary};
+use crate::math::rotary::{Regimes, Rotary};
 use crate::weights::{self, LoadError, LoadOptions};
 
 /// The bytes of keys and values that a model remembers, if nobody sets another number.
@@ -76,11 +77,7 @@ pub struct Sequence {
     /// The sequence's own are the first `len`: a truncation leaves the others to forks.
     tokens: Arc<Vec<TokenId>>,
     len: usize,
-    cache: Cache,
-    /// Keys and values of another regime than the first.
-    beyond: Option<(Regime, Cache)>,
-    /// The positions that the caches hold.
-    held: Held,
+    caches: Caches<Cache>,
     model: ModelId,
 }
 
@@ -89,26 +86,6 @@ impl Sequence {
     #[must_use]
     pub fn tokens(&self) -> &[TokenId] {
         &self.tokens[..self.len]
-    }
-
-    /// The cache of a regime.
-    fn cache(&mut self, regime: Regime) -> &mut Cache {
-        if regime == 0 {
-            return &mut self.cache;
-        }
-        if self.beyond.as_ref().is_none_or(|(known, _)| *known != regime) {
-            self.beyond = Some((regime, Cache::default()));
-            self.held.beyond = Some((regime, 0));
-        }
-        &mut self.beyond.as_mut().expect("it was made").1
-    }
-
-    fn set_held(&mut self, regime: Regime, len: usize) {
-        if regime == 0 {
-            self.held.first = len;
-        } else {
-            self.held.beyond = Some((regime, len));
-        }
     }
 }
 
@@ -276,18 +253,13 @@ impl Llama {
 
     /// A copy of the model on burn. Sequences of this model are not sequences of the copy.
     ///
-    /// # Errors
-    ///
-    /// [`ConfigError::Unsupported`] for what plain Llama does not have: other families, biases, scaled rotary
-    /// embeddings.
-    ///
     /// # Panics
     ///
     /// With `Backend::Wgpu` where there is no adapter; `on_gpu` returns an error there.
     #[cfg(feature = "burn")]
-    pub fn to_burn(&self, backend: crate::burn::Backend) -> Result<crate::burn::Llama, ConfigError> {
-        self.config.check_plain()?;
-        Ok(crate::burn::Llama::new(self.config.clone(), self.decoder.values(), backend))
+    #[must_use]
+    pub fn to_burn(&self, backend: crate::burn::Backend) -> crate::burn::Llama {
+        crate::burn::Llama::new(self.config.clone(), self.decoder.network(), backend)
     }
 
     /// A copy of the model on the default GPU, whose logits stay there: as [`to_burn`](Self::to_burn) with
@@ -295,12 +267,11 @@ impl Llama {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::NoRuntime`](crate::burn::DeviceError::NoRuntime), and
-    /// [`DeviceError::Config`](crate::burn::DeviceError::Config) as `to_burn`.
+    /// [`DeviceError::NoRuntime`](crate::burn::DeviceError::NoRuntime).
     #[cfg(feature = "wgpu")]
     pub fn on_gpu(&self) -> Result<crate::burn::Llama, crate::burn::DeviceError> {
         crate::burn::start_runtime()?;
-        Ok(self.to_burn(crate::burn::Backend::Wgpu)?)
+        Ok(self.to_burn(crate::burn::Backend::Wgpu))
     }
 
     /// Evaluates some positions of some sequences, and writes the wanted rows of logits to the front of `output`.
@@ -327,7 +298,7 @@ impl Llama {
         for (index, extension) in batch.iter_mut().enumerate() {
             if let Some(piece) = work.next_if(|piece| piece.item == index) {
                 let Work { start, end, regime, .. } = *piece;
-                let cache = extension.sequence.cache(regime);
+                let cache = extension.sequence.caches.of(regime);
                 parts.push(Piece { cache, start, end, regime });
             }
         }
@@ -354,8 +325,7 @@ impl Llama {
             if count <= first {
                 continue;
             }
-            let sequence = &mut *extension.sequence;
-            let cache = sequence.cache(work.regime);
+            let cache = extension.sequence.caches.of(work.regime);
             for (number, page) in known.into_iter().enumerate().skip(first) {
                 cache.put(number, page);
             }
@@ -370,19 +340,23 @@ impl Llama {
             if pages <= work.start / PAGE || !self.prefixes.keeps(work.regime) {
                 continue;
             }
-            let Sequence { tokens, cache, beyond, .. } = &mut *batch[work.item].sequence;
-            let cache = match beyond {
-                Some((_, cache)) if work.regime > 0 => cache,
-                _ => cache,
-            };
-            self.prefixes.store(work.regime, &tokens[..pages * PAGE], cache);
+            let Sequence { tokens, caches, .. } = &mut *batch[work.item].sequence;
+            if let Some(cache) = caches.find(work.regime) {
+                self.prefixes.store(work.regime, &tokens[..pages * PAGE], cache);
+            }
         }
     }
 }
 
 fn item<'a>(extension: &'a Extension<'_, Sequence>) -> Item<'a> {
     let Extension { sequence, tokens, rows } = extension;
-    Item { model: sequence.model, old: sequence.tokens(), new: tokens, rows: *rows, held: sequence.held }
+    Item {
+        model: sequence.model,
+        old: sequence.tokens(),
+        new: tokens,
+        rows: *rows,
+        held: sequence.caches.held(),
+    }
 }
 
 impl LanguageModel for Llama {
@@ -398,14 +372,7 @@ impl LanguageModel for Llama {
     }
 
     fn start(&mut self) -> Sequence {
-        Sequence {
-            tokens: Arc::default(),
-            len: 0,
-            cache: Cache::default(),
-            beyond: None,
-            held: Held::default(),
-            model: self.id,
-        }
+        Sequence { tokens: Arc::default(), len: 0, caches: Caches::default(), model: self.id }
     }
 
     fn len(&self, sequence: &Sequence) -> usize {
@@ -421,17 +388,7 @@ impl LanguageModel for Llama {
         let old = sequence.len;
         assert!(len <= old, "cannot truncate a sequence of {old} tokens to {len}");
         sequence.len = len;
-        sequence.held.first = sequence.held.first.min(len);
-        sequence.cache.truncate(sequence.held.first);
-        let regime = len.checked_sub(1).map_or(0, |last| Regimes::new(&self.config).of(last));
-        if let (Some((_, cache)), Some((known, held))) = (&mut sequence.beyond, &mut sequence.held.beyond)
-            && *known == regime
-        {
-            *held = len.min(*held);
-            cache.truncate(*held);
-        } else {
-            (sequence.beyond, sequence.held.beyond) = (None, None);
-        }
+        sequence.caches.truncate(len, Regimes::new(&self.config), Cache::truncate);
     }
 
     fn extend(
@@ -455,7 +412,7 @@ impl LanguageModel for Llama {
             }
         }
         for work in &plan {
-            batch[work.item].sequence.set_held(work.regime, work.end);
+            batch[work.item].sequence.caches.set_held(work.regime, work.end);
         }
         self.store(batch, &plan);
         Ok(())

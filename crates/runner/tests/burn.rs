@@ -1,16 +1,23 @@
-//! The decoder on the CPU beside burn's, over random models with every switch of a configuration: batches of prompts
-//! and of single tokens, forks and truncations. The two share the reading of checkpoints and the angles of rotations,
-//! and no product.
+//! The decoder on the CPU beside burn's, over random models and over tiny checkpoints of every family: batches of
+//! prompts and of single tokens, forks and truncations. The two share the reading of checkpoints, the places of
+//! weights and the angles of rotations, and no product.
 
 #[path = "integration/common/mod.rs"]
 mod common;
+/// Here each model of a GGUF file is compared on burn, too.
+#[path = "integration/gguf/mod.rs"]
+mod gguf;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use common::{checkpoint, config, load, safetensors_bytes, tokens};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use safetensors::tensor::Dtype;
 use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId, conformance};
-use unskew_runner::{Llama, ModelConfig, burn};
+use unskew_runner::{Activation, Llama, LoadOptions, ModelConfig, Quantization, burn};
 
 const TOLERANCE: f32 = 2e-4;
 
@@ -47,7 +54,8 @@ impl<M: LanguageModel> Side<M> {
 
 /// Walks through both models, and returns the largest difference of two logits.
 fn walk(cpu: Llama, seed: u64) -> f32 {
-    let on_burn = cpu.to_burn(burn::Backend::Cpu).unwrap();
+    let on_burn = cpu.to_burn(burn::Backend::Cpu);
+    let (vocab, context) = (cpu.vocab_len() as u32, cpu.context_len().unwrap());
     let (mut cpu, mut on_burn) = (Side::new(cpu), Side::new(on_burn));
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut below = |end: usize| random.next_u32() as usize % end;
@@ -71,8 +79,10 @@ fn walk(cpu: Llama, seed: u64) -> f32 {
         let mut wanted = Vec::new();
         for sequence in &cpu.sequences {
             let most = [1, 2, 5, 70][below(4)];
-            let len = below(most);
-            pieces.push(tokens(len.max(usize::from(cpu.model.is_empty(sequence))), step * 31 + len as u64));
+            let room = context - cpu.model.len(sequence);
+            let len = below(most).max(usize::from(cpu.model.is_empty(sequence))).min(room);
+            let ids = tokens(len, step * 31 + len as u64);
+            pieces.push(ids.iter().map(|id| TokenId(id.0 % vocab)).collect());
             wanted.push([Rows::Last, Rows::All, Rows::From(1)][below(3)]);
         }
         let (left, right) = (cpu.extend(&pieces, &wanted), on_burn.extend(&pieces, &wanted));
@@ -133,28 +143,63 @@ fn random_models_are_those_of_burn() {
 fn models_on_burn_keep_the_contract_of_models() {
     let config = config([6, 2, 6, 36, 2], true);
     let texts = [vec![3], vec![1, 7], tokens(9, 9).iter().map(|token| token.0).collect()];
-    let mut model = load(&config, &checkpoint(&config, 1)).to_burn(burn::Backend::Cpu).unwrap();
+    let mut model = load(&config, &checkpoint(&config, 1)).to_burn(burn::Backend::Cpu);
     conformance::check_model(&mut model, &texts, 1e-5).unwrap();
 }
 
+/// The checkpoints that transformers judges for the CPU.
+fn folders() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity");
+    let mut all: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    all.sort();
+    all
+}
+
 #[test]
-fn what_burn_does_not_compute_is_named() {
-    for (fields, words) in [
-        (r#""model_type": "qwen2""#, "`model_type` = \"qwen2\""),
-        (r#""model_type": "llama", "attention_bias": true"#, "`attention_bias` = true"),
-        (r#""model_type": "llama", "mlp_bias": true"#, "`mlp_bias` = true"),
-        (r#""model_type": "llama", "hidden_act": "gelu""#, "`hidden_act` = Gelu"),
-        (
-            r#""model_type": "llama", "rope_scaling": {"rope_type": "linear", "factor": 2.0}"#,
-            "`rope_scaling` = Linear",
-        ),
-    ] {
-        let text = format!(
-            r#"{{{fields}, "hidden_size": 8, "intermediate_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2,
-                "num_key_value_heads": 1, "vocab_size": 7}}"#
-        );
-        let model = Llama::random(&ModelConfig::from_json(&text).unwrap(), 1).unwrap();
-        let error = model.to_burn(burn::Backend::Cpu).unwrap_err().to_string();
-        assert!(error.contains(words) && error.contains("on burn"), "{error}");
+#[allow(clippy::print_stderr, reason = "a report of what was measured")]
+fn every_family_is_that_of_the_cpu() {
+    let mut families = BTreeSet::new();
+    for (folder, seed) in folders().iter().zip(1..) {
+        // Weights of eight bits reach burn as the numbers that they are.
+        for quantization in [Quantization::None, Quantization::Q8_0] {
+            let load = || {
+                let mut options = LoadOptions::default();
+                options.quantization = quantization;
+                Llama::from_dir_with(folder, &mut options).unwrap()
+            };
+            families.insert(load().config().architecture.family.model_type());
+            let apart = (0..4).map(|walks| walk(load(), 100 * walks + seed)).fold(0.0, f32::max);
+            eprintln!("{}, {quantization:?}: {apart:.1e}", folder.file_name().unwrap().display());
+            assert!(apart <= TOLERANCE, "{folder:?}, {quantization:?}: {apart}");
+        }
+    }
+    assert_eq!(families.len(), 10, "{families:?}");
+}
+
+/// Switches that no checkpoint above turns on.
+#[test]
+fn every_activation_is_that_of_the_cpu() {
+    for activation in
+        [Activation::Silu, Activation::Gelu, Activation::GeluTanh, Activation::QuickGelu, Activation::Relu]
+    {
+        for gated in [true, false] {
+            let mut config = config([6, 2, 6, 36, 2], gated);
+            config.architecture.activation = activation;
+            config.architecture.gated = gated;
+            config.architecture.biases.feed_forward = gated;
+            let apart = walk(Llama::random(&config, 3).unwrap(), 3);
+            assert!(apart <= TOLERANCE, "{activation:?}, gated: {gated}: {apart}");
+        }
+    }
+}
+
+#[test]
+fn families_on_burn_keep_the_contract_of_models() {
+    // Longer than the windows, and than the length at which frequencies change.
+    let text: Vec<u32> = tokens(36, 4).iter().map(|id| id.0 % 40).collect();
+    for name in ["gemma3", "gpt2", "llama-dynamic", "phi3"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity").join(name);
+        let mut model = Llama::from_dir(folder).unwrap().to_burn(burn::Backend::Cpu);
+        conformance::check_model(&mut model, &[vec![3], vec![1, 7], text.clone()], 1e-5).unwrap();
     }
 }

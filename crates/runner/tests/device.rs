@@ -8,9 +8,10 @@
 #[path = "integration/common/mod.rs"]
 mod common;
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use common::{checkpoint, config, load};
+use common::{checkpoint, config, load, tokens};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 use unskew_core::{
@@ -27,10 +28,11 @@ use unskew_samplers::{Cancel, Exact, Greedy, Masked, Sampling, Task, Warped};
 
 type Test = fn(&Llama);
 
-const TESTS: [(&str, Test); 5] = [
+const TESTS: [(&str, Test); 6] = [
     ("a_model_on_a_device_keeps_the_contract_of_models", models),
     ("rows_answer_as_by_definition", rows),
     ("rows_of_several_passes_are_in_order", long_prompts),
+    ("families_on_a_device_are_those_of_the_cpu", families),
     ("samplers_over_a_device_follow_the_distribution_of_the_cpu", samplers),
     ("a_request_that_no_device_serves_is_an_error", errors),
 ];
@@ -131,6 +133,41 @@ fn long_prompts(cpu: &Llama) {
     }
 }
 
+/// Soft caps, windows and scaled embeddings; learned positions and layer normalisation; partial rotary embeddings whose
+/// frequencies follow the length.
+const FAMILIES: [&str; 3] = ["gemma2", "gpt2", "phi3"];
+
+/// The rows of two texts that grow: from prompts, and then token by token.
+fn grown<M: LanguageModel>(model: &mut M) -> Vec<Vec<f32>> {
+    let prompts = [28, 5];
+    let mut sequences = prompts.map(|_| model.start());
+    let mut all = Vec::new();
+    for step in 0..8 {
+        let pieces = prompts.map(|len| tokens(if step == 0 { len } else { 1 }, step + len as u64));
+        let pieces = pieces.map(|ids| ids.iter().map(|id| TokenId(id.0 % 40)).collect::<Vec<_>>());
+        let mut batch: Vec<_> = sequences
+            .iter_mut()
+            .zip(&pieces)
+            .map(|(sequence, tokens)| Extension { sequence, tokens, rows: Rows::All })
+            .collect();
+        let mut logits = Logits::new();
+        model.extend(&mut batch, &mut logits).unwrap();
+        logits.read_all().unwrap();
+        all.extend(logits.rows().map(<[f32]>::to_vec));
+    }
+    all
+}
+
+fn families(_: &Llama) {
+    for name in FAMILIES {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity").join(name);
+        let mut cpu = Llama::from_dir(folder).unwrap();
+        let there = grown(&mut cpu.on_gpu().unwrap());
+        let apart = common::distance(&there, &grown(&mut cpu));
+        assert!(apart < 1e-3, "{name}: {apart}");
+    }
+}
+
 /// One or two of the tokens 3 to 6, and then 7.
 #[derive(Clone, Copy)]
 struct Few;
@@ -209,7 +246,7 @@ fn samplers(cpu: &Llama) {
 }
 
 fn errors(cpu: &Llama) {
-    let on_cpu = cpu.to_burn(Backend::Cpu).unwrap().gpu().unwrap_err();
+    let on_cpu = cpu.to_burn(Backend::Cpu).gpu().unwrap_err();
     assert!(matches!(on_cpu, DeviceError::OnCpu), "{on_cpu}");
     let mut model = cpu.on_gpu().unwrap();
     let mut sequence = model.start();

@@ -172,6 +172,29 @@ fn what_cannot_be_trained_is_refused() {
 }
 
 #[test]
+fn what_training_does_not_compute_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for (fields, words) in [
+        (r#""model_type": "qwen2""#, "`model_type` = \"qwen2\""),
+        (r#""model_type": "llama", "attention_bias": true"#, "`attention_bias` = true"),
+        (r#""model_type": "llama", "mlp_bias": true"#, "`mlp_bias` = true"),
+        (r#""model_type": "llama", "hidden_act": "gelu""#, "`hidden_act` = Gelu"),
+        (
+            r#""model_type": "llama", "rope_scaling": {"rope_type": "linear", "factor": 2.0}"#,
+            "`rope_scaling` = Linear",
+        ),
+    ] {
+        let text = format!(
+            r#"{{{fields}, "hidden_size": 8, "intermediate_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2,
+                "num_key_value_heads": 1, "vocab_size": 17}}"#
+        );
+        let config = ModelConfig::from_json(&text).unwrap();
+        let error = train(&config, &data(), &options(folder.path(), 1), &mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains(words) && error.contains("in training"), "{error}");
+    }
+}
+
+#[test]
 fn checkpoints_of_other_runs_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let good = options(folder.path(), 1);

@@ -12,14 +12,15 @@
 
 use ::burn::tensor::{Bool, Device, Tensor, TensorData, activation, s};
 
-use super::decoder::Attention;
+use super::decoder::{Attention, soft_cap};
+use crate::cache::View;
 use crate::config::ModelConfig;
 
 /// The room, in positions, that the first write to a cache makes.
 const FIRST_ROOM: usize = 64;
 
 /// The keys and values of one sequence. The sequence knows the number of positions in use.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Cache {
     /// Empty until the first append.
     layers: Vec<LayerCache>,
@@ -40,38 +41,50 @@ struct LayerCache {
 pub(crate) struct Run {
     start: usize,
     len: usize,
-    /// The causal mask, `[1, group * len, start + len]`, true where a row must not look. `None` for a single new
-    /// position, which may look at everything. Its rows are the rows of the product in [`Cache::attend`].
-    hidden: Option<Tensor<3, Bool>>,
+    /// The masks of the windows so far.
+    masks: Vec<(Option<usize>, Tensor<3, Bool>)>,
 }
 
 impl Run {
-    /// The run of the positions `start..end`, for the queries of `config`.
-    pub(crate) fn new(start: usize, end: usize, config: &ModelConfig, device: &Device) -> Self {
-        let len = end - start;
-        let hidden = (len > 1).then(|| {
-            let group = config.num_attention_heads / config.num_key_value_heads;
-            let mut hidden = vec![false; group * len * end];
-            for (row, columns) in hidden.chunks_exact_mut(end).enumerate() {
-                columns[start + row % len + 1..].fill(true);
-            }
-            Tensor::from_data(TensorData::new(hidden, [1, group * len, end]), device)
-        });
-        Self { start, len, hidden }
+    /// The run of the positions `start..end`.
+    pub(crate) fn new(start: usize, end: usize) -> Self {
+        Self { start, len: end - start, masks: Vec::new() }
+    }
+
+    fn end(&self) -> usize {
+        self.start + self.len
+    }
+
+    /// True where a row of a layer must not look, `[1, group * len, end - first]`, from the first position on that any
+    /// row sees. `None` for a single new position, which sees all of these. The rows are those of the product in
+    /// [`Cache::attend`].
+    fn hidden(&mut self, view: View, group: usize, device: &Device) -> Option<Tensor<3, Bool>> {
+        if self.len == 1 {
+            return None;
+        }
+        if let Some((_, known)) = self.masks.iter().find(|(window, _)| *window == view.window) {
+            return Some(known.clone());
+        }
+        let first = view.first(self.start);
+        let width = self.end() - first;
+        let mut hidden = vec![true; group * self.len * width];
+        for (row, columns) in hidden.chunks_exact_mut(width).enumerate() {
+            let position = self.start + row % self.len;
+            columns[view.first(position) - first..position + 1 - first].fill(false);
+        }
+        let hidden = Tensor::from_data(TensorData::new(hidden, [1, group * self.len, width]), device);
+        self.masks.push((view.window, hidden.clone()));
+        Some(hidden)
     }
 }
 
 impl Cache {
-    pub(crate) fn new() -> Self {
-        Self { layers: Vec::new(), room: 0 }
-    }
-
     /// Makes room for `positions` in all layers. The caller has checked that `positions` is at most `config`'s context.
     pub(crate) fn reserve(&mut self, positions: usize, config: &ModelConfig, device: &Device) {
         if positions <= self.room {
             return;
         }
-        let room = positions.max(2 * self.room).max(FIRST_ROOM).min(config.max_position_embeddings);
+        let room = positions.max(2 * self.room).max(FIRST_ROOM).min(config.context_len());
         let (heads, width) = (config.num_key_value_heads, config.head_dim);
         let old = self.room;
         let empty = || LayerCache {
@@ -94,15 +107,15 @@ impl Cache {
 
     /// Stores the keys and values of a run in one layer and returns the attention's output for its queries,
     /// `[len, heads * head_dim]`. There must be room.
-    pub(crate) fn attend(&mut self, layer: usize, run: &Run, attention: Attention) -> Tensor<2> {
+    pub(crate) fn attend(&mut self, view: View, run: &mut Run, attention: Attention) -> Tensor<2> {
         let Attention { queries, keys, values } = attention;
         let [len, heads, width] = queries.dims();
         let shared = keys.dims()[1];
         let group = heads / shared;
-        let (start, end) = (run.start, run.start + run.len);
+        let (start, end, first) = (run.start, run.end(), view.first(run.start));
         debug_assert!(len == run.len && end <= self.room);
 
-        let cache = &mut self.layers[layer];
+        let cache = &mut self.layers[view.layer];
         cache.keys.inplace(|all| all.slice_assign(s![.., .., start..end], keys.permute([1, 2, 0])));
         cache.values.inplace(|all| all.slice_assign(s![.., start..end, ..], values.swap_dims(0, 1)));
 
@@ -113,12 +126,16 @@ impl Cache {
             let split = queries.reshape([len, shared, group, width]);
             split.permute([1, 2, 0, 3]).reshape([shared, group * len, width])
         };
-        let mut scores = queries.matmul(cache.keys.clone().narrow(2, 0, end));
-        if let Some(hidden) = &run.hidden {
-            let hidden = hidden.clone().expand([shared, group * len, end]);
+        let device = queries.device();
+        let mut scores = queries.matmul(cache.keys.clone().narrow(2, first, end - first));
+        if let Some(cap) = view.cap {
+            scores = soft_cap(cap, scores);
+        }
+        if let Some(hidden) = run.hidden(view, group, &device) {
+            let hidden = hidden.expand([shared, group * len, end - first]);
             scores = scores.mask_fill(hidden, f32::NEG_INFINITY);
         }
-        let mixed = activation::softmax(scores, 2).matmul(cache.values.clone().narrow(1, 0, end));
+        let mixed = activation::softmax(scores, 2).matmul(cache.values.clone().narrow(1, first, end - first));
         if len == 1 {
             mixed.reshape([1, heads * width])
         } else {

@@ -31,7 +31,6 @@ use unskew_sets::{Choice, ChoiceQuestion, Chooser, Gpu, GpuError, LogitBuffer, N
 
 use super::{Llama, Sequence};
 use crate::batch::{ModelError, Work};
-use crate::config::ConfigError;
 
 /// An error of moving a model to a GPU.
 #[derive(Debug, thiserror::Error)]
@@ -48,9 +47,6 @@ pub enum DeviceError {
     /// The model is on the CPU.
     #[error("the model runs on the CPU, whose logits no GPU sees; move it with `Llama::on_gpu`")]
     OnCpu,
-    /// The model is not plain Llama.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
 }
 
 /// burn's runtime on the default adapter, and the kernels compiled for it.

@@ -16,11 +16,12 @@ pub(crate) mod rotary;
 use ::burn::tensor::{Device, Int, Tensor, TensorData};
 use unskew_core::{Extension, LanguageModel, Logits, TokenId};
 
-use crate::batch::{self, Held, Item, ModelError, ModelId, Work};
+use crate::batch::{self, Item, ModelError, ModelId, Work};
+use crate::caches::Caches;
 use crate::config::ModelConfig;
-use crate::config::parameters;
-use crate::math::matrix::transposed;
-use crate::math::rotary::Rotary;
+use crate::math::matrix::{Matrix, transposed};
+use crate::math::rotary::{Regimes, Rotary};
+use crate::network::Network;
 
 pub use backend::Backend;
 #[cfg(feature = "wgpu")]
@@ -28,7 +29,7 @@ pub use device::DeviceError;
 
 use cache::{Cache, Run};
 use decoder::{Attention, Decoder};
-use rotary::Rotation;
+use rotary::Places;
 
 /// Starts burn's runtime for wgpu, once for the process.
 #[cfg(feature = "wgpu")]
@@ -36,7 +37,7 @@ pub(crate) fn start_runtime() -> Result<(), DeviceError> {
     device::shared().map(|_| ())
 }
 
-/// A model of the Llama family on burn, made by [`crate::Llama::to_burn`].
+/// A model on burn, of any family, made by [`crate::Llama::to_burn`].
 #[derive(Debug)]
 pub struct Llama {
     config: ModelConfig,
@@ -51,10 +52,10 @@ pub struct Llama {
 /// Memory, in addition to the tokens: `8 * num_hidden_layers * num_key_value_heads * head_dim` bytes for each
 /// position that there is room for; the room is up to twice the length. A fork shares this memory until one of the
 /// two grows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sequence {
     tokens: Vec<TokenId>,
-    cache: Cache,
+    caches: Caches<Cache>,
     model: ModelId,
 }
 
@@ -67,21 +68,20 @@ impl Sequence {
 }
 
 impl Llama {
-    /// `values` are those of a checkpoint in f32, in the order of [`parameters::table`].
-    pub(crate) fn new(config: ModelConfig, values: Vec<Vec<f32>>, backend: Backend) -> Self {
+    /// A copy of the weights in f32, on the device.
+    pub(crate) fn new(config: ModelConfig, weights: &Network<Matrix>, backend: Backend) -> Self {
         let device = backend.device();
         let upload = |values, shape: [usize; 2]| Tensor::from_data(TensorData::new(values, shape), &device);
-        let (vocab, hidden) = (config.vocab_size, config.hidden_size);
-        let head = config
-            .tie_word_embeddings
-            .then(|| upload(transposed(&values[0], vocab, hidden), [hidden, vocab]));
-        let table = parameters::table(&config);
-        let tensors = table.iter().zip(values).map(|(parameter, values)| {
-            let [rows, columns] = parameter.shape;
-            let turns = parameter.is_transposed();
-            upload(if turns { transposed(&values, columns, rows) } else { values }, parameter.shape)
-        });
-        let decoder = Decoder::new(&config, tensors.collect(), head);
+        let lookup = |matrix: &Matrix| upload(matrix.to_vec(), [matrix.outputs(), matrix.inputs()]);
+        let map = |matrix: &Matrix| {
+            let [outputs, inputs] = [matrix.outputs(), matrix.inputs()];
+            upload(transposed(&matrix.to_vec(), outputs, inputs), [inputs, outputs])
+        };
+        let vector = |values: &Vec<f32>| upload(values.clone(), [1, values.len()]);
+        let mut network = weights.convert(lookup, map, vector);
+        // A tied head is a copy that lies as other maps do, because products of single rows must be fast.
+        network.head.get_or_insert_with(|| map(&weights.embedding));
+        let decoder = Decoder { network, head_dim: config.head_dim };
         let rotary = Rotary::new(&config);
         Self { config, decoder, rotary, device, id: ModelId::next() }
     }
@@ -96,6 +96,7 @@ impl Llama {
     fn pass(&mut self, batch: &mut [Extension<'_, Sequence>], pieces: &[Work]) -> Option<Tensor<2>> {
         let mut tokens = Vec::new();
         let mut wanted = Vec::new();
+        let mut places = Vec::new();
         let mut runs = Vec::with_capacity(pieces.len());
         for piece in pieces {
             let extension = &mut batch[piece.item];
@@ -105,18 +106,19 @@ impl Llama {
                     wanted.push(tokens.len() as i32);
                 }
                 tokens.push(item.token(position).0 as i32);
+                places.push((piece.regime, position));
             }
-            extension.sequence.cache.reserve(piece.end, &self.config, &self.device);
-            runs.push(Run::new(piece.start, piece.end, &self.config, &self.device));
+            let cache = extension.sequence.caches.of(piece.regime);
+            cache.reserve(piece.end, &self.config, &self.device);
+            runs.push(Run::new(piece.start, piece.end));
         }
         let rows = tokens.len();
-        let positions = pieces.iter().flat_map(|piece| piece.start..piece.end);
-        let rotation = Rotation::at(&mut self.rotary, positions, &self.device);
+        let places = Places::new(&self.config, &mut self.rotary, &places, &self.device);
         let tokens = Tensor::<1, Int>::from_data(TensorData::new(tokens, [rows]), &self.device);
-        let hidden = self.decoder.forward(tokens, &rotation, |layer, attention| {
+        let hidden = self.decoder.forward(tokens, &places, |view, attention| {
             let mut attend = |index: usize, attention| {
-                let cache = &mut batch[pieces[index].item].sequence.cache;
-                cache.attend(layer, &runs[index], attention)
+                let Work { item, regime, .. } = pieces[index];
+                batch[item].sequence.caches.of(regime).attend(view, &mut runs[index], attention)
             };
             if pieces.len() == 1 {
                 return attend(0, attention);
@@ -156,13 +158,16 @@ impl Llama {
         plan: Vec<Work>,
         mut take: impl FnMut(Tensor<2>) -> Result<(), ModelError>,
     ) -> Result<(), ModelError> {
-        for pieces in batch::passes(plan) {
+        for pieces in batch::passes(plan.clone()) {
             if let Some(logits) = self.pass(batch, &pieces) {
                 take(logits)?;
             }
         }
-        for extension in batch {
+        for extension in &mut *batch {
             extension.sequence.tokens.extend_from_slice(extension.tokens);
+        }
+        for work in plan {
+            batch[work.item].sequence.caches.set_held(work.regime, work.end);
         }
         Ok(())
     }
@@ -170,8 +175,8 @@ impl Llama {
 
 fn item<'a>(extension: &'a Extension<'_, Sequence>) -> Item<'a> {
     let Extension { sequence, tokens, rows } = extension;
-    let held = Held::all(sequence.tokens.len());
-    Item { model: sequence.model, old: &sequence.tokens, new: tokens, rows: *rows, held }
+    let Sequence { tokens: old, caches, model } = &**sequence;
+    Item { model: *model, old, new: tokens, rows: *rows, held: caches.held() }
 }
 
 impl LanguageModel for Llama {
@@ -183,11 +188,11 @@ impl LanguageModel for Llama {
     }
 
     fn context_len(&self) -> Option<usize> {
-        Some(self.config.max_position_embeddings)
+        Some(self.config.context_len())
     }
 
     fn start(&mut self) -> Sequence {
-        Sequence { tokens: Vec::new(), cache: Cache::new(), model: self.id }
+        Sequence { tokens: Vec::new(), caches: Caches::default(), model: self.id }
     }
 
     fn len(&self, sequence: &Sequence) -> usize {
@@ -196,13 +201,15 @@ impl LanguageModel for Llama {
 
     /// Clones one handle for each layer. The first of the two sequences to grow copies the keys and values.
     fn fork(&mut self, sequence: &Sequence) -> Sequence {
-        Sequence { tokens: sequence.tokens.clone(), cache: sequence.cache.clone(), model: sequence.model }
+        sequence.clone()
     }
 
     fn truncate(&mut self, sequence: &mut Sequence, len: usize) {
         let old = sequence.tokens.len();
         assert!(len <= old, "cannot truncate a sequence of {old} tokens to {len}");
         sequence.tokens.truncate(len);
+        // What lies beyond is overwritten.
+        sequence.caches.truncate(len, Regimes::new(&self.config), |_, _| ());
     }
 
     fn extend(

@@ -77,7 +77,7 @@ pub(crate) struct View {
 
 impl View {
     /// The first position that the row at a position sees.
-    fn first(&self, position: usize) -> usize {
+    pub(crate) fn first(&self, position: usize) -> usize {
         self.window.map_or(0, |window| (position + 1).saturating_sub(window))
     }
 }

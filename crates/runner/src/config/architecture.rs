@@ -1,6 +1,6 @@
 //! The parts of a decoder that differ between families of models, as data.
 //!
-//! One decoder ([`crate::decoder`]) runs all of them: it asks this description at each step, and no code is written
+//! [`crate::network`] makes the description concrete for the decoders on the CPU and on burn, and no code is written
 //! for a family. [`super::families`] fills the description from a `config.json`. Tried instead: a decoder for each
 //! family. Ten copies of one loop differ in a few lines each, and a fault that is mended in one stays in the others.
 
@@ -278,29 +278,29 @@ impl Architecture {
         self.layers.get(layer).copied().unwrap_or_default()
     }
 
-    /// The first part that plain Llama does not have, for computations that know no other: the field of
+    /// The first part that plain Llama does not have, for training, which knows no other: the field of
     /// `config.json`, its value, and the supported ones.
-    #[cfg(feature = "burn")]
+    #[cfg(feature = "train")]
     pub(crate) fn beyond_llama(&self) -> Option<(&'static str, String, &'static str)> {
         let plain = Self::llama();
         let found = |field, value: String, supported| Some((field, value, supported));
         match self {
             Self { family, .. } if *family != plain.family => {
-                found("model_type", format!("{:?}", family.model_type()), "\"llama\" (on burn)")
+                found("model_type", format!("{:?}", family.model_type()), "\"llama\" (in training)")
             }
             Self { biases, .. } if biases.attention_inputs || biases.attention_output => {
-                found("attention_bias", "true".to_owned(), "false (on burn)")
+                found("attention_bias", "true".to_owned(), "false (in training)")
             }
             Self { biases, .. } if biases.feed_forward => {
-                found("mlp_bias", "true".to_owned(), "false (on burn)")
+                found("mlp_bias", "true".to_owned(), "false (in training)")
             }
             Self { activation, .. } if *activation != plain.activation => {
-                found("hidden_act", format!("{activation:?}"), "\"silu\" (on burn)")
+                found("hidden_act", format!("{activation:?}"), "\"silu\" (in training)")
             }
             Self { scaling, .. } if *scaling != plain.scaling => {
-                found("rope_scaling", format!("{scaling:?}"), "none (on burn)")
+                found("rope_scaling", format!("{scaling:?}"), "none (in training)")
             }
-            _ if *self != plain => found("model_type", format!("{self:?}"), "plain Llama (on burn)"),
+            _ if *self != plain => found("model_type", format!("{self:?}"), "plain Llama (in training)"),
             _ => None,
         }
     }

@@ -241,7 +241,7 @@ impl ModelConfig {
     }
 
     /// Refuses what plain Llama does not have.
-    #[cfg(feature = "burn")]
+    #[cfg(feature = "train")]
     pub(crate) fn check_plain(&self) -> Result<(), ConfigError> {
         match self.architecture.beyond_llama() {
             Some((field, value, supported)) => Err(unsupported(field, value, supported)),

@@ -94,7 +94,7 @@ impl Parameter {
     }
 
     /// Whether the values are the transpose of those in a checkpoint.
-    #[cfg(feature = "burn")]
+    #[cfg(feature = "train")]
     pub(crate) fn is_transposed(&self) -> bool {
         matches!(self.kind, Kind::Linear | Kind::Residual)
     }
@@ -104,10 +104,6 @@ impl Parameter {
         self.shape[0] * self.shape[1]
     }
 }
-
-/// The number of parameters of one layer of plain Llama in [`table`].
-#[cfg(feature = "burn")]
-pub(crate) const PER_LAYER: usize = 9;
 
 /// A parameter of a layer: its place, its tensor without the number of the layer, its kind, its shape, and the first
 /// of the tensor's outputs with their number, where others share the tensor.

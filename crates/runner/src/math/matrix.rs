@@ -124,6 +124,12 @@ impl Matrix {
         self.outputs
     }
 
+    /// The width of a row that it multiplies.
+    #[cfg(feature = "burn")]
+    pub(crate) fn inputs(&self) -> usize {
+        self.inputs
+    }
+
     fn panels(&self) -> usize {
         self.outputs.div_ceil(LANES)
     }

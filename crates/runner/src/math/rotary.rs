@@ -173,16 +173,15 @@ impl Rotary {
         }
     }
 
-    /// The cosines and the sines of a position that [`reach`](Self::reach) was called for, in the first regime.
-    #[cfg(feature = "burn")]
-    pub(crate) fn at(&self, position: usize) -> (&[f32], &[f32]) {
-        self.global[0].at(position)
+    /// The cosines and the sines of a position that [`reach`](Self::reach) was called for, where layers turn at all:
+    /// one of each for each pair of coordinates that are turned.
+    pub(crate) fn at(&self, kind: LayerRotary, regime: Regime, position: usize) -> Option<(&[f32], &[f32])> {
+        Some(self.table(kind, regime)?.at(position))
     }
 
     /// Rotates the heads of a row to a position.
     pub(crate) fn turn(&self, kind: LayerRotary, regime: Regime, position: usize, row: &mut [f32]) {
-        let Some(table) = self.table(kind, regime) else { return };
-        let (cosines, sines) = table.at(position);
+        let Some((cosines, sines)) = self.at(kind, regime, position) else { return };
         for head in row.chunks_exact_mut(self.head) {
             let (low, high) = head[..self.width].split_at_mut(self.width / 2);
             for ((low, high), (cosine, sine)) in low.iter_mut().zip(high).zip(cosines.iter().zip(sines)) {

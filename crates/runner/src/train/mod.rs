@@ -23,10 +23,11 @@ use rand_core::{Rng, SeedableRng};
 
 use crate::burn::Backend;
 use crate::burn::decoder::{Attention, Decoder};
-use crate::burn::rotary::Rotation;
+use crate::burn::rotary::Places;
 use crate::config::parameters::{self, Parameter};
 use crate::config::{ConfigError, ModelConfig};
-use crate::math::rotary::Rotary;
+use crate::math::rotary::{Regime, Rotary};
+use crate::network::Network;
 use crate::weights::random;
 
 use optimizer::AdamW;
@@ -310,7 +311,7 @@ pub fn train(
     let device = options.backend.device();
     let trainer = Trainer {
         config,
-        rotation: Rotation::at(&mut Rotary::new(config), window_positions(options), &device),
+        places: Places::new(config, &mut Rotary::new(config), &window_places(options), &device),
         hidden: hidden_from(options.context, config, &device),
         table: &table,
         options,
@@ -403,10 +404,10 @@ fn check(config: &ModelConfig, data: &TrainingData, options: &TrainOptions) -> R
     Ok(())
 }
 
-/// The positions of the rows of a thread's share of a batch: each window counts from zero.
-fn window_positions(options: &TrainOptions) -> impl Iterator<Item = usize> + Clone {
+/// The places of the rows of a thread's share of a batch: each window counts from zero.
+fn window_places(options: &TrainOptions) -> Vec<(Regime, usize)> {
     let context = options.context;
-    (0..options.batch / options.threads * context).map(move |row| row % context)
+    (0..options.batch / options.threads * context).map(|row| (0, row % context)).collect()
 }
 
 /// The causal mask: the columns that each row must not see, `[1, 1, group * context, context]`. A row sees itself and
@@ -424,7 +425,7 @@ struct Trainer<'a> {
     table: &'a [Parameter],
     options: &'a TrainOptions,
     device: Device,
-    rotation: Rotation,
+    places: Places,
     hidden: Tensor<4, Bool>,
 }
 
@@ -543,8 +544,9 @@ impl Trainer<'_> {
         };
         let inputs = Tensor::<1, Int>::from_data(TensorData::new(ids(0), [rows]), &self.device);
         let targets = Tensor::<2, Int>::from_data(TensorData::new(ids(1), [rows, 1]), &self.device);
-        let decoder = Decoder::new(self.config, weights, None);
-        let hidden = decoder.forward(inputs, &self.rotation, |_, attention| self.attend(attention));
+        let network = Network::new(self.config, weights);
+        let decoder = Decoder { network, head_dim: self.config.head_dim };
+        let hidden = decoder.forward(inputs, &self.places, |_, attention| self.attend(attention));
         activation::log_softmax(decoder.logits(hidden), 1).gather(1, targets).mean().neg()
     }
 

@@ -298,6 +298,25 @@ fn other_families() -> Vec<ModelConfig> {
     ]
 }
 
+/// Rows of one batch that differ in their frequencies: what is remembered for the first of them is its own.
+#[test]
+fn rows_of_several_frequencies_are_remembered_apart() {
+    for (config, trained) in other_families()[2..].iter().zip([50, 45]) {
+        let mut model = Llama::random(config, 1).unwrap();
+        let mut oracle = Llama::random(config, 1).unwrap();
+        oracle.remember(0);
+        let text = tokens(trained + 9, 6);
+        all_rows(&mut model, &text);
+        for len in trained - 1..=text.len() {
+            let last = |model: &mut Llama| {
+                let mut sequence = model.start();
+                extend(model, &mut sequence, &text[..len], Rows::Last)
+            };
+            assert_eq!(last(&mut model), last(&mut oracle), "{config:?}, {len} tokens");
+        }
+    }
+}
+
 /// Steps, forks, truncations, fresh sequences with known tokens, evictions and batches; each row beside one pass of a
 /// model that remembers nothing.
 #[test]

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use safetensors::tensor::{Dtype, TensorView};
 use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId};
-use unskew_runner::{Architecture, Llama, ModelConfig, Sequence};
+use unskew_runner::{Architecture, Llama, ModelConfig};
 
 /// A tensor as in a checkpoint, linear maps `[out, in]`.
 #[derive(Clone, Debug)]
@@ -117,14 +117,19 @@ pub fn tokens(count: usize, seed: u64) -> Vec<TokenId> {
 }
 
 /// Appends to one sequence and returns the rows.
-pub fn extend(model: &mut Llama, sequence: &mut Sequence, tokens: &[TokenId], rows: Rows) -> Vec<Vec<f32>> {
+pub fn extend<M: LanguageModel>(
+    model: &mut M,
+    sequence: &mut M::Sequence,
+    tokens: &[TokenId],
+    rows: Rows,
+) -> Vec<Vec<f32>> {
     let mut logits = Logits::new();
     model.extend(&mut [Extension { sequence, tokens, rows }], &mut logits).expect("a valid batch");
     logits.rows().map(<[f32]>::to_vec).collect()
 }
 
 /// The rows after each token of a fresh sequence.
-pub fn all_rows(model: &mut Llama, tokens: &[TokenId]) -> Vec<Vec<f32>> {
+pub fn all_rows(model: &mut impl LanguageModel, tokens: &[TokenId]) -> Vec<Vec<f32>> {
     let mut sequence = model.start();
     extend(model, &mut sequence, tokens, Rows::All)
 }

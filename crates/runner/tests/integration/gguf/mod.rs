@@ -17,6 +17,8 @@ use safetensors::SafeTensors;
 use safetensors::tensor::Dtype;
 use serde_json::{Value, json};
 use unskew_core::TokenId;
+#[cfg(feature = "burn")]
+use unskew_runner::burn::Backend;
 use unskew_runner::{GgufModelError, Llama, LoadError, LoadOptions, Quantization};
 use unskew_testdata::gguf::GgufWriter;
 
@@ -292,6 +294,11 @@ fn every_family_is_that_of_its_folder() {
         assert!(apart <= 2e-5, "{name}: {apart}");
         let exact = !matches!(name, "llama-llama3" | "phi3" | "gemma3") && !name.starts_with("gemma2");
         assert!(!exact || apart == 0.0, "{name}: {apart}");
+        #[cfg(feature = "burn")]
+        {
+            let apart = distance(&all_rows(&mut model.to_burn(Backend::Cpu), &text), &expected);
+            assert!(apart <= 2e-4, "{name} on burn: {apart}");
+        }
         assert_eq!(model.config().tie_word_embeddings, config["tie_word_embeddings"] == true, "{name}");
     }
 }
@@ -363,6 +370,12 @@ fn every_type_of_weights_is_the_model_of_its_values() {
         // In eight bits the sums are rounded in another order.
         let limit = if kept == "f32" { 0.0 } else { 1e-5 * f64::from(largest.max(1.0)) };
         assert!(apart <= limit, "type {kind}: {apart} of {largest}");
+        #[cfg(feature = "burn")]
+        {
+            let apart = distance(&all_rows(&mut model.to_burn(Backend::Cpu), &text), &expected);
+            let limit = 1e-5 * f64::from(largest.max(1.0));
+            assert!(apart <= limit, "type {kind} on burn: {apart} of {largest}");
+        }
         let mut options = LoadOptions::default();
         options.quantization = Quantization::Q8_0;
         let model = Llama::from_gguf_with(file.path(), &mut options).unwrap();
