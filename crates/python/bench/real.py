@@ -29,11 +29,12 @@ def byte_texts(tokenizer):
     """The bytes of each id; None of special tokens."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     letters = {chr(byte): byte for byte in printable} | {chr(256 + at): byte for at, byte in enumerate(sorted({*range(256)} - {*printable}))}
-    special = set(tokenizer.all_special_ids)
-    by_letters = "Ġ" in "".join(tokenizer.get_vocab())
+    vocabulary, added = tokenizer.get_vocab(), tokenizer.added_tokens_decoder
+    special = {*tokenizer.all_special_ids, *(token for token, one in added.items() if one.special)}
+    by_letters = "Ġ" in "".join(vocabulary)
     texts = {}
-    for text, token in tokenizer.get_vocab().items():
-        if token in special or token in tokenizer.added_tokens_decoder and tokenizer.added_tokens_decoder[token].special:
+    for text, token in vocabulary.items():
+        if token in special:
             texts[token] = None
         elif by_letters and all(letter in letters for letter in text):
             texts[token] = bytes(letters[letter] for letter in text)
@@ -64,7 +65,7 @@ class Judge:
 
         self.torch = torch
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-        self.model = transformers.AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.float32).eval()
+        self.model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
         self.texts = byte_texts(self.tokenizer)
         ends = self.model.generation_config.eos_token_id
         self.ends = set(ends if isinstance(ends, list) else [ends])
