@@ -309,3 +309,15 @@ fn a_time_limit_ends_the_drawing() {
     let zero = files.run(&[&["generate", "--time-limit", "0"], &never[..]].concat());
     assert!(zero.refusal().contains("give seconds above 0"));
 }
+
+/// Where outputs take many tries, the place is named where the constraint leaves the model little, and what the model
+/// would rather write.
+#[test]
+fn dear_outputs_say_why() {
+    let args = ["generate", "-n", "2", "--seed", "1", "--max-tokens", "16", "--prompt", "Dear ", "--regex"];
+    let dear = unskew(&[&args[..], &["[A-Z]{3}[0-9]{4}"]].concat()).stderr;
+    let (_, why) = dear.split_once("why outputs are dear: ").unwrap_or_else(|| panic!("{dear}"));
+    assert!(why.contains("% of the model's probability; the model would rather write "), "{why}");
+    let cheap = unskew(&[&args[..], &["[A-Z][a-z]{1,9}"]].concat()).stderr;
+    assert!(!cheap.contains("why outputs are dear"), "{cheap}");
+}

@@ -84,10 +84,10 @@ fn instance() -> impl Strategy<Value = Map<String, Value>> {
     })
 }
 
-fn compiled(schema: &str, order: MemberOrder) -> Result<Compiled, SchemaError> {
+fn compiled(schema: &str, order: MemberOrder, limits: &SchemaLimits) -> Result<Compiled, SchemaError> {
     let mut options = SchemaOptions::default();
     (options.whitespace, options.order) = (Whitespace::Compact, order);
-    Bytes::new().compile_with(schema, &options)
+    Bytes::new().compile_within(schema, &options, limits)
 }
 
 /// Compiled in any order, with this limit on the items of a parser state.
@@ -176,8 +176,11 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let schema = schema.to_string();
+        // Walks over states of as many items as the default allows take minutes.
+        let mut limits = SchemaLimits::default();
+        limits.grammar.state_items = 1 << 12;
         for order in [MemberOrder::Any, MemberOrder::Declared] {
-            let compiled = match compiled(&schema, order) {
+            let compiled = match compiled(&schema, order, &limits) {
                 Ok(compiled) => compiled,
                 Err(SchemaError::Unsupported { .. } | SchemaError::Limit { .. }) => continue,
                 Err(error) => return Err(TestCaseError::fail(format!("{schema}: {error}"))),
@@ -297,7 +300,8 @@ fn thirty_independent_conditions() {
     let all: Vec<Value> = (0..30).map(one).collect();
     let schema = json!({"type": "object", "allOf": all}).to_string();
     for order in [MemberOrder::Any, MemberOrder::Declared] {
-        let compiled = compiled(&schema, order).unwrap_or_else(|error| panic!("{error}"));
+        let compiled =
+            compiled(&schema, order, &SchemaLimits::default()).unwrap_or_else(|error| panic!("{error}"));
         for (text, accepted) in [
             (r#"{}"#, true),
             (r#"{"k0":"x","k0r":1,"k29":"x","k29r":2}"#, true),

@@ -203,7 +203,7 @@ fn draw(
     // Where outputs take many tries, one place of them is the reason as a rule.
     if let Some(output) = dearest
         && args.format == Format::Text
-        && (!effective.is_empty() || positions > DEAR * tokens as u64)
+        && (!effective.is_empty() || positions > of_prompt(request)? + DEAR * tokens as u64)
         && let Ok(Some(loss)) = request.loss(&output.ids)
     {
         say(format_args!(
@@ -214,6 +214,11 @@ fn draw(
         say(summary(&total, tokens, passes));
     }
     Ok(())
+}
+
+/// The positions of the prompt, which are those of the first output.
+fn of_prompt(request: &Request) -> Result<u64> {
+    Ok(request.start()?.prompt.len() as u64)
 }
 
 /// How near resampled outputs are, by the numbers of equal proposals that theirs are worth.
