@@ -272,6 +272,7 @@ def test_faithful_outputs_follow_the_exact_law(tiny, hf, laws, name, sampler):
         tokens=hf,
         sampler=sampler,
         seed=7,
+        end="model",
         max_new_tokens=most + 1,
         **many(n),
     )
@@ -364,6 +365,7 @@ def test_a_temperature_that_was_told(tiny, hf, tok):
         sampler="cars",
         temperature=0.7,
         seed=1,
+        end="model",
         max_new_tokens=most + 1,
         **many(2000),
     )
