@@ -53,7 +53,8 @@ fn checkpoint(root: &Path, tools: &Path, python: &Path, name: &str) -> Result<Pa
 pub(crate) fn ci(root: &Path) -> Result<()> {
     let file = file(root, &tools(root)?, MODELS[0])?;
     let mut command = Command::new(env!("CARGO"));
-    command.args(["test", "--locked", "--package", "unskew", "--test", "cli", "real::"]).current_dir(root);
+    // Of the whole workspace, so that cargo chooses the features of the tests before, and builds nothing again.
+    command.args(["test", "--workspace", "--test", "cli", "real::"]).current_dir(root);
     run(command.env("UNSKEW_REAL_GGUF", file))
 }
 
