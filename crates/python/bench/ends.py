@@ -20,15 +20,11 @@ import pathlib
 import re
 import statistics
 
-from tasks import TASKS, Program
+from tasks import TASKS, Program, variation
 
 def shares(answers):
     counts = collections.Counter(answers)
     return {answer: count / len(answers) for answer, count in counts.items()}
-
-
-def variation(one, other):
-    return 0.5 * sum(abs(one.get(answer, 0) - other.get(answer, 0)) for answer in {*one, *other})
 
 
 def plain(text):

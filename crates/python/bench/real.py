@@ -20,7 +20,7 @@ import pathlib
 import statistics
 import time
 
-from tasks import TASKS, Program
+from tasks import TASKS, Program, variation
 
 SAMPLERS = {"free": ["masked", "asap", "twist", "disc", "cars"], "model": ["masked", "cars"]}
 
@@ -112,10 +112,6 @@ def divergence(shares, target):
     return sum(p * math.log(p / target[text]) if text in target else math.inf for text, p in shares.items() if p > 0)
 
 
-def variation(shares, target):
-    return 0.5 * sum(abs(shares.get(text, 0) - target.get(text, 0)) for text in {*shares, *target})
-
-
 def top(shares):
     return max(shares, key=shares.get) if shares else None
 
@@ -141,11 +137,9 @@ def ask(program, judge, task, question, key, end, samples, seed, limit):
     if task.kind != "set":
         spelled, _ = program.run("audit", task, question, [*most, "--samplers", "masked,cars", "--canonical"])
         lines += [{**line, "label": "canonical"} for line in spelled if line["label"] == "masked"]
-    # Of equal outputs the exact samplers know P(constraint) best.
     by_label = {line["label"]: line for line in lines}
     mass = exact[0] if exact else by_label["cars"].get("mass")
     target = exact[1] if exact else dict(by_label["cars"]["most_probable"])
-    # A mask in one spelling has a target of its own: its most probable texts are those of the plain one, but for rare spellings.
     rows = {}
     for label, line in by_label.items():
         shares = dict(line["most_frequent"])
@@ -158,7 +152,6 @@ def ask(program, judge, task, question, key, end, samples, seed, limit):
             "noise": (len(target) - 1) / (2 * line["samples"]) if exact else line["kl_text_noise"],
             "kl": line.get("kl_by_weights"),
             "tv_tokens": line.get("tv_by_weights"),
-            "rare": 0 if exact else line["rare"],
             "changed": top(shares) != top(target),
             "key": sum(p for text, p in shares.items() if shown(text, key)),
             "positions": line["lm_calls_per_sample"],
@@ -167,14 +160,12 @@ def ask(program, judge, task, question, key, end, samples, seed, limit):
             "error": line.get("error"),
             "samples": line["samples"],
         }
-    told = by_label["cars"].get("mass")
     return {
         "mass": mass,
-        "told": told,
+        "told": by_label["cars"].get("mass"),
         "target key": sum(p for text, p in target.items() if shown(text, key)),
         "rows": rows,
         "exact": bool(exact),
-        "peak": max(target.values(), default=0),
     }
 
 
@@ -187,7 +178,7 @@ def number(value, form=".2f"):
     return "" if value is None or math.isnan(value) else format(value, form)
 
 
-def table(name, task, answers, end, say):
+def table(task, answers, say):
     for label in dict.fromkeys(label for answer in answers for label in answer["rows"]):
         rows = [answer["rows"][label] for answer in answers if label in answer["rows"]]
         drawn = [row for row in rows if "tv" in row]
@@ -243,7 +234,7 @@ def main():
                 raw.append({"task": task.name, "end": end, "question": question, **answer})
                 if answer["exact"] and answer["told"]:
                     checked.append(answer["told"] / answer["mass"])
-            table(options.model, task, answers, end, say)
+            table(task, answers, say)
             if options.raw:
                 options.raw.write_text(json.dumps(raw, indent=1))
     if checked:

@@ -168,6 +168,11 @@ EXAMPLES = ("Question: What colour is grass? Answer with one word.\nAnswer: gree
             "Question: What is 3 plus 4? Answer with the number alone.\nAnswer: 7\n\n")
 
 
+def variation(one, other):
+    """The total variation between two distributions of answers."""
+    return 0.5 * sum(abs(one.get(answer, 0) - other.get(answer, 0)) for answer in {*one, *other})
+
+
 class Program:
     """The command line, over one model."""
 

@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -88,8 +87,6 @@ def folder(gguf, folder):
         # No temperature or truncation: where a request says nothing, servers would take them from here.
         generation = {"bos_token_id": model.config.bos_token_id, "eos_token_id": ends, "pad_token_id": ends[0]}
         (out / "generation_config.json").write_text(json.dumps(generation, indent=2))
-        if folder.exists():
-            shutil.rmtree(folder)
         out.rename(folder)
     print(f"{folder}: {sum(path.stat().st_size for path in folder.iterdir()) / 1e6:.0f} MB")
 

@@ -84,7 +84,7 @@ pub enum Error {
     },
 }
 
-/// What to do where time is short.
+/// The advice of [`Error::TimeLimit`].
 const WITHIN_TIME: &str = "what costs least is `sampler` masked, whose outputs carry weights; twist is nearer to the model for as much";
 
 /// The result of the facade.

@@ -20,7 +20,7 @@ pub struct Loss {
     pub before: String,
     /// The share of the model's mass that the mask leaves.
     pub left: f64,
-    /// What the model would rather write, among what is forbidden.
+    /// The most probable token that the mask forbids.
     pub instead: String,
     /// The model's probability of it.
     pub p: f64,

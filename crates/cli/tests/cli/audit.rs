@@ -221,41 +221,20 @@ fn samplers_are_chosen_with_a_reason_and_searches_give_several() {
 /// one by one, an exact sampler seemed to draw a third of its texts wrongly.
 #[test]
 fn texts_that_are_too_rare_are_compared_together() {
-    let name = "[A-Z][a-z]{2,9} [A-Z][a-z]{2,9}";
-    let args = [
-        "audit",
-        "--samplers",
-        "masked,cars",
-        "-n",
-        "300",
-        "--seed",
-        "1",
-        "--regex",
-        name,
-        "--format",
-        "jsonl",
-    ];
-    let lines = unskew(&[&args[..], &["--prompt", "My name is "]].concat()).json();
+    let audit = |count: &str| {
+        let name = "[A-Z][a-z]{2,9} [A-Z][a-z]{2,9}";
+        let args = ["audit", "--samplers", "masked,cars", "--prompt", "My name is ", "--regex", name];
+        unskew(&[&args[..], &["-n", count, "--seed", "1", "--format", "jsonl"]].concat()).json()
+    };
+    let lines = audit("300");
     let [masked, cars] = &lines[..] else { panic!("{lines:?}") };
-    let of = |line: &serde_json::Value, field: &str| line[field].as_f64().unwrap();
+    let of = |line: &Value, field: &str| line[field].as_f64().unwrap();
     assert!((0.5..0.8).contains(&of(cars, "rare")), "{cars}");
     assert!(of(cars, "tv_text") < 0.08 && of(cars, "kl_text") < 4.0 * of(cars, "kl_text_noise"), "{cars}");
     // Weights tell what so few texts do not.
     assert!(of(masked, "tv_by_weights") > 0.05 && of(masked, "kl_by_weights") > 0.1, "{masked}");
-    let none = unskew(&[
-        "audit",
-        "--samplers",
-        "masked,cars",
-        "-n",
-        "5",
-        "--seed",
-        "1",
-        "--regex",
-        name,
-        "--format",
-        "jsonl",
-    ]);
-    assert!(none.json().iter().all(|line| line["tv_text"].is_null()), "{}", none.stdout);
+    let few = audit("5");
+    assert!(few.iter().all(|line| line["tv_text"].is_null()), "{few:?}");
 }
 
 /// A token may pass the end of an output, which then has two ways to be written, with probabilities of their own.

@@ -284,7 +284,7 @@ fn fields_of_a_configuration_are_refused_by_name() {
     assert_eq!(files.run(&args).json()[0]["accepted"], true);
 }
 
-/// A time limit keeps what was drawn, and says so; an audit compares what each sampler has drawn by then.
+/// A time limit ends `generate` by name. It ends each sampler of an audit, which then compares what was drawn.
 #[test]
 fn a_time_limit_ends_the_drawing() {
     let files = Files::new(&[("t.json", TABLE)]);

@@ -49,24 +49,15 @@ fn outputs_are_items() {
     assert_eq!(texts("names.txt"), texts("names.set"));
 }
 
+/// Outputs of the table under the set, which the model ends.
+const DRAWN: [&str; 9] =
+    ["generate", "--model", "table:t.json", "--set", "bits.txt", "--end", "model", "--format", "json"];
+
 /// The distribution of the default sampler on a set, by hand: P(00) = .5 .5 .05 .. as the table has it.
 #[test]
 fn the_distribution_is_the_models() {
     let files = files();
-    let args = [
-        "generate",
-        "--model",
-        "table:t.json",
-        "--set",
-        "bits.txt",
-        "--end",
-        "model",
-        "-n",
-        "4000",
-        "--seed",
-        "1",
-    ];
-    let lines = files.run(&[&args[..], &["--format", "json"]].concat()).json();
+    let lines = files.run(&[&DRAWN[..], &["-n", "4000", "--seed", "1"]].concat()).json();
     let share = |text: &str| lines.iter().filter(|line| line["text"] == text).count() as f64 / 4000.0;
     // After nothing .5 .5; after "0 0" the end has .05; every other context is .45 .45 .10.
     let mass = [0.5 * 0.45 * 0.05, 0.5 * 0.45 * 0.10, 0.5 * 0.45 * 0.45 * 0.10];
@@ -82,20 +73,7 @@ fn the_distribution_is_the_models() {
 fn candidates_and_beams_stay_in_the_set() {
     let files = files();
     let texts = |sampler: &[&str]| -> Vec<String> {
-        let args = [
-            "generate",
-            "--model",
-            "table:t.json",
-            "--set",
-            "bits.txt",
-            "--end",
-            "model",
-            "--seed",
-            "2",
-            "--format",
-            "json",
-        ];
-        let lines = files.run(&[&args[..], sampler].concat()).json();
+        let lines = files.run(&[&DRAWN[..], &["--seed", "2"], sampler].concat()).json();
         lines.iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect()
     };
     // Of equal tokens the first is a candidate, so that each step has one, and the end.

@@ -23,7 +23,7 @@ use crate::command_line::{
 };
 
 /// From so many positions for a token of an output on, outputs are dear.
-const DEAR: u64 = 4;
+const DEAR: usize = 4;
 
 /// One output as a line of JSON.
 #[derive(Serialize)]
@@ -100,7 +100,7 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
         None => None,
     };
     begin(args, &spec, &asked, &draws, saved.as_ref().map(|(path, _)| path.display()));
-    let result = draw(args, &mut draws, &cancel, &drawing, &asking, out);
+    let result = draw(args, &mut draws, &cancel, &drawing, (&asking, start.prompt.len()), out);
     // The bounds that were learned before a failure are worth as much.
     match (target, parts) {
         (Some(target), Some(parts)) => target.save(&parts, &mut draws).and(result),
@@ -151,13 +151,13 @@ fn begin(
     }
 }
 
-/// Draws and writes the outputs.
+/// Draws and writes the outputs of a request, whose prompt has so many tokens.
 fn draw(
     args: &GenerateArgs,
     draws: &mut Draws,
     cancel: &Cancel,
     drawing: &Drawing,
-    request: &Request,
+    (request, prompt): (&Request, usize),
     out: &mut dyn Write,
 ) -> Result<()> {
     let asked = args.n.get();
@@ -203,7 +203,7 @@ fn draw(
     // Where outputs take many tries, one place of them is the reason as a rule.
     if let Some(output) = dearest
         && args.format == Format::Text
-        && (!effective.is_empty() || positions > of_prompt(request)? + DEAR * tokens as u64)
+        && (!effective.is_empty() || positions > (prompt + DEAR * tokens) as u64)
         && let Ok(Some(loss)) = request.loss(&output.ids)
     {
         say(format_args!(
@@ -214,11 +214,6 @@ fn draw(
         say(summary(&total, tokens, passes));
     }
     Ok(())
-}
-
-/// The positions of the prompt, which are those of the first output.
-fn of_prompt(request: &Request) -> Result<u64> {
-    Ok(request.start()?.prompt.len() as u64)
 }
 
 /// How near resampled outputs are, by the numbers of equal proposals that theirs are worth.

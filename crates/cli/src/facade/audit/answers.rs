@@ -5,11 +5,11 @@ use std::fmt::Write;
 
 use super::report::{Page, TracedStep, colour, escape, number, put, section, shorten};
 
-/// The answers to what a person asks: whether outputs would have been others, and what one costs.
+/// A sentence for each sampler: the share of outputs that would have been others, and the price of one.
 pub(super) fn answers(out: &mut String, page: &Page) {
     for line in &page.lines {
-        let (tv, Some((frequent, _))) = (line.tv_text, line.most_frequent.first()) else { continue };
-        let Some(tv) = tv else {
+        let Some((frequent, _)) = line.most_frequent.first() else { continue };
+        let Some(tv) = line.tv_text else {
             if let Some(tv) = line.tv_by_weights {
                 put!(
                     out,

@@ -258,7 +258,7 @@ pub(super) fn line(
     let last = &draws[draws.len() - draws.len().div_ceil(10)..];
     let last_positions = to_f64(last.iter().map(|draw| draw.cost.positions).sum());
     let by_weights = log_mass.filter(|_| is_ratio && some);
-    // What masks draw too often, by how much: those are as many as they draw too rarely.
+    // The total variation is the sum of what masks draw too often.
     let too_often = |log_mass: f64| {
         kept.iter().map(|draw| (1.0 - (draw.log_weight - log_mass).exp()).max(0.0)).sum::<f64>() / count
     };

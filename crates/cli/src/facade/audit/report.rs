@@ -78,7 +78,7 @@ pub(super) struct TracedStep {
     pub(super) p: f64,
     /// The logarithm of the mass that the mask left.
     pub(super) log_mass: f64,
-    /// What the model would rather write, and its probability.
+    /// The most probable token that the mask forbids, and its probability.
     pub(super) instead: Option<(String, f64)>,
 }
 
