@@ -76,21 +76,41 @@ pub enum Construct {
     LineAnchor,
     /// Look-ahead, `$` or a word boundary inside look-behind.
     AheadInBehind,
+    /// `a++` and `(?>a|ab)`, but for those of single characters.
+    Atomic,
+    /// `(?(1)a|b)`.
+    Condition,
+    /// `(?R)`, `(?1)`, `(?&name)`, `(?P>name)`.
+    Recursion,
+    /// A backslash in front of a letter or digit that has no meaning there.
+    Escape,
+    /// A property that Unicode does not have.
+    Property,
+    /// `\p{Greek}`, which is `\p{Script=Greek}` in ECMA-262.
+    Script,
 }
 
 impl Construct {
-    /// Whether it is look-around, anchors and word boundaries included.
-    pub(crate) fn looks(self) -> bool {
-        matches!(self, Self::LookAround | Self::WordBoundary | Self::LineAnchor)
-    }
-
-    fn advice(self) -> &'static str {
+    /// What to do.
+    pub fn advice(self) -> &'static str {
         match self {
             Self::LookAround => "write the alternatives out",
             Self::BackReference => "list the texts that may repeat as alternatives",
             Self::WordBoundary => "write out which characters may stand on both sides",
             Self::LineAnchor => "drop the flag `m` and write `\\n` where a line ends",
             Self::AheadInBehind => "put it next to the look-behind",
+            Self::Atomic => {
+                "leave out the `+` or the `?>`, which cut no text off where what follows begins otherwise"
+            }
+            Self::Condition => "write both cases as alternatives",
+            Self::Recursion => "use a grammar",
+            Self::Escape => {
+                "leave out the backslash for the character alone, or write its number; the end of the text is `$`"
+            }
+            Self::Property => {
+                "use a general category, a script or a binary property: `\\p{L}`, `\\p{Script=Han}`"
+            }
+            Self::Script => "put `Script=` in front of the name",
         }
     }
 }
@@ -103,6 +123,12 @@ impl fmt::Display for Construct {
             Self::WordBoundary => "a word boundary",
             Self::LineAnchor => "a line anchor under the flag `m`",
             Self::AheadInBehind => "look-ahead, `$` or a word boundary inside look-behind",
+            Self::Atomic => "a possessive repetition or an atomic group",
+            Self::Condition => "a condition on a group",
+            Self::Recursion => "recursion",
+            Self::Escape => "an escape that is none in this dialect",
+            Self::Property => "a property that Unicode does not have",
+            Self::Script => "a script without its key",
         })
     }
 }

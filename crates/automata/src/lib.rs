@@ -14,7 +14,7 @@
 //!
 //! - A token is allowed if and only if its text can be continued to a whole match **with tokens of the vocabulary**.
 //!   An allowed token never leads to a dead end.
-//! - The whole output matches. `^` and `$` are allowed anywhere and mean the same as in the `regex` crate.
+//! - The whole output matches. `^` and `$` are allowed anywhere, and mean what they mean in the [`Dialect`] of the pattern.
 //! - Look-around and word boundaries are conditions on the text around them, anywhere in a pattern. [`Patterns`] and
 //!   [`DfaAlgebra::in_context`] have them for a part of a text.
 //! - A construct that cannot be enforced is a [`RegexError`] with its place, and is never ignored: back-references,
@@ -98,6 +98,7 @@ pub use dfa::{
 pub use error::{Construct, Place, RegexError};
 pub use limits::Limits;
 pub use published::{InitialTokens, LiftedDfa, MergedDfa, PublishedError, PublishedLimits};
+pub use regex::{Counted, Dialect, Pattern, UnknownDialect};
 #[cfg(feature = "canonical")]
 pub use split::{SplitError, SplitLimits};
 pub use tokens::{AnyRegex, LazyRegexConstraint, LazyScratch, LazyState, RegexConstraint, TokenDfa, regex};

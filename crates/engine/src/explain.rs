@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use unskew_automata::{Dfa, RegexError};
+use unskew_automata::{Dfa, Pattern, RegexError};
 use unskew_core::{Cancel, OutputEnd};
 use unskew_grammars::{Fate, Grammar, GrammarError, SyntaxErrorKind, explain as explain_text};
 use unskew_schema::{self as schema, SchemaError, Spelling, explain as explain_schema};
@@ -57,7 +57,10 @@ impl Spec {
             }
             Language::Grammar(spec) => of_grammar(spec, self.limits.numbers()),
             Language::JsonSchema(spec) => of_schema(spec, &self.limits.numbers()),
-            Language::Regex(source) => Ok(vec![of_regex(&source.read()?.1, &self.limits.numbers())?]),
+            Language::Regex(regex) => {
+                let text = regex.source.read()?.1;
+                Ok(vec![of_regex(regex.dialect.pattern(&text), &self.limits.numbers())?])
+            }
             Language::StructuralTag(spec) => {
                 let (path, text) = spec.source.read()?;
                 let (spelling, whitespace) = form(spec.spelling, spec.whitespace);
@@ -191,7 +194,7 @@ fn word(fate: Fate) -> &'static str {
     }
 }
 
-fn of_regex(pattern: &str, limits: &Numbers) -> Result<Explained> {
+fn of_regex(pattern: Pattern<'_>, limits: &Numbers) -> Result<Explained> {
     let construct = "regex".to_owned();
     Ok(match Dfa::from_pattern(pattern, &limits.regex) {
         Ok(dfa) => Explained {

@@ -77,6 +77,7 @@ pub mod spec;
 pub mod tag;
 mod tokens;
 
+pub use unskew_automata::{Dialect, UnknownDialect};
 pub use unskew_grammars::{Capture, CaptureError, Captures, LeftOut};
 
 pub use self::{
@@ -88,7 +89,7 @@ pub use self::{
     explain::Explained,
     matcher::{Matcher, MatcherError, MatcherOptions},
     progress::Progress,
-    spec::{JsonRequest, Language, RequestRules, SPEC_VERSION, Spec, SpecError, SpecOptions},
+    spec::{JsonRequest, Language, RegexSpec, RequestRules, SPEC_VERSION, Spec, SpecError, SpecOptions},
     tokens::TokenSpace,
 };
 

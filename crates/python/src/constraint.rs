@@ -62,11 +62,12 @@ fn no_json(py: Python<'_>, error: PyErr) -> PyErr {
 
 #[pymethods]
 impl Constraint {
-    /// The whole output matches the pattern (syntax of Rust's regex crate, with look-around).
+    /// The whole output matches the pattern, as `re.fullmatch` has it. `dialect` is `python`, `rust` or `ecma`.
     #[staticmethod]
-    #[pyo3(signature = (pattern, *, canonical=false))]
-    fn regex(pattern: String, canonical: bool) -> PyResult<Self> {
-        made(SpecOptions { regex: Some(pattern), canonical, ..SpecOptions::default() })
+    #[pyo3(signature = (pattern, *, dialect=None, canonical=false))]
+    fn regex(pattern: String, dialect: Option<String>, canonical: bool) -> PyResult<Self> {
+        let (regex, regex_dialect) = (Some(pattern), dialect);
+        made(SpecOptions { regex, regex_dialect, canonical, ..SpecOptions::default() })
     }
 
     /// The output is one of these texts.

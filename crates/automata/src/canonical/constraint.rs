@@ -36,7 +36,7 @@ use super::{
     },
 };
 use crate::{
-    Dfa, Limits,
+    Dfa, Limits, Pattern,
     ids::{ProductState, TokenClass, WholeNode},
 };
 
@@ -151,7 +151,11 @@ impl CanonicalConstraint {
     /// # Errors
     ///
     /// [`CanonicalError`].
-    pub fn new(pattern: &str, index: &Arc<CanonicalIndex>, limits: &Limits) -> Result<Self, CanonicalError> {
+    pub fn new<'t>(
+        pattern: impl Into<Pattern<'t>>,
+        index: &Arc<CanonicalIndex>,
+        limits: &Limits,
+    ) -> Result<Self, CanonicalError> {
         Self::from_parts(Dfa::from_pattern(pattern, limits)?, index, None, limits)
     }
 

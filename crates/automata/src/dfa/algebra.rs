@@ -17,7 +17,10 @@ use super::{
     nfa::{Assembly, Nfa},
     table::{DEAD, Table},
 };
-use crate::{ByteClasses, Dfa, Limits, RegexError, StateId, regex::syntax};
+use crate::{
+    ByteClasses, Dfa, Limits, Pattern, RegexError, StateId,
+    regex::{parse, parsed::Parsed},
+};
 
 /// The memory of a state of a product beside its row, in bytes.
 const PAIR_OVERHEAD: usize = 40;
@@ -68,18 +71,34 @@ impl DfaAlgebra {
     /// # Errors
     ///
     /// As [`Dfa::from_pattern`].
-    pub fn pattern(&mut self, pattern: &str) -> Result<Dfa, RegexError> {
+    pub fn pattern<'t>(&mut self, pattern: impl Into<Pattern<'t>>) -> Result<Dfa, RegexError> {
+        let parsed = self.read(pattern.into())?;
+        self.parsed(&parsed)
+    }
+
+    /// The texts in which `pattern` has a match.
+    ///
+    /// # Errors
+    ///
+    /// As [`Dfa::from_pattern`].
+    pub fn search<'t>(&mut self, pattern: impl Into<Pattern<'t>>) -> Result<Dfa, RegexError> {
+        let parsed = self.read(pattern.into())?.searched();
+        self.parsed(&parsed)
+    }
+
+    fn read(&mut self, pattern: Pattern<'_>) -> Result<Parsed, RegexError> {
         /// The cost of parsing: for each byte, and for each pattern.
         const BYTE_STEPS: u64 = 50;
         const PATTERN_STEPS: u64 = 1_500;
-        self.spend(LEAST_STEPS + PATTERN_STEPS + BYTE_STEPS * pattern.len() as u64)?;
-        let nfa = match syntax::parse(pattern, &self.limits) {
-            Ok(hir) => Nfa::new(&hir, self.limits.nfa_size)?,
-            Err(RegexError::Unsupported { construct, .. }) if construct.looks() => {
-                return self.looking(pattern);
-            }
-            Err(error) => return Err(error),
-        };
+        self.spend(LEAST_STEPS + PATTERN_STEPS + BYTE_STEPS * pattern.text.len() as u64)?;
+        parse(pattern, &self.limits)
+    }
+
+    fn parsed(&mut self, parsed: &Parsed) -> Result<Dfa, RegexError> {
+        if parsed.look.is_some() {
+            return self.looking(parsed);
+        }
+        let nfa = Nfa::new(&parsed.hir, self.limits.nfa_size)?;
         self.determinized(&nfa)?.ok_or(RegexError::MatchesNothing)
     }
 

@@ -13,7 +13,10 @@ use super::{
     nfa::Nfa,
     table::{DEAD, Table},
 };
-use crate::{ByteClasses, DfaAlgebra, Limits, RegexError, StateId, regex::syntax};
+use crate::{
+    ByteClasses, DfaAlgebra, Limits, Pattern, RegexError, StateId,
+    regex::{parse, parsed::Parsed},
+};
 
 /// A minimal deterministic automaton over bytes. Immutable.
 ///
@@ -68,9 +71,12 @@ pub struct Edge {
 }
 
 impl Dfa {
-    /// The DFA of the texts that `pattern` matches as a whole. The syntax is that of the `regex` crate, with look-ahead
-    /// (`(?=…)`, `(?!…)`) and look-behind (`(?<=…)`, `(?<!…)`) besides; `^` and `$` are allowed anywhere and mean the
-    /// beginning and end of the whole text. A lazy repetition means the same as a greedy one.
+    /// The DFA of the texts that `pattern` matches as a whole. A text alone is in the dialect of the `regex` crate, with
+    /// look-ahead (`(?=…)`, `(?!…)`) and look-behind (`(?<=…)`, `(?<!…)`) besides; [`Dialect::pattern`] has others. `^`
+    /// and `$` are allowed anywhere and mean the beginning and end of the whole text. A lazy repetition means the same
+    /// as a greedy one.
+    ///
+    /// [`Dialect::pattern`]: crate::Dialect::pattern
     ///
     /// Cost: O(2^n) states at worst for an NFA of n states; for most patterns in use, a few states for each NFA
     /// state. The `limits` bound time and memory.
@@ -78,14 +84,15 @@ impl Dfa {
     /// # Errors
     ///
     /// [`RegexError`]: syntax, an unsupported construct, a limit, or a pattern that matches nothing.
-    pub fn from_pattern(pattern: &str, limits: &Limits) -> Result<Self, RegexError> {
-        let nfa = match syntax::parse(pattern, limits) {
-            Ok(hir) => Nfa::new(&hir, limits.nfa_size)?,
-            Err(RegexError::Unsupported { construct, .. }) if construct.looks() => {
-                return DfaAlgebra::new(limits).looking(pattern);
-            }
-            Err(error) => return Err(error),
-        };
+    pub fn from_pattern<'t>(pattern: impl Into<Pattern<'t>>, limits: &Limits) -> Result<Self, RegexError> {
+        Self::of_parsed(&parse(pattern, limits)?, limits)
+    }
+
+    pub(crate) fn of_parsed(parsed: &Parsed, limits: &Limits) -> Result<Self, RegexError> {
+        if parsed.look.is_some() {
+            return DfaAlgebra::new(limits).looking(parsed);
+        }
+        let nfa = Nfa::new(&parsed.hir, limits.nfa_size)?;
         let table = determinize::determinize(&nfa, limits)?;
         drop(nfa);
         Self::from_table(table).ok_or(RegexError::MatchesNothing)

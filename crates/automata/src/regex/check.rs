@@ -1,7 +1,7 @@
-//! A pass over the syntax tree before it is expanded: it refuses constructs that cannot be enforced, and patterns
-//! that would take too long.
+//! A pass over the syntax tree of `regex-syntax` before it is expanded: it refuses patterns that would take too long, and
+//! finds the first part that looks around.
 //!
-//! Both checks need the tree as it was written. Translation loses the place of a line anchor, and the flags that
+//! Both need the tree as it was written. Translation loses the place of a line anchor, and the flags that
 //! decide whether `^` is one; so the pass follows flags itself. And translation is the expensive step: `regex-syntax`
 //! expands each class at each occurrence. Measured, for a megabyte of each class (the second extrapolated from a
 //! tenth of it):
@@ -20,12 +20,11 @@ use regex_syntax::ast::{
 
 use crate::{Construct, Limits, Place, RegexError};
 
-/// Refuses a tree whose expansion would exceed the limit, and, unless `looks`, one with word boundaries or line
-/// anchors.
-pub(crate) fn check(ast: &Ast, limits: &Limits, looks: bool) -> Result<(), RegexError> {
+/// Refuses a tree whose expansion would exceed the limit. Gives the first word boundary or line anchor.
+pub(super) fn check(ast: &Ast, limits: &Limits) -> Result<Option<(Construct, Place)>, RegexError> {
     let check = Check {
         limit: limits.syntax_steps,
-        looks,
+        look: None,
         steps: 0,
         flags: Flags::default(),
         outer: vec![],
@@ -86,8 +85,8 @@ const FOLD_STEPS: u64 = 100;
 
 struct Check {
     limit: u64,
-    /// Whether word boundaries and line anchors are allowed.
-    looks: bool,
+    /// The first word boundary or line anchor.
+    look: Option<(Construct, Place)>,
     steps: u64,
     flags: Flags,
     /// The flags to restore at the ends of the open groups.
@@ -143,11 +142,11 @@ impl Check {
 }
 
 impl Visitor for Check {
-    type Output = ();
+    type Output = Option<(Construct, Place)>;
     type Err = RegexError;
 
-    fn finish(self) -> Result<(), RegexError> {
-        Ok(())
+    fn finish(self) -> Result<Self::Output, RegexError> {
+        Ok(self.look)
     }
 
     fn visit_pre(&mut self, ast: &Ast) -> Result<(), RegexError> {
@@ -160,26 +159,20 @@ impl Visitor for Check {
             }
             // Flags hold to the end of the enclosing group, across its alternatives.
             Ast::Flags(set) => self.flags.set(&set.flags),
-            Ast::Assertion(assertion) if self.looks => {
-                let is_anchor = matches!(
-                    assertion.kind,
-                    AssertionKind::StartText
-                        | AssertionKind::EndText
-                        | AssertionKind::StartLine
-                        | AssertionKind::EndLine
-                );
-                self.spend(if is_anchor { 1 } else { TABLE_STEPS }, &assertion.span)?;
-            }
             Ast::Assertion(assertion) => {
                 let construct = match assertion.kind {
-                    AssertionKind::StartText | AssertionKind::EndText => return Ok(()),
-                    AssertionKind::StartLine | AssertionKind::EndLine if self.flags.multi_line => {
-                        Construct::LineAnchor
+                    AssertionKind::StartText | AssertionKind::EndText => None,
+                    AssertionKind::StartLine | AssertionKind::EndLine => {
+                        self.flags.multi_line.then_some(Construct::LineAnchor)
                     }
-                    AssertionKind::StartLine | AssertionKind::EndLine => return Ok(()),
-                    _ => Construct::WordBoundary,
+                    _ => {
+                        self.spend(TABLE_STEPS, &assertion.span)?;
+                        Some(Construct::WordBoundary)
+                    }
                 };
-                return Err(RegexError::Unsupported { construct, place: Place::from(&assertion.span) });
+                if self.look.is_none() {
+                    self.look = construct.map(|construct| (construct, Place::from(&assertion.span)));
+                }
             }
             Ast::Literal(literal) if self.flags.case_insensitive => self.spend(FOLD_STEPS, &literal.span)?,
             Ast::ClassPerl(class) => self.spend(TABLE_STEPS, &class.span)?,

@@ -2,10 +2,24 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `syntax` | the parser under limits, with errors that have a place |
-//! | `looking` | the same for patterns with look-around |
-//! | `check` | refuses constructs without an exact meaning, and estimates the price of a tree before it is expanded |
+//! | `dialect` | how a text is read: the dialects, and where they differ |
+//! | `rust` | the dialect of the crate `regex`, by its own parser, and look-around besides |
+//! | `check` | the price of a tree of that parser, before it is expanded |
+//! | `reader` | the other dialects |
+//! | `groups` | the part of the reader that opens and closes groups |
+//! | `escapes`, `case` | the parts that end in a set of characters |
+//! | `parsed` | what they all give, and what can be said about it |
 
+mod case;
 mod check;
-pub(crate) mod looking;
-pub(crate) mod syntax;
+mod dialect;
+mod escapes;
+mod groups;
+pub(crate) mod parsed;
+mod reader;
+mod rust;
+
+pub use dialect::{Dialect, Pattern, UnknownDialect};
+pub(crate) use escapes::{PYTHON_WORD, known};
+pub use parsed::Counted;
+pub(crate) use parsed::{OPENINGS, parse};

@@ -7,9 +7,9 @@ use unskew_trie::TokenTrie;
 
 use super::{LazyRegexConstraint, RegexConstraint};
 use crate::{
-    Dfa, Limits, RegexError,
+    Dfa, Limits, Pattern, RegexError,
     dfa::{determinize::determinize, nfa::Nfa},
-    regex::syntax,
+    regex::parse,
 };
 
 /// A pattern as a constraint of one of two kinds.
@@ -38,17 +38,18 @@ impl AnyRegex {
 ///
 /// [`RegexError`]. If the vocabulary lacks a token for some single byte of the pattern, a [`LazyRegexConstraint`] is
 /// impossible too, and the error is the DFA's.
-pub fn regex(pattern: &str, trie: Arc<TokenTrie>, limits: &Limits) -> Result<AnyRegex, RegexError> {
-    let hir = match syntax::parse(pattern, limits) {
-        Ok(hir) => hir,
-        Err(RegexError::Unsupported { construct, .. }) if construct.looks() => {
-            // The lazy automaton has no look-around.
-            let dfa = Arc::new(Dfa::from_pattern(pattern, limits)?);
-            return RegexConstraint::from_dfa(dfa, trie, limits).map(|made| AnyRegex::Dfa(Arc::new(made)));
-        }
-        Err(error) => return Err(error),
-    };
-    let nfa = Nfa::new(&hir, limits.nfa_size)?;
+pub fn regex<'t>(
+    pattern: impl Into<Pattern<'t>>,
+    trie: Arc<TokenTrie>,
+    limits: &Limits,
+) -> Result<AnyRegex, RegexError> {
+    let parsed = parse(pattern, limits)?;
+    if parsed.look.is_some() {
+        // The lazy automaton has no look-around.
+        let dfa = Arc::new(Dfa::of_parsed(&parsed, limits)?);
+        return RegexConstraint::from_dfa(dfa, trie, limits).map(|made| AnyRegex::Dfa(Arc::new(made)));
+    }
+    let nfa = Nfa::new(&parsed.hir, limits.nfa_size)?;
     let error = match determinize(&nfa, limits) {
         Ok(table) => {
             drop(nfa);

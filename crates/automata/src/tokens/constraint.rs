@@ -19,7 +19,7 @@ use std::{
 use unskew_core::{Constraint, MaskMut, MaskRef, Reach, Rejected, TokenId, Vocabulary, words_for};
 use unskew_trie::{ByteSet, TokenTrie};
 
-use crate::{Dfa, Limits, RegexError, StateId, TokenDfa, dfa::state::StateVec};
+use crate::{Dfa, Limits, Pattern, RegexError, StateId, TokenDfa, dfa::state::StateVec};
 
 /// Token sequences whose text is in a regular language: that of a regex, of a list of choices, or of any [`Dfa`].
 ///
@@ -79,7 +79,11 @@ impl RegexConstraint {
     /// # Errors
     ///
     /// [`RegexError`].
-    pub fn new(pattern: &str, trie: Arc<TokenTrie>, limits: &Limits) -> Result<Self, RegexError> {
+    pub fn new<'t>(
+        pattern: impl Into<Pattern<'t>>,
+        trie: Arc<TokenTrie>,
+        limits: &Limits,
+    ) -> Result<Self, RegexError> {
         Self::from_dfa(Arc::new(Dfa::from_pattern(pattern, limits)?), trie, limits)
     }
 

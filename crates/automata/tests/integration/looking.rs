@@ -4,7 +4,7 @@
 use std::fmt;
 
 use proptest::{prelude::*, sample::select};
-use unskew_automata::{Dfa, DfaAlgebra, InContext, Limits, Patterns, Reading, RegexError};
+use unskew_automata::{Dfa, DfaAlgebra, Dialect, InContext, Limits, Patterns, Reading, RegexError};
 
 #[derive(Clone, Debug)]
 enum Tree {
@@ -141,7 +141,7 @@ fn matches(tree: &Tree, text: &[char], begin: usize, end: usize, reading: Readin
 fn contexts(pattern: &str, reading: Reading) -> Result<Vec<InContext>, RegexError> {
     let limits = Limits::default();
     let mut patterns = Patterns::new(&limits);
-    let pattern = patterns.pattern(pattern, false)?;
+    let pattern = patterns.pattern(pattern)?;
     DfaAlgebra::new(&limits).in_context(&patterns, pattern, reading)
 }
 
@@ -311,14 +311,14 @@ fn patterns_of_known_grammars_end_where_python_ends() {
 #[test]
 fn braces_are_characters_where_they_repeat_nothing() {
     let mut patterns = Patterns::new(&Limits::default());
-    let pattern = patterns.pattern(r"(?!\${)[$a{]{1,3}|{|x{,2}", true).unwrap();
+    let pattern = patterns.pattern(Dialect::Python.pattern(r"(?!\${)[$a{]{1,3}|{|x{,2}")).unwrap();
     let dfa = DfaAlgebra::new(&Limits::default()).whole(&patterns, pattern).unwrap();
     for (text, accepted) in
-        [("a${", true), ("${a", false), ("{", true), ("x{,2}", true), ("$$", true), ("x", false)]
+        [("a${", true), ("${a", false), ("{", true), ("x{,2}", false), ("$$", true), ("xx", true)]
     {
         assert_eq!(dfa.accepts(text.as_bytes()), accepted, "{text}");
     }
-    assert!(Patterns::new(&Limits::default()).pattern(r"\${", false).is_err());
+    assert!(Patterns::new(&Limits::default()).pattern(r"\${").is_err());
 }
 
 #[test]
@@ -335,17 +335,17 @@ fn limits_and_refusals() {
     );
     let few = Limits::default().dfa_states(40);
     let mut patterns = Patterns::new(&few);
-    let pattern = patterns.pattern("(?=.*a.{10}b).*", false).unwrap();
+    let pattern = patterns.pattern("(?=.*a.{10}b).*").unwrap();
     let error = DfaAlgebra::new(&few).in_context(&patterns, pattern, Reading::Any).unwrap_err();
     assert!(matches!(error, RegexError::TooManyDfaStates { limit: 40, .. }), "{error}");
     let few = Limits::default().dfa_steps(20_000);
     let mut patterns = Patterns::new(&few);
-    let pattern = patterns.pattern("(?=.*a.{10}b).*", false).unwrap();
+    let pattern = patterns.pattern("(?=.*a.{10}b).*").unwrap();
     let error = DfaAlgebra::new(&few).in_context(&patterns, pattern, Reading::Any).unwrap_err();
     assert!(matches!(error, RegexError::DfaTooCostly { .. }), "{error}");
     let few = Limits::default().nfa_size(1_000);
     let mut patterns = Patterns::new(&few);
-    let pattern = patterns.pattern("(?:a(?!b){9}){900}{900}{900}", false).unwrap();
+    let pattern = patterns.pattern("(?:a(?!b){9}){900}{900}{900}").unwrap();
     let error = DfaAlgebra::new(&few).in_context(&patterns, pattern, Reading::Any).unwrap_err();
     assert!(matches!(error, RegexError::NfaTooLarge { limit: 1_000, .. }), "{error}");
 }

@@ -4,6 +4,7 @@
 mod added;
 mod canonical;
 mod common;
+mod dialects;
 mod direct_merge;
 mod generated;
 mod lazy;

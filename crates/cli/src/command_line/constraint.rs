@@ -105,7 +105,7 @@ fn from_file(path: &Path) -> Result<Spec> {
 const EXAMPLE: &str = "`--limit grammar.positions=5000000`";
 
 /// The options that `--with` takes.
-const KNOWN: &str = "whitespace, spelling, ascii, exponents, schema-registry, any-order, margin, maximal-munch, max-ignored, subset, gpu";
+const KNOWN: &str = "regex-dialect, whitespace, spelling, ascii, exponents, schema-registry, any-order, margin, maximal-munch, max-ignored, subset, gpu";
 
 /// Sets one option of `--with`.
 fn set(options: &mut SpecOptions, part: &str) -> Result<()> {
@@ -127,6 +127,7 @@ fn set(options: &mut SpecOptions, part: &str) -> Result<()> {
     };
     match name.as_str() {
         "whitespace" => options.whitespace = Some(text()?),
+        "regex-dialect" => options.regex_dialect = Some(text()?),
         "spelling" => options.spelling = Some(text()?),
         "ascii" => options.ascii = switch()?,
         "exponents" => options.exponents = Some(number()?),

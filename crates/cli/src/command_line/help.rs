@@ -12,6 +12,10 @@ use crate::{
 pub(crate) const CONSTRAINT_OPTIONS: &str = "\
 Options of the constraint, joined by commas: `--with whitespace=compact,ascii`
 
+- --regex:
+    regex-dialect=python: as Python's module `re` reads it (default)
+    regex-dialect=rust: as the crate `regex` does, with look-around
+    regex-dialect=ecma: as JavaScript does, with the flag `u`
 - --json-schema:
     whitespace=compact: none between parts, the fastest masks
     whitespace=spaced: one blank behind each comma and colon, as Python writes JSON

@@ -217,7 +217,7 @@ fn server_constraint(spec: &Spec) -> Result<ServerConstraint> {
         return Err(unknown("`canonical`"));
     }
     Ok(match &spec.language {
-        Language::Regex(source) => ServerConstraint::Regex(text(source)?),
+        Language::Regex(regex) => ServerConstraint::Regex(text(&regex.source)?),
         Language::Choices(texts) => ServerConstraint::Choices(texts.clone()),
         Language::JsonSchema(schema) if schema.registry.is_none() => {
             ServerConstraint::JsonSchema(text(&schema.source)?)

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-use unskew_automata::{AnyRegex, CanonicalConstraint, LazyRegexConstraint, Limits, RegexConstraint, regex};
+use unskew_automata::{
+    AnyRegex, CanonicalConstraint, DfaAlgebra, LazyRegexConstraint, Limits, Pattern, RegexConstraint, regex,
+};
 use unskew_core::{AnyConstraint, Cancel, Unconstrained};
 use unskew_grammars::{Captures, Grammar, GrammarConstraint, TreeLibrary};
 use unskew_schema::Registry;
@@ -131,16 +133,10 @@ pub(crate) fn compile(spec: &Spec, tokens: &TokenSpace, means: &Means<'_>) -> Re
         Language::Anything if !canonical && healed.is_empty() => {
             Ok(Kind::Anything(Unconstrained::new(tokens.vocabulary())))
         }
-        Language::Anything => {
-            compile_regex(&format!("{}(?s:.*)", literal(healed)), canonical, tokens, &limits.regex)
-        }
-        Language::Regex(source) => {
-            let (_, pattern) = source.read()?;
-            let pattern = match healed {
-                "" => pattern,
-                healed => format!("{}(?:{pattern})", literal(healed)),
-            };
-            compile_regex(&pattern, canonical, tokens, &limits.regex)
+        Language::Anything => compile_regex("(?s:.*)".into(), healed, canonical, tokens, &limits.regex),
+        Language::Regex(regex) => {
+            let (_, pattern) = regex.source.read()?;
+            compile_regex(regex.dialect.pattern(&pattern), healed, canonical, tokens, &limits.regex)
         }
         Language::Choices(choices) => {
             let choices: Vec<String> = choices.iter().map(|choice| format!("{healed}{choice}")).collect();
@@ -168,12 +164,28 @@ pub(crate) fn compile(spec: &Spec, tokens: &TokenSpace, means: &Means<'_>) -> Re
     }
 }
 
-/// A pattern that matches `text` alone. It is spelled character by character, so that nothing in it is syntax.
-fn literal(text: &str) -> String {
-    text.chars().map(|char| format!("\\x{{{:x}}}", u32::from(char))).collect()
-}
-
-fn compile_regex(pattern: &str, canonical: bool, tokens: &TokenSpace, limits: &Limits) -> Result<Kind> {
+fn compile_regex(
+    pattern: Pattern<'_>,
+    healed: &str,
+    canonical: bool,
+    tokens: &TokenSpace,
+    limits: &Limits,
+) -> Result<Kind> {
+    if !healed.is_empty() {
+        // `^` is the beginning of the pattern's text, behind the healed one.
+        let mut dfas = DfaAlgebra::new(limits);
+        let parts = [dfas.literals([healed]), dfas.pattern(pattern)];
+        let [healed, text] = parts.map(|part| part.map_err(Error::constraint));
+        let whole = dfas.concatenation([&healed?, &text?]).map_err(Error::constraint)?;
+        if canonical {
+            return canonical_of(
+                CanonicalConstraint::from_dfa(&whole, &tokens.canonical_index()?, limits),
+                None,
+            );
+        }
+        let made = RegexConstraint::from_dfa(Arc::new(whole), tokens.trie()?, limits);
+        return made.map(Arc::new).map(Kind::Regex).map_err(Error::constraint);
+    }
     if canonical {
         let constraint = CanonicalConstraint::new(pattern, &tokens.canonical_index()?, limits);
         return canonical_of(constraint, None);

@@ -97,9 +97,10 @@ pub(crate) fn of_language<'a>(
             let text = Dfa::from_pattern("(?s:.*)", &limits.regex).map_err(Error::constraint)?;
             Ok((None, terminal("any text", text)?))
         }
-        Language::Regex(source) => {
-            let (path, pattern) = source.read()?;
-            let dfa = Dfa::from_pattern(&pattern, &limits.regex).map_err(|error| of_file(path, error))?;
+        Language::Regex(regex) => {
+            let (path, pattern) = regex.source.read()?;
+            let dfa = Dfa::from_pattern(regex.dialect.pattern(&pattern), &limits.regex);
+            let dfa = dfa.map_err(|error| of_file(path, error))?;
             Ok((path, terminal("regex", dfa)?))
         }
         Language::Choices(choices) => {

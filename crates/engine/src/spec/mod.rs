@@ -21,6 +21,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::value::RawValue;
+use unskew_automata::Dialect;
 use unskew_core::OutputEnd;
 use unskew_grammars::GrammarFormat;
 use unskew_schema::{Spelling, Whitespace};
@@ -77,8 +78,8 @@ pub enum Language {
     /// All.
     #[default]
     Anything,
-    /// Those that a regular expression matches as a whole (syntax of the `regex` crate).
-    Regex(Source),
+    /// Those that a regular expression matches as a whole.
+    Regex(RegexSpec),
     /// Those of a list.
     Choices(Vec<String>),
     /// The words of a context-free grammar.
@@ -104,6 +105,15 @@ pub enum Source {
     Text(String),
     /// A file, in UTF-8. A line break at its end is not part of the text.
     File(PathBuf),
+}
+
+/// A regular expression and how it is read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RegexSpec {
+    /// Its text.
+    pub source: Source,
+    /// The dialect that it is written in.
+    pub dialect: Dialect,
 }
 
 /// A grammar and how it is read.
@@ -288,9 +298,14 @@ impl Spec {
         Self { language, canonical: false, end: None, limits: SpecLimits::default() }
     }
 
-    /// The whole output matches `pattern` (syntax of the `regex` crate, with look-around).
+    /// The whole output matches `pattern`, which is written as for Python's module `re`.
     pub fn regex(pattern: impl Into<String>) -> Self {
-        Self::new(Language::Regex(Source::Text(pattern.into())))
+        Self::regex_in(pattern, Dialect::Python)
+    }
+
+    /// The whole output matches `pattern`, which is written in `dialect`.
+    pub fn regex_in(pattern: impl Into<String>, dialect: Dialect) -> Self {
+        Self::new(Language::Regex(RegexSpec { source: Source::Text(pattern.into()), dialect }))
     }
 
     /// The output is one of these texts.
@@ -466,7 +481,9 @@ impl Spec {
             Source::File(path) => Source::File(map(FileRole::Text, path)),
         };
         self.language = match self.language {
-            Language::Regex(source) => Language::Regex(text(source, map)),
+            Language::Regex(regex) => {
+                Language::Regex(RegexSpec { source: text(regex.source, map), dialect: regex.dialect })
+            }
             Language::Grammar(spec) => {
                 let source = text(spec.source, map);
                 let grammars = spec.grammars.into_iter();
@@ -538,8 +555,10 @@ impl fmt::Display for Spec {
         match &self.language {
             Language::Anything if self.canonical => f.write_str("any text")?,
             Language::Anything => f.write_str("no constraint")?,
-            Language::Regex(Source::Text(pattern)) => write!(f, "regex {pattern}")?,
-            Language::Regex(Source::File(path)) => write!(f, "regex of {}", path.display())?,
+            Language::Regex(RegexSpec { source: Source::Text(pattern), .. }) => write!(f, "regex {pattern}")?,
+            Language::Regex(RegexSpec { source: Source::File(path), .. }) => {
+                write!(f, "regex of {}", path.display())?;
+            }
             Language::Choices(choices) => write!(f, "{} choices", choices.len())?,
             Language::Grammar(GrammarSpec { source, maximal_munch, .. }) => {
                 write!(f, "grammar{source}")?;

@@ -6,12 +6,13 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::value::RawValue;
+use unskew_automata::Dialect;
 use unskew_grammars::GrammarFormat;
 use unskew_schema::{Spelling, Whitespace};
 
 use super::{
-    GrammarSpec, Language, MAX_EXPONENT, MAX_IGNORED, MAX_MARGIN, RegistrySource, SchemaSpec, SetSpec,
-    Source, Spec, SpecError, SpecLimits, TagSpec,
+    GrammarSpec, Language, MAX_EXPONENT, MAX_IGNORED, MAX_MARGIN, RegexSpec, RegistrySource, SchemaSpec,
+    SetSpec, Source, Spec, SpecError, SpecLimits, TagSpec,
 };
 
 /// A [`Spec`] as people write it: one flat list of options, most of them absent. This is its JSON form.
@@ -26,6 +27,9 @@ pub struct SpecOptions {
     pub regex: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regex_file: Option<PathBuf>,
+    /// `python`, `rust` or `ecma`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub regex_dialect: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "some")]
     pub choices: Vec<String>,
     /// The text of a grammar, with `grammar_format`.
@@ -160,7 +164,9 @@ impl SpecOptions {
         let (set, grammar) = (self.set.is_some(), self.grammar.is_some() || self.grammar_file.is_some());
         let schema = self.json_schema.is_some() || self.json_schema_file.is_some();
         let tag = self.structural_tag.is_some() || self.structural_tag_file.is_some();
+        let regex = self.regex.is_some() || self.regex_file.is_some();
         let options = [
+            (self.regex_dialect.is_some(), regex, "`regex_dialect` is that of a `regex`"),
             (self.gpu, set, "`gpu` makes the masks of a `set`"),
             (self.subset.is_some(), set, "`subset` is a part of a `set`"),
             (self.max_ignored.is_some(), grammar, "`max_ignored` bounds %ignore of a `grammar`"),
@@ -277,11 +283,12 @@ impl TryFrom<SpecOptions> for Spec {
         let whitespace = parsed("whitespace", options.whitespace.as_deref())?;
         let spelling = parsed("spelling", options.spelling.as_deref())?;
         let end = parsed("end", options.end.as_deref())?;
+        let dialect = parsed("regex_dialect", options.regex_dialect.as_deref())?;
         let text = |text: Option<String>, file: Option<PathBuf>| {
             text.map(Source::Text).or_else(|| file.map(Source::File))
         };
         let language = if let Some(source) = text(options.regex, options.regex_file) {
-            Language::Regex(source)
+            Language::Regex(RegexSpec { source, dialect: dialect.unwrap_or_default() })
         } else if let Some(source) = text(options.grammar, options.grammar_file) {
             let SpecOptions { max_ignored, maximal_munch, start, grammars, imports, .. } = options;
             Language::Grammar(GrammarSpec {
@@ -336,9 +343,10 @@ impl From<Spec> for SpecOptions {
         };
         match spec.language {
             Language::Anything => options,
-            Language::Regex(source) => {
+            Language::Regex(RegexSpec { source, dialect }) => {
                 let (regex, regex_file) = apart(source);
-                Self { regex, regex_file, ..options }
+                let regex_dialect = (dialect != Dialect::default()).then(|| dialect.name().to_owned());
+                Self { regex, regex_file, regex_dialect, ..options }
             }
             Language::Choices(choices) => Self { choices, ..options },
             Language::Grammar(GrammarSpec {

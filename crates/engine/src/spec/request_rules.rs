@@ -21,8 +21,8 @@ use unskew_grammars::{GrammarFormat, Resolve, Resolver, imported_files};
 use unskew_sets::SetStore;
 
 use super::{
-    GrammarSpec, Language, Limit, RegistrySource, SchemaSpec, SetSpec, Source, Spec, SpecError, SpecLimits,
-    TagSpec,
+    GrammarSpec, Language, Limit, RegexSpec, RegistrySource, SchemaSpec, SetSpec, Source, Spec, SpecError,
+    SpecLimits, TagSpec,
 };
 use crate::{Error, Result, chain, compiler::compile::registry_texts, compiler::grammars::Around, read};
 
@@ -97,7 +97,9 @@ impl RequestRules {
         self.check_limits(limits, place)?;
         match language {
             Language::Anything | Language::Choices(_) => {}
-            Language::Regex(source) => self.put_text(source, &inside(place, "regex_file"))?,
+            Language::Regex(RegexSpec { source, dialect: _ }) => {
+                self.put_text(source, &inside(place, "regex_file"))?;
+            }
             Language::Grammar(grammar) => self.check_grammar(grammar, place)?,
             Language::JsonSchema(schema) => {
                 let SchemaSpec {

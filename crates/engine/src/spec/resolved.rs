@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt::Write, fs, path::PathBuf, sync::Arc, time::UNIX_EPOC
 use unskew_core::Cancel;
 use unskew_grammars::{GrammarFormat, imported_files};
 
-use super::{GrammarSpec, Language, RegistrySource, SchemaSpec, Source, Spec, TagSpec};
+use super::{GrammarSpec, Language, RegexSpec, RegistrySource, SchemaSpec, Source, Spec, TagSpec};
 use crate::{
     Error, Result,
     compiler::{compile, grammars::Around},
@@ -40,9 +40,9 @@ impl Spec {
             Ok(Some(Source::Text(text)))
         };
         match &self.language {
-            Language::Regex(source) => {
-                if let Some(source) = text(source)? {
-                    spec.to_mut().language = Language::Regex(source);
+            Language::Regex(regex) => {
+                if let Some(source) = text(&regex.source)? {
+                    spec.to_mut().language = Language::Regex(RegexSpec { source, dialect: regex.dialect });
                 }
             }
             Language::Grammar(grammar) => {
@@ -186,7 +186,7 @@ impl Resolved<'_> {
     /// The length of the text.
     fn text_bytes(&self) -> usize {
         let source = match &self.spec.language {
-            Language::Regex(source) => source,
+            Language::Regex(regex) => &regex.source,
             Language::Grammar(grammar) => &grammar.source,
             Language::JsonSchema(schema) => &schema.source,
             Language::StructuralTag(tag) => &tag.source,

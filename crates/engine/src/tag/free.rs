@@ -15,7 +15,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use unskew_automata::{Dfa, DfaAlgebra, Limits, RegexError};
+use unskew_automata::{Dfa, DfaAlgebra, Limits, Pattern, RegexError};
 
 /// A trigger: all triggers, the excluded texts, and which of the triggers it is.
 type Trigger = (Vec<String>, Vec<String>, usize);
@@ -47,7 +47,7 @@ impl Free {
     }
 
     /// The texts that match `pattern` as a whole.
-    pub(super) fn pattern(&mut self, pattern: &str) -> Result<Dfa, RegexError> {
+    pub(super) fn pattern<'t>(&mut self, pattern: impl Into<Pattern<'t>>) -> Result<Dfa, RegexError> {
         self.dfas.pattern(pattern)
     }
 

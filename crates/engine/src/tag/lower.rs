@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use unskew_automata::Dialect;
 use unskew_core::Vocabulary;
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarFormat, GrammarOptions};
 use unskew_schema::{MemberOrder, SchemaError, SchemaOptions, Whitespace};
@@ -175,7 +176,7 @@ impl<'a> Lowering<'a> {
             "any_text" => self.any_text(fields, around),
             "regex" => {
                 let pattern: String = fields.required("pattern")?;
-                let dfa = self.free.pattern(&pattern);
+                let dfa = self.free.pattern(Dialect::Python.pattern(&pattern));
                 let dfa = dfa.map_err(|error| TagError::of(&fields.place("pattern"), &error))?;
                 Ok(self.builder.automaton(&pattern, dfa))
             }

@@ -94,8 +94,8 @@ class Constraint:
     """
 
     @staticmethod
-    def regex(pattern: str, *, canonical: bool = False) -> Constraint:
-        """The whole output matches the pattern (syntax of Rust's regex crate, with look-around)."""
+    def regex(pattern: str, *, dialect: str | None = None, canonical: bool = False) -> Constraint:
+        """The whole output matches the pattern, as `re.fullmatch` has it. `dialect` is `python` (default), `rust` or `ecma`."""
     @staticmethod
     def choice(choices: Sequence[str], *, canonical: bool = False) -> Constraint:
         """The output is one of these texts."""

@@ -241,7 +241,7 @@ impl KeywordReader<'_> {
             }
             ("pattern", Some(text)) => {
                 if self.positive
-                    && let Some(counted) = pattern::read(&text).ok().and_then(|parsed| parsed.counted_class())
+                    && let Some(counted) = pattern::counted(&text)
                     && counted.max >= LONG
                 {
                     // The same texts, without a copy of the class for each character.

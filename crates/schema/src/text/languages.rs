@@ -87,16 +87,23 @@ impl Languages {
         if let Some(known) = standard::pattern(pattern) {
             return known.map(Some);
         }
-        let made = self.builder.pattern(pattern);
-        let mut made = self.counted(made)?;
-        // Other code recognizes the language of any text by its address.
-        if let (Some(dfa), Some(all)) = (&made, standard::pattern(TEXT))
-            && **dfa == *all.clone()?
-        {
-            made = all.map(Some)?;
-        }
+        let made = self.made(|builder| builder.pattern(pattern))?;
         self.patterns.insert(pattern.to_owned(), made.clone());
         Ok(made)
+    }
+
+    /// The language that `make` makes.
+    pub(super) fn made(
+        &mut self,
+        make: impl FnOnce(&mut DfaAlgebra) -> Result<Dfa, RegexError>,
+    ) -> Result<Language, RegexError> {
+        let made = make(&mut self.builder);
+        let made = self.counted(made)?;
+        // Other code recognizes the language of any text by its address.
+        match (&made, standard::pattern(TEXT)) {
+            (Some(dfa), Some(all)) if **dfa == *all.clone()? => all.map(Some),
+            _ => Ok(made),
+        }
     }
 
     /// The format `name`, which must be a known format.

@@ -6,7 +6,7 @@
 //! | `composed` | objects whose members come in one order |
 //! | `string` | lifts an automaton over text to its spellings as a JSON string |
 //! | `number` | bounds, multiples and equality over decimal digits |
-//! | `pattern`, `lookaround` | patterns of ECMA-262, and patterns with look-ahead |
+//! | `pattern` | patterns of ECMA-262 |
 //! | `format` | formats of strings |
 //! | `standard` | the automata that nearly every schema needs, built once in a process |
 //! | `languages` | the automata of one schema, built once each and counted together |
@@ -17,7 +17,6 @@ pub(crate) mod composed;
 pub(crate) mod enumerated;
 pub(crate) mod format;
 pub(crate) mod languages;
-pub(crate) mod lookaround;
 pub(crate) mod number;
 pub(crate) mod pattern;
 pub(crate) mod standard;

@@ -19,7 +19,7 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 use unskew_trie::ByteSet;
 
 use super::hard::HardBigrams;
-use crate::{Limits, RegexError, regex::syntax};
+use crate::{Limits, RegexError, regex::parse};
 
 /// A part of a pattern between delimiters that no merge crosses.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,7 +66,7 @@ pub fn vegas_configurations(
     hard: &HardBigrams,
     limits: &Limits,
 ) -> Result<Vec<VegasConfiguration>, RegexError> {
-    let hir = syntax::parse(pattern, limits)?;
+    let hir = parse(pattern, limits)?.plain()?;
     let edges = Edges::of(&hir);
     let mut search = Search { hard, found: vec![] };
     search.visit(&hir, &edges, ByteSet::default(), ByteSet::default(), 0);

@@ -25,6 +25,12 @@ pub(super) struct Configuration {
 }
 
 impl Configuration {
+    /// All its states.
+    pub(super) fn states(&self) -> impl Iterator<Item = u32> {
+        let claims = self.claims.iter().flat_map(|(.., states)| states.iter());
+        self.main.iter().flat_map(|main| main.iter()).chain(self.behind.iter()).chain(claims).copied()
+    }
+
     /// Whether the text may end here as far as the claims are concerned.
     pub(super) fn may_end(&self) -> bool {
         self.claims.iter().all(|(_, positive, _)| !positive)

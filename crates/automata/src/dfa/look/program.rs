@@ -73,11 +73,14 @@ impl Program {
         self.assertions.iter().any(|assertion| !assertion.ahead)
     }
 
-    /// One byte of each class of bytes that no state distinguishes, with the last byte of the class.
-    pub(super) fn stretches(&self) -> Vec<(u8, u8)> {
+    /// One byte of each class of bytes that these states do not tell apart, with the last byte of the class.
+    ///
+    /// The classes of all states together are many where a class of Unicode takes part, and a state inside of a
+    /// character tells few of them apart.
+    pub(super) fn stretches(&self, states: impl IntoIterator<Item = u32>) -> Vec<(u8, u8)> {
         let mut begins = [false; 256];
         begins[0] = true;
-        for (first, last, _) in &self.edges {
+        for (first, last, _) in states.into_iter().flat_map(|state| self.edges(state)) {
             begins[usize::from(*first)] = true;
             if let Some(after) = last.checked_add(1) {
                 begins[usize::from(after)] = true;

@@ -9,7 +9,7 @@ use super::{
     program::Program,
     tree::{PatternId, Patterns},
 };
-use crate::{Dfa, DfaAlgebra, DfaBuilder, Limits, RegexError};
+use crate::{Dfa, DfaAlgebra, DfaBuilder, Limits, RegexError, regex::parsed::Parsed};
 
 /// The matches that count.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -53,10 +53,10 @@ impl DfaAlgebra {
         })
     }
 
-    /// The texts that `pattern` matches as a whole.
-    pub(crate) fn looking(&mut self, pattern: &str) -> Result<Dfa, RegexError> {
+    /// The texts that a pattern matches as a whole.
+    pub(crate) fn looking(&mut self, pattern: &Parsed) -> Result<Dfa, RegexError> {
         let mut patterns = Patterns::new(self.limits());
-        let pattern = patterns.pattern(pattern, false)?;
+        let pattern = patterns.parsed(pattern);
         self.whole(&patterns, pattern)
     }
 
@@ -76,11 +76,11 @@ impl DfaAlgebra {
     ///
     /// let limits = Limits::default();
     /// let (mut patterns, mut algebra) = (Patterns::new(&limits), DfaAlgebra::new(&limits));
-    /// let string = patterns.pattern(r#"".*?""#, false)?;
+    /// let string = patterns.pattern(r#"".*?""#)?;
     /// let found = algebra.in_context(&patterns, string, Reading::First)?;
     /// assert!(found[0].text.accepts(br#""a""#) && !found[0].text.accepts(br#""a" "b""#));
     ///
-    /// let assign = patterns.pattern("=(?!=)", false)?;
+    /// let assign = patterns.pattern("=(?!=)")?;
     /// let found = algebra.in_context(&patterns, assign, Reading::First)?;
     /// let after = found[0].after.as_ref().unwrap();
     /// assert!(found.len() == 1 && after.accepts(b" =") && after.accepts(b"") && !after.accepts(b"= "));
@@ -115,7 +115,6 @@ impl DfaAlgebra {
             spent: 0,
             sets: Sets::default(),
             after: After::default(),
-            stretches: program.stretches(),
         };
         let made = make(&mut maker);
         let steps = maker.machine.steps;
@@ -150,7 +149,6 @@ struct Maker<'p> {
     spent: u64,
     sets: Sets,
     after: After,
-    stretches: Vec<(u8, u8)>,
 }
 
 impl Maker<'_> {
@@ -239,8 +237,9 @@ impl Maker<'_> {
             }
             let mut edges: Vec<(u8, u8, u32)> = vec![];
             let mut last: Option<(Vec<Configuration>, u32)> = None;
-            for (first, end) in self.stretches.clone() {
-                let members = self.sets.of[state as usize].clone();
+            let members = self.sets.of[state as usize].clone();
+            let states = members.iter().flat_map(|member| self.configurations[*member as usize].states());
+            for (first, end) in self.machine.program.stretches(states) {
                 let mut stepped = vec![];
                 for member in &members {
                     let machine = &mut self.machine;
@@ -394,7 +393,7 @@ impl Maker<'_> {
                 befores.at_boundary.push(number(befores.edges.len()));
             }
             let mut edges = vec![];
-            for (first, last) in self.stretches.clone() {
+            for (first, last) in program.stretches(state.iter().copied()) {
                 let next = self.machine.next(&state, first);
                 if next.is_empty() {
                     continue;

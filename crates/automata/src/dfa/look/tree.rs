@@ -11,8 +11,11 @@ use regex_syntax::hir::{
 };
 
 use crate::{
-    Dfa, Limits, RegexError,
-    regex::looking::{self, OPENINGS},
+    Dfa, Dialect, Limits, Pattern, RegexError,
+    regex::{
+        OPENINGS, PYTHON_WORD, known,
+        parsed::{Parsed, read},
+    },
 };
 
 /// A pattern of [`Patterns`].
@@ -80,8 +83,8 @@ pub struct Patterns {
     nodes: Vec<Node>,
     facts: Vec<Facts>,
     parts: Vec<PatternId>,
-    /// By [`Look::as_repr`].
-    by_look: HashMap<u32, PatternId>,
+    /// By [`Look::as_repr`], and whether words are Python's.
+    by_look: HashMap<(u32, bool), PatternId>,
 }
 
 impl Patterns {
@@ -91,16 +94,19 @@ impl Patterns {
         Self { limits: limits.clone(), nodes: vec![], facts: vec![], parts: vec![], by_look: HashMap::new() }
     }
 
-    /// The pattern `text`, in the syntax of the `regex` crate with look-around. `braces` is whether a `{` that begins
-    /// no repetition is a character, as in Python.
+    /// A pattern, which is a part of a text. A text alone is in the dialect of the `regex` crate, with look-around.
     ///
     /// # Errors
     ///
     /// [`RegexError`]: syntax, a back-reference, look-ahead inside look-behind, or a limit.
-    pub fn pattern(&mut self, text: &str, braces: bool) -> Result<PatternId, RegexError> {
-        let tree = looking::read(text, &self.limits, braces)?;
-        let stack = vec![];
-        Ok(hir::visit(&tree, Reader { patterns: self, stack }).unwrap_or_else(|never| match never {}))
+    pub fn pattern<'t>(&mut self, pattern: impl Into<Pattern<'t>>) -> Result<PatternId, RegexError> {
+        let parsed = read(pattern.into(), &self.limits, false)?;
+        Ok(self.parsed(&parsed))
+    }
+
+    pub(crate) fn parsed(&mut self, parsed: &Parsed) -> PatternId {
+        let reader = Reader { patterns: self, dialect: parsed.dialect, stack: vec![] };
+        hir::visit(&parsed.hir, reader).unwrap_or_else(|never| match never {})
     }
 
     /// Exactly this text.
@@ -234,8 +240,8 @@ impl Patterns {
     }
 
     /// The meaning of an anchor or a word boundary in look-ahead and look-behind.
-    fn assertion(&mut self, look: Look) -> PatternId {
-        if let Some(known) = self.by_look.get(&look.as_repr()) {
+    fn assertion(&mut self, look: Look, python: bool) -> PatternId {
+        if let Some(known) = self.by_look.get(&(look.as_repr(), python)) {
             return *known;
         }
         use LookAround::{Ahead, Behind};
@@ -254,8 +260,8 @@ impl Patterns {
             Look::StartLF | Look::EndLF => {
                 let line = self.text(b"\n");
                 let (limit, side) = match look {
-                    Look::StartLF => (self.assertion(Look::Start), Behind(true)),
-                    _ => (self.assertion(Look::End), Ahead(true)),
+                    Look::StartLF => (self.assertion(Look::Start, python), Behind(true)),
+                    _ => (self.assertion(Look::End, python), Ahead(true)),
                 };
                 let line = self.look(side, line);
                 self.alternation(&[limit, line])
@@ -268,7 +274,7 @@ impl Patterns {
                     _ => (Look::End, Ahead(true), Behind(false)),
                 };
                 let (sure, unsure) = if look == Look::StartCRLF { (feed, back) } else { (back, feed) };
-                let limit = self.assertion(limit);
+                let limit = self.assertion(limit, python);
                 let sure_line = self.look(after, sure);
                 let line = self.look(after, unsure);
                 let not_between = self.look(before, sure);
@@ -283,11 +289,10 @@ impl Patterns {
                     | Look::WordEndAscii
                     | Look::WordStartHalfAscii
                     | Look::WordEndHalfAscii => "[0-9A-Za-z_]",
+                    _ if python => PYTHON_WORD,
                     _ => r"\w",
                 };
-                let word = regex_syntax::parse(word).expect("a class");
-                let HirKind::Class(word) = word.into_kind() else { unreachable!("it is a class") };
-                let word = self.class(word);
+                let word = self.class(Class::Unicode(known(word).expect("a class")));
                 let [before, not_before] = [true, false].map(|positive| self.look(Behind(positive), word));
                 let [after, not_after] = [true, false].map(|positive| self.look(Ahead(positive), word));
                 match look {
@@ -306,7 +311,7 @@ impl Patterns {
                 }
             }
         };
-        self.by_look.insert(look.as_repr(), made);
+        self.by_look.insert((look.as_repr(), python), made);
         made
     }
 }
@@ -314,6 +319,7 @@ impl Patterns {
 /// Turns a tree into nodes.
 struct Reader<'p> {
     patterns: &'p mut Patterns,
+    dialect: Dialect,
     /// The finished parts of the open nodes.
     stack: Vec<PatternId>,
 }
@@ -333,7 +339,7 @@ impl hir::Visitor for Reader<'_> {
             HirKind::Empty => patterns.text(b""),
             HirKind::Literal(literal) => patterns.text(&literal.0),
             HirKind::Class(class) => patterns.class(class.clone()),
-            HirKind::Look(look) => patterns.assertion(*look),
+            HirKind::Look(look) => patterns.assertion(*look, self.dialect == Dialect::Python),
             HirKind::Capture(capture) => {
                 let item = pop();
                 let opening = OPENINGS.iter().find(|(opening, ..)| capture.name.as_deref() == Some(opening));

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn hir(pattern: &str) -> Hir {
-    crate::regex::syntax::parse(pattern, &crate::Limits::default()).unwrap()
+    crate::regex::parse(pattern, &crate::Limits::default()).unwrap().plain().unwrap()
 }
 
 fn size_of(pattern: &str) -> (u64, usize) {

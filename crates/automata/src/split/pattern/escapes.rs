@@ -8,6 +8,7 @@ use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 use super::{Ast, Parser};
 use crate::{
     Limits, RegexError,
+    regex::{parse, parsed::Parsed},
     split::{SplitError, chars::CharSet},
 };
 
@@ -149,7 +150,7 @@ impl Parser<'_, '_> {
         const STEPS: u64 = 3_000_000;
         let limits = Limits { syntax_steps: STEPS, ..Limits::default() };
         let text = if self.flags.ignore_case { format!("(?i:{text})") } else { text.to_owned() };
-        let class = crate::regex::syntax::parse(&text, &limits).map_err(|error| match error {
+        let class = parse(&text, &limits).and_then(Parsed::plain).map_err(|error| match error {
             RegexError::Syntax { message, .. } => self.syntax(&message, from),
             error => self.syntax(&error.to_string(), from),
         })?;

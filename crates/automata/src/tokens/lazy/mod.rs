@@ -34,13 +34,13 @@ use self::{
     walk::{Cache, Walk, Work},
 };
 use crate::{
-    ByteClasses, Limits, RegexError,
+    ByteClasses, Limits, Pattern, RegexError,
     dfa::{
         closure::{ACCEPTING, Closure},
         determinize::mark_begins,
         nfa::{Nfa, NfaId, NfaState, Transition},
     },
-    regex::syntax,
+    regex::parse,
 };
 
 /// Token sequences whose text matches a pattern, with states that are built when they are reached: for the patterns
@@ -124,8 +124,12 @@ impl LazyRegexConstraint {
     /// [`RegexError`]: syntax, an unsupported construct, a limit on the NFA, or a pattern that matches nothing;
     /// and [`RegexError::SpellingTooCostly`] if a byte that the pattern uses is not a
     /// token: to find the states that tokens can complete, every state would have to be built.
-    pub fn new(pattern: &str, trie: Arc<TokenTrie>, limits: &Limits) -> Result<Self, RegexError> {
-        let nfa = Nfa::new(&syntax::parse(pattern, limits)?, limits.nfa_size)?;
+    pub fn new<'t>(
+        pattern: impl Into<Pattern<'t>>,
+        trie: Arc<TokenTrie>,
+        limits: &Limits,
+    ) -> Result<Self, RegexError> {
+        let nfa = Nfa::new(&parse(pattern, limits)?.plain()?, limits.nfa_size)?;
         Self::from_nfa(nfa, trie, limits)
     }
 

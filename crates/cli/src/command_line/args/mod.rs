@@ -225,7 +225,7 @@ pub(crate) struct ModelArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Constraint (none: any text)")]
 pub(crate) struct ConstraintArgs {
-    /// The whole output matches this regex (syntax of the `regex` crate)
+    /// The whole output matches this regex, as Python's `re.fullmatch` has it
     #[arg(long, value_name = "R", group = "constraint")]
     pub(crate) regex: Option<String>,
     /// The same, read from a file (a line break at its end is not part of it)

@@ -24,6 +24,8 @@
 
 use std::collections::HashMap;
 
+use unskew_automata::Dialect;
+
 use crate::syntax::{
     text::{
         chars::CharSet,
@@ -297,7 +299,7 @@ fn string(reader: &mut Reader<'_>, at: usize, any_case: bool) -> Result<(), Synt
             other => regex.push_str(&regex_syntax::escape(other.encode_utf8(&mut [0; 4]))),
         }
     }
-    let node = reader.tree.regex(Pattern { regex, added: None }, at);
+    let node = reader.tree.regex(Pattern { regex, dialect: Dialect::Rust, added: None }, at);
     reader.body.item(&mut reader.tree, node);
     Ok(())
 }

@@ -2,6 +2,8 @@
 //!
 //! Bodies of rules and of terminals share one reader, because they differ in a few operators only.
 
+use unskew_automata::Dialect;
+
 use super::{check_name, inline, is_terminal};
 use crate::{
     Fate,
@@ -228,7 +230,7 @@ fn regex(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     }
     let added = regex.len();
     regex.push_str(content);
-    let node = reader.tree.regex(Pattern { regex, added: Some(added) }, at);
+    let node = reader.tree.regex(Pattern { regex, dialect: Dialect::Python, added: Some(added) }, at);
     reader.body.item(&mut reader.tree, node);
     Ok(())
 }

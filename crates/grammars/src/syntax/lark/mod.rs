@@ -14,8 +14,8 @@
 //! choose among readings, so they have no effect here. `?`, `!` and `-> alias` shape parse trees and have no
 //! effect either. `[capture]` names the texts of a rule or terminal in [reports](crate::GrammarConstraint::captures).
 //!
-//! - Regular expressions have the syntax of the `regex` crate with look-around, and the flags `i`, `m`, `s`, `u` and
-//!   `x`. A `{` that begins no repetition is a character. [Lazy repetitions, look-around and
+//! - Regular expressions are in [Python's dialect](unskew_automata::Dialect::Python), with the flags `i`, `m`, `s`, `u` and
+//!   `x`. [Lazy repetitions, look-around and
 //!   anchors](super::lower::looking) mean what they mean to Python's `re.match`; back-references are errors.
 //! - Escapes in texts are `\n \r \t \f \\ \"`, `\xHH`, `\uHHHH` and `\UHHHHHHHH`. Lark keeps any other
 //!   backslash and JSON drops it. Here it is an error.
@@ -75,6 +75,8 @@ pub(super) mod imports;
 mod inline;
 
 use serde_json::{Deserializer, Map, Value};
+
+use unskew_automata::Dialect;
 
 use self::imports::Sources;
 use super::{
@@ -552,7 +554,10 @@ fn define_common<'t>(
         return Err(reader.cursor.error(name_at, kind));
     };
     // The pattern is not in the text, so its errors carry the location of the name.
-    let body: NodeId = reader.tree.regex(Pattern { regex: pattern.to_owned(), added: Some(0) }, name_at);
+    let body: NodeId = {
+        let (regex, dialect) = (pattern.to_owned(), Dialect::Python);
+        reader.tree.regex(Pattern { regex, dialect, added: Some(0) }, name_at)
+    };
     let definition = Definition {
         name: reader.tree.intern(alias),
         at: name_at,

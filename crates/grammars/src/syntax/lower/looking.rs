@@ -11,8 +11,8 @@
 //! - A look-around is a condition on the text of the whole output before or after its place. Inside a terminal it is
 //!   decided with the terminal; a condition that reaches beyond its border is a condition on the text around it, which
 //!   [`looks`](crate::looks) enforces. Ignored text counts. A control token has no text.
-//! - `^` and `$` are the beginning and the end of the output, and under the flag `m` of a line. `$` is not before a
-//!   newline at the end, unlike in Python.
+//! - `^` and `$` are the beginning and the end of the output, and under the flag `m` of a line. `$` is also before a
+//!   newline at the end, as in Python.
 //!
 //! # Method
 //!
@@ -25,7 +25,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use unskew_automata::{Dfa, InContext, Limits, PatternId, Patterns, Reading, RegexError};
+use unskew_automata::{Dfa, Dialect, InContext, Limits, Pattern, PatternId, Patterns, Reading, RegexError};
 
 use crate::GrammarError;
 use crate::syntax::{
@@ -37,16 +37,16 @@ use crate::syntax::{
 pub(crate) struct Looking {
     patterns: Patterns,
     /// By pattern of a regex in the text; `None` if it is a plain one.
-    read: HashMap<String, Option<PatternId>>,
+    read: HashMap<(String, Dialect), Option<PatternId>>,
     in_context: HashMap<PatternId, Arc<[InContext]>>,
     /// Constructs for [`explain`](crate::explain()): offset, construct and reason.
     pub(crate) notes: Vec<(usize, &'static str, &'static str)>,
 }
 
 /// A regex without any of these is plain.
-const MARKS: [&str; 18] = [
-    "(?=", "(?!", "(?<=", "(?<!", "^", "$", "\\b", "\\B", "\\A", "\\z", "\\<", "\\>", "*?", "+?", "??", "}?",
-    "{", "U",
+const MARKS: [&str; 20] = [
+    "(?=", "(?!", "(?<=", "(?<!", "(?>", "^", "$", "\\b", "\\B", "\\A", "\\z", "\\Z", "*?", "+?", "??", "}?",
+    "*+", "++", "?+", "}+",
 ];
 
 impl Looking {
@@ -80,14 +80,19 @@ impl Looking {
 
 impl Regulars<'_, '_> {
     /// The pattern of a regex at `node`, if it looks around or has lazy repetitions.
-    pub(crate) fn looking(&mut self, node: NodeId, regex: &str) -> Result<Option<Regular>, GrammarError> {
-        if !MARKS.iter().any(|mark| regex.contains(mark)) {
+    pub(crate) fn looking(
+        &mut self,
+        node: NodeId,
+        regex: Pattern<'_>,
+    ) -> Result<Option<Regular>, GrammarError> {
+        if !MARKS.iter().any(|mark| regex.text.contains(mark)) {
             return Ok(None);
         }
-        if let Some(known) = self.looking.read.get(regex) {
+        let key = (regex.text.to_owned(), regex.dialect);
+        if let Some(known) = self.looking.read.get(&key) {
             return Ok(known.map(Regular::Pattern));
         }
-        let read = self.looking.patterns.pattern(regex, true).map_err(|source| self.error(node, source))?;
+        let read = self.looking.patterns.pattern(regex).map_err(|source| self.error(node, source))?;
         let (looks, lazy) = (self.looking.patterns.looks(read), self.looking.patterns.is_lazy(read));
         let at = self.tree.place(node);
         if looks {
@@ -98,15 +103,8 @@ impl Regulars<'_, '_> {
             let why = "the terminal ends at the first match of an engine with backtracking, as Python's `re.match` does";
             self.looking.notes.push((at, "a lazy repetition", why));
         }
-        // A brace that repeats nothing is no syntax of plain patterns.
-        let is_plain = !looks
-            && !lazy
-            && !matches!(
-                self.pattern(node, regex),
-                Err(GrammarError::Terminal { source: RegexError::Syntax { .. }, .. })
-            );
-        let read = (!is_plain).then_some(read);
-        self.looking.read.insert(regex.to_owned(), read);
+        let read = (looks || lazy).then_some(read);
+        self.looking.read.insert(key, read);
         Ok(read.map(Regular::Pattern))
     }
 

@@ -7,7 +7,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use unskew_automata::{Dfa, DfaAlgebra, PatternId, RegexError};
+use unskew_automata::{Dfa, DfaAlgebra, Dialect, Pattern, PatternId, RegexError};
 
 use crate::syntax::{
     lower::looking::Looking,
@@ -62,7 +62,7 @@ pub(crate) struct Regulars<'a, 't> {
     limits: &'a GrammarLimits,
     /// By definition.
     made: Vec<Made>,
-    by_pattern: HashMap<String, Arc<Dfa>>,
+    by_pattern: HashMap<(String, Dialect), Arc<Dfa>>,
     pub(crate) builder: DfaAlgebra,
     /// The size of the tables of all automata built, including those of parts, in bytes.
     bytes: usize,
@@ -145,14 +145,15 @@ impl<'a, 't> Regulars<'a, 't> {
             Node::AnyCase(text) => {
                 let text = String::from_utf8_lossy(tree.text(text));
                 let pattern = format!("(?i){}", regex_syntax::escape(&text));
-                return self.pattern(node, &pattern).map(Some);
+                return self.pattern(node, Dialect::Python.pattern(&pattern)).map(Some);
             }
             Node::Class(set) => return self.pattern(node, &tree.set(set).pattern()).map(Some),
             Node::Pattern(pattern) => {
                 let pattern = tree.pattern(pattern);
-                return match self.looking(node, &pattern.regex)? {
+                let pattern = pattern.dialect.pattern(&pattern.regex);
+                return match self.looking(node, pattern)? {
                     Some(looking) => Ok(Some(looking)),
-                    None => self.pattern(node, &pattern.regex).map(Some),
+                    None => self.pattern(node, pattern).map(Some),
                 };
             }
             Node::Neighbours(texts) => {
@@ -393,14 +394,20 @@ impl<'a, 't> Regulars<'a, 't> {
     }
 
     /// The automaton of `pattern`, which is built once.
-    pub(crate) fn pattern(&mut self, node: NodeId, pattern: &str) -> Result<Regular, GrammarError> {
-        if let Some(made) = self.by_pattern.get(pattern) {
+    pub(crate) fn pattern<'p>(
+        &mut self,
+        node: NodeId,
+        pattern: impl Into<Pattern<'p>>,
+    ) -> Result<Regular, GrammarError> {
+        let pattern = pattern.into();
+        let key = (pattern.text.to_owned(), pattern.dialect);
+        if let Some(made) = self.by_pattern.get(&key) {
             return Ok(Regular::Automaton(made.clone()));
         }
         let made = self.builder.pattern(pattern);
         let made = self.make(node, made)?;
         let automaton = self.automaton(node, made)?;
-        self.by_pattern.insert(pattern.to_owned(), automaton.clone());
+        self.by_pattern.insert(key, automaton.clone());
         Ok(Regular::Automaton(automaton))
     }
 

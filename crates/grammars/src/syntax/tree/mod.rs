@@ -11,6 +11,8 @@ pub(crate) mod tokens;
 
 use std::collections::HashMap;
 
+use unskew_automata::Dialect;
+
 use crate::syntax::{
     nested::Nested,
     text::{
@@ -107,8 +109,9 @@ pub(crate) struct Definition {
 /// A regular expression in a grammar.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Pattern {
-    /// The pattern, in the syntax of the automata.
+    /// The pattern.
     pub(crate) regex: String,
+    pub(crate) dialect: Dialect,
     /// The number of bytes at the beginning of `regex` that are not in the text of the grammar, such as
     /// `(?i)`. The next byte of a regex in the text follows the opening slash, at which the node begins.
     /// `None`: `regex` is made of the text and not a part of it.

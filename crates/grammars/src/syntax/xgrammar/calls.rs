@@ -2,7 +2,9 @@
 //!
 //! No argument contains a call or a tuple of tuples, so nothing recurses.
 
-use super::{Quoted, Reader, dispatch, is_name, name, quoted, regex, space, unknown};
+use unskew_automata::{Dialect, RegexError};
+
+use super::{Quoted, Reader, dispatch, is_name, name, quoted, space, unknown};
 use crate::{
     TokenSet,
     syntax::{
@@ -142,12 +144,16 @@ fn pattern(reader: &mut Reader<'_>, arguments: &mut Arguments<'_>, at: usize) ->
     let [Value { is: Is::Text(pattern), .. }] = &arguments.listed[..] else {
         return Err(cursor.invalid(at, "`Regex` has one argument without a name: the regex in double quotes"));
     };
-    let mut flags = regex::Flags::default();
+    let mut flags = String::new();
     match arguments.named.iter().find(|(name, _)| *name == "flags") {
         None => {}
         Some((_, Value { is: Is::Text(text), at })) => {
-            flags.dot_ends = !text.text.contains('s');
-            flags.any_case = text.text.contains('i');
+            // In XGrammar flags turn off that `.` is any character.
+            flags = format!(
+                "(?{}{})",
+                if text.text.contains('i') { "i" } else { "" },
+                if text.text.contains('s') { "" } else { "-s" }
+            );
             if let Some(flag) = text.text.chars().find(|flag| !"isu".contains(*flag)) {
                 return Err(cursor.invalid(
                     *at,
@@ -157,16 +163,27 @@ fn pattern(reader: &mut Reader<'_>, arguments: &mut Arguments<'_>, at: usize) ->
         }
         Some((_, value)) => return Err(cursor.invalid(value.at, "`flags` is a text in double quotes")),
     }
-    let most = reader.limits.regex.pattern_bytes;
-    let made = regex::rewrite(&pattern.text, flags, most)
-        .map_err(|(offset, fault)| cursor.invalid(pattern.place(offset), fault))?;
+    let regex = format!("{flags}{}", pattern.text);
+    // Only here is the place in the text of the grammar known.
+    if let Err(error) = Dialect::Xgrammar.pattern(&regex).counted(&reader.limits.regex) {
+        let offset = error.place().map_or(0, |place| place.span.start.saturating_sub(flags.len()));
+        let fault = match error {
+            RegexError::Syntax { message, .. } => message,
+            RegexError::Unsupported { construct, .. } => {
+                format!("{construct} is not supported: {}", construct.advice())
+            }
+            error => error.to_string(),
+        };
+        return Err(cursor.invalid(pattern.place(offset), fault));
+    }
     let place = pattern.at;
-    let node = reader.tree.regex(Pattern { regex: made, added: None }, place);
+    let node = reader.tree.regex(Pattern { regex, dialect: Dialect::Xgrammar, added: None }, place);
     if !arguments.truth(&cursor, "json_string", false)? {
         return Ok(node);
     }
     // The texts without characters that a string of JSON has only as escapes.
-    let inside = Pattern { regex: r#"[^"\\\x00-\x1f]*"#.to_owned(), added: None };
+    let inside = r#"[^"\\\x00-\x1f]*"#.to_owned();
+    let inside = Pattern { regex: inside, dialect: Dialect::Rust, added: None };
     let inside = reader.tree.regex(inside, place);
     Ok(reader.tree.push(Node::And(node, inside), place))
 }

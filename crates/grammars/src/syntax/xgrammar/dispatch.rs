@@ -20,6 +20,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use unskew_automata::Dialect;
+
 use super::{
     Reader,
     calls::{Arguments, Is, Value, id},
@@ -207,7 +209,8 @@ struct Free<'r, 't> {
 
 impl Free<'_, '_> {
     fn any(&mut self) -> NodeId {
-        self.reader.tree.regex(Pattern { regex: "(?s).*".to_owned(), added: None }, self.at)
+        let regex = "(?s).*".to_owned();
+        self.reader.tree.regex(Pattern { regex, dialect: Dialect::Rust, added: None }, self.at)
     }
 
     /// One of `texts`.

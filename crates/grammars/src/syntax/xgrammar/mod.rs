@@ -22,7 +22,7 @@
 //! | `name[max_chars=n]` | the rule ends at the first place after n characters, or before | the same, if the rule is regular |
 //! | `name[max_tokens=n]` | the same for tokens, in masks only | at most n whole tokens |
 //! | `capture`, `stop_capture`, `capture_hidden_…`, `temperature` | name parts of outputs, or steer the sampler | no effect |
-//! | `Regex(…)` | a regex in [a syntax of its own](regex) | the same; an error where XGrammar ignores a part |
+//! | `Regex(…)` | a regex in the dialect [`Xgrammar`](unskew_automata::Dialect::Xgrammar) | the same; an error where XGrammar ignores a part |
 //! | `Substring(…)` | a concatenation of adjacent texts of the list | the same |
 //! | `Token(1, 2)`, `ExcludeToken(…)` | one token, or one of all others | the same; of all others, none that ends sequences |
 //! | `TagDispatch(…)`, `TokenTagDispatch(…)` | free text with [triggers](dispatch) | the same |
@@ -31,7 +31,6 @@ mod calls;
 mod dispatch;
 mod options;
 mod recursion;
-mod regex;
 
 use super::{
     assembler::Group,

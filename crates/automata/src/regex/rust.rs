@@ -1,40 +1,64 @@
-//! Pattern text to syntax tree, under limits: every pattern passes through this file.
+//! The dialect of the crate `regex`, under limits, with look-around besides.
 //!
-//! The syntax is exactly that of the `regex` crate, because `regex-syntax` reads it; a parser of our own would differ
-//! in corners that users know. This file adds the order of checks (the length before the text is read, the price of
-//! expansion before the tree is expanded) and errors with a place.
+//! The syntax is exactly that of the crate, because `regex-syntax` reads it; a parser of our own would differ in corners
+//! that users know. This file adds the order of checks (the price of expansion before the tree is expanded), errors
+//! with a place, and look-around.
 //!
-//! The resulting tree (`Hir`) matches valid UTF-8 only, and its only look-around is [`Look::Start`] and
-//! [`Look::End`]; the rest of the crate relies on both.
+//! `regex-syntax` reads no look-around and reports the place of the first one that it meets. So this file repairs the
+//! text there and tries again: the opening of a look-around becomes the opening of a plain group of the same length, so
+//! that all places stay true, and the group becomes a capture with the opening as its name once the tree is read.
+//!
+//! Tried instead: a scan for `(?=` beforehand, which has to know classes, escapes and comments.
+
+use std::collections::HashMap;
 
 use regex_syntax::{
-    ast::{self, Ast, Position, Span},
-    hir::{Hir, Look, translate::TranslatorBuilder},
+    ast::{self, AssertionKind, Ast, CaptureName, ErrorKind, GroupKind, Span},
+    hir::{Hir, translate::TranslatorBuilder},
 };
 
-use super::check;
+use super::{OPENINGS, check, parsed::place};
 use crate::{Construct, Limits, Place, RegexError};
 
-/// The syntax tree of `pattern`. O(n) for n bytes of pattern, but for character classes, which
-/// [`Limits::syntax_steps`] bounds.
-pub(crate) fn parse(pattern: &str, limits: &Limits) -> Result<Hir, RegexError> {
-    check_text(pattern, limits)?;
+/// The syntax tree of `pattern`, and its first part that looks around.
+///
+/// Cost: O(n m) for n bytes of pattern and m look-arounds, which [`Limits::syntax_steps`] bounds.
+pub(super) fn read(pattern: &str, limits: &Limits) -> Result<(Hir, Option<(Construct, Place)>), RegexError> {
+    check_names(pattern, limits)?;
     let nest = limits.nest.min(Limits::MAX_NEST);
-    let ast =
-        ast::parse::ParserBuilder::new().nest_limit(nest).build().parse(pattern).map_err(syntax_error)?;
-    check::check(&ast, limits, false)?;
-    translate(pattern, &ast)
-}
-
-/// The checks before the text is read.
-pub(super) fn check_text(pattern: &str, limits: &Limits) -> Result<(), RegexError> {
-    /// The cost of reading a byte.
-    const BYTE_STEPS: u64 = 50;
-    limits.spend(BYTE_STEPS * pattern.len() as u64)?;
-    if pattern.len() > limits.pattern_bytes {
-        return Err(RegexError::PatternTooLong { bytes: pattern.len(), limit: limits.pattern_bytes });
-    }
-    check_names(pattern, limits)
+    let mut text = pattern.to_owned();
+    let mut looks: HashMap<usize, &'static str> = HashMap::new();
+    let mut steps = 0;
+    let mut tree = loop {
+        let error = match ast::parse::ParserBuilder::new().nest_limit(nest).build().parse(&text) {
+            Ok(tree) => break tree,
+            Err(error) => error,
+        };
+        if *error.kind() != ErrorKind::UnsupportedLookAround {
+            return Err(syntax_error(error));
+        }
+        steps += text.len() as u64;
+        if steps > limits.syntax_steps {
+            let place = Place::from(error.span());
+            return Err(RegexError::SyntaxTooCostly { steps, limit: limits.syntax_steps, place });
+        }
+        let at = error.span().start.offset;
+        let opening = OPENINGS.iter().find(|(opening, ..)| text[at + 1..].starts_with(opening));
+        let (opening, ..) = opening.expect("a look-around begins here");
+        looks.insert(at, opening);
+        text.replace_range(at + 1..=at + opening.len(), if opening.len() == 2 { "?:" } else { "?u:" });
+    };
+    restore(&mut tree, &looks)?;
+    let look = check::check(&tree, limits)?;
+    let hir = TranslatorBuilder::new().utf8(true).build().translate(pattern, &tree).map_err(|error| {
+        RegexError::Syntax { message: describe(&error.kind().to_string()), place: Place::from(error.span()) }
+    })?;
+    let first = looks
+        .into_iter()
+        .min()
+        .map(|(at, opening)| (Construct::LookAround, place(pattern, at, at + 1 + opening.len())));
+    let look = [first, look].into_iter().flatten().min_by_key(|(_, place)| place.span.start);
+    Ok((hir, look))
 }
 
 /// The parser keeps the names of groups in a sorted vector, so n names take up to n^2 moves: 8 seconds for a megabyte
@@ -46,31 +70,51 @@ fn check_names(pattern: &str, limits: &Limits) -> Result<(), RegexError> {
         count += 1;
         let steps = count * count / 4;
         if steps > limits.syntax_steps {
-            let place = Place::from(&Span::splat(position(pattern, at)));
+            let place = place(pattern, at, at);
             return Err(RegexError::SyntaxTooCostly { steps, limit: limits.syntax_steps, place });
         }
     }
     Ok(())
 }
 
-fn position(pattern: &str, offset: usize) -> Position {
-    let before = &pattern[..offset];
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
-    Position::new(offset, line, before[line_start..].chars().count() + 1)
+/// Puts look-arounds back into the tree, by their places. Refuses look-ahead inside look-behind: a
+/// look-behind is judged by the text before it alone.
+fn restore(tree: &mut Ast, looks: &HashMap<usize, &'static str>) -> Result<(), RegexError> {
+    let refused = |span: &Span| RegexError::Unsupported {
+        construct: Construct::AheadInBehind,
+        place: Place::from(span),
+    };
+    let mut open: Vec<(&mut Ast, bool)> = vec![(tree, false)];
+    while let Some((node, behind)) = open.pop() {
+        match node {
+            Ast::Group(group) => {
+                let mut behind = behind;
+                if let Some(opening) = looks.get(&group.span.start.offset) {
+                    let ahead = opening.len() == 2;
+                    if behind && ahead {
+                        return Err(refused(&group.span));
+                    }
+                    behind |= !ahead;
+                    let name = CaptureName { span: group.span, name: (*opening).to_owned(), index: 1 };
+                    group.kind = GroupKind::CaptureName { starts_with_p: true, name };
+                }
+                open.push((&mut group.ast, behind));
+            }
+            Ast::Assertion(assertion)
+                if behind
+                    && !matches!(assertion.kind, AssertionKind::StartText | AssertionKind::StartLine) =>
+            {
+                return Err(refused(&assertion.span));
+            }
+            Ast::Repetition(repetition) => open.push((&mut repetition.ast, behind)),
+            Ast::Alternation(parts) => open.extend(parts.asts.iter_mut().map(|part| (part, behind))),
+            Ast::Concat(parts) => open.extend(parts.asts.iter_mut().map(|part| (part, behind))),
+            _ => {}
+        }
+    }
+    Ok(())
 }
-
-fn translate(pattern: &str, ast: &Ast) -> Result<Hir, RegexError> {
-    let hir = TranslatorBuilder::new().utf8(true).build().translate(pattern, ast).map_err(|error| {
-        RegexError::Syntax { message: describe(&error.kind().to_string()), place: Place::from(error.span()) }
-    })?;
-    let looks = hir.properties().look_set();
-    let known = looks.remove(Look::Start).remove(Look::End).is_empty();
-    assert!(known, "the check of the syntax tree finds every other look-around");
-    Ok(hir)
-}
-
-pub(super) fn syntax_error(error: ast::Error) -> RegexError {
+fn syntax_error(error: ast::Error) -> RegexError {
     let place = Place::from(error.span());
     match error.kind() {
         ast::ErrorKind::UnsupportedLookAround => {
@@ -91,7 +135,7 @@ pub(super) fn syntax_error(error: ast::Error) -> RegexError {
 }
 
 /// The parser's description as a clause of ours: one line, with a way out if the parser names none.
-pub(super) fn describe(message: &str) -> String {
+fn describe(message: &str) -> String {
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     if message == "pattern can match invalid UTF-8" {
         return format!("{message} (write it without `(?-u)`)");
@@ -102,9 +146,10 @@ pub(super) fn describe(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::regex::{parse, parsed::Parsed};
 
     fn error(pattern: &str) -> RegexError {
-        parse(pattern, &Limits::default()).unwrap_err()
+        parse(pattern, &Limits::default()).and_then(Parsed::plain).unwrap_err()
     }
 
     fn message(pattern: &str) -> String {
@@ -143,7 +188,7 @@ mod tests {
     #[test]
     fn flags_are_followed_through_groups() {
         for fine in ["(?m)a", "(?m:a)^", "(?:(?m)a)$", r"(?m)\Aa\z", "(?m:(?-m:^a))", "((?m)a|b)^"] {
-            parse(fine, &Limits::default()).unwrap();
+            parse(fine, &Limits::default()).unwrap().plain().unwrap();
         }
         for (pattern, column) in [("(?m)a|^", 7), ("(?m:^)", 5), ("(?i)(?sm)(a|(b$))", 15), ("((?m)a|b$)", 9)]
         {
