@@ -127,7 +127,7 @@ def test_a_tokenizer_of_hugging_face(tok, tokenizer_path):
 @pytest.mark.parametrize(
     ("constraint", "place", "message"),
     [
-        (lambda: unskew.Constraint.regex("a(b"), "line 1, column 2", "unclosed"),
+        (lambda: unskew.Constraint.regex("a(b"), "line 1, column 2", "not closed"),
         (lambda: unskew.Constraint.regex(r"(a)\1"), "line 1, column 4", "back-reference"),
         (lambda: unskew.Constraint.lark('start: "a"\nb: !!'), "line 2, column", ""),
         (lambda: unskew.Constraint.gbnf("root ::= missing"), "line 1, column 10", "missing"),

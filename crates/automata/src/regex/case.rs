@@ -74,7 +74,7 @@ pub(super) fn python(class: &ClassUnicode) -> ClassUnicode {
     found
 }
 
-fn contains(class: &ClassUnicode, char: char) -> bool {
+pub(super) fn contains(class: &ClassUnicode, char: char) -> bool {
     let at = class.ranges().partition_point(|range| range.end() < char);
     class.ranges().get(at).is_some_and(|range| range.start() <= char)
 }

@@ -6,6 +6,7 @@ use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind, Look};
 
 use super::{
     Dialect,
+    case::contains,
     reader::{Item, Read, Reader},
 };
 use crate::{Construct, RegexError};
@@ -107,6 +108,10 @@ impl Reader<'_> {
         let mut class = self.folded(ClassUnicode::new(ranges));
         self.spend(&class, from)?;
         class.union(&sets);
+        // `regex-syntax` does not see that nothing is between these two, and negates them wrongly.
+        if contains(&class, '\u{d7ff}') && contains(&class, '\u{e000}') {
+            class.union(&ClassUnicode::new([ClassUnicodeRange::new('\u{d7ff}', '\u{e000}')]));
+        }
         if negated {
             class.negate();
         }
@@ -284,12 +289,9 @@ impl Reader<'_> {
 }
 
 /// The characters with these numbers. Surrogates are none.
-fn range(first: u32, last: u32) -> impl Iterator<Item = ClassUnicodeRange> {
-    let below = (first, last.min(0xd7ff));
-    let above = (first.max(0xe000), last);
-    [below, above].into_iter().filter_map(|(first, last)| {
-        (first <= last)
-            .then(|| Some(ClassUnicodeRange::new(char::from_u32(first)?, char::from_u32(last)?)))
-            .flatten()
-    })
+fn range(first: u32, last: u32) -> Option<ClassUnicodeRange> {
+    let is_surrogate = |number| (0xd800..0xe000).contains(&number);
+    let first = if is_surrogate(first) { 0xe000 } else { first };
+    let last = if is_surrogate(last) { 0xd7ff } else { last };
+    (first <= last).then_some(ClassUnicodeRange::new(char::from_u32(first)?, char::from_u32(last)?))
 }

@@ -161,8 +161,9 @@ impl Reader<'_> {
                     on = false;
                     None
                 }
-                (Some('i'), _) => Some(&mut flags.ignore_case),
-                (Some('s'), _) => Some(&mut flags.dot_all),
+                (Some('i'), dialect) if on || dialect != Dialect::Xgrammar => Some(&mut flags.ignore_case),
+                // There it is the rule, and the flags of a call turn it off.
+                (Some('s'), dialect) if !on || dialect != Dialect::Xgrammar => Some(&mut flags.dot_all),
                 (Some('m'), Dialect::Python) => Some(&mut flags.multi_line),
                 (Some('x'), Dialect::Python) => Some(&mut flags.verbose),
                 (Some('a'), Dialect::Python) if on => Some(&mut flags.ascii),

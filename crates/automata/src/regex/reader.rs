@@ -354,8 +354,10 @@ impl<'p> Reader<'p> {
             return self.fault(from, "the bounds of a repetition are in the wrong order: swap them");
         }
         let item = self.sequence.pop().expect("a part was read");
-        let greedy = !self.eat("?");
-        let possessive = greedy && self.dialect == Dialect::Python && self.eat("+");
+        // The whole texts of a lazy repetition are the same, and XGrammar knows no other reading.
+        let lazy = self.eat("?");
+        let greedy = !lazy || self.dialect == Dialect::Xgrammar;
+        let possessive = !lazy && self.dialect == Dialect::Python && self.eat("+");
         let made = match possessive {
             true => self.possessive(item, min, max, from)?,
             false => repetition(item, min, max, greedy),

@@ -544,7 +544,7 @@ fn ecma_agrees() {
 #[test]
 fn one_text_has_the_meaning_of_its_dialect() {
     let dialects = [Dialect::Python, Dialect::Rust, Dialect::Ecma, Dialect::Xgrammar];
-    let rows: [(&str, &str, [Option<bool>; 4]); 20] = [
+    let rows: [(&str, &str, [Option<bool>; 4]); 21] = [
         (r"\<think\>", "<think>", [Some(true), Some(false), Some(true), Some(true)]),
         ("[+--]", ",", [Some(true), Some(false), Some(true), Some(true)]),
         ("[a&&b]", "&", [Some(true), Some(false), Some(true), Some(true)]),
@@ -565,6 +565,7 @@ fn one_text_has_the_meaning_of_its_dialect() {
         ("(?#b)a", "a", [Some(true), None, None, None]),
         (r"\p{Script=Han}", "日", [Some(true), Some(true), Some(true), None]),
         (r"\/", "/", [Some(true), Some(true), Some(true), Some(true)]),
+        (r"[^\x00-\ud7ff\ue000-\uffff]", "\u{e000}", [Some(false), None, Some(false), Some(false)]),
     ];
     for (pattern, text, expected) in rows {
         let found =

@@ -478,7 +478,7 @@ fn errors_name_their_place() {
         (r#"{"type":"token","token":"<|nobody|>"}"#, "/format/token", "no token with the name or the text"),
         (r#"{"type":"any_tokens","max_tokens":100001}"#, "/format/max_tokens", "more than 100000"),
         (r#"{"type":"token","token":100000}"#, "/format/token", "no token 100000"),
-        (r#"{"type":"regex","pattern":"("}"#, "/format/pattern", "unclosed"),
+        (r#"{"type":"regex","pattern":"("}"#, "/format/pattern", "not closed"),
         (r#"{"type":"grammar","grammar":"root ::= x"}"#, "/format/grammar", "x"),
         (r#"{"type":"json_schema","json_schema":{"type":"strin"}}"#, "/format/json_schema", "name of a type"),
         (r#"{"type":"json_schema","json_schema":true,"excludes":[""]}"#, "/format/excludes", "empty text"),
