@@ -126,9 +126,9 @@ impl fmt::Display for Construct {
             Self::Atomic => "a possessive repetition or an atomic group",
             Self::Condition => "a condition on a group",
             Self::Recursion => "recursion",
-            Self::Escape => "an escape that is none in this dialect",
-            Self::Property => "a property that Unicode does not have",
-            Self::Script => "a script without its key",
+            Self::Escape => "this escape",
+            Self::Property => "this property of Unicode",
+            Self::Script => "a script without `Script=`",
         })
     }
 }

@@ -337,7 +337,7 @@ impl<'p> Reader<'p> {
     /// Repeats the last part.
     fn repeated(&mut self, from: usize, min: u32, max: Option<u32>) -> Read<()> {
         match (self.last, self.dialect) {
-            (Last::Part, _) => {}
+            (Last::Part, _) | (Last::Repeated, Dialect::Xgrammar) => {}
             (Last::Nothing, _) => {
                 return self
                     .fault(from, "there is nothing to repeat: write a backslash in front of the character");
