@@ -216,8 +216,10 @@ pub enum GrammarError {
         /// The reason, in words.
         reason: String,
     },
-    /// The grammar names a control token that the vocabulary does not have.
-    #[error("the vocabulary has no control token `{name}`")]
+    /// The grammar names a token that the vocabulary does not have.
+    #[error(
+        "the vocabulary has no token `{name}`, neither of this name nor of this text: write a text in quotes, and a token by its id as `<[9]>`"
+    )]
     #[non_exhaustive]
     UnknownToken {
         /// The name of the token.

@@ -23,7 +23,7 @@ pub use options::{GrammarOptions, Indenter};
 pub use text::error::{Location, SyntaxError, SyntaxErrorKind};
 
 use self::{
-    bnf::{abnf, ebnf, gbnf},
+    bnf::{abnf, gbnf},
     error::{Locations, excerpt, location, nearest},
     lower::{Ignored, Lowered},
     nested::Nested,
@@ -42,7 +42,8 @@ use crate::{
 pub enum GrammarFormat {
     /// GBNF, the language of llama.cpp.
     Gbnf,
-    /// EBNF, the language of the W3C and of transformers-CFG.
+    /// EBNF and BNF, in the notation of the first rule: `name ::=` is that of the W3C and of transformers-CFG,
+    /// `<name> ::=` classical BNF, and `name =` the EBNF of ISO 14977.
     Ebnf,
     /// The EBNF of XGrammar.
     Xgrammar,
@@ -56,8 +57,8 @@ impl GrammarFormat {
     /// All languages.
     pub const ALL: [Self; 5] = [Self::Lark, Self::Gbnf, Self::Ebnf, Self::Xgrammar, Self::Abnf];
 
-    /// The language of files with this extension, without the dot, in upper or lower case. `bnf` is EBNF: so the W3C
-    /// names its files.
+    /// The language of files with this extension, without the dot, in upper or lower case. `bnf` is EBNF, in which the
+    /// first rule decides on the notation.
     pub fn from_extension(extension: &str) -> Option<Self> {
         let extension = if extension.eq_ignore_ascii_case("bnf") { "ebnf" } else { extension };
         Self::ALL.into_iter().find(|format| extension.eq_ignore_ascii_case(format.extension()))
@@ -114,8 +115,8 @@ impl Grammar {
         Self::parse(text, GrammarFormat::Gbnf, &GrammarOptions::default(), limits)
     }
 
-    /// Reads a grammar from `text` in EBNF: the notation of the W3C, or the GBNF-like one of
-    /// transformers-CFG. The start rule is `root`, or the first rule if there is no `root`.
+    /// Reads a grammar from `text` in EBNF or BNF ([`GrammarFormat::Ebnf`]). The start rule is `root`, or the first rule
+    /// if there is no `root`.
     ///
     /// # Errors
     ///
@@ -181,10 +182,24 @@ pub(crate) fn read(
     limits: &GrammarLimits,
 ) -> Result<Read, GrammarError> {
     check_length(text, limits)?;
+    if format == GrammarFormat::Ebnf {
+        let (notation, made) = bnf::read(text, limits);
+        let made = made.map_err(GrammarError::from);
+        return made.and_then(|made| read_ebnf(text, made, options, limits)).map_err(|error| {
+            match (error, notation) {
+                (GrammarError::Syntax(SyntaxError { kind, location }), Some(notation)) => {
+                    let kind = SyntaxErrorKind::ReadAs { kind: Box::new(kind), notation };
+                    SyntaxError { kind, location }.into()
+                }
+                (error, _) => error,
+            }
+        });
+    }
     let named = options.start.as_deref();
-    let mut ignored = Ignored::new("", &GrammarOptions::default());
+    let ignored = Ignored::new("", &GrammarOptions::default());
     let (tree, start) = match format {
         GrammarFormat::Lark => return read_lark(text, options, limits),
+        GrammarFormat::Ebnf => unreachable!("it was read"),
         GrammarFormat::Gbnf => {
             let tree = gbnf::read(text, limits)?;
             let start = start(text, &tree, named.unwrap_or("root"))?;
@@ -203,20 +218,25 @@ pub(crate) fn read(
             };
             (tree, start)
         }
-        GrammarFormat::Ebnf => {
-            let tree;
-            (tree, ignored) = ebnf::read(text, limits)?;
-            // Without `root`, the first rule is the start rule. Without any rule, the error names `root`.
-            let start = match (named, tree.find("root")) {
-                (None, None) if !tree.definitions.is_empty() => 0,
-                _ => start(text, &tree, named.unwrap_or("root"))?,
-            };
-            (tree, start)
-        }
     };
     let lowered = lower::lower(text, &tree, start, &ignored, limits)?;
     // A lazy rule of XGrammar ends where it can, and other readings of the text stay. Only Lark has lazy terminals.
     let lowered = Lowered { lazy: Lazy::new(), ..lowered };
+    resolve(text, &tree, &ignored, lowered, limits)
+}
+
+fn read_ebnf(
+    text: &str,
+    (tree, ignored): (Tree<'_>, Ignored),
+    options: &GrammarOptions,
+    limits: &GrammarLimits,
+) -> Result<Read, GrammarError> {
+    // Without `root`, the first rule is the start rule. Without any rule, the error names `root`.
+    let start = match (options.start.as_deref(), tree.find("root")) {
+        (None, None) if !tree.definitions.is_empty() => 0,
+        (named, _) => start(text, &tree, named.unwrap_or("root"))?,
+    };
+    let lowered = lower::lower(text, &tree, start, &ignored, limits)?;
     resolve(text, &tree, &ignored, lowered, limits)
 }
 
@@ -251,7 +271,7 @@ fn resolve(
     lowered: Lowered,
     limits: &GrammarLimits,
 ) -> Result<Read, GrammarError> {
-    let Lowered { grammar: written, lazy, looks, notes, layout } = lowered;
+    let Lowered { grammar: written, lazy, looks, notes, layout, .. } = lowered;
     if let Some(layout) = layout {
         if !lazy.is_empty() {
             let construct = "`%declare` in a grammar with lazy terminals".to_owned();

@@ -4,6 +4,7 @@
 //! stack. A terminal, and each side of a difference, becomes one automaton ([`Regulars`]).
 
 mod budget;
+mod follow;
 mod ignored;
 pub(crate) mod looking;
 mod regular;
@@ -13,11 +14,13 @@ mod uses;
 use std::{collections::HashMap, sync::Arc};
 
 use unskew_automata::{Dfa, InContext, RegexError};
+use unskew_trie::ByteSet;
 
 pub(crate) use ignored::Ignored;
 
 use self::{
     budget::Regularity,
+    follow::follow,
     regular::{Regular, Regulars, Work},
     uses::{Use, uses},
 };
@@ -46,6 +49,8 @@ pub(crate) struct Lowered {
     pub(crate) notes: Vec<(usize, &'static str, &'static str)>,
     /// The terminals of an indenter.
     pub(crate) layout: Option<Layout>,
+    /// An expression for the ignored text between two terminals.
+    pub(crate) ignored: Option<ExprId>,
 }
 
 /// Builds the grammar of `tree`, with the rule of index `start` as the start rule.
@@ -56,8 +61,12 @@ pub(crate) fn lower(
     ignored: &Ignored,
     limits: &GrammarLimits,
 ) -> Result<Lowered, GrammarError> {
-    Ok(Lowering::new(text, tree, ignored, limits, Work::new(limits)).whole(start)?.0)
+    let regulars = Regulars::new(text, tree, limits, Work::new(limits));
+    Ok(Lowering::new(text, tree, ignored, limits, regulars).whole(start)?.0)
 }
+
+/// A grammar, the automata of its terminals, and the first bytes with which an ignored text may go on.
+type Once<'a, 't> = (Lowered, Regulars<'a, 't>, Option<ByteSet>);
 
 /// From this number on, repetitions of a character are counted by the parser and not written out.
 const COUNTED: u32 = 1 << 16;
@@ -80,6 +89,10 @@ struct Lowering<'a, 't> {
     newline: Option<(usize, Arc<Dfa>)>,
     /// The ignored text between brackets.
     inside: Option<ExprId>,
+    /// The first bytes with which an ignored text may go on.
+    extending: Option<ByteSet>,
+    /// The first bytes of what may follow an ignored text, where each is to be as long as possible.
+    follow: Option<ByteSet>,
     /// The terminals that the grammar ignores, and its options.
     source: &'a Ignored,
     /// Which rules are regular.
@@ -100,20 +113,22 @@ impl<'a, 't> Lowering<'a, 't> {
         tree: &'a Tree<'t>,
         source: &'a Ignored,
         limits: &'a GrammarLimits,
-        work: Work,
+        regulars: Regulars<'a, 't>,
     ) -> Self {
         Self {
             text,
             tree,
             limits,
             builder: Grammar::builder(limits),
-            regulars: Regulars::new(text, tree, limits, work),
+            regulars,
             rules: vec![],
             terminals: vec![None; tree.definitions.len()],
             sets: HashMap::new(),
             ignored: None,
             newline: None,
             inside: None,
+            extending: None,
+            follow: None,
             source,
             regularity: Regularity::of(tree),
             item: None,
@@ -124,7 +139,27 @@ impl<'a, 't> Lowering<'a, 't> {
         }
     }
 
-    fn whole(mut self, start: usize) -> Result<(Lowered, Work), GrammarError> {
+    /// The grammar. What may follow an ignored text is known once the grammar is: so where an ignored text is to be as
+    /// long as possible, and something may follow with which it would be longer, the grammar is made a second time.
+    fn whole(self, start: usize) -> Result<(Lowered, Work), GrammarError> {
+        let Self { text, tree, source, limits, item, .. } = self;
+        let (mut made, mut regulars, extending) = self.once(start)?;
+        let (Some(ignored), Some(extending)) = (made.ignored, extending) else {
+            return Ok((made, regulars.lend()));
+        };
+        if source.longest && item.is_none() {
+            let follow = follow(&made.grammar, ignored);
+            if extending.iter().any(|byte| follow.contains(byte)) {
+                let again = Lowering::new(text, tree, source, limits, regulars);
+                let notes = made.notes;
+                (made, regulars, _) = Lowering { follow: Some(follow), ..again }.once(start)?;
+                made.notes = notes;
+            }
+        }
+        Ok((made, regulars.lend()))
+    }
+
+    fn once(mut self, start: usize) -> Result<Once<'a, 't>, GrammarError> {
         let ignored = self.source;
         self.rules();
         self.newline = self.newline(&ignored.options)?;
@@ -176,11 +211,16 @@ impl<'a, 't> Lowering<'a, 't> {
     fn newline(&mut self, options: &GrammarOptions) -> Result<Option<(usize, Arc<Dfa>)>, GrammarError> {
         let Some((at, file)) = self.tree.declared else { return Ok(None) };
         let name = &options.indenter.newline;
-        let found = self.tree.find_in(file, name).filter(|found| self.tree.definitions[*found].terminal);
-        let Some(definition) = found else {
+        let find =
+            |name: &str| self.tree.find_in(file, name).filter(|found| self.tree.definitions[*found].terminal);
+        // The documentation of Lark's `Indenter` has `_NL` where its `PythonIndenter` has `_NEWLINE`.
+        let other = (*name == Indenter::default().newline).then_some("_NL");
+        let Some(definition) = find(name).or_else(|| other.and_then(find)) else {
             let what = "newline terminal of `%declare`";
             let (name, nearest) = (name.clone(), None);
-            let way_out = Some("define it, or name another in `GrammarOptions::indenter`");
+            let way_out = Some(
+                "define it or `_NL`, or name another, as in `%grammar_options {\"indenter\": {\"newline\": \"BREAK\"}}`",
+            );
             let kind = SyntaxErrorKind::Undefined { what, name, nearest, way_out };
             return Err(SyntaxError { kind, location: location(self.text, at) }.into());
         };
@@ -194,7 +234,7 @@ impl<'a, 't> Lowering<'a, 't> {
         start: usize,
         expressions: &[Option<ExprId>],
         ignored_options: &GrammarOptions,
-    ) -> Result<(Lowered, Work), GrammarError> {
+    ) -> Result<Once<'a, 't>, GrammarError> {
         for (rule, definition) in self.rules.iter().zip(&self.tree.definitions) {
             if let Some(rule) = rule {
                 // Rules that a part of the text does not reach have none.
@@ -235,7 +275,6 @@ impl<'a, 't> Lowering<'a, 't> {
         };
         let mut notes = std::mem::take(&mut self.regulars.looking.notes);
         notes.append(&mut self.notes);
-        let work = self.regulars.lend();
         let marks = self.marks(&ignored_options.indenter);
         let (ignored, inside) = (self.ignored, self.inside);
         let grammar = self.builder.build(start)?;
@@ -250,7 +289,8 @@ impl<'a, 't> Lowering<'a, 't> {
             let at = self.tree.declared.map_or(0, |(at, _)| at);
             Layout { newline, indent, dedent, ignored, inside, open, close, tab, at }
         });
-        Ok((Lowered { grammar, lazy: self.lazy, looks: self.looks, notes, layout }, work))
+        let made = Lowered { grammar, lazy: self.lazy, looks: self.looks, notes, layout, ignored };
+        Ok((made, self.regulars, self.extending))
     }
 
     /// The expression of a node of a rule. The expressions of its parts are in `expressions`.
@@ -336,8 +376,8 @@ impl<'a, 't> Lowering<'a, 't> {
     /// The grammar of a part of the text.
     fn part(&mut self, part: &Part<'_>) -> Result<Lowered, GrammarError> {
         let Part { tree, ignored, start } = part;
-        let work = self.regulars.lend();
-        let inner = Lowering::new(self.text, tree, ignored, self.limits, work);
+        let regulars = Regulars::new(self.text, tree, self.limits, self.regulars.lend());
+        let inner = Lowering::new(self.text, tree, ignored, self.limits, regulars);
         let (mut lowered, work) = inner.whole(*start)?;
         self.regulars.give_back(work);
         self.notes.append(&mut lowered.notes);
@@ -408,8 +448,9 @@ impl<'a, 't> Lowering<'a, 't> {
 
     /// The newline terminal and the declared ones.
     fn marks(&mut self, indenter: &Indenter) -> Option<[ExprId; 3]> {
-        let (_, newline) = self.newline.clone()?;
-        let newline = self.builder.shared_automaton(&indenter.newline, &newline);
+        let (definition, newline) = self.newline.clone()?;
+        let newline =
+            self.builder.shared_automaton(self.tree.name(self.tree.definitions[definition].name), &newline);
         let [indent, dedent] = [&indenter.indent, &indenter.dedent].map(|name| self.mark(name));
         Some([newline, indent, dedent])
     }

@@ -36,6 +36,11 @@ impl<'t> Cursor<'t> {
         before.is_empty() || before.ends_with('\n')
     }
 
+    /// Whether the character before the position is one of these, or there is none.
+    pub(crate) fn is_after(&self, wanted: impl Fn(char) -> bool) -> bool {
+        self.text[..self.at].chars().next_back().is_none_or(wanted)
+    }
+
     pub(crate) fn since(&self, begin: usize) -> &'t str {
         &self.text[begin..self.at]
     }

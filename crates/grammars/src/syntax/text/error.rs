@@ -131,6 +131,15 @@ pub enum SyntaxErrorKind {
         /// The error.
         message: String,
     },
+    /// An error in a file whose notation was found by its first rule.
+    #[error("{kind} (the file is read as {notation}, for its first rule is written so)")]
+    #[non_exhaustive]
+    ReadAs {
+        /// The error.
+        kind: Box<SyntaxErrorKind>,
+        /// The notation.
+        notation: &'static str,
+    },
     /// Any other error, in words.
     #[error("{message}")]
     #[non_exhaustive]

@@ -2,6 +2,7 @@
 
 mod abnf;
 mod bad_grammars;
+mod bnf;
 mod formats;
 mod imports;
 mod lark_files;
