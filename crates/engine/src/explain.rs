@@ -114,7 +114,7 @@ fn of_grammar(spec: &GrammarSpec, limits: Numbers) -> Result<Vec<Explained>> {
     let grammar = Grammar::parse(&text, format, &options, limits);
     if let Err(GrammarError::Syntax(error)) = &grammar
         && matches!(
-            error.kind,
+            error.kind.plain(),
             SyntaxErrorKind::TooLong { .. }
                 | SyntaxErrorKind::NestTooDeep { .. }
                 | SyntaxErrorKind::Unexpected { .. }

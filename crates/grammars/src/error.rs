@@ -89,7 +89,7 @@ pub enum GrammarError {
     /// Carrying the conditions of look-around through the rules takes too many states.
     #[error(
         "carrying the conditions of look-around through the rules takes more than {limit} states: let terminals look around at fewer \
-         characters, or raise `GrammarLimits::positions`"
+         characters, or raise `GrammarLimits::positions`, for example to {}, and `nodes` alike", limit.saturating_mul(8)
     )]
     #[non_exhaustive]
     LooksTooCostly {
@@ -97,7 +97,7 @@ pub enum GrammarError {
         limit: usize,
     },
     /// The grammar has too many rules, terminals and expression nodes.
-    #[error("the grammar has more than {limit} nodes; raise `GrammarLimits::nodes`")]
+    #[error("the grammar has more than {limit} nodes: raise `GrammarLimits::nodes`, for example to {}", limit.saturating_mul(8))]
     #[non_exhaustive]
     TooManyNodes {
         /// The limit, in nodes.

@@ -22,9 +22,11 @@ pub use nested::{Resolve, Resolver};
 pub use options::{GrammarOptions, Indenter};
 pub use text::error::{Location, SyntaxError, SyntaxErrorKind};
 
+use std::collections::HashSet;
+
 use self::{
     bnf::{abnf, gbnf},
-    error::{Locations, excerpt, location, nearest},
+    error::{FILE_MARK, Locations, excerpt, location, nearest, token_excerpt},
     lower::{Ignored, Lowered},
     nested::Nested,
     text::{chars, cursor, error},
@@ -358,7 +360,7 @@ fn fates(
         }
     }
     for node in tree.nodes().filter(|node| matches!(tree.node(*node), Node::Tokens(_))) {
-        let construct = format!("tokens `{}`", excerpt(text, tree.place(node)));
+        let construct = format!("tokens `{}`", token_excerpt(text, tree.place(node)));
         let why = "one token by its id, and not its text; tokens that end sequences are in a set only if the set is that one token";
         found.push((tree.place(node), construct, Fate::Enforced, why));
     }
@@ -410,11 +412,31 @@ fn check_length(text: &str, limits: &GrammarLimits) -> Result<(), SyntaxError> {
 
 /// The index of the definition of the start rule.
 fn start(text: &str, tree: &Tree<'_>, name: &str) -> Result<usize, SyntaxError> {
+    /// So many rules are named.
+    const NAMED: usize = 4;
     tree.find(name).ok_or_else(|| {
-        let defined = tree.definitions.iter().map(|definition| tree.name(definition.name));
-        let nearest = nearest(name, defined);
-        let what = "start rule";
-        let kind = SyntaxErrorKind::Undefined { what, name: name.to_owned(), nearest, way_out: None };
-        SyntaxError { kind, location: location(text, text.len()) }
+        // Other files come after the text.
+        let end = text.find(FILE_MARK).unwrap_or(text.len());
+        let own = || tree.definitions.iter().filter(|definition| definition.at < end && !definition.terminal);
+        let names = || own().map(|definition| tree.name(definition.name));
+        let used: HashSet<u32> = tree
+            .nodes()
+            .filter_map(|node| match tree.node(node) {
+                Node::Name(name) => Some(name),
+                _ => None,
+            })
+            .collect();
+        // Rules that no other one uses are the likeliest.
+        let unused = own().filter(|definition| !used.contains(&definition.name));
+        let unused = unused.map(|definition| tree.name(definition.name));
+        let mut rules: Vec<String> = nearest(name, names()).into_iter().collect();
+        for name in unused.chain(names()) {
+            if rules.len() < NAMED && rules.iter().all(|known| known != name) {
+                rules.push(name.to_owned());
+            }
+        }
+        let at = own().map(|definition| definition.at).min().unwrap_or(end);
+        let kind = SyntaxErrorKind::NoStart { name: name.to_owned(), rules };
+        SyntaxError { kind, location: location(text, at) }
     })
 }

@@ -44,7 +44,7 @@
 //! the difference operator.
 
 use crate::syntax::{
-    bnf::{ANGLES, Characters, FOREIGN, OTHERS, hexadecimal, is_escape, itself, open},
+    bnf::{ANGLES, Characters, FOREIGN, OTHERS, hexadecimal, is_escape, itself, note_named_classes, open},
     lower::Ignored,
     text::{
         chars::CharSet,
@@ -103,6 +103,7 @@ pub(crate) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<(Tree
         let message = format!("no rule has the text `{text}`, which `@caseless` leaves out");
         return Err(reader.cursor.invalid(at, message));
     }
+    note_named_classes(&mut reader);
     let mut ignored = Ignored::new("`@pass`", &GrammarOptions::default());
     ignored.nodes.append(&mut notation.directives.pass);
     ignored.longest = true;

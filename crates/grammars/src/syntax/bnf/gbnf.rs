@@ -20,7 +20,7 @@
 
 use crate::GrammarLimits;
 use crate::syntax::{
-    bnf::{ANGLES, Characters, FOREIGN, OTHERS, name, open},
+    bnf::{ANGLES, Characters, FOREIGN, OTHERS, name, note_named_classes, open},
     text::{chars::CharSet, cursor::Cursor, error::SyntaxError},
     tree::{
         Tree,
@@ -37,6 +37,7 @@ pub(crate) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<Tree<
     loop {
         space(&mut reader.cursor);
         if reader.cursor.peek().is_none() {
+            note_named_classes(&mut reader);
             return Ok(reader.tree);
         }
         rule(&mut reader)?;

@@ -14,7 +14,7 @@ use crate::syntax::{
     options::GrammarOptions,
     text::{chars::CharSet, cursor::Cursor, error::SyntaxError},
     tree::{
-        Tree,
+        Node, Tree,
         assembler::Group,
         escape::{escaped, escaped_as_in_c},
         reader::Reader,
@@ -110,6 +110,20 @@ pub(super) fn read<'t>(
         return (Some("classical BNF"), classical::read(text, limits).map(|tree| (tree, ignored())));
     }
     (None, ebnf::read(text, limits))
+}
+
+/// Notes classes that are written like a rule in brackets.
+pub(super) fn note_named_classes(reader: &mut Reader<'_>) {
+    for node in reader.tree.nodes() {
+        let at = reader.tree.place(node);
+        let inside = reader.text[at..].strip_prefix('[').and_then(|rest| rest.split(']').next());
+        if matches!(reader.tree.node(node), Node::Class(_))
+            && inside.is_some_and(|name| reader.tree.find(name).is_some())
+        {
+            let why = "it is one of these characters, and not the rule of this name, which is written without brackets";
+            reader.tree.notes.push((at, "a class with the name of a rule", Fate::Enforced, why));
+        }
+    }
 }
 
 impl Reader<'_> {

@@ -29,7 +29,7 @@ use crate::syntax::{
     options::{GrammarOptions, Indenter},
     text::{
         chars::CharSet,
-        error::{Locations, SyntaxError, SyntaxErrorKind, excerpt, location},
+        error::{Locations, SyntaxError, SyntaxErrorKind, excerpt, location, token_excerpt},
     },
     tree::{Definition, Node, NodeId, Tree, undefined},
 };
@@ -321,7 +321,7 @@ impl<'a, 't> Lowering<'a, 't> {
                 self.followed(token)
             }
             Node::Tokens(set) => {
-                let name = excerpt(self.text, tree.place(node));
+                let name = token_excerpt(self.text, tree.place(node));
                 let tokens = self.builder.tokens(&name, tree.token_set(set).clone());
                 self.followed(tokens)
             }

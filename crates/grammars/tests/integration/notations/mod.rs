@@ -6,6 +6,7 @@ mod bnf;
 mod formats;
 mod imports;
 mod lark_files;
+mod lark_reading;
 mod nested;
 mod published;
 mod texts;
