@@ -4,9 +4,9 @@
 //! stack. A terminal, and each side of a difference, becomes one automaton ([`Regulars`]).
 
 mod budget;
-mod follow;
 mod ignored;
 pub(crate) mod looking;
+mod near;
 mod regular;
 mod reports;
 mod uses;
@@ -20,7 +20,7 @@ pub(crate) use ignored::Ignored;
 
 use self::{
     budget::Regularity,
-    follow::follow,
+    near::{Freed, Side, near},
     regular::{Regular, Regulars, Work},
     uses::{Use, uses},
 };
@@ -65,8 +65,13 @@ pub(crate) fn lower(
     Ok(Lowering::new(text, tree, ignored, limits, regulars).whole(start)?.0)
 }
 
-/// A grammar, the automata of its terminals, and the first bytes with which an ignored text may go on.
-type Once<'a, 't> = (Lowered, Regulars<'a, 't>, Option<ByteSet>);
+/// A grammar as it is made the first time, and the second.
+struct Once<'a, 't> {
+    made: Lowered,
+    regulars: Regulars<'a, 't>,
+    extending: Option<ByteSet>,
+    conditionals: Vec<(NodeId, ExprId)>,
+}
 
 /// From this number on, repetitions of a character are counted by the parser and not written out.
 const COUNTED: u32 = 1 << 16;
@@ -93,6 +98,12 @@ struct Lowering<'a, 't> {
     extending: Option<ByteSet>,
     /// The first bytes of what may follow an ignored text, where each is to be as long as possible.
     follow: Option<ByteSet>,
+    /// The uses of terminals with conditions on the text around them.
+    conditionals: Vec<(NodeId, ExprId)>,
+    /// By such a use: the last bytes of what may stand before it, and the first bytes of what may stand after it.
+    near: HashMap<NodeId, [ByteSet; 2]>,
+    /// Conditions that were freed.
+    freed: Vec<Freed>,
     /// The terminals that the grammar ignores, and its options.
     source: &'a Ignored,
     /// Which rules are regular.
@@ -129,6 +140,9 @@ impl<'a, 't> Lowering<'a, 't> {
             inside: None,
             extending: None,
             follow: None,
+            conditionals: vec![],
+            near: HashMap::new(),
+            freed: vec![],
             source,
             regularity: Regularity::of(tree),
             item: None,
@@ -139,23 +153,31 @@ impl<'a, 't> Lowering<'a, 't> {
         }
     }
 
-    /// The grammar. What may follow an ignored text is known once the grammar is: so where an ignored text is to be as
-    /// long as possible, and something may follow with which it would be longer, the grammar is made a second time.
+    /// The grammar. What may stand beside a terminal is known once the grammar is: so where a terminal has a condition on
+    /// the text around it, or where an ignored text is to be as long as possible and something may follow with which it
+    /// would be longer, the grammar is made a second time.
     fn whole(self, start: usize) -> Result<(Lowered, Work), GrammarError> {
         let Self { text, tree, source, limits, item, .. } = self;
-        let (mut made, mut regulars, extending) = self.once(start)?;
-        let (Some(ignored), Some(extending)) = (made.ignored, extending) else {
-            return Ok((made, regulars.lend()));
-        };
-        if source.longest && item.is_none() {
-            let follow = follow(&made.grammar, ignored);
-            if extending.iter().any(|byte| follow.contains(byte)) {
-                let again = Lowering::new(text, tree, source, limits, regulars);
-                let notes = made.notes;
-                (made, regulars, _) = Lowering { follow: Some(follow), ..again }.once(start)?;
-                made.notes = notes;
-            }
+        let Once { mut made, mut regulars, extending, conditionals } = self.once(start)?;
+        // Other text stands around a part, and around a block stands its indentation.
+        let is_whole = item.is_none() && made.layout.is_none() && made.lazy.is_empty();
+        let mut follow = None;
+        if let (Some(ignored), Some(extending), true) = (made.ignored, extending, source.longest && is_whole)
+        {
+            let after = near(&made.grammar, Side::After, Some(ignored))[ignored.index()];
+            follow = extending.iter().any(|byte| after.contains(byte)).then_some(after);
         }
+        let conditionals = if is_whole { conditionals } else { vec![] };
+        if follow.is_none() && conditionals.is_empty() {
+            return Ok((made, regulars.lend()));
+        }
+        let sides = [Side::Before, Side::After].map(|side| near(&made.grammar, side, None));
+        let of = |expr: ExprId| [0, 1].map(|side: usize| sides[side][expr.index()]);
+        let near = conditionals.into_iter().map(|(node, expr)| (node, of(expr))).collect();
+        let again = Lowering { follow, near, ..Lowering::new(text, tree, source, limits, regulars) };
+        let notes = made.notes;
+        Once { made, regulars, .. } = again.once(start)?;
+        made.notes = notes;
         Ok((made, regulars.lend()))
     }
 
@@ -289,8 +311,10 @@ impl<'a, 't> Lowering<'a, 't> {
             let at = self.tree.declared.map_or(0, |(at, _)| at);
             Layout { newline, indent, dedent, ignored, inside, open, close, tab, at }
         });
-        let made = Lowered { grammar, lazy: self.lazy, looks: self.looks, notes, layout, ignored };
-        Ok((made, self.regulars, self.extending))
+        let (lazy, looks) = (std::mem::take(&mut self.lazy), std::mem::take(&mut self.looks));
+        let made = Lowered { grammar, lazy, looks, notes, layout, ignored };
+        let Self { regulars, extending, conditionals, .. } = self;
+        Ok(Once { made, regulars, extending, conditionals })
     }
 
     /// The expression of a node of a rule. The expressions of its parts are in `expressions`.
@@ -378,8 +402,9 @@ impl<'a, 't> Lowering<'a, 't> {
         let Part { tree, ignored, start } = part;
         let regulars = Regulars::new(self.text, tree, self.limits, self.regulars.lend());
         let inner = Lowering::new(self.text, tree, ignored, self.limits, regulars);
-        let (mut lowered, work) = inner.whole(*start)?;
-        self.regulars.give_back(work);
+        // What stands around it is not known there.
+        let Once { made: mut lowered, mut regulars, .. } = inner.once(*start)?;
+        self.regulars.give_back(regulars.lend());
         self.notes.append(&mut lowered.notes);
         Ok(lowered)
     }
@@ -435,15 +460,42 @@ impl<'a, 't> Lowering<'a, 't> {
             return Ok(None);
         }
         let at = self.tree.place(node);
-        let mut ways = vec![];
+        // Texts with the same conditions are one terminal.
+        let mut texts: Vec<([Option<Arc<Dfa>>; 2], Vec<Arc<Dfa>>)> = vec![];
         for InContext { before, text, after, .. } in found.iter() {
-            let made = self.builder.shared_automaton(name, text);
-            if before.is_some() || after.is_some() {
-                self.looks.insert(made, Condition { before: before.clone(), after: after.clone(), at });
+            let mut conditions = [before.clone(), after.clone()];
+            if let Some(near) = self.near.get(&node).copied() {
+                for (at, side) in [Side::Before, Side::After].into_iter().enumerate() {
+                    if let Some(condition) = conditions[at].take() {
+                        conditions[at] = self.freed(node, &condition, side, &near[at])?;
+                    }
+                }
+            }
+            match texts.iter_mut().find(|(known, _)| *known == conditions) {
+                Some((_, texts)) => texts.push(Arc::clone(text)),
+                None => texts.push((conditions, vec![Arc::clone(text)])),
+            }
+        }
+        let mut ways = vec![];
+        for (conditions, texts) in texts {
+            let text = match &texts[..] {
+                [only] => Arc::clone(only),
+                texts => {
+                    let made = self.regulars.builder.union(texts.iter().map(|text| &**text));
+                    let made = self.regulars.make(node, made)?;
+                    self.regulars.automaton(node, made)?
+                }
+            };
+            let made = self.builder.shared_automaton(name, &text);
+            if conditions != [None, None] {
+                let [before, after] = conditions;
+                self.looks.insert(made, Condition { before, after, at });
             }
             ways.push(made);
         }
-        Ok(Some(self.builder.choice(ways)))
+        let made = self.builder.choice(ways);
+        self.conditionals.push((node, made));
+        Ok(Some(made))
     }
 
     /// The newline terminal and the declared ones.
