@@ -218,7 +218,7 @@ pub enum GrammarError {
     },
     /// The grammar names a token that the vocabulary does not have.
     #[error(
-        "the vocabulary has no token `{name}`, neither of this name nor of this text: write a text in quotes, and a token by its id as `<[9]>`"
+        "the vocabulary has no token `{name}`: give one that it has by its name, text or id, or write a text in quotes"
     )]
     #[non_exhaustive]
     UnknownToken {
