@@ -16,8 +16,8 @@
 //! | `'…'` | a text without escapes | the same | none is there |
 //! | `foo` | a text | a text | a text, up to a blank, a name or `\|` |
 //! | `(…)` | a group | a group | a text |
-//! | `[…]` | may be left out | may be left out | an error |
-//! | `{…}` | any number of times | a group | an error |
+//! | `[…]` | may be left out | may be left out | an error, but a text in `x[0]` |
+//! | `{…}` | any number of times | a group | an error, but a text in `x{0}` |
 //! | `x...` | one or more | one or more | none is there |
 //! | `*`, `+`, `?`, `{n}` behind an item | a repetition | a repetition | a text |
 //! | a sign that is all of an alternative | a text | a text | a text |
@@ -132,7 +132,8 @@ fn body<'t>(
     style: Style,
     empty: &mut Vec<(&'t str, usize)>,
 ) -> Result<(), SyntaxError> {
-    reader.body.begin(reader.cursor.at());
+    let begin = reader.cursor.at();
+    reader.body.begin(begin);
     // A round bracket that is a text, and is open in this alternative.
     let mut brackets: Vec<usize> = vec![];
     let mut begins = true;
@@ -141,6 +142,17 @@ fn body<'t>(
         let at = reader.cursor.at();
         if reader.cursor.peek().is_none() || head(&mut { reader.cursor }) {
             return unbalanced(&reader.cursor, &brackets);
+        }
+        let mut ahead = reader.cursor;
+        let is_first = reader.cursor.since(begin).trim_start().is_empty();
+        if is_first && ahead.eat("|") {
+            space(&mut ahead, style);
+            // A rule of two empty alternatives says nothing, so it is the sign itself.
+            if ahead.peek().is_none() || head(&mut { ahead }) {
+                reader.cursor.next();
+                bare(reader, "|", at);
+                continue;
+            }
         }
         if reader.cursor.peek() == Some('|') {
             unbalanced(&reader.cursor, &brackets)?;
@@ -257,7 +269,7 @@ fn text(reader: &mut Reader<'_>, brackets: &mut Vec<usize>) -> Result<(), Syntax
         match first {
             '(' => brackets.push(reader.cursor.at()),
             ')' if brackets.pop().is_none() => unbalanced(&reader.cursor, &[reader.cursor.at()])?,
-            '[' | '{' => {
+            '[' | '{' if reader.cursor.at() == at || !is_closed(&reader.cursor) => {
                 let message = format!(
                     "`{first}` is a text, or the beginning of a group, in a file without quotes: write all texts in quotes, \
                      and brackets that are no texts without them"
@@ -271,6 +283,14 @@ fn text(reader: &mut Reader<'_>, brackets: &mut Vec<usize>) -> Result<(), Syntax
     let text = reader.cursor.since(at);
     bare(reader, text, at);
     Ok(())
+}
+
+/// Whether the bracket at the cursor is closed before the next blank, name or `|`.
+fn is_closed(cursor: &Cursor<'_>) -> bool {
+    let close = if cursor.peek() == Some('[') { ']' } else { '}' };
+    let mut ahead = *cursor;
+    let inside = ahead.take_while(|char| !char.is_whitespace() && !matches!(char, '<' | '|'));
+    inside.contains(close)
 }
 
 /// Adds a text without quotes.

@@ -54,6 +54,13 @@ fn classical_names_have_blanks_and_texts_quotes_or_none() {
         &["(x)", "x+y"],
     );
     check("<op> ::= < | > | <= | >= | <> | + | ( | #\n", &["<", ">=", "<>", "(", "#"], &["", "op"]);
+    check("<v> ::= x[0] | x[1]", &["x[0]", "x[1]"], &["x", "x0"]);
+    check(
+        "<s> ::= <vertical bar> <double quote> <quote> <solidus>\n<vertical bar> ::= |\n<double quote> ::= \"\n\
+         <quote> ::= '\n<solidus> ::= /\n<x> ::= X...",
+        &["|\"'/"],
+        &[""],
+    );
     check("<stmt> ::= if <c> then <stmt> ; | skip ;\n<c> ::= c", &["ifcthenskip;;", "skip;"], &["skip"]);
 }
 
