@@ -88,8 +88,9 @@ pub enum GrammarError {
     },
     /// Carrying the conditions of look-around through the rules takes too many states.
     #[error(
-        "carrying the conditions of look-around through the rules takes more than {limit} states: let terminals look around at fewer \
-         characters, or raise `GrammarLimits::positions`, for example to {}, and `nodes` alike", limit.saturating_mul(8)
+        "carrying the conditions of look-around through the rules takes more states than {limit} positions (GrammarLimits::positions) \
+         allow: let terminals look around at fewer characters, or raise the limit, for example to {}, and `nodes` alike",
+        limit.saturating_mul(8)
     )]
     #[non_exhaustive]
     LooksTooCostly {

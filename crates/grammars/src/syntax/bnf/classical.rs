@@ -177,7 +177,9 @@ fn body<'t>(
                 empty.push((name, at));
             }
             reader.reference(name, at);
-        } else if let Some(sign) = (begins && !is_close).then(|| alone(&mut reader.cursor)).flatten() {
+        } else if let Some(sign) =
+            (begins && !is_close).then(|| alone(&mut reader.cursor, depth > 0)).flatten()
+        {
             bare(reader, sign, at);
         } else if style.has_operators() {
             operator_or_text(reader, style)?;
@@ -327,8 +329,9 @@ fn is_bound(cursor: &Cursor<'_>) -> bool {
     cursor.rest()[1..].trim_start().starts_with(|first: char| first.is_ascii_digit() || first == ',')
 }
 
-/// Reads a sign that is all of its alternative: nothing but a blank is on its sides up to `|` or the end of the line.
-fn alone<'t>(cursor: &mut Cursor<'t>) -> Option<&'t str> {
+/// Reads a sign that is all of its alternative: nothing but a blank is on its sides up to `|`, the end of the line, or of
+/// the group.
+fn alone<'t>(cursor: &mut Cursor<'t>, is_inside: bool) -> Option<&'t str> {
     let mut ahead = *cursor;
     let begin = ahead.at();
     let sign = |char: char| !char.is_whitespace() && !char.is_alphanumeric() && char != '|' && char != '_';
@@ -337,7 +340,10 @@ fn alone<'t>(cursor: &mut Cursor<'t>) -> Option<&'t str> {
     let end = ahead;
     ahead.take_while(|char| matches!(char, ' ' | '\t' | '\r'));
     let is_quoted = text.len() > 1 && text.starts_with(['"', '\'']) && text.ends_with(&text[..1]);
-    let is_alone = matches!(ahead.peek(), None | Some('|' | '\n')) && !text.is_empty() && !is_quoted;
+    let closes = ahead.peek().is_some_and(|next| ")]}".contains(next)) && end.at() < ahead.at();
+    let is_alone = (matches!(ahead.peek(), None | Some('|' | '\n')) || is_inside && closes)
+        && !text.is_empty()
+        && !is_quoted;
     // A group that begins at the end of a line has alternatives in the next ones.
     let opens = text.starts_with(['(', '[', '{']) && {
         let mut next = ahead;

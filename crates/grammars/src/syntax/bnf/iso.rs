@@ -13,7 +13,7 @@
 //! | `[ A ]`, `{ A }`, `( A )` | A or nothing, any number of A, a group |
 //! | `{ A }-` | one A or more |
 //! | `n * A` | n times A |
-//! | `A - B` | the texts of A that are no texts of B, if both are regular |
+//! | `A - B`, `A-` | the texts of A that are no texts of B, or not empty, if both are regular |
 //! | `"…"`, `'…'` | a text. A backslash is itself; one that looks like an escape is an error |
 //! | `? U+000A ?`, `? U+0041..U+005A ?` | a character by its number, or one of a range. Any other text between `?` is an error |
 //! | `;` or `.` | the end of a rule, which may also end before the next `name =` |
@@ -277,7 +277,7 @@ impl<'t> File<'t, '_> {
         self.parted = true;
     }
 
-    /// Reads `-`: a difference, or after `{ … }` and before no operand that one is there.
+    /// Reads `-`: a difference, where no operand follows that with the empty text.
     fn minus(&mut self) -> Result<(), SyntaxError> {
         let Some(last) = self.reader.body.last().filter(|_| self.parted) else {
             return Err(self.reader.cursor.unexpected("something before `-`"));
@@ -289,6 +289,11 @@ impl<'t> File<'t, '_> {
         match self.reader.tree.node(last) {
             Node::Repeat(item, 0, u32::MAX) if is_alone => {
                 self.reader.tree.replace(last, Node::Repeat(item, 1, u32::MAX));
+            }
+            // The exception is the empty text.
+            _ if is_alone => {
+                self.reader.body.minus();
+                self.reader.literal("", self.reader.cursor.at());
             }
             _ => {
                 self.reader.body.minus();
