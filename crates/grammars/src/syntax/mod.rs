@@ -1,10 +1,10 @@
-//! Front ends for grammars as text: GBNF, EBNF, the EBNF of XGrammar, ABNF and Lark.
+//! Front ends for grammars as text: GBNF, EBNF, classical BNF, the EBNF of XGrammar, ABNF and Lark.
 //!
 //! ```text
 //! text/ --bnf/, xgrammar/, lark/--> tree/ of definitions --lower/--> Grammar
 //! ```
 //!
-//! `bnf/` has GBNF, EBNF and ABNF. Constructs that several languages share are in [`escape`] and [`bnf`]. Each
+//! `bnf/` has GBNF, the three notations of `.ebnf` and `.bnf`, and ABNF. Constructs that several languages share are in [`escape`] and [`bnf`]. Each
 //! language has a file or folder that documents it and its differences from the original. No front end recurses, so
 //! deep nesting in untrusted text costs memory alone.
 
@@ -374,7 +374,10 @@ fn fates(
         }
     }
     for node in &ignored.nodes {
-        let why = "allowed before, between and after terminals";
+        let why = match ignored.longest {
+            true => "allowed before, between and after terminals, and as long as possible",
+            false => "allowed before, between and after terminals",
+        };
         found.push((tree.place(*node), ignored.directive.to_owned(), Fate::Enforced, why));
     }
     for (at, construct) in &tree.ends {

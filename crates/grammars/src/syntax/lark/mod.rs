@@ -67,7 +67,10 @@
 //! # Ignored terminals
 //!
 //! Any number of ignored terminals may follow each terminal of a rule and precede the first one. A model can
-//! therefore write unbounded white space; [`GrammarOptions`] bounds it.
+//! therefore write unbounded white space; [`GrammarOptions`] bounds it. Each is as long as possible in a grammar that Lark
+//! could read, as for its lexers: where one ends, no beginning of the text after it makes a longer ignored text. Where
+//! there are tokens, grammars inside, budgets, lazy terminals, blocks, or look-around in an ignored terminal, one may end
+//! anywhere.
 
 mod attributes;
 mod body;
@@ -117,8 +120,8 @@ pub(super) fn read<'t>(
     Ok((reader.tree, ignored))
 }
 
-/// Whether the grammar has no construct that Lark lacks and in which an ignored text has no text after it: tokens, other
-/// grammars, budgets and lazy terminals.
+/// Whether ignored texts are as long as possible: the grammar has no tokens, other grammars, budgets or lazy terminals,
+/// which Lark lacks, and no blocks, in which a line ends a comment.
 fn reads_in_lark(tree: &Tree<'_>) -> bool {
     let is_foreign = |node| {
         matches!(
@@ -131,7 +134,7 @@ fn reads_in_lark(tree: &Tree<'_>) -> bool {
                 | Node::Before(..)
         )
     };
-    !tree.nodes().any(is_foreign)
+    tree.declared.is_none() && !tree.nodes().any(is_foreign)
 }
 
 /// Reads definitions up to the end of the text, or up to the brace that closes a grammar inside another.
