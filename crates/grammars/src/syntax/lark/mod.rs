@@ -121,7 +121,7 @@ pub(super) fn read<'t>(
 }
 
 /// Whether ignored texts are as long as possible: the grammar has no tokens, other grammars, budgets or lazy terminals,
-/// which Lark lacks, and no blocks, in which a line ends a comment.
+/// which Lark lacks, and no blocks, whose columns would be written once more for each way to end.
 fn reads_in_lark(tree: &Tree<'_>) -> bool {
     let is_foreign = |node| {
         matches!(

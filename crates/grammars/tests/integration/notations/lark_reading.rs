@@ -2,6 +2,9 @@
 //! blocks. The verdicts are those of lark 1.3.1 (`parser="lalr"` with both lexers, and `parser="earley"` with the basic
 //! one).
 
+use proptest::{prelude::*, sample::select};
+use unskew_automata::{Dfa, Limits};
+
 use crate::common::texts::{bytes, judge};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions};
 
@@ -101,5 +104,67 @@ fn refusals_say_what_to_do() {
     ] {
         let error = read(grammar).unwrap_err();
         assert!(error.contains(wanted), "{error}\n{wanted}");
+    }
+}
+
+/// Ignored terminals over the letters of the texts.
+const IGNORED: [&str; 9] = ["#[^c]*", " +", " ", "#(a*b)?", " (#b)?", "##|#", "aa", " *c", "[ c]+#?"];
+/// Operators, some of which begin like ignored terminals.
+const OPERATORS: [&str; 4] = ["b", "#a", "c", "ab"];
+
+/// Whether `text` is a list of `aab` or `a` with operators between, and each ignored text in it as long as possible: by
+/// trying all divisions.
+fn is_list(text: &[u8], operator: &str, ignored: &Dfa) -> bool {
+    // By offset: whether an item, an operator, or the first item comes next.
+    let mut reached = vec![[false; 3]; text.len() + 1];
+    reached[0][2] = true;
+    for at in 0..=text.len() {
+        let mut state = Some(ignored.start());
+        let mut longest = None;
+        for end in at..text.len() {
+            state = state.and_then(|state| ignored.step(state, text[end]));
+            if state.is_some_and(|state| ignored.is_accepting(state)) {
+                longest = Some(end + 1);
+            }
+        }
+        for next in 0..3 {
+            if !reached[at][next] {
+                continue;
+            }
+            if let Some(end) = longest {
+                reached[end][next] = true;
+            }
+            let words: &[&str] = if next == 1 { &[operator] } else { &["aab", "a"] };
+            for word in words {
+                if text[at..].starts_with(word.as_bytes()) {
+                    reached[at + word.len()][usize::from(next != 1)] = true;
+                }
+            }
+        }
+    }
+    reached[text.len()][1]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 150 } else { 3_000 }))]
+
+    /// Ignored texts are the longest ones, by their definition.
+    #[test]
+    fn random_ignored_texts_are_as_long_as_possible(
+        patterns in prop::collection::vec(select(&IGNORED[..]), 1..=3),
+        operator in select(&OPERATORS[..]),
+        texts in prop::collection::vec(prop::collection::vec(select(&["a", "b", "c", " ", "#", "aab", "#a", "c ", " #"][..]), 0..9), 40),
+    ) {
+        let union = patterns.iter().map(|pattern| format!("({pattern})")).collect::<Vec<_>>().join("|");
+        let ignored = Dfa::from_pattern(&union, &Limits::default()).unwrap();
+        let mut grammar = format!("start: ITEM (\"{operator}\" ITEM)*\nITEM: \"aab\" | \"a\"\n");
+        patterns.iter().for_each(|pattern| grammar.push_str(&format!("%ignore /{pattern}/\n")));
+        let read = read(&grammar).unwrap();
+        let constraint = GrammarConstraint::new(&read, bytes(), &GrammarLimits::default()).unwrap();
+        let mut judge = judge(&constraint);
+        for text in texts {
+            let text = text.concat();
+            prop_assert_eq!(judge(&text).1, is_list(text.as_bytes(), operator, &ignored), "{:?} of {}", text, grammar);
+        }
     }
 }
