@@ -100,6 +100,40 @@ impl Compiled {
     }
 }
 
+impl Compiled {
+    /// The answers about texts in quotes of the grammar `spec` that are the names of control tokens: a text is written by
+    /// other tokens.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where the file of the grammar cannot be read.
+    pub fn explain_quoted(&self, spec: &Spec) -> Result<Vec<Explained>> {
+        let Language::Grammar(GrammarSpec { source, .. }) = &spec.language else { return Ok(vec![]) };
+        let (_, text) = source.read()?;
+        let mut answers = vec![];
+        for (id, name) in self.tokens.vocabulary().control_tokens() {
+            let Some(at) = text.find(&format!("\"{name}\"")).filter(|_| !name.is_empty()) else { continue };
+            let written =
+                match name.starts_with('<') && name.ends_with('>') && !name.contains(char::is_whitespace) {
+                    true => format!("`{name}` without quotes"),
+                    false => format!("`<[{}]>`", id.0),
+                };
+            let (line, last) = (1 + text[..at].matches('\n').count(), text[..at].rsplit('\n').next());
+            let column = 1 + last.unwrap_or_default().chars().count();
+            answers.push(Explained {
+                pointer: None,
+                span: Some(format!("{line}:{column}")),
+                construct: format!("text \"{name}\""),
+                fate: word(Fate::Enforced),
+                why: format!(
+                    "tokens of text write it, and not the control token of this name, which is {written}"
+                ),
+            });
+        }
+        Ok(answers)
+    }
+}
+
 fn of_end(end: OutputEnd) -> Explained {
     let why = match end {
         OutputEnd::Model => "an output is followed by the end of the model's sequence",
@@ -117,7 +151,7 @@ fn of_grammar(spec: &GrammarSpec, limits: Numbers) -> Result<Vec<Explained>> {
     let grammar = Grammar::parse(&text, format, &options, limits);
     if let Err(GrammarError::Syntax(error)) = &grammar
         && matches!(
-            error.kind,
+            error.kind.plain(),
             SyntaxErrorKind::TooLong { .. }
                 | SyntaxErrorKind::NestTooDeep { .. }
                 | SyntaxErrorKind::Unexpected { .. }

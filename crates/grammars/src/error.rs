@@ -88,8 +88,9 @@ pub enum GrammarError {
     },
     /// Carrying the conditions of look-around through the rules takes too many states.
     #[error(
-        "carrying the conditions of look-around through the rules takes more than {limit} states: let terminals look around at fewer \
-         characters, or raise `GrammarLimits::positions`"
+        "carrying the conditions of look-around through the rules takes more states than {limit} positions (GrammarLimits::positions) \
+         allow: let terminals look around at fewer characters, or raise the limit, for example to {}, and `nodes` alike",
+        limit.saturating_mul(8)
     )]
     #[non_exhaustive]
     LooksTooCostly {
@@ -97,7 +98,7 @@ pub enum GrammarError {
         limit: usize,
     },
     /// The grammar has too many rules, terminals and expression nodes.
-    #[error("the grammar has more than {limit} nodes; raise `GrammarLimits::nodes`")]
+    #[error("the grammar has more than {limit} nodes: raise `GrammarLimits::nodes`, for example to {}", limit.saturating_mul(8))]
     #[non_exhaustive]
     TooManyNodes {
         /// The limit, in nodes.
@@ -216,8 +217,10 @@ pub enum GrammarError {
         /// The reason, in words.
         reason: String,
     },
-    /// The grammar names a control token that the vocabulary does not have.
-    #[error("the vocabulary has no control token `{name}`")]
+    /// The grammar names a token that the vocabulary does not have.
+    #[error(
+        "the vocabulary has no token `{name}`: give one that it has by its name, text or id, or write a text in quotes"
+    )]
     #[non_exhaustive]
     UnknownToken {
         /// The name of the token.

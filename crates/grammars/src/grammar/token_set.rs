@@ -16,7 +16,7 @@ use crate::GrammarError;
 pub struct TokenSet {
     /// Ranges of ids, first and last.
     pub ranges: Vec<(u32, u32)>,
-    /// The names of control tokens.
+    /// The names of control tokens, or the texts of other tokens.
     pub names: Vec<Box<str>>,
     /// Whether the set has all other tokens instead.
     pub complement: bool,
@@ -35,7 +35,7 @@ impl TokenSet {
         Self { ranges: ranges.into_iter().collect(), ..Self::default() }
     }
 
-    /// The control token of this name.
+    /// The control token of this name, or else the token of this text.
     pub fn of_name(name: &str) -> Self {
         Self { names: vec![name.into()], ..Self::default() }
     }
@@ -62,10 +62,11 @@ impl TokenSet {
             }
         }
         for wanted in &self.names {
-            let mut controls = vocabulary.control_tokens();
-            let (token, _) =
-                controls.find(|(_, known)| **known == **wanted).ok_or_else(|| unknown(wanted))?;
-            listed.as_mut().insert(token);
+            let control = vocabulary.control_tokens().find(|(_, known)| **known == **wanted);
+            // An added token that a decoder writes out has a text and no name.
+            let text = || vocabulary.text_tokens().find(|(_, text)| *text == wanted.as_bytes());
+            let token = control.map(|(token, _)| token).or_else(|| Some(text()?.0));
+            listed.as_mut().insert(token.ok_or_else(|| unknown(wanted))?);
         }
         if !self.complement {
             let mut ids = listed.ids();

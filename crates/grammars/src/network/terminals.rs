@@ -15,7 +15,7 @@ use crate::{
     BoundedLength, BoundedRepetition, Difference, GrammarError,
     grammar::{
         data::{Grammar, Terminal, TerminalId},
-        token_set::{Resolved, written_tokens},
+        token_set::{Resolved, TokenSet, written_tokens},
     },
     ids::{COUNTS, Id, Table, id},
     terminal::{ScanState, remaining::Remaining},
@@ -184,12 +184,13 @@ impl Terminals {
                         let names = trie.vocabulary().control_tokens();
                         names.map(|(token, name)| (name.into_owned(), token)).collect()
                     });
-                    let Some(token) = controls.get(&**name) else {
-                        return Err(GrammarError::UnknownToken { name: name.to_string() });
-                    };
-                    scanners.push(match trie.vocabulary().is_end_of_sequence(*token) {
-                        true => Scanner::End,
-                        false => Scanner::Token(*token),
+                    scanners.push(match controls.get(&**name) {
+                        Some(token) if trie.vocabulary().is_end_of_sequence(*token) => Scanner::End,
+                        Some(token) => Scanner::Token(*token),
+                        None => match TokenSet::of_name(name).resolve(name, trie.vocabulary())? {
+                            Resolved::End => Scanner::End,
+                            Resolved::Tokens(tokens) => Scanner::OneOf(Arc::new(tokens)),
+                        },
                     });
                 }
                 Terminal::TokenBudget(_) => unreachable!("it is written out before"),

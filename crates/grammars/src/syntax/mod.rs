@@ -1,10 +1,10 @@
-//! Front ends for grammars as text: GBNF, EBNF, the EBNF of XGrammar, ABNF and Lark.
+//! Front ends for grammars as text: GBNF, EBNF, classical BNF, the EBNF of XGrammar, ABNF and Lark.
 //!
 //! ```text
 //! text/ --bnf/, xgrammar/, lark/--> tree/ of definitions --lower/--> Grammar
 //! ```
 //!
-//! `bnf/` has GBNF, EBNF and ABNF. Constructs that several languages share are in [`escape`] and [`bnf`]. Each
+//! `bnf/` has GBNF, the three notations of `.ebnf` and `.bnf`, and ABNF. Constructs that several languages share are in [`escape`] and [`bnf`]. Each
 //! language has a file or folder that documents it and its differences from the original. No front end recurses, so
 //! deep nesting in untrusted text costs memory alone.
 
@@ -22,9 +22,11 @@ pub use nested::{Resolve, Resolver};
 pub use options::{GrammarOptions, Indenter};
 pub use text::error::{Location, SyntaxError, SyntaxErrorKind};
 
+use std::collections::HashSet;
+
 use self::{
-    bnf::{abnf, ebnf, gbnf},
-    error::{Locations, excerpt, location, nearest},
+    bnf::{abnf, gbnf},
+    error::{FILE_MARK, Locations, excerpt, location, nearest, token_excerpt},
     lower::{Ignored, Lowered},
     nested::Nested,
     text::{chars, cursor, error},
@@ -42,7 +44,8 @@ use crate::{
 pub enum GrammarFormat {
     /// GBNF, the language of llama.cpp.
     Gbnf,
-    /// EBNF, the language of the W3C and of transformers-CFG.
+    /// EBNF and BNF, in the notation of the first rule: `name ::=` is that of the W3C and of transformers-CFG,
+    /// `<name> ::=` classical BNF, and `name =` the EBNF of ISO 14977.
     Ebnf,
     /// The EBNF of XGrammar.
     Xgrammar,
@@ -56,8 +59,8 @@ impl GrammarFormat {
     /// All languages.
     pub const ALL: [Self; 5] = [Self::Lark, Self::Gbnf, Self::Ebnf, Self::Xgrammar, Self::Abnf];
 
-    /// The language of files with this extension, without the dot, in upper or lower case. `bnf` is EBNF: so the W3C
-    /// names its files.
+    /// The language of files with this extension, without the dot, in upper or lower case. `bnf` is EBNF, in which the
+    /// first rule decides on the notation.
     pub fn from_extension(extension: &str) -> Option<Self> {
         let extension = if extension.eq_ignore_ascii_case("bnf") { "ebnf" } else { extension };
         Self::ALL.into_iter().find(|format| extension.eq_ignore_ascii_case(format.extension()))
@@ -114,8 +117,8 @@ impl Grammar {
         Self::parse(text, GrammarFormat::Gbnf, &GrammarOptions::default(), limits)
     }
 
-    /// Reads a grammar from `text` in EBNF: the notation of the W3C, or the GBNF-like one of
-    /// transformers-CFG. The start rule is `root`, or the first rule if there is no `root`.
+    /// Reads a grammar from `text` in EBNF or BNF ([`GrammarFormat::Ebnf`]). The start rule is `root`, or the first rule
+    /// if there is no `root`.
     ///
     /// # Errors
     ///
@@ -181,10 +184,24 @@ pub(crate) fn read(
     limits: &GrammarLimits,
 ) -> Result<Read, GrammarError> {
     check_length(text, limits)?;
+    if format == GrammarFormat::Ebnf {
+        let (notation, made) = bnf::read(text, limits);
+        let made = made.map_err(GrammarError::from);
+        return made.and_then(|made| read_ebnf(text, made, options, limits)).map_err(|error| {
+            match (error, notation) {
+                (GrammarError::Syntax(SyntaxError { kind, location }), Some(notation)) => {
+                    let kind = SyntaxErrorKind::ReadAs { kind: Box::new(kind), notation };
+                    SyntaxError { kind, location }.into()
+                }
+                (error, _) => error,
+            }
+        });
+    }
     let named = options.start.as_deref();
-    let mut ignored = Ignored::new("", &GrammarOptions::default());
+    let ignored = Ignored::new("", &GrammarOptions::default());
     let (tree, start) = match format {
         GrammarFormat::Lark => return read_lark(text, options, limits),
+        GrammarFormat::Ebnf => unreachable!("it was read"),
         GrammarFormat::Gbnf => {
             let tree = gbnf::read(text, limits)?;
             let start = start(text, &tree, named.unwrap_or("root"))?;
@@ -203,20 +220,25 @@ pub(crate) fn read(
             };
             (tree, start)
         }
-        GrammarFormat::Ebnf => {
-            let tree;
-            (tree, ignored) = ebnf::read(text, limits)?;
-            // Without `root`, the first rule is the start rule. Without any rule, the error names `root`.
-            let start = match (named, tree.find("root")) {
-                (None, None) if !tree.definitions.is_empty() => 0,
-                _ => start(text, &tree, named.unwrap_or("root"))?,
-            };
-            (tree, start)
-        }
     };
     let lowered = lower::lower(text, &tree, start, &ignored, limits)?;
     // A lazy rule of XGrammar ends where it can, and other readings of the text stay. Only Lark has lazy terminals.
     let lowered = Lowered { lazy: Lazy::new(), ..lowered };
+    resolve(text, &tree, &ignored, lowered, limits)
+}
+
+fn read_ebnf(
+    text: &str,
+    (tree, ignored): (Tree<'_>, Ignored),
+    options: &GrammarOptions,
+    limits: &GrammarLimits,
+) -> Result<Read, GrammarError> {
+    // Without `root`, the first rule is the start rule. Without any rule, the error names `root`.
+    let start = match (options.start.as_deref(), tree.find("root")) {
+        (None, None) if !tree.definitions.is_empty() => 0,
+        (named, _) => start(text, &tree, named.unwrap_or("root"))?,
+    };
+    let lowered = lower::lower(text, &tree, start, &ignored, limits)?;
     resolve(text, &tree, &ignored, lowered, limits)
 }
 
@@ -251,7 +273,7 @@ fn resolve(
     lowered: Lowered,
     limits: &GrammarLimits,
 ) -> Result<Read, GrammarError> {
-    let Lowered { grammar: written, lazy, looks, notes, layout } = lowered;
+    let Lowered { grammar: written, lazy, looks, notes, layout, .. } = lowered;
     if let Some(layout) = layout {
         if !lazy.is_empty() {
             let construct = "`%declare` in a grammar with lazy terminals".to_owned();
@@ -338,7 +360,7 @@ fn fates(
         }
     }
     for node in tree.nodes().filter(|node| matches!(tree.node(*node), Node::Tokens(_))) {
-        let construct = format!("tokens `{}`", excerpt(text, tree.place(node)));
+        let construct = format!("tokens `{}`", token_excerpt(text, tree.place(node)));
         let why = "one token by its id, and not its text; tokens that end sequences are in a set only if the set is that one token";
         found.push((tree.place(node), construct, Fate::Enforced, why));
     }
@@ -352,7 +374,10 @@ fn fates(
         }
     }
     for node in &ignored.nodes {
-        let why = "allowed before, between and after terminals";
+        let why = match ignored.longest {
+            true => "allowed before, between and after terminals, and as long as possible",
+            false => "allowed before, between and after terminals",
+        };
         found.push((tree.place(*node), ignored.directive.to_owned(), Fate::Enforced, why));
     }
     for (at, construct) in &tree.ends {
@@ -390,11 +415,31 @@ fn check_length(text: &str, limits: &GrammarLimits) -> Result<(), SyntaxError> {
 
 /// The index of the definition of the start rule.
 fn start(text: &str, tree: &Tree<'_>, name: &str) -> Result<usize, SyntaxError> {
+    /// So many rules are named.
+    const NAMED: usize = 4;
     tree.find(name).ok_or_else(|| {
-        let defined = tree.definitions.iter().map(|definition| tree.name(definition.name));
-        let nearest = nearest(name, defined);
-        let what = "start rule";
-        let kind = SyntaxErrorKind::Undefined { what, name: name.to_owned(), nearest, way_out: None };
-        SyntaxError { kind, location: location(text, text.len()) }
+        // Other files come after the text.
+        let end = text.find(FILE_MARK).unwrap_or(text.len());
+        let own = || tree.definitions.iter().filter(|definition| definition.at < end && !definition.terminal);
+        let names = || own().map(|definition| tree.name(definition.name));
+        let used: HashSet<u32> = tree
+            .nodes()
+            .filter_map(|node| match tree.node(node) {
+                Node::Name(name) => Some(name),
+                _ => None,
+            })
+            .collect();
+        // Rules that no other one uses are the likeliest.
+        let unused = own().filter(|definition| !used.contains(&definition.name));
+        let unused = unused.map(|definition| tree.name(definition.name));
+        let mut rules: Vec<String> = nearest(name, names()).into_iter().collect();
+        for name in unused.chain(names()) {
+            if rules.len() < NAMED && rules.iter().all(|known| known != name) {
+                rules.push(name.to_owned());
+            }
+        }
+        let at = own().map(|definition| definition.at).min().unwrap_or(end);
+        let kind = SyntaxErrorKind::NoStart { name: name.to_owned(), rules };
+        SyntaxError { kind, location: location(text, at) }
     })
 }

@@ -20,6 +20,7 @@ pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<()> {
         let compiled =
             Compiler::new(tokens).compile(&spec).map_err(|error| Failure::input(error.to_string()))?;
         answers.extend(compiled.explain_left_out());
+        answers.extend(compiled.explain_quoted(&spec).map_err(|error| Failure::bad(&error))?);
     }
     for answer in &answers {
         match args.format {

@@ -44,7 +44,7 @@
 //! the difference operator.
 
 use crate::syntax::{
-    bnf::{ANGLES, Characters, FOREIGN, OTHERS, hexadecimal, is_escape, itself, open},
+    bnf::{ANGLES, Characters, FOREIGN, OTHERS, hexadecimal, is_escape, itself, note_named_classes, open},
     lower::Ignored,
     text::{
         chars::CharSet,
@@ -103,6 +103,7 @@ pub(crate) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<(Tree
         let message = format!("no rule has the text `{text}`, which `@caseless` leaves out");
         return Err(reader.cursor.invalid(at, message));
     }
+    note_named_classes(&mut reader);
     let mut ignored = Ignored::new("`@pass`", &GrammarOptions::default());
     ignored.nodes.append(&mut notation.directives.pass);
     ignored.longest = true;
@@ -174,7 +175,11 @@ fn directive(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), Syn
                 let Some(quote) = quote else {
                     return Err(reader.cursor.unexpected("a text in quotes, which has a case"));
                 };
-                cased.push((at, plain(&mut reader.cursor, quote, notation)?.to_owned()));
+                cased.push((
+                    at,
+                    plain(&mut reader.cursor, quote, notation.characters, &mut notation.backslash)?
+                        .to_owned(),
+                ));
                 space(&mut reader.cursor)?;
             }
             if reader.cursor.peek().is_some_and(|next| ['"', '\''].contains(&next)) {
@@ -270,7 +275,7 @@ fn rule(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
     space(&mut reader.cursor)?;
     if !reader.cursor.eat("::=") {
         return Err(reader.cursor.unexpected(
-            "`::=` after the name of a rule; the EBNF of ISO 14977, with `=`, `,` and `;`, is another notation",
+            "`::=` after the name of a rule; a file whose first rule has `=` is read as the EBNF of ISO 14977",
         ));
     }
     notation.directives.literals.push(vec![]);
@@ -309,7 +314,7 @@ fn item(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
     let at = reader.cursor.at();
     match reader.cursor.peek() {
         Some('"') if notation.characters == Characters::Numbered => {
-            let text = plain(&mut reader.cursor, '"', notation)?;
+            let text = plain(&mut reader.cursor, '"', notation.characters, &mut notation.backslash)?;
             literal(reader, notation, text, at);
         }
         Some('"') => {
@@ -320,7 +325,7 @@ fn item(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
             literal(reader, notation, &text, at);
         }
         Some('\'') => {
-            let text = plain(&mut reader.cursor, '\'', notation)?;
+            let text = plain(&mut reader.cursor, '\'', notation.characters, &mut notation.backslash)?;
             literal(reader, notation, text, at);
         }
         Some('[') => {
@@ -390,7 +395,12 @@ fn literal(reader: &mut Reader<'_>, notation: &mut Notation, text: &str, at: usi
 }
 
 /// Reads a literal between two `quote`s in which a backslash is an ordinary character.
-fn plain<'t>(cursor: &mut Cursor<'t>, quote: char, notation: &mut Notation) -> Result<&'t str, SyntaxError> {
+pub(super) fn plain<'t>(
+    cursor: &mut Cursor<'t>,
+    quote: char,
+    characters: Characters,
+    backslash: &mut Option<usize>,
+) -> Result<&'t str, SyntaxError> {
     let begin = cursor.at();
     cursor.next();
     let inside = *cursor;
@@ -404,13 +414,13 @@ fn plain<'t>(cursor: &mut Cursor<'t>, quote: char, notation: &mut Notation) -> R
         return Err(cursor.unclosed(begin, "the text in quotes", close));
     }
     let is_followed = cursor.peek() == Some(quote);
-    if notation.characters == Characters::Numbered {
+    if characters == Characters::Numbered {
         for (at, _) in text.match_indices('\\') {
             let mut after = inside;
             after.skip(at + 1);
             itself(&after, inside.at() + at)?;
             if quote == '"' {
-                notation.backslash.get_or_insert(inside.at() + at);
+                backslash.get_or_insert(inside.at() + at);
             }
         }
         if text.ends_with('\\') && is_followed {

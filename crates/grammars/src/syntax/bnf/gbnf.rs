@@ -12,13 +12,15 @@
 //! - A rule continues after the end of a line inside brackets, after `::=` and after `|`. Here it also
 //!   continues before `|`, unlike in llama.cpp.
 //! - The start rule is `root`.
-//! - `<name>` is the control token of that name, or the end of the output if the token ends sequences.
+//! - `<name>` is the control token of that name, or the end of the output if the token ends sequences; a token that
+//!   is no control token is named by its text.
 //!   [`tokens`](crate::syntax::tokens) lists the notations for ids and for all other tokens (`!<name>`).
+//! - A range in a class that ends before it begins has no character, as in llama.cpp; `explain` names it.
 //! - A second rule of the same name is an error. In llama.cpp it replaces the first.
 
 use crate::GrammarLimits;
 use crate::syntax::{
-    bnf::{ANGLES, Characters, FOREIGN, OTHERS, name, open},
+    bnf::{ANGLES, Characters, FOREIGN, OTHERS, name, note_named_classes, open},
     text::{chars::CharSet, cursor::Cursor, error::SyntaxError},
     tree::{
         Tree,
@@ -35,6 +37,7 @@ pub(crate) fn read<'t>(text: &'t str, limits: &'t GrammarLimits) -> Result<Tree<
     loop {
         space(&mut reader.cursor);
         if reader.cursor.peek().is_none() {
+            note_named_classes(&mut reader);
             return Ok(reader.tree);
         }
         rule(&mut reader)?;
@@ -70,7 +73,10 @@ fn rule(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
 fn ends(reader: &mut Reader<'_>) -> bool {
     if reader.body.depth() > 0 {
         space(&mut reader.cursor);
-        return reader.cursor.peek().is_none();
+        let mut ahead = reader.cursor;
+        let is_named = ahead.is_first_on_line() && !name(&mut ahead).is_empty();
+        blank(&mut ahead);
+        return reader.cursor.peek().is_none() || (is_named && ahead.eat("::="));
     }
     blank(&mut reader.cursor);
     let here = reader.cursor;

@@ -4,17 +4,23 @@
 //! them differently.
 
 pub(crate) mod abnf;
-pub(crate) mod ebnf;
+mod classical;
+mod ebnf;
 pub(crate) mod gbnf;
+mod iso;
 
 use crate::syntax::{
+    lower::Ignored,
+    options::GrammarOptions,
     text::{chars::CharSet, cursor::Cursor, error::SyntaxError},
     tree::{
+        Node, Tree,
         assembler::Group,
         escape::{escaped, escaped_as_in_c},
         reader::Reader,
     },
 };
+use crate::{Fate, GrammarLimits};
 
 /// Characters that stand for themselves after a backslash.
 pub(crate) const OTHERS: &str = "\"'[]-^";
@@ -69,6 +75,57 @@ pub(crate) enum Characters {
     OfC,
 }
 
+/// Reads a text in EBNF or BNF, in the notation of its first rule. Returns its name too, which an error names, unless it
+/// is the W3C's.
+pub(super) fn read<'t>(
+    text: &'t str,
+    limits: &'t GrammarLimits,
+) -> (Option<&'static str>, Result<(Tree<'t>, Ignored), SyntaxError>) {
+    let ignored = || Ignored::new("`@pass`", &GrammarOptions::default());
+    let mut cursor = Cursor::new(text);
+    cursor.eat("\u{feff}");
+    loop {
+        cursor.take_while(char::is_whitespace);
+        let rest = cursor.rest();
+        let is_number = rest.strip_prefix("#x").is_some_and(|rest| rest.starts_with(char::is_alphanumeric));
+        if !is_number && ["#", "//", ";", "--"].iter().any(|mark| rest.starts_with(mark)) {
+            cursor.skip_line();
+        } else if !(rest.starts_with("/*") && cursor.skip_past("*/")) {
+            break;
+        }
+    }
+    let is_iso = cursor.rest().starts_with("(*") || {
+        let mut ahead = cursor;
+        let word = |char: char| char.is_alphanumeric() || matches!(char, '_' | '-' | ' ' | '\t');
+        ahead.peek().is_some_and(|first| first.is_alphabetic() || first == '_') && {
+            ahead.take_while(word);
+            ahead.take_while(char::is_whitespace);
+            ahead.peek() == Some('=')
+        }
+    };
+    if is_iso {
+        return (Some("the EBNF of ISO 14977"), iso::read(text, limits).map(|tree| (tree, ignored())));
+    }
+    if classical::head(&mut cursor) {
+        return (Some("classical BNF"), classical::read(text, limits).map(|tree| (tree, ignored())));
+    }
+    (None, ebnf::read(text, limits))
+}
+
+/// Notes classes that are written like a rule in brackets.
+pub(super) fn note_named_classes(reader: &mut Reader<'_>) {
+    for node in reader.tree.nodes() {
+        let at = reader.tree.place(node);
+        let inside = reader.text[at..].strip_prefix('[').and_then(|rest| rest.split(']').next());
+        if matches!(reader.tree.node(node), Node::Class(_))
+            && inside.is_some_and(|name| reader.tree.find(name).is_some())
+        {
+            let why = "it is one of these characters, and not the rule of this name, which is written without brackets";
+            reader.tree.notes.push((at, "a class with the name of a rule", Fate::Enforced, why));
+        }
+    }
+}
+
 impl Reader<'_> {
     /// Reads a character class. The cursor is at its `[`. `backslash` receives the offset of the first
     /// backslash in the class, if it has no value yet.
@@ -88,7 +145,7 @@ impl Reader<'_> {
         }
         cursor.next();
         let negated = cursor.eat("^");
-        let (mut ranges, mut compact_at) = (vec![], 1 << 12);
+        let (mut ranges, mut compact_at, mut emptied) = (vec![], 1 << 12, false);
         loop {
             let at = cursor.at();
             if cursor.eat("]") {
@@ -99,6 +156,12 @@ impl Reader<'_> {
             if cursor.peek() == Some('-') && !cursor.rest().starts_with("-]") {
                 cursor.next();
                 last = Self::member(cursor, begin, characters, backslash)?;
+            }
+            if last < first && characters == Characters::Escaped {
+                let why = "it ends before it begins, and so has no character, as llama.cpp reads it";
+                self.tree.notes.push((at, "a range", Fate::Enforced, why));
+                emptied = true;
+                continue;
             }
             if last < first {
                 let range = cursor.since(at);
@@ -114,7 +177,7 @@ impl Reader<'_> {
         if ranges.is_empty() && negated && characters == Characters::OfC {
             return Ok(CharSet::all());
         }
-        if ranges.is_empty() {
+        if ranges.is_empty() && !(emptied && negated) {
             let any = if characters == Characters::OfC { "[^]" } else { "." };
             let message = format!("a class without characters; write `{any}` for any character");
             return Err(cursor.invalid(begin, message));

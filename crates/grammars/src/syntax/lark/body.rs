@@ -65,7 +65,8 @@ pub(super) fn read(reader: &mut Reader<'_>, terminal: bool) -> Result<(), Syntax
 fn ends(reader: &mut Reader<'_>) -> bool {
     if reader.body.depth() > 0 {
         space(&mut reader.cursor);
-        return reader.cursor.peek().is_none();
+        let cursor = reader.cursor;
+        return cursor.peek().is_none() || (cursor.is_first_on_line() && is_definition(cursor));
     }
     blank(&mut reader.cursor);
     if reader.depth > 0 && reader.cursor.peek() == Some('}') {
@@ -97,7 +98,12 @@ fn item(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
             }
             reader.cursor.next();
             reader.body.bar(&mut reader.tree);
-            space(&mut reader.cursor);
+            let mut ahead = reader.cursor;
+            space(&mut ahead);
+            // An alternative goes on in the next line, unless a definition begins there: then it is empty.
+            if reader.body.depth() > 0 || !is_definition(ahead) {
+                reader.cursor = ahead;
+            }
             Ok(())
         }
         Some('~') => tilde(reader, terminal),
@@ -385,6 +391,39 @@ pub(super) fn name<'t>(cursor: &mut Cursor<'t>) -> &'t str {
         }
         *cursor = ahead;
     }
+}
+
+/// Whether a definition or a directive begins at the cursor, and no item of a body.
+fn is_definition(mut cursor: Cursor<'_>) -> bool {
+    const DIRECTIVES: [&str; 7] =
+        ["ignore", "import", "override", "extend", "declare", "llguidance", "grammar_options"];
+    if cursor.eat("%") {
+        let word = cursor.take_while(|char| char.is_ascii_alphanumeric() || char == '_');
+        return DIRECTIVES.contains(&word);
+    }
+    cursor.take_while(|char| char == '?' || char == '!');
+    if name(&mut cursor).is_empty() {
+        return false;
+    }
+    if cursor.eat(".") {
+        cursor.take_while(|char| matches!(char, '+' | '-' | '0'..='9'));
+    }
+    blank(&mut cursor);
+    for (open, close) in [("{", '}'), ("[", ']')] {
+        if cursor.eat(open) {
+            cursor.take_while(|char| char != close && char != '\n');
+            cursor.next();
+            blank(&mut cursor);
+        }
+    }
+    if cursor.eat("::") {
+        blank(&mut cursor);
+        if !cursor.eat("_") {
+            return false;
+        }
+        blank(&mut cursor);
+    }
+    cursor.peek() == Some(':')
 }
 
 /// Skips blanks, comments and line ends.

@@ -39,7 +39,8 @@
 //! - `name[stop=…]: …` is a text before the first end of the stop. `temperature` changes no text and is reported.
 //! - [Imports of files](imports), through the [resolver](crate::Resolve), and of the modules `common`, `unicode`,
 //!   `python` and `lark`.
-//! - `%declare` of the two terminals of an [indenter](crate::Indenter): [blocks by columns](crate::layout).
+//! - `%declare` of the two terminals of an [indenter](crate::Indenter): [blocks by columns](crate::layout). The option
+//!   `indenter` of `%grammar_options` (or `%llguidance`) has its fields, where the program gives none.
 //!
 //! # The ends of lazy terminals
 //!
@@ -66,15 +67,17 @@
 //! # Ignored terminals
 //!
 //! Any number of ignored terminals may follow each terminal of a rule and precede the first one. A model can
-//! therefore write unbounded white space; [`GrammarOptions`] bounds it.
+//! therefore write unbounded white space; [`GrammarOptions`] bounds it. Each is as long as possible in a grammar that Lark
+//! could read, as for its lexers: where one ends, no beginning of the text after it makes a longer ignored text. Where
+//! there are tokens, grammars inside, budgets, lazy terminals, blocks, or look-around in an ignored terminal, one may end
+//! anywhere.
 
 mod attributes;
 mod body;
 mod common;
 pub(super) mod imports;
 mod inline;
-
-use serde_json::{Deserializer, Map, Value};
+mod options;
 
 use unskew_automata::Dialect;
 
@@ -87,7 +90,7 @@ use super::{
     reader::{Change, Reader},
     tree::{Definition, Node, NodeId, Pattern, Tree},
 };
-use crate::{Fate, GrammarLimits, GrammarOptions, Indenter};
+use crate::{Fate, GrammarLimits, GrammarOptions};
 
 /// Reads a text in Lark and the files that it imports.
 pub(super) fn read<'t>(
@@ -115,7 +118,25 @@ pub(super) fn read<'t>(
         reader.tree.remove_unreached(main.end);
     }
     expand(&mut reader.tree, &sources.text, limits)?;
+    ignored.longest = reads_in_lark(&reader.tree);
     Ok((reader.tree, ignored))
+}
+
+/// Whether ignored texts are as long as possible: the grammar has no tokens, other grammars, budgets or lazy terminals,
+/// which Lark lacks, and no blocks, whose columns would be written once more for each way to end.
+fn reads_in_lark(tree: &Tree<'_>) -> bool {
+    let is_foreign = |node| {
+        matches!(
+            tree.node(node),
+            Node::Token(_)
+                | Node::Tokens(_)
+                | Node::Grammar(_)
+                | Node::Budget(..)
+                | Node::Shortest(_)
+                | Node::Before(..)
+        )
+    };
+    tree.declared.is_none() && !tree.nodes().any(is_foreign)
 }
 
 /// Reads definitions up to the end of the text, or up to the brace that closes a grammar inside another.
@@ -331,8 +352,8 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
         }
         "import" => import(reader, at),
         "override" | "extend" => change(reader, word == "extend"),
-        "declare" => declare(reader, &ignored.options.indenter, at),
-        "llguidance" | "grammar_options" => llguidance(reader, ignored, at),
+        "declare" => options::declare(reader, &ignored.options.indenter, at),
+        "llguidance" | "grammar_options" => options::llguidance(reader, ignored, at),
         _ => {
             let known = ["ignore", "import", "override", "extend", "declare"];
             let hint = nearest(word, known.into_iter()).map(|near| format!("; is `%{near}` meant?"));
@@ -342,76 +363,6 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
             Err(reader.cursor.invalid(at, format!("there is no directive `%{word}`{hint}")))
         }
     }
-}
-
-/// Reads `%declare A B`: terminals without texts, of which only an indenter's are known.
-fn declare(reader: &mut Reader<'_>, indenter: &Indenter, at: usize) -> Result<(), SyntaxError> {
-    if reader.depth > 0 {
-        let way_out = "declare it in a grammar of its own";
-        return Err(reader.cursor.unsupported(at, "`%declare` in a grammar inside another", way_out));
-    }
-    loop {
-        body::blank(&mut reader.cursor);
-        let name_at = reader.cursor.at();
-        if !reader.cursor.peek().is_some_and(|char| char.is_ascii_alphabetic() || char == '_') {
-            return Ok(());
-        }
-        let name = name(reader)?;
-        if name != indenter.indent && name != indenter.dedent {
-            let construct = format!("`%declare` of `{name}`, which is no terminal of the indenter,");
-            let way_out = "define the terminal, since only a definition gives its texts; those of blocks are `_INDENT` and `_DEDENT`, \
-                           unless `GrammarOptions::indenter` names others";
-            return Err(reader.cursor.unsupported(name_at, construct, way_out));
-        }
-        let file = reader.tree.file();
-        if reader.tree.declared.is_some_and(|(_, other)| other != file) {
-            let way_out = "declare the terminals in one file, and import the rules";
-            return Err(reader.cursor.unsupported(name_at, "`%declare` in two files", way_out));
-        }
-        reader.tree.declared = Some((at, file));
-        let body = reader.tree.push(Node::Declared, name_at);
-        let name = reader.tree.intern(name);
-        let parameters = Parameters::None;
-        reader.define_as(Definition { name, at: name_at, body, terminal: true, parameters })?;
-    }
-}
-
-/// Reads the options of `%llguidance`, which is `%grammar_options` in XGrammar.
-fn llguidance(reader: &mut Reader<'_>, ignored: &mut Ignored, at: usize) -> Result<(), SyntaxError> {
-    let begin = reader.cursor.at();
-    let mut values = Deserializer::from_str(reader.cursor.rest()).into_iter::<Map<String, Value>>();
-    let options = match values.next() {
-        Some(Ok(options)) => options,
-        Some(Err(error)) => {
-            let message = format!("not an object of JSON: {error}, counted from here");
-            return Err(reader.cursor.invalid(begin, message));
-        }
-        None => return Err(reader.cursor.unexpected("an object of JSON after `%llguidance`")),
-    };
-    let end = values.byte_offset();
-    reader.cursor.skip(end);
-    for (name, value) in &options {
-        match (name.as_str(), value) {
-            ("ignore_once", Value::Bool(once)) => {
-                ignored.options.max_ignored = once.then_some(1).or(ignored.options.max_ignored);
-            }
-            ("allow_initial_skip", Value::Bool(initial)) => ignored.only_after = !initial,
-            // Nothing is forced, and texts are UTF-8.
-            ("no_forcing", Value::Bool(_)) | ("allow_invalid_utf8", Value::Bool(false)) => {}
-            _ => {
-                let construct = format!("the option `{name}` of llguidance with this value");
-                let way_out = "remove it; `ignore_once`, `allow_initial_skip` and `no_forcing` are read";
-                return Err(reader.cursor.unsupported(begin, construct, way_out));
-            }
-        }
-    }
-    reader.tree.notes.push((
-        at,
-        "`%llguidance`",
-        Fate::Annotation,
-        "it says which program the grammar is for; of its options, `ignore_once` and `allow_initial_skip` are enforced",
-    ));
-    Ok(())
 }
 
 /// Reads `%override` or `%extend`: a definition that replaces an earlier one, or adds alternatives to it.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{Ignored, Lowered, Lowering, excerpt};
+use super::{Ignored, Lowered, Lowering, excerpt, regular::Regulars};
 use crate::{
     ExprId, Grammar, GrammarError,
     syntax::{
@@ -134,8 +134,9 @@ impl Lowering<'_, '_> {
         if self.read_again / READ_AGAIN > self.limits.nodes {
             return Err(GrammarError::TooManyNodes { limit: self.limits.nodes });
         }
-        let (source, work): (&Ignored, _) = (self.source, self.regulars.lend());
-        let inner = Lowering::new(self.text, self.tree, source, self.limits, work);
+        let source: &Ignored = self.source;
+        let regulars = Regulars::new(self.text, self.tree, self.limits, self.regulars.lend());
+        let inner = Lowering::new(self.text, self.tree, source, self.limits, regulars);
         let (lowered, work) = Lowering { item: Some(item), ..inner }.whole(0)?;
         self.regulars.give_back(work);
         self.plain(lowered, item)?.reached(self.limits)

@@ -5,11 +5,12 @@
 //! of an automaton.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
-use unskew_automata::{Dfa, DfaBuilder, StateId};
+use unskew_automata::{Dfa, DfaBuilder, RegexError, StateId};
+use unskew_trie::ByteSet;
 
 use super::Lowering;
 use crate::syntax::{options::GrammarOptions, text::error::excerpt, tree::NodeId};
@@ -22,7 +23,7 @@ pub(crate) struct Ignored {
     pub(crate) nodes: Vec<NodeId>,
     /// The directive that names them, for reports.
     pub(crate) directive: &'static str,
-    /// Whether an ignored text ends only where it cannot continue.
+    /// Whether an ignored text ends only where it could not be longer.
     pub(crate) longest: bool,
     /// Whether they stand after terminals alone, and not before the first one too.
     pub(crate) only_after: bool,
@@ -79,24 +80,17 @@ impl Lowering<'_, '_> {
             let run = self.builder.choice(conditional.into_iter().chain([any]));
             return Ok(Some(self.builder.repeat(run, 0, max_ignored)));
         }
-        let run = self.regulars.builder.repetition(&any, 1, max_ignored);
-        let run = self.regulars.make(first, run)?;
-        let mut run = self.regulars.automaton(first, run)?;
-        if ignored.longest {
-            return Ok(Some(self.longest(first, &run)?));
+        if let Some(follow) = self.follow {
+            return Ok(Some(self.longest(first, &any, &follow)?));
         }
-        if let Some(most) = max_ignored_chars {
-            let short = self.regulars.pattern(first, &format!("(?s).{{0,{most}}}"))?;
-            let short = self.regulars.automaton(first, short)?;
-            match self.regulars.builder.intersection(&run, &short) {
-                // Every ignored text is longer.
-                Err(unskew_automata::RegexError::MatchesNothing) => return Ok(None),
-                cut => {
-                    let cut = self.regulars.make(first, cut)?;
-                    run = self.regulars.automaton(first, cut)?;
-                }
-            }
-        }
+        self.extending.get_or_insert_default().union(&extending(&any));
+        let run = self
+            .regulars
+            .builder
+            .repetition(&any, 1, max_ignored)
+            .map_err(|error| self.regulars.error(first, error))?;
+        // Without one every ignored text is longer.
+        let Some(run) = self.short(first, run, max_ignored_chars)? else { return Ok(None) };
         let run = self.builder.shared_automaton("%ignore", &run);
         if is_outside {
             self.builder.ignore(run);
@@ -104,55 +98,192 @@ impl Lowering<'_, '_> {
         Ok(Some(self.builder.optional(run)))
     }
 
-    /// The texts of `run`, or none. One ends only before a byte that it cannot have next, or that begins a text of
-    /// `run`: a comment ends where its line does. In the second case no terminal follows but one that begins so too.
-    fn longest(&mut self, node: NodeId, run: &Dfa) -> Result<ExprId, GrammarError> {
-        let bytes = |state| -> BTreeSet<u8> { run.edges(state).flat_map(|edge| edge.bytes).collect() };
-        let first = bytes(run.start());
-        let mut ends: BTreeMap<BTreeSet<u8>, HashSet<StateId>> = BTreeMap::new();
-        for state in run.states().filter(|state| run.is_accepting(*state)) {
-            let next = Some(bytes(state)).filter(|next| !next.is_subset(&first)).unwrap_or_default();
-            ends.entry(next).or_default().insert(state);
+    /// Any number of texts of `any`, each as long as possible, or none, as `most` and `most_chars` bound them.
+    ///
+    /// The longest is the longest text of `any` from the same place on. Where a text ends that could go on, the text
+    /// after it owes something: no beginning of it may make a longer text. What a run still owes at its end is a
+    /// condition on the text after the run, unless nothing that may follow (`follow`) begins so.
+    fn longest(&mut self, node: NodeId, any: &Dfa, follow: &ByteSet) -> Result<ExprId, GrammarError> {
+        let GrammarOptions { max_ignored: most, max_ignored_chars: most_chars, .. } = self.source.options;
+        let bytes = stretches(any);
+        let may_go_on =
+            |state: &StateId| any.edges(*state).flat_map(|edge| edge.bytes).any(|byte| follow.contains(byte));
+        // What may follow, by state of the run; `None` where it does not end.
+        let mut ends: Vec<Option<Owed>> = vec![];
+        let start = BTreeSet::from([(0, None, vec![])]);
+        let mut ids: HashMap<BTreeSet<Place>, u32> = HashMap::from([(start.clone(), 0)]);
+        let mut open = vec![start];
+        let mut edges: Vec<(u32, std::ops::RangeInclusive<u8>, u32)> = vec![];
+        while let Some(places) = open.get(ends.len()).cloned() {
+            let from = number(ends.len());
+            let between = places.iter().filter(|(_, within, _)| within.is_none() && from > 0);
+            let owed =
+                between.map(|(.., owed)| owed.iter().filter(|state| may_go_on(state)).copied().collect());
+            let owed: BTreeSet<Vec<StateId>> = owed.collect();
+            ends.push((!owed.is_empty()).then_some(owed));
+            for range in &bytes {
+                let next = self.stepped(any, &places, *range.start(), most);
+                if next.is_empty() {
+                    continue;
+                }
+                let limit = self.limits.regex.dfa_states;
+                if next.len() > MOST_PLACES || open.len() > limit {
+                    return Err(self.regulars.error(node, RegexError::too_many_dfa_states(limit)));
+                }
+                let to = *ids.entry(next).or_insert_with_key(|next| {
+                    open.push(next.clone());
+                    number(open.len() - 1)
+                });
+                edges.push((from, range.clone(), to));
+            }
         }
+        let mut classes: BTreeMap<&Owed, HashSet<usize>> = BTreeMap::new();
+        for (state, owed) in ends.iter().enumerate() {
+            if let Some(owed) = owed {
+                classes.entry(owed).or_default().insert(state);
+            }
+        }
+        // Where something may be owed and nothing is, nothing is.
+        let mut found: Vec<(Option<Dfa>, HashSet<usize>)> = vec![];
+        for (owed, states) in classes {
+            let condition = match owed.contains(&vec![]) {
+                true => None,
+                false => Some(self.unless(node, any, owed)?),
+            };
+            match found.iter_mut().find(|(known, _)| *known == condition) {
+                Some((_, known)) => known.extend(states),
+                None => found.push((condition, states)),
+            }
+        }
+        let is_one = matches!(&found[..], [(None, _)]);
         let mut ways = vec![self.builder.empty()];
-        for (next, ends) in ends {
-            let text = Arc::new(self.ending(node, run, &ends)?);
-            self.regulars.count(node, text.memory_usage())?;
-            let made = self.builder.shared_automaton("@pass", &text);
+        for (condition, states) in found {
+            let mut made = DfaBuilder::new(&self.limits.regex);
+            for state in 0..ends.len() {
+                made.state(states.contains(&state)).map_err(|source| self.regulars.error(node, source))?;
+            }
+            edges.iter().for_each(|(from, bytes, to)| made.edge(*from, bytes.clone(), *to));
+            let made = made.build().map_err(|source| self.regulars.error(node, source))?;
+            let Some(text) = self.short(node, made, most_chars)? else { continue };
+            let made = self.builder.shared_automaton(self.source.directive, &text);
             ways.push(made);
-            if !next.is_empty() {
-                let (at, after) = (self.tree.place(node), Some(Arc::new(self.unless(node, &next)?)));
-                self.looks.insert(made, Condition { before: None, after, at });
+            if is_one {
+                self.builder.ignore(made);
+                return Ok(self.builder.optional(made));
+            }
+            if let Some(after) = condition {
+                let after = Some(Arc::new(after));
+                self.looks.insert(made, Condition { before: None, after, at: self.tree.place(node) });
             }
         }
         Ok(self.builder.choice(ways))
     }
 
-    /// The texts of `dfa` that lead to one of `ends`.
-    fn ending(&self, node: NodeId, dfa: &Dfa, ends: &HashSet<StateId>) -> Result<Dfa, GrammarError> {
-        let error = |source| self.regulars.error(node, source);
-        let mut made = DfaBuilder::new(&self.limits.regex);
-        for state in dfa.states() {
-            made.state(ends.contains(&state)).map_err(error)?;
+    /// The places of a run after a byte.
+    fn stepped(&self, any: &Dfa, places: &BTreeSet<Place>, byte: u8, most: Option<u32>) -> BTreeSet<Place> {
+        let mut next = BTreeSet::new();
+        for (count, within, owed) in places {
+            let mut owed: Vec<StateId> = owed.iter().filter_map(|state| any.step(*state, byte)).collect();
+            if owed.iter().any(|state| any.is_accepting(*state)) {
+                continue;
+            }
+            // The number counts where there is a bound.
+            let count = match (within, most) {
+                (None, Some(most)) if *count >= most => continue,
+                (None, Some(_)) => count + 1,
+                _ => *count,
+            };
+            let Some(state) = any.step(within.unwrap_or(any.start()), byte) else { continue };
+            next.insert((count, Some(state), owed.clone()));
+            if any.is_accepting(state) {
+                if any.edges(state).next().is_some() {
+                    owed.push(state);
+                    owed.sort_unstable();
+                    owed.dedup();
+                }
+                next.insert((count, None, owed));
+            }
         }
-        for state in dfa.states() {
-            for edge in dfa.edges(state) {
-                made.edge(number(state.index()), edge.bytes, number(edge.target.index()));
+        next
+    }
+
+    /// The texts of `run` of at most so many characters; `None` if there are none.
+    fn short(&mut self, node: NodeId, run: Dfa, most: Option<u32>) -> Result<Option<Arc<Dfa>>, GrammarError> {
+        let made = self.regulars.make(node, Ok(run))?;
+        let run = self.regulars.automaton(node, made)?;
+        let Some(most) = most else { return Ok(Some(run)) };
+        let short = self.regulars.pattern(node, &format!("(?s).{{0,{most}}}"))?;
+        let short = self.regulars.automaton(node, short)?;
+        match self.regulars.builder.intersection(&run, &short) {
+            Err(RegexError::MatchesNothing) => Ok(None),
+            cut => {
+                let cut = self.regulars.make(node, cut)?;
+                Ok(Some(self.regulars.automaton(node, cut)?))
+            }
+        }
+    }
+
+    /// All texts of which no beginning makes a longer text, where one of these is owed.
+    fn unless(&self, node: NodeId, any: &Dfa, owed: &Owed) -> Result<Dfa, GrammarError> {
+        let error = |source| self.regulars.error(node, source);
+        let bytes = stretches(any);
+        let mut made = DfaBuilder::new(&self.limits.regex);
+        let first = made.state(true).map_err(error)?;
+        let free = made.state(true).map_err(error)?;
+        made.edge(free, 0..=u8::MAX, free);
+        let mut ids: HashMap<Owed, u32> = HashMap::from([(owed.clone(), first)]);
+        let mut open = vec![owed.clone()];
+        while let Some(owed) = open.pop() {
+            let from = ids[&owed];
+            for range in &bytes {
+                let mut next = Owed::new();
+                for way in &owed {
+                    let way: Vec<StateId> =
+                        way.iter().filter_map(|state| any.step(*state, *range.start())).collect();
+                    if !way.iter().any(|state| any.is_accepting(*state)) {
+                        next.insert(way);
+                    }
+                }
+                if next.is_empty() {
+                    continue;
+                }
+                let to = match ids.get(&next) {
+                    _ if next.contains(&vec![]) => free,
+                    Some(known) => *known,
+                    None => {
+                        let to = made.state(true).map_err(error)?;
+                        ids.insert(next.clone(), to);
+                        open.push(next);
+                        to
+                    }
+                };
+                made.edge(from, range.clone(), to);
             }
         }
         made.build().map_err(error)
     }
+}
 
-    /// All texts that do not begin with one of these bytes.
-    fn unless(&self, node: NodeId, bytes: &BTreeSet<u8>) -> Result<Dfa, GrammarError> {
-        let error = |source| self.regulars.error(node, source);
-        let mut made = DfaBuilder::new(&self.limits.regex);
-        let start = made.state(true).map_err(error)?;
-        let any = made.state(true).map_err(error)?;
-        made.edge(any, 0..=u8::MAX, any);
-        for byte in (0..=u8::MAX).filter(|byte| !bytes.contains(byte)) {
-            made.edge(start, byte..=byte, any);
-        }
-        made.build().map_err(error)
-    }
+/// The most ways to divide a text into ignored ones that are followed.
+const MOST_PLACES: usize = 256;
+
+/// A place in a run: how many texts have begun, where in a text it is (`None` between two), and the states of texts that
+/// have ended and must not go on.
+type Place = (u32, Option<StateId>, Vec<StateId>);
+
+/// For each way to divide a run, the states of texts that have ended and must not go on.
+type Owed = BTreeSet<Vec<StateId>>;
+
+/// The first bytes with which texts of `dfa` go on after they have ended.
+fn extending(dfa: &Dfa) -> ByteSet {
+    let ends = dfa.states().filter(|state| dfa.is_accepting(*state));
+    ends.flat_map(|state| dfa.edges(state)).flat_map(|edge| edge.bytes).collect()
+}
+
+/// Ranges of bytes that `dfa` does not distinguish.
+fn stretches(dfa: &Dfa) -> Vec<std::ops::RangeInclusive<u8>> {
+    let begins = |byte: &u8| *byte == 0 || dfa.classes().get(*byte) != dfa.classes().get(byte - 1);
+    let firsts: Vec<u8> = (0..=255u8).filter(begins).collect();
+    let lasts = firsts.iter().skip(1).map(|next| next - 1).chain([255]);
+    firsts.iter().copied().zip(lasts).map(|(first, last)| first..=last).collect()
 }

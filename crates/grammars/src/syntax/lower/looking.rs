@@ -100,7 +100,17 @@ impl Regulars<'_, '_> {
             self.looking.notes.push((at, "look-around, an anchor or a word boundary", why));
         }
         if lazy {
-            let why = "the terminal ends at the first match of an engine with backtracking, as Python's `re.match` does";
+            let is_last =
+                ["*?", "+?", "??", "}?"].iter().any(|lazy| regex.trim_end_matches(')').ends_with(lazy));
+            let why = match is_last {
+                true => {
+                    "nothing in the regex follows it, so it takes as little as it can, as Python's `re.match` does: without the last \
+                     `?` it takes any number, and a text behind it ends it"
+                }
+                false => {
+                    "the terminal ends at the first match of an engine with backtracking, as Python's `re.match` does"
+                }
+            };
             self.looking.notes.push((at, "a lazy repetition", why));
         }
         let read = (looks || lazy).then_some(read);

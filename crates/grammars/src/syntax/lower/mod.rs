@@ -6,6 +6,7 @@
 mod budget;
 mod ignored;
 pub(crate) mod looking;
+mod near;
 mod regular;
 mod reports;
 mod uses;
@@ -13,11 +14,13 @@ mod uses;
 use std::{collections::HashMap, sync::Arc};
 
 use unskew_automata::{Dfa, InContext, RegexError};
+use unskew_trie::ByteSet;
 
 pub(crate) use ignored::Ignored;
 
 use self::{
     budget::Regularity,
+    near::{Freed, Side, near},
     regular::{Regular, Regulars, Work},
     uses::{Use, uses},
 };
@@ -26,7 +29,7 @@ use crate::syntax::{
     options::{GrammarOptions, Indenter},
     text::{
         chars::CharSet,
-        error::{Locations, SyntaxError, SyntaxErrorKind, excerpt, location},
+        error::{Locations, SyntaxError, SyntaxErrorKind, excerpt, location, token_excerpt},
     },
     tree::{Definition, Node, NodeId, Tree, undefined},
 };
@@ -46,6 +49,8 @@ pub(crate) struct Lowered {
     pub(crate) notes: Vec<(usize, &'static str, &'static str)>,
     /// The terminals of an indenter.
     pub(crate) layout: Option<Layout>,
+    /// An expression for the ignored text between two terminals.
+    pub(crate) ignored: Option<ExprId>,
 }
 
 /// Builds the grammar of `tree`, with the rule of index `start` as the start rule.
@@ -56,7 +61,16 @@ pub(crate) fn lower(
     ignored: &Ignored,
     limits: &GrammarLimits,
 ) -> Result<Lowered, GrammarError> {
-    Ok(Lowering::new(text, tree, ignored, limits, Work::new(limits)).whole(start)?.0)
+    let regulars = Regulars::new(text, tree, limits, Work::new(limits));
+    Ok(Lowering::new(text, tree, ignored, limits, regulars).whole(start)?.0)
+}
+
+/// A grammar as it is made the first time, and the second.
+struct Once<'a, 't> {
+    made: Lowered,
+    regulars: Regulars<'a, 't>,
+    extending: Option<ByteSet>,
+    conditionals: Vec<(NodeId, ExprId)>,
 }
 
 /// From this number on, repetitions of a character are counted by the parser and not written out.
@@ -80,6 +94,16 @@ struct Lowering<'a, 't> {
     newline: Option<(usize, Arc<Dfa>)>,
     /// The ignored text between brackets.
     inside: Option<ExprId>,
+    /// The first bytes with which an ignored text may go on.
+    extending: Option<ByteSet>,
+    /// The first bytes of what may follow an ignored text, where each is to be as long as possible.
+    follow: Option<ByteSet>,
+    /// The uses of terminals with conditions on the text around them.
+    conditionals: Vec<(NodeId, ExprId)>,
+    /// By such a use: the last bytes of what may stand before it, and the first bytes of what may stand after it.
+    near: HashMap<NodeId, [ByteSet; 2]>,
+    /// Conditions that were freed.
+    freed: Vec<Freed>,
     /// The terminals that the grammar ignores, and its options.
     source: &'a Ignored,
     /// Which rules are regular.
@@ -100,20 +124,25 @@ impl<'a, 't> Lowering<'a, 't> {
         tree: &'a Tree<'t>,
         source: &'a Ignored,
         limits: &'a GrammarLimits,
-        work: Work,
+        regulars: Regulars<'a, 't>,
     ) -> Self {
         Self {
             text,
             tree,
             limits,
             builder: Grammar::builder(limits),
-            regulars: Regulars::new(text, tree, limits, work),
+            regulars,
             rules: vec![],
             terminals: vec![None; tree.definitions.len()],
             sets: HashMap::new(),
             ignored: None,
             newline: None,
             inside: None,
+            extending: None,
+            follow: None,
+            conditionals: vec![],
+            near: HashMap::new(),
+            freed: vec![],
             source,
             regularity: Regularity::of(tree),
             item: None,
@@ -124,7 +153,35 @@ impl<'a, 't> Lowering<'a, 't> {
         }
     }
 
-    fn whole(mut self, start: usize) -> Result<(Lowered, Work), GrammarError> {
+    /// The grammar. What may stand beside a terminal is known once the grammar is: so where a terminal has a condition on
+    /// the text around it, or where an ignored text is to be as long as possible and something may follow with which it
+    /// would be longer, the grammar is made a second time.
+    fn whole(self, start: usize) -> Result<(Lowered, Work), GrammarError> {
+        let Self { text, tree, source, limits, item, .. } = self;
+        let Once { mut made, mut regulars, extending, conditionals } = self.once(start)?;
+        // Other text stands around a part, and around a block stands its indentation.
+        let is_whole = item.is_none() && made.layout.is_none() && made.lazy.is_empty();
+        let mut follow = None;
+        if let (Some(ignored), Some(extending), true) = (made.ignored, extending, source.longest && is_whole)
+        {
+            let after = near(&made.grammar, Side::After, Some(ignored))[ignored.index()];
+            follow = extending.iter().any(|byte| after.contains(byte)).then_some(after);
+        }
+        let conditionals = if is_whole { conditionals } else { vec![] };
+        if follow.is_none() && conditionals.is_empty() {
+            return Ok((made, regulars.lend()));
+        }
+        let sides = [Side::Before, Side::After].map(|side| near(&made.grammar, side, None));
+        let of = |expr: ExprId| [0, 1].map(|side: usize| sides[side][expr.index()]);
+        let near = conditionals.into_iter().map(|(node, expr)| (node, of(expr))).collect();
+        let again = Lowering { follow, near, ..Lowering::new(text, tree, source, limits, regulars) };
+        let notes = made.notes;
+        Once { made, regulars, .. } = again.once(start)?;
+        made.notes = notes;
+        Ok((made, regulars.lend()))
+    }
+
+    fn once(mut self, start: usize) -> Result<Once<'a, 't>, GrammarError> {
         let ignored = self.source;
         self.rules();
         self.newline = self.newline(&ignored.options)?;
@@ -176,11 +233,16 @@ impl<'a, 't> Lowering<'a, 't> {
     fn newline(&mut self, options: &GrammarOptions) -> Result<Option<(usize, Arc<Dfa>)>, GrammarError> {
         let Some((at, file)) = self.tree.declared else { return Ok(None) };
         let name = &options.indenter.newline;
-        let found = self.tree.find_in(file, name).filter(|found| self.tree.definitions[*found].terminal);
-        let Some(definition) = found else {
+        let find =
+            |name: &str| self.tree.find_in(file, name).filter(|found| self.tree.definitions[*found].terminal);
+        // The documentation of Lark's `Indenter` has `_NL` where its `PythonIndenter` has `_NEWLINE`.
+        let other = (*name == Indenter::default().newline).then_some("_NL");
+        let Some(definition) = find(name).or_else(|| other.and_then(find)) else {
             let what = "newline terminal of `%declare`";
             let (name, nearest) = (name.clone(), None);
-            let way_out = Some("define it, or name another in `GrammarOptions::indenter`");
+            let way_out = Some(
+                "define it or `_NL`, or name another, as in `%grammar_options {\"indenter\": {\"newline\": \"BREAK\"}}`",
+            );
             let kind = SyntaxErrorKind::Undefined { what, name, nearest, way_out };
             return Err(SyntaxError { kind, location: location(self.text, at) }.into());
         };
@@ -194,7 +256,7 @@ impl<'a, 't> Lowering<'a, 't> {
         start: usize,
         expressions: &[Option<ExprId>],
         ignored_options: &GrammarOptions,
-    ) -> Result<(Lowered, Work), GrammarError> {
+    ) -> Result<Once<'a, 't>, GrammarError> {
         for (rule, definition) in self.rules.iter().zip(&self.tree.definitions) {
             if let Some(rule) = rule {
                 // Rules that a part of the text does not reach have none.
@@ -235,7 +297,6 @@ impl<'a, 't> Lowering<'a, 't> {
         };
         let mut notes = std::mem::take(&mut self.regulars.looking.notes);
         notes.append(&mut self.notes);
-        let work = self.regulars.lend();
         let marks = self.marks(&ignored_options.indenter);
         let (ignored, inside) = (self.ignored, self.inside);
         let grammar = self.builder.build(start)?;
@@ -250,7 +311,10 @@ impl<'a, 't> Lowering<'a, 't> {
             let at = self.tree.declared.map_or(0, |(at, _)| at);
             Layout { newline, indent, dedent, ignored, inside, open, close, tab, at }
         });
-        Ok((Lowered { grammar, lazy: self.lazy, looks: self.looks, notes, layout }, work))
+        let (lazy, looks) = (std::mem::take(&mut self.lazy), std::mem::take(&mut self.looks));
+        let made = Lowered { grammar, lazy, looks, notes, layout, ignored };
+        let Self { regulars, extending, conditionals, .. } = self;
+        Ok(Once { made, regulars, extending, conditionals })
     }
 
     /// The expression of a node of a rule. The expressions of its parts are in `expressions`.
@@ -281,7 +345,7 @@ impl<'a, 't> Lowering<'a, 't> {
                 self.followed(token)
             }
             Node::Tokens(set) => {
-                let name = excerpt(self.text, tree.place(node));
+                let name = token_excerpt(self.text, tree.place(node));
                 let tokens = self.builder.tokens(&name, tree.token_set(set).clone());
                 self.followed(tokens)
             }
@@ -336,10 +400,11 @@ impl<'a, 't> Lowering<'a, 't> {
     /// The grammar of a part of the text.
     fn part(&mut self, part: &Part<'_>) -> Result<Lowered, GrammarError> {
         let Part { tree, ignored, start } = part;
-        let work = self.regulars.lend();
-        let inner = Lowering::new(self.text, tree, ignored, self.limits, work);
-        let (mut lowered, work) = inner.whole(*start)?;
-        self.regulars.give_back(work);
+        let regulars = Regulars::new(self.text, tree, self.limits, self.regulars.lend());
+        let inner = Lowering::new(self.text, tree, ignored, self.limits, regulars);
+        // What stands around it is not known there.
+        let Once { made: mut lowered, mut regulars, .. } = inner.once(*start)?;
+        self.regulars.give_back(regulars.lend());
         self.notes.append(&mut lowered.notes);
         Ok(lowered)
     }
@@ -395,21 +460,49 @@ impl<'a, 't> Lowering<'a, 't> {
             return Ok(None);
         }
         let at = self.tree.place(node);
-        let mut ways = vec![];
+        // Texts with the same conditions are one terminal.
+        let mut texts: Vec<([Option<Arc<Dfa>>; 2], Vec<Arc<Dfa>>)> = vec![];
         for InContext { before, text, after, .. } in found.iter() {
-            let made = self.builder.shared_automaton(name, text);
-            if before.is_some() || after.is_some() {
-                self.looks.insert(made, Condition { before: before.clone(), after: after.clone(), at });
+            let mut conditions = [before.clone(), after.clone()];
+            if let Some(near) = self.near.get(&node).copied() {
+                for (at, side) in [Side::Before, Side::After].into_iter().enumerate() {
+                    if let Some(condition) = conditions[at].take() {
+                        conditions[at] = self.freed(node, &condition, side, &near[at])?;
+                    }
+                }
+            }
+            match texts.iter_mut().find(|(known, _)| *known == conditions) {
+                Some((_, texts)) => texts.push(Arc::clone(text)),
+                None => texts.push((conditions, vec![Arc::clone(text)])),
+            }
+        }
+        let mut ways = vec![];
+        for (conditions, texts) in texts {
+            let text = match &texts[..] {
+                [only] => Arc::clone(only),
+                texts => {
+                    let made = self.regulars.builder.union(texts.iter().map(|text| &**text));
+                    let made = self.regulars.make(node, made)?;
+                    self.regulars.automaton(node, made)?
+                }
+            };
+            let made = self.builder.shared_automaton(name, &text);
+            if conditions != [None, None] {
+                let [before, after] = conditions;
+                self.looks.insert(made, Condition { before, after, at });
             }
             ways.push(made);
         }
-        Ok(Some(self.builder.choice(ways)))
+        let made = self.builder.choice(ways);
+        self.conditionals.push((node, made));
+        Ok(Some(made))
     }
 
     /// The newline terminal and the declared ones.
     fn marks(&mut self, indenter: &Indenter) -> Option<[ExprId; 3]> {
-        let (_, newline) = self.newline.clone()?;
-        let newline = self.builder.shared_automaton(&indenter.newline, &newline);
+        let (definition, newline) = self.newline.clone()?;
+        let newline =
+            self.builder.shared_automaton(self.tree.name(self.tree.definitions[definition].name), &newline);
         let [indent, dedent] = [&indenter.indent, &indenter.dedent].map(|name| self.mark(name));
         Some([newline, indent, dedent])
     }

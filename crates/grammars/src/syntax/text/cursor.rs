@@ -36,6 +36,11 @@ impl<'t> Cursor<'t> {
         before.is_empty() || before.ends_with('\n')
     }
 
+    /// Whether the character before the position is one of these, or there is none.
+    pub(crate) fn is_after(&self, wanted: impl Fn(char) -> bool) -> bool {
+        self.text[..self.at].chars().next_back().is_none_or(wanted)
+    }
+
     pub(crate) fn since(&self, begin: usize) -> &'t str {
         &self.text[begin..self.at]
     }
@@ -101,7 +106,10 @@ impl<'t> Cursor<'t> {
     pub(crate) fn foreign(&self, foreign: &[(&str, &str)], expected: &'static str) -> SyntaxError {
         let known = foreign.iter().find(|(beginning, _)| self.rest().starts_with(beginning));
         match known {
-            Some((beginning, way_out)) => self.invalid(self.at, format!("found `{beginning}`: {way_out}")),
+            Some((beginning, way_out)) => {
+                let found = if beginning.is_ascii() { format!("`{beginning}`") } else { self.found() };
+                self.invalid(self.at, format!("found {found}: {way_out}"))
+            }
             None => self.unexpected(expected),
         }
     }
@@ -136,6 +144,10 @@ impl<'t> Cursor<'t> {
                 format!("`{word}`")
             }
             Some(char) if char.is_control() => format!("{char:?}"),
+            Some(char) if char.is_whitespace() && char != ' ' => {
+                format!("U+{:04X}, which looks like a blank and is none", u32::from(char))
+            }
+            Some(char) if !char.is_ascii() => format!("`{char}` (U+{:04X})", u32::from(char)),
             Some(char) => format!("`{char}`"),
         }
     }

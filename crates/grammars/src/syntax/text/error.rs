@@ -93,6 +93,15 @@ pub enum SyntaxErrorKind {
         /// The text to write instead, if the name looks like another notation.
         way_out: Option<&'static str>,
     },
+    /// The start rule has no definition.
+    #[error("start rule `{name}` is not defined{}", other_starts(rules))]
+    #[non_exhaustive]
+    NoStart {
+        /// The name.
+        name: String,
+        /// Rules that may be meant, the likeliest first.
+        rules: Vec<String>,
+    },
     /// A second definition of a name.
     #[error("`{name}` is defined a second time; the first definition is at {first}: join them with `|`")]
     #[non_exhaustive]
@@ -131,6 +140,15 @@ pub enum SyntaxErrorKind {
         /// The error.
         message: String,
     },
+    /// An error in a file whose notation was found by its first rule.
+    #[error("{kind} (the file is read as {notation}, for its first rule is written so)")]
+    #[non_exhaustive]
+    ReadAs {
+        /// The error.
+        kind: Box<SyntaxErrorKind>,
+        /// The notation.
+        notation: &'static str,
+    },
     /// Any other error, in words.
     #[error("{message}")]
     #[non_exhaustive]
@@ -138,6 +156,25 @@ pub enum SyntaxErrorKind {
         /// The fault and a way out.
         message: String,
     },
+}
+
+impl SyntaxErrorKind {
+    /// The error itself, without the notation as which its file was read.
+    pub fn plain(&self) -> &Self {
+        match self {
+            Self::ReadAs { kind, .. } => kind,
+            kind => kind,
+        }
+    }
+}
+
+fn other_starts(rules: &[String]) -> String {
+    match rules {
+        [] => String::new(),
+        rules => {
+            format!(": `--start` (`start` in a spec) names another rule, such as `{}`", rules.join("`, `"))
+        }
+    }
 }
 
 fn hint(nearest: Option<&str>, way_out: Option<&str>) -> String {
@@ -200,6 +237,16 @@ pub(crate) fn excerpt(text: &str, offset: usize) -> String {
     let quoted = rest.starts_with(['"', '\'', '/', '[']);
     let end = |char: char| char == '\n' || (char.is_whitespace() && !quoted);
     rest.chars().take_while(|char| !end(*char)).take(LONGEST).collect()
+}
+
+/// The token or set of tokens at `offset`: up to its closing angle bracket.
+pub(crate) fn token_excerpt(text: &str, offset: usize) -> String {
+    let found = excerpt(text, offset);
+    let rest = &text[offset..];
+    match rest.find('>') {
+        Some(close) if rest[..close].chars().count() < found.chars().count() => rest[..=close].to_owned(),
+        _ => found,
+    }
 }
 
 /// Converts offsets to locations. Offsets in ascending order take O(n) together.

@@ -26,6 +26,8 @@ pub(crate) enum Group {
     Round,
     /// `[ … ]`: optional.
     Square,
+    /// `{ … }`, which the front end repeats.
+    Curly,
 }
 
 #[derive(Debug)]

@@ -99,6 +99,7 @@ impl<'t> Reader<'t> {
             open if open == group => None,
             Group::Round => Some("`)`, which closes the group that is open"),
             Group::Square => Some("`]`, which closes the group that is open"),
+            Group::Curly => Some("`}`, which closes the group that is open"),
             Group::Body => Some("an item, as no group is open here"),
         };
         if let Some(expected) = expected {
@@ -123,6 +124,7 @@ impl<'t> Reader<'t> {
         match self.body.group() {
             (Group::Body, _) => {}
             (Group::Round, open) => return Err(self.cursor.unclosed(open, "the group", "`)`")),
+            (Group::Curly, open) => return Err(self.cursor.unclosed(open, "the group", "`}`")),
             (Group::Square, open) => return Err(self.cursor.unclosed(open, "the group", "`]`")),
         }
         if self.body.waits() {

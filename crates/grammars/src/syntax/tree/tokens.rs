@@ -2,7 +2,7 @@
 //!
 //! | text | tokens |
 //! |---|---|
-//! | `<\|im_end\|>` | the control token of this name |
+//! | `<\|im_end\|>` | the control token of this name, or else the one token of this text |
 //! | `<[1000]>`, `<[1-5,7]>` | the tokens with these ids |
 //! | `<[^9,20-29]>` | all tokens without these ids |
 //! | `<[*]>` | all tokens |

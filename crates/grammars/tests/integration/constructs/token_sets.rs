@@ -83,13 +83,41 @@ fn sets_of_tokens_have_the_tokens_that_they_list() {
 }
 
 #[test]
+fn a_name_that_no_control_token_has_is_the_text_of_a_token() {
+    let mut builder = Vocabulary::builder();
+    for text in ["a", "<tool>", "<", "tool>"] {
+        builder.text(text.as_bytes());
+    }
+    let trie = Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap());
+    let limits = GrammarLimits::default();
+    for (text, expected) in [("root ::= <tool> \"a\"", vec![1]), ("root ::= !<tool> \"a\"", vec![0, 2, 3])] {
+        let grammar = read(text, GrammarFormat::Gbnf).unwrap();
+        let constraint = GrammarConstraint::new(&grammar, Arc::clone(&trie), &limits).unwrap();
+        assert_eq!(first(&constraint), expected, "{text}");
+        conformance::check_constraint(&constraint, 4).unwrap();
+    }
+}
+
+#[test]
 fn sets_without_a_token_and_wrong_sets_are_errors() {
     use GrammarFormat::{Gbnf, Lark};
     let refusal = |text: &str, format| compile(text, format).unwrap_err().to_string();
     for (text, format, message) in [
-        ("start: <[90]>", Lark, "the vocabulary has no control token `<[90]>`"),
-        ("start: <[4]>", Lark, "the vocabulary has no control token `<[4]>`"),
-        ("root ::= !<z>", Gbnf, "the vocabulary has no control token `<z>`"),
+        (
+            "start: <[90]>",
+            Lark,
+            "the vocabulary has no token `<[90]>`: give one that it has by its name, text or id, or write a text in quotes",
+        ),
+        (
+            "start: <[4]>",
+            Lark,
+            "the vocabulary has no token `<[4]>`: give one that it has by its name, text or id, or write a text in quotes",
+        ),
+        (
+            "root ::= !<z>",
+            Gbnf,
+            "the vocabulary has no token `<z>`: give one that it has by its name, text or id, or write a text in quotes",
+        ),
         ("start: <[3-1]>", Lark, "line 1, column 10: the range 3-1 ends before it begins"),
         ("start: <[1>", Lark, "line 1, column 8: the list of tokens is not closed: expected `]>`"),
         ("start: <[x]>", Lark, "line 1, column 10: found `x`, expected the id of a token"),

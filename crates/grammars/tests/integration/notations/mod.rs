@@ -2,9 +2,11 @@
 
 mod abnf;
 mod bad_grammars;
+mod bnf;
 mod formats;
 mod imports;
 mod lark_files;
+mod lark_reading;
 mod nested;
 mod published;
 mod texts;
