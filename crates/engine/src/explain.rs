@@ -88,6 +88,33 @@ impl Spec {
     }
 }
 
+impl Spec {
+    /// What a user should know of the constraint beside the fates of its constructs, one sentence each: that a schema
+    /// constrains nothing, or that it was found inside of a tool or a response format. A program shows them as warnings.
+    /// What cannot be read has none.
+    ///
+    /// Cost: reading the schemas.
+    pub fn notes(&self) -> Vec<String> {
+        match &self.language {
+            Language::JsonSchema(spec) => {
+                let read = spec.source.read().and_then(|(_, text)| {
+                    Ok(schema::notes(
+                        &text,
+                        &spec.options(&Cancel::default())?,
+                        &self.limits.numbers().schema,
+                    ))
+                });
+                read.unwrap_or_default()
+            }
+            Language::AnyOf(parts) | Language::Sequence(parts) => {
+                parts.iter().flat_map(Self::notes).collect()
+            }
+            Language::Grammar(spec) => spec.grammars.values().flat_map(Self::notes).collect(),
+            _ => vec![],
+        }
+    }
+}
+
 impl Compiled {
     /// The answer of [`Spec::explain`] about the characters that the tokens do not write, if there are some.
     pub fn explain_left_out(&self) -> Option<Explained> {

@@ -147,6 +147,12 @@ impl Compiled {
         self.compiled.left_out().map(|left_out| left_out.to_string())
     }
 
+    /// What a user should know of the constraint: that its schema constrains nothing, for example.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.compiled.notes().to_vec()
+    }
+
     /// The memory of the constraint and of its matchers' scratches, in bytes.
     #[getter]
     fn memory(&self) -> usize {

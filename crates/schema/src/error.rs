@@ -86,8 +86,14 @@ pub enum SchemaError {
     #[error("the compilation was cancelled")]
     Cancelled,
     /// No value satisfies the schema.
-    #[error("no value satisfies the schema")]
-    Unsatisfiable,
+    #[error("{pointer}: no value satisfies {reason}")]
+    #[non_exhaustive]
+    Unsatisfiable {
+        /// The JSON pointer of the innermost schema that no value satisfies and that every output needs.
+        pointer: String,
+        /// Its keywords that exclude each other, with their values.
+        reason: String,
+    },
     /// The grammar is too large.
     #[error(transparent)]
     Grammar(#[from] GrammarError),
@@ -97,6 +103,11 @@ impl SchemaError {
     pub(crate) fn limit(pointer: &str, what: &'static str, limit: usize, field: &'static str) -> Self {
         let pointer = if pointer.is_empty() { String::new() } else { format!("{pointer}: ") };
         Self::Limit { pointer, what, limit, field }
+    }
+
+    /// The error before [`Trials::conflict`](crate::trials::Trials::conflict) has found the reason.
+    pub(crate) fn unsatisfiable() -> Self {
+        Self::Unsatisfiable { pointer: "#".to_owned(), reason: "the schema".to_owned() }
     }
 
     pub(crate) fn invalid(pointer: String, keyword: &str, message: impl Into<String>) -> Self {
@@ -119,6 +130,7 @@ impl SchemaError {
             Self::Invalid { pointer, .. }
             | Self::Unsupported { pointer, .. }
             | Self::Values { pointer, .. }
+            | Self::Unsatisfiable { pointer, .. }
             | Self::Automaton { pointer, .. } => Some(pointer),
             _ => None,
         }

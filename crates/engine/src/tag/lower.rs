@@ -310,11 +310,16 @@ impl<'a> Lowering<'a> {
     /// JSON that satisfies a schema.
     pub(super) fn schema(&mut self, text: &str, at: &str, json: Json<'_>) -> Made {
         let values = self.some_values(text, at, json)?;
-        values.ok_or_else(|| TagError::of(at, &SchemaError::Unsatisfiable))
+        values.map_err(|error| TagError::of(at, &error))
     }
 
-    /// JSON that satisfies a schema; `None` where no value does.
-    pub(super) fn some_values(&mut self, text: &str, at: &str, json: Json<'_>) -> Made<Option<ExprId>> {
+    /// JSON that satisfies a schema, or the reason why no value does.
+    pub(super) fn some_values(
+        &mut self,
+        text: &str,
+        at: &str,
+        json: Json<'_>,
+    ) -> Made<std::result::Result<ExprId, SchemaError>> {
         let mut options = SchemaOptions::default();
         options.whitespace = json.whitespace;
         options.spelling = self.options.spelling;
@@ -324,7 +329,7 @@ impl<'a> Lowering<'a> {
         }
         let grammar = unskew_schema::grammar(text, &options, &self.options.limits.schema);
         let mut grammar = match grammar {
-            Err(SchemaError::Unsatisfiable) => return Ok(None),
+            Err(error @ SchemaError::Unsatisfiable { .. }) => return Ok(Err(error)),
             made => made.map_err(|error| TagError::of(at, &error))?,
         };
         if !json.excludes.is_empty() {
@@ -334,7 +339,7 @@ impl<'a> Lowering<'a> {
             let within = grammar.within(&strings, &self.options.limits.grammar);
             grammar = within.map_err(|error| TagError::of(at, &error))?;
         }
-        Ok(Some(self.builder.import(&grammar)))
+        Ok(Ok(self.builder.import(&grammar)))
     }
 
     fn any_text(&mut self, fields: &mut Fields, around: Around<'_>) -> Made {
