@@ -34,6 +34,19 @@ pub struct Explained {
     pub why: String,
 }
 
+impl Explained {
+    /// The fate of a keyword of JSON Schema, with its pointer as `place` says.
+    pub(crate) fn of_keyword(fate: schema::KeywordFate, place: impl FnOnce(String) -> String) -> Self {
+        Self {
+            pointer: Some(place(fate.pointer)),
+            span: None,
+            construct: if fate.keyword.is_empty() { "schema".to_owned() } else { fate.keyword },
+            fate: word(fate.fate),
+            why: fate.why,
+        }
+    }
+}
+
 impl Spec {
     /// The fate of every construct of a regex, grammar or JSON Schema. A construct that is refused elsewhere is an
     /// answer here.
@@ -188,14 +201,8 @@ fn of_schema(spec: &SchemaSpec, limits: &Numbers) -> Result<Vec<Explained>> {
     {
         return Err(of_file(path, error));
     }
-    let answers = fates.into_iter().map(|fate| Explained {
-        pointer: Some(fate.pointer),
-        span: None,
-        construct: if fate.keyword.is_empty() { "schema".to_owned() } else { fate.keyword },
-        fate: word(fate.fate),
-        why: fate.why,
-    });
-    let mut answers: Vec<Explained> = answers.collect();
+    let mut answers: Vec<Explained> =
+        fates.into_iter().map(|fate| Explained::of_keyword(fate, |pointer| pointer)).collect();
     if options.spelling == Spelling::Plain {
         answers.push(Explained {
             pointer: Some("#".to_owned()),

@@ -5,6 +5,7 @@
 //! keyword (`minLength` of zero, `minimum` beside `"type": "string"`), which miss every combination, and the analysis of
 //! rules without a text, which names rules of the grammar and not keywords.
 
+use hashbrown::HashSet;
 use unskew_grammars::Grammar;
 
 use crate::{
@@ -20,8 +21,12 @@ use crate::{
     text::languages::Languages,
 };
 
-/// The sum of the values of schemas and expressions of grammars in all trials.
+/// The sum of the values of schemas, the steps of expansions and the expressions of grammars in all trials: a second or
+/// so.
 const WORK: usize = 1 << 20;
+
+/// The most schemas that are looked at to find out whether a reference leads back.
+const FOLLOWED: usize = 300;
 
 /// A schema that is compiled again with changes.
 pub(crate) struct Trials<'o> {
@@ -56,7 +61,7 @@ impl<'o> Trials<'o> {
         emitter.root = root;
         let made = emitter.grammar();
         let size = emitter.builder.size().max(made.as_ref().map_or(0, Grammar::expressions));
-        self.work = self.work.saturating_sub(nodes + size);
+        self.work = self.work.saturating_sub(nodes + size + emitter.ex.work());
         self.parts = Some((emitter.ex.schemas, emitter.ex.languages));
         match made {
             Ok(grammar) => grammar.trimmed().ok().map(Some),
@@ -197,10 +202,9 @@ impl<'o> Trials<'o> {
     fn returns(&mut self, node: NodeId) -> Option<NodeId> {
         let (schemas, _) = self.parts.as_ref()?;
         let below = |root: NodeId| {
-            let (mut found, mut open) = (vec![], vec![root]);
-            while let Some(next) = open.pop() {
-                if !found.contains(&next) {
-                    found.push(next);
+            let (mut found, mut open) = (HashSet::new(), vec![root]);
+            while let Some(next) = open.pop().filter(|_| found.len() < FOLLOWED) {
+                if found.insert(next) {
                     open.extend(roles::subschemas(&schemas.document, next, schemas.draft_of(next)));
                 }
             }
@@ -211,19 +215,19 @@ impl<'o> Trials<'o> {
             schemas.target(from, schemas.document.text(reference)?).ok()
         };
         let leads_back = |from: &NodeId| {
-            let (mut seen, mut open) = (vec![], target(*from).into_iter().collect::<Vec<_>>());
-            while let Some(next) = open.pop() {
+            let (mut seen, mut open) = (HashSet::new(), target(*from).into_iter().collect::<Vec<_>>());
+            while let Some(next) = open.pop().filter(|_| seen.len() < FOLLOWED) {
                 if next == node {
                     return true;
                 }
-                if !seen.contains(&next) && seen.len() < 1_000 {
-                    seen.push(next);
+                if seen.insert(next) {
                     open.extend(below(next).into_iter().filter_map(target));
                 }
             }
             false
         };
-        let candidates: Vec<NodeId> = below(node).into_iter().take(1_000).filter(leads_back).collect();
+        let mut candidates: Vec<NodeId> = below(node).into_iter().filter(leads_back).collect();
+        candidates.sort_unstable();
         candidates.into_iter().find(|reference| {
             self.with(*reference, Value::Bool(true), |trials| trials.has_values(node)) == Some(true)
         })

@@ -73,23 +73,34 @@ pub(super) struct Lowering<'a> {
     pub(super) options: &'a TagOptions,
     pub(super) vocabulary: Option<&'a Vocabulary>,
     pub(super) sets: Sets,
-    read: Vec<Explained>,
+    pub(super) read: Vec<Explained>,
+    /// The JSON Schemas, with their places.
+    pub(super) schemas: Vec<(String, String, SchemaOptions)>,
 }
 
 impl<'a> Lowering<'a> {
     pub(super) fn new(vocabulary: Option<&'a Vocabulary>, options: &'a TagOptions) -> Self {
         let free = Free::new(&options.limits.grammar.regex);
         let builder = Grammar::builder(&options.limits.grammar);
-        Self { builder, free, options, vocabulary, sets: Sets::default(), read: Vec::new() }
+        Self {
+            builder,
+            free,
+            options,
+            vocabulary,
+            sets: Sets::default(),
+            read: Vec::new(),
+            schemas: Vec::new(),
+        }
     }
 
-    pub(super) fn finish(mut self, whole: Made) -> (Result<Grammar, TagError>, Vec<Explained>) {
-        let grammar = whole.and_then(|body| {
+    pub(super) fn finish(&mut self, whole: Made) -> Result<Grammar, TagError> {
+        whole.and_then(|body| {
             let start = self.builder.rule("structural tag");
             self.builder.define(start, body);
-            self.builder.build(start).map_err(|error| TagError::of("", &error))
-        });
-        (grammar, self.read)
+            let builder =
+                std::mem::replace(&mut self.builder, Grammar::builder(&self.options.limits.grammar));
+            builder.build(start).map_err(|error| TagError::of("", &error))
+        })
     }
 
     pub(super) fn whole(&mut self, value: &RawValue) -> Made {
@@ -121,7 +132,7 @@ impl<'a> Lowering<'a> {
             fields.finish()?;
             // A string holds the text of a schema.
             let text = serde_json::from_str(schema.get()).unwrap_or_else(|_| schema.get().to_owned());
-            let content = self.schema(&text, &place, Json::plain(self.options.whitespace))?;
+            let content = self.json(&text, &place, Json::plain(self.options.whitespace))?;
             let end = self.builder.literal(&end);
             let rest = self.builder.sequence([content, end]);
             tags.push(Tag { at, begin: Begin::Text(begin), rest });
@@ -290,7 +301,7 @@ impl<'a> Lowering<'a> {
         let excludes = self.excludes(fields)?;
         let json = Json { whitespace, any_order, excludes: &excludes };
         if style == "json" {
-            return self.schema(schema.get(), &at, json);
+            return self.json(schema.get(), &at, json);
         }
         let style = Style::named(style)
             .ok_or_else(|| TagError::new(&fields.place("style"), format!("{style:?} is no style")))?;
@@ -307,6 +318,23 @@ impl<'a> Lowering<'a> {
         Err(TagError::new(at, why))
     }
 
+    /// JSON that satisfies a schema, which stands in the tag as it is.
+    fn json(&mut self, text: &str, at: &str, json: Json<'_>) -> Made {
+        self.schemas.push((at.to_owned(), text.to_owned(), self.schema_options(json)));
+        self.schema(text, at, json)
+    }
+
+    fn schema_options(&self, json: Json<'_>) -> SchemaOptions {
+        let mut options = SchemaOptions::default();
+        options.whitespace = json.whitespace;
+        options.spelling = self.options.spelling;
+        options.cancel = self.options.cancel.clone();
+        if json.any_order {
+            options.order = MemberOrder::Any;
+        }
+        options
+    }
+
     /// JSON that satisfies a schema.
     pub(super) fn schema(&mut self, text: &str, at: &str, json: Json<'_>) -> Made {
         let values = self.some_values(text, at, json)?;
@@ -320,13 +348,7 @@ impl<'a> Lowering<'a> {
         at: &str,
         json: Json<'_>,
     ) -> Made<std::result::Result<ExprId, SchemaError>> {
-        let mut options = SchemaOptions::default();
-        options.whitespace = json.whitespace;
-        options.spelling = self.options.spelling;
-        options.cancel = self.options.cancel.clone();
-        if json.any_order {
-            options.order = MemberOrder::Any;
-        }
+        let options = self.schema_options(json);
         let grammar = unskew_schema::grammar(text, &options, &self.options.limits.schema);
         let mut grammar = match grammar {
             Err(error @ SchemaError::Unsatisfiable { .. }) => return Ok(Err(error)),

@@ -157,6 +157,13 @@ impl Expander {
         }
     }
 
+    /// The alternatives and conditions that were counted, in units of `SchemaLimits::carried`.
+    pub(crate) fn work(&self) -> usize {
+        /// An alternative beside the conditions that it carries.
+        const ALTERNATIVE: usize = 16;
+        (self.alternatives + self.searched).saturating_mul(ALTERNATIVE).saturating_add(self.carried)
+    }
+
     /// Whether a search has reached a limit since the number of cuts was `cuts`, so that another search may find
     /// more.
     pub(super) fn is_rough(&self, cuts: usize) -> bool {

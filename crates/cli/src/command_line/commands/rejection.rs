@@ -49,11 +49,24 @@ impl Rejection {
         // A token that names no text is rejected as a whole.
         let of_token = ids.get(index).and_then(|id| vocabulary.text(*id)).map_or(0, <[u8]>::len);
         let read = reach.map_or(0, |reach| reach.len.min(of_token));
+        // The state inside of the token, where the vocabulary has the bytes one by one; or else that in front of it.
+        let (mut inner, mut inside) = (state.clone(), read);
+        let single = |byte: u8| {
+            let ids = (0..u32::try_from(vocabulary.len()).unwrap_or(u32::MAX)).map(TokenId);
+            ids.into_iter().find(|id| vocabulary.text(*id) == Some(&[byte][..]))
+        };
+        let advances =
+            |byte: &u8| single(*byte).is_some_and(|id| constraint.advance(scratch, &mut inner, id).is_ok());
+        if rest[..read].iter().all(advances) {
+            inside = 0;
+        } else {
+            inner = state.clone();
+        }
         let mut mask = TokenMask::new(constraint.vocab_len());
-        constraint.fill_mask(scratch, state, mask.as_mut());
+        constraint.fill_mask(scratch, &inner, mask.as_mut());
         let mut expected = BTreeSet::new();
         for id in mask.as_ref().iter() {
-            let next = vocabulary.text(id).and_then(|text| text.strip_prefix(&rest[..read]));
+            let next = vocabulary.text(id).and_then(|text| text.strip_prefix(&rest[read - inside..read]));
             let text = next.filter(|next| !next.is_empty()).map(|next| match next.utf8_chunks().next() {
                 Some(chunk) if !chunk.valid().is_empty() => chunk.valid().chars().take(1).collect(),
                 _ => "a character beyond ASCII".to_owned(),
