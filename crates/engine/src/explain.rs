@@ -103,8 +103,8 @@ impl Spec {
 
 impl Spec {
     /// What a user should know of the constraint beside the fates of its constructs, one sentence each: that a schema
-    /// constrains nothing, or that it was found inside of a tool or a response format. A program shows them as warnings.
-    /// What cannot be read has none.
+    /// constrains nothing, or that it was found inside of a tool or a response format. A program shows them as
+    /// warnings. What cannot be read has none.
     ///
     /// Cost: reading the schemas.
     pub fn notes(&self) -> Vec<String> {

@@ -1,9 +1,9 @@
 //! What a schema would be without one of its keywords, and why no value satisfies it.
 //!
-//! A keyword means something if the grammar without it is another one. The schema is compiled again without the keyword,
-//! with the automata that are known, and the [rules are compared](Grammar::is_alike). Tried instead: facts about each
-//! keyword (`minLength` of zero, `minimum` beside `"type": "string"`), which miss every combination, and the analysis of
-//! rules without a text, which names rules of the grammar and not keywords.
+//! A keyword means something if the grammar without it is another one. The schema is compiled again without the
+//! keyword, with the automata that are known, and the [rules are compared](Grammar::is_alike). Tried instead: facts
+//! about each keyword (`minLength` of zero, `minimum` beside `"type": "string"`), which miss every combination, and the
+//! analysis of rules without a text, which names rules of the grammar and not keywords.
 
 use hashbrown::HashSet;
 use unskew_grammars::Grammar;

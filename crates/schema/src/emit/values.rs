@@ -135,7 +135,7 @@ impl Emitter {
                 let written = self.ex.located(node, written)?.ok_or(SchemaError::unsatisfiable())?;
                 self.terminal("string", &written)
             }
-            None if is_finite(texts) => {
+            None if enumerated::are_listed(texts) => {
                 let listed = self.ex.languages.listed(texts);
                 let count = enumerated::texts(texts).map_or(usize::MAX, |count| count as usize);
                 let listed =

@@ -141,8 +141,8 @@ fn touches(pieces: &[Piece], first: u32, last: u32) -> bool {
     pieces.get(index).is_some_and(|piece| piece.first <= last)
 }
 
-/// The code points that [`to_json`] escapes, with those beyond ASCII last; those that are no printable ASCII, or need an
-/// escape; and the subset of the first without a short escape.
+/// The code points that [`to_json`] escapes, with those beyond ASCII last; those that are no printable ASCII, or need
+/// an escape; and the subset of the first without a short escape.
 const ESCAPED: [(u32, u32); 4] = [(0, 0x1f), (0x22, 0x22), (0x5c, 0x5c), (0x80, 0x10_ffff)];
 const UNPRINTED: [(u32, u32); 4] = [(0, 0x1f), (0x22, 0x22), (0x5c, 0x5c), (0x7f, 0x10_ffff)];
 const WITHOUT_LETTER: [(u32, u32); 4] = [(0, 7), (0xb, 0xb), (0xe, 0x1f), (0x80, 0x10_ffff)];

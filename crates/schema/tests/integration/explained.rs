@@ -3,7 +3,8 @@
 //!
 //! The judge knows nothing of fates. It compiles the schema with and without the keyword, and compares the verdicts on
 //! random values, on the values in the schema, and on mutants of both. Where both languages are regular, their automata
-//! decide. A keyword that is listed without a value that shows its effect is counted: the effect may need a larger value.
+//! decide. A keyword that is listed without a value that shows its effect is counted: the effect may need a larger
+//! value.
 
 #![allow(clippy::print_stdout, reason = "the figures are the point")]
 

@@ -34,8 +34,8 @@ pub(super) struct Rejection {
 }
 
 impl Rejection {
-    /// The place in the text of `ids`, whose first `index` tokens lead to `state`. The next one, if there is one, is not
-    /// allowed.
+    /// The place in the text of `ids`, whose first `index` tokens lead to `state`. The next one, if there is one, is
+    /// not allowed.
     pub(super) fn new(
         tokens: &TokenSpace,
         (constraint, scratch): (&AnyConstraint, &mut AnyScratch),
@@ -65,7 +65,7 @@ impl Rejection {
         let mut mask = TokenMask::new(constraint.vocab_len());
         constraint.fill_mask(scratch, &inner, mask.as_mut());
         let mut expected = BTreeSet::new();
-        for id in mask.as_ref().iter() {
+        for id in mask.ids() {
             let next = vocabulary.text(id).and_then(|text| text.strip_prefix(&rest[read - inside..read]));
             let text = next.filter(|next| !next.is_empty()).map(|next| match next.utf8_chunks().next() {
                 Some(chunk) if !chunk.valid().is_empty() => chunk.valid().chars().take(1).collect(),
