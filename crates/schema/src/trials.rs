@@ -1,11 +1,12 @@
 //! What a schema would be without one of its keywords, and why no value satisfies it.
 //!
 //! A keyword means something if the grammar without it is another one. The schema is compiled again without the
-//! keyword, with the automata that are known, and the [rules are compared](Grammar::is_alike). Tried instead: facts
-//! about each keyword (`minLength` of zero, `minimum` beside `"type": "string"`), which miss every combination, and the
-//! analysis of rules without a text, which names rules of the grammar and not keywords.
+//! keyword, with the automata that are known, and the [rules are compared](Grammar::is_alike), or small automata of
+//! both. Tried instead: facts about each keyword (`minLength` of zero, `minimum` beside `"type": "string"`), which miss
+//! every combination, and the analysis of rules without a text, which names rules of the grammar and not keywords.
 
 use hashbrown::HashSet;
+use unskew_automata::Dfa;
 use unskew_grammars::Grammar;
 
 use crate::{
@@ -25,6 +26,9 @@ use crate::{
 /// so.
 const WORK: usize = 1 << 20;
 
+/// The steps of one automaton.
+const AUTOMATON: u64 = 1 << 18;
+
 /// The most schemas that are looked at to find out whether a reference leads back.
 const FOLLOWED: usize = 300;
 
@@ -35,6 +39,8 @@ pub(crate) struct Trials<'o> {
     options: &'o SchemaOptions,
     limits: &'o SchemaLimits,
     work: usize,
+    /// The whole schema as one automaton; the inner `None`: it is not regular, or too large. `None`: not known yet.
+    whole: Option<Option<Dfa>>,
 }
 
 /// The outputs of a schema; `None` if there are none.
@@ -42,7 +48,7 @@ pub(crate) type Outputs = Option<Grammar>;
 
 impl<'o> Trials<'o> {
     pub(crate) fn new(ex: Expander, options: &'o SchemaOptions, limits: &'o SchemaLimits) -> Self {
-        Self { parts: Some((ex.schemas, ex.languages)), options, limits, work: WORK }
+        Self { parts: Some((ex.schemas, ex.languages)), options, limits, work: WORK, whole: None }
     }
 
     fn document(&mut self) -> Option<&mut Document> {
@@ -96,10 +102,19 @@ impl<'o> Trials<'o> {
     pub(crate) fn is_idle(&mut self, node: NodeId, keyword: &str, outputs: &Outputs) -> Option<bool> {
         let without = self.without(node, keyword, |trials| trials.outputs(Document::ROOT))??;
         Some(match (outputs, &without) {
-            (Some(with), Some(without)) => with.is_alike(without),
+            (Some(with), Some(without)) => with.is_alike(without) || self.is_equal(with, without),
             (None, None) => true,
             _ => false,
         })
+    }
+
+    /// Whether both grammars have one language, of which small automata tell. Rules may differ where languages do not.
+    fn is_equal(&mut self, with: &Grammar, without: &Grammar) -> bool {
+        let limits = self.limits.automata.clone().dfa_steps(AUTOMATON);
+        let whole = self.whole.get_or_insert_with(|| with.regular(&limits).ok());
+        let Some(whole) = whole else { return false };
+        self.work = self.work.saturating_sub(WORK / 512);
+        without.regular(&limits).is_ok_and(|without| *whole == without)
     }
 
     /// Whether the `type` of a schema has null, and its `enum` does not.

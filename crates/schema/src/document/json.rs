@@ -279,7 +279,8 @@ impl Document {
     ) -> Result<NodeId, SchemaError> {
         self.bytes = self.bytes.saturating_add(text.len());
         if self.bytes > limits.schema_bytes {
-            return Err(SchemaError::limit("", "the schema's bytes", limits.schema_bytes, "schema_bytes"));
+            let error = SchemaError::limit("", "the schema's bytes", limits.schema_bytes, "schema_bytes");
+            return Err(error.needing(self.bytes));
         }
         let root = NodeId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
         JsonParser { text, at: 0, document: self, limits, cancel }.read()?;

@@ -230,6 +230,18 @@ impl Schemas {
         Ok(Literal::new(node))
     }
 
+    /// The largest `minLength` or `maxLength`.
+    pub(crate) fn longest_string(&self) -> u64 {
+        let of = |keyword| {
+            let lengths = self.document.nodes().filter_map(move |node| self.document.member(node, keyword));
+            lengths.filter_map(|length| match self.document.value(length) {
+                Value::Number(length) => length.count(),
+                _ => None,
+            })
+        };
+        of("maxLength").chain(of("minLength")).max().unwrap_or(0)
+    }
+
     /// Whether a value came to the schema, which has nothing but a `$ref`.
     pub(crate) fn is_followed(&self, node: NodeId) -> bool {
         self.followed.borrow().contains(&node)

@@ -209,7 +209,10 @@ impl Emitter {
         let limit = self.ex.limits.characters;
         if max.unwrap_or(min) > limit {
             let pointer = node.map_or_else(String::new, |node| self.ex.schemas.pointer(node));
-            return Err(SchemaError::limit(&pointer, "the characters", limit as usize, "characters"));
+            let error = SchemaError::limit(&pointer, "the characters", limit as usize, "characters");
+            // One number for all strings, so that they do not fail one after another.
+            let enough = self.ex.schemas.longest_string().max(u64::from(max.unwrap_or(min)));
+            return Err(error.needing(usize::try_from(enough).unwrap_or(usize::MAX)));
         }
         Ok(self.builder.bounded_repetition("string", "\"", character, "\"", min, max)?)
     }

@@ -84,6 +84,18 @@ fn refusals_say_what_to_write() {
 }
 
 #[test]
+fn limits_say_what_is_enough_for_the_whole_schema() {
+    let schema = r#"{"properties": {"a": {"maxLength": 60000000}, "b": {"maxLength": 70000000}}}"#;
+    assert!(refusal(schema).contains("raise `SchemaLimits::characters` to 70000000"), "{}", refusal(schema));
+    let mut limits = SchemaLimits::default();
+    limits.characters = 70_000_000;
+    assert!(grammar(schema, &SchemaOptions::default(), &limits).is_ok());
+    limits.schema_bytes = 10;
+    let error = grammar(schema, &SchemaOptions::default(), &limits).unwrap_err().to_string();
+    assert!(error.contains(&format!("`SchemaLimits::schema_bytes` to {}", schema.len())), "{error}");
+}
+
+#[test]
 fn objects_around_a_schema_are_read_or_refused() {
     let (options, limits) = (SchemaOptions::default(), SchemaLimits::default());
     let inner = r##"{"type": "object", "properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}}"##;
