@@ -34,6 +34,19 @@ pub struct Explained {
     pub why: String,
 }
 
+impl Explained {
+    /// The fate of a keyword of JSON Schema, with its pointer as `place` says.
+    pub(crate) fn of_keyword(fate: schema::KeywordFate, place: impl FnOnce(String) -> String) -> Self {
+        Self {
+            pointer: Some(place(fate.pointer)),
+            span: None,
+            construct: if fate.keyword.is_empty() { "schema".to_owned() } else { fate.keyword },
+            fate: word(fate.fate),
+            why: fate.why,
+        }
+    }
+}
+
 impl Spec {
     /// The fate of every construct of a regex, grammar or JSON Schema. A construct that is refused elsewhere is an
     /// answer here.
@@ -87,6 +100,33 @@ impl Spec {
                     "only a `grammar`, a `json_schema`, a `structural_tag` or a `regex` has constructs to explain; give one",
                 ))
             }
+        }
+    }
+}
+
+impl Spec {
+    /// What a user should know of the constraint beside the fates of its constructs, one sentence each: that a schema
+    /// constrains nothing, or that it was found inside of a tool or a response format. A program shows them as
+    /// warnings. What cannot be read has none.
+    ///
+    /// Cost: reading the schemas.
+    pub fn notes(&self) -> Vec<String> {
+        match &self.language {
+            Language::JsonSchema(spec) => {
+                let read = spec.source.read().and_then(|(_, text)| {
+                    Ok(schema::notes(
+                        &text,
+                        &spec.options(&Cancel::default())?,
+                        &self.limits.numbers().schema,
+                    ))
+                });
+                read.unwrap_or_default()
+            }
+            Language::AnyOf(parts) | Language::Sequence(parts) => {
+                parts.iter().flat_map(Self::notes).collect()
+            }
+            Language::Grammar(spec) => spec.grammars.values().flat_map(Self::notes).collect(),
+            _ => vec![],
         }
     }
 }
@@ -198,14 +238,8 @@ fn of_schema(spec: &SchemaSpec, limits: &Numbers) -> Result<Vec<Explained>> {
     {
         return Err(of_file(path, error));
     }
-    let answers = fates.into_iter().map(|fate| Explained {
-        pointer: Some(fate.pointer),
-        span: None,
-        construct: if fate.keyword.is_empty() { "schema".to_owned() } else { fate.keyword },
-        fate: word(fate.fate),
-        why: fate.why,
-    });
-    let mut answers: Vec<Explained> = answers.collect();
+    let mut answers: Vec<Explained> =
+        fates.into_iter().map(|fate| Explained::of_keyword(fate, |pointer| pointer)).collect();
     if options.spelling == Spelling::Plain {
         answers.push(Explained {
             pointer: Some("#".to_owned()),

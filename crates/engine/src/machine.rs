@@ -250,6 +250,8 @@ pub(crate) trait Machine: Send + Sync {
     fn reach(&self, slot: &Slot, state: &State, text: &[u8]) -> Option<Reach>;
     fn may_end_with(&self, byte: u8) -> bool;
     fn left_out(&self) -> Option<LeftOut>;
+    /// What a user should know of the constraint.
+    fn notes(&self) -> &[String];
     /// The sets of tokens by which outputs end freely.
     fn ends(&self) -> Arc<EndCache>;
     fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError>;
@@ -271,6 +273,7 @@ pub(crate) struct Pool<C: Measured> {
     constraint: C,
     slots: Box<[Pooled<C::Scratch>]>,
     captures: Option<Arc<Captures>>,
+    notes: Vec<String>,
     /// The memory of the constraint when it was counted last.
     bytes: AtomicUsize,
     /// How many masks were made that did not lie ready.
@@ -284,7 +287,12 @@ pub(crate) type Growth = Arc<AtomicUsize>;
 
 impl<C: Measured<State: Sync>> Pool<C> {
     /// `captures` is counted with the constraint where that has it too.
-    pub(crate) fn new(constraint: C, captures: Option<Arc<Captures>>, growth: Growth) -> Self {
+    pub(crate) fn new(
+        constraint: C,
+        captures: Option<Arc<Captures>>,
+        notes: Vec<String>,
+        growth: Growth,
+    ) -> Self {
         let slots = match size_of::<C::Scratch>() {
             // There is nothing that two threads could disagree about.
             0 => 1,
@@ -293,7 +301,7 @@ impl<C: Measured<State: Sync>> Pool<C> {
         let slots = (0..slots).map(|_| Pooled { scratch: Mutex::new(None), bytes: AtomicUsize::new(0) });
         let bytes = AtomicUsize::new(constraint.bytes());
         let (made, ends) = (AtomicU32::new(0), Arc::default());
-        Self { constraint, slots: slots.collect(), captures, bytes, made, growth, ends }
+        Self { constraint, slots: slots.collect(), captures, notes, bytes, made, growth, ends }
     }
 
     /// Notes that `known` is `bytes` now.
@@ -454,5 +462,9 @@ impl<C: Measured<State: Sync>> Machine for Pool<C> {
 
     fn left_out(&self) -> Option<LeftOut> {
         self.constraint.left_out()
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
     }
 }

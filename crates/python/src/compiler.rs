@@ -4,12 +4,13 @@
 //! wakes up now and then to ask Python for signals, so that Ctrl-C ends a compilation.
 
 use std::{
+    ffi::CString,
     sync::{Arc, mpsc},
     thread,
     time::{Duration, Instant},
 };
 
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::{exceptions::PyUserWarning, prelude::*, types::PyDict};
 use unskew::{
     TokenSpace,
     core::Cancel,
@@ -123,7 +124,14 @@ impl Compiler {
         };
         let until = Until { fuel, deadline, cancel: Cancel::default() };
         let compile = || self.compiler.compile_until(&constraint.spec, &until);
-        guarded(|| py.detach(|| with_signals(&until.cancel, compile))?.map_err(|error| of_engine(&error)))
+        let compiled = guarded(|| {
+            py.detach(|| with_signals(&until.cancel, compile))?.map_err(|error| of_engine(&error))
+        })?;
+        for note in compiled.notes() {
+            let text = CString::new(format!("unskew: {note}")).unwrap_or_default();
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
+        }
+        Ok(compiled)
     }
 }
 
@@ -145,6 +153,12 @@ impl Compiled {
     #[getter]
     fn left_out(&self) -> Option<String> {
         self.compiled.left_out().map(|left_out| left_out.to_string())
+    }
+
+    /// What a user should know of the constraint: that its schema constrains nothing, for example.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.compiled.notes().to_vec()
     }
 
     /// The memory of the constraint and of its matchers' scratches, in bytes.

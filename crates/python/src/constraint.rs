@@ -82,7 +82,7 @@ impl Constraint {
 
     /// The output is JSON that satisfies a JSON Schema: a text, or a value that becomes JSON.
     #[staticmethod]
-    #[pyo3(signature = (schema, *, canonical=false, whitespace=None, spelling=None, any_order=false, margin=None, ascii=false, exponents=None, registry=None))]
+    #[pyo3(signature = (schema, *, canonical=false, whitespace=None, spelling=None, any_order=false, margin=None, ascii=false, exponents=None, dialect=None, registry=None))]
     #[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
     fn json_schema(
         schema: &Bound<'_, PyAny>,
@@ -93,6 +93,7 @@ impl Constraint {
         margin: Option<u32>,
         ascii: bool,
         exponents: Option<u32>,
+        dialect: Option<String>,
         registry: Option<BTreeMap<String, Bound<'_, PyAny>>>,
     ) -> PyResult<Self> {
         let schemas = |registry: BTreeMap<String, Bound<'_, PyAny>>| {
@@ -107,6 +108,7 @@ impl Constraint {
             margin,
             ascii,
             exponents,
+            dialect,
             schema_registry: registry.map(schemas).transpose()?,
             canonical,
             ..SpecOptions::default()

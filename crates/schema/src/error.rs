@@ -70,7 +70,7 @@ pub enum SchemaError {
         field: &'static str,
     },
     /// A part of the work exceeds its limit.
-    #[error("{pointer}{what} pass {limit}; raise `SchemaLimits::{field}`, or simplify the schema")]
+    #[error("{pointer}{what} pass {limit}; raise `SchemaLimits::{field}`{}, or simplify the schema", to(*needed))]
     #[non_exhaustive]
     Limit {
         /// The JSON pointer of the schema with `: ` after it, or the empty text.
@@ -81,13 +81,21 @@ pub enum SchemaError {
         limit: usize,
         /// The field of [`SchemaLimits`](crate::SchemaLimits) that holds the limit.
         field: &'static str,
+        /// The limit that is enough for the whole schema, where that is known.
+        needed: Option<usize>,
     },
     /// The [`Cancel`](unskew_core::Cancel) of the options was set.
     #[error("the compilation was cancelled")]
     Cancelled,
     /// No value satisfies the schema.
-    #[error("no value satisfies the schema")]
-    Unsatisfiable,
+    #[error("{pointer}: no value satisfies {reason}")]
+    #[non_exhaustive]
+    Unsatisfiable {
+        /// The JSON pointer of the innermost schema that no value satisfies and that every output needs.
+        pointer: String,
+        /// Its keywords that exclude each other, with their values.
+        reason: String,
+    },
     /// The grammar is too large.
     #[error(transparent)]
     Grammar(#[from] GrammarError),
@@ -96,7 +104,20 @@ pub enum SchemaError {
 impl SchemaError {
     pub(crate) fn limit(pointer: &str, what: &'static str, limit: usize, field: &'static str) -> Self {
         let pointer = if pointer.is_empty() { String::new() } else { format!("{pointer}: ") };
-        Self::Limit { pointer, what, limit, field }
+        Self::Limit { pointer, what, limit, field, needed: None }
+    }
+
+    /// The same error with the limit that is enough.
+    pub(crate) fn needing(mut self, enough: usize) -> Self {
+        if let Self::Limit { needed, .. } = &mut self {
+            *needed = Some(enough);
+        }
+        self
+    }
+
+    /// The error before [`Trials::conflict`](crate::trials::Trials::conflict) has found the reason.
+    pub(crate) fn unsatisfiable() -> Self {
+        Self::Unsatisfiable { pointer: "#".to_owned(), reason: "the schema".to_owned() }
     }
 
     pub(crate) fn invalid(pointer: String, keyword: &str, message: impl Into<String>) -> Self {
@@ -119,8 +140,14 @@ impl SchemaError {
             Self::Invalid { pointer, .. }
             | Self::Unsupported { pointer, .. }
             | Self::Values { pointer, .. }
+            | Self::Unsatisfiable { pointer, .. }
             | Self::Automaton { pointer, .. } => Some(pointer),
             _ => None,
         }
     }
+}
+
+/// The limit that is enough, as a part of a sentence.
+fn to(needed: Option<usize>) -> String {
+    needed.map_or_else(String::new, |needed| format!(" to {needed}"))
 }

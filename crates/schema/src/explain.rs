@@ -1,10 +1,14 @@
 //! The fate of every keyword of a schema.
 
+use hashbrown::HashSet;
 use unskew_grammars::Fate;
 
 use crate::{
-    SchemaError, SchemaLimits, SchemaOptions, document::schemas::Schemas, emit::emitter::Emitter,
+    SchemaError, SchemaLimits, SchemaOptions,
+    document::{json::NodeId, schemas::Schemas},
+    emit::emitter::Emitter,
     normalize::expander::Expander,
+    trials::Trials,
 };
 
 /// A keyword and its fate.
@@ -45,7 +49,7 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
         fate: Fate::Rejected,
         why: error.to_string(),
     };
-    let schemas = match Schemas::read(text, &options.registry, limits, &options.cancel) {
+    let schemas = match Schemas::read(text, options, limits) {
         Ok(schemas) => schemas,
         Err(error) => return vec![stopped(&error)],
     };
@@ -56,30 +60,87 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
     let made = emitter.grammar();
     let ex = &emitter.ex;
     let document = &ex.schemas.document;
-    let mut fates = vec![];
-    for node in document.nodes().filter(|node| ex.schemas.is_schema(*node) && !ex.schemas.is_copy(*node)) {
+    let stops = match &made {
+        Ok(_) | Err(SchemaError::Unsatisfiable { .. }) => false,
+        // All keywords were read, and one of them was refused.
+        Err(error) => !ex.refused.contains(error),
+    };
+    let reached: HashSet<NodeId> = ex.fates.keys().map(|(node, _)| *node).collect();
+    let is_listed =
+        |node: &NodeId| !ex.schemas.is_copy(*node) && (ex.schemas.is_schema(*node) || reached.contains(node));
+    // The schema of each row, if a trial without the keyword may tell more.
+    let note = |why: &String| {
+        let (pointer, keyword) = ("#".to_owned(), String::new());
+        (KeywordFate { pointer, keyword, fate: Fate::Annotation, why: why.clone() }, None)
+    };
+    let mut rows: Vec<(KeywordFate, Option<NodeId>)> = ex.schemas.notes.iter().map(note).collect();
+    let mut told = vec![false; ex.narrowed.len()];
+    let mut unread = 0;
+    for node in document.nodes().filter(is_listed) {
         for (keyword, _) in document.members(node).unwrap_or_default() {
             let found = ex.fates.get(&(node, keyword.to_string())).cloned();
-            let (mut fate, mut why) =
-                found.unwrap_or_else(|| (Fate::Annotation, "no value comes to this schema".to_owned()));
-            let narrowed = ex.narrowed.iter().find(|one| one.node == node && *one.keyword == **keyword);
+            let (mut fate, mut why) = match found {
+                Some(found) => found,
+                None if ex.schemas.is_followed(node) => (Fate::Enforced, EXACTLY.to_owned()),
+                None if stops => {
+                    unread += 1;
+                    continue;
+                }
+                None => (Fate::Annotation, "no value comes to this schema".to_owned()),
+            };
+            let narrowed = ex.narrowed.iter().position(|one| one.node == node && *one.keyword == **keyword);
             if let Some(narrowed) = narrowed.filter(|_| fate == Fate::Enforced) {
-                (fate, why) = (Fate::Narrowed, narrowed.why.clone());
+                (fate, why) = (Fate::Narrowed, ex.narrowed[narrowed].why.clone());
+                told[narrowed] = true;
             }
-            fates.push(KeywordFate {
-                pointer: ex.schemas.pointer(node),
-                keyword: keyword.to_string(),
-                fate,
-                why,
-            });
+            let tried = (fate == Fate::Enforced).then_some(node);
+            rows.push((
+                KeywordFate { pointer: ex.schemas.pointer(node), keyword: keyword.to_string(), fate, why },
+                tried,
+            ));
         }
     }
-    for narrowed in ex.narrowed.iter().filter(|one| one.keyword.is_empty()) {
+    for (narrowed, _) in ex.narrowed.iter().zip(told).filter(|(_, told)| !told) {
         let (pointer, why) = (ex.schemas.pointer(narrowed.node), narrowed.why.clone());
-        fates.push(KeywordFate { pointer, keyword: String::new(), fate: Fate::Narrowed, why });
+        let keyword = narrowed.keyword.clone();
+        rows.push((KeywordFate { pointer, keyword, fate: Fate::Narrowed, why }, None));
     }
-    for error in ex.refused.iter().chain(made.as_ref().err()) {
-        let row = stopped(error);
+    let refused = ex.refused.clone();
+    let mut trials = Trials::new(emitter.ex, options, limits);
+    let made = match made {
+        Ok(grammar) => Ok(grammar.trimmed().ok()),
+        Err(SchemaError::Unsatisfiable { .. }) => Ok(None),
+        Err(error) => Err(error),
+    };
+    if let Ok(outputs) = &made {
+        for (row, node) in rows.iter_mut().filter_map(|(row, node)| Some((row, (*node)?))) {
+            if row.keyword == "type" && trials.loses_null(node) {
+                row.why = NO_NULL.to_owned();
+            }
+            match trials.is_idle(node, &row.keyword, outputs) {
+                Some(true) => {
+                    row.fate = Fate::Annotation;
+                    if row.why == EXACTLY {
+                        IDLE.clone_into(&mut row.why);
+                    }
+                }
+                Some(false) => {}
+                None if row.why == EXACTLY => UNTRIED.clone_into(&mut row.why),
+                None => {}
+            }
+        }
+    }
+    let mut fates: Vec<KeywordFate> = rows.into_iter().map(|(row, _)| row).collect();
+    let error = match made {
+        Ok(Some(_)) => None,
+        Ok(None) => Some(trials.conflict()),
+        Err(error) => Some(error),
+    };
+    for error in refused.iter().chain(&error) {
+        let mut row = stopped(error);
+        if stops && unread > 0 {
+            row.why += &format!(" ({unread} keywords were not read)");
+        }
         let listed = |one: &KeywordFate| {
             one.fate == Fate::Rejected && one.pointer == row.pointer && one.keyword == row.keyword
         };
@@ -89,3 +150,11 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
     }
     fates
 }
+
+const EXACTLY: &str = "exactly";
+
+const NO_NULL: &str = "it lists null, which is not in `enum`, so that null is never written: add it there";
+
+const IDLE: &str = "the outputs are the same without it: the other keywords say as much";
+
+const UNTRIED: &str = "exactly; whether other keywords say as much is not known";

@@ -52,8 +52,10 @@ mod limits;
 mod normalize;
 mod options;
 mod text;
+mod trials;
 
 pub use document::registry::Registry;
+pub use draft::Draft;
 pub use error::SchemaError;
 pub use explain::{KeywordFate, explain};
 pub use limits::SchemaLimits;
@@ -75,8 +77,34 @@ use normalize::expander::Expander;
 /// [`SchemaError`]. If several keywords cannot be enforced, the error names one of them; [`explain()`] lists all.
 pub fn grammar(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Result<Grammar, SchemaError> {
     expanded(text, options, limits, |expander| {
-        emit::emitter::Emitter::new(expander, options, limits)?.grammar()
+        let mut emitter = emit::emitter::Emitter::new(expander, options, limits)?;
+        match emitter.grammar() {
+            Err(SchemaError::Unsatisfiable { .. }) => {
+                Err(trials::Trials::new(emitter.ex, options, limits).conflict())
+            }
+            made => made,
+        }
     })
+}
+
+/// What a user should know of a schema beside its fates: that it constrains nothing, or that it was found inside of an
+/// object such as a tool. One sentence each. Nothing where the schema cannot be read.
+///
+/// Cost: reading `text`.
+///
+/// # Example
+///
+/// ```
+/// use unskew_schema::{SchemaLimits, SchemaOptions, notes};
+///
+/// let notes = |text| notes(text, &SchemaOptions::default(), &SchemaLimits::default());
+/// assert_eq!(notes(r#"{"type": "string"}"#).len(), 0);
+/// assert_eq!(notes(r#"{"typ": "string"}"#).len(), 1);
+/// assert_eq!(notes(r#"{"name": "f", "inputSchema": {"type": "object"}}"#).len(), 1);
+/// ```
+pub fn notes(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Vec<String> {
+    let schemas = document::schemas::Schemas::read(text, options, limits);
+    schemas.map_or_else(|_| vec![], |schemas| schemas.notes)
 }
 
 /// Reads a schema, and makes something of it.
@@ -86,7 +114,7 @@ fn expanded<T>(
     limits: &SchemaLimits,
     make: impl FnOnce(Expander) -> Result<T, SchemaError>,
 ) -> Result<T, SchemaError> {
-    let schemas = document::schemas::Schemas::read(text, &options.registry, limits, &options.cancel);
+    let schemas = document::schemas::Schemas::read(text, options, limits);
     let made = schemas.and_then(|schemas| make(Expander::new(schemas, options, limits)));
     // Each part reports a cancelled automaton as an error of its own.
     made.map_err(|error| if options.cancel.is_cancelled() { SchemaError::Cancelled } else { error })

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use unskew_core::Cancel;
 
-use crate::Registry;
+use crate::{Draft, Registry};
 
 /// The form of outputs where the schema leaves it open.
 ///
@@ -30,6 +30,8 @@ pub struct SchemaOptions {
     /// | 3 | 1.6 ms |
     /// | 20 | 99 ms |
     pub exponents: u32,
+    /// The draft of a schema without `$schema`; `None`: 2020-12, or 2019-09 where `items` is a list.
+    pub dialect: Option<Draft>,
     /// Schemas that the schema may refer to.
     pub registry: Registry,
     /// Whether outputs contain ASCII only, with other characters as `\u` escapes. If false, both spellings are
@@ -45,11 +47,13 @@ pub struct SchemaOptions {
 
 impl PartialEq for SchemaOptions {
     fn eq(&self, other: &Self) -> bool {
-        let Self { whitespace, spelling, separators, exponents, registry, ascii, order, cancel: _ } = self;
+        let Self { whitespace, spelling, separators, exponents, dialect, registry, ascii, order, cancel: _ } =
+            self;
         *whitespace == other.whitespace
             && *spelling == other.spelling
             && *separators == other.separators
             && *exponents == other.exponents
+            && *dialect == other.dialect
             && *registry == other.registry
             && *ascii == other.ascii
             && *order == other.order

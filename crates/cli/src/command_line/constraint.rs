@@ -105,7 +105,7 @@ fn from_file(path: &Path) -> Result<Spec> {
 const EXAMPLE: &str = "`--limit grammar.positions=5000000`";
 
 /// The options that `--with` takes.
-const KNOWN: &str = "regex-dialect, whitespace, spelling, ascii, exponents, schema-registry, any-order, margin, maximal-munch, max-ignored, subset, gpu";
+const KNOWN: &str = "regex-dialect, whitespace, spelling, ascii, exponents, dialect, schema-registry, any-order, margin, maximal-munch, max-ignored, subset, gpu";
 
 /// Sets one option of `--with`.
 fn set(options: &mut SpecOptions, part: &str) -> Result<()> {
@@ -131,6 +131,7 @@ fn set(options: &mut SpecOptions, part: &str) -> Result<()> {
         "spelling" => options.spelling = Some(text()?),
         "ascii" => options.ascii = switch()?,
         "exponents" => options.exponents = Some(number()?),
+        "dialect" => options.dialect = Some(text()?),
         "schema-registry" => options.schema_registry = Some(text()?.into()),
         "any-order" => options.any_order = switch()?,
         "margin" => options.margin = Some(number()?),

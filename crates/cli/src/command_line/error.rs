@@ -12,6 +12,8 @@ pub(crate) enum Failure {
     Input(String),
     /// Anything else: exit code 1.
     Other(String),
+    /// A text is not accepted, as the output says: exit code 1 without a message.
+    Rejected,
     /// A signal asked for the end after this many outputs. Exit code 130.
     Interrupted(usize),
     /// The reader of the output has closed it: no message, exit code 0.
@@ -64,6 +66,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("ascii", ""),
     ("canonical", ""),
     ("choices", "--choice"),
+    ("dialect", ""),
     ("draft_length", ""),
     ("draft_model", ""),
     ("end", ""),
@@ -156,6 +159,7 @@ impl From<Failure> for Box<dyn std::error::Error + Send + Sync> {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Input(message) | Failure::Other(message) => message.into(),
+            Failure::Rejected => "rejected".into(),
             Failure::Interrupted(_) => "interrupted".into(),
             Failure::OutputClosed => "the output was closed".into(),
         }

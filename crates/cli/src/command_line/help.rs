@@ -28,6 +28,7 @@ Options of the constraint, joined by commas: `--with whitespace=compact,ascii`
     ascii: other characters are written as \\u escapes
     exponents=N: numbers under a condition (`integer`, bounds, `enum`) are also written with exponents up to N; compiling takes
       ten times longer for 3 and hundreds of times longer for 20
+    dialect=draft-04, draft-06, draft-07, 2019-09, 2020-12, openapi-3.0 or openapi-3.1: of a schema without `$schema`
     schema-registry=DIR: a folder of schemas that `$ref` may lead to, `.json` files, by their `$id` or by their path there
     any-order: the members of an object come in any order, and not in that of the schema
     margin=N: at most N blanks, tabs and line breaks in front of the document, and as many after it (default: 0)

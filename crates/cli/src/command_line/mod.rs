@@ -59,6 +59,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let result = result.and_then(|()| out.flush().map_err(Failure::from));
     let (message, code) = match result {
         Ok(()) | Err(Failure::OutputClosed) => return 0,
+        Err(Failure::Rejected) => {
+            let _ = out.flush();
+            return 1;
+        }
         Err(Failure::Input(message)) => (message, 2),
         Err(Failure::Other(message)) => (message, 1),
         Err(Failure::Interrupted(outputs)) => {

@@ -30,6 +30,7 @@ pub(crate) fn compile(
     observer: &Observer,
 ) -> Result<Compiled> {
     tokens.notes().iter().for_each(|note| observer.note(format_args!("note: {note}")));
+    spec.notes().iter().for_each(|note| observer.note(format_args!("warning: {note}")));
     Ok(match tokens.kind(spec, healed, observer)? {
         Kind::Grammar(constraint) => Compiled::Grammar(constraint),
         Kind::Set(constraint) => Compiled::Set(constraint),

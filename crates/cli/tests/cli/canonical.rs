@@ -77,7 +77,10 @@ fn check_tells_one_spelling_from_the_others() {
     let proper: Vec<_> = proper["forced"].as_array().unwrap().iter().map(ToString::to_string).collect();
     let differs = proper.iter().zip(bytes.split(',')).position(|(proper, byte)| proper != byte);
     let rejected = check(&["--canonical", "--choice", "2024-12-01", "--ids", &bytes]);
-    assert_eq!(rejected, json!({"accepted": false, "canonical": false, "rejected_at": differs.unwrap()}));
+    assert_eq!(
+        (&rejected["accepted"], &rejected["canonical"], &rejected["rejected_at"]),
+        (&json!(false), &json!(false), &json!(differs.unwrap()))
+    );
     for regex in [&["--regex", DATE][..], &[]] {
         let rejected = check(&[&["--canonical", "--ids", &bytes], regex].concat());
         assert_eq!((&rejected["accepted"], &rejected["canonical"]), (&json!(false), &json!(false)));

@@ -168,11 +168,24 @@ fn check_says_where_and_whether_it_is_complete() {
         check(&["--text", "2024-12"]),
         json!({"accepted": true, "canonical": true, "rejected_at": null})
     );
+    let digits: Vec<String> = (0..10).map(|digit| digit.to_string()).collect();
     assert_eq!(
         check(&["--text", "2024-"]),
-        json!({"accepted": false, "canonical": true, "rejected_at": null})
+        json!({"accepted": false, "canonical": true, "rejected_at": null, "rejection": {
+            "offset": 5, "before": "2024-", "after": "", "expected": digits, "expected_count": 10, "may_end": false,
+        }})
     );
     assert_eq!(check(&["--text", "x"])["rejected_at"], 0);
+    let longer = &check(&["--text", "2024-12x"])["rejection"];
+    assert_eq!(
+        (&longer["offset"], &longer["after"], &longer["may_end"]),
+        (&json!(7), &json!("x"), &json!(true))
+    );
+    let run = unskew(&["check", "--regex", "ab*c?", "--text", "abbxy"]);
+    assert_eq!((run.code, &run.stderr[..]), (1, ""));
+    let shown = "at byte 3, after \"abb\", there is \"xy\"; expected: \"b\", \"c\", the end\n";
+    assert!(run.stdout.ends_with(shown), "{}", run.stdout);
+    assert_eq!(unskew(&["check", "--regex", "ab*c?", "--text", "abb"]).code, 0);
 
     // Byte by byte: allowed, but not the tokenizer's own sequence. The bytes' ids are those of their own texts.
     let byte = |text: &str| {

@@ -99,16 +99,16 @@ impl Kind {
         }
     }
 
-    pub(crate) fn into_machine(self, growth: Growth) -> Arc<dyn Machine> {
+    pub(crate) fn into_machine(self, notes: Vec<String>, growth: Growth) -> Arc<dyn Machine> {
         let captures = self.captures().cloned();
         match self {
-            Self::Grammar(constraint) => Arc::new(Pool::new(constraint, captures, growth)),
-            Self::Set(constraint) => Arc::new(Pool::new(constraint, captures, growth)),
-            Self::Exclusion(constraint) => Arc::new(Pool::new(constraint, captures, growth)),
-            Self::Regex(constraint) => Arc::new(Pool::new(constraint, captures, growth)),
-            Self::LazyRegex(constraint) => Arc::new(Pool::new(constraint, captures, growth)),
-            Self::Canonical(constraint, _) => Arc::new(Pool::new(constraint, captures, growth)),
-            Self::Anything(constraint) => Arc::new(Pool::new(constraint, captures, growth)),
+            Self::Grammar(constraint) => Arc::new(Pool::new(constraint, captures, notes, growth)),
+            Self::Set(constraint) => Arc::new(Pool::new(constraint, captures, notes, growth)),
+            Self::Exclusion(constraint) => Arc::new(Pool::new(constraint, captures, notes, growth)),
+            Self::Regex(constraint) => Arc::new(Pool::new(constraint, captures, notes, growth)),
+            Self::LazyRegex(constraint) => Arc::new(Pool::new(constraint, captures, notes, growth)),
+            Self::Canonical(constraint, _) => Arc::new(Pool::new(constraint, captures, notes, growth)),
+            Self::Anything(constraint) => Arc::new(Pool::new(constraint, captures, notes, growth)),
         }
     }
 }

@@ -391,6 +391,7 @@ impl SchemaSpec {
         (options.spelling, options.whitespace) = form(self.spelling, self.whitespace);
         options.ascii = self.ascii;
         options.exponents = self.exponents.unwrap_or(0);
+        options.dialect = self.dialect;
         options.registry = registry(self.registry.as_ref(), cancel)?;
         if self.any_order {
             options.order = MemberOrder::Any;

@@ -276,7 +276,7 @@ impl Compiler {
         let made = match (made, until.fuel) {
             // Also where the last work took it.
             (_, Some(limit)) if cancel.is_out_of_fuel() => Err(Error::Fuel { limit }),
-            (Ok(kind), _) => Ok(kind.into_machine(Arc::clone(&self.growth))),
+            (Ok(kind), _) => Ok(kind.into_machine(resolved.spec().notes(), Arc::clone(&self.growth))),
             (Err(error), _) => Err(over(until).err().unwrap_or(error)),
         };
         (made.map_err(Arc::new), cancel.fuel_taken())
@@ -363,6 +363,11 @@ impl Compiled {
     /// the constraint reads tokens, and not text. O(n) for the characters of Unicode.
     pub fn left_out(&self) -> Option<LeftOut> {
         self.machine.left_out()
+    }
+
+    /// What a user should know of the constraint: [`Spec::notes`].
+    pub fn notes(&self) -> &[String] {
+        self.machine.notes()
     }
 
     /// Whether both are handles to one constraint.

@@ -24,7 +24,7 @@ use serde_json::value::RawValue;
 use unskew_automata::Dialect;
 use unskew_core::OutputEnd;
 use unskew_grammars::GrammarFormat;
-use unskew_schema::{Spelling, Whitespace};
+use unskew_schema::{Draft, Spelling, Whitespace};
 
 pub(crate) use self::limits::Numbers;
 pub use self::limits::{LIMITS, Limit, SpecLimits};
@@ -149,6 +149,8 @@ pub struct SchemaSpec {
     pub ascii: bool,
     /// The largest exponent of numbers under a condition; `None`: no exponents there.
     pub exponents: Option<u32>,
+    /// The dialect of a schema without `$schema`; `None`: 2020-12, or 2019-09 where `items` is a list.
+    pub dialect: Option<Draft>,
     /// Schemas that `$ref` may lead to.
     pub registry: Option<RegistrySource>,
     /// Whether the members of an object come in any order.
@@ -542,6 +544,7 @@ impl SchemaSpec {
             spelling: None,
             ascii: false,
             exponents: None,
+            dialect: None,
             registry: None,
             any_order: false,
             margin: 0,
@@ -614,7 +617,7 @@ mod tests {
         r#"{"grammar":"a = \"b\"","grammar_format":"abnf","start":"a"}"#,
         r#"{"grammar":"start: @a","grammar_format":"lark","grammars":{"a":{"regex":"b"}},"imports":{"d/b.lark":"c: \"d\""}}"#,
         r#"{"any_of":[{"regex":"a"},{"sequence":[{"choices":["b"]},{"json_schema":true}]}]}"#,
-        r#"{"json_schema":{"type":"integer","maximum":1e2},"whitespace":"indent:2","ascii":true,"exponents":3,"schema_registry":"all","any_order":true,"margin":2}"#,
+        r#"{"json_schema":{"type":"integer","maximum":1e2},"whitespace":"indent:2","ascii":true,"exponents":3,"dialect":"openapi-3.0","schema_registry":"all","any_order":true,"margin":2}"#,
         r#"{"json_schema":true}"#,
         r#"{"json_schema":true,"schema_registry":{"a.json":{"const": 1.50}}}"#,
         r#"{"structural_tag":{"type":"structural_tag","format":{"type":"any_text"}},"whitespace":"compact"}"#,

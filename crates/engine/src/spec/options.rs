@@ -77,6 +77,9 @@ pub struct SpecOptions {
     pub ascii: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exponents: Option<u32>,
+    /// `draft-04`, `draft-06`, `draft-07`, `2019-09`, `2020-12`, `openapi-3.0` or `openapi-3.1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dialect: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema_registry: Option<RegistrySource>,
     #[serde(skip_serializing_if = "is_off")]
@@ -191,6 +194,7 @@ impl SpecOptions {
             ),
             (self.ascii, schema, "`ascii` is for the strings of a `json_schema`"),
             (self.exponents.is_some(), schema, "`exponents` is for the numbers of a `json_schema`"),
+            (self.dialect.is_some(), schema, "`dialect` is that of a `json_schema`"),
             (
                 self.schema_registry.is_some(),
                 schema,
@@ -282,6 +286,7 @@ impl TryFrom<SpecOptions> for Spec {
         };
         let whitespace = parsed("whitespace", options.whitespace.as_deref())?;
         let spelling = parsed("spelling", options.spelling.as_deref())?;
+        let dialect = parsed("dialect", options.dialect.as_deref())?;
         let end = parsed("end", options.end.as_deref())?;
         let dialect = parsed("regex_dialect", options.regex_dialect.as_deref())?;
         let text = |text: Option<String>, file: Option<PathBuf>| {
@@ -309,6 +314,7 @@ impl TryFrom<SpecOptions> for Spec {
                 spelling,
                 ascii,
                 exponents,
+                dialect,
                 registry,
                 any_order,
                 margin,
@@ -380,6 +386,7 @@ impl From<Spec> for SpecOptions {
                     spelling,
                     ascii,
                     exponents,
+                    dialect,
                     registry,
                     any_order,
                     margin,
@@ -393,6 +400,7 @@ impl From<Spec> for SpecOptions {
                     spelling: spelling.map(spell),
                     ascii,
                     exponents,
+                    dialect: dialect.map(|dialect| dialect.to_string()),
                     schema_registry: registry,
                     any_order,
                     margin: Some(margin).filter(|margin| *margin > 0),

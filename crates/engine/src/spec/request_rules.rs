@@ -108,6 +108,7 @@ impl RequestRules {
                     spelling: _,
                     ascii: _,
                     exponents: _,
+                    dialect: _,
                     registry,
                     any_order: _,
                     margin: _,

@@ -74,23 +74,34 @@ pub(super) struct Lowering<'a> {
     pub(super) options: &'a TagOptions,
     pub(super) vocabulary: Option<&'a Vocabulary>,
     pub(super) sets: Sets,
-    read: Vec<Explained>,
+    pub(super) read: Vec<Explained>,
+    /// The JSON Schemas, with their places.
+    pub(super) schemas: Vec<(String, String, SchemaOptions)>,
 }
 
 impl<'a> Lowering<'a> {
     pub(super) fn new(vocabulary: Option<&'a Vocabulary>, options: &'a TagOptions) -> Self {
         let free = Free::new(&options.limits.grammar.regex);
         let builder = Grammar::builder(&options.limits.grammar);
-        Self { builder, free, options, vocabulary, sets: Sets::default(), read: Vec::new() }
+        Self {
+            builder,
+            free,
+            options,
+            vocabulary,
+            sets: Sets::default(),
+            read: Vec::new(),
+            schemas: Vec::new(),
+        }
     }
 
-    pub(super) fn finish(mut self, whole: Made) -> (Result<Grammar, TagError>, Vec<Explained>) {
-        let grammar = whole.and_then(|body| {
+    pub(super) fn finish(&mut self, whole: Made) -> Result<Grammar, TagError> {
+        whole.and_then(|body| {
             let start = self.builder.rule("structural tag");
             self.builder.define(start, body);
-            self.builder.build(start).map_err(|error| TagError::of("", &error))
-        });
-        (grammar, self.read)
+            let builder =
+                std::mem::replace(&mut self.builder, Grammar::builder(&self.options.limits.grammar));
+            builder.build(start).map_err(|error| TagError::of("", &error))
+        })
     }
 
     pub(super) fn whole(&mut self, value: &RawValue) -> Made {
@@ -122,7 +133,7 @@ impl<'a> Lowering<'a> {
             fields.finish()?;
             // A string holds the text of a schema.
             let text = serde_json::from_str(schema.get()).unwrap_or_else(|_| schema.get().to_owned());
-            let content = self.schema(&text, &place, Json::plain(self.options.whitespace))?;
+            let content = self.json(&text, &place, Json::plain(self.options.whitespace))?;
             let end = self.builder.literal(&end);
             let rest = self.builder.sequence([content, end]);
             tags.push(Tag { at, begin: Begin::Text(begin), rest });
@@ -291,7 +302,7 @@ impl<'a> Lowering<'a> {
         let excludes = self.excludes(fields)?;
         let json = Json { whitespace, any_order, excludes: &excludes };
         if style == "json" {
-            return self.schema(schema.get(), &at, json);
+            return self.json(schema.get(), &at, json);
         }
         let style = Style::named(style)
             .ok_or_else(|| TagError::new(&fields.place("style"), format!("{style:?} is no style")))?;
@@ -308,14 +319,13 @@ impl<'a> Lowering<'a> {
         Err(TagError::new(at, why))
     }
 
-    /// JSON that satisfies a schema.
-    pub(super) fn schema(&mut self, text: &str, at: &str, json: Json<'_>) -> Made {
-        let values = self.some_values(text, at, json)?;
-        values.ok_or_else(|| TagError::of(at, &SchemaError::Unsatisfiable))
+    /// JSON that satisfies a schema, which stands in the tag as it is.
+    fn json(&mut self, text: &str, at: &str, json: Json<'_>) -> Made {
+        self.schemas.push((at.to_owned(), text.to_owned(), self.schema_options(json)));
+        self.schema(text, at, json)
     }
 
-    /// JSON that satisfies a schema; `None` where no value does.
-    pub(super) fn some_values(&mut self, text: &str, at: &str, json: Json<'_>) -> Made<Option<ExprId>> {
+    fn schema_options(&self, json: Json<'_>) -> SchemaOptions {
         let mut options = SchemaOptions::default();
         options.whitespace = json.whitespace;
         options.spelling = self.options.spelling;
@@ -323,9 +333,26 @@ impl<'a> Lowering<'a> {
         if json.any_order {
             options.order = MemberOrder::Any;
         }
+        options
+    }
+
+    /// JSON that satisfies a schema.
+    pub(super) fn schema(&mut self, text: &str, at: &str, json: Json<'_>) -> Made {
+        let values = self.some_values(text, at, json)?;
+        values.map_err(|error| TagError::of(at, &error))
+    }
+
+    /// JSON that satisfies a schema, or the reason why no value does.
+    pub(super) fn some_values(
+        &mut self,
+        text: &str,
+        at: &str,
+        json: Json<'_>,
+    ) -> Made<std::result::Result<ExprId, SchemaError>> {
+        let options = self.schema_options(json);
         let grammar = unskew_schema::grammar(text, &options, &self.options.limits.schema);
         let mut grammar = match grammar {
-            Err(SchemaError::Unsatisfiable) => return Ok(None),
+            Err(error @ SchemaError::Unsatisfiable { .. }) => return Ok(Err(error)),
             made => made.map_err(|error| TagError::of(at, &error))?,
         };
         if !json.excludes.is_empty() {
@@ -335,7 +362,7 @@ impl<'a> Lowering<'a> {
             let within = grammar.within(&strings, &self.options.limits.grammar);
             grammar = within.map_err(|error| TagError::of(at, &error))?;
         }
-        Ok(Some(self.builder.import(&grammar)))
+        Ok(Ok(self.builder.import(&grammar)))
     }
 
     fn any_text(&mut self, fields: &mut Fields, around: Around<'_>) -> Made {

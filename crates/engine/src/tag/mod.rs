@@ -119,15 +119,26 @@ pub(crate) fn grammar(
     vocabulary: Option<&Vocabulary>,
     options: &TagOptions,
 ) -> Result<Grammar, TagError> {
-    lowered(text, vocabulary, options).0
+    let mut lowering = Lowering::new(vocabulary, options);
+    lowered(text, &mut lowering)
 }
 
-/// The fate of each object that was read. The last one is the one that stopped it, if there is such.
+/// The fate of each object that was read, and of each keyword of its JSON Schemas. The last one is the one that stopped
+/// it, if there is such.
 pub(crate) fn explain(text: &str, options: &TagOptions) -> Vec<Explained> {
-    let (made, mut read) = lowered(text, None, options);
-    if let Err(TagError { pointer, message }) = made {
+    let mut lowering = Lowering::new(None, options);
+    let made = lowered(text, &mut lowering);
+    let Lowering { mut read, schemas, .. } = lowering;
+    if let Err(TagError { pointer, .. }) = &made {
         // It was read up to here.
-        read.retain(|explained| explained.pointer.as_deref() != Some(&*pointer));
+        read.retain(|explained| explained.pointer.as_ref() != Some(pointer));
+    }
+    for (at, text, of) in schemas {
+        for row in unskew_schema::explain(&text, &of, &options.limits.schema) {
+            read.push(Explained::of_keyword(row, |pointer| format!("{at}{}", &pointer[1..])));
+        }
+    }
+    if let Err(TagError { pointer, message }) = made {
         read.push(Explained {
             pointer: Some(pointer),
             span: None,
@@ -139,13 +150,8 @@ pub(crate) fn explain(text: &str, options: &TagOptions) -> Vec<Explained> {
     read
 }
 
-fn lowered(
-    text: &str,
-    vocabulary: Option<&Vocabulary>,
-    options: &TagOptions,
-) -> (Result<Grammar, TagError>, Vec<Explained>) {
-    let mut lowering = Lowering::new(vocabulary, options);
-    let (len, most) = (text.len(), options.limits.tag.bytes);
+fn lowered(text: &str, lowering: &mut Lowering<'_>) -> Result<Grammar, TagError> {
+    let (len, most) = (text.len(), lowering.options.limits.tag.bytes);
     if len > most {
         let why = format!(
             "a tag of {len} bytes is longer than {most} (the limit `tag.bytes`); divide it, or leave schemas out"

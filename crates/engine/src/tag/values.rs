@@ -112,7 +112,7 @@ impl Lowering<'_> {
     /// The values of a schema as JSON, if there are some.
     fn json_values(&mut self, schema: &str, at: &str, frame: &Frame<'_>) -> Made<Option<ExprId>> {
         let whole = self.with_definitions(schema, at, frame)?;
-        self.some_values(&whole, at, frame.json)
+        self.some_values(&whole, at, frame.json).map(std::result::Result::ok)
     }
 
     /// The schema, which is an object, with the definitions of the root.

@@ -6,6 +6,7 @@ mod common;
 mod compiler;
 mod limits;
 mod matcher;
+mod notes;
 mod parts;
 mod request_rules;
 mod requests;

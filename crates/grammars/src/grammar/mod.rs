@@ -10,6 +10,7 @@
 //! | `choices` | which members of a group may be read together |
 //! | `import` | a grammar as a part of another |
 //! | `fixpoint` | least fixpoints: productive and nullable expressions |
+//! | `alike` | whether two grammars have the same rules |
 //! | `calls`, `size` | the graph of calls, and sizes |
 //! | `analysis` | useless rules, left recursion |
 //! | `token_set` | sets of tokens by id and name: [`TokenSet`](crate::TokenSet) |
@@ -17,6 +18,7 @@
 //! | `regular` | a grammar without recursion as one automaton |
 //! | `within` | a grammar with those texts of its terminals alone that a regular language has |
 
+mod alike;
 pub(crate) mod analysis;
 pub(crate) mod budget;
 pub(crate) mod builder;

@@ -110,12 +110,14 @@ class Constraint:
         margin: int | None = None,
         ascii: bool = False,
         exponents: int | None = None,
+        dialect: str | None = None,
         registry: Mapping[str, str | bool | Mapping[str, Any]] | None = None,
     ) -> Constraint:
         """The output is JSON that satisfies a JSON Schema: a text, or a value that becomes JSON.
 
         `whitespace`: "printed" (a blank, or a line break and an indentation, in each place; the default), "compact", "spaced",
         "bounded:N", "flexible" or "indent:N". `spelling`: "plain" (the default: integers have no fraction, zero has no sign) or "any".
+        `dialect`, of a schema without `$schema`: "draft-04", "draft-06", "draft-07", "2019-09", "2020-12", "openapi-3.0" or "openapi-3.1".
         """
     @staticmethod
     def lark(
@@ -240,6 +242,9 @@ class Compiled:
     def left_out(self) -> str | None:
         """The characters that the constraint has and no tokens write, as in "U+40000 to U+BFFFF": no output has them. None: they write all,
         or the constraint is about tokens."""
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of the constraint: that its schema constrains nothing, or was found inside of a tool."""
     @property
     def memory(self) -> int:
         """The memory of the constraint and of its matchers' scratches, in bytes."""

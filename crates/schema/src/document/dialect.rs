@@ -6,7 +6,10 @@
 
 use unskew_core::Cancel;
 
-use super::json::{Document, Value};
+use super::{
+    json::{Document, Value},
+    metaschema,
+};
 use crate::{Registry, SchemaLimits, draft::Draft};
 
 /// The vocabularies with keywords that constrain values. `format` is in no vocabulary here, because it is always
@@ -101,6 +104,13 @@ impl Dialect {
             }
         }
         Ok(Self { draft, has })
+    }
+
+    /// Whether a schema with the keyword may constrain values.
+    pub(crate) fn constrains(self, keyword: &str) -> bool {
+        let refers =
+            matches!(keyword, "$ref" | "$dynamicRef" | "$recursiveRef" | "format" | "contentEncoding");
+        metaschema::kind(keyword, self.draft).is_some() && (refers || self.asks(keyword) && self.has(keyword))
     }
 
     /// Whether the keyword is in a vocabulary of constraints.

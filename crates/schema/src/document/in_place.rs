@@ -111,14 +111,11 @@ impl Schemas {
 
 #[cfg(test)]
 mod tests {
-    use unskew_core::Cancel;
-
     use super::*;
-    use crate::{Registry, SchemaLimits};
+    use crate::{SchemaLimits, SchemaOptions};
 
     fn is_circle(schema: &str) -> bool {
-        let (registry, limits) = (Registry::default(), SchemaLimits::default());
-        match Schemas::read(schema, &registry, &limits, &Cancel::default()) {
+        match Schemas::read(schema, &SchemaOptions::default(), &SchemaLimits::default()) {
             Ok(_) => false,
             Err(error) => {
                 assert_eq!(error.keyword(), Some("$ref"), "{error}");

@@ -158,6 +158,76 @@ impl Document {
         })
     }
 
+    /// Whether two values are equal in JSON Schema.
+    pub(crate) fn is_equal(&self, left: NodeId, right: NodeId) -> bool {
+        // A list replaces recursion, although the nesting of a document is limited.
+        let mut pairs = vec![(left, right)];
+        while let Some((left, right)) = pairs.pop() {
+            let equal = match (self.value(left), self.value(right)) {
+                (Value::Null, Value::Null) => true,
+                (Value::Bool(left), Value::Bool(right)) => left == right,
+                (Value::Number(left), Value::Number(right)) => left == right,
+                (Value::String(left), Value::String(right)) => left == right,
+                (Value::Array(left), Value::Array(right)) => {
+                    pairs.extend(left.iter().copied().zip(right.iter().copied()));
+                    left.len() == right.len()
+                }
+                (Value::Object(left), Value::Object(other)) => {
+                    let found: Vec<_> =
+                        left.iter().map(|(key, value)| (*value, self.member(right, key))).collect();
+                    let all = left.len() == other.len() && found.iter().all(|(_, found)| found.is_some());
+                    pairs.extend(found.into_iter().filter_map(|(left, right)| Some((left, right?))));
+                    all
+                }
+                _ => false,
+            };
+            if !equal {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The value at `node` as a document of its own.
+    pub(crate) fn part(&self, node: NodeId) -> Self {
+        // A value comes before its parts, and they come before what is behind it.
+        let first = node.index();
+        let inside = |parent: &Option<(NodeId, u32)>| parent.is_some_and(|(parent, _)| parent >= node);
+        let count = 1 + self.parents[first + 1..].iter().take_while(|parent| inside(parent)).count();
+        let by = node.0;
+        let mut values = self.values[first..first + count].to_vec();
+        for value in &mut values {
+            match value {
+                Value::Array(items) => items.iter_mut().for_each(|item| *item = item.unshifted(by)),
+                Value::Object(members) => {
+                    members.iter_mut().for_each(|(_, member)| *member = member.unshifted(by));
+                }
+                _ => {}
+            }
+        }
+        let parents = self.parents[first..first + count].iter().enumerate().map(|(at, parent)| {
+            parent.filter(|_| at > 0).map(|(parent, position)| (parent.unshifted(by), position))
+        });
+        let is_inside = |node: &NodeId| (first..first + count).contains(&node.index());
+        let pointed = self.pointed.iter().filter(|node| is_inside(node)).map(|node| node.unshifted(by));
+        let sorted = self.sorted.iter().filter(|(node, _)| is_inside(node));
+        Self {
+            values,
+            parents: parents.collect(),
+            pointed: pointed.collect(),
+            bytes: self.bytes,
+            sorted: sorted.map(|(node, positions)| (node.unshifted(by), positions.clone())).collect(),
+        }
+    }
+
+    /// Puts another value in the place of that at `node`, and returns the old one. If parts of the old value are parts
+    /// of the new one, they must have their positions.
+    pub(crate) fn replace(&mut self, node: NodeId, value: Value) -> Value {
+        let old = std::mem::replace(&mut self.values[node.index()], value);
+        self.sort(node);
+        old
+    }
+
     /// Adds `count` copies of all texts; each copy counts as much as the texts. Returns the number of nodes of one
     /// copy. If the copies would exceed the limit, returns `None` and adds nothing.
     pub(crate) fn copy(&mut self, count: usize, limits: &SchemaLimits) -> Option<u32> {
@@ -209,20 +279,26 @@ impl Document {
     ) -> Result<NodeId, SchemaError> {
         self.bytes = self.bytes.saturating_add(text.len());
         if self.bytes > limits.schema_bytes {
-            return Err(SchemaError::limit("", "the schema's bytes", limits.schema_bytes, "schema_bytes"));
+            let error = SchemaError::limit("", "the schema's bytes", limits.schema_bytes, "schema_bytes");
+            return Err(error.needing(self.bytes));
         }
         let root = NodeId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
         JsonParser { text, at: 0, document: self, limits, cancel }.read()?;
         for node in self.nodes().skip(root.index()) {
             check_cancelled(cancel, node)?;
-            let members = self.members(node).unwrap_or_default();
-            if members.len() > LARGE {
-                let mut positions: Vec<u32> = (0..u32::try_from(members.len()).unwrap_or(u32::MAX)).collect();
-                positions.sort_unstable_by_key(|position| &*members[*position as usize].0);
-                self.sorted.insert(node, positions);
-            }
+            self.sort(node);
         }
         Ok(root)
+    }
+
+    /// Sorts the members of a large object by name.
+    fn sort(&mut self, node: NodeId) {
+        let members = self.members(node).unwrap_or_default();
+        if members.len() > LARGE {
+            let mut positions: Vec<u32> = (0..u32::try_from(members.len()).unwrap_or(u32::MAX)).collect();
+            positions.sort_unstable_by_key(|position| &*members[*position as usize].0);
+            self.sorted.insert(node, positions);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reads a schema and the documents that it refers to: resources, anchors, dialects, and a check of every keyword.
 
-use std::hash::Hash;
+use std::{cell::RefCell, hash::Hash};
 
 use hashbrown::{HashMap, HashSet};
 use unskew_core::Cancel;
@@ -12,8 +12,11 @@ use super::{
     metaschema,
     roles::{self, Role},
     schemas::{Schemas, SourceText},
+    wrapper::{Wrapped, wrapped},
 };
-use crate::{Registry, SchemaError, SchemaLimits, draft::Draft, text::pattern::UnsupportedConstruct};
+use crate::{
+    Registry, SchemaError, SchemaLimits, SchemaOptions, draft::Draft, text::pattern::UnsupportedConstruct,
+};
 
 /// The sources and bounds of one reading.
 #[derive(Clone, Copy)]
@@ -21,19 +24,27 @@ struct Reading<'a> {
     registry: &'a Registry,
     limits: &'a SchemaLimits,
     cancel: &'a Cancel,
+    /// Whether the options say of which dialect a text without `$schema` is.
+    is_named: bool,
 }
 
 impl Schemas {
     /// Reads `text` and the documents that it refers to. `cancel` is checked once in a thousand values.
     pub(crate) fn read(
         text: &str,
-        registry: &Registry,
+        options: &SchemaOptions,
         limits: &SchemaLimits,
-        cancel: &Cancel,
     ) -> Result<Self, SchemaError> {
-        let reading = Reading { registry, limits, cancel };
-        let document = Document::read(text, limits, cancel)?;
+        let SchemaOptions { registry, cancel, .. } = options;
+        let reading = Reading { registry, limits, cancel, is_named: options.dialect.is_some() };
+        let mut document = Document::read(text, limits, cancel)?;
+        let mut notes = vec![];
+        if let Some(Wrapped { schema, note }) = wrapped(&document)? {
+            document = document.part(schema);
+            notes.push(note);
+        }
         let mut schemas = Self {
+            notes,
             resource: vec![],
             document,
             texts: vec![],
@@ -46,9 +57,10 @@ impl Schemas {
             outermost: HashMap::new(),
             copies: Copies::default(),
             ambiguous: vec![],
+            followed: RefCell::default(),
         };
-        let newest = Dialect::of_draft(Draft::Draft202012);
-        schemas.add(Document::ROOT, newest, Registry::BASE.to_owned(), reading)?;
+        let dialect = Dialect::of_draft(options.dialect.unwrap_or(Draft::Draft202012));
+        schemas.add(Document::ROOT, dialect, Registry::BASE.to_owned(), reading)?;
         // Keyed by the address of the text, because a text may have several names.
         let mut added: HashMap<*const u8, NodeId> = HashMap::new();
         let mut scanned = 0;
@@ -57,6 +69,7 @@ impl Schemas {
             if nodes.is_empty() {
                 schemas.check_in_place()?;
                 schemas.follow_dynamic(limits)?;
+                schemas.note_no_constraint();
                 return Ok(schemas);
             }
             scanned += nodes.len();
@@ -79,6 +92,21 @@ impl Schemas {
         }
     }
 
+    /// Notes that the whole schema constrains nothing, if it says something.
+    fn note_no_constraint(&mut self) {
+        let dialect = self.dialect_of(Document::ROOT);
+        let members = self.document.members(Document::ROOT).unwrap_or_default();
+        if members.is_empty() || members.iter().any(|(key, _)| dialect.constrains(key)) {
+            return;
+        }
+        let names: Vec<String> = members.iter().take(8).map(|(key, _)| format!("`{key}`")).collect();
+        self.notes.push(format!(
+            "any JSON is accepted: none of the keywords of the schema constrains values ({}); give `true` or `{{}}` if that \
+             is meant",
+            names.join(", ")
+        ));
+    }
+
     /// The URI of the resource that the schema `node` refers to, if it is another resource.
     fn leads_to(&self, node: NodeId) -> Option<String> {
         let reference =
@@ -99,20 +127,20 @@ impl Schemas {
         uri: String,
         reading: Reading<'_>,
     ) -> Result<(), SchemaError> {
-        let Reading { registry, limits, cancel } = reading;
+        let Reading { registry, limits, cancel, is_named } = reading;
         if let Some(node) = self.document.member(root, "$schema") {
             let pointer = if root == Document::ROOT { "#".to_owned() } else { format!("{uri}#") };
             let wrong = |reason: String| SchemaError::Unsupported {
                 pointer,
                 keyword: "$schema".to_owned(),
                 reason,
-                way_out: "name draft 4, 6, 7, 2019-09 or 2020-12, or a metaschema of a registry, or leave it out",
+                way_out: "name draft 4, 6, 7, 2019-09 or 2020-12, OpenAPI 3.0 or 3.1, or a metaschema of a registry, or leave it out",
             };
             dialect = match self.document.text(node) {
                 Some(name) => Dialect::named(name, registry, limits, cancel).map_err(wrong)?,
                 None => return Err(wrong("it is no text".to_owned())),
             };
-        } else if root == Document::ROOT && self.lists_items(cancel)? {
+        } else if root == Document::ROOT && !is_named && self.lists_items(cancel)? {
             dialect = Dialect::of_draft(Draft::Draft201909);
         }
         self.resources.insert(uri.clone(), root);
@@ -156,7 +184,7 @@ impl Schemas {
         if !metaschema::is_schema(&self.document, node, dialect.draft) {
             let key = self.document.key(node).unwrap_or("schema");
             let message = match dialect.draft {
-                Draft::Draft4 => "must be a schema: an object",
+                draft if draft.is_draft4() => "must be a schema: an object",
                 _ => "must be a schema: an object, `true` or `false`",
             };
             return Err(SchemaError::invalid(self.pointer(node), key, message));
@@ -231,24 +259,28 @@ impl Schemas {
                 }
             }
         }
-        let twice = enter(&mut self.resources, uris).into_iter().map(|uri| (Document::ROOT, uri));
+        // Programs write a type again at each use, with its name.
+        let is_same = |left, right| self.document.is_equal(left, right);
+        let twice = enter(&mut self.resources, uris, is_same).into_iter().map(|uri| (Document::ROOT, uri));
         self.ambiguous.extend(twice);
-        self.ambiguous.extend(enter(&mut self.anchors, anchors));
+        self.ambiguous.extend(enter(&mut self.anchors, anchors, is_same));
         Ok(())
     }
 }
 
 /// Adds names to the known ones, doubtful ones only if no certain one has the same name. Returns the names of two
-/// different schemas.
+/// different schemas. The first one of a name has it.
 fn enter<K: Clone + Eq + Hash>(
     known: &mut HashMap<K, NodeId>,
     [sure, mut doubtful]: [Vec<(K, NodeId)>; 2],
+    is_same: impl Fn(NodeId, NodeId) -> bool,
 ) -> Vec<K> {
     let mut twice = vec![];
     let names: HashSet<K> = sure.iter().map(|(name, _)| name.clone()).collect();
     doubtful.retain(|(name, _)| !names.contains(name) && !known.contains_key(name));
     for (name, node) in sure.into_iter().chain(doubtful) {
-        if known.insert(name.clone(), node).is_some_and(|before| before != node) {
+        let first = *known.entry(name.clone()).or_insert(node);
+        if first != node && !is_same(first, node) {
             twice.push(name);
         }
     }

@@ -12,6 +12,8 @@
 //! (`uri-reference`) are not checked; references are checked at their use. A pattern is an error everywhere if it
 //! is no pattern of ECMA-262. In draft 4, `enum` may be empty and may repeat values, as later drafts allow.
 
+use std::borrow::Cow;
+
 use hashbrown::HashSet;
 
 use super::json::{Document, NodeId, Value};
@@ -60,13 +62,19 @@ pub(crate) enum Kind {
 
 /// The values that `keyword` may have in a draft; `None` if the draft has no such keyword.
 pub(crate) fn kind(keyword: &str, draft: Draft) -> Option<Kind> {
-    use Draft::{Draft4, Draft6, Draft7, Draft201909, Draft202012};
+    use Draft::{Draft4, Draft6, Draft7, Draft201909, Draft202012, OpenApi30};
     let (since, kind) = match keyword {
         "id" if draft > Draft4 => return None,
         "$recursiveAnchor" if draft == Draft202012 => (Draft4, Kind::Anchor),
         "additionalItems" if draft == Draft202012 => return None,
         "items" if draft == Draft202012 => (Draft4, Kind::Schema),
-        "exclusiveMinimum" | "exclusiveMaximum" if draft == Draft4 => (Draft4, Kind::Bool),
+        "exclusiveMinimum" | "exclusiveMaximum" if draft.is_draft4() => (Draft4, Kind::Bool),
+        "nullable" if draft == OpenApi30 => (Draft4, Kind::Bool),
+        "discriminator" | "example" | "xml" | "externalDocs" | "deprecated" | "readOnly" | "writeOnly"
+            if draft == OpenApi30 =>
+        {
+            (Draft4, Kind::Any)
+        }
         "required" => (Draft4, Kind::Names),
         "$schema" | "id" | "title" | "description" | "pattern" | "format" => (Draft4, Kind::Text),
         "default" => (Draft4, Kind::Any),
@@ -121,7 +129,85 @@ pub(crate) fn is_known(keyword: &str) -> bool {
 }
 
 /// The rule that the value of `keyword` in the schema `node` breaks, if it breaks one. Subschemas are not checked.
-pub(crate) fn wrong(document: &Document, node: NodeId, keyword: &str, draft: Draft) -> Option<&'static str> {
+pub(crate) fn wrong(
+    document: &Document,
+    node: NodeId,
+    keyword: &str,
+    draft: Draft,
+) -> Option<Cow<'static, str>> {
+    let message = broken_rule(document, node, keyword, draft)?;
+    let value = document.member(node, keyword)?;
+    Some(match (kind(keyword, draft)?, document.value(value)) {
+        (_, Value::Null) => format!("{message}, and is null: leave it out").into(),
+        (Kind::Number, Value::Bool(is_exclusive)) if keyword.starts_with("exclusive") => {
+            let inclusive = if keyword == "exclusiveMinimum" { "minimum" } else { "maximum" };
+            let bound = document.member(node, inclusive).and_then(|bound| quoted(document, bound));
+            let way_out = match (is_exclusive, bound) {
+                (true, Some(bound)) => format!("write \"{keyword}\": {bound} in place of both"),
+                (true, None) => "write the number, or leave it out".to_owned(),
+                (false, _) => "leave it out".to_owned(),
+            };
+            format!(
+                "must be a number, and `{is_exclusive}` beside `{inclusive}` is of draft 4 and OpenAPI 3.0: {way_out}, or name \
+                 the draft"
+            )
+            .into()
+        }
+        (Kind::Type, _) => {
+            let names = document.items(value).unwrap_or(std::slice::from_ref(&value));
+            let wrong = names.iter().find(|name| !document.text(**name).is_some_and(is_type));
+            let Some(wrong) = wrong else { return Some(message.into()) };
+            let meant = document.text(*wrong).and_then(meant_type);
+            let meant = meant.map_or_else(String::new, |meant| format!("; write \"{meant}\""));
+            let wrong = quoted(document, *wrong).map_or_else(|| "this".to_owned(), |wrong| wrong);
+            format!(
+                "has {wrong}, which is no type: the types are null, boolean, integer, number, string, array and \
+                 object{meant}"
+            )
+            .into()
+        }
+        (Kind::Names, Value::Bool(_)) if keyword == "required" => {
+            format!("{message}: list the required members in the object around them").into()
+        }
+        _ => message.into(),
+    })
+}
+
+/// The type that a name of another language means.
+fn meant_type(name: &str) -> Option<&'static str> {
+    Some(match &*name.to_ascii_lowercase() {
+        "null" | "none" | "nil" => "null",
+        "bool" | "boolean" => "boolean",
+        "int" | "integer" | "long" | "int32" | "int64" => "integer",
+        "number" | "float" | "double" | "decimal" => "number",
+        "str" | "string" | "text" => "string",
+        "list" | "array" | "tuple" | "set" => "array",
+        "dict" | "object" | "map" | "record" | "struct" => "object",
+        _ => return None,
+    })
+}
+
+/// The longest value that a message quotes, in bytes.
+const QUOTED: usize = 60;
+
+/// The value as JSON, if it is short.
+pub(crate) fn quoted(document: &Document, node: NodeId) -> Option<String> {
+    let text = match document.value(node) {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Number(number) => number.to_json(64)?,
+        Value::String(text) => format!("{text:?}"),
+        Value::Array(items) => {
+            let items: Option<Vec<String>> =
+                items.iter().take(QUOTED).map(|item| quoted(document, *item)).collect();
+            format!("[{}]", items?.join(", "))
+        }
+        Value::Object(_) => return None,
+    };
+    (text.len() <= QUOTED).then_some(text)
+}
+
+fn broken_rule(document: &Document, node: NodeId, keyword: &str, draft: Draft) -> Option<&'static str> {
     let (kind, value) = (kind(keyword, draft)?, document.member(node, keyword)?);
     let list = document.items(value);
     let map = document.members(value);
@@ -130,7 +216,7 @@ pub(crate) fn wrong(document: &Document, node: NodeId, keyword: &str, draft: Dra
         _ => None,
     };
     let is_bool = |node| matches!(document.value(node), Value::Bool(_));
-    let fewer = draft == Draft::Draft4;
+    let fewer = draft.is_draft4();
     let (fits, message) = match kind {
         Kind::Any => (true, ""),
         Kind::Text => (document.text(value).is_some(), "must be a text"),
@@ -223,7 +309,7 @@ pub(crate) fn broken_pattern<'d>(
 pub(crate) fn is_schema(document: &Document, node: NodeId, draft: Draft) -> bool {
     match document.value(node) {
         Value::Object(_) => true,
-        Value::Bool(_) if draft == Draft::Draft4 => {
+        Value::Bool(_) if draft.is_draft4() => {
             matches!(document.key(node), Some("additionalProperties" | "additionalItems"))
         }
         Value::Bool(_) => true,
@@ -237,7 +323,7 @@ fn is_type(name: &str) -> bool {
 
 fn is_names(document: &Document, node: NodeId, draft: Draft) -> bool {
     document.items(node).is_some_and(|items| {
-        let some = draft > Draft::Draft4 || !items.is_empty();
+        let some = !draft.is_draft4() || !items.is_empty();
         some && items.iter().all(|item| document.text(*item).is_some()) && all_differ(document, items)
     })
 }

@@ -12,6 +12,7 @@
 //! | `schemas` | a document as schemas, with its references |
 //! | `in_place` | references in a circle for the same value |
 //! | `dynamic` | dynamic references, which depend on the referring schema |
+//! | `wrapper` | objects around a schema, such as a tool |
 //! | `loader` | reads a schema and the documents that it refers to |
 
 mod copies;
@@ -23,5 +24,6 @@ pub(crate) mod literal;
 mod loader;
 pub(crate) mod metaschema;
 pub(crate) mod registry;
-mod roles;
+pub(crate) mod roles;
 pub(crate) mod schemas;
+mod wrapper;

@@ -5,7 +5,9 @@
 //! documents are appended to the first at the first reference. Nothing is ever fetched; a reference to any other
 //! document is an error.
 
-use hashbrown::HashMap;
+use std::cell::RefCell;
+
+use hashbrown::{HashMap, HashSet};
 
 use super::{
     copies::{Anchor, Copies, Outermost},
@@ -50,6 +52,10 @@ pub(crate) struct Schemas {
     /// Names of two different schemas, by resource; URIs of two different schemas have the resource
     /// [`Document::ROOT`].
     pub(super) ambiguous: Vec<(NodeId, String)>,
+    /// What a user should know of the reading, one sentence each.
+    pub(crate) notes: Vec<String>,
+    /// Schemas with nothing but a `$ref`, in whose place the target was read.
+    pub(super) followed: RefCell<HashSet<NodeId>>,
 }
 
 impl Schemas {
@@ -139,6 +145,11 @@ impl Schemas {
                 return Err(error("two schemas have this name", "give each its own `$id`"));
             }
             found.ok_or_else(|| {
+                let inside = format!("/{}", base.trim_start_matches('/'));
+                if fragment.is_empty() && self.document.resolve(resource, &inside).is_some() {
+                    let meant = format!("it names another document, and \"#{inside}\" is in this one");
+                    return error(&meant, "write the `#`");
+                }
                 let what = if uri == base { String::new() } else { format!(", which is {uri:?}") };
                 error(
                     &format!("it leads out of the document and is not supplied{what}"),
@@ -156,7 +167,15 @@ impl Schemas {
         if self.ambiguous.contains(&name) {
             return Err(error("two schemas have this name", "rename one"));
         }
-        self.anchors.get(&name).copied().ok_or_else(missing)
+        self.anchors.get(&name).copied().ok_or_else(|| {
+            match self.document.resolve(root, &format!("/{fragment}")) {
+                Some(_) => error(
+                    "it names an anchor, and there is a schema at this path",
+                    "write `#/` in place of `#`",
+                ),
+                None => missing(),
+            }
+        })
     }
 
     /// The schema of the original that `node` is a copy of, or `node` itself.
@@ -198,13 +217,34 @@ impl Schemas {
         for _ in 0..16 {
             match self.document.members(node) {
                 Some([(key, value)]) if &**key == "$ref" => match self.document.text(*value) {
-                    Some(reference) => node = self.target(node, reference)?,
+                    Some(reference) => {
+                        let target = self.target(node, reference)?;
+                        self.followed.borrow_mut().insert(self.original(node));
+                        node = target;
+                    }
                     None => break,
                 },
                 _ => break,
             }
         }
         Ok(Literal::new(node))
+    }
+
+    /// The largest `minLength` or `maxLength`.
+    pub(crate) fn longest_string(&self) -> u64 {
+        let of = |keyword| {
+            let lengths = self.document.nodes().filter_map(move |node| self.document.member(node, keyword));
+            lengths.filter_map(|length| match self.document.value(length) {
+                Value::Number(length) => length.count(),
+                _ => None,
+            })
+        };
+        of("maxLength").chain(of("minLength")).max().unwrap_or(0)
+    }
+
+    /// Whether a value came to the schema, which has nothing but a `$ref`.
+    pub(crate) fn is_followed(&self, node: NodeId) -> bool {
+        self.followed.borrow().contains(&node)
     }
 
     /// Whether every value satisfies the literal, or no value does, if that is obvious.

@@ -11,7 +11,10 @@ use unskew_grammars::{ExprId, Grammar, GrammarBuilder, RuleId};
 
 use crate::{
     MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Separators, Whitespace,
-    document::{json::Document, literal::Literal},
+    document::{
+        json::{Document, NodeId},
+        literal::Literal,
+    },
     normalize::expander::Expander,
 };
 
@@ -25,6 +28,8 @@ struct RuleKey {
 pub(crate) struct Emitter {
     pub(crate) ex: Expander,
     pub(crate) builder: GrammarBuilder,
+    /// The schema of whole outputs.
+    pub(crate) root: NodeId,
     rules: HashMap<RuleKey, RuleId>,
     todo: Vec<(RuleId, RuleKey)>,
     /// Sets and levels that no value satisfies, as the analysis of an earlier grammar has shown.
@@ -106,6 +111,7 @@ impl Emitter {
         let mut emitter = Self {
             ex,
             builder,
+            root: Document::ROOT,
             rules,
             todo,
             empty: HashSet::new(),
@@ -137,8 +143,14 @@ impl Emitter {
         Ok(emitter)
     }
 
-    /// The grammar of the values that satisfy the whole document, or the first keyword that is not enforced.
+    /// The grammar of the values that satisfy the whole document, or the first keyword that is not enforced. It has a
+    /// text.
     pub(crate) fn grammar(&mut self) -> Result<Grammar, SchemaError> {
+        let grammar = self.settled()?;
+        if grammar.has_text() { Ok(grammar) } else { Err(SchemaError::unsatisfiable()) }
+    }
+
+    fn settled(&mut self) -> Result<Grammar, SchemaError> {
         loop {
             let (grammar, start) = self.attempt()?;
             if self.counted_on.is_empty() && !self.is_cut {
@@ -188,7 +200,7 @@ impl Emitter {
     }
 
     fn attempt(&mut self) -> Result<(Grammar, RuleId), SchemaError> {
-        let root = self.ex.schemas.literal(Document::ROOT)?;
+        let root = self.ex.schemas.literal(self.root)?;
         let start = self.rule_at(RuleKey { set: [root].into(), level: 0 })?;
         while let Some((rule, key)) = self.todo.pop() {
             self.level = key.level;
@@ -204,7 +216,7 @@ impl Emitter {
                 return Err(SchemaError::limit(&pointer, what, limit, "grammar.state_items"));
             }
             if body.is_none() && rule == start && self.ex.refused.is_empty() {
-                return Err(if self.is_cut { self.too_deep() } else { SchemaError::Unsatisfiable });
+                return Err(if self.is_cut { self.too_deep() } else { SchemaError::unsatisfiable() });
             }
             // A rule that only calls itself has no text, and the engine drops everything that leads to it.
             let body = body.unwrap_or_else(|| self.call(rule));

@@ -204,7 +204,7 @@ impl Emitter {
             return Ok(*known);
         }
         let written = self.ex.languages.spelled_once(names);
-        let written = self.ex.located(node, written)?.ok_or(SchemaError::Unsatisfiable)?;
+        let written = self.ex.located(node, written)?.ok_or(SchemaError::unsatisfiable())?;
         let most = texts(&written);
         let made = Distinct { expr: self.builder.distinct("name", &written, [""; 0], most)?, most };
         self.keep(names);

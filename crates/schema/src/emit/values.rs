@@ -15,7 +15,7 @@ use crate::{
     normalize::shape::{ARRAY, FALSE, FiniteValue, NULL, NUMBER, OBJECT, STRING, Shape, TRUE},
     text::{
         characters::Run,
-        enumerated::{Plain, is_finite, plain_texts},
+        enumerated::{self, Plain, is_finite, plain_texts},
         languages::Language,
         number, standard, string,
     },
@@ -128,12 +128,19 @@ impl Emitter {
                         self.literal(written)
                     })
                     .collect();
-                self.shared("strings", list).ok_or(SchemaError::Unsatisfiable)?
+                self.shared("strings", list).ok_or(SchemaError::unsatisfiable())?
             }
             Some(Plain::Dense) => {
                 let written = self.ex.languages.spelled_once(texts);
-                let written = self.ex.located(node, written)?.ok_or(SchemaError::Unsatisfiable)?;
+                let written = self.ex.located(node, written)?.ok_or(SchemaError::unsatisfiable())?;
                 self.terminal("string", &written)
+            }
+            None if enumerated::are_listed(texts) => {
+                let listed = self.ex.languages.listed(texts);
+                let count = enumerated::texts(texts).map_or(usize::MAX, |count| count as usize);
+                let listed =
+                    self.ex.of_list(node, "enum", count, listed)?.ok_or(SchemaError::unsatisfiable())?;
+                self.terminal("string", &listed)
             }
             None => {
                 let spelled = self.ex.languages.spelled(texts);
@@ -202,7 +209,10 @@ impl Emitter {
         let limit = self.ex.limits.characters;
         if max.unwrap_or(min) > limit {
             let pointer = node.map_or_else(String::new, |node| self.ex.schemas.pointer(node));
-            return Err(SchemaError::limit(&pointer, "the characters", limit as usize, "characters"));
+            let error = SchemaError::limit(&pointer, "the characters", limit as usize, "characters");
+            // One number for all strings, so that they do not fail one after another.
+            let enough = self.ex.schemas.longest_string().max(u64::from(max.unwrap_or(min)));
+            return Err(error.needing(usize::try_from(enough).unwrap_or(usize::MAX)));
         }
         Ok(self.builder.bounded_repetition("string", "\"", character, "\"", min, max)?)
     }
@@ -218,7 +228,7 @@ impl Emitter {
                 let made = self.ex.languages.equal(&value);
                 match self.ex.located(Some(node), made)? {
                     Some(Some(dfa)) => self.terminal("number", &dfa),
-                    Some(None) => return Err(SchemaError::Unsatisfiable),
+                    Some(None) => return Err(SchemaError::unsatisfiable()),
                     None => return Err(self.ex.too_long(node, &value)),
                 }
             }
@@ -226,7 +236,7 @@ impl Emitter {
                 let texts = self.ex.languages.text(&text);
                 match self.ex.located(Some(node), texts)? {
                     Some(texts) => self.string(Some(node), &texts)?,
-                    None => return Err(SchemaError::Unsatisfiable),
+                    None => return Err(SchemaError::unsatisfiable()),
                 }
             }
             Value::Array(items) => {
@@ -266,7 +276,7 @@ impl Emitter {
                 let texts = self.ex.languages.text(text);
                 match self.ex.located(node, texts)? {
                     Some(texts) => self.string(node, &texts)?,
-                    None => return Err(SchemaError::Unsatisfiable),
+                    None => return Err(SchemaError::unsatisfiable()),
                 }
             }
             FiniteValue::Number(_, spelled) => self.terminal("number", spelled),

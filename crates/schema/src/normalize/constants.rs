@@ -154,32 +154,6 @@ impl Expander {
 
     /// Whether two values are equal in JSON Schema.
     pub(crate) fn equal_values(&self, left: NodeId, right: NodeId) -> bool {
-        let document = &self.schemas.document;
-        // A list replaces recursion, although the nesting of a document is limited.
-        let mut pairs = vec![(left, right)];
-        while let Some((left, right)) = pairs.pop() {
-            let equal = match (document.value(left), document.value(right)) {
-                (Value::Null, Value::Null) => true,
-                (Value::Bool(left), Value::Bool(right)) => left == right,
-                (Value::Number(left), Value::Number(right)) => left == right,
-                (Value::String(left), Value::String(right)) => left == right,
-                (Value::Array(left), Value::Array(right)) => {
-                    pairs.extend(left.iter().copied().zip(right.iter().copied()));
-                    left.len() == right.len()
-                }
-                (Value::Object(left), Value::Object(other)) => {
-                    let found: Vec<_> =
-                        left.iter().map(|(key, value)| (*value, document.member(right, key))).collect();
-                    let all = left.len() == other.len() && found.iter().all(|(_, found)| found.is_some());
-                    pairs.extend(found.into_iter().filter_map(|(left, right)| Some((left, right?))));
-                    all
-                }
-                _ => false,
-            };
-            if !equal {
-                return false;
-            }
-        }
-        true
+        self.schemas.document.is_equal(left, right)
     }
 }

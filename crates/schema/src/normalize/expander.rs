@@ -122,9 +122,19 @@ impl Branch {
 
 impl Expander {
     pub(crate) fn new(schemas: Schemas, options: &SchemaOptions, limits: &SchemaLimits) -> Self {
+        Self::with_languages(schemas, Languages::new(options, limits), options, limits)
+    }
+
+    /// The same with languages that another expansion has made.
+    pub(crate) fn with_languages(
+        schemas: Schemas,
+        languages: Languages,
+        options: &SchemaOptions,
+        limits: &SchemaLimits,
+    ) -> Self {
         Self {
             schemas,
-            languages: Languages::new(options, limits),
+            languages,
             limits: limits.clone(),
             cancel: options.cancel.clone(),
             order: options.order,
@@ -145,6 +155,13 @@ impl Expander {
             comparisons: 0,
             cut_searches: 0,
         }
+    }
+
+    /// The alternatives and conditions that were counted, in units of `SchemaLimits::carried`.
+    pub(crate) fn work(&self) -> usize {
+        /// An alternative beside the conditions that it carries.
+        const ALTERNATIVE: usize = 16;
+        (self.alternatives + self.searched).saturating_mul(ALTERNATIVE).saturating_add(self.carried)
     }
 
     /// Whether a search has reached a limit since the number of cuts was `cuts`, so that another search may find
@@ -252,6 +269,24 @@ impl Expander {
         }
         set.retain(|literal| trivial(literal).is_none());
         Some(set)
+    }
+
+    /// The language of the `count` values of `key`. The way out of a regex that is too large does not apply to a list.
+    pub(crate) fn of_list(
+        &self,
+        node: Option<NodeId>,
+        key: &str,
+        count: usize,
+        made: Result<Language, RegexError>,
+    ) -> Result<Language, SchemaError> {
+        let (limit, unit, field) = match &made {
+            Err(RegexError::TooManyDfaStates { limit, .. }) => (*limit as u64, "states", "dfa_states"),
+            Err(RegexError::DfaTooLarge { limit, .. }) => (*limit as u64, "bytes", "dfa_bytes"),
+            Err(RegexError::DfaTooCostly { limit, .. }) => (*limit, "steps", "dfa_steps"),
+            _ => return self.located(node, made),
+        };
+        let pointer = node.map_or_else(|| "#".to_owned(), |node| self.schemas.pointer(node));
+        Err(SchemaError::Values { pointer, keyword: key.to_owned(), count, limit, unit, field })
     }
 
     pub(crate) fn located<T>(

@@ -183,11 +183,15 @@ impl KeywordReader<'_> {
         let draft = self.ex.schemas.draft_of(self.node);
         if metaschema::kind(key, draft).is_none() {
             let known = metaschema::is_known(key);
-            self.fate(
-                key,
-                Fate::Annotation,
-                if known { "no keyword of this draft" } else { "no keyword of JSON Schema" },
-            );
+            let why = match key {
+                "nullable" => {
+                    "no keyword of JSON Schema: write \"type\": [..., \"null\"], or choose the dialect openapi-3.0, which \
+                     has it"
+                }
+                _ if known => "no keyword of this draft",
+                _ => "no keyword of JSON Schema",
+            };
+            self.fate(key, Fate::Annotation, why);
             return Ok(());
         }
         if !self.ex.schemas.dialect_of(self.node).has(key) {
@@ -225,6 +229,13 @@ impl KeywordReader<'_> {
                 with_if
             }
             "contentEncoding" | "contentMediaType" => self.content(key, value)?,
+            "nullable" => {
+                let adds = self.is_nullable();
+                if !adds {
+                    self.fate(key, Fate::Annotation, "it adds null to a `type` beside it, if it is `true`");
+                }
+                adds
+            }
             _ => {
                 self.fate(key, Fate::Annotation, "it does not constrain values");
                 false

@@ -58,12 +58,16 @@ impl KeywordReader<'_> {
         if names.len() != listed || names.is_empty() {
             return Err(self.invalid("type", "must be the name of a type or a list of them"));
         }
+        // OpenAPI 3.0.3: `nullable` adds to the `type` of its own schema.
+        if self.is_nullable() {
+            types |= NULL;
+        }
         if !whole || types & NUMBER != 0 {
             self.condition(ALL & !types, Atom::Types(types), Some(Atom::Types(ALL & !types)));
             return Ok(true);
         }
         let language = match self.ex.schemas.draft_of(self.node) {
-            Draft::Draft4 => self.ex.languages.pattern(number::WHOLE_WITHOUT_POINT),
+            draft if draft.is_draft4() => self.ex.languages.pattern(number::WHOLE_WITHOUT_POINT),
             _ => self.ex.languages.whole(),
         };
         let language = self.located(language)?;
@@ -79,6 +83,15 @@ impl KeywordReader<'_> {
             self.broken.push(vec![Atom::Types(NUMBER), Atom::Numbers(rest)]);
         }
         Ok(true)
+    }
+
+    /// Whether the schema has a `nullable` that adds null to its `type`.
+    pub(super) fn is_nullable(&self) -> bool {
+        let document = &self.ex.schemas.document;
+        let says = document.member(self.node, "nullable").map(|says| document.value(says));
+        self.ex.schemas.draft_of(self.node) == Draft::OpenApi30
+            && document.member(self.node, "type").is_some()
+            && matches!(says, Some(Value::Bool(true)))
     }
 
     fn other_numbers(&mut self, language: &Language) -> Result<Language, SchemaError> {
@@ -121,14 +134,7 @@ impl KeywordReader<'_> {
         count: usize,
         made: Result<Language, RegexError>,
     ) -> Result<Language, SchemaError> {
-        let (limit, unit, field) = match &made {
-            Err(RegexError::TooManyDfaStates { limit, .. }) => (*limit as u64, "states", "dfa_states"),
-            Err(RegexError::DfaTooLarge { limit, .. }) => (*limit as u64, "bytes", "dfa_bytes"),
-            Err(RegexError::DfaTooCostly { limit, .. }) => (*limit, "steps", "dfa_steps"),
-            _ => return self.located(made),
-        };
-        let (pointer, keyword) = (self.ex.schemas.pointer(self.node), key.to_owned());
-        Err(SchemaError::Values { pointer, keyword, count, limit, unit, field })
+        self.ex.of_list(Some(self.node), key, count, made)
     }
 
     /// Requires the value to be one of these.
@@ -284,7 +290,7 @@ impl KeywordReader<'_> {
     pub(super) fn content(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
         let draft = self.ex.schemas.draft_of(self.node);
         let why = match draft {
-            Draft::Draft4 | Draft::Draft6 => "no keyword of this draft",
+            Draft::Draft4 | Draft::OpenApi30 | Draft::Draft6 => "no keyword of this draft",
             Draft::Draft7 => "draft 7 leaves open whether it is asserted",
             Draft::Draft201909 | Draft::Draft202012 => "it does not constrain values",
         };
@@ -340,7 +346,7 @@ impl KeywordReader<'_> {
     }
 
     pub(super) fn number(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
-        let draft4 = self.ex.schemas.draft_of(self.node) == Draft::Draft4;
+        let draft4 = self.ex.schemas.draft_of(self.node).is_draft4();
         let number = match self.ex.schemas.document.value(value) {
             Value::Number(number) => number.clone(),
             Value::Bool(_) if draft4 && key.starts_with("exclusive") => return Ok(true),

@@ -49,6 +49,13 @@ pub(crate) fn texts(dfa: &Dfa) -> Option<u32> {
     u32::try_from(counted(dfa, u64::from(u32::MAX) - 1)?).ok()
 }
 
+/// Whether the texts of `dfa` are finitely many and not too many.
+///
+/// Cost: O(m) for m edges.
+pub(crate) fn are_listed(dfa: &Dfa) -> bool {
+    counted(dfa, MOST).is_some()
+}
+
 /// The number of texts of `dfa`, if it is at most `most`.
 fn counted(dfa: &Dfa, most: u64) -> Option<u64> {
     // Indexed by state: the number of texts that lead there.

@@ -343,6 +343,12 @@ impl Languages {
         Ok(made)
     }
 
+    /// As [`string::listed`].
+    pub(crate) fn listed(&mut self, dfa: &Dfa) -> Result<Language, RegexError> {
+        let made = string::listed(dfa, self.ascii, &self.limits.automata);
+        self.counted(made)
+    }
+
     /// The spellings of one character of the class `pattern` inside a string.
     pub(crate) fn character(&mut self, pattern: &str) -> Result<Arc<Dfa>, RegexError> {
         if let Some(known) = self.characters.get(pattern) {

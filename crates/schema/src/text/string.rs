@@ -33,7 +33,19 @@ const SHORT: [(u8, u32); 8] =
 ///
 /// [`RegexError`] for a limit, or for a language without valid UTF-8.
 pub(crate) fn spelled(dfa: &Dfa, quoted: bool, ascii: bool, limits: &Limits) -> Result<Dfa, RegexError> {
-    lifted(dfa, quoted, ascii, false, limits)
+    lifted(dfa, quoted, ascii, Escapes::All, limits)
+}
+
+/// The JSON strings of the texts that `dfa` accepts, with only the escapes that they need for printable characters of
+/// ASCII, and all spellings of other characters. So a listed text is written as if it were the only one.
+///
+/// Cost: as [`spelled`], with a state for each character of ASCII.
+///
+/// # Errors
+///
+/// As for [`spelled`].
+pub(crate) fn listed(dfa: &Dfa, ascii: bool, limits: &Limits) -> Result<Dfa, RegexError> {
+    lifted(dfa, true, ascii, Escapes::Needed, limits)
 }
 
 /// The JSON strings that [`to_json`] returns for the texts that `dfa` accepts.
@@ -44,14 +56,31 @@ pub(crate) fn spelled(dfa: &Dfa, quoted: bool, ascii: bool, limits: &Limits) -> 
 ///
 /// As for [`spelled`].
 pub(crate) fn spelled_once(dfa: &Dfa, ascii: bool, limits: &Limits) -> Result<Dfa, RegexError> {
-    lifted(dfa, true, ascii, true, limits)
+    lifted(dfa, true, ascii, Escapes::Once, limits)
 }
 
-fn lifted(dfa: &Dfa, quoted: bool, ascii: bool, once: bool, limits: &Limits) -> Result<Dfa, RegexError> {
+/// Which escapes of characters are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Escapes {
+    All,
+    /// Those of printable characters of ASCII that JSON needs, and all of others.
+    Needed,
+    /// Each text has one spelling.
+    Once,
+}
+
+fn lifted(
+    dfa: &Dfa,
+    quoted: bool,
+    ascii: bool,
+    escapes_of: Escapes,
+    limits: &Limits,
+) -> Result<Dfa, RegexError> {
     let mut lifting = Lifting {
         quoted,
         ascii,
-        once,
+        once: escapes_of == Escapes::Once,
+        escapes_of,
         dfa,
         edges: DfaBuilder::new(limits),
         texts: FxHashMap::default(),
@@ -79,9 +108,11 @@ fn lifted(dfa: &Dfa, quoted: bool, ascii: bool, once: bool, limits: &Limits) -> 
         lifting.raw(state, whole, id)?;
         if whole {
             let mut pieces = lifting.characters.pieces(state);
-            if once {
-                pieces = common(&pieces, if ascii { &ESCAPED } else { &ESCAPED[..3] });
-            }
+            pieces = match escapes_of {
+                Escapes::All => pieces,
+                Escapes::Needed => common(&pieces, &UNPRINTED),
+                Escapes::Once => common(&pieces, if ascii { &ESCAPED } else { &ESCAPED[..3] }),
+            };
             if !pieces.is_empty() {
                 let escape = lifting.escape(pieces)?;
                 lifting.edges.edge(id, b'\\'..=b'\\', escape);
@@ -110,8 +141,10 @@ fn touches(pieces: &[Piece], first: u32, last: u32) -> bool {
     pieces.get(index).is_some_and(|piece| piece.first <= last)
 }
 
-/// The code points that [`to_json`] escapes, with those beyond ASCII last; and the subset without a short escape.
+/// The code points that [`to_json`] escapes, with those beyond ASCII last; those that are no printable ASCII, or need
+/// an escape; and the subset of the first without a short escape.
 const ESCAPED: [(u32, u32); 4] = [(0, 0x1f), (0x22, 0x22), (0x5c, 0x5c), (0x80, 0x10_ffff)];
+const UNPRINTED: [(u32, u32); 4] = [(0, 0x1f), (0x22, 0x22), (0x5c, 0x5c), (0x7f, 0x10_ffff)];
 const WITHOUT_LETTER: [(u32, u32); 4] = [(0, 7), (0xb, 0xb), (0xe, 0x1f), (0x80, 0x10_ffff)];
 
 /// The parts of `pieces` inside `ranges`; both ascend.
@@ -136,6 +169,7 @@ struct Lifting<'d> {
     ascii: bool,
     /// Whether each text has one spelling.
     once: bool,
+    escapes_of: Escapes,
     edges: DfaBuilder,
     /// Keyed by the state of `dfa` and whether it is at the end of a character.
     texts: FxHashMap<(StateId, bool), u32>,
@@ -177,9 +211,11 @@ impl Lifting<'_> {
                 self.edges.edge(id, letter..=letter, target);
             }
         }
-        let after = match self.once {
-            true => self.unit(&common(&pieces, &WITHOUT_LETTER), 0, 4)?,
-            false => self.unit(&pieces, 0, 4)?,
+        let after = match self.escapes_of {
+            Escapes::All => self.unit(&pieces, 0, 4)?,
+            // A letter is enough for a quote and a backslash.
+            Escapes::Needed => self.unit(&common(&pieces, &[UNPRINTED[0], UNPRINTED[3]]), 0, 4)?,
+            Escapes::Once => self.unit(&common(&pieces, &WITHOUT_LETTER), 0, 4)?,
         };
         if let Some(after) = after {
             self.edges.edge(id, b'u'..=b'u', after);

@@ -376,7 +376,7 @@ fn hostile_schemas_end_in_an_answer_or_a_limit() {
                     | Err(SchemaError::Limit { .. }
                         | SchemaError::Automaton { .. }
                         | SchemaError::Unsupported { .. }
-                        | SchemaError::Unsatisfiable
+                        | SchemaError::Unsatisfiable { .. }
                         | SchemaError::Grammar(_))
             ),
             "{}: {made:?}",

@@ -48,7 +48,7 @@ fn scalar() -> impl Strategy<Value = Value> {
     ])
 }
 
-fn schema() -> impl Strategy<Value = Value> {
+pub(crate) fn schema() -> impl Strategy<Value = Value> {
     leaf().prop_recursive(3, 12, 3, |inner| {
         let one = inner.clone();
         let list = prop::collection::vec(inner.clone(), 1..4);
@@ -107,7 +107,7 @@ fn part() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn instance() -> impl Strategy<Value = Value> {
+pub(crate) fn instance() -> impl Strategy<Value = Value> {
     scalar().prop_recursive(2, 8, 3, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),

@@ -244,8 +244,8 @@ fn names_count_where_schemas_stand() {
         assert!(compiled.accepts(valid) && !compiled.accepts(invalid), "{schema}");
     }
     for schema in [
-        r##"{"$defs": {"a": {"$id": "n"}, "b": {"$id": "n"}}, "$ref": "n"}"##,
-        r##"{"components": {"a": {"$id": "n"}, "b": {"$id": "n"}}, "$ref": "n"}"##,
+        r##"{"$defs": {"a": {"$id": "n"}, "b": {"$id": "n", "type": "null"}}, "$ref": "n"}"##,
+        r##"{"components": {"a": {"$id": "n"}, "b": {"$id": "n", "type": "null"}}, "$ref": "n"}"##,
     ] {
         let error = bytes.compile(schema, Whitespace::Compact).err().unwrap();
         assert!(error.to_string().contains("two schemas"), "{error}");

@@ -365,7 +365,7 @@ impl Engine for Bytes {
         let limits = SchemaLimits::default();
         let grammar = match unskew_schema::grammar(schema, &self.options, &limits) {
             Ok(grammar) => grammar,
-            Err(SchemaError::Unsatisfiable) => return Ok(Box::new(|_| false)),
+            Err(SchemaError::Unsatisfiable { .. }) => return Ok(Box::new(|_| false)),
             Err(error) => return Err(error.to_string()),
         };
         let constraint = match GrammarConstraint::with_library(&grammar, &self.library, &limits.grammar) {

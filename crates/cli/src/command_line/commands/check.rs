@@ -14,7 +14,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Named, write_json};
+use super::{Named, rejection::Rejection, write_json};
 use crate::command_line::{
     args::{CheckArgs, CheckedArgs, Format},
     error::{Failure, Result, one_line},
@@ -33,6 +33,9 @@ struct Answer {
     canonical: Option<bool>,
     /// The first token that is not allowed; null when all are, also when the output is then incomplete.
     rejected_at: Option<usize>,
+    /// Where the text leaves the constraint, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rejection: Option<Rejection>,
     /// The text that was checked, where the tokenizer reads the given one as another.
     #[serde(skip_serializing_if = "Option::is_none")]
     read_as: Option<String>,
@@ -58,6 +61,8 @@ struct Checker<'a> {
     scratch: AnyScratch,
     mask: TokenMask,
     timing: bool,
+    /// Whether some answer was that the constraint does not accept.
+    has_rejected: bool,
 }
 
 pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
@@ -71,6 +76,7 @@ pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
         constraint,
         captures,
         timing: args.timing,
+        has_rejected: false,
     };
     match &args.checked {
         CheckedArgs { text: Some(text), .. } => {
@@ -93,7 +99,7 @@ pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
         }
     }
     out.flush()?;
-    Ok(())
+    if checker.has_rejected { Err(Failure::Rejected) } else { Ok(()) }
 }
 
 impl Checker<'_> {
@@ -178,6 +184,11 @@ impl Checker<'_> {
         if ends && complete && !accepted {
             rejected_at = Some(output.len());
         }
+        self.has_rejected |= !accepted;
+        let rejection = (!accepted).then(|| {
+            let at = rejected_at.unwrap_or(output.len());
+            Rejection::new(self.tokens, (&self.constraint, &mut self.scratch), &state, (output, at))
+        });
         let named = self.captures.as_ref().map(|captures| match accepted {
             true => captures.read(output),
             false => Err(CaptureError::Unfinished),
@@ -187,6 +198,7 @@ impl Checker<'_> {
             named: named.map(Named::new),
             canonical: self.tokens.is_canonical(output),
             rejected_at,
+            rejection,
             read_as: None,
             mask_us: self.timing.then_some(times),
         })
@@ -224,6 +236,7 @@ fn write(format: Format, answer: &Answer, out: &mut dyn Write) -> Result<()> {
                 Some(true) | None => "",
             };
             writeln!(out, "{verdict}{canonical}")?;
+            answer.rejection.iter().try_for_each(|rejection| rejection.write(out))?;
             if let Some(times) = &answer.mask_us {
                 let times: Vec<_> = times.iter().map(|time| format!("{time:.1}")).collect();
                 writeln!(out, "    masks, in microseconds: {}", times.join(" "))?;

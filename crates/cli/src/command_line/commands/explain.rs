@@ -9,7 +9,7 @@ use crate::{Explained, ModelSource};
 use super::write_json;
 use crate::command_line::{
     args::{ExplainArgs, Format},
-    error::{Failure, Result},
+    error::{Failure, Result, one_line},
 };
 
 pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<()> {
@@ -32,6 +32,12 @@ pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<()> {
             }
         }
     }
-    // A construct that would be refused elsewhere is an answer here. A text that cannot be read has none.
-    Ok(out.flush()?)
+    out.flush()?;
+    // A text that cannot be read has no answers. Another one that cannot be used has them all the same.
+    match answers.iter().find(|answer| answer.fate == "rejected") {
+        Some(Explained { construct, why, .. }) => {
+            Err(Failure::input(format!("{construct}: {}", one_line(why))))
+        }
+        None => Ok(()),
+    }
 }

@@ -198,7 +198,7 @@ fn draw(
         ));
     }
     if !effective.is_empty() {
-        say(resampled(&effective, written));
+        say(resampled(draws.method(), &effective, written));
     }
     // Where outputs take many tries, one place of them is the reason as a rule.
     if let Some(output) = dearest
@@ -217,13 +217,22 @@ fn draw(
 }
 
 /// How near resampled outputs are, by the numbers of equal proposals that theirs are worth.
-fn resampled(effective: &[f64], written: usize) -> String {
+fn resampled(method: &Method, effective: &[f64], written: usize) -> String {
     #[allow(clippy::cast_precision_loss, reason = "nobody draws 2^53 outputs")]
     let mean = |of: fn(&f64) -> f64| effective.iter().map(of).sum::<f64>() / effective.len() as f64;
+    let (why, more) = match method {
+        Method::Smc(_) => {
+            (", each from a population by weight", "larger populations are --sampler smc:particles=N")
+        }
+        Method::Disc(_) => (
+            ", because no try was accepted within the bounds of disc",
+            "more tries are --sampler disc:budget=N",
+        ),
+        _ => (" from weighted proposals", "more tries take longer"),
+    };
     format!(
-        "warning: {} of {written} outputs are resampled, because no try was accepted within the bounds of disc: their proposals are worth \
-         {:.1} equal ones, so that they are within {:.2} nats of the model's distribution, as far as these tell; more tries are --sampler \
-         disc:budget=N, and --exact never resamples",
+        "warning: {} of {written} outputs are resampled{why}: their proposals are worth {:.1} equal ones, so that they are within \
+         {:.2} nats of the model's distribution, as far as these tell; {more}, and --exact never resamples",
         effective.len(),
         mean(|effective| *effective),
         mean(|effective| (1.0 / effective).ln_1p()),

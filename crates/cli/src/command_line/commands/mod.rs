@@ -7,6 +7,7 @@ mod generate;
 mod logits;
 mod mask;
 mod model;
+mod rejection;
 mod retokenize;
 mod set;
 

@@ -52,7 +52,7 @@ impl Bytes {
     ) -> Result<Compiled, SchemaError> {
         let grammar = match grammar(schema, options, limits) {
             Ok(grammar) => grammar,
-            Err(SchemaError::Unsatisfiable) => return Ok(Compiled::Nothing),
+            Err(SchemaError::Unsatisfiable { .. }) => return Ok(Compiled::Nothing),
             Err(error) => return Err(error),
         };
         let trie = Arc::clone(&self.trie);
