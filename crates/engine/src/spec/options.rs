@@ -288,12 +288,12 @@ impl TryFrom<SpecOptions> for Spec {
         let spelling = parsed("spelling", options.spelling.as_deref())?;
         let dialect = parsed("dialect", options.dialect.as_deref())?;
         let end = parsed("end", options.end.as_deref())?;
-        let dialect = parsed("regex_dialect", options.regex_dialect.as_deref())?;
+        let regex_dialect: Option<Dialect> = parsed("regex_dialect", options.regex_dialect.as_deref())?;
         let text = |text: Option<String>, file: Option<PathBuf>| {
             text.map(Source::Text).or_else(|| file.map(Source::File))
         };
         let language = if let Some(source) = text(options.regex, options.regex_file) {
-            Language::Regex(RegexSpec { source, dialect: dialect.unwrap_or_default() })
+            Language::Regex(RegexSpec { source, dialect: regex_dialect.unwrap_or_default() })
         } else if let Some(source) = text(options.grammar, options.grammar_file) {
             let SpecOptions { max_ignored, maximal_munch, start, grammars, imports, .. } = options;
             Language::Grammar(GrammarSpec {

@@ -101,7 +101,7 @@ impl Regulars<'_, '_> {
         }
         if lazy {
             let is_last =
-                ["*?", "+?", "??", "}?"].iter().any(|lazy| regex.trim_end_matches(')').ends_with(lazy));
+                ["*?", "+?", "??", "}?"].iter().any(|lazy| regex.text.trim_end_matches(')').ends_with(lazy));
             let why = match is_last {
                 true => {
                     "nothing in the regex follows it, so it takes as little as it can, as Python's `re.match` does: without the last \
