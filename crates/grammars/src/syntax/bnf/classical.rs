@@ -329,8 +329,8 @@ fn is_bound(cursor: &Cursor<'_>) -> bool {
     cursor.rest()[1..].trim_start().starts_with(|first: char| first.is_ascii_digit() || first == ',')
 }
 
-/// Reads a sign that is all of its alternative: nothing but a blank is on its sides up to `|`, the end of the line, or of
-/// the group.
+/// Reads a sign that is all of its alternative: nothing but blanks is on its sides up to `|`, the end of the line, or
+/// that of the group.
 fn alone<'t>(cursor: &mut Cursor<'t>, is_inside: bool) -> Option<&'t str> {
     let mut ahead = *cursor;
     let begin = ahead.at();

@@ -75,8 +75,8 @@ pub(crate) enum Characters {
     OfC,
 }
 
-/// Reads a text in EBNF or BNF, in the notation of its first rule. Returns its name too, which an error names, unless it
-/// is the W3C's.
+/// Reads a text in EBNF or BNF, in the notation of its first rule. Returns the name of the notation too, which an error
+/// has, unless it is the W3C's.
 pub(super) fn read<'t>(
     text: &'t str,
     limits: &'t GrammarLimits,

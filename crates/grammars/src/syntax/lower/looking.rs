@@ -39,6 +39,8 @@ pub(crate) struct Looking {
     /// By pattern of a regex in the text; `None` if it is a plain one.
     read: HashMap<(String, Dialect), Option<PatternId>>,
     in_context: HashMap<PatternId, Arc<[InContext]>>,
+    /// A word between two `\b`.
+    word: Option<PatternId>,
     /// Constructs for [`explain`](crate::explain()): offset, construct and reason.
     pub(crate) notes: Vec<(usize, &'static str, &'static str)>,
 }
@@ -52,7 +54,7 @@ const MARKS: [&str; 20] = [
 impl Looking {
     pub(crate) fn new(limits: &Limits) -> Self {
         let (read, in_context) = (HashMap::new(), HashMap::new());
-        Self { patterns: Patterns::new(limits), read, in_context, notes: vec![] }
+        Self { patterns: Patterns::new(limits), read, in_context, word: None, notes: vec![] }
     }
 
     fn part(&mut self, part: &Regular) -> PatternId {
@@ -113,9 +115,56 @@ impl Regulars<'_, '_> {
             };
             self.looking.notes.push((at, "a lazy repetition", why));
         }
+        if looks && !lazy {
+            self.word(node, regex, read)?;
+        }
         let read = (looks || lazy).then_some(read);
         self.looking.read.insert(key, read);
         Ok(read.map(Regular::Pattern))
+    }
+
+    /// Finds the texts of `regex`, which is `read`, if it is a word between two `\b`: then its conditions are those of any
+    /// other word. A grammar with a hundred keywords has one pair of conditions, and not a hundred to compute.
+    fn word(&mut self, node: NodeId, regex: Pattern<'_>, read: PatternId) -> Result<(), GrammarError> {
+        let Pattern { text: regex, dialect } = regex;
+        let flags =
+            regex.strip_prefix("(?").and_then(|rest| rest.split_once(')')).map_or("", |(flags, _)| flags);
+        let flags = if flags.bytes().all(|flag| b"imsx".contains(&flag)) { flags } else { "" };
+        let begin = if flags.is_empty() { 0 } else { flags.len() + 3 };
+        let inside = regex[begin..].strip_prefix(r"\b").and_then(|rest| rest.strip_suffix(r"\b"));
+        let is_simple = |inside: &&str| {
+            !inside.is_empty()
+                && !inside.starts_with(['*', '+', '?'])
+                && !inside.ends_with('\\')
+                && !inside.contains("(?")
+                && !inside.contains(['|', '#'])
+                && !MARKS.iter().any(|mark| inside.contains(mark))
+        };
+        let Some(inside) = inside.filter(is_simple) else { return Ok(()) };
+        let text = format!("{}{inside}", &regex[..begin]);
+        let text = self.pattern(node, dialect.pattern(&text))?;
+        let text = self.automaton(node, text)?;
+        for words in [r"(?s)\w.*", r"(?s).*\w"] {
+            let words = self.pattern(node, dialect.pattern(words))?;
+            let words = self.automaton(node, words)?;
+            if !matches!(self.builder.difference(&text, &words), Err(RegexError::MatchesNothing)) {
+                return Ok(());
+            }
+        }
+        let other = match self.looking.word {
+            Some(known) => known,
+            None => {
+                let other = self.looking.patterns.pattern(dialect.pattern(r"\bA\b"));
+                *self.looking.word.insert(other.map_err(|source| self.error(node, source))?)
+            }
+        };
+        let conditions = self.in_context(node, other)?;
+        if let [one] = &conditions[..] {
+            let mut made = one.clone();
+            made.text = text;
+            self.looking.in_context.insert(read, Arc::new([made]));
+        }
+        Ok(())
     }
 
     pub(crate) fn looking_sequence(&mut self, parts: &[Regular]) -> Option<Regular> {
