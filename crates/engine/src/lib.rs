@@ -68,6 +68,7 @@ mod constraint;
 mod error;
 mod explain;
 mod fields;
+mod gbnf;
 pub mod items;
 mod machine;
 mod matcher;
@@ -77,7 +78,7 @@ pub mod spec;
 pub mod tag;
 mod tokens;
 
-pub use unskew_grammars::{Capture, CaptureError, Captures, LeftOut};
+pub use unskew_grammars::{Capture, CaptureError, Captures, Gbnf, LeftOut, Loosening, LooseningKind};
 
 pub use self::{
     batch::{BatchRow, DraftNode, Drafts, fill_batch},
@@ -86,6 +87,7 @@ pub use self::{
     constraint::{LastScratch, Position},
     error::{BoxError, Error, Mismatch, Result, chain, place},
     explain::Explained,
+    gbnf::GBNF_BYTES,
     matcher::{Matcher, MatcherError, MatcherOptions},
     progress::Progress,
     spec::{JsonRequest, Language, RequestRules, SPEC_VERSION, Spec, SpecError, SpecOptions},

@@ -5,6 +5,7 @@ mod bounds;
 mod cancel;
 mod common;
 mod conditions;
+mod gbnf;
 mod keywords;
 mod large;
 mod maskbench;

@@ -48,7 +48,7 @@ fn scalar() -> impl Strategy<Value = Value> {
     ])
 }
 
-fn schema() -> impl Strategy<Value = Value> {
+pub(crate) fn schema() -> impl Strategy<Value = Value> {
     leaf().prop_recursive(3, 12, 3, |inner| {
         let one = inner.clone();
         let list = prop::collection::vec(inner.clone(), 1..4);

@@ -8,5 +8,6 @@ mod lark_files;
 mod nested;
 mod published;
 mod texts;
+mod to_gbnf;
 mod w3c;
 mod xgrammar;
