@@ -16,8 +16,8 @@ const ROOMS: [(&str, &str, &[&str]); 7] = [
         "crates/grammars/src/",
         "crate::",
         &[
-            "ids", "tuning", "terminal", "grammar", "network", "lazy", "looks", "layout", "syntax", "munch",
-            "unique", "parser", "captures", "trees", "mask",
+            "ids", "tuning", "terminal", "grammar", "gbnf", "network", "lazy", "looks", "layout", "syntax",
+            "munch", "unique", "parser", "captures", "trees", "mask",
         ],
     ),
     ("crates/grammars/src/syntax/", "crate::syntax::", &["text", "tree", "lower", "bnf", "xgrammar", "lark"]),

@@ -92,8 +92,8 @@ pub use canonical::{
     VegasLibrary, vegas_configurations,
 };
 pub use dfa::{
-    ByteClasses, Dfa, DfaAlgebra, DfaBuilder, Edge, InContext, LookAround, PatternId, Patterns, Reading,
-    StateId,
+    ByteClasses, Characters, Dfa, DfaAlgebra, DfaBuilder, Edge, InContext, LookAround, PatternId, Patterns,
+    Piece, Reading, StateId,
 };
 pub use error::{Construct, Place, RegexError};
 pub use limits::Limits;

@@ -68,6 +68,7 @@ mod constraint;
 mod error;
 mod explain;
 mod fields;
+mod gbnf;
 pub mod items;
 mod machine;
 mod matcher;
@@ -78,7 +79,7 @@ pub mod tag;
 mod tokens;
 
 pub use unskew_automata::{Dialect, UnknownDialect};
-pub use unskew_grammars::{Capture, CaptureError, Captures, LeftOut};
+pub use unskew_grammars::{Capture, CaptureError, Captures, Gbnf, LeftOut, Loosening, LooseningKind};
 
 pub use self::{
     batch::{BatchRow, DraftNode, Drafts, fill_batch},
@@ -87,6 +88,7 @@ pub use self::{
     constraint::{LastScratch, Position},
     error::{BoxError, Error, Mismatch, Result, chain, place},
     explain::Explained,
+    gbnf::GBNF_BYTES,
     matcher::{Matcher, MatcherError, MatcherOptions},
     progress::Progress,
     spec::{JsonRequest, Language, RegexSpec, RequestRules, SPEC_VERSION, Spec, SpecError, SpecOptions},

@@ -210,6 +210,24 @@ pub enum GrammarError {
         /// The limit, in steps.
         limit: u64,
     },
+    /// A terminal has texts that GBNF does not describe.
+    #[error("terminal `{name}` cannot be written in GBNF: it {reason}; {way_out}")]
+    #[non_exhaustive]
+    NotInGbnf {
+        /// The name of the terminal.
+        name: String,
+        /// The reason, as the predicate of a sentence about the terminal.
+        reason: &'static str,
+        /// What to do.
+        way_out: &'static str,
+    },
+    /// The text of a grammar in GBNF would be too long.
+    #[error("in GBNF the grammar takes more than {limit} bytes: write a smaller one, or raise `max_bytes`")]
+    #[non_exhaustive]
+    GbnfTooLarge {
+        /// The limit, in bytes.
+        limit: usize,
+    },
     /// The grammar accepts no text.
     #[error("the grammar accepts no text: {reason}")]
     #[non_exhaustive]

@@ -58,6 +58,7 @@ mod captures;
 mod constraint;
 mod error;
 mod explain;
+mod gbnf;
 mod grammar;
 mod ids;
 mod layout;
@@ -80,6 +81,7 @@ pub use captures::{Capture, CaptureError, Captures};
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState};
 pub use error::GrammarError;
 pub use explain::{Explained, Fate, explain};
+pub use gbnf::{Gbnf, GbnfOptions, Loosening, LooseningKind};
 pub use grammar::analysis::{Analysis, Finding, FindingKind, LeftRecursion, RuleFacts};
 pub use grammar::{
     budget::{BudgetLanguage, TokenBudget},

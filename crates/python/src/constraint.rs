@@ -10,7 +10,7 @@ use pyo3::{
 use unskew::{
     Spec, SpecOptions,
     core::OutputEnd,
-    engine::{JsonRequest, RequestRules, spec::RegistrySource},
+    engine::{GBNF_BYTES, JsonRequest, RequestRules, spec::RegistrySource},
 };
 
 use crate::error::{Class, guarded, of_engine, of_spec};
@@ -299,6 +299,28 @@ impl Constraint {
             answers.push(answer);
         }
         Ok(answers)
+    }
+
+    /// The constraint in GBNF, which llama.cpp reads: the text, and the places where it allows more, a list of dicts
+    /// with `kind`, `place` and `why`.
+    #[pyo3(signature = (*, max_bytes=GBNF_BYTES, strict=false))]
+    fn to_gbnf<'py>(
+        &self,
+        py: Python<'py>,
+        max_bytes: usize,
+        strict: bool,
+    ) -> PyResult<(String, Vec<Bound<'py, PyDict>>)> {
+        let made = || py.detach(|| self.spec.to_gbnf(max_bytes, strict)).map_err(|error| of_engine(&error));
+        let gbnf = guarded(made)?;
+        let mut loosened = Vec::with_capacity(gbnf.loosened.len());
+        for one in gbnf.loosened {
+            let answer = PyDict::new(py);
+            answer.set_item("kind", one.kind.word())?;
+            answer.set_item("place", one.place)?;
+            answer.set_item("why", one.kind.why())?;
+            loosened.push(answer);
+        }
+        Ok((gbnf.text, loosened))
     }
 
     fn __hash__(&self) -> PyResult<u64> {

@@ -184,6 +184,20 @@ def test_explain():
         unskew.Constraint.choice(["a"]).explain()
 
 
+def test_to_gbnf():
+    schema = {"type": "object", "properties": {"a": {"type": "integer", "maximum": 9, "minimum": 0}}, "additionalProperties": False}
+    closed = unskew.Constraint.json_schema(schema, whitespace="compact")
+    assert closed.to_gbnf(strict=True) == ('root ::= "{" ("\\"a\\":" [0-9])? "}"\n', [])
+    opened = unskew.Constraint.json_schema({"type": "object"})
+    text, loosened = opened.to_gbnf()
+    assert text.startswith("root ::= ") and unskew.Constraint.gbnf(text).to_gbnf()[1] == []
+    assert [(one["kind"], one["place"]) for one in loosened] == [("repeats", "#")] and "repeat" in loosened[0]["why"]
+    with pytest.raises(unskew.ConstraintError, match="#: texts that may not repeat"):
+        opened.to_gbnf(strict=True)
+    with pytest.raises(unskew.ConstraintError, match="more than 9 bytes"):
+        closed.to_gbnf(max_bytes=9)
+
+
 def test_the_compiler_keeps_what_it_compiled(tok):
     compiler = unskew.Compiler(tok, cache_bytes=1 << 20, library_bytes=1 << 20, constraint_bytes=1 << 16)
     for _ in range(3):

@@ -22,12 +22,14 @@
 //! | `algebra` | union, intersection, difference and others under one budget: [`DfaAlgebra`] |
 //! | `look/` | patterns that look around, and order among matches: [`Patterns`] |
 //! | `factors` | the concatenations of adjacent texts of a sequence, by its suffix automaton |
+//! | `characters` | edges as ranges of code points: [`Characters`] |
 //! | `builder` | an automaton edge by edge: [`DfaBuilder`] |
 
 mod acyclic;
 mod algebra;
 mod automaton;
 mod builder;
+mod characters;
 mod classes;
 pub(crate) mod closure;
 pub(crate) mod determinize;
@@ -41,6 +43,7 @@ pub(crate) mod table;
 pub use algebra::DfaAlgebra;
 pub use automaton::{Dfa, Edge};
 pub use builder::DfaBuilder;
+pub use characters::{Characters, Piece};
 pub use classes::ByteClasses;
 pub use look::{InContext, LookAround, PatternId, Patterns, Reading};
 pub use state::StateId;

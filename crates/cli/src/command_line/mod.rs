@@ -50,6 +50,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Mask(args) => commands::mask(args, &mut out),
         Command::Check(args) => commands::check(args, &mut out),
         Command::Explain(args) => commands::explain(args, &mut out),
+        Command::Convert(args) => commands::convert(args, &mut out),
         Command::Logits(args) => commands::logits(args, &mut out),
         Command::Retokenize(args) => commands::retokenize(args, &mut out),
         Command::Model(command) => commands::model(command, &mut out),

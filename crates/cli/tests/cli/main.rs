@@ -3,6 +3,7 @@
 mod audit;
 mod canonical;
 mod commands;
+mod convert;
 mod documents;
 #[cfg(feature = "http")]
 mod endpoints;

@@ -4,6 +4,7 @@
 mod batch;
 mod common;
 mod compiler;
+mod gbnf;
 mod limits;
 mod matcher;
 mod notes;

@@ -106,19 +106,7 @@ impl Grammar {
             Expr::Terminal(terminal) => match self.terminal(terminal) {
                 Terminal::Literal(text) => builder.literals([text]),
                 Terminal::Automaton(dfa) => return Ok(Some(Rc::new(Dfa::clone(dfa)))),
-                Terminal::Difference(difference) => {
-                    let texts: Vec<&[u8]> = difference.texts().filter(|text| !text.is_empty()).collect();
-                    let mut left = Dfa::clone(difference.base());
-                    if !texts.is_empty() {
-                        let texts = builder.literals(texts).map_err(Err)?;
-                        left = builder.difference(&left, &texts).map_err(Err)?;
-                    }
-                    if difference.texts().any(<[u8]>::is_empty) {
-                        let empty = builder.pattern("").map_err(Err)?;
-                        left = builder.difference(&left, &empty).map_err(Err)?;
-                    }
-                    Ok(left)
-                }
+                Terminal::Difference(difference) => difference.made(builder),
                 Terminal::BoundedRepetition(repetition) => {
                     let (min, max) = repetition.bounds();
                     repetition.made(builder, min, max)

@@ -15,7 +15,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use unskew_automata::{Dfa, StateId};
+use unskew_automata::{Dfa, DfaAlgebra, RegexError, StateId};
 
 use super::ScanState;
 use crate::ids::{COUNTS, Id, number as id};
@@ -145,6 +145,21 @@ impl Difference {
     /// Whether `text` is in the language.
     pub fn accepts(&self, text: &[u8]) -> bool {
         self.base.accepts(text) && self.texts.binary_search_by(|other| (**other).cmp(text)).is_err()
+    }
+
+    /// The automaton of the language, within the limits of `builder`.
+    pub(crate) fn made(&self, builder: &mut DfaAlgebra) -> Result<Dfa, RegexError> {
+        let texts: Vec<&[u8]> = self.texts().filter(|text| !text.is_empty()).collect();
+        let mut left = Dfa::clone(&self.base);
+        if !texts.is_empty() {
+            let texts = builder.literals(texts)?;
+            left = builder.difference(&left, &texts)?;
+        }
+        if self.texts().any(<[u8]>::is_empty) {
+            let empty = builder.pattern("")?;
+            left = builder.difference(&left, &empty)?;
+        }
+        Ok(left)
     }
 
     /// The start state.

@@ -14,6 +14,11 @@ class Fate(TypedDict):
     fate: str
     why: str
 
+class Loosening(TypedDict):
+    kind: str
+    place: str
+    why: str
+
 class Method(TypedDict):
     name: str
     help: str
@@ -195,6 +200,12 @@ class Constraint:
     def explain(self) -> list[Fate]:
         """The fate of every construct of a regex, a grammar, a schema or a structural tag: `enforced`, `narrowed`,
         `annotation` or `rejected`, with the reason."""
+    def to_gbnf(self, *, max_bytes: int = 200_000, strict: bool = False) -> tuple[str, list[Loosening]]:
+        """The constraint in GBNF, which llama.cpp reads, and the places where that text allows more.
+
+        A text beyond `max_bytes` is loosened. Raises `ConstraintError` for what GBNF does not describe, where the text stays too long, and
+        with `strict` for each place where it would allow more.
+        """
     def __hash__(self) -> int: ...
 
 @final

@@ -14,10 +14,11 @@ use crate::{
     },
     normalize::shape::{ARRAY, FALSE, FiniteValue, NULL, NUMBER, OBJECT, STRING, Shape, TRUE},
     text::{
-        characters::Run,
         enumerated::{self, Plain, is_finite, plain_texts},
         languages::Language,
-        number, standard, string,
+        number,
+        run::Run,
+        standard, string,
     },
 };
 

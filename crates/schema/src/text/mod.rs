@@ -2,8 +2,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `characters` | the edges of an automaton over text, as ranges of characters |
 //! | `composed` | objects whose members come in one order |
+//! | `run` | languages of a number of characters of one class |
 //! | `string` | lifts an automaton over text to its spellings as a JSON string |
 //! | `number` | bounds, multiples and equality over decimal digits |
 //! | `pattern` | patterns of ECMA-262 |
@@ -12,12 +12,12 @@
 //! | `languages` | the automata of one schema, built once each and counted together |
 //! | `enumerated` | the number, the lengths and the list of the texts of a finite automaton |
 
-pub(crate) mod characters;
 pub(crate) mod composed;
 pub(crate) mod enumerated;
 pub(crate) mod format;
 pub(crate) mod languages;
 pub(crate) mod number;
 pub(crate) mod pattern;
+pub(crate) mod run;
 pub(crate) mod standard;
 pub(crate) mod string;

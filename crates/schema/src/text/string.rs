@@ -12,9 +12,7 @@
 use std::ops::RangeInclusive;
 
 use rustc_hash::FxHashMap;
-use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError, StateId};
-
-use super::characters::{Characters, Piece};
+use unskew_automata::{Characters, Dfa, DfaBuilder, Limits, Piece, RegexError, StateId};
 
 /// The last code point that is written with one `\u` escape.
 const LAST_OF_PLANE: u32 = 0xffff;

@@ -6,6 +6,7 @@ mod cancel;
 mod common;
 mod conditions;
 mod explained;
+mod gbnf;
 mod keywords;
 mod large;
 mod listed;

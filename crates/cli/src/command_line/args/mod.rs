@@ -3,6 +3,7 @@
 //! An option that refines a sampler or a constraint is a parameter of it (`--sampler smc:n=10`, `--with ascii`), so
 //! that `--help` shows the options that every run needs. Flags of earlier releases are still read: see `legacy`.
 
+mod convert;
 pub(crate) mod legacy;
 mod limits;
 
@@ -12,6 +13,7 @@ use crate::ModelSource;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::command_line::error::Failure;
+pub(crate) use convert::{ConvertArgs, Notation};
 use legacy::{LegacyArgs, parameter};
 use limits::number;
 
@@ -35,6 +37,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Say which constructs of a grammar, JSON Schema or regex are enforced
     Explain(ExplainArgs),
+    /// Write a grammar, JSON Schema or regex as a grammar that llama.cpp reads
+    Convert(ConvertArgs),
     /// Show a model's logits
     Logits(LogitsArgs),
     /// Show the tokens with which the model itself would have written a text

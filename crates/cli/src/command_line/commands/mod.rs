@@ -2,6 +2,7 @@
 
 mod audit;
 mod check;
+mod convert;
 mod explain;
 mod generate;
 mod logits;
@@ -25,6 +26,7 @@ use crate::{
 
 pub(crate) use audit::audit;
 pub(crate) use check::check;
+pub(crate) use convert::convert;
 pub(crate) use explain::explain;
 pub(crate) use generate::generate;
 pub(crate) use logits::logits;

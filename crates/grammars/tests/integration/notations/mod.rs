@@ -10,5 +10,6 @@ mod lark_reading;
 mod nested;
 mod published;
 mod texts;
+mod to_gbnf;
 mod w3c;
 mod xgrammar;

@@ -30,6 +30,11 @@ impl Bytes {
     }
 
     #[allow(dead_code, reason = "not every test needs it")]
+    pub(crate) fn trie(&self) -> &Arc<TokenTrie> {
+        &self.trie
+    }
+
+    #[allow(dead_code, reason = "not every test needs it")]
     pub(crate) fn compile(&self, schema: &str, whitespace: Whitespace) -> Result<Compiled, SchemaError> {
         let mut options = SchemaOptions::default();
         options.whitespace = whitespace;
