@@ -9,7 +9,10 @@
 
 use rustc_hash::FxHashSet;
 
-use super::program::{Program, State, WHOLE};
+use super::{
+    alphabet::Symbol,
+    program::{Program, State, WHOLE},
+};
 
 /// A look-ahead that must match the text from a position on, or must not, with its states here.
 pub(super) type Claim = (u32, bool, Box<[u32]>);
@@ -127,7 +130,7 @@ impl<'p> Machine<'p> {
                 }
                 self.steps += 1;
                 match program.states[state as usize] {
-                    State::Bytes(..) => found.push(state),
+                    State::Reads(..) => found.push(state),
                     State::Split(first, end) => self.stack.extend(program.targets(first, end)),
                     State::Test(assertion, wanted, next) => asking.push((assertion, wanted, next)),
                     State::Enter(_, next) | State::Round(next, _) => self.stack.push(next),
@@ -165,7 +168,7 @@ impl<'p> Machine<'p> {
             }
             self.steps += 1;
             match program.states[state as usize] {
-                State::Bytes(..) | State::End(_) => found.push(state),
+                State::Reads(..) | State::End(_) => found.push(state),
                 State::Split(first, end) => self.stack.extend(program.targets(first, end)),
                 State::Enter(_, next) | State::Round(next, _) => self.stack.push(next),
                 State::Test(assertion, wanted, next) => {
@@ -193,7 +196,7 @@ impl<'p> Machine<'p> {
         let mut found = vec![];
         let mut open: Vec<(u32, u32)> = from.iter().rev().map(|state| (*state, NONE)).collect();
         while let Some((state, entered)) = open.pop() {
-            let reads = matches!(program.states[state as usize], State::Bytes(..));
+            let reads = matches!(program.states[state as usize], State::Reads(..));
             let is_new = match entered == NONE || reads {
                 true => self.marks.insert(state),
                 false => self.entered.insert((state, entered)),
@@ -203,7 +206,7 @@ impl<'p> Machine<'p> {
             }
             self.steps += 1;
             match program.states[state as usize] {
-                State::Bytes(..) => found.push(state),
+                State::Reads(..) => found.push(state),
                 State::End(_) => {
                     found.push(state);
                     break;
@@ -281,31 +284,31 @@ impl<'p> Machine<'p> {
         })
     }
 
-    /// The states that `byte` leads to, before they are closed; `None` if the pattern cannot read it.
-    pub(super) fn step(&mut self, from: &Configuration, byte: u8) -> Option<Configuration> {
-        let main = from.main.as_ref().map(|main| self.next(main, byte));
+    /// The states that `symbol` leads to, before they are closed; `None` if the pattern cannot read it.
+    pub(super) fn step(&mut self, from: &Configuration, symbol: Symbol) -> Option<Configuration> {
+        let main = from.main.as_ref().map(|main| self.next(main, symbol));
         if main.as_ref().is_some_and(|main| main.is_empty()) {
             return None;
         }
         let mut claims = vec![];
         for (assertion, positive, states) in &from.claims {
-            let states = self.next(states, byte);
+            let states = self.next(states, symbol);
             match (positive, states.is_empty()) {
                 (true, true) => return None,
                 (false, true) => {}
                 _ => claims.push((*assertion, *positive, states)),
             }
         }
-        let behind = self.next(&from.behind, byte);
+        let behind = self.next(&from.behind, symbol);
         Some(Configuration { main, behind, claims: claims.into() })
     }
 
-    pub(super) fn next(&mut self, states: &[u32], byte: u8) -> Box<[u32]> {
+    pub(super) fn next(&mut self, states: &[u32], symbol: Symbol) -> Box<[u32]> {
         self.steps += states.len() as u64;
         let program = self.program;
         let targets = states.iter().flat_map(|state| {
             let edges = program.edges(*state).iter();
-            edges.filter(move |(first, last, _)| (*first..=*last).contains(&byte)).map(|(.., to)| *to)
+            edges.filter(move |(first, last, _)| (*first..=*last).contains(&symbol)).map(|(.., to)| *to)
         });
         targets.collect()
     }

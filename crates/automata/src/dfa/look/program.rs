@@ -9,6 +9,7 @@ use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange};
 
 use super::{
     super::acyclic::Acyclic,
+    alphabet::{Alphabet, Symbol, characters},
     tree::{Node, PatternId, Patterns},
 };
 use crate::{Construct, Edge, Limits, Place, RegexError};
@@ -18,8 +19,8 @@ pub(super) const WHOLE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
-    /// Reads a byte: a range of `edges`.
-    Bytes(u32, u32),
+    /// Reads a symbol: a range of `edges`.
+    Reads(u32, u32),
     /// Continues with each of a range of `targets`, earlier ones first.
     Split(u32, u32),
     /// Continues at the state if the look-around matches (`true`) or does not.
@@ -43,7 +44,8 @@ pub(super) struct Assertion {
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) states: Vec<State>,
-    edges: Vec<(u8, u8, u32)>,
+    pub(super) alphabet: Alphabet,
+    edges: Vec<(Symbol, Symbol, u32)>,
     targets: Vec<u32>,
     /// Look-arounds, those inside others first.
     pub(super) assertions: Vec<Assertion>,
@@ -57,9 +59,9 @@ pub(super) struct Program {
 }
 
 impl Program {
-    pub(super) fn edges(&self, state: u32) -> &[(u8, u8, u32)] {
+    pub(super) fn edges(&self, state: u32) -> &[(Symbol, Symbol, u32)] {
         match self.states[state as usize] {
-            State::Bytes(first, end) => &self.edges[first as usize..end as usize],
+            State::Reads(first, end) => &self.edges[first as usize..end as usize],
             _ => &[],
         }
     }
@@ -73,21 +75,22 @@ impl Program {
         self.assertions.iter().any(|assertion| !assertion.ahead)
     }
 
-    /// One byte of each class of bytes that these states do not tell apart, with the last byte of the class.
+    /// One symbol of each range of symbols that these states do not tell apart, with the last one of the range.
     ///
-    /// The classes of all states together are many where a class of Unicode takes part, and a state inside of a
+    /// The ranges of all states together are many where a class of Unicode takes part, and a state inside of a
     /// character tells few of them apart.
-    pub(super) fn stretches(&self, states: impl IntoIterator<Item = u32>) -> Vec<(u8, u8)> {
-        let mut begins = [false; 256];
+    pub(super) fn stretches(&self, states: impl IntoIterator<Item = u32>) -> Vec<(Symbol, Symbol)> {
+        let mut begins = vec![false; self.alphabet.len()];
         begins[0] = true;
         for (first, last, _) in states.into_iter().flat_map(|state| self.edges(state)) {
-            begins[usize::from(*first)] = true;
-            if let Some(after) = last.checked_add(1) {
-                begins[usize::from(after)] = true;
+            begins[*first as usize] = true;
+            if let Some(begin) = begins.get_mut(*last as usize + 1) {
+                *begin = true;
             }
         }
-        let firsts: Vec<u8> = (0..=255u8).filter(|byte| begins[usize::from(*byte)]).collect();
-        let ends = firsts.iter().skip(1).map(|next| next - 1).chain([255]);
+        let end = index(begins.len() - 1);
+        let firsts: Vec<Symbol> = (0..=end).filter(|symbol| begins[*symbol as usize]).collect();
+        let ends = firsts.iter().skip(1).map(|next| next - 1).chain([end]);
         firsts.iter().copied().zip(ends).collect()
     }
 
@@ -131,8 +134,10 @@ impl Program {
         // Parts precede their whole, so those inside others come first.
         looks.sort_unstable();
         looks.dedup();
+        let ids = (0..).map(PatternId).zip(&reached).filter(|(_, reached)| **reached).map(|(id, _)| id);
         let mut compiler = Compiler {
             patterns,
+            alphabet: Alphabet::of(patterns, ids),
             limit: limits.nfa_size.min(u64::from(u32::MAX)),
             states: vec![],
             edges: vec![],
@@ -148,14 +153,27 @@ impl Program {
         let entry = compiler.part(root, WHOLE)?;
         let behind = compiler.push(State::Split(0, 0))?;
         compiler.next = behind;
-        let any = [ClassUnicodeRange::new('\0', char::MAX)];
-        compiler.class(&Acyclic::class(&Class::Unicode(ClassUnicode::new(any))))?;
+        let any = ClassUnicode::new([ClassUnicodeRange::new('\0', char::MAX)]);
+        match compiler.alphabet {
+            Alphabet::Bytes => compiler.class(&Acyclic::class(&Class::Unicode(any)))?,
+            Alphabet::Characters { .. } => compiler.symbols(&any)?,
+        }
         let character = compiler.next;
         let entries = assertions.iter().filter(|assertion| !assertion.ahead).map(|assertion| assertion.entry);
         let targets: Vec<u32> = entries.chain([character]).collect();
         compiler.states[behind as usize] = compiler.split(&targets)?;
-        let Compiler { states, edges, targets, .. } = compiler;
-        Ok(Self { states, edges, targets, assertions, entry, behind, character, ahead_looks_behind })
+        let Compiler { states, alphabet, edges, targets, .. } = compiler;
+        Ok(Self {
+            states,
+            alphabet,
+            edges,
+            targets,
+            assertions,
+            entry,
+            behind,
+            character,
+            ahead_looks_behind,
+        })
     }
 }
 
@@ -177,9 +195,10 @@ enum Task {
 
 struct Compiler<'p> {
     patterns: &'p Patterns,
+    alphabet: Alphabet,
     limit: u64,
     states: Vec<State>,
-    edges: Vec<(u8, u8, u32)>,
+    edges: Vec<(Symbol, Symbol, u32)>,
     targets: Vec<u32>,
     /// By node of a class.
     classes: HashMap<PatternId, Rc<Acyclic>>,
@@ -288,12 +307,20 @@ impl Compiler<'_> {
         let patterns = self.patterns;
         match patterns.node(part) {
             Node::Empty => {}
-            Node::Literal(text) => {
+            Node::Literal(text) if matches!(self.alphabet, Alphabet::Bytes) => {
                 for byte in text.iter().rev() {
                     let first = index(self.edges.len());
-                    self.edges.push((*byte, *byte, self.next));
-                    self.next = self.push(State::Bytes(first, first + 1))?;
+                    self.edges.push((u32::from(*byte), u32::from(*byte), self.next));
+                    self.next = self.push(State::Reads(first, first + 1))?;
                 }
+            }
+            Node::Literal(text) => {
+                for char in std::str::from_utf8(text).expect("the alphabet is of characters").chars().rev() {
+                    self.symbols(&ClassUnicode::new([ClassUnicodeRange::new(char, char)]))?;
+                }
+            }
+            Node::Class(class) if matches!(self.alphabet, Alphabet::Characters { .. }) => {
+                self.symbols(&characters(class).expect("the alphabet is of characters"))?;
             }
             Node::Class(class) => {
                 let made = self.classes.entry(part).or_insert_with(|| Rc::new(Acyclic::class(class)));
@@ -307,9 +334,9 @@ impl Compiler<'_> {
                     let first = index(self.edges.len());
                     for Edge { bytes, target } in dfa.edges(state) {
                         let next = base + 2 * index(target.index()) + 1;
-                        self.edges.push((*bytes.start(), *bytes.end(), next));
+                        self.edges.push((u32::from(*bytes.start()), u32::from(*bytes.end()), next));
                     }
-                    let reads = self.push(State::Bytes(first, index(self.edges.len())))?;
+                    let reads = self.push(State::Reads(first, index(self.edges.len())))?;
                     match dfa.is_accepting(state) {
                         true => self.push_split(&[reads, after])?,
                         false => self.push_split(&[reads])?,
@@ -347,10 +374,19 @@ impl Compiler<'_> {
         Ok(())
     }
 
+    /// Reads a character of a class before `next`.
+    fn symbols(&mut self, class: &ClassUnicode) -> Result<(), RegexError> {
+        let first = index(self.edges.len());
+        let symbols = self.alphabet.symbols(class);
+        self.edges.extend(symbols.into_iter().map(|(first, last)| (first, last, self.next)));
+        self.next = self.push(State::Reads(first, index(self.edges.len())))?;
+        Ok(())
+    }
+
     /// Copies the automaton of a class before `next`.
     fn class(&mut self, of_class: &Acyclic) -> Result<(), RegexError> {
         if of_class.matches_nothing() {
-            self.next = self.push(State::Bytes(0, 0))?;
+            self.next = self.push(State::Reads(0, 0))?;
             return Ok(());
         }
         // Node 0 is the accepting one; the other nodes follow `base` in their order.
@@ -358,12 +394,11 @@ impl Compiler<'_> {
         for node in 1..of_class.len() {
             let first = index(self.edges.len());
             let edges = of_class.edges(node).iter();
-            self.edges.extend(
-                edges.map(|edge| {
-                    (edge.first, edge.last, if edge.to == 0 { after } else { base + edge.to - 1 })
-                }),
-            );
-            self.states.push(State::Bytes(first, index(self.edges.len())));
+            self.edges.extend(edges.map(|edge| {
+                let to = if edge.to == 0 { after } else { base + edge.to - 1 };
+                (u32::from(edge.first), u32::from(edge.last), to)
+            }));
+            self.states.push(State::Reads(first, index(self.edges.len())));
             self.next = index(self.states.len() - 1);
         }
         self.check()

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::{
+    alphabet::{Alphabet, Inside, Symbol},
     machine::{Configuration, Machine},
     program::Program,
     tree::{PatternId, Patterns},
@@ -128,8 +129,8 @@ impl DfaAlgebra {
 struct Sets {
     ids: FxHashMap<Box<[u32]>, u32>,
     of: Vec<Box<[u32]>>,
-    /// By state, as far as it was explored: byte ranges with the next state.
-    edges: Vec<Vec<(u8, u8, u32)>>,
+    /// By state, as far as it was explored: ranges of symbols with the next state.
+    edges: Vec<Vec<(Symbol, Symbol, u32)>>,
 }
 
 /// The configurations that are left where the pattern ends.
@@ -235,7 +236,7 @@ impl Maker<'_> {
             if !self.sets.edges[state as usize].is_empty() {
                 continue;
             }
-            let mut edges: Vec<(u8, u8, u32)> = vec![];
+            let mut edges: Vec<(Symbol, Symbol, u32)> = vec![];
             let mut last: Option<(Vec<Configuration>, u32)> = None;
             let members = self.sets.of[state as usize].clone();
             let states = members.iter().flat_map(|member| self.configurations[*member as usize].states());
@@ -245,7 +246,7 @@ impl Maker<'_> {
                     let machine = &mut self.machine;
                     stepped.extend(machine.step(&self.configurations[*member as usize], first));
                 }
-                // Neighbouring bytes often lead to the same states.
+                // Neighbouring symbols often lead to the same states.
                 let next = match &last {
                     Some((before, next)) if *before == stepped => *next,
                     _ => {
@@ -279,10 +280,11 @@ impl Maker<'_> {
     fn automaton(&self, start: u32, ends: impl Fn(&Self, u32) -> bool) -> Result<Dfa, RegexError> {
         let mut made = DfaBuilder::new(self.limits);
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
-        let mut states = vec![start];
+        let (mut states, mut inside) = (vec![start], Inside::default());
         numbers.insert(start, made.state(ends(self, start))?);
         let mut at = 0;
         while let Some(state) = states.get(at).copied() {
+            let mut edges = vec![];
             for (first, last, next) in &self.sets.edges[state as usize] {
                 let to = match numbers.get(next) {
                     Some(known) => *known,
@@ -293,8 +295,9 @@ impl Maker<'_> {
                         new
                     }
                 };
-                made.edge(numbers[&state], *first..=*last, to);
+                edges.push((*first, *last, to));
             }
+            self.machine.program.alphabet.write(&mut made, numbers[&state], &edges, &mut inside)?;
             at += 1;
         }
         made.build()
@@ -309,10 +312,15 @@ impl Maker<'_> {
             set.copied().any(|one| maker.configurations[one as usize].may_end())
         };
         let made = self.automaton(start, may_end)?;
-        let start = made.start();
-        let any = made.len() == 1
-            && made.is_accepting(start)
-            && (0..=255).all(|byte| made.step(start, byte).is_some());
+        let any = match self.machine.program.alphabet {
+            Alphabet::Bytes => {
+                let start = made.start();
+                made.len() == 1
+                    && made.is_accepting(start)
+                    && (0..=255).all(|byte| made.step(start, byte).is_some())
+            }
+            Alphabet::Characters { .. } => made == Dfa::from_pattern("(?s:.*)", &Limits::default())?,
+        };
         Ok((!any).then_some(made))
     }
 
@@ -367,7 +375,10 @@ impl Maker<'_> {
         for (text, follow, of) in found {
             let before = match of.len() == befores.at_boundary.len() {
                 true => None,
-                false => Some(Arc::new(befores.automaton(&of, self.limits)?)),
+                false => {
+                    let alphabet = &self.machine.program.alphabet;
+                    Some(Arc::new(befores.automaton(&of, alphabet, self.limits)?))
+                }
             };
             made.push(InContext { before, text, after: follows[follow].clone() });
         }
@@ -422,20 +433,20 @@ impl Maker<'_> {
 struct Befores {
     /// By state: the states of the look-behinds.
     states: Vec<Box<[u32]>>,
-    edges: Vec<Vec<(u8, u8, u32)>>,
+    edges: Vec<Vec<(Symbol, Symbol, u32)>>,
     /// The states after whole characters.
     at_boundary: Vec<u32>,
 }
 
 impl Befores {
     /// The texts that lead to one of these states.
-    fn automaton(&self, ends: &[u32], limits: &Limits) -> Result<Dfa, RegexError> {
-        let mut made = DfaBuilder::new(limits);
+    fn automaton(&self, ends: &[u32], alphabet: &Alphabet, limits: &Limits) -> Result<Dfa, RegexError> {
+        let (mut made, mut inside) = (DfaBuilder::new(limits), Inside::default());
         for state in 0..self.states.len() {
             made.state(ends.contains(&number(state)))?;
         }
         for (from, edges) in (0..).zip(&self.edges) {
-            edges.iter().for_each(|(first, last, to)| made.edge(from, *first..=*last, *to));
+            alphabet.write(&mut made, from, edges, &mut inside)?;
         }
         made.build()
     }
