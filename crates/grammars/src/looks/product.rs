@@ -67,8 +67,8 @@ impl<'g> Product<'g> {
             _ => unreachable!("only terminals have conditions"),
         };
         let conditions = uses.iter().map(|(expr, condition)| (terminal(**expr), *condition));
-        // A step takes a tenth of the time of a position that is written out. Single states are the second attempt.
-        let most = if shares { limits.positions.saturating_mul(4) } else { limits.positions };
+        // A state costs less than a position that is written out. Single states are the second attempt.
+        let most = if shares { limits.positions.saturating_mul(2) } else { limits.positions };
         let (machine, marks) = Machine::new(grammar, conditions, most)?;
         let (productive, nullable) = productive_and_nullable(grammar);
         Ok(Self {

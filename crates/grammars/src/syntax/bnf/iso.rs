@@ -285,7 +285,11 @@ impl<'t> File<'t, '_> {
         self.reader.cursor.next();
         let mut ahead = self.reader.cursor;
         space(&mut ahead)?;
-        let is_alone = ahead.peek().is_none_or(|next| ",;.|)]}".contains(next));
+        let is_alone = ahead.peek().is_none_or(|next| ",;.|)]}".contains(next)) || {
+            name(&mut ahead, self.style);
+            space(&mut ahead)?;
+            ahead.peek() == Some('=')
+        };
         match self.reader.tree.node(last) {
             Node::Repeat(item, 0, u32::MAX) if is_alone => {
                 self.reader.tree.replace(last, Node::Repeat(item, 1, u32::MAX));

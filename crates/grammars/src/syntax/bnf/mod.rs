@@ -126,6 +126,12 @@ pub(super) fn note_named_classes(reader: &mut Reader<'_>) {
     }
 }
 
+/// The error of a range at `at`, after which the cursor is or which a class follows.
+fn backwards(cursor: &Cursor<'_>, at: usize) -> SyntaxError {
+    let range: String = cursor.since(at).split(']').next().unwrap_or_default().into();
+    cursor.invalid(at, format!("the range `{range}` ends before it begins"))
+}
+
 impl Reader<'_> {
     /// Reads a character class. The cursor is at its `[`. `backslash` receives the offset of the first
     /// backslash in the class, if it has no value yet.
@@ -145,7 +151,7 @@ impl Reader<'_> {
         }
         cursor.next();
         let negated = cursor.eat("^");
-        let (mut ranges, mut compact_at, mut emptied) = (vec![], 1 << 12, false);
+        let (mut ranges, mut compact_at, mut emptied) = (vec![], 1 << 12, None);
         loop {
             let at = cursor.at();
             if cursor.eat("]") {
@@ -160,12 +166,11 @@ impl Reader<'_> {
             if last < first && characters == Characters::Escaped {
                 let why = "it ends before it begins, and so has no character, as llama.cpp reads it";
                 self.tree.notes.push((at, "a range", Fate::Enforced, why));
-                emptied = true;
+                emptied = Some(at);
                 continue;
             }
             if last < first {
-                let range = cursor.since(at);
-                return Err(cursor.invalid(at, format!("the range `{range}` ends before it begins")));
+                return Err(backwards(cursor, at));
             }
             ranges.push((u32::from(first), u32::from(last)));
             // A class may list a character a million times, so the list is compacted now and then.
@@ -177,7 +182,12 @@ impl Reader<'_> {
         if ranges.is_empty() && negated && characters == Characters::OfC {
             return Ok(CharSet::all());
         }
-        if ranges.is_empty() && !(emptied && negated) {
+        match emptied {
+            Some(_) if negated => {}
+            Some(at) if ranges.is_empty() => return Err(backwards(cursor, at)),
+            _ => {}
+        }
+        if ranges.is_empty() && emptied.is_none() {
             let any = if characters == Characters::OfC { "[^]" } else { "." };
             let message = format!("a class without characters; write `{any}` for any character");
             return Err(cursor.invalid(begin, message));

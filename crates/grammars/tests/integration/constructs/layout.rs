@@ -102,12 +102,13 @@ fn refusals_have_a_place_and_a_way_out() {
     assert_eq!(
         message("start: \"a\"\n%declare A"),
         "line 2, column 10: `%declare` of `A`, which is no terminal of the indenter, is not supported: define the terminal, since only \
-         a definition gives its texts; those of blocks are `_INDENT` and `_DEDENT`, unless `GrammarOptions::indenter` names others"
+         a definition gives its texts; those of blocks are `_INDENT` and `_DEDENT`, unless `%grammar_options {\"indenter\": {\"indent\": \"IN\", \"dedent\": \"OUT\"}}` \
+         before it names others"
     );
     assert_eq!(
         message("start: \"a\"\n%declare _INDENT"),
-        "line 2, column 1: newline terminal of `%declare` `_NEWLINE` is not defined: define it, or name another in \
-         `GrammarOptions::indenter`"
+        "line 2, column 1: newline terminal of `%declare` `_NEWLINE` is not defined: define it or `_NL`, or name another, \
+         as in `%grammar_options {\"indenter\": {\"newline\": \"BREAK\"}}`"
     );
     assert_eq!(
         message(&format!("start: \"a\" _INDENT rest\nrest: \"b\" _DEDENT{end}")),

@@ -69,7 +69,10 @@ fn start_rules_are_named_in_any_case() {
     check_from(Abnf, grammar, Some("a"), &["bx"], &[("b", 1)]);
     let options = GrammarOptions::default().with_start("be");
     let error = Grammar::parse(grammar, Abnf, &options, &GrammarLimits::default()).unwrap_err();
-    assert_eq!(error.to_string(), "line 2, column 11: start rule `be` is not defined; is `Bee` meant?");
+    assert_eq!(
+        error.to_string(),
+        "line 1, column 1: start rule `be` is not defined: `--start` (`start` in a spec) names another rule, such as `Bee`, `a`"
+    );
 }
 
 #[test]
