@@ -121,7 +121,7 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
                 Some(true) => {
                     row.fate = Fate::Annotation;
                     if row.why == EXACTLY {
-                        IDLE.clone_into(&mut row.why);
+                        row.why = if outputs.is_some() { IDLE } else { NO_OUTPUTS }.to_owned();
                     }
                 }
                 Some(false) => {}
@@ -156,5 +156,7 @@ const EXACTLY: &str = "exactly";
 const NO_NULL: &str = "it lists null, which is not in `enum`, so that null is never written: add it there";
 
 const IDLE: &str = "the outputs are the same without it: the other keywords say as much";
+
+const NO_OUTPUTS: &str = "there are no outputs, with it or without it";
 
 const UNTRIED: &str = "exactly; whether other keywords say as much is not known";

@@ -40,8 +40,11 @@ pub(crate) struct Trials<'o> {
     limits: &'o SchemaLimits,
     work: usize,
     /// The whole schema as one automaton; the inner `None`: it is not regular, or too large. `None`: not known yet.
-    whole: Option<Option<Dfa>>,
+    whole: Option<Automaton>,
 }
+
+/// The automaton of a schema, if there is a small one.
+type Automaton = Option<Dfa>;
 
 /// The outputs of a schema; `None` if there are none.
 pub(crate) type Outputs = Option<Grammar>;

@@ -35,10 +35,13 @@ impl Run {
     /// The lines of a run, as JSON. It must have succeeded, unless they say that a text or a construct is rejected.
     pub(crate) fn json(&self) -> Vec<Value> {
         let lines: Vec<Value> = self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let code = match () {
-            () if lines.iter().any(|line| line["accepted"] == false) => 1,
-            () if lines.iter().any(|line| line["fate"] == "rejected") => 2,
-            () => 0,
+        let says = |name: &str, value: Value| lines.iter().any(|line| line[name] == value);
+        let code = if says("accepted", false.into()) {
+            1
+        } else if says("fate", "rejected".into()) {
+            2
+        } else {
+            0
         };
         assert_eq!(self.code, code, "{}", self.stderr);
         lines

@@ -159,7 +159,7 @@ pub(crate) fn wrong(
             let Some(wrong) = wrong else { return Some(message.into()) };
             let meant = document.text(*wrong).and_then(meant_type);
             let meant = meant.map_or_else(String::new, |meant| format!("; write \"{meant}\""));
-            let wrong = quoted(document, *wrong).map_or_else(|| "this".to_owned(), |wrong| wrong);
+            let wrong = quoted(document, *wrong).unwrap_or_else(|| "this".to_owned());
             format!(
                 "has {wrong}, which is no type: the types are null, boolean, integer, number, string, array and \
                  object{meant}"

@@ -52,8 +52,8 @@ impl Rejection {
         // The state inside of the token, where the vocabulary has the bytes one by one; or else that in front of it.
         let (mut inner, mut inside) = (state.clone(), read);
         let single = |byte: u8| {
-            let ids = (0..u32::try_from(vocabulary.len()).unwrap_or(u32::MAX)).map(TokenId);
-            ids.into_iter().find(|id| vocabulary.text(*id) == Some(&[byte][..]))
+            let mut ids = (0..u32::try_from(vocabulary.len()).unwrap_or(u32::MAX)).map(TokenId);
+            ids.find(|id| vocabulary.text(*id) == Some(&[byte][..]))
         };
         let advances =
             |byte: &u8| single(*byte).is_some_and(|id| constraint.advance(scratch, &mut inner, id).is_ok());
