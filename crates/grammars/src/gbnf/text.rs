@@ -17,7 +17,7 @@ const NAMED: usize = 14;
 const MAX_GROUP: usize = 300;
 
 /// The longest name of a rule that a name of the grammar becomes.
-const MAX_NAME: usize = 32;
+const MAX_NAME: usize = 24;
 
 /// The last code point.
 const LAST: u32 = 0x10_ffff;
@@ -226,7 +226,13 @@ impl Printer<'_> {
 
 /// A name in letters, digits and `-`: the last two steps of a pointer, or the words of another name.
 fn plain_name(wanted: &str) -> String {
-    let steps: Vec<&str> = wanted
+    // Of the place in another document, the pointer; of a whole document, the end of its name.
+    let pointer = wanted.split_once("://").map_or(wanted, |(_, rest)| match rest.split_once('#') {
+        Some((document, "")) => document.rsplit('/').next().unwrap_or_default(),
+        Some((_, pointer)) => pointer,
+        None => rest,
+    });
+    let steps: Vec<&str> = pointer
         .split('/')
         .filter(|step| !matches!(*step, "#" | "" | "properties" | "$defs" | "definitions"))
         .collect();

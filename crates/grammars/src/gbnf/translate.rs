@@ -304,7 +304,7 @@ impl<'a> Translation<'a> {
             return Err(unwritten(name, "has more than 1,000 tokens", way_out));
         }
         let ids = set.ranges.iter().flat_map(|(first, last)| *first..=*last).map(|id| format!("<[{id}]>"));
-        let notations: Vec<String> = set.names.iter().map(|name| name.to_string()).chain(ids).collect();
+        let notations: Vec<String> = set.names.iter().map(ToString::to_string).chain(ids).collect();
         match (&notations[..], set.complement) {
             ([only], true) => Ok(self.forms.token(&format!("!{only}"))),
             ([], _) | (_, true) => {
