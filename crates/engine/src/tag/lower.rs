@@ -6,15 +6,15 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use unskew_core::Vocabulary;
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarFormat, GrammarOptions};
-use unskew_schema::{MemberOrder, SchemaError, SchemaOptions, Whitespace};
+use unskew_schema::{ElementStyle, MemberOrder, SchemaError, SchemaOptions, Whitespace};
 
 use super::{
     TagError, TagOptions,
     free::Free,
-    style::Style,
+    style,
     tokens::{Named, Sets},
 };
-use crate::{Explained, fields::Fields};
+use crate::{Explained, explain::of_fates, fields::Fields};
 
 /// How deep objects may nest: each is read once more for each object around it.
 const MAX_NEST: usize = 60;
@@ -28,6 +28,8 @@ pub(super) struct Around<'a> {
     pub(super) ends: &'a [String],
     /// The token that ends the tag.
     pub(super) end_token: Option<&'a Named>,
+    /// The beginning of the tag, by which messages name it.
+    pub(super) tag: Option<&'a str>,
     pub(super) nest: usize,
 }
 
@@ -39,19 +41,15 @@ enum Ends {
     Several(Vec<String>),
 }
 
-/// How JSON is written.
-#[derive(Clone, Copy)]
-pub(super) struct Json<'a> {
-    pub(super) whitespace: Whitespace,
-    pub(super) any_order: bool,
+/// How the values of a schema are written.
+#[derive(Default)]
+struct Written {
+    whitespace: Whitespace,
+    any_order: bool,
     /// Texts that no string and no name has, as they are written between their quotes.
-    pub(super) excludes: &'a [String],
-}
-
-impl Json<'_> {
-    fn plain(whitespace: Whitespace) -> Self {
-        Self { whitespace, any_order: false, excludes: &[] }
-    }
+    excludes: Vec<String>,
+    /// As elements; `None` is JSON.
+    style: Option<ElementStyle>,
 }
 
 /// A tag whose beginning is known.
@@ -74,13 +72,18 @@ pub(super) struct Lowering<'a> {
     pub(super) vocabulary: Option<&'a Vocabulary>,
     pub(super) sets: Sets,
     read: Vec<Explained>,
+    /// Whether the fates of keywords are asked for.
+    explains: bool,
+    /// Whether a tag whose schema cannot be enforced is left as free text.
+    frees: bool,
 }
 
 impl<'a> Lowering<'a> {
-    pub(super) fn new(vocabulary: Option<&'a Vocabulary>, options: &'a TagOptions) -> Self {
+    pub(super) fn new(vocabulary: Option<&'a Vocabulary>, options: &'a TagOptions, explains: bool) -> Self {
         let free = Free::new(&options.limits.grammar.regex);
         let builder = Grammar::builder(&options.limits.grammar);
-        Self { builder, free, options, vocabulary, sets: Sets::default(), read: Vec::new() }
+        let (sets, read) = (Sets::default(), Vec::new());
+        Self { builder, free, options, vocabulary, sets, read, explains, frees: false }
     }
 
     pub(super) fn finish(mut self, whole: Made) -> (Result<Grammar, TagError>, Vec<Explained>) {
@@ -98,7 +101,15 @@ impl<'a> Lowering<'a> {
         if let Some(kind) = kind.filter(|kind| kind != "structural_tag") {
             return Err(fields.error(format!("`type` is {kind:?}, and has to be \"structural_tag\"")));
         }
-        let around = Around { ends: &[], end_token: None, nest: 0 };
+        self.frees = match fields.get::<String>("unenforced_tools")?.as_deref() {
+            None | Some("error") => false,
+            Some("free") => true,
+            Some(other) => {
+                let why = format!("{other:?} is neither \"error\" nor \"free\"");
+                return Err(TagError::new("/unenforced_tools", why));
+            }
+        };
+        let around = Around { ends: &[], end_token: None, tag: None, nest: 0 };
         if fields.has("structures") {
             return self.structures(fields);
         }
@@ -121,12 +132,14 @@ impl<'a> Lowering<'a> {
             fields.finish()?;
             // A string holds the text of a schema.
             let text = serde_json::from_str(schema.get()).unwrap_or_else(|_| schema.get().to_owned());
-            let content = self.schema(&text, &place, Json::plain(self.options.whitespace))?;
+            let written = Written { whitespace: self.options.whitespace, ..Written::default() };
+            let around = Around { ends: &[], end_token: None, tag: Some(&begin), nest: 0 };
+            let content = self.schema(&text, &place, written, around)?;
             let end = self.builder.literal(&end);
             let rest = self.builder.sequence([content, end]);
             tags.push(Tag { at, begin: Begin::Text(begin), rest });
         }
-        let around = Around { ends: &[], end_token: None, nest: 0 };
+        let around = Around { ends: &[], end_token: None, tag: None, nest: 0 };
         self.triggered(&at, &triggers, &tags, &[], (false, false), around)
     }
 
@@ -151,14 +164,16 @@ impl<'a> Lowering<'a> {
                 ),
             ));
         }
-        self.read.push(Explained {
-            pointer: Some(at.to_owned()),
-            span: None,
-            construct: kind,
-            fate: "enforced",
-            why: "as the format says".to_owned(),
-        });
+        // The keywords of a schema have fates of their own.
+        if !matches!(&*kind, "json_schema" | "qwen_xml_parameter") {
+            self.explained(at, &kind, "enforced", "as the format says".to_owned());
+        }
         Ok(made)
+    }
+
+    fn explained(&mut self, at: &str, construct: &str, fate: &'static str, why: String) {
+        let (pointer, construct) = (Some(at.to_owned()), construct.to_owned());
+        self.read.push(Explained { pointer, span: None, construct, fate, why });
     }
 
     fn of_kind(&mut self, kind: &str, fields: &mut Fields, around: Around<'_>) -> Made {
@@ -169,9 +184,9 @@ impl<'a> Lowering<'a> {
             }
             "json_schema" => {
                 let style: Option<String> = fields.get("style")?;
-                self.json_schema(fields, style.as_deref().unwrap_or("json"))
+                self.json_schema(fields, style.as_deref().unwrap_or("json"), around)
             }
-            "qwen_xml_parameter" => self.json_schema(fields, "qwen_xml"),
+            "qwen_xml_parameter" => self.json_schema(fields, "qwen_xml", around),
             "any_text" => self.any_text(fields, around),
             "regex" => {
                 let pattern: String = fields.required("pattern")?;
@@ -282,19 +297,25 @@ impl<'a> Lowering<'a> {
         Ok(self.builder.repeat(item, min, max))
     }
 
-    fn json_schema(&mut self, fields: &mut Fields, style: &str) -> Made {
+    fn json_schema(&mut self, fields: &mut Fields, style: &str, around: Around<'_>) -> Made {
         let (schema, at) = fields.required_raw("json_schema")?;
         let any_order = fields.get("any_order")?.unwrap_or(false);
         let most: Option<u32> = fields.get("max_whitespace_cnt")?;
         let whitespace = most.map_or(self.options.whitespace, Whitespace::Bounded);
         let excludes = self.excludes(fields)?;
-        let json = Json { whitespace, any_order, excludes: &excludes };
-        if style == "json" {
-            return self.schema(schema.get(), &at, json);
+        let style = match style {
+            "json" => None,
+            name => {
+                let known = style::named(name)
+                    .ok_or_else(|| TagError::new(&fields.place("style"), format!("{name:?} is no style")))?;
+                Some(ElementStyle { excludes: excludes.clone(), ..known })
+            }
+        };
+        if let (Some(_), Whitespace::Indent(_)) = (&style, whitespace) {
+            let message = "this style has no indentation; make white space `compact` or `bounded:N`";
+            return Err(TagError::new(&at, message));
         }
-        let style = Style::named(style)
-            .ok_or_else(|| TagError::new(&fields.place("style"), format!("{style:?} is no style")))?;
-        self.parameters(&schema, &at, style, json)
+        self.schema(schema.get(), &at, Written { whitespace, any_order, excludes, style }, around)
     }
 
     /// Refuses a number beyond the limit.
@@ -307,34 +328,74 @@ impl<'a> Lowering<'a> {
         Err(TagError::new(at, why))
     }
 
-    /// JSON that satisfies a schema.
-    pub(super) fn schema(&mut self, text: &str, at: &str, json: Json<'_>) -> Made {
-        let values = self.some_values(text, at, json)?;
-        values.ok_or_else(|| TagError::of(at, &SchemaError::Unsatisfiable))
-    }
-
-    /// JSON that satisfies a schema; `None` where no value does.
-    pub(super) fn some_values(&mut self, text: &str, at: &str, json: Json<'_>) -> Made<Option<ExprId>> {
+    /// The values of a schema.
+    fn schema(&mut self, text: &str, at: &str, written: Written, around: Around<'_>) -> Made {
         let mut options = SchemaOptions::default();
-        options.whitespace = json.whitespace;
+        options.whitespace = written.whitespace;
         options.spelling = self.options.spelling;
         options.cancel = self.options.cancel.clone();
-        if json.any_order {
+        options.elements = written.style.clone().map(Arc::new);
+        if written.any_order {
             options.order = MemberOrder::Any;
         }
-        let grammar = unskew_schema::grammar(text, &options, &self.options.limits.schema);
-        let mut grammar = match grammar {
-            Err(SchemaError::Unsatisfiable) => return Ok(None),
-            made => made.map_err(|error| TagError::of(at, &error))?,
+        let before = self.read.len();
+        if self.explains {
+            let fates = unskew_schema::explain(text, &options, &self.options.limits.schema);
+            self.read.extend(of_fates(fates, at));
+        }
+        let mut error = match self.grammar_of(text, at, &written, &options) {
+            Ok(grammar) => return Ok(self.builder.import(&grammar)),
+            Err(error) => error,
         };
-        if !json.excludes.is_empty() {
+        if let Some(tag) = around.tag.filter(|tag| !tag.is_empty()) {
+            error.message = format!("in the tag {tag:?}: {}", error.message);
+        }
+        let is_free = self.frees && around.tag.is_some();
+        if self.options.cancel.is_cancelled() || !(is_free || self.explains) {
+            return Err(error);
+        }
+        if !self.read[before..].iter().any(|one| one.fate == "rejected") {
+            self.explained(&error.pointer, "json_schema", "rejected", error.message);
+        }
+        let excludes: Vec<String> = around.ends.iter().cloned().chain(written.excludes).collect();
+        let (left, as_text) = match (&written.style, around.tag) {
+            (None, _) | (_, None) => ("any JSON", false),
+            _ => ("free text", true),
+        };
+        if is_free {
+            let why =
+                format!("the schema cannot be enforced, and `unenforced_tools` leaves {left} in its place");
+            self.explained(at, "unenforced_tools", "rejected", why);
+        }
+        if as_text {
+            return self.text(at, &excludes);
+        }
+        let written = Written { whitespace: written.whitespace, ..Written::default() };
+        options.elements = None;
+        let any = self.grammar_of("true", at, &written, &options)?;
+        Ok(self.builder.import(&any))
+    }
+
+    fn grammar_of(&self, text: &str, at: &str, written: &Written, options: &SchemaOptions) -> Made<Grammar> {
+        let of = |error: &SchemaError| {
+            let inside = error.pointer().and_then(|pointer| pointer.strip_prefix('#')).unwrap_or_default();
+            TagError::of(&format!("{at}{inside}"), error)
+        };
+        let limits = &self.options.limits;
+        let mut grammar =
+            unskew_schema::grammar(text, options, &limits.schema).map_err(|error| of(&error))?;
+        if !written.excludes.is_empty() {
             // A string and a name are one terminal each.
-            let strings =
-                self.free.strings_without(json.excludes).map_err(|error| TagError::of(at, &error))?;
-            let within = grammar.within(&strings, &self.options.limits.grammar);
+            let mut free = Free::new(&limits.grammar.regex);
+            let strings = free.strings_without(&written.excludes, written.style.as_ref());
+            let strings = strings.map_err(|error| TagError::of(at, &error))?;
+            let within = grammar.within(&strings, &limits.grammar);
             grammar = within.map_err(|error| TagError::of(at, &error))?;
         }
-        Ok(Some(self.builder.import(&grammar)))
+        match grammar.analysis().rule(grammar.start()).productive {
+            true => Ok(grammar),
+            false => Err(of(&SchemaError::Unsatisfiable)),
+        }
     }
 
     fn any_text(&mut self, fields: &mut Fields, around: Around<'_>) -> Made {
@@ -408,7 +469,11 @@ impl<'a> Lowering<'a> {
         }
         let (content, at) = fields.required_raw("content")?;
         let excluded: Vec<String> = ends.iter().filter(|end| !end.is_empty()).cloned().collect();
-        let inside = Around { ends: &excluded, end_token: end_token.as_ref(), nest: around.nest + 1 };
+        let tag = match &begin {
+            Begin::Text(text) => Some(text.as_str()),
+            Begin::Token(_) => Some(around.tag.unwrap_or_default()),
+        };
+        let inside = Around { ends: &excluded, end_token: end_token.as_ref(), tag, nest: around.nest + 1 };
         let content = self.format(&content, &at, inside)?;
         let end = match &end_token {
             Some(token) => self.named(&fields.at, token)?,

@@ -65,11 +65,8 @@
 
 mod free;
 mod lower;
-mod nested;
 mod style;
 mod tokens;
-mod values;
-mod xml;
 
 use std::sync::Arc;
 
@@ -119,12 +116,12 @@ pub(crate) fn grammar(
     vocabulary: Option<&Vocabulary>,
     options: &TagOptions,
 ) -> Result<Grammar, TagError> {
-    lowered(text, vocabulary, options).0
+    lowered(text, vocabulary, options, false).0
 }
 
 /// The fate of each object that was read. The last one is the one that stopped it, if there is such.
 pub(crate) fn explain(text: &str, options: &TagOptions) -> Vec<Explained> {
-    let (made, mut read) = lowered(text, None, options);
+    let (made, mut read) = lowered(text, None, options, true);
     if let Err(TagError { pointer, message }) = made {
         // It was read up to here.
         read.retain(|explained| explained.pointer.as_deref() != Some(&*pointer));
@@ -143,8 +140,9 @@ fn lowered(
     text: &str,
     vocabulary: Option<&Vocabulary>,
     options: &TagOptions,
+    explains: bool,
 ) -> (Result<Grammar, TagError>, Vec<Explained>) {
-    let mut lowering = Lowering::new(vocabulary, options);
+    let mut lowering = Lowering::new(vocabulary, options, explains);
     let (len, most) = (text.len(), options.limits.tag.bytes);
     if len > most {
         let why = format!(

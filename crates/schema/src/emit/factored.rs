@@ -16,6 +16,7 @@ use unskew_grammars::{ExprId, MemberChoice, MemberWay};
 
 use super::{
     chain::Chain,
+    elements::Name,
     emitter::Emitter,
     members::{NamedMember, OtherMembers, WitnessSet},
 };
@@ -191,10 +192,9 @@ impl Emitter {
             // By value: the members that have it.
             let mut members: Vec<Vec<usize>> = vec![vec![]; values.len()];
             for (set, of) in parts {
-                let Some(rule) = self.rule(&set)? else { continue };
-                let value = self.call(rule);
+                let Some((member, _)) = self.member_of(Name::Listed(name), &set)? else { continue };
                 of.iter().for_each(|value| members[*value].push(made.members.len()));
-                made.members.push(self.member(name, value));
+                made.members.push(member);
             }
             let (mut longer, mut shape_of_longer) = (vec![], vec![]);
             for (way, shape) in ways.into_iter().zip(shape_of) {
