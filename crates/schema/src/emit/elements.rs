@@ -46,10 +46,11 @@ pub(super) enum Name<'n> {
     Read(ExprId),
 }
 
-/// Where an element names no types, texts that Python reads as numbers and as other values of JSON.
+/// Texts that Python reads as numbers, integers, booleans and other values of JSON.
 const NUMBERS: &str = r"\s*[+-]?([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)([eE][+-]?[0-9_]+)?\s*";
+const INTEGERS: &str = r"\s*[+-]?[0-9][0-9_]*\s*";
 const BOOLEANS: &str = r"\s*(?i:true|false|0|1)\s*";
-const VALUES: &str = r#"\s*([\[{"](?s:.*)|true|false|null|NaN|-?Infinity)"#;
+const VALUES: &str = r#"\s*(?:[\[{"](?s:.*)|(?:true|false|null|NaN|-?Infinity)\s*)"#;
 
 fn bits(types: &[ValueType]) -> Types {
     types.iter().fold(0, |all, one| {
@@ -261,13 +262,11 @@ impl Emitter {
     ) -> Result<Option<ExprId>, SchemaError> {
         let style = self.style();
         let (mut inner, mut ways) = (vec![], vec![]);
-        let mut others = others;
         let has_strings = shapes.iter().any(|shape| shape.types & STRING != 0);
         if has_strings {
             self.raw_strings(node, shapes, is_any, (&mut inner, &mut ways))?;
         }
         if !others.is_empty() {
-            others.dedup();
             // Beside strings, white space may be a part of the text.
             let space = match style.wrap {
                 _ if !has_strings => self.space,
@@ -326,13 +325,14 @@ impl Emitter {
         let types = shapes.iter().fold(0, |all, shape| all | shape.types);
         let mut patterns = vec![];
         let whole = self.ex.languages.whole()?;
-        let numbers = |shape: &Shape| match &shape.numbers {
-            None => true,
-            own => *own == whole,
-        };
-        let has_numbers = |shape: &&Shape| shape.types & NUMBER != 0;
-        if types & NUMBER != 0 && !shapes.iter().filter(has_numbers).any(numbers) {
-            patterns.push(NUMBERS);
+        let (mut has_all, mut has_fractions) = (false, false);
+        for shape in shapes.iter().filter(|shape| shape.types & NUMBER != 0) {
+            has_all |= shape.numbers.is_none() || shape.numbers == whole;
+            has_fractions |=
+                shape.numbers.is_none() || self.ex.languages.minus(&shape.numbers, &whole)?.is_some();
+        }
+        if types & NUMBER != 0 && !has_all {
+            patterns.push(if has_fractions { NUMBERS } else { INTEGERS });
         }
         if !matches!(types & (TRUE | FALSE), 0 | 6) {
             patterns.push(BOOLEANS);

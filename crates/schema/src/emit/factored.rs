@@ -92,7 +92,8 @@ impl Emitter {
             return Ok(None);
         }
         let all = shape.factors.iter().flat_map(|factor| factor.iter());
-        let mut names = self.listed_names(&all.clone().fold(shape.clone(), |all, one| all.with(one)));
+        let whole = all.clone().fold(shape.clone(), |all, one| all.with(one));
+        let mut names = self.listed_names(&whole);
         names.extend(shape.forbidden.iter().chain(all.flat_map(|one| &one.forbidden)).cloned());
         let mut known: HashSet<Box<str>> = HashSet::new();
         names.retain(|name| known.insert(name.clone()));
@@ -136,7 +137,10 @@ impl Emitter {
             }
         }
         let listed = members.len();
-        let others = self.others(set, shape, &names, &mut members)?;
+        let others = match self.is_closed_by_style(&whole, &names) {
+            true => OtherMembers::default(),
+            false => self.others(set, shape, &names, &mut members)?,
+        };
         if others.most.is_some() {
             return Ok(None);
         }

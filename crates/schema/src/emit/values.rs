@@ -46,6 +46,7 @@ impl Emitter {
         let of_types = |shape: &Shape| Shape { types: shape.types & types, ..shape.clone() };
         let mut shapes: Vec<Shape> =
             shapes.iter().filter(|shape| shape.types & types != 0).map(of_types).collect();
+        self.has_parts = false;
         if form == Form::Element {
             self.types_in_element(node, &mut shapes);
         }
