@@ -3,9 +3,9 @@
 /// How the members of an object are written where they are no JSON: an element for each, such as
 /// `<parameter=city>Oslo</parameter>`. A value that is a string stands in its element as it is, other values as JSON.
 ///
-/// The texts are those that a parser of the style reads back as a value of the schema. So a string has none of the marks
-/// in it, and none that the parser would read as another type of its schema. An object that declares members has no
-/// others unless a keyword is about these.
+/// The texts are those that a parser of the style reads back as a value of the schema. So a string has none of the
+/// marks in it, and is none that the parser would read as another type of its schema. An object that declares members
+/// has no others unless a keyword is about these.
 ///
 /// # Example
 ///
@@ -14,7 +14,8 @@
 /// use unskew_schema::{ElementStyle, SchemaLimits, SchemaOptions, ValueType, Whitespace, grammar};
 ///
 /// let all = &[(ValueType::ALL, "")];
-/// let style = ElementStyle { before: "<{name}", begin: ">", end: "</", after: "{name}>", types: all, ..ElementStyle::PLAIN };
+/// let plain = ElementStyle::PLAIN;
+/// let style = ElementStyle { before: "<{name}", begin: ">", end: "</", after: "{name}>", types: all, ..plain };
 /// let (mut options, limits) = (SchemaOptions::default(), SchemaLimits::default());
 /// (options.elements, options.whitespace) = (Some(Arc::new(style)), Whitespace::Compact);
 /// let schema = r#"{"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}, "required": ["s"]}"#;

@@ -6,15 +6,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use unskew_core::Vocabulary;
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarFormat, GrammarOptions};
-use unskew_schema::{ElementStyle, MemberOrder, SchemaError, SchemaOptions, Whitespace};
 
 use super::{
     TagError, TagOptions,
     free::Free,
-    style,
+    schemas::Written,
     tokens::{Named, Sets},
 };
-use crate::{Explained, explain::of_fates, fields::Fields};
+use crate::{Explained, fields::Fields};
 
 /// How deep objects may nest: each is read once more for each object around it.
 const MAX_NEST: usize = 60;
@@ -41,17 +40,6 @@ enum Ends {
     Several(Vec<String>),
 }
 
-/// How the values of a schema are written.
-#[derive(Default)]
-struct Written {
-    whitespace: Whitespace,
-    any_order: bool,
-    /// Texts that no string and no name has, as they are written between their quotes.
-    excludes: Vec<String>,
-    /// As elements; `None` is JSON.
-    style: Option<ElementStyle>,
-}
-
 /// A tag whose beginning is known.
 pub(super) struct Tag {
     pub(super) at: String,
@@ -71,11 +59,11 @@ pub(super) struct Lowering<'a> {
     pub(super) options: &'a TagOptions,
     pub(super) vocabulary: Option<&'a Vocabulary>,
     pub(super) sets: Sets,
-    read: Vec<Explained>,
+    pub(super) read: Vec<Explained>,
     /// Whether the fates of keywords are asked for.
-    explains: bool,
+    pub(super) explains: bool,
     /// Whether a tag whose schema cannot be enforced is left as free text.
-    frees: bool,
+    pub(super) frees: bool,
 }
 
 impl<'a> Lowering<'a> {
@@ -171,7 +159,7 @@ impl<'a> Lowering<'a> {
         Ok(made)
     }
 
-    fn explained(&mut self, at: &str, construct: &str, fate: &'static str, why: String) {
+    pub(super) fn explained(&mut self, at: &str, construct: &str, fate: &'static str, why: String) {
         let (pointer, construct) = (Some(at.to_owned()), construct.to_owned());
         self.read.push(Explained { pointer, span: None, construct, fate, why });
     }
@@ -297,27 +285,6 @@ impl<'a> Lowering<'a> {
         Ok(self.builder.repeat(item, min, max))
     }
 
-    fn json_schema(&mut self, fields: &mut Fields, style: &str, around: Around<'_>) -> Made {
-        let (schema, at) = fields.required_raw("json_schema")?;
-        let any_order = fields.get("any_order")?.unwrap_or(false);
-        let most: Option<u32> = fields.get("max_whitespace_cnt")?;
-        let whitespace = most.map_or(self.options.whitespace, Whitespace::Bounded);
-        let excludes = self.excludes(fields)?;
-        let style = match style {
-            "json" => None,
-            name => {
-                let known = style::named(name)
-                    .ok_or_else(|| TagError::new(&fields.place("style"), format!("{name:?} is no style")))?;
-                Some(ElementStyle { excludes: excludes.clone(), ..known })
-            }
-        };
-        if let (Some(_), Whitespace::Indent(_)) = (&style, whitespace) {
-            let message = "this style has no indentation; make white space `compact` or `bounded:N`";
-            return Err(TagError::new(&at, message));
-        }
-        self.schema(schema.get(), &at, Written { whitespace, any_order, excludes, style }, around)
-    }
-
     /// Refuses a number beyond the limit.
     pub(super) fn check_count(&self, count: u32, at: &str) -> Made<()> {
         let most = self.options.limits.tag.count;
@@ -326,76 +293,6 @@ impl<'a> Lowering<'a> {
         }
         let why = format!("{count} is more than {most} (the limit `tag.count`); take less, or any number");
         Err(TagError::new(at, why))
-    }
-
-    /// The values of a schema.
-    fn schema(&mut self, text: &str, at: &str, written: Written, around: Around<'_>) -> Made {
-        let mut options = SchemaOptions::default();
-        options.whitespace = written.whitespace;
-        options.spelling = self.options.spelling;
-        options.cancel = self.options.cancel.clone();
-        options.elements = written.style.clone().map(Arc::new);
-        if written.any_order {
-            options.order = MemberOrder::Any;
-        }
-        let before = self.read.len();
-        if self.explains {
-            let fates = unskew_schema::explain(text, &options, &self.options.limits.schema);
-            self.read.extend(of_fates(fates, at));
-        }
-        let mut error = match self.grammar_of(text, at, &written, &options) {
-            Ok(grammar) => return Ok(self.builder.import(&grammar)),
-            Err(error) => error,
-        };
-        if let Some(tag) = around.tag.filter(|tag| !tag.is_empty()) {
-            error.message = format!("in the tag {tag:?}: {}", error.message);
-        }
-        let is_free = self.frees && around.tag.is_some();
-        if self.options.cancel.is_cancelled() || !(is_free || self.explains) {
-            return Err(error);
-        }
-        if !self.read[before..].iter().any(|one| one.fate == "rejected") {
-            self.explained(&error.pointer, "json_schema", "rejected", error.message);
-        }
-        let excludes: Vec<String> = around.ends.iter().cloned().chain(written.excludes).collect();
-        let (left, as_text) = match (&written.style, around.tag) {
-            (None, _) | (_, None) => ("any JSON", false),
-            _ => ("free text", true),
-        };
-        if is_free {
-            let why =
-                format!("the schema cannot be enforced, and `unenforced_tools` leaves {left} in its place");
-            self.explained(at, "unenforced_tools", "rejected", why);
-        }
-        if as_text {
-            return self.text(at, &excludes);
-        }
-        let written = Written { whitespace: written.whitespace, ..Written::default() };
-        options.elements = None;
-        let any = self.grammar_of("true", at, &written, &options)?;
-        Ok(self.builder.import(&any))
-    }
-
-    fn grammar_of(&self, text: &str, at: &str, written: &Written, options: &SchemaOptions) -> Made<Grammar> {
-        let of = |error: &SchemaError| {
-            let inside = error.pointer().and_then(|pointer| pointer.strip_prefix('#')).unwrap_or_default();
-            TagError::of(&format!("{at}{inside}"), error)
-        };
-        let limits = &self.options.limits;
-        let mut grammar =
-            unskew_schema::grammar(text, options, &limits.schema).map_err(|error| of(&error))?;
-        if !written.excludes.is_empty() {
-            // A string and a name are one terminal each.
-            let mut free = Free::new(&limits.grammar.regex);
-            let strings = free.strings_without(&written.excludes, written.style.as_ref());
-            let strings = strings.map_err(|error| TagError::of(at, &error))?;
-            let within = grammar.within(&strings, &limits.grammar);
-            grammar = within.map_err(|error| TagError::of(at, &error))?;
-        }
-        match grammar.analysis().rule(grammar.start()).productive {
-            true => Ok(grammar),
-            false => Err(of(&SchemaError::Unsatisfiable)),
-        }
     }
 
     fn any_text(&mut self, fields: &mut Fields, around: Around<'_>) -> Made {
@@ -422,7 +319,7 @@ impl<'a> Lowering<'a> {
         Ok(self.builder.automaton("text", without))
     }
 
-    fn excludes(&self, fields: &mut Fields) -> Made<Vec<String>> {
+    pub(super) fn excludes(&self, fields: &mut Fields) -> Made<Vec<String>> {
         let excludes: Vec<String> = fields.get("excludes")?.unwrap_or_default();
         match excludes.iter().any(String::is_empty) {
             true => Err(TagError::new(

@@ -71,6 +71,7 @@
 
 mod free;
 mod lower;
+mod schemas;
 mod style;
 mod tokens;
 

@@ -1,5 +1,5 @@
-//! Structural tags with the schemas that people post: all of JSON Schema in the elements of a style, a tool that cannot be
-//! enforced among others, and the fates of keywords.
+//! Structural tags with the schemas that people post: all of JSON Schema in the elements of a style, a tool that cannot
+//! be enforced among others, and the fates of keywords.
 
 use crate::common::{bytes, check_tag, spec};
 use unskew_core::TokenId;

@@ -277,9 +277,9 @@ impl GrammarBuilder {
     }
 
     /// The texts of `dfa` with at most `max` texts of `unit` between `open` and `close`. All texts of `dfa` consist
-    /// of units between these marks. Without `close` they are units up to their end, and no text goes on where one ends:
-    /// so a mark of several characters that a unit may begin like is counted too, as units at the end of each text. The
-    /// size of the terminal does not depend on `max`. Of a unit and the marks,
+    /// of units between these marks. Without `close` they are units up to their end, and no text goes on where one
+    /// ends: so a mark of several characters that a unit may begin like is counted too, as units at the end of each
+    /// text. The size of the terminal does not depend on `max`. Of a unit and the marks,
     /// [`bounded_repetition`](Self::bounded_repetition) has the conditions; and a state of `dfa` is either between
     /// units or inside of one. Cost: O(b) for b bytes on the edges of `dfa`.
     ///

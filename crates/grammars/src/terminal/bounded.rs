@@ -76,8 +76,8 @@ impl BoundedRepetition {
         size_of::<Self>() + COUNTS + self.open.len() + self.close.len() + reach.sum::<usize>()
     }
 
-    /// Builds the repetition. Without a closing mark, it is the language of a length, and no terminal by itself: no byte
-    /// shows its end.
+    /// Builds the repetition. Without a closing mark, it is the language of a length, and no terminal by itself: no
+    /// byte shows its end.
     ///
     /// # Errors
     ///

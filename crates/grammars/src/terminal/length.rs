@@ -1,5 +1,6 @@
 //! A regular language of bounded length: the texts of an automaton that have at most a number of units between two
-//! marks, or from a mark on, for example the strings of a pattern with at most 500 characters, each of which has several spellings.
+//! marks, or from a mark on, for example the strings of a pattern with at most 500 characters, each of which has
+//! several spellings.
 //!
 //! As an automaton, this language has a copy of the pattern for each unit, and 5,000 characters of `(\S+\s+){0,99}\S+`
 //! are half a million of them. So the language is kept as the automaton of the pattern and a count. A state is a state

@@ -1,11 +1,12 @@
 //! Members and items as elements ([`ElementStyle`]), and the texts of strings in them.
 //!
 //! A value in an element has a rule for each word of its type. Where several types have one word, a parser goes by the
-//! text and the types of the schema: `12` is a number where there may be one, and what begins with `[` is an array. So a
-//! text that reads as a value of another type is no string, unless every value of that type satisfies the schema anyway.
+//! text and the types of the schema: `12` is a number where there may be one, and what begins with `[` is an array. So
+//! a text that reads as a value of another type is no string, unless every value of that type satisfies the schema
+//! anyway.
 //!
-//! A string with a large bound on its length is counted from the mark that begins it to the mark that ends it, since a
-//! character may be the first of that mark. With a line break that a parser takes away at each end, these are four
+//! A string with a large bound on its length is counted from the mark that begins it to the mark that ends it, since
+//! a character may be the first of that mark. With a line break that a parser takes away at each end, these are four
 //! languages with a bound of their own.
 
 use std::sync::Arc;
@@ -204,8 +205,7 @@ impl Emitter {
     pub(super) fn narrowed_by_style(&mut self) -> Result<(), SchemaError> {
         let Some(style) = self.style.clone() else { return Ok(()) };
         let why = format!(
-            "the output is an object of elements: strings have no {:?} in them, names are those that the style can write, and \
-             white space around a value is none of it",
+            "the output is an object of elements: strings have no {:?} in them, and names are those that the style can write",
             style.end
         );
         self.ex.narrow_down(Document::ROOT, "", why);

@@ -312,8 +312,8 @@ proptest! {
         }
     }
 
-    /// Objects whose members are elements are those of the judge. Where an element does not name the type of its value, a
-    /// text may also be a string.
+    /// Objects whose members are elements are those of the judge. Where an element does not name the type of its
+    /// value, a text may also be a string.
     #[test]
     fn elements_are_those_of_the_judge(
         schema in schema(),
