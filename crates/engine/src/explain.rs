@@ -6,7 +6,7 @@ use serde::Serialize;
 use unskew_automata::{Dfa, Pattern, RegexError};
 use unskew_core::{Cancel, OutputEnd};
 use unskew_grammars::{Fate, Grammar, GrammarError, SyntaxErrorKind, explain as explain_text};
-use unskew_schema::{self as schema, SchemaError, Spelling, explain as explain_schema};
+use unskew_schema::{self as schema, KeywordFate, SchemaError, Spelling, explain as explain_schema};
 
 use crate::{
     Compiled, Error, Result, Spec, chain,
@@ -32,19 +32,6 @@ pub struct Explained {
     pub fate: &'static str,
     /// The reason.
     pub why: String,
-}
-
-impl Explained {
-    /// The fate of a keyword of JSON Schema, with its pointer as `place` says.
-    pub(crate) fn of_keyword(fate: schema::KeywordFate, place: impl FnOnce(String) -> String) -> Self {
-        Self {
-            pointer: Some(place(fate.pointer)),
-            span: None,
-            construct: if fate.keyword.is_empty() { "schema".to_owned() } else { fate.keyword },
-            fate: word(fate.fate),
-            why: fate.why,
-        }
-    }
 }
 
 impl Spec {
@@ -238,8 +225,7 @@ fn of_schema(spec: &SchemaSpec, limits: &Numbers) -> Result<Vec<Explained>> {
     {
         return Err(of_file(path, error));
     }
-    let mut answers: Vec<Explained> =
-        fates.into_iter().map(|fate| Explained::of_keyword(fate, |pointer| pointer)).collect();
+    let mut answers: Vec<Explained> = of_fates(fates, "#").collect();
     if options.spelling == Spelling::Plain {
         answers.push(Explained {
             pointer: Some("#".to_owned()),
@@ -251,6 +237,20 @@ fn of_schema(spec: &SchemaSpec, limits: &Numbers) -> Result<Vec<Explained>> {
         });
     }
     Ok(answers)
+}
+
+/// The fates of the keywords of a schema at this place.
+pub(crate) fn of_fates(fates: Vec<KeywordFate>, at: &str) -> impl Iterator<Item = Explained> {
+    fates.into_iter().map(move |fate| Explained {
+        pointer: Some(match fate.pointer.strip_prefix('#') {
+            Some(inside) => format!("{at}{inside}"),
+            None => fate.pointer,
+        }),
+        span: None,
+        construct: if fate.keyword.is_empty() { "schema".to_owned() } else { fate.keyword },
+        fate: word(fate.fate),
+        why: fate.why,
+    })
 }
 
 fn word(fate: Fate) -> &'static str {

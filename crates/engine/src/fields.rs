@@ -68,11 +68,6 @@ impl Fields {
         self.left
     }
 
-    /// The names of the fields that are left.
-    pub(crate) fn names(&self) -> Vec<&str> {
-        self.left.iter().map(|(name, _)| name.as_str()).collect()
-    }
-
     pub(crate) fn has(&self, name: &str) -> bool {
         self.left.iter().any(|(other, _)| other == name)
     }

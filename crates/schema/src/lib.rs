@@ -45,6 +45,7 @@
 mod decimal;
 mod document;
 mod draft;
+mod elements;
 mod emit;
 mod error;
 mod explain;
@@ -56,14 +57,12 @@ mod trials;
 
 pub use document::registry::Registry;
 pub use draft::Draft;
+pub use elements::{ElementStyle, ValueType};
 pub use error::SchemaError;
 pub use explain::{KeywordFate, explain};
 pub use limits::SchemaLimits;
 pub use options::{MemberOrder, SchemaOptions, Separators, Spelling, Whitespace};
 
-use std::sync::Arc;
-
-use unskew_automata::Dfa;
 use unskew_grammars::Grammar;
 
 use normalize::expander::Expander;
@@ -118,42 +117,6 @@ fn expanded<T>(
     let made = schemas.and_then(|schemas| make(Expander::new(schemas, options, limits)));
     // Each part reports a cancelled automaton as an error of its own.
     made.map_err(|error| if options.cancel.is_cancelled() { SchemaError::Cancelled } else { error })
-}
-
-/// The texts of the strings that satisfy the schema `text`, as they are: without quotes and without escapes. `None` if
-/// no string does. Values of other types make no difference.
-///
-/// A caller needs them where strings are not written as JSON: in an element of XML, in a line of their own.
-///
-/// Cost: reading `text`, plus building its automata; `limits` bounds each.
-///
-/// # Errors
-///
-/// [`SchemaError`], as for [`grammar()`].
-///
-/// # Example
-///
-/// ```
-/// use unskew_schema::{SchemaLimits, SchemaOptions, strings};
-///
-/// let schema = r#"{"pattern": "^.\"$", "maxLength": 2, "minimum": 7}"#;
-/// let texts = strings(schema, &SchemaOptions::default(), &SchemaLimits::default())?.expect("there are such strings");
-/// assert!(texts.accepts(b"a\"") && !texts.accepts(b"a"));
-/// # Ok::<(), unskew_schema::SchemaError>(())
-/// ```
-pub fn strings(
-    text: &str,
-    options: &SchemaOptions,
-    limits: &SchemaLimits,
-) -> Result<Option<Arc<Dfa>>, SchemaError> {
-    expanded(text, options, limits, |mut expander| {
-        let root = expander.schemas.literal(document::json::Document::ROOT)?;
-        let texts = expander.names(&[root])?;
-        match expander.refused.first() {
-            Some(refused) => Err(refused.clone()),
-            None => Ok(texts),
-        }
-    })
 }
 
 #[doc = include_str!("../README.md")]

@@ -1,10 +1,10 @@
 //! Choices of the output that the schema leaves open.
 
-use std::str::FromStr;
+use std::{str::FromStr, sync::Arc};
 
 use unskew_core::Cancel;
 
-use crate::{Draft, Registry};
+use crate::{Draft, ElementStyle, Registry};
 
 /// The form of outputs where the schema leaves it open.
 ///
@@ -39,6 +39,8 @@ pub struct SchemaOptions {
     pub ascii: bool,
     /// The order of the members of an object.
     pub order: MemberOrder,
+    /// Whether the outputs are an object whose members are elements, and how these are written.
+    pub elements: Option<Arc<ElementStyle>>,
     /// Stops the compilation from another thread with [`SchemaError::Cancelled`](crate::SchemaError::Cancelled). It
     /// is checked wherever work is counted, inside automata too, and once in a thousand values of the text. Clones of
     /// the options share it.
@@ -47,8 +49,18 @@ pub struct SchemaOptions {
 
 impl PartialEq for SchemaOptions {
     fn eq(&self, other: &Self) -> bool {
-        let Self { whitespace, spelling, separators, exponents, dialect, registry, ascii, order, cancel: _ } =
-            self;
+        let Self {
+            whitespace,
+            spelling,
+            separators,
+            exponents,
+            dialect,
+            registry,
+            ascii,
+            order,
+            elements,
+            cancel: _,
+        } = self;
         *whitespace == other.whitespace
             && *spelling == other.spelling
             && *separators == other.separators
@@ -57,6 +69,7 @@ impl PartialEq for SchemaOptions {
             && *registry == other.registry
             && *ascii == other.ascii
             && *order == other.order
+            && *elements == other.elements
     }
 }
 

@@ -16,6 +16,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use unskew_automata::{Dfa, DfaAlgebra, Limits, Pattern, RegexError};
+use unskew_schema::ElementStyle;
 
 /// A trigger: all triggers, the excluded texts, and which of the triggers it is.
 type Trigger = (Vec<String>, Vec<String>, usize);
@@ -56,11 +57,6 @@ impl Free {
         some(self.dfas.intersection(left, right))
     }
 
-    /// The texts that the first accepts and the second does not; `None` if there is none.
-    pub(super) fn minus(&mut self, left: &Dfa, right: &Dfa) -> Result<Option<Dfa>, RegexError> {
-        some(self.dfas.difference(left, right))
-    }
-
     /// Texts of which none of `excluded`, all of which have a text, is a part. There is always the empty one.
     pub(super) fn without(&mut self, excluded: &[String]) -> Result<Arc<Dfa>, RegexError> {
         let any = self.any()?;
@@ -79,8 +75,12 @@ impl Free {
     }
 
     /// JSON, or a part of it that cuts through no string, of which no string has one of `excluded` between its
-    /// quotes, as it is written.
-    pub(super) fn strings_without(&mut self, excluded: &[String]) -> Result<Dfa, RegexError> {
+    /// quotes, as it is written. With a style, also the strings of its elements, and its marks.
+    pub(super) fn strings_without(
+        &mut self,
+        excluded: &[String],
+        style: Option<&ElementStyle>,
+    ) -> Result<Dfa, RegexError> {
         let any = self.any()?;
         let inside = self.dfas.pattern(INSIDE)?;
         let texts = self.dfas.literals(excluded)?;
@@ -89,7 +89,17 @@ impl Free {
         let (quote, outside) = (self.dfas.literals(["\""])?, self.dfas.pattern("[^\"]*")?);
         let unit = self.dfas.concatenation([&quote, &inside, &quote, &outside])?;
         let units = self.dfas.repetition(&unit, 0, None)?;
-        self.dfas.concatenation([&outside, &units])
+        let json = self.dfas.concatenation([&outside, &units])?;
+        let Some(style) = style else { return Ok(json) };
+        // No JSON begins like the mark of an element, and strings in elements have none of the texts already.
+        let marked = self.dfas.pattern("[<>\\]](?s:.*)")?;
+        let without = self.without(excluded)?;
+        let (_, behind) = style.before.split_once("{name}").unwrap_or_default();
+        let behind = style.types.iter().map(|(_, word)| behind.replace("{type}", word));
+        let marks = behind.flat_map(|behind| [behind.clone() + style.begin, behind]);
+        let marks = marks.chain([style.begin.to_owned()]).filter(|mark| !mark.is_empty());
+        let marks = self.dfas.literals(marks)?;
+        self.dfas.union([&json, &marked, &*without, &marks])
     }
 
     /// Texts whose first trigger is `triggers[which]`, at the end, and that contain none of `excluded`; `None` if

@@ -7,12 +7,11 @@ use serde_json::value::RawValue;
 use unskew_automata::Dialect;
 use unskew_core::Vocabulary;
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarFormat, GrammarOptions};
-use unskew_schema::{MemberOrder, SchemaError, SchemaOptions, Whitespace};
 
 use super::{
     TagError, TagOptions,
     free::Free,
-    style::Style,
+    schemas::Written,
     tokens::{Named, Sets},
 };
 use crate::{Explained, fields::Fields};
@@ -29,6 +28,8 @@ pub(super) struct Around<'a> {
     pub(super) ends: &'a [String],
     /// The token that ends the tag.
     pub(super) end_token: Option<&'a Named>,
+    /// The beginning of the tag, by which messages name it.
+    pub(super) tag: Option<&'a str>,
     pub(super) nest: usize,
 }
 
@@ -38,21 +39,6 @@ pub(super) struct Around<'a> {
 enum Ends {
     One(String),
     Several(Vec<String>),
-}
-
-/// How JSON is written.
-#[derive(Clone, Copy)]
-pub(super) struct Json<'a> {
-    pub(super) whitespace: Whitespace,
-    pub(super) any_order: bool,
-    /// Texts that no string and no name has, as they are written between their quotes.
-    pub(super) excludes: &'a [String],
-}
-
-impl Json<'_> {
-    fn plain(whitespace: Whitespace) -> Self {
-        Self { whitespace, any_order: false, excludes: &[] }
-    }
 }
 
 /// A tag whose beginning is known.
@@ -75,33 +61,27 @@ pub(super) struct Lowering<'a> {
     pub(super) vocabulary: Option<&'a Vocabulary>,
     pub(super) sets: Sets,
     pub(super) read: Vec<Explained>,
-    /// The JSON Schemas, with their places.
-    pub(super) schemas: Vec<(String, String, SchemaOptions)>,
+    /// Whether the fates of keywords are asked for.
+    pub(super) explains: bool,
+    /// Whether a tag whose schema cannot be enforced is left as free text.
+    pub(super) frees: bool,
 }
 
 impl<'a> Lowering<'a> {
-    pub(super) fn new(vocabulary: Option<&'a Vocabulary>, options: &'a TagOptions) -> Self {
+    pub(super) fn new(vocabulary: Option<&'a Vocabulary>, options: &'a TagOptions, explains: bool) -> Self {
         let free = Free::new(&options.limits.grammar.regex);
         let builder = Grammar::builder(&options.limits.grammar);
-        Self {
-            builder,
-            free,
-            options,
-            vocabulary,
-            sets: Sets::default(),
-            read: Vec::new(),
-            schemas: Vec::new(),
-        }
+        let (sets, read) = (Sets::default(), Vec::new());
+        Self { builder, free, options, vocabulary, sets, read, explains, frees: false }
     }
 
-    pub(super) fn finish(&mut self, whole: Made) -> Result<Grammar, TagError> {
-        whole.and_then(|body| {
+    pub(super) fn finish(mut self, whole: Made) -> (Result<Grammar, TagError>, Vec<Explained>) {
+        let grammar = whole.and_then(|body| {
             let start = self.builder.rule("structural tag");
             self.builder.define(start, body);
-            let builder =
-                std::mem::replace(&mut self.builder, Grammar::builder(&self.options.limits.grammar));
-            builder.build(start).map_err(|error| TagError::of("", &error))
-        })
+            self.builder.build(start).map_err(|error| TagError::of("", &error))
+        });
+        (grammar, self.read)
     }
 
     pub(super) fn whole(&mut self, value: &RawValue) -> Made {
@@ -110,7 +90,15 @@ impl<'a> Lowering<'a> {
         if let Some(kind) = kind.filter(|kind| kind != "structural_tag") {
             return Err(fields.error(format!("`type` is {kind:?}, and has to be \"structural_tag\"")));
         }
-        let around = Around { ends: &[], end_token: None, nest: 0 };
+        self.frees = match fields.get::<String>("unenforced_tools")?.as_deref() {
+            None | Some("error") => false,
+            Some("free") => true,
+            Some(other) => {
+                let why = format!("{other:?} is neither \"error\" nor \"free\"");
+                return Err(TagError::new("/unenforced_tools", why));
+            }
+        };
+        let around = Around { ends: &[], end_token: None, tag: None, nest: 0 };
         if fields.has("structures") {
             return self.structures(fields);
         }
@@ -133,12 +121,14 @@ impl<'a> Lowering<'a> {
             fields.finish()?;
             // A string holds the text of a schema.
             let text = serde_json::from_str(schema.get()).unwrap_or_else(|_| schema.get().to_owned());
-            let content = self.json(&text, &place, Json::plain(self.options.whitespace))?;
+            let written = Written { whitespace: self.options.whitespace, ..Written::default() };
+            let around = Around { ends: &[], end_token: None, tag: Some(&begin), nest: 0 };
+            let content = self.schema(&text, &place, written, around)?;
             let end = self.builder.literal(&end);
             let rest = self.builder.sequence([content, end]);
             tags.push(Tag { at, begin: Begin::Text(begin), rest });
         }
-        let around = Around { ends: &[], end_token: None, nest: 0 };
+        let around = Around { ends: &[], end_token: None, tag: None, nest: 0 };
         self.triggered(&at, &triggers, &tags, &[], (false, false), around)
     }
 
@@ -163,14 +153,16 @@ impl<'a> Lowering<'a> {
                 ),
             ));
         }
-        self.read.push(Explained {
-            pointer: Some(at.to_owned()),
-            span: None,
-            construct: kind,
-            fate: "enforced",
-            why: "as the format says".to_owned(),
-        });
+        // The keywords of a schema have fates of their own.
+        if !matches!(&*kind, "json_schema" | "qwen_xml_parameter") {
+            self.explained(at, &kind, "enforced", "as the format says".to_owned());
+        }
         Ok(made)
+    }
+
+    pub(super) fn explained(&mut self, at: &str, construct: &str, fate: &'static str, why: String) {
+        let (pointer, construct) = (Some(at.to_owned()), construct.to_owned());
+        self.read.push(Explained { pointer, span: None, construct, fate, why });
     }
 
     fn of_kind(&mut self, kind: &str, fields: &mut Fields, around: Around<'_>) -> Made {
@@ -181,9 +173,9 @@ impl<'a> Lowering<'a> {
             }
             "json_schema" => {
                 let style: Option<String> = fields.get("style")?;
-                self.json_schema(fields, style.as_deref().unwrap_or("json"))
+                self.json_schema(fields, style.as_deref().unwrap_or("json"), around)
             }
-            "qwen_xml_parameter" => self.json_schema(fields, "qwen_xml"),
+            "qwen_xml_parameter" => self.json_schema(fields, "qwen_xml", around),
             "any_text" => self.any_text(fields, around),
             "regex" => {
                 let pattern: String = fields.required("pattern")?;
@@ -294,21 +286,6 @@ impl<'a> Lowering<'a> {
         Ok(self.builder.repeat(item, min, max))
     }
 
-    fn json_schema(&mut self, fields: &mut Fields, style: &str) -> Made {
-        let (schema, at) = fields.required_raw("json_schema")?;
-        let any_order = fields.get("any_order")?.unwrap_or(false);
-        let most: Option<u32> = fields.get("max_whitespace_cnt")?;
-        let whitespace = most.map_or(self.options.whitespace, Whitespace::Bounded);
-        let excludes = self.excludes(fields)?;
-        let json = Json { whitespace, any_order, excludes: &excludes };
-        if style == "json" {
-            return self.json(schema.get(), &at, json);
-        }
-        let style = Style::named(style)
-            .ok_or_else(|| TagError::new(&fields.place("style"), format!("{style:?} is no style")))?;
-        self.parameters(&schema, &at, style, json)
-    }
-
     /// Refuses a number beyond the limit.
     pub(super) fn check_count(&self, count: u32, at: &str) -> Made<()> {
         let most = self.options.limits.tag.count;
@@ -317,52 +294,6 @@ impl<'a> Lowering<'a> {
         }
         let why = format!("{count} is more than {most} (the limit `tag.count`); take less, or any number");
         Err(TagError::new(at, why))
-    }
-
-    /// JSON that satisfies a schema, which stands in the tag as it is.
-    fn json(&mut self, text: &str, at: &str, json: Json<'_>) -> Made {
-        self.schemas.push((at.to_owned(), text.to_owned(), self.schema_options(json)));
-        self.schema(text, at, json)
-    }
-
-    fn schema_options(&self, json: Json<'_>) -> SchemaOptions {
-        let mut options = SchemaOptions::default();
-        options.whitespace = json.whitespace;
-        options.spelling = self.options.spelling;
-        options.cancel = self.options.cancel.clone();
-        if json.any_order {
-            options.order = MemberOrder::Any;
-        }
-        options
-    }
-
-    /// JSON that satisfies a schema.
-    pub(super) fn schema(&mut self, text: &str, at: &str, json: Json<'_>) -> Made {
-        let values = self.some_values(text, at, json)?;
-        values.map_err(|error| TagError::of(at, &error))
-    }
-
-    /// JSON that satisfies a schema, or the reason why no value does.
-    pub(super) fn some_values(
-        &mut self,
-        text: &str,
-        at: &str,
-        json: Json<'_>,
-    ) -> Made<std::result::Result<ExprId, SchemaError>> {
-        let options = self.schema_options(json);
-        let grammar = unskew_schema::grammar(text, &options, &self.options.limits.schema);
-        let mut grammar = match grammar {
-            Err(error @ SchemaError::Unsatisfiable { .. }) => return Ok(Err(error)),
-            made => made.map_err(|error| TagError::of(at, &error))?,
-        };
-        if !json.excludes.is_empty() {
-            // A string and a name are one terminal each.
-            let strings =
-                self.free.strings_without(json.excludes).map_err(|error| TagError::of(at, &error))?;
-            let within = grammar.within(&strings, &self.options.limits.grammar);
-            grammar = within.map_err(|error| TagError::of(at, &error))?;
-        }
-        Ok(Ok(self.builder.import(&grammar)))
     }
 
     fn any_text(&mut self, fields: &mut Fields, around: Around<'_>) -> Made {
@@ -389,7 +320,7 @@ impl<'a> Lowering<'a> {
         Ok(self.builder.automaton("text", without))
     }
 
-    fn excludes(&self, fields: &mut Fields) -> Made<Vec<String>> {
+    pub(super) fn excludes(&self, fields: &mut Fields) -> Made<Vec<String>> {
         let excludes: Vec<String> = fields.get("excludes")?.unwrap_or_default();
         match excludes.iter().any(String::is_empty) {
             true => Err(TagError::new(
@@ -436,7 +367,11 @@ impl<'a> Lowering<'a> {
         }
         let (content, at) = fields.required_raw("content")?;
         let excluded: Vec<String> = ends.iter().filter(|end| !end.is_empty()).cloned().collect();
-        let inside = Around { ends: &excluded, end_token: end_token.as_ref(), nest: around.nest + 1 };
+        let tag = match &begin {
+            Begin::Text(text) => Some(text.as_str()),
+            Begin::Token(_) => Some(around.tag.unwrap_or_default()),
+        };
+        let inside = Around { ends: &excluded, end_token: end_token.as_ref(), tag, nest: around.nest + 1 };
         let content = self.format(&content, &at, inside)?;
         let end = match &end_token {
             Some(token) => self.named(&fields.at, token)?,

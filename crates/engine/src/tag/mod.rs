@@ -9,7 +9,7 @@
 //! | `type` | texts |
 //! |---|---|
 //! | `const_string` | `value` |
-//! | `json_schema` | JSON that satisfies `json_schema`, without `excludes` in its strings; with a `style`, the parameters of a call as that model writes them (`xml`, `values`, `nested`) |
+//! | `json_schema` | JSON that satisfies `json_schema`, without `excludes` in its strings; with a `style`, the arguments of a call as that model writes them (`style`) |
 //! | `any_text` | free text without `excludes`, of at most `max_chars` characters and `max_tokens` whole tokens |
 //! | `grammar`, `regex` | the words of a grammar in the EBNF of XGrammar; the texts that `pattern` matches as a whole |
 //! | `sequence`, `or`, `optional`, `plus`, `star`, `repeat` | as in a regular expression |
@@ -32,9 +32,13 @@
 //!   them; a token that ends it may not (`tokens`).
 //! - `excludes` of `json_schema` are texts that no string and no name has between its quotes, as it is written: an
 //!   escape may have one in it.
-//! - In a `style`, a parameter has any schema, and so have the parameters that are not declared. An object that
+//! - In a `style`, the schema of the arguments is any one of objects ([`unskew_schema::ElementStyle`]). An object that
 //!   declares members and says nothing of others has no others; one that declares nothing has any. The style
-//!   `minimax_m3_xml` repeats a name after its value, so it has declared names alone.
+//!   `minimax_m3_xml` repeats a name after its value, so it has declared names alone. A text that a parser reads as a
+//!   value of another type of its schema is no string: `[draft]` where there may be an array.
+//! - With `"unenforced_tools": "free"` beside `format`, a schema inside of a tag that cannot be enforced is left out:
+//!   JSON is any then, and elements are free text up to the end of the tag. Other tags stay in force. By default
+//!   (`"error"`) it is an error.
 //! - With `at_least_one`, the first tag stands at the beginning, and text may follow it. With `stop_after_first`,
 //!   nothing follows the first tag.
 //! - White space in JSON is that of the [`Spec`](crate::Spec), by default bounded, or at most `max_whitespace_cnt`.
@@ -56,20 +60,20 @@
 //! | `max_chars` counts characters | with `excludes`, it counts the bytes of a character that lies in two tokens |
 //! | names of parameters and of members come once each | those that are not declared may repeat |
 //! | a parameter whose element says that it is no string is none, also under `allOf` | `42` passes as a string there |
+//! | line breaks around a value are no part of it, in Qwen's style | they are a part of a string |
 //! | numbers in the style `kimi_k3_xml` have the type `number` | without a schema also `integer` |
 //! | `max_tokens` of `any_text`: no token crosses an end of the text, and at most so many are inside | a budget, which is exceeded where the text cannot end |
 //! | `excludes` go together with `pattern`, `format`, `minLength` and `maxLength` | strings with the first two are not looked at, the others are dropped |
 //!
-//! Tried instead: Lark with lazy terminals. It has no texts that free text may not contain, and a schema is no part
+//! Tried instead: a reader of the schemas of elements beside the one of JSON, which refused conditions that it did not
+//! know. And Lark with lazy terminals. It has no texts that free text may not contain, and a schema is no part
 //! of it.
 
 mod free;
 mod lower;
-mod nested;
+mod schemas;
 mod style;
 mod tokens;
-mod values;
-mod xml;
 
 use std::sync::Arc;
 
@@ -119,26 +123,15 @@ pub(crate) fn grammar(
     vocabulary: Option<&Vocabulary>,
     options: &TagOptions,
 ) -> Result<Grammar, TagError> {
-    let mut lowering = Lowering::new(vocabulary, options);
-    lowered(text, &mut lowering)
+    lowered(text, vocabulary, options, false).0
 }
 
-/// The fate of each object that was read, and of each keyword of its JSON Schemas. The last one is the one that stopped
-/// it, if there is such.
+/// The fate of each object that was read. The last one is the one that stopped it, if there is such.
 pub(crate) fn explain(text: &str, options: &TagOptions) -> Vec<Explained> {
-    let mut lowering = Lowering::new(None, options);
-    let made = lowered(text, &mut lowering);
-    let Lowering { mut read, schemas, .. } = lowering;
-    if let Err(TagError { pointer, .. }) = &made {
-        // It was read up to here.
-        read.retain(|explained| explained.pointer.as_ref() != Some(pointer));
-    }
-    for (at, text, of) in schemas {
-        for row in unskew_schema::explain(&text, &of, &options.limits.schema) {
-            read.push(Explained::of_keyword(row, |pointer| format!("{at}{}", &pointer[1..])));
-        }
-    }
+    let (made, mut read) = lowered(text, None, options, true);
     if let Err(TagError { pointer, message }) = made {
+        // It was read up to here.
+        read.retain(|explained| explained.pointer.as_deref() != Some(&*pointer));
         read.push(Explained {
             pointer: Some(pointer),
             span: None,
@@ -150,8 +143,14 @@ pub(crate) fn explain(text: &str, options: &TagOptions) -> Vec<Explained> {
     read
 }
 
-fn lowered(text: &str, lowering: &mut Lowering<'_>) -> Result<Grammar, TagError> {
-    let (len, most) = (text.len(), lowering.options.limits.tag.bytes);
+fn lowered(
+    text: &str,
+    vocabulary: Option<&Vocabulary>,
+    options: &TagOptions,
+    explains: bool,
+) -> (Result<Grammar, TagError>, Vec<Explained>) {
+    let mut lowering = Lowering::new(vocabulary, options, explains);
+    let (len, most) = (text.len(), options.limits.tag.bytes);
     if len > most {
         let why = format!(
             "a tag of {len} bytes is longer than {most} (the limit `tag.bytes`); divide it, or leave schemas out"

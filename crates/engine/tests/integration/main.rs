@@ -12,6 +12,7 @@ mod parts;
 mod request_rules;
 mod requests;
 mod tag_parts;
+mod tag_schemas;
 mod tags;
 mod tokens;
 mod written;

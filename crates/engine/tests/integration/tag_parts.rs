@@ -216,7 +216,8 @@ fn nested_elements() {
             &(c("o", "dict", &(c("x", "json", "1") + &c("y", "json", "null")))
                 + &c("l", "list", &tree)
                 + " "),
-            &(c("o", "dict", &c("x", "json", "1")) + &c("k", "json", r#"{"a":[1,"s"]}"#)),
+            &(c("o", "dict", &c("x", "json", "1"))
+                + &c("k", "dict", &c("a", "list", &(c("", "json", "1") + &c("", "raw", "s"))))),
         ],
         &[
             "",
@@ -248,13 +249,12 @@ fn nested_elements() {
 " + &m("o", &(" ".to_owned() + &m("x", "1") + &m("y", "null")))),
             &(m("o", &m("x", "1")) + &m("l", &tree) + " "),
             &(m("o", &m("x", "1")) + &m("l", "")),
+            &(m("o", &m("x", " 1")) + &m("l", " ")),
             &(m("o", &m("x", "1")) + &m("k", &m("a", &(m("item", "1") + &m("item", "s"))))),
         ],
         &[
             "",
             &m("o", ""),
-            &m("o", &m("x", " 1")),
-            &(m("o", &m("x", "1")) + &m("l", " ")),
             &(m("o", &m("x", "1")) + &m("s", "a")),
             &(m("o", &m("x", "1")) + &m("l", &tree.repeat(3))),
         ],
@@ -265,12 +265,13 @@ fn nested_elements() {
         optional,
         &[
             "",
+            " ",
             &m("a", "null"),
             &(" ".to_owned() + &m("b", "null") + " "),
             &m("p", &m("item", "1")),
             &m("p", &(m("item", "1") + " " + &m("item", "true") + " ")),
         ],
-        &[" ", &(m("b", "null") + &m("a", "null")), &m("p", ""), &m("p", &m("item", "true"))],
+        &[&(m("b", "null") + &m("a", "null")), &m("p", ""), &m("p", &m("item", "true"))],
     );
     let any = r#"{"type":"json_schema","style":"cohere_xml","max_whitespace_cnt":1,"json_schema":{"properties":{"a<b":{}}}}"#;
     let of = |of: &str, value: &str| c("a&lt;b", of, value);
@@ -369,8 +370,14 @@ fn parameters_of_other_names() {
     for open in ["true", "{}", r#"{"type":"object"}"#, r#"{"additionalProperties":true}"#] {
         check_tag(
             &tag("qwen_xml", open),
-            &["", &(p("a", "x") + "\n" + &p("b_1", "")), &p("é", "<a>")],
-            &[&(p("a", "x") + &p("a", "y")), &p("a b", "x"), &p("", "x"), &p("a", "</parameter>")],
+            &["", &(p("a", "x") + "\n" + &p("b_1", "")), &p("é", "<a>"), &p("a b[@/]", "x")],
+            &[
+                &(p("a", "x") + &p("a", "y")),
+                &p(" a", "x"),
+                &p("a\nb", "x"),
+                &p("", "x"),
+                &p("a", "</parameter>"),
+            ],
         );
     }
     // Declared members come first, and no other has one of their names.
@@ -489,64 +496,34 @@ fn errors_name_their_place() {
             "the excluded",
         ),
         (
-            r#"{"type":"json_schema","json_schema":{"properties":{"a":{}}},"style":"minimax_m3_xml"}"#,
+            r#"{"type":"json_schema","json_schema":{"properties":{"a":{"type":"array","items":{"type":"integer"},"uniqueItems":true}}},"style":"cohere_xml"}"#,
             "/format/json_schema/properties/a",
-            "say by `type`",
+            "`uniqueItems` is not enforced",
         ),
         (
-            r#"{"type":"json_schema","json_schema":{"properties":{"a":{"type":"array","items":{"type":"null"},"uniqueItems":true}}},"style":"cohere_xml"}"#,
-            "/format/json_schema/properties/a/uniqueItems",
-            "does not enforce",
+            r#"{"type":"json_schema","json_schema":{"properties":{"a":{"allOf":[{"type":"string"},{"type":"null"}]}},"required":["a"]},"style":"qwen_xml"}"#,
+            "/format/json_schema",
+            "no value satisfies",
+        ),
+        (
+            r#"{"type":"json_schema","json_schema":{"type":"array"},"style":"glm_xml"}"#,
+            "/format/json_schema",
+            "no value satisfies",
+        ),
+        (
+            r#"{"type":"tag","begin":"<f=g>","content":{"type":"json_schema","json_schema":{"properties":{"a>":{"type":"null"}}},"style":"qwen_xml"},"end":"</f>"}"#,
+            "/format/content/json_schema/properties/a>",
+            "in the tag \"<f=g>\": ",
         ),
         (
             r#"{"type":"json_schema","json_schema":{"type":"array","items":{"enum":["a","b"]},"uniqueItems":true,"minItems":2},"excludes":["b"]}"#,
-            "",
-            "accepts no text",
+            "/format/json_schema",
+            "no value satisfies",
         ),
         (
             r#"{"type":"json_schema","json_schema":{"properties":{"a":{"type":"string","pattern":"(a)\\1"}}},"style":"qwen_xml"}"#,
             "/format/json_schema/properties/a",
             "`pattern` is not enforced",
-        ),
-        (
-            r#"{"type":"json_schema","json_schema":{"properties":{"a":{"allOf":[{"type":"string"},{"type":"null"}]}}},"style":"qwen_xml"}"#,
-            "/format/json_schema/properties/a",
-            "no value satisfies",
-        ),
-        (
-            r#"{"type":"json_schema","json_schema":{"properties":{"a":{"type":"string","minLength":2,"maxLength":1}}},"style":"cohere_xml"}"#,
-            "/format/json_schema/properties/a",
-            "no value satisfies",
-        ),
-        (
-            r#"{"type":"json_schema","json_schema":{"properties":{"a":{"anyOf":[]}}},"style":"minimax_m3_xml"}"#,
-            "/format/json_schema/properties/a",
-            "no value satisfies",
-        ),
-        (
-            r#"{"type":"json_schema","json_schema":{"additionalProperties":{"type":"null"}},"style":"minimax_m3_xml"}"#,
-            "/format/json_schema/additionalProperties",
-            "repeats a name",
-        ),
-        (
-            r#"{"type":"json_schema","json_schema":{"patternProperties":{"^a":{"type":"null"},"b$":{"maxLength":1}}},"style":"qwen_xml"}"#,
-            "/format/json_schema/patternProperties/b$",
-            "and one before it",
-        ),
-        (
-            r#"{"type":"json_schema","json_schema":{"properties":{"ab":{}},"patternProperties":{"^a":{}}},"style":"qwen_xml"}"#,
-            "/format/json_schema/patternProperties/^a",
-            "matches this pattern",
-        ),
-        (
-            r#"{"type":"json_schema","json_schema":{"properties":{},"minProperties":1},"style":"qwen_xml"}"#,
-            "/format/json_schema/minProperties",
-            "does not enforce",
-        ),
-        (
-            r##"{"type":"json_schema","json_schema":{"properties":{"a":{"type":"array","items":{"$ref":"#/properties/a"}}}},"style":"qwen_xml"}"##,
-            "/format/json_schema/properties/a",
-            "leads out of",
         ),
         (r#"{"type":"repeat","min":3,"max":2,"content":{"type":"any_text"}}"#, "/format", "less than"),
         (

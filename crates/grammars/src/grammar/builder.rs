@@ -267,13 +267,19 @@ impl GrammarBuilder {
         min: u32,
         max: Option<u32>,
     ) -> Result<ExprId, GrammarError> {
-        let repetition = BoundedRepetition::new(open.as_ref(), unit, close.as_ref(), (min, max))
-            .map_err(|reason| GrammarError::Uncountable { name: name.to_owned(), reason })?;
+        let repetition = match close.as_ref() {
+            [] => Err("there is no closing mark"),
+            close => BoundedRepetition::new(open.as_ref(), unit, close, (min, max)),
+        };
+        let uncountable = |reason| GrammarError::Uncountable { name: name.to_owned(), reason };
+        let repetition = repetition.map_err(uncountable)?;
         Ok(self.terminal(Terminal::BoundedRepetition(Arc::new(repetition)), || name.to_owned()))
     }
 
     /// The texts of `dfa` with at most `max` texts of `unit` between `open` and `close`. All texts of `dfa` consist
-    /// of units between these marks. The size of the terminal does not depend on `max`. Of a unit and the marks,
+    /// of units between these marks. Without `close` they are units up to their end, and no text goes on where one
+    /// ends: so a mark of several characters that a unit may begin like is counted too, as units at the end of each
+    /// text. The size of the terminal does not depend on `max`. Of a unit and the marks,
     /// [`bounded_repetition`](Self::bounded_repetition) has the conditions; and a state of `dfa` is either between
     /// units or inside of one. Cost: O(b) for b bytes on the edges of `dfa`.
     ///
@@ -286,10 +292,10 @@ impl GrammarBuilder {
         dfa: &Arc<Dfa>,
         open: impl AsRef<[u8]>,
         unit: &Arc<Dfa>,
-        close: u8,
+        close: impl Into<Option<u8>>,
         max: u32,
     ) -> Result<ExprId, GrammarError> {
-        let made = BoundedLength::new(dfa, open.as_ref(), unit, close, max)
+        let made = BoundedLength::new(dfa, open.as_ref(), unit, close.into(), max)
             .map_err(|reason| GrammarError::Uncountable { name: name.to_owned(), reason })?;
         Ok(self.terminal(Terminal::BoundedLength(Arc::new(made)), || name.to_owned()))
     }

@@ -76,7 +76,8 @@ impl BoundedRepetition {
         size_of::<Self>() + COUNTS + self.open.len() + self.close.len() + reach.sum::<usize>()
     }
 
-    /// Builds the repetition.
+    /// Builds the repetition. Without a closing mark, it is the language of a length, and no terminal by itself: no
+    /// byte shows its end.
     ///
     /// # Errors
     ///
@@ -105,7 +106,7 @@ impl BoundedRepetition {
         match close.first() {
             Some(first) if unit.step(unit.start(), *first).is_none() => {}
             Some(_) => return Err("the closing mark begins like a unit"),
-            None => return Err("there is no closing mark"),
+            None => {}
         }
         if unit.len() > MOST {
             return Err("a unit has more than 256 states");
@@ -270,7 +271,9 @@ impl BoundedRepetition {
         if max != Some(0) {
             parts.push(builder.repetition(&self.unit, min, max)?);
         }
-        parts.push(builder.literals([&self.close])?);
+        if !self.close.is_empty() {
+            parts.push(builder.literals([&self.close])?);
+        }
         builder.concatenation(&parts)
     }
 

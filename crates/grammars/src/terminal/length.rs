@@ -1,5 +1,6 @@
 //! A regular language of bounded length: the texts of an automaton that have at most a number of units between two
-//! marks, for example the strings of a pattern with at most 500 characters, each of which has several spellings.
+//! marks, or from a mark on, for example the strings of a pattern with at most 500 characters, each of which has
+//! several spellings.
 //!
 //! As an automaton, this language has a copy of the pattern for each unit, and 5,000 characters of `(\S+\s+){0,99}\S+`
 //! are half a million of them. So the language is kept as the automaton of the pattern and a count. A state is a state
@@ -65,13 +66,13 @@ impl BoundedLength {
         dfa: &Arc<Dfa>,
         open: &[u8],
         unit: &Arc<Dfa>,
-        close: u8,
+        close: Option<u8>,
         max: u32,
     ) -> Result<Self, &'static str> {
         if open.is_empty() {
             return Err("there is no opening mark");
         }
-        let repetition = BoundedRepetition::new(open, unit, &[close], (0, Some(max)))?;
+        let repetition = BoundedRepetition::new(open, unit, close.as_slice(), (0, Some(max)))?;
         let max = max.checked_add(1).ok_or("it is counted too far")?;
         if (u64::from(max) + 1) * dfa.len() as u64 >= u64::from(u32::MAX) {
             return Err("it is counted too far");
@@ -177,7 +178,11 @@ fn ends(dfa: &Dfa, repetition: &BoundedRepetition) -> Result<Arc<[bool]>, &'stat
     let mut seen: HashSet<(StateId, Place)> = HashSet::new();
     let mut todo = vec![first];
     while let Some((state, place)) = todo.pop() {
-        if dfa.is_accepting(state) != (place == Place::Closed) {
+        let is_end = match close {
+            [] => place == Place::Unit(unit.start()) && dfa.edges(state).next().is_none(),
+            _ => place == Place::Closed,
+        };
+        if dfa.is_accepting(state) != is_end {
             return Err("a text does not end with the closing mark, or goes on after it");
         }
         for edge in dfa.edges(state) {
@@ -189,7 +194,7 @@ fn ends(dfa: &Dfa, repetition: &BoundedRepetition) -> Result<Arc<[bool]>, &'stat
                     Place::Unit(at) => match unit.step(at, byte) {
                         Some(next) if unit.is_accepting(next) => Place::Unit(unit.start()),
                         Some(next) => Place::Unit(next),
-                        None if at == unit.start() && byte == close[0] => Place::Closed,
+                        None if at == unit.start() && close.first() == Some(&byte) => Place::Closed,
                         None => return Err("a text has something else than units between its marks"),
                     },
                     Place::Closed | Place::Open(_) => {

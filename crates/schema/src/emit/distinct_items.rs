@@ -5,6 +5,7 @@ use std::rc::Rc;
 use unskew_grammars::ExprId;
 
 use super::{
+    elements::{Form, Name},
     emitter::{Distinct, DistinctItem, Emitter},
     one_text::OneText,
 };
@@ -41,8 +42,7 @@ impl Emitter {
         if compared == EqualItems::Remembered {
             return Ok(self.distinct_item(set)?.flatten().map(|item| item.distinct.expr));
         }
-        let rule = self.rule(set)?;
-        Ok(rule.map(|rule| self.call(rule)))
+        Ok(self.member_of(Name::Item, set)?.map(|(item, _)| item))
     }
 
     /// A new item that satisfies `set`, or `Some(None)` if there is none. `None` if it may be an array or an object
@@ -121,7 +121,7 @@ impl Emitter {
         if different && compared == EqualItems::Forbidden {
             return Ok((EqualItems::Ignored, None));
         }
-        let mut remembered = compared == EqualItems::Forbidden;
+        let mut remembered = compared == EqualItems::Forbidden && self.form == Form::Json;
         let mut is_composed = false;
         for set in slots.iter().flatten() {
             if remembered {

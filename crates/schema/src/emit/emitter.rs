@@ -9,19 +9,25 @@ use hashbrown::{HashMap, HashSet};
 use unskew_automata::Dfa;
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder, RuleId};
 
+use super::elements::Form;
 use crate::{
-    MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Separators, Whitespace,
+    ElementStyle, MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Separators, Whitespace,
     document::{
         json::{Document, NodeId},
         literal::Literal,
     },
-    normalize::expander::Expander,
+    normalize::{
+        expander::Expander,
+        shape::{ALL, OBJECT, Types},
+    },
 };
 
-/// A rule: a set of schemas and, if output is indented, a level.
+/// A rule: a set of schemas, the types of its values, how these are written and, if output is indented, a level.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct RuleKey {
     set: Rc<[Literal]>,
+    types: Types,
+    form: Form,
     level: u32,
 }
 
@@ -52,6 +58,11 @@ pub(crate) struct Emitter {
     pub(super) indent: Option<u32>,
     /// The level of the current value, if output is indented; otherwise zero.
     pub(crate) level: u32,
+    /// How members are written that are elements, and how the current value is.
+    pub(super) style: Option<Arc<ElementStyle>>,
+    pub(super) form: Form,
+    /// Whether the current array or object is told apart from a string by its parts, so that it has some.
+    pub(super) has_parts: bool,
     /// Whether characters beyond ASCII are escaped.
     pub(crate) ascii: bool,
     pub(crate) order: MemberOrder,
@@ -59,8 +70,8 @@ pub(crate) struct Emitter {
     pub(super) terminals: HashMap<*const Dfa, ExprId>,
     /// The string expression of each automaton over text, keyed by its address.
     pub(super) strings: HashMap<*const Dfa, ExprId>,
-    /// The expression of unique names of each automaton over text, keyed by its address.
-    pub(crate) distinct_names: HashMap<*const Dfa, Distinct>,
+    /// The expression of unique names of each automaton over text, keyed by its address and by whether it is of JSON.
+    pub(crate) distinct_names: HashMap<(*const Dfa, bool), Distinct>,
     /// The expression of unique items that satisfy a set of schemas; `None` if there are none.
     pub(crate) distinct_items: HashMap<Rc<[Literal]>, Option<DistinctItem>>,
     pub(super) kept: Vec<Arc<Dfa>>,
@@ -125,6 +136,9 @@ impl Emitter {
             name_separator: None,
             indent,
             level: 0,
+            style: options.elements.clone(),
+            form: Form::Json,
+            has_parts: false,
             ascii: options.ascii,
             order: options.order,
             terminals: HashMap::new(),
@@ -201,10 +215,12 @@ impl Emitter {
 
     fn attempt(&mut self) -> Result<(Grammar, RuleId), SchemaError> {
         let root = self.ex.schemas.literal(self.root)?;
-        let start = self.rule_at(RuleKey { set: [root].into(), level: 0 })?;
+        let (types, form) = if self.style.is_some() { (OBJECT, Form::Root) } else { (ALL, Form::Json) };
+        self.narrowed_by_style()?;
+        let start = self.rule_at(RuleKey { set: [root].into(), types, form, level: 0 })?;
         while let Some((rule, key)) = self.todo.pop() {
             self.level = key.level;
-            let body = self.value(&key.set)?;
+            let body = self.value(&key.set, key.types, key.form)?;
             // Before the first member, a parser state holds all branches of a value, and of each other value that
             // branches of an enclosing object have in its place. Which values these are depends on the text, and
             // all values are an upper bound.
@@ -250,8 +266,18 @@ impl Emitter {
     /// The rule of the values that satisfy `set` as parts of the current value; `None` if there are none, or none
     /// that is written.
     pub(crate) fn rule(&mut self, set: &[Literal]) -> Result<Option<RuleId>, SchemaError> {
+        self.rule_of(set, ALL, Form::Json)
+    }
+
+    /// The same of some types, written in this way.
+    pub(super) fn rule_of(
+        &mut self,
+        set: &[Literal],
+        types: Types,
+        form: Form,
+    ) -> Result<Option<RuleId>, SchemaError> {
         let level = if self.indent.is_some() { self.level + 1 } else { 0 };
-        let key = RuleKey { set: set.into(), level };
+        let key = RuleKey { set: set.into(), types, form, level };
         if self.empty.contains(&key) {
             return Ok(None);
         }

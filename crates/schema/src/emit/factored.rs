@@ -16,6 +16,7 @@ use unskew_grammars::{ExprId, MemberChoice, MemberWay};
 
 use super::{
     chain::Chain,
+    elements::Name,
     emitter::Emitter,
     members::{NamedMember, OtherMembers, WitnessSet},
 };
@@ -91,7 +92,8 @@ impl Emitter {
             return Ok(None);
         }
         let all = shape.factors.iter().flat_map(|factor| factor.iter());
-        let mut names = self.listed_names(&all.clone().fold(shape.clone(), |all, one| all.with(one)));
+        let whole = all.clone().fold(shape.clone(), |all, one| all.with(one));
+        let mut names = self.listed_names(&whole);
         names.extend(shape.forbidden.iter().chain(all.flat_map(|one| &one.forbidden)).cloned());
         let mut known: HashSet<Box<str>> = HashSet::new();
         names.retain(|name| known.insert(name.clone()));
@@ -135,7 +137,10 @@ impl Emitter {
             }
         }
         let listed = members.len();
-        let others = self.others(set, shape, &names, &mut members)?;
+        let others = match self.is_closed_by_style(&whole, &names) {
+            true => OtherMembers::default(),
+            false => self.others(set, shape, &names, &mut members)?,
+        };
         if others.most.is_some() {
             return Ok(None);
         }
@@ -191,10 +196,9 @@ impl Emitter {
             // By value: the members that have it.
             let mut members: Vec<Vec<usize>> = vec![vec![]; values.len()];
             for (set, of) in parts {
-                let Some(rule) = self.rule(&set)? else { continue };
-                let value = self.call(rule);
+                let Some((member, _)) = self.member_of(Name::Listed(name), &set)? else { continue };
                 of.iter().for_each(|value| members[*value].push(made.members.len()));
-                made.members.push(self.member(name, value));
+                made.members.push(member);
             }
             let (mut longer, mut shape_of_longer) = (vec![], vec![]);
             for (way, shape) in ways.into_iter().zip(shape_of) {

@@ -2,7 +2,7 @@
 
 use unskew_grammars::{ExprId, MemberChoice, RuleId};
 
-use super::emitter::Emitter;
+use super::{elements::Form, emitter::Emitter};
 use crate::{SchemaError, Separators, Whitespace, text::standard};
 
 /// The number of terminals, more or less, that are read side by side as a value.
@@ -87,13 +87,17 @@ impl Emitter {
         self.sequence(parts)
     }
 
-    /// A separator, then `next`.
+    /// A separator, then `next`. Elements begin with the white space between them.
     pub(crate) fn comma(&mut self, next: ExprId) -> ExprId {
+        if self.form != Form::Json {
+            return next;
+        }
         let separator = self.separator();
         self.sequence([separator, next])
     }
 
-    /// `inner`, or nothing if `empty`, in brackets with white space. `None` if neither is possible.
+    /// `inner`, or nothing if `empty`, in brackets with white space. `None` if neither is possible. Elements have no
+    /// brackets.
     pub(crate) fn enclosed(
         &mut self,
         open: &str,
@@ -101,8 +105,13 @@ impl Emitter {
         inner: Option<ExprId>,
         empty: bool,
     ) -> Option<ExprId> {
-        let inner = match (inner, empty) {
+        let is_json = self.form == Form::Json;
+        let inner = match (inner, empty && (is_json || !self.has_parts)) {
             (None, false) => return None,
+            (inner, empty) if !is_json => {
+                let inner = inner.map(|inner| if empty { self.builder.optional(inner) } else { inner });
+                return Some(self.sequence(inner.into_iter().chain(self.space)));
+            }
             (None, true) => None,
             (Some(inner), empty) => {
                 let (before, after) = (self.line(self.level + 1), self.line(self.level));
@@ -126,7 +135,7 @@ impl Emitter {
         max: Option<u32>,
     ) -> ExprId {
         let (members, others, separator) = self.parts_of_group(members, others);
-        self.builder.unordered(members, others, Some(separator), min, max)
+        self.builder.unordered(members, others, separator, min, max)
     }
 
     /// The same with choices between members, and at least one member.
@@ -137,7 +146,7 @@ impl Emitter {
         others: Option<ExprId>,
     ) -> ExprId {
         let (members, others, separator) = self.parts_of_group(members, others);
-        self.builder.unordered_with_choices(members, choices, others, Some(separator))
+        self.builder.unordered_with_choices(members, choices, others, separator)
     }
 
     /// Members, others and the separator, each as a rule.
@@ -145,12 +154,12 @@ impl Emitter {
         &mut self,
         members: Vec<(ExprId, bool)>,
         others: Option<ExprId>,
-    ) -> (Vec<(ExprId, bool)>, Option<ExprId>, ExprId) {
+    ) -> (Vec<(ExprId, bool)>, Option<ExprId>, Option<ExprId>) {
         // An item for each member, and one for each terminal that its value may be, each with a frame.
         self.side_by_side = self.side_by_side.saturating_add(2 * (members.len() + VALUES));
-        let separator = self.separator();
+        let separator = (self.form == Form::Json).then(|| self.separator());
         let one = |emitter: &mut Self, name, part| emitter.shared(name, vec![part]).expect("it is one");
-        let separator = one(self, "separator", separator);
+        let separator = separator.map(|separator| one(self, "separator", separator));
         let others = others.map(|others| one(self, "other members", others));
         let members = members.into_iter().map(|(member, required)| (one(self, "member", member), required));
         (members.collect(), others, separator)

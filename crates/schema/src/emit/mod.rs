@@ -11,6 +11,7 @@
 //! | `members` | the ways to write a member, and the witnesses that it then serves as |
 //! | `chain` | the states of an object with counted members or witnesses |
 //! | `arrays` | the rules of arrays |
+//! | `elements` | members and items as elements, and the texts of strings in them |
 //! | `distinct_items` | `uniqueItems` |
 //! | `one_text` | values with one text each, which `uniqueItems` compares |
 //!
@@ -20,6 +21,7 @@
 mod arrays;
 mod chain;
 mod distinct_items;
+mod elements;
 pub(crate) mod emitter;
 mod factored;
 mod layout;

@@ -6,6 +6,7 @@ use unskew_automata::Dfa;
 use unskew_grammars::{ExprId, RuleId};
 
 use super::{
+    elements::{Form, Name},
     emitter::{Distinct, Emitter},
     members::{MemberWay, NamedMember, OtherMembers, WitnessSet},
 };
@@ -34,8 +35,8 @@ struct NameCount {
     found: WitnessSet,
     /// `None` if nothing uses the names up.
     most: Option<u32>,
-    /// The rule of the values.
-    rule: RuleId,
+    /// The rules of the values.
+    rules: Vec<RuleId>,
 }
 
 impl Emitter {
@@ -69,7 +70,7 @@ impl Emitter {
                 additional.is_some_and(|additional| self.ex.schemas.trivial(additional) == Some(false));
             closed && patterns.is_empty()
         });
-        if closed {
+        if closed || self.is_closed_by_style(shape, names) {
             return Ok(OtherMembers::default());
         }
         if shape.names.is_empty()
@@ -77,16 +78,13 @@ impl Emitter {
             && groups.iter().all(|(patterns, _)| patterns.is_empty())
         {
             // No pattern distinguishes names.
-            let name = self.other_name(names)?;
+            let Some(name) = self.other_name(node, names)? else { return Ok(OtherMembers::default()) };
             let schemas = groups.iter().filter_map(|(_, additional)| *additional);
             let all = schemas.map(|schema| self.ex.schemas.literal(schema)).collect::<Result<_, _>>()?;
             let Some(all) = self.ex.normal(all) else { return Ok(OtherMembers::default()) };
-            let Some(rule) = self.rule(&all)? else { return Ok(OtherMembers::default()) };
-            let value = self.call(rule);
-            let other = self.named(name, value);
-            let other = self
-                .shared("other members", vec![other])
-                .map(|expr| MemberWay { found: WitnessSet::EMPTY, expr });
+            let other = self.member_of(Name::Read(name), &all)?;
+            let other = other.and_then(|(other, _)| self.shared("other members", vec![other]));
+            let other = other.map(|expr| MemberWay { found: WitnessSet::EMPTY, expr });
             return Ok(OtherMembers { ways: other.into_iter().collect(), most: None });
         }
         // The names of each witness are a class too.
@@ -164,19 +162,18 @@ impl Emitter {
                 }
                 let set = set.iter().copied().chain(witnesses.iter().filter_map(|witness| witness.value));
                 if let (Some(language), Some(set)) = (language, self.ex.normal(set.collect()))
-                    && let Some(rule) = self.rule(&set)?
+                    && let Some(name) = self.new_name(node, &language)?
+                    && let Some((member, rules)) = self.member_of(Name::Read(name.expr), &set)?
                 {
-                    let name = self.new_name(node, &language)?;
-                    counts.push(NameCount { found, most: name.most, rule });
-                    let value = self.call(rule);
-                    all.push(self.named(name.expr, value));
+                    counts.push(NameCount { found, most: name.most, rules });
+                    all.push(member);
                 }
             }
             ways.extend(self.shared("other members", all).map(|expr| MemberWay { found, expr }));
         }
         let are_few = counts.iter().any(|count| count.most.is_some());
         if are_few && counts.len() > 1 {
-            self.count_on(counts.iter().map(|count| count.rule));
+            self.count_on(counts.iter().flat_map(|count| count.rules.iter().copied()));
         }
         // A member may take a name of any class that has one left, and a witness takes a name of its own classes.
         let all = |of: WitnessSet| {
@@ -190,25 +187,43 @@ impl Emitter {
     }
 
     /// Any name that is not in `names` and that the object does not have. Each name has one spelling, so equal
-    /// names have equal texts.
-    fn other_name(&mut self, names: &[Box<str>]) -> Result<ExprId, SchemaError> {
-        let made = standard::spelled_once(self.ascii);
-        let name = self.ex.located(None, made)?;
-        let written: Vec<String> = names.iter().map(|name| self.json_string(name)).collect();
-        Ok(self.builder.distinct("name", &name, written, None)?)
+    /// names have equal texts. `None` if none can be written.
+    fn other_name(
+        &mut self,
+        node: Option<NodeId>,
+        names: &[Box<str>],
+    ) -> Result<Option<ExprId>, SchemaError> {
+        let (made, written) = match self.form {
+            Form::Json => {
+                let made = standard::spelled_once(self.ascii);
+                let name = self.ex.located(None, made)?;
+                (Some(name), names.iter().map(|name| self.json_string(name)).collect::<Vec<_>>())
+            }
+            _ => (self.element_names(node, None)?, self.element_texts(names)),
+        };
+        Ok(made.map(|name| self.builder.distinct("name", &name, written, None)).transpose()?)
     }
 
-    /// One of `names` that the object does not have. `names` has more than a few names.
-    fn new_name(&mut self, node: Option<NodeId>, names: &Arc<Dfa>) -> Result<Distinct, SchemaError> {
-        if let Some(known) = self.distinct_names.get(&Arc::as_ptr(names)) {
-            return Ok(*known);
+    /// One of `names` that the object does not have. `names` has more than a few names. `None` if none can be written.
+    fn new_name(&mut self, node: Option<NodeId>, names: &Arc<Dfa>) -> Result<Option<Distinct>, SchemaError> {
+        let key = (Arc::as_ptr(names), self.form == Form::Json);
+        if let Some(known) = self.distinct_names.get(&key) {
+            return Ok(Some(*known));
         }
-        let written = self.ex.languages.spelled_once(names);
-        let written = self.ex.located(node, written)?.ok_or(SchemaError::unsatisfiable())?;
+        let written = match self.form {
+            Form::Json => {
+                let written = self.ex.languages.spelled_once(names);
+                self.ex.located(node, written)?.ok_or(SchemaError::unsatisfiable())?
+            }
+            _ => match self.element_names(node, Some(names))? {
+                Some(written) => written,
+                None => return Ok(None),
+            },
+        };
         let most = texts(&written);
         let made = Distinct { expr: self.builder.distinct("name", &written, [""; 0], most)?, most };
         self.keep(names);
-        self.distinct_names.insert(Arc::as_ptr(names), made);
-        Ok(made)
+        self.distinct_names.insert(key, made);
+        Ok(Some(made))
     }
 }

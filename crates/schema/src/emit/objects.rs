@@ -10,6 +10,7 @@ use unskew_grammars::{ExprId, RuleId};
 
 use super::{
     chain::{Chain, ChainState},
+    elements::Name,
     emitter::{Emitter, WRITTEN_OUT},
     members::{MemberWay, NamedMember, OtherMembers, WitnessSet},
 };
@@ -111,11 +112,10 @@ impl Emitter {
             let found = chosen.clone().fold(by_name, |found, (_, (one, _))| found.union(*one));
             let whole = set.iter().copied().chain(chosen.map(|(_, (_, value))| *value)).collect();
             if let Some(whole) = self.ex.normal(whole)
-                && let Some(rule) = self.rule(&whole)?
+                && let Some((expr, own)) = self.member_of(Name::Listed(name), &whole)?
             {
-                let value = self.call(rule);
-                ways.push(MemberWay { found, expr: self.member(name, value) });
-                rules.push(rule);
+                ways.push(MemberWay { found, expr });
+                rules.extend(own);
             }
         }
         Ok(NamedMember { rules, ways, required })

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use unskew_automata::Dfa;
 use unskew_grammars::{ExprId, GrammarError};
 
-use super::emitter::Emitter;
+use super::{
+    elements::{Form, Name},
+    emitter::Emitter,
+};
 use crate::{
     MemberOrder, SchemaError,
     document::{
-        json::{NodeId, Value},
+        json::{Document, NodeId, Value},
         literal::Literal,
     },
-    normalize::shape::{ARRAY, FALSE, FiniteValue, NULL, NUMBER, OBJECT, STRING, Shape, TRUE},
+    normalize::shape::{ARRAY, FALSE, FiniteValue, NULL, NUMBER, OBJECT, STRING, Shape, TRUE, Types},
     text::{
         enumerated::{self, Plain, is_finite, plain_texts},
         languages::Language,
@@ -23,15 +26,33 @@ use crate::{
 };
 
 /// The number of states, the longest text times those of the condition, from which on a length is counted.
-const COPIED: u64 = 1 << 11;
+pub(super) const COPIED: u64 = 1 << 11;
 
 /// The shortest run that is counted. The automata of shorter runs are small, and counting saves nothing.
 const LONG_RUN: u32 = 16;
 
 impl Emitter {
-    pub(super) fn value(&mut self, set: &[Literal]) -> Result<Option<ExprId>, SchemaError> {
+    /// The values of these types that satisfy `set`, written in this form.
+    pub(super) fn value(
+        &mut self,
+        set: &[Literal],
+        types: Types,
+        form: Form,
+    ) -> Result<Option<ExprId>, SchemaError> {
         let node = set.first().map(|literal| literal.node);
+        // In an element every text is a string, and nothing else is needed for any value.
+        let is_any = form == Form::Element && set.is_empty() && types & STRING != 0;
+        let types = if is_any { STRING } else { types };
         let shapes = self.ex.shapes(set)?;
+        let of_types = |shape: &Shape| Shape { types: shape.types & types, ..shape.clone() };
+        let mut shapes: Vec<Shape> =
+            shapes.iter().filter(|shape| shape.types & types != 0).map(of_types).collect();
+        self.has_parts = false;
+        if form == Form::Element {
+            self.types_in_element(node, &mut shapes);
+        }
+        self.form = self.inside(form);
+        let has_text = form == Form::Element && shapes.iter().any(|shape| shape.types & STRING != 0);
         let mut ways = vec![];
         for (types, word) in [(NULL, "null"), (FALSE, "false"), (TRUE, "true")] {
             if shapes.iter().any(|shape| shape.types & types != 0) {
@@ -42,7 +63,7 @@ impl Emitter {
         let strings = shapes.iter().filter(|shape| shape.types & STRING != 0).count();
         for shape in shapes.iter() {
             self.ex.refuse(shape, shape.types);
-            if shape.types & STRING != 0 {
+            if shape.types & STRING != 0 && form != Form::Element {
                 let is_bounded = shape.min_length > 0 || shape.max_length.is_some();
                 if shape.strings.is_none() && is_bounded {
                     ways.push(self.bounded_string(node, shape)?);
@@ -72,7 +93,7 @@ impl Emitter {
         if let Some(texts) = texts {
             ways.push(self.string(node, &texts)?);
         }
-        let plain = numbers.map(|numbers| self.ex.languages.plain(&Some(numbers))).transpose();
+        let plain = numbers.map(|numbers| self.ex.languages.plain(&Some(numbers), has_text)).transpose();
         if let Some(numbers) = self.ex.located(node, plain)?.flatten() {
             ways.push(self.terminal("number", &numbers));
         }
@@ -91,6 +112,9 @@ impl Emitter {
             if shape.types & OBJECT != 0 {
                 ways.extend(self.object(set, shape)?);
             }
+        }
+        if form == Form::Element {
+            return self.in_element(node, &shapes, ways, is_any);
         }
         Ok(if ways.is_empty() { None } else { Some(self.builder.choice(ways)) })
     }
@@ -200,6 +224,18 @@ impl Emitter {
         }
     }
 
+    pub(super) fn check_characters(&self, node: Option<NodeId>, count: u32) -> Result<(), SchemaError> {
+        let limit = self.ex.limits.characters;
+        if count <= limit {
+            return Ok(());
+        }
+        let pointer = node.map_or_else(String::new, |node| self.ex.schemas.pointer(node));
+        let error = SchemaError::limit(&pointer, "the characters", limit as usize, "characters");
+        // One number for all strings, so that they do not fail one after another.
+        let enough = self.ex.schemas.longest_string().max(u64::from(count));
+        Err(error.needing(usize::try_from(enough).unwrap_or(usize::MAX)))
+    }
+
     fn counted(
         &mut self,
         node: Option<NodeId>,
@@ -207,14 +243,7 @@ impl Emitter {
         min: u32,
         max: Option<u32>,
     ) -> Result<ExprId, SchemaError> {
-        let limit = self.ex.limits.characters;
-        if max.unwrap_or(min) > limit {
-            let pointer = node.map_or_else(String::new, |node| self.ex.schemas.pointer(node));
-            let error = SchemaError::limit(&pointer, "the characters", limit as usize, "characters");
-            // One number for all strings, so that they do not fail one after another.
-            let enough = self.ex.schemas.longest_string().max(u64::from(max.unwrap_or(min)));
-            return Err(error.needing(usize::try_from(enough).unwrap_or(usize::MAX)));
-        }
+        self.check_characters(node, max.unwrap_or(min))?;
         Ok(self.builder.bounded_repetition("string", "\"", character, "\"", min, max)?)
     }
 
@@ -242,8 +271,8 @@ impl Emitter {
             }
             Value::Array(items) => {
                 self.level += 1;
-                let items =
-                    items.into_iter().map(|item| self.constant(item)).collect::<Result<Vec<_>, _>>()?;
+                let items = items.into_iter().map(|item| self.constant_part(Name::Item, item));
+                let items = items.collect::<Result<Vec<_>, _>>()?;
                 self.level -= 1;
                 self.bracketed("[", "]", items)
             }
@@ -251,8 +280,7 @@ impl Emitter {
                 let mut parts = vec![];
                 self.level += 1;
                 for (name, value) in members {
-                    let value = self.constant(value)?;
-                    parts.push(self.member(&name, value));
+                    parts.push(self.constant_part(Name::Listed(&name), value)?);
                 }
                 self.level -= 1;
                 if self.order == MemberOrder::Any && parts.len() > 1 {
@@ -271,6 +299,9 @@ impl Emitter {
         node: Option<NodeId>,
         value: &FiniteValue,
     ) -> Result<ExprId, SchemaError> {
+        if self.form == Form::Element {
+            return self.finite_element(node.unwrap_or(Document::ROOT), value);
+        }
         Ok(match value {
             FiniteValue::Word(word) => self.literal(*word),
             FiniteValue::Text(text) => {

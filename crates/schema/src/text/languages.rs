@@ -270,9 +270,9 @@ impl Languages {
         self.pattern(&ways.join("|"))
     }
 
-    /// The numbers of `all` as [`Spelling`] says.
-    pub(crate) fn plain(&mut self, all: &Language) -> Result<Language, RegexError> {
-        if self.spelling == Spelling::Any {
+    /// The numbers of `all` as [`Spelling`] says, or as [`Spelling::Plain`] does.
+    pub(crate) fn plain(&mut self, all: &Language, is_plain: bool) -> Result<Language, RegexError> {
+        if self.spelling == Spelling::Any && !is_plain {
             return Ok(all.clone());
         }
         let whole = self.pattern(number::WHOLE)?;

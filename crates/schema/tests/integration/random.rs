@@ -3,11 +3,15 @@
 //! Members of instances and of schemas are sorted by name, so order matters only between declared members and
 //! others. A valid instance that is refused must differ from an output in that order alone.
 
+use std::sync::Arc;
+
 use crate::common::{Bytes, judged};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use unskew_grammars::Fate;
-use unskew_schema::{MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, strings};
+use unskew_schema::{
+    ElementStyle, MemberOrder, SchemaError, SchemaLimits, SchemaOptions, ValueType, Whitespace, explain,
+};
 
 fn leaf() -> impl Strategy<Value = Value> {
     prop_oneof![
@@ -166,6 +170,75 @@ fn narrowed(schema: &str, options: &SchemaOptions) -> bool {
     fates.iter().any(|fate| fate.fate == Fate::Narrowed && fate.keyword == "uniqueItems")
 }
 
+fn object() -> impl Strategy<Value = Value> {
+    prop::collection::btree_map(prop::sample::select(vec!["a", "ab", "b", "c"]), instance(), 0..4)
+        .prop_map(|members| json!(members))
+}
+
+/// With words for types, arrays and objects as elements too or not; and without.
+fn style(which: usize) -> ElementStyle {
+    use ValueType::{Array, Boolean, Null, Number, Object, String};
+    const TYPED: &[(&[ValueType], &str)] =
+        &[(&[String], "s"), (&[Null, Boolean, Number], "v"), (&[Array], "l"), (&[Object], "d")];
+    let plain = ElementStyle {
+        before: "<{name} {type}",
+        begin: ">",
+        end: "</",
+        after: "{name}>",
+        types: TYPED,
+        wrap: "\n",
+        ..ElementStyle::PLAIN
+    };
+    match which {
+        0 => ElementStyle { after: ">", ..plain },
+        1 => ElementStyle { item: Some("<item {type}"), after: ">", ..plain },
+        2 => ElementStyle { types: &[(ValueType::ALL, "")], after: ">", wrap: "", ..plain },
+        _ => ElementStyle { types: &[(ValueType::ALL, "")], ..plain },
+    }
+}
+
+/// The members of an object, or the items of an array, as the style writes them.
+fn elements(style: &ElementStyle, value: &Value) -> String {
+    let parts: Vec<(&str, &str, &Value)> = match value {
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| (style.before, name.as_str(), value)).collect()
+        }
+        Value::Array(items) => items.iter().map(|value| (style.item.unwrap(), "item", value)).collect(),
+        _ => unreachable!("values have no elements"),
+    };
+    let mut text = String::new();
+    for (before, name, value) in parts {
+        let (at, inner) = match value {
+            Value::String(raw) => (0, raw.clone() + if raw.len() % 2 == 0 { style.wrap } else { "" }),
+            Value::Array(_) if style.item.is_some() => (2, elements(style, value)),
+            Value::Object(_) if style.item.is_some() => (3, elements(style, value)),
+            Value::Array(_) => (2, value.to_string()),
+            Value::Object(_) => (3, value.to_string()),
+            value => (1, value.to_string()),
+        };
+        let word = style.types.get(at).map_or("", |(_, word)| word);
+        text += &before.replace("{name}", name).replace("{type}", word);
+        text += &[style.begin, &inner, style.end, &style.after.replace("{name}", name)].concat();
+    }
+    text
+}
+
+/// The objects in which some members are the texts of their values.
+fn as_strings(object: &Value) -> Vec<Value> {
+    let members = object.as_object().unwrap();
+    let others: Vec<&String> =
+        members.iter().filter(|(_, value)| !value.is_string()).map(|(name, _)| name).collect();
+    let mut all = vec![];
+    for chosen in 0..1usize << others.len() {
+        let mut changed = object.clone();
+        for (_, name) in others.iter().enumerate().filter(|(bit, _)| chosen >> bit & 1 == 1) {
+            changed[name.as_str()] = json!(members[name.as_str()].to_string());
+        }
+        all.push(changed);
+    }
+    all
+}
+
 /// Names in an order, whether each is required, and the schemas of their values.
 fn unique_objects() -> impl Strategy<Value = (Vec<&'static str>, Vec<bool>, Vec<String>)> {
     let value = prop::sample::select(vec![
@@ -239,19 +312,40 @@ proptest! {
         }
     }
 
-    /// The texts of strings are those that the judge accepts as values.
+    /// Objects whose members are elements are those of the judge. Where an element does not name the type of its
+    /// value, a text may also be a string.
     #[test]
-    fn strings_are_those_of_the_judge(schema in schema(), texts in prop::collection::vec("[abé]{0,3}", 12)) {
+    fn elements_are_those_of_the_judge(
+        schema in schema(),
+        objects in prop::collection::vec(object(), 12),
+        which in 0usize..4,
+    ) {
         let schema = schema.to_string();
-        let texts_of = match strings(&schema, &SchemaOptions::default(), &SchemaLimits::default()) {
-            Ok(texts) => texts,
+        let mut options = SchemaOptions::default();
+        options.whitespace = Whitespace::Compact;
+        options.order = MemberOrder::Any;
+        let style = style(which);
+        options.elements = Some(Arc::new(style.clone()));
+        let compiled = match Bytes::new().compile_with(&schema, &options) {
+            Ok(compiled) => compiled,
             Err(SchemaError::Unsupported { .. } | SchemaError::Limit { .. }) => return Ok(()),
             Err(error) => return Err(TestCaseError::fail(format!("{schema}: {error}"))),
         };
-        for text in texts {
-            let valid = judged(&schema, &json!(text).to_string()).unwrap();
-            let accepted = texts_of.as_ref().is_some_and(|texts| texts.accepts(text.as_bytes()));
-            prop_assert_eq!(accepted, valid, "{} {}", schema, text);
+        let fates = explain(&schema, &options, &SchemaLimits::default());
+        let is_narrowed = fates.iter().any(|fate| {
+            fate.fate == Fate::Narrowed && fate.keyword != "type" && !fate.why.starts_with("the output is")
+        });
+        for object in objects {
+            let valid = judged(&schema, &object.to_string()).unwrap();
+            let text = elements(&style, &object);
+            let accepted = compiled.accepts(&text);
+            let mut readings = vec![object.clone()];
+            if which > 1 {
+                readings.extend(as_strings(&object));
+            }
+            let is_read = readings.iter().any(|one| judged(&schema, &one.to_string()).unwrap());
+            prop_assert!(!accepted || is_read, "wrongly taken: {} {} {}", schema, object, text);
+            prop_assert!(accepted || !valid || is_narrowed, "wrongly refused: {} {} {}", schema, object, text);
         }
     }
 

@@ -250,10 +250,13 @@ fn a_token_enters_counted_units_with_their_own_bounds() {
 #[test]
 fn a_bounded_length_cuts_the_texts_of_its_pattern() {
     for (pattern, open, unit, close) in [
-        ("a(b|ab)*c", "a", "b|ab", b'c'),
-        ("bb(ab)*(ac)*c", "bb", "ab|ac", b'c'),
-        ("c((aa|ab)*b)*c", "c", "aa|ab|b", b'c'),
-        ("b(a{4}|c)(ac)*b", "b", "a|c", b'b'),
+        ("a(b|ab)*c", "a", "b|ab", Some(b'c')),
+        ("bb(ab)*(ac)*c", "bb", "ab|ac", Some(b'c')),
+        ("c((aa|ab)*b)*c", "c", "aa|ab|b", Some(b'c')),
+        ("b(a{4}|c)(ac)*b", "b", "a|c", Some(b'b')),
+        // Up to the first `cb`, whose characters are counted too.
+        ("a(a|b|c+a)*c+b", "a", "a|b|c", None),
+        ("b(ab|bb|(ac)+(ab|bb))*(ac)+c", "b", "ab|ac|bb|c", None),
     ] {
         let mut made = 0;
         for max in [0, 1, 2, 3, 5, 30] {

@@ -1,0 +1,119 @@
+//! The schemas of a tag: values as JSON, or the arguments of a call in the style of a model; what is left of a tag whose
+//! schema cannot be enforced; and the fates of keywords.
+
+use std::sync::Arc;
+
+use unskew_grammars::Grammar;
+use unskew_schema::{ElementStyle, MemberOrder, SchemaError, SchemaOptions, Whitespace};
+
+use super::{
+    TagError,
+    free::Free,
+    lower::{Around, Lowering, Made},
+    style,
+};
+use crate::{explain::of_fates, fields::Fields};
+
+/// How the values of a schema are written.
+#[derive(Default)]
+pub(super) struct Written {
+    pub(super) whitespace: Whitespace,
+    pub(super) any_order: bool,
+    /// Texts that no string and no name has, as they are written between their quotes.
+    pub(super) excludes: Vec<String>,
+    /// As elements; `None` is JSON.
+    pub(super) style: Option<ElementStyle>,
+}
+
+impl Lowering<'_> {
+    pub(super) fn json_schema(&mut self, fields: &mut Fields, style: &str, around: Around<'_>) -> Made {
+        let (schema, at) = fields.required_raw("json_schema")?;
+        let any_order = fields.get("any_order")?.unwrap_or(false);
+        let most: Option<u32> = fields.get("max_whitespace_cnt")?;
+        let whitespace = most.map_or(self.options.whitespace, Whitespace::Bounded);
+        let excludes = self.excludes(fields)?;
+        let style = match style {
+            "json" => None,
+            name => {
+                let known = style::named(name)
+                    .ok_or_else(|| TagError::new(&fields.place("style"), format!("{name:?} is no style")))?;
+                Some(ElementStyle { excludes: excludes.clone(), ..known })
+            }
+        };
+        if let (Some(_), Whitespace::Indent(_)) = (&style, whitespace) {
+            let message = "this style has no indentation; make white space `compact` or `bounded:N`";
+            return Err(TagError::new(&at, message));
+        }
+        self.schema(schema.get(), &at, Written { whitespace, any_order, excludes, style }, around)
+    }
+
+    /// The values of a schema.
+    pub(super) fn schema(&mut self, text: &str, at: &str, written: Written, around: Around<'_>) -> Made {
+        let mut options = SchemaOptions::default();
+        options.whitespace = written.whitespace;
+        options.spelling = self.options.spelling;
+        options.cancel = self.options.cancel.clone();
+        options.elements = written.style.clone().map(Arc::new);
+        if written.any_order {
+            options.order = MemberOrder::Any;
+        }
+        let before = self.read.len();
+        if self.explains {
+            let fates = unskew_schema::explain(text, &options, &self.options.limits.schema);
+            self.read.extend(of_fates(fates, at));
+        }
+        let mut error = match self.grammar_of(text, at, &written, &options) {
+            Ok(grammar) => return Ok(self.builder.import(&grammar)),
+            Err(error) => error,
+        };
+        if let Some(tag) = around.tag.filter(|tag| !tag.is_empty()) {
+            error.message = format!("in the tag {tag:?}: {}", error.message);
+        }
+        let is_free = self.frees && around.tag.is_some();
+        if self.options.cancel.is_cancelled() || !(is_free || self.explains) {
+            return Err(error);
+        }
+        if !self.read[before..].iter().any(|one| one.fate == "rejected") {
+            self.explained(&error.pointer, "json_schema", "rejected", error.message);
+        }
+        let excludes: Vec<String> = around.ends.iter().cloned().chain(written.excludes).collect();
+        let (left, as_text) = match (&written.style, around.tag) {
+            (None, _) | (_, None) => ("any JSON", false),
+            _ => ("free text", true),
+        };
+        if is_free {
+            let why =
+                format!("the schema cannot be enforced, and `unenforced_tools` leaves {left} in its place");
+            self.explained(at, "unenforced_tools", "rejected", why);
+        }
+        if as_text {
+            return self.text(at, &excludes);
+        }
+        let written = Written { whitespace: written.whitespace, ..Written::default() };
+        options.elements = None;
+        let any = self.grammar_of("true", at, &written, &options)?;
+        Ok(self.builder.import(&any))
+    }
+
+    fn grammar_of(&self, text: &str, at: &str, written: &Written, options: &SchemaOptions) -> Made<Grammar> {
+        let of = |error: &SchemaError| {
+            let inside = error.pointer().and_then(|pointer| pointer.strip_prefix('#')).unwrap_or_default();
+            TagError::of(&format!("{at}{inside}"), error)
+        };
+        let limits = &self.options.limits;
+        let mut grammar =
+            unskew_schema::grammar(text, options, &limits.schema).map_err(|error| of(&error))?;
+        if !written.excludes.is_empty() {
+            // A string and a name are one terminal each.
+            let mut free = Free::new(&limits.grammar.regex);
+            let strings = free.strings_without(&written.excludes, written.style.as_ref());
+            let strings = strings.map_err(|error| TagError::of(at, &error))?;
+            let within = grammar.within(&strings, &limits.grammar);
+            grammar = within.map_err(|error| TagError::of(at, &error))?;
+        }
+        match grammar.analysis().rule(grammar.start()).productive {
+            true => Ok(grammar),
+            false => Err(TagError::new(at, "no text without `excludes` satisfies the schema")),
+        }
+    }
+}
