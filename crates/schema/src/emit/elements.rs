@@ -525,7 +525,7 @@ impl Emitter {
     }
 
     /// The types of a value, and whether a string has to be told apart from arrays and objects by its text.
-    pub(super) fn types_in_element(&mut self, node: Option<NodeId>, shapes: &mut Vec<Shape>) {
+    pub(super) fn types_in_element(&mut self, node: Option<NodeId>, shapes: &mut [Shape]) {
         let types = shapes.iter().fold(0, |all, shape| all | shape.types);
         self.has_parts = types & STRING != 0;
         if self.style().item.is_some() && types & (ARRAY | OBJECT) == ARRAY | OBJECT {

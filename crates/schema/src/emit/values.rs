@@ -61,7 +61,7 @@ impl Emitter {
         }
         let (mut texts, mut numbers): (Language, Language) = (None, None);
         let strings = shapes.iter().filter(|shape| shape.types & STRING != 0).count();
-        for shape in shapes.iter() {
+        for shape in &shapes {
             self.ex.refuse(shape, shape.types);
             if shape.types & STRING != 0 && form != Form::Element {
                 let is_bounded = shape.min_length > 0 || shape.max_length.is_some();
