@@ -178,7 +178,7 @@ fn body<'t>(
             }
             reader.reference(name, at);
         } else if let Some(sign) =
-            (begins && !is_close).then(|| alone(&mut reader.cursor, depth > 0)).flatten()
+            (begins && !is_close).then(|| alone(&mut reader.cursor, depth > 0, style)).flatten()
         {
             bare(reader, sign, at);
         } else if style.has_operators() {
@@ -331,7 +331,7 @@ fn is_bound(cursor: &Cursor<'_>) -> bool {
 
 /// Reads a sign that is all of its alternative: nothing but blanks is on its sides up to `|`, the end of the line, or
 /// that of the group.
-fn alone<'t>(cursor: &mut Cursor<'t>, is_inside: bool) -> Option<&'t str> {
+fn alone<'t>(cursor: &mut Cursor<'t>, is_inside: bool, style: Style) -> Option<&'t str> {
     let mut ahead = *cursor;
     let begin = ahead.at();
     let sign = |char: char| !char.is_whitespace() && !char.is_alphanumeric() && char != '|' && char != '_';
@@ -339,11 +339,14 @@ fn alone<'t>(cursor: &mut Cursor<'t>, is_inside: bool) -> Option<&'t str> {
     let text = ahead.since(begin);
     let end = ahead;
     ahead.take_while(|char| matches!(char, ' ' | '\t' | '\r'));
-    let is_quoted = text.len() > 1 && text.starts_with(['"', '\'']) && text.ends_with(&text[..1]);
+    // Several signs are no text where quotes and brackets have a meaning.
+    let operators: &[char] =
+        if style.has_operators() { &['"', '\'', '(', ')', '[', ']', '{', '}'] } else { &[] };
+    let is_operator = text.len() > 1 && text.contains(operators);
     let closes = ahead.peek().is_some_and(|next| ")]}".contains(next)) && end.at() < ahead.at();
     let is_alone = (matches!(ahead.peek(), None | Some('|' | '\n')) || is_inside && closes)
         && !text.is_empty()
-        && !is_quoted;
+        && !is_operator;
     // A group that begins at the end of a line has alternatives in the next ones.
     let opens = text.starts_with(['(', '[', '{']) && {
         let mut next = ahead;
