@@ -14,7 +14,8 @@
 //!
 //! - A token is allowed if and only if its text can be continued to a whole match **with tokens of the vocabulary**.
 //!   An allowed token never leads to a dead end.
-//! - The whole output matches. `^` and `$` are allowed anywhere, and mean what they mean in the [`Dialect`] of the pattern.
+//! - The whole output matches. `^` and `$` are allowed anywhere, and mean what they mean in the [`Dialect`] of the
+//!   pattern.
 //! - Look-around and word boundaries are conditions on the text around them, anywhere in a pattern. [`Patterns`] and
 //!   [`DfaAlgebra::in_context`] have them for a part of a text.
 //! - A construct that cannot be enforced is a [`RegexError`] with its place, and is never ignored: back-references,

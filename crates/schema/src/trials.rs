@@ -67,7 +67,7 @@ impl<'o> Trials<'o> {
         let nodes = schemas.document.nodes().count();
         let ex = Expander::with_languages(schemas, languages, self.options, self.limits);
         let mut emitter = Emitter::new(ex, self.options, self.limits).ok()?;
-        emitter.root = root;
+        emitter.begin_at(root);
         let made = emitter.grammar();
         let size = emitter.builder.size().max(made.as_ref().map_or(0, Grammar::expressions));
         self.work = self.work.saturating_sub(nodes + size + emitter.ex.work());

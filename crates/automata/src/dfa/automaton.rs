@@ -71,10 +71,10 @@ pub struct Edge {
 }
 
 impl Dfa {
-    /// The DFA of the texts that `pattern` matches as a whole. A text alone is in the dialect of the `regex` crate, with
-    /// look-ahead (`(?=…)`, `(?!…)`) and look-behind (`(?<=…)`, `(?<!…)`) besides; [`Dialect::pattern`] has others. `^`
-    /// and `$` are allowed anywhere and mean the beginning and end of the whole text. A lazy repetition means the same
-    /// as a greedy one.
+    /// The DFA of the texts that `pattern` matches as a whole. A text alone is in the dialect of the `regex` crate,
+    /// with look-ahead (`(?=…)`, `(?!…)`) and look-behind (`(?<=…)`, `(?<!…)`) besides; [`Dialect::pattern`] has
+    /// others. `^` and `$` are allowed anywhere and mean the beginning and end of the whole text. A lazy repetition
+    /// means the same as a greedy one.
     ///
     /// [`Dialect::pattern`]: crate::Dialect::pattern
     ///

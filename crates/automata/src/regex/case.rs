@@ -1,8 +1,8 @@
 //! Classes whose case does not count, in each dialect.
 //!
 //! Python compares `str.lower` of single characters, and has a list of exceptions: lower-case characters that have one
-//! upper case are equal (`s` and `ſ`, `i` and `ı`). ECMA-262 has simple case folding, in which `i` and `ı` differ. XGrammar
-//! knows the letters of ASCII.
+//! upper case are equal (`s` and `ſ`, `i` and `ı`). ECMA-262 has simple case folding, in which `i` and `ı` differ.
+//! XGrammar knows the letters of ASCII.
 //!
 //! Tried instead: simple folding for all. It differs from CPython at `i`, `ı`, `İ` and some Greek letters.
 

@@ -1,5 +1,5 @@
-//! A pass over the syntax tree of `regex-syntax` before it is expanded: it refuses patterns that would take too long, and
-//! finds the first part that looks around.
+//! A pass over the syntax tree of `regex-syntax` before it is expanded: it refuses patterns that would take too long,
+//! and finds the first part that looks around.
 //!
 //! Both need the tree as it was written. Translation loses the place of a line anchor, and the flags that
 //! decide whether `^` is one; so the pass follows flags itself. And translation is the expensive step: `regex-syntax`

@@ -5,8 +5,8 @@
 //! takes no stack of the machine. What the dialects differ in is decided here and in `escapes` and `case`, and nowhere
 //! else.
 //!
-//! Tried instead: writing each dialect anew in the syntax of the crate `regex`, as two readers did. The places of errors
-//! were lost, classes were printed and read again, and each reader knew a part of what the others knew.
+//! Tried instead: writing each dialect anew in the syntax of the crate `regex`, as two readers did. The places of
+//! errors were lost, classes were printed and read again, and each reader knew a part of what the others knew.
 
 use regex_syntax::hir::{Capture, Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look, Repetition};
 

@@ -1,8 +1,8 @@
 //! The dialect of the crate `regex`, under limits, with look-around besides.
 //!
-//! The syntax is exactly that of the crate, because `regex-syntax` reads it; a parser of our own would differ in corners
-//! that users know. This file adds the order of checks (the price of expansion before the tree is expanded), errors
-//! with a place, and look-around.
+//! The syntax is exactly that of the crate, because `regex-syntax` reads it; a parser of our own would differ in
+//! corners that users know. This file adds the order of checks (the price of expansion before the tree is expanded),
+//! errors with a place, and look-around.
 //!
 //! `regex-syntax` reads no look-around and reports the place of the first one that it meets. So this file repairs the
 //! text there and tries again: the opening of a look-around becomes the opening of a plain group of the same length, so

@@ -3,6 +3,8 @@
 //! Patterns and texts are random: pieces that the dialects read differently, in all orders. What one side refuses and
 //! the other does not is counted by its reason, and each reason must be known.
 
+#![allow(clippy::print_stdout, reason = "a skipped or counted test says so")]
+
 use std::{
     collections::BTreeMap,
     io::Write,
@@ -297,7 +299,7 @@ fn python_agrees() {
     let drawn: Vec<(String, Vec<String>)> = (0..cases).map(|_| draw()).collect();
     let Some((version, answers)) = judged(["python3", "-c", JUDGE], &drawn) else {
         assert!(std::env::var_os("CI").is_none(), "CI has Python");
-        eprintln!("not judged: there is no python3");
+        println!("not judged: there is no python3");
         return;
     };
     let mut refused: BTreeMap<String, usize> = BTreeMap::new();
@@ -487,7 +489,7 @@ fn ecma_agrees() {
     };
     let drawn: Vec<(String, Vec<String>)> = (0..cases).map(|_| draw()).collect();
     let Some((_, answers)) = judged(["node", "-e", ECMA_JUDGE], &drawn) else {
-        eprintln!("not judged: there is no node");
+        println!("not judged: there is no node");
         return;
     };
     let (mut compared, mut accepted, mut lenient, mut strict, mut differ) = (0, 0, 0, 0, vec![]);

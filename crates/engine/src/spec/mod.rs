@@ -16,6 +16,7 @@ mod options;
 mod request_rules;
 mod requests;
 mod resolved;
+mod source;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
@@ -32,6 +33,7 @@ pub use self::options::{SPEC_VERSION, SpecOptions};
 pub use self::request_rules::RequestRules;
 pub use self::requests::JsonRequest;
 pub(crate) use self::resolved::Resolved;
+pub use self::source::{RegexSpec, Source};
 
 /// The largest [`GrammarSpec::max_ignored`]: each is a copy of the automaton of ignored text.
 pub const MAX_IGNORED: u32 = 10_000;
@@ -96,24 +98,6 @@ pub enum Language {
     AnyOf(Vec<Spec>),
     /// An output of each of these constraints, one after the other. A token may cross the boundary.
     Sequence(Vec<Spec>),
-}
-
-/// A text that stands here, or in a file.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Source {
-    /// The text itself.
-    Text(String),
-    /// A file, in UTF-8. A line break at its end is not part of the text.
-    File(PathBuf),
-}
-
-/// A regular expression and how it is read.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RegexSpec {
-    /// Its text.
-    pub source: Source,
-    /// The dialect that it is written in.
-    pub dialect: Dialect,
 }
 
 /// A grammar and how it is read.

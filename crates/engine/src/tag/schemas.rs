@@ -1,5 +1,5 @@
-//! The schemas of a tag: values as JSON, or the arguments of a call in the style of a model; what is left of a tag whose
-//! schema cannot be enforced; and the fates of keywords.
+//! The schemas of a tag: values as JSON, or the arguments of a call in the style of a model; what is left of a tag
+//! whose schema cannot be enforced; and the fates of keywords.
 
 use std::sync::Arc;
 

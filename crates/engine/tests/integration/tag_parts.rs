@@ -487,7 +487,11 @@ fn errors_name_their_place() {
         (r#"{"type":"token","token":100000}"#, "/format/token", "no token 100000"),
         (r#"{"type":"regex","pattern":"("}"#, "/format/pattern", "not closed"),
         (r#"{"type":"grammar","grammar":"root ::= x"}"#, "/format/grammar", "x"),
-        (r#"{"type":"json_schema","json_schema":{"type":"strin"}}"#, "/format/json_schema", "name of a type"),
+        (
+            r#"{"type":"json_schema","json_schema":{"type":"strin"}}"#,
+            "/format/json_schema",
+            "which is no type",
+        ),
         (r#"{"type":"json_schema","json_schema":true,"excludes":[""]}"#, "/format/excludes", "empty text"),
         (r#"{"type":"json_schema","json_schema":true,"style":"some_xml"}"#, "/format/style", "is no style"),
         (
@@ -502,8 +506,8 @@ fn errors_name_their_place() {
         ),
         (
             r#"{"type":"json_schema","json_schema":{"properties":{"a":{"allOf":[{"type":"string"},{"type":"null"}]}},"required":["a"]},"style":"qwen_xml"}"#,
-            "/format/json_schema",
-            "no value satisfies",
+            "/format/json_schema/properties/a",
+            "no value satisfies `allOf`",
         ),
         (
             r#"{"type":"json_schema","json_schema":{"type":"array"},"style":"glm_xml"}"#,

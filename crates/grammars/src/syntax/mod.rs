@@ -4,9 +4,9 @@
 //! text/ --bnf/, xgrammar/, lark/--> tree/ of definitions --lower/--> Grammar
 //! ```
 //!
-//! `bnf/` has GBNF, the three notations of `.ebnf` and `.bnf`, and ABNF. Constructs that several languages share are in [`escape`] and [`bnf`]. Each
-//! language has a file or folder that documents it and its differences from the original. No front end recurses, so
-//! deep nesting in untrusted text costs memory alone.
+//! `bnf/` has GBNF, the three notations of `.ebnf` and `.bnf`, and ABNF. Constructs that several languages share are
+//! in [`escape`] and [`bnf`]. Each language has a file or folder that documents it and its differences from the
+//! original. No front end recurses, so deep nesting in untrusted text costs memory alone.
 
 mod bnf;
 mod lark;
@@ -117,8 +117,8 @@ impl Grammar {
         Self::parse(text, GrammarFormat::Gbnf, &GrammarOptions::default(), limits)
     }
 
-    /// Reads a grammar from `text` in EBNF or BNF ([`GrammarFormat::Ebnf`]). The start rule is `root`, or the first rule
-    /// if there is no `root`.
+    /// Reads a grammar from `text` in EBNF or BNF ([`GrammarFormat::Ebnf`]). The start rule is `root`, or the first
+    /// rule if there is no `root`.
     ///
     /// # Errors
     ///

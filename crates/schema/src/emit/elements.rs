@@ -461,6 +461,13 @@ impl Emitter {
                 _ => value,
             });
         }
+        self.element_part(name, node)
+    }
+
+    /// As [`constant_part`](Self::constant_part), as an element. It is apart, so that values as JSON nest on a small
+    /// stack.
+    #[inline(never)]
+    fn element_part(&mut self, name: Name<'_>, node: NodeId) -> Result<ExprId, SchemaError> {
         let (types, is_part) = match self.ex.schemas.document.value(node) {
             Value::Null => (NULL, false),
             Value::Bool(value) => (if *value { TRUE } else { FALSE }, false),

@@ -35,7 +35,7 @@ pub(crate) struct Emitter {
     pub(crate) ex: Expander,
     pub(crate) builder: GrammarBuilder,
     /// The schema of whole outputs.
-    pub(crate) root: NodeId,
+    root: NodeId,
     rules: HashMap<RuleKey, RuleId>,
     todo: Vec<(RuleId, RuleKey)>,
     /// Sets and levels that no value satisfies, as the analysis of an earlier grammar has shown.
@@ -155,6 +155,14 @@ impl Emitter {
         };
         emitter.begin()?;
         Ok(emitter)
+    }
+
+    /// Makes the schema `root` that of whole outputs. A part of a document is JSON in any style.
+    pub(crate) fn begin_at(&mut self, root: NodeId) {
+        self.root = root;
+        if root != Document::ROOT {
+            self.style = None;
+        }
     }
 
     /// The grammar of the values that satisfy the whole document, or the first keyword that is not enforced. It has a

@@ -271,10 +271,12 @@ impl Emitter {
             }
             Value::Array(items) => {
                 self.level += 1;
-                let items = items.into_iter().map(|item| self.constant_part(Name::Item, item));
-                let items = items.collect::<Result<Vec<_>, _>>()?;
+                let mut parts = vec![];
+                for item in items {
+                    parts.push(self.constant_part(Name::Item, item)?);
+                }
                 self.level -= 1;
-                self.bracketed("[", "]", items)
+                self.bracketed("[", "]", parts)
             }
             Value::Object(members) => {
                 let mut parts = vec![];

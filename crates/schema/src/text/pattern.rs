@@ -1,8 +1,8 @@
 //! Patterns of ECMA-262, the syntax of `pattern` and `patternProperties`: the languages of texts in which they match.
 //!
 //! Patterns are read by the reader of all dialects, in `unskew_automata`. Tried instead: a reader of this crate and an
-//! automaton for each part that looks around, from the end of the pattern to its beginning. It had no look-behind, and no
-//! look-around in repetitions.
+//! automaton for each part that looks around, from the end of the pattern to its beginning. It had no look-behind,
+//! and no look-around in repetitions.
 
 use unskew_automata::{Counted, Dialect, Limits, RegexError};
 

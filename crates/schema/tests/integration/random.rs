@@ -187,6 +187,8 @@ fn style(which: usize) -> ElementStyle {
         after: "{name}>",
         types: TYPED,
         wrap: "\n",
+        // A blank ends a name.
+        names: r"[^<>\s\x00]+",
         ..ElementStyle::PLAIN
     };
     match which {
@@ -329,7 +331,7 @@ proptest! {
         let compiled = match Bytes::new().compile_with(&schema, &options) {
             Ok(compiled) => compiled,
             Err(SchemaError::Unsupported { .. } | SchemaError::Limit { .. }) => return Ok(()),
-            Err(error) => return Err(TestCaseError::fail(format!("{schema}: {error}"))),
+            Err(error) => return Err(TestCaseError::fail(format!("{which} {schema}: {error}"))),
         };
         let fates = explain(&schema, &options, &SchemaLimits::default());
         let is_narrowed = fates.iter().any(|fate| {

@@ -14,7 +14,8 @@
 //! choose among readings, so they have no effect here. `?`, `!` and `-> alias` shape parse trees and have no
 //! effect either. `[capture]` names the texts of a rule or terminal in [reports](crate::GrammarConstraint::captures).
 //!
-//! - Regular expressions are in [Python's dialect](unskew_automata::Dialect::Python), with the flags `i`, `m`, `s`, `u` and
+//! - Regular expressions are in [Python's dialect](unskew_automata::Dialect::Python), with the flags `i`, `m`, `s`,
+//!   `u` and
 //!   `x`. [Lazy repetitions, look-around and
 //!   anchors](super::lower::looking) mean what they mean to Python's `re.match`; back-references are errors.
 //! - Escapes in texts are `\n \r \t \f \\ \"`, `\xHH`, `\uHHHH` and `\UHHHHHHHH`. Lark keeps any other
@@ -67,10 +68,10 @@
 //! # Ignored terminals
 //!
 //! Any number of ignored terminals may follow each terminal of a rule and precede the first one. A model can
-//! therefore write unbounded white space; [`GrammarOptions`] bounds it. Each is as long as possible in a grammar that Lark
-//! could read, as for its lexers: where one ends, no beginning of the text after it makes a longer ignored text. Where
-//! there are tokens, grammars inside, budgets, lazy terminals, blocks, or look-around in an ignored terminal, one may end
-//! anywhere.
+//! therefore write unbounded white space; [`GrammarOptions`] bounds it. Each is as long as possible in a grammar that
+//! Lark could read, as for its lexers: where one ends, no beginning of the text after it makes a longer ignored text.
+//! Where there are tokens, grammars inside, budgets, lazy terminals, blocks, or look-around in an ignored terminal,
+//! one may end anywhere.
 
 mod attributes;
 mod body;

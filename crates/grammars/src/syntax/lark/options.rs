@@ -109,7 +109,7 @@ fn indenter(
     };
     for (name, value) in fields {
         let Indenter { newline, indent, dedent, open, close, tab } = &mut *indenter;
-        let name_of = |field: &mut String| Some(value.as_str()?.clone_into(field));
+        let name_of = |field: &mut String| value.as_str().map(|text| text.clone_into(field));
         let set = match name.as_str() {
             "newline" => name_of(newline),
             "indent" => name_of(indent),

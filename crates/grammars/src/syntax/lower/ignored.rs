@@ -267,8 +267,8 @@ impl Lowering<'_, '_> {
 /// The most ways to divide a text into ignored ones that are followed.
 const MOST_PLACES: usize = 256;
 
-/// A place in a run: how many texts have begun, where in a text it is (`None` between two), and the states of texts that
-/// have ended and must not go on.
+/// A place in a run: how many texts have begun, where in a text it is (`None` between two), and the states of texts
+/// that have ended and must not go on.
 type Place = (u32, Option<StateId>, Vec<StateId>);
 
 /// For each way to divide a run, the states of texts that have ended and must not go on.

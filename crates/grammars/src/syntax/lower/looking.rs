@@ -123,8 +123,8 @@ impl Regulars<'_, '_> {
         Ok(read.map(Regular::Pattern))
     }
 
-    /// Finds the texts of `regex`, which is `read`, if it is a word between two `\b`: then its conditions are those of any
-    /// other word. A grammar with a hundred keywords has one pair of conditions, and not a hundred to compute.
+    /// Finds the texts of `regex`, which is `read`, if it is a word between two `\b`: then its conditions are those
+    /// of any other word. A grammar with a hundred keywords has one pair of conditions, and not a hundred to compute.
     fn word(&mut self, node: NodeId, regex: Pattern<'_>, read: PatternId) -> Result<(), GrammarError> {
         let Pattern { text: regex, dialect } = regex;
         let flags =

@@ -153,9 +153,9 @@ impl<'a, 't> Lowering<'a, 't> {
         }
     }
 
-    /// The grammar. What may stand beside a terminal is known once the grammar is: so where a terminal has a condition on
-    /// the text around it, or where an ignored text is to be as long as possible and something may follow with which it
-    /// would be longer, the grammar is made a second time.
+    /// The grammar. What may stand beside a terminal is known once the grammar is: so where a terminal has a
+    /// condition on the text around it, or where an ignored text is to be as long as possible and something may
+    /// follow with which it would be longer, the grammar is made a second time.
     fn whole(self, start: usize) -> Result<(Lowered, Work), GrammarError> {
         let Self { text, tree, source, limits, item, .. } = self;
         let Once { mut made, mut regulars, extending, conditionals } = self.once(start)?;
@@ -461,7 +461,8 @@ impl<'a, 't> Lowering<'a, 't> {
         }
         let at = self.tree.place(node);
         // Texts with the same conditions are one terminal.
-        let mut texts: Vec<([Option<Arc<Dfa>>; 2], Vec<Arc<Dfa>>)> = vec![];
+        type Conditions = [Option<Arc<Dfa>>; 2];
+        let mut texts: Vec<(Conditions, Vec<Arc<Dfa>>)> = vec![];
         for InContext { before, text, after, .. } in found.iter() {
             let mut conditions = [before.clone(), after.clone()];
             if let Some(near) = self.near.get(&node).copied() {

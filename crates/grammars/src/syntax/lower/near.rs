@@ -25,8 +25,8 @@ pub(super) enum Side {
     After,
 }
 
-/// By expression: the nearest bytes of the texts that may stand beside it, to which those of `skipped` do not count. All
-/// bytes where a part without an automaton may. O(n) for each step down of n expressions.
+/// By expression: the nearest bytes of the texts that may stand beside it, to which those of `skipped` do not count.
+/// All bytes where a part without an automaton may. O(n) for each step down of n expressions.
 pub(super) fn near(grammar: &Grammar, side: Side, skipped: Option<ExprId>) -> Vec<ByteSet> {
     let productive = productive(grammar);
     let empty = empty(grammar, skipped);

@@ -1,6 +1,6 @@
-//! What Lark reads beyond its rules: ignored texts, which are as long as possible, empty alternatives, and the newline of
-//! blocks. The verdicts are those of lark 1.3.1 (`parser="lalr"` with both lexers, and `parser="earley"` with the basic
-//! one).
+//! What Lark reads beyond its rules: ignored texts, which are as long as possible, empty alternatives, and the
+//! newline of blocks. The verdicts are those of lark 1.3.1 (`parser="lalr"` with both lexers, and `parser="earley"`
+//! with the basic one).
 
 use proptest::{prelude::*, sample::select};
 use unskew_automata::{Dfa, Limits};
@@ -121,10 +121,10 @@ fn is_list(text: &[u8], operator: &str, ignored: &Dfa) -> bool {
     for at in 0..=text.len() {
         let mut state = Some(ignored.start());
         let mut longest = None;
-        for end in at..text.len() {
-            state = state.and_then(|state| ignored.step(state, text[end]));
+        for (read, byte) in (at + 1..).zip(&text[at..]) {
+            state = state.and_then(|state| ignored.step(state, *byte));
             if state.is_some_and(|state| ignored.is_accepting(state)) {
-                longest = Some(end + 1);
+                longest = Some(read);
             }
         }
         for next in 0..3 {
