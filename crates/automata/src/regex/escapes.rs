@@ -102,7 +102,7 @@ impl Reader<'_> {
             }
             ranges.extend(range(first, last));
         }
-        if is_empty && !negated {
+        if is_empty && !negated && self.dialect == Dialect::Xgrammar {
             return self.fault(from, "a class without characters, which matches nothing: leave it out");
         }
         let mut class = self.folded(ClassUnicode::new(ranges));

@@ -292,7 +292,7 @@ impl<'p> Reader<'p> {
             (false, true) => self.look(Look::EndLF, from),
             (false, false) => {
                 let is_last = self.whole && self.rest().bytes().all(|byte| byte == b')');
-                self.early_end |= !is_last;
+                self.early_end |= !is_last && self.dialect == Dialect::Python;
                 self.look(Look::End, from)?;
                 if self.exact_ends && !is_last && self.dialect == Dialect::Python {
                     let end = self.sequence.pop().expect("it was pushed");

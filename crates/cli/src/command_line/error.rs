@@ -66,7 +66,6 @@ const OPTIONS: &[(&str, &str)] = &[
     ("ascii", ""),
     ("canonical", ""),
     ("choices", "--choice"),
-    ("dialect", ""),
     ("draft_length", ""),
     ("draft_model", ""),
     ("end", ""),

@@ -141,7 +141,7 @@ fn wrong_constraints_are_refused_in_one_line() {
     refused(&["mask", "--with", "ascii"], "--ascii is for the strings of a --json-schema");
     refused(
         &["mask", "--json-schema", "s.json", "--with", "odd"],
-        "--with has no option \"odd\"; it has whitespace",
+        "--with has no option \"odd\"; it has regex-dialect, whitespace",
     );
     refused(&["mask", "--json-schema", "s.json", "--with", "whitespace"], "--with whitespace needs a value");
     refused(

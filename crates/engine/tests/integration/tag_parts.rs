@@ -522,7 +522,7 @@ fn errors_name_their_place() {
         (
             r#"{"type":"json_schema","json_schema":{"type":"array","items":{"enum":["a","b"]},"uniqueItems":true,"minItems":2},"excludes":["b"]}"#,
             "/format/json_schema",
-            "no value satisfies",
+            "no text without `excludes` satisfies",
         ),
         (
             r#"{"type":"json_schema","json_schema":{"properties":{"a":{"type":"string","pattern":"(a)\\1"}}},"style":"qwen_xml"}"#,

@@ -26,6 +26,7 @@ pub(crate) const TABLE: &[Most] = &[
     ("--top-k", 1 << 24, TOKENS),
     ("--max-ignored", MAX_IGNORED as u64, "each is a copy of the automaton of ignored text"),
     ("--exponents", MAX_EXPONENT as u64, "compiling takes hours beyond"),
+    ("--max-bytes", 1 << 30, "the text is in memory at once"),
     ("--memory", 1_000_000, "this is in megabytes"),
 ];
 

@@ -228,7 +228,9 @@ impl Notation {
                 Self::Gbnf => format!("({})+", self.print(part)),
                 Self::Classical => format!("({})+", self.print(part)),
                 Self::Sql => format!("{{ {} }}...", self.print(part)),
-                Self::Iso | Self::IsoWithoutCommas => format!("{{ {} }}-", self.print(part)),
+                Self::Iso => format!("{{ {} }}-", self.print(part)),
+                // Without a comma the next part would be the exception.
+                Self::IsoWithoutCommas => format!("({{ {} }}-)", self.print(part)),
             },
             Part::Twice(part) => match self {
                 Self::Gbnf | Self::Classical => format!("({}){{2}}", self.print(part)),
