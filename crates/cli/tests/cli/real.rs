@@ -91,6 +91,7 @@ fn commands_of_the_documents_run_on_it() {
                 "--draft-model",
                 "--load-trie",
                 "titles.set",
+                "person.gbnf",
                 "--ids",
                 "--prefix",
                 "disc:budget=32",
