@@ -91,7 +91,7 @@ pub enum Construct {
 }
 
 impl Construct {
-    /// What to do.
+    /// The way out, as the message of the error has it.
     pub fn advice(self) -> &'static str {
         match self {
             Self::LookAround => "write the alternatives out",

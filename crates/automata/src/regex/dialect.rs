@@ -17,9 +17,9 @@
 //! | `a++` | possessive | `(?:a+)+` | an error | an error |
 //! | case under the flag `i` | `str.lower`, and its exceptions | simple folding | simple folding | ASCII |
 //!
-//! What a dialect has and regular languages do not is an error: back-references, recursion, conditions on groups, and
-//! atomic groups but for those that are plain regexes. What has no meaning in a dialect, and one meaning elsewhere, is
-//! read as there: `\p{L}`, `(?<name>...)` and `\z` in Python's, `(?i)` and `\A` in ECMA's.
+//! Constructs that are not regular are errors: back-references, recursion, conditions on groups, and atomic groups but
+//! for those of single characters. A construct without a meaning in the dialect is read as elsewhere if it has one
+//! meaning there: `\p{L}`, `(?<name>...)` and `\z` in Python's, `(?i)` and `\A` in ECMA's.
 //!
 //! Tried instead: one dialect, that of the crate `regex`, for all. Users of Python's servers wrote `\<think\>` and got
 //! texts without the brackets, and no error.

@@ -32,7 +32,7 @@ const ECMA_SPACE: &str =
     r"[\t\n\x0b\x0c\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}]";
 const ASCII_SPACE: &str = r"[\t\n\x0b\x0c\r ]";
 
-/// What the classes of POSIX are called.
+/// The names of the classes of POSIX.
 const POSIX: [&str; 14] = [
     "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
     "upper", "word", "xdigit",

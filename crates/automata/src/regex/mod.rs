@@ -8,7 +8,7 @@
 //! | `reader` | the other dialects |
 //! | `groups` | the part of the reader that opens and closes groups |
 //! | `escapes`, `case` | the parts that end in a set of characters |
-//! | `parsed` | what they all give, and what can be said about it |
+//! | `parsed` | the tree of each dialect, and facts about it |
 
 mod case;
 mod check;

@@ -2,8 +2,8 @@
 //!
 //! A text is read once, from left to right, and each part becomes its node at once: `a|[b-d]+` gives the literal, the
 //! class and its repetition, and the end of the text makes the alternation. Open groups are on a stack, so that nesting
-//! takes no stack of the machine. What the dialects differ in is decided here and in `escapes` and `case`, and nowhere
-//! else.
+//! takes no stack of the machine. The differences between the dialects stand here, in `groups`, in `escapes` and in
+//! `case`.
 //!
 //! Tried instead: writing each dialect anew in the syntax of the crate `regex`, as two readers did. The places of
 //! errors were lost, classes were printed and read again, and each reader knew a part of what the others knew.

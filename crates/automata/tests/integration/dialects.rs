@@ -282,6 +282,71 @@ fn reason(error: &RegexError) -> String {
     }
 }
 
+/// What a judge and this crate say of the same patterns.
+#[derive(Default)]
+struct Comparison {
+    compared: usize,
+    accepted: usize,
+    /// Patterns that one side alone refuses, by the reason.
+    refused: BTreeMap<String, usize>,
+    differ: Vec<String>,
+}
+
+/// Compares the answers of a judge with the automata that `make` makes. `lenient` gives the reason for which a pattern
+/// that the judge alone refuses may be read here, and `strict` whether an error here is known. `skips` are texts that
+/// are not compared.
+fn compare(
+    drawn: &[(String, Vec<String>)],
+    answers: &[serde_json::Value],
+    make: impl Fn(&str) -> Result<Dfa, RegexError>,
+    lenient: impl Fn(&str, &str) -> Option<&'static str>,
+    strict: impl Fn(&RegexError) -> bool,
+    skips: impl Fn(&str, &str) -> bool,
+) -> Comparison {
+    let mut found = Comparison::default();
+    for ((pattern, texts), answer) in drawn.iter().zip(answers) {
+        let made = make(pattern);
+        let verdicts = match (answer, &made) {
+            (
+                serde_json::Value::String(_),
+                Err(RegexError::Syntax { .. } | RegexError::Unsupported { .. }),
+            ) => continue,
+            (serde_json::Value::String(why), _) => {
+                match lenient(pattern, why) {
+                    Some(known) => *found.refused.entry(format!("there: {known}")).or_default() += 1,
+                    None => found.differ.push(format!("{pattern:?}: refused there ({why})")),
+                }
+                continue;
+            }
+            (serde_json::Value::Array(verdicts), _) => verdicts,
+            (answer, _) => panic!("{answer}"),
+        };
+        let dfa = match made {
+            Ok(dfa) => Some(dfa),
+            Err(RegexError::MatchesNothing) => None,
+            Err(error) => {
+                *found.refused.entry(reason(&error)).or_default() += 1;
+                if !strict(&error) {
+                    found.differ.push(format!("{pattern:?}: read there, here {error}"));
+                }
+                continue;
+            }
+        };
+        for (text, verdict) in texts.iter().zip(verdicts).filter(|(text, _)| !skips(pattern, text)) {
+            let accepts = dfa.as_ref().is_some_and(|dfa| dfa.accepts(text.as_bytes()));
+            found.compared += 1;
+            found.accepted += usize::from(accepts);
+            if accepts != *verdict {
+                found.differ.push(format!("{pattern:?} {text:?}: there {verdict}, here {accepts}"));
+            }
+        }
+    }
+    let Comparison { compared, accepted, refused, differ } = &found;
+    println!("{compared} verdicts, {accepted} accepted; patterns that one side refuses: {refused:#?}");
+    assert!(differ.is_empty(), "{} differ:\n{}", differ.len(), differ[..differ.len().min(40)].join("\n"));
+    found
+}
+
 #[test]
 fn python_agrees() {
     let cases = std::env::var("UNSKEW_CASES").map_or(1_500, |cases| cases.parse().unwrap());
@@ -302,74 +367,32 @@ fn python_agrees() {
         println!("not judged: there is no python3");
         return;
     };
-    let mut refused: BTreeMap<String, usize> = BTreeMap::new();
-    let (mut compared, mut accepted, mut differ) = (0, 0, vec![]);
-    for ((pattern, texts), answer) in drawn.iter().zip(&answers) {
-        let made = Dfa::from_pattern(Dialect::Python.pattern(pattern), &Limits::default());
-        let verdicts = match (answer, &made) {
-            (
-                serde_json::Value::String(_),
-                Err(RegexError::Syntax { .. } | RegexError::Unsupported { .. }),
-            ) => continue,
-            (serde_json::Value::String(why), _) => {
-                // Look-behind is of one length in Python.
-                let lenient = [
-                    "look-behind requires fixed-width pattern",
-                    "look-behind requires",
-                    "redefinition of group name",
-                ];
-                if lenient.iter().any(|known| why.starts_with(known)) {
-                    *refused.entry(format!("CPython: {why}")).or_default() += 1;
-                } else {
-                    differ.push(format!("{pattern:?}: CPython refuses it ({why})"));
+    let found = compare(
+        &drawn,
+        &answers,
+        |pattern| Dfa::from_pattern(Dialect::Python.pattern(pattern), &Limits::default()),
+        // Look-behind is of one length in Python.
+        |_, why| {
+            let known = ["look-behind requires", "redefinition of group name"];
+            known.into_iter().find(|known| why.starts_with(known))
+        },
+        |error| {
+            matches!(
+                error,
+                RegexError::Unsupported {
+                    construct: Construct::BackReference
+                        | Construct::Condition
+                        | Construct::Atomic
+                        | Construct::AheadInBehind
+                        | Construct::Escape,
+                    ..
                 }
-                continue;
-            }
-            (serde_json::Value::Array(verdicts), _) => verdicts,
-            (answer, _) => panic!("{answer}"),
-        };
-        let dfa = match made {
-            Ok(dfa) => Some(dfa),
-            Err(RegexError::MatchesNothing) => None,
-            Err(error) => {
-                *refused.entry(reason(&error)).or_default() += 1;
-                let known = matches!(
-                    error,
-                    RegexError::Unsupported {
-                        construct: Construct::BackReference
-                            | Construct::Condition
-                            | Construct::Atomic
-                            | Construct::AheadInBehind
-                            | Construct::Escape,
-                        ..
-                    }
-                ) || ["surrogates", "POSIX"].iter().any(|known| reason(&error).contains(known));
-                if !known {
-                    differ.push(format!("{pattern:?}: CPython reads it, here {error}"));
-                }
-                continue;
-            }
-        };
-        for (text, verdict) in texts.iter().zip(verdicts) {
-            // Until 3.13, `\B` did not match the empty text.
-            if text.is_empty() && pattern.contains(r"\B") && version < (3, 14) {
-                continue;
-            }
-            let found = dfa.as_ref().is_some_and(|dfa| dfa.accepts(text.as_bytes()));
-            compared += 1;
-            accepted += usize::from(found);
-            if found != *verdict {
-                differ.push(format!("{pattern:?} {text:?}: CPython {verdict}, here {found}"));
-            }
-        }
-    }
-    println!(
-        "{compared} verdicts, {accepted} accepted, {} of {cases} patterns refused by one side",
-        refused.values().sum::<usize>()
+            ) || ["surrogates", "POSIX"].iter().any(|known| reason(error).contains(known))
+        },
+        // Until 3.13, `\B` did not match the empty text.
+        |pattern, text| text.is_empty() && pattern.contains(r"\B") && version < (3, 14),
     );
-    println!("{refused:#?}");
-    assert!(differ.is_empty(), "{} differ:\n{}", differ.len(), differ[..differ.len().min(40)].join("\n"));
-    assert!(accepted > compared / 50);
+    assert!(found.accepted > found.compared / 50);
 }
 
 /// What ECMA-262 has of its own, or reads in its own way, and what it refuses.
@@ -492,54 +515,26 @@ fn ecma_agrees() {
         println!("not judged: there is no node");
         return;
     };
-    let (mut compared, mut accepted, mut lenient, mut strict, mut differ) = (0, 0, 0, 0, vec![]);
-    for ((pattern, texts), answer) in drawn.iter().zip(&answers) {
-        let made = DfaAlgebra::new(&Limits::default()).search(Dialect::Ecma.pattern(pattern));
-        let verdicts = match (answer, &made) {
-            (serde_json::Value::String(_), Err(_)) => continue,
-            (serde_json::Value::String(why), Ok(_)) => {
-                // Braces are characters, and some constructs of other dialects are read.
-                let known = ["{", "}", "]", r"\A", "(?i)", "(?>", "(?P<", r"\-", r"[^\w-]", "(?<n>"];
-                lenient += 1;
-                if !known.iter().any(|known| pattern.contains(known)) {
-                    differ.push(format!("{pattern:?}: refused there ({why})"));
+    compare(
+        &drawn,
+        &answers,
+        |pattern| DfaAlgebra::new(&Limits::default()).search(Dialect::Ecma.pattern(pattern)),
+        // Braces are characters, and some constructs of other dialects are read.
+        |pattern, _| {
+            let known = ["{", "}", "]", r"\A", "(?i)", "(?>", "(?P<", r"\-", r"[^\w-]", "(?<n>"];
+            known.into_iter().find(|known| pattern.contains(known))
+        },
+        |error| {
+            matches!(
+                error,
+                RegexError::Unsupported {
+                    construct: Construct::BackReference | Construct::AheadInBehind | Construct::Script,
+                    ..
                 }
-                continue;
-            }
-            (serde_json::Value::Array(verdicts), _) => verdicts,
-            (answer, _) => panic!("{answer}"),
-        };
-        let dfa = match made {
-            Ok(dfa) => Some(dfa),
-            Err(RegexError::MatchesNothing) => None,
-            Err(error) => {
-                let known = matches!(
-                    error,
-                    RegexError::Unsupported {
-                        construct: Construct::BackReference | Construct::AheadInBehind | Construct::Script,
-                        ..
-                    }
-                ) || reason(&error).contains("surrogates");
-                strict += 1;
-                if !known {
-                    differ.push(format!("{pattern:?}: read there, here {error}"));
-                }
-                continue;
-            }
-        };
-        for (text, verdict) in texts.iter().zip(verdicts) {
-            let found = dfa.as_ref().is_some_and(|dfa| dfa.accepts(text.as_bytes()));
-            compared += 1;
-            accepted += usize::from(found);
-            if found != *verdict {
-                differ.push(format!("{pattern:?} {text:?}: there {verdict}, here {found}"));
-            }
-        }
-    }
-    println!(
-        "{compared} verdicts, {accepted} accepted; {lenient} patterns refused there alone, {strict} here alone"
+            ) || reason(error).contains("surrogates")
+        },
+        |_, _| false,
     );
-    assert!(differ.is_empty(), "{} differ:\n{}", differ.len(), differ[..differ.len().min(40)].join("\n"));
 }
 
 /// A text, and whether each dialect accepts it; `None` where the dialect refuses the pattern.

@@ -27,12 +27,15 @@ fn takes(matcher: &mut Matcher, text: &str) -> bool {
     matcher.accept_all(&ids).unwrap() == ids.len() && matcher.is_accepting()
 }
 
+/// A call of Qwen's style with one parameter `e` of this schema.
+fn of_e(schema: &str) -> String {
+    style("qwen_xml", &format!(r#"{{"properties":{{"e":{schema}}},"required":["e"]}}"#))
+}
+
 /// A parser of Qwen's style takes one line break away at each end of a value. So it is no part of a string.
 #[test]
 fn line_breaks_around_a_value_are_no_part_of_it() {
-    let of =
-        |schema: &str| style("qwen_xml", &format!(r#"{{"properties":{{"e":{schema}}},"required":["e"]}}"#));
-    let e = |value: &str| p("e", value);
+    let (of, e) = (of_e, |value: &str| p("e", value));
     check(
         &of(r#"{"enum":["a","\nb"]}"#),
         &[e("a"), e("\na\n"), e("a\n"), e("\n\nb\n"), e("\n\nb")],
@@ -160,9 +163,7 @@ fn the_object_of_all_members_has_any_conditions() {
 /// A text that reads as a value of another type of its schema is none of its strings.
 #[test]
 fn a_text_has_the_type_that_a_parser_reads() {
-    let of =
-        |schema: &str| style("qwen_xml", &format!(r#"{{"properties":{{"e":{schema}}},"required":["e"]}}"#));
-    let e = |value: &str| p("e", value);
+    let (of, e) = (of_e, |value: &str| p("e", value));
     check(
         &of(r#"{"anyOf":[{"type":"string"},{"type":"array","items":{"type":"string"}}]}"#),
         &[e("a"), e(r#"["a"]"#), e(""), e("x [1]")],

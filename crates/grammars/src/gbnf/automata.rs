@@ -94,10 +94,7 @@ impl Forms {
 
     /// Leaves out each state that leads, from wherever it is entered, only where one comes without it too.
     fn merge_detours(&mut self, nodes: &mut [Node]) {
-        let mut before: Vec<HashSet<usize>> = vec![HashSet::new(); nodes.len()];
-        for (at, node) in nodes.iter().enumerate() {
-            node.edges.iter().for_each(|(_, target)| _ = before[*target].insert(at));
-        }
+        let mut before = sources(nodes);
         for at in (1..nodes.len()).rev() {
             let targets: Vec<usize> = nodes[at].edges.iter().map(|(_, target)| *target).collect();
             let leads = |from: usize, to: usize| {
@@ -111,13 +108,7 @@ impl Forms {
                 continue;
             }
             let steps = std::mem::take(&mut nodes[at].edges);
-            let mut all: Vec<usize> = std::mem::take(&mut before[at]).into_iter().collect();
-            all.sort_unstable();
-            for from in all {
-                let Some(edge) = nodes[from].edges.iter().position(|(_, target)| *target == at) else {
-                    continue;
-                };
-                let into = nodes[from].edges.remove(edge).0;
+            for (from, into) in detached(nodes, &mut before, at) {
                 for (step, target) in &steps {
                     let whole = self.sequence([into, *step]);
                     self.add_edge(&mut nodes[from], whole, *target);
@@ -162,10 +153,7 @@ impl Forms {
 
     /// Leaves out each state that one other state follows, and no end.
     fn pass_through(&mut self, nodes: &mut [Node]) {
-        let mut before: Vec<HashSet<usize>> = vec![HashSet::new(); nodes.len()];
-        for (at, node) in nodes.iter().enumerate() {
-            node.edges.iter().for_each(|(_, target)| _ = before[*target].insert(at));
-        }
+        let mut before = sources(nodes);
         // The last states first, so that rows of characters join from their end.
         let mut open: Vec<usize> = (1..nodes.len()).collect();
         while let Some(at) = open.pop() {
@@ -184,13 +172,7 @@ impl Forms {
             }
             nodes[at].edges.clear();
             before[next].remove(&at);
-            let mut all: Vec<usize> = std::mem::take(&mut before[at]).into_iter().collect();
-            all.sort_unstable();
-            for from in all {
-                let Some(edge) = nodes[from].edges.iter().position(|(_, target)| *target == at) else {
-                    continue;
-                };
-                let into = nodes[from].edges.remove(edge).0;
+            for (from, into) in detached(nodes, &mut before, at) {
                 let whole = self.sequence([into, rest]);
                 self.add_edge(&mut nodes[from], whole, next);
                 before[next].insert(from);
@@ -362,4 +344,25 @@ impl Rows<'_> {
             }
         }
     }
+}
+
+/// By state: the states with an edge to it.
+fn sources(nodes: &[Node]) -> Vec<HashSet<usize>> {
+    let mut sources: Vec<HashSet<usize>> = vec![HashSet::new(); nodes.len()];
+    for (at, node) in nodes.iter().enumerate() {
+        node.edges.iter().for_each(|(_, target)| _ = sources[*target].insert(at));
+    }
+    sources
+}
+
+/// Takes off all edges to `at`: the states that they begin at, in ascending order, each with the step.
+fn detached(nodes: &mut [Node], before: &mut [HashSet<usize>], at: usize) -> Vec<(usize, FormId)> {
+    let mut all: Vec<usize> = std::mem::take(&mut before[at]).into_iter().collect();
+    all.sort_unstable();
+    let detach = |from: usize| {
+        let edges = &mut nodes[from].edges;
+        let edge = edges.iter().position(|(_, target)| *target == at)?;
+        Some((from, edges.remove(edge).0))
+    };
+    all.into_iter().filter_map(detach).collect()
 }

@@ -1,4 +1,4 @@
-//! What a machine reads in one step: a byte, or a whole character by its class.
+//! A machine reads a byte in a step, or a whole character by its class.
 //!
 //! A pattern such as `(?=.*\bTotal\b).{1,200}` tells few characters apart: line breaks, the letters of the word, other
 //! characters of words, and the rest. Byte by byte, each of two hundred places would have the hundreds of states in

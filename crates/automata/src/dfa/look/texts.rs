@@ -193,13 +193,14 @@ impl Maker<'_> {
         self.state(set)
     }
 
+    /// Whether any text may follow: the pattern is over, and no claim is left.
+    fn is_free(&self, configuration: u32) -> bool {
+        let configuration = &self.configurations[configuration as usize];
+        configuration.main.is_none() && configuration.claims.is_empty()
+    }
+
     fn state(&mut self, mut set: Vec<u32>) -> Result<u32, RegexError> {
-        // After the end of the pattern, a configuration without claims has any text.
-        let is_free = |id: &&u32| {
-            let configuration = &self.configurations[**id as usize];
-            configuration.main.is_none() && configuration.claims.is_empty()
-        };
-        if let Some(free) = set.iter().find(is_free).copied() {
+        if let Some(free) = set.iter().find(|id| self.is_free(**id)).copied() {
             set = vec![free];
         }
         let set = set.into_boxed_slice();
@@ -284,6 +285,12 @@ impl Maker<'_> {
         numbers.insert(start, made.state(ends(self, start))?);
         let mut at = 0;
         while let Some(state) = states.get(at).copied() {
+            at += 1;
+            if matches!(self.sets.of[state as usize][..], [only] if self.is_free(only)) {
+                // Any bytes, in one state: a condition that holds already is seen to be none.
+                made.edge(numbers[&state], 0..=255, numbers[&state]);
+                continue;
+            }
             let mut edges = vec![];
             for (first, last, next) in &self.sets.edges[state as usize] {
                 let to = match numbers.get(next) {
@@ -298,7 +305,6 @@ impl Maker<'_> {
                 edges.push((*first, *last, to));
             }
             self.machine.program.alphabet.write(&mut made, numbers[&state], &edges, &mut inside)?;
-            at += 1;
         }
         made.build()
     }
@@ -312,15 +318,10 @@ impl Maker<'_> {
             set.copied().any(|one| maker.configurations[one as usize].may_end())
         };
         let made = self.automaton(start, may_end)?;
-        let any = match self.machine.program.alphabet {
-            Alphabet::Bytes => {
-                let start = made.start();
-                made.len() == 1
-                    && made.is_accepting(start)
-                    && (0..=255).all(|byte| made.step(start, byte).is_some())
-            }
-            Alphabet::Characters { .. } => made == Dfa::from_pattern("(?s:.*)", &Limits::default())?,
-        };
+        let start = made.start();
+        let any = made.len() == 1
+            && made.is_accepting(start)
+            && (0..=255).all(|byte| made.step(start, byte).is_some());
         Ok((!any).then_some(made))
     }
 
