@@ -6,9 +6,9 @@
 //!   Regex("[a-z]+", flags="i")
 //! ```
 //!
-//! It is a language of its own and not a part of [`ebnf`](super::ebnf): in XGrammar `a.b` and `-a` are names, `#x41`
-//! is a comment and `name[lazy] ::=` has an option, and in the notation of the W3C each of them has another meaning.
-//! The facts are from its documentation, its sources, and experiments.
+//! It is a language of its own and not a part of the [notation of the W3C](super::bnf): in XGrammar `a.b` and `-a` are
+//! names, `#x41` is a comment and `name[lazy] ::=` has an option, and in the notation of the W3C each of them has
+//! another meaning. The facts are from its documentation, its sources, and experiments.
 //!
 //! | | XGrammar | here |
 //! |---|---|---|
