@@ -233,7 +233,7 @@ impl Llama {
         self.decoder.step_bytes()
     }
 
-    /// The type in which most weights are kept: `f32`, `f16`, `bf16` or `q8_0`.
+    /// The type in which most weights are kept: `f32`, `f16`, `bf16`, `q8_0`, or `q8_affine`, which has an offset, too.
     #[must_use]
     pub fn kept_as(&self) -> &'static str {
         self.decoder.kept_as()

@@ -1,13 +1,15 @@
 //! Weights in the blocks of ggml, the library of llama.cpp: a few bits for each weight, and scales for a block.
 //!
-//! A block becomes f32 with the operations and in the order of ggml, so that each value is the same bit for bit. In
-//! four types a weight is a whole number of eight bits times one scale for 32 weights. Those are kept so, in the blocks
-//! of [`crate::math::pack`]: nothing is rounded, and memory is a quarter of f32. In the others a weight has an offset,
-//! or a scale that f16 cannot hold. They become f32: eight bits would round them a second time, and a model is what its
-//! file says unless the caller asks for [`Quantization`](crate::Quantization).
+//! A block becomes f32 with the operations and in the order of ggml, so that each value is the same bit for bit. Where
+//! 32 weights share a scale, they are kept as whole numbers of eight bits, in the blocks of [`crate::math::pack`]:
+//! nothing is rounded, and memory is a third of f32 or less ([`Kept`] says which types are kept how). Where 16 weights
+//! share a scale, they become f32: the rest of a panel would be scales. A model is what its file says unless the
+//! caller asks for [`Quantization`](crate::Quantization).
 //!
-//! Tried instead: kernels that multiply by the blocks as they are. Each type needs its own, and a model small enough
-//! for this runner fits into memory as f32.
+//! Tried instead: f32 for all types with an offset. A pass of one token then waits for memory: it took twice as long
+//! for a model of type Q4_1. Kernels that multiply by four bits as they are: each type needs its own.
+
+use std::array;
 
 use half::f16;
 
@@ -84,63 +86,78 @@ impl BlockType {
         }
     }
 
-    /// Whether a block is whole numbers of eight bits times one scale: [`whole`](Self::whole).
-    pub(crate) fn is_whole(self) -> bool {
-        matches!(self, Self::Q4_0 | Self::Q5_0 | Self::Q8_0 | Self::Iq4Nl)
+    /// How a matrix keeps blocks of the type.
+    pub(crate) fn kept(self) -> Kept {
+        match self {
+            Self::Q4_0 | Self::Q5_0 | Self::Q8_0 | Self::Iq4Nl => Kept::Scaled,
+            Self::Q4_1 | Self::Q5_1 | Self::Q4K | Self::Q5K | Self::Iq4Xs => Kept::Affine,
+            Self::Q2K | Self::Q3K | Self::Q6K => Kept::Wide,
+        }
     }
 
-    /// The scale and the whole numbers of a block.
-    pub(crate) fn whole(self, block: &[u8]) -> (f16, [i8; BLOCK]) {
+    /// The scale and the whole numbers of a block that is [`Kept::Scaled`].
+    pub(crate) fn scaled(self, block: &[u8]) -> (f16, [i8; BLOCK]) {
         let (scale, rest) = (f16_at(block, 0), &block[2..]);
-        let mut numbers = [0; BLOCK];
-        match self {
-            Self::Q8_0 => numbers.iter_mut().zip(rest).for_each(|(number, byte)| *number = *byte as i8),
-            Self::Q5_0 => {
-                let fives = fives(&rest[4..], u32_at(rest, 0));
-                numbers.iter_mut().zip(fives).for_each(|(number, five)| *number = five as i8 - 16);
-            }
-            Self::Iq4Nl => {
-                let fours = nibbles(rest);
-                numbers.iter_mut().zip(fours).for_each(|(number, four)| *number = UNEVEN[four as usize]);
-            }
+        let numbers = match self {
+            Self::Q8_0 => array::from_fn(|at| rest[at] as i8),
+            Self::Q5_0 => fives(&rest[4..], u32_at(rest, 0)).map(|five| five as i8 - 16),
+            Self::Iq4Nl => nibbles(rest).map(|four| UNEVEN[four as usize]),
             _ => {
                 debug_assert_eq!(self, Self::Q4_0);
-                numbers.iter_mut().zip(nibbles(rest)).for_each(|(number, four)| *number = four as i8 - 8);
+                nibbles(rest).map(|four| four as i8 - 8)
+            }
+        };
+        (scale, numbers)
+    }
+
+    /// The scale, the offset and the whole numbers of each [`BLOCK`] weights of a block that is [`Kept::Affine`].
+    pub(crate) fn affine(self, block: &[u8], mut each: impl FnMut(usize, [f32; 2], [i8; BLOCK])) {
+        let (scale, least) = (f32_at(block, 0), f32_at(block, 2));
+        match self {
+            Self::Q4_1 => each(0, [scale, least], nibbles(&block[4..]).map(|four| four as i8)),
+            Self::Q5_1 => {
+                each(0, [scale, least], fives(&block[8..], u32_at(block, 4)).map(|five| five as i8));
+            }
+            Self::Q4K => q45(block, &block[16..], None, each),
+            Self::Q5K => q45(block, &block[48..], Some(&block[16..48]), each),
+            _ => {
+                debug_assert_eq!(self, Self::Iq4Xs);
+                iq4(block, each);
             }
         }
-        (scale, numbers)
     }
 
     /// The weights of a block in f32.
     pub(crate) fn values(self, block: &[u8], values: &mut [f32]) {
         debug_assert_eq!((block.len(), values.len()), (self.bytes(), self.weights()));
-        match self {
-            Self::Q4_0 | Self::Q5_0 | Self::Q8_0 | Self::Iq4Nl => {
-                let (scale, numbers) = self.whole(block);
+        match (self, self.kept()) {
+            (_, Kept::Scaled) => {
+                let (scale, numbers) = self.scaled(block);
                 for (value, number) in values.iter_mut().zip(numbers) {
                     *value = f32::from(number) * scale.to_f32();
                 }
             }
-            Self::Q4_1 => {
-                let (scale, least) = (f32_at(block, 0), f32_at(block, 2));
-                for (value, four) in values.iter_mut().zip(nibbles(&block[4..])) {
-                    *value = f32::from(four) * scale + least;
+            (_, Kept::Affine) => self.affine(block, |at, [scale, offset], numbers| {
+                for (value, number) in values[at * BLOCK..].iter_mut().zip(numbers) {
+                    *value = f32::from(number) * scale + offset;
                 }
-            }
-            Self::Q5_1 => {
-                let (scale, least) = (f32_at(block, 0), f32_at(block, 2));
-                for (value, five) in values.iter_mut().zip(fives(&block[8..], u32_at(block, 4))) {
-                    *value = f32::from(five) * scale + least;
-                }
-            }
-            Self::Q2K => q2(block, values),
-            Self::Q3K => q3(block, values),
-            Self::Q4K => q45(block, &block[16..], None, values),
-            Self::Q5K => q45(block, &block[48..], Some(&block[16..48]), values),
-            Self::Q6K => q6(block, values),
-            Self::Iq4Xs => iq4(block, values),
+            }),
+            (Self::Q2K, _) => q2(block, values),
+            (Self::Q3K, _) => q3(block, values),
+            (_, Kept::Wide) => q6(block, values),
         }
     }
+}
+
+/// How a matrix keeps the blocks of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Whole numbers of eight bits, and a scale in f16 for [`BLOCK`] of them.
+    Scaled,
+    /// Whole numbers of eight bits, and a scale and an offset in f32 for [`BLOCK`] of them.
+    Affine,
+    /// As f32.
+    Wide,
 }
 
 fn f16_at(bytes: &[u8], at: usize) -> f16 {
@@ -156,14 +173,14 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// The 32 numbers of four bits in 16 bytes: all low halves come first.
-fn nibbles(bytes: &[u8]) -> impl Iterator<Item = u8> {
-    let bytes = &bytes[..16];
-    bytes.iter().map(|byte| byte & 15).chain(bytes.iter().map(|byte| byte >> 4))
+fn nibbles(bytes: &[u8]) -> [u8; BLOCK] {
+    array::from_fn(|at| bytes[at % 16] >> (at / 16 * 4) & 15)
 }
 
 /// The same with a fifth bit each.
-fn fives(bytes: &[u8], fifth: u32) -> impl Iterator<Item = u8> {
-    nibbles(bytes).enumerate().map(move |(at, four)| four | ((fifth >> at & 1) as u8) << 4)
+fn fives(bytes: &[u8], fifth: u32) -> [u8; BLOCK] {
+    let fours = nibbles(bytes);
+    array::from_fn(|at| fours[at] | ((fifth >> at & 1) as u8) << 4)
 }
 
 /// Sub-blocks of 16 with a scale and an offset of four bits each.
@@ -202,10 +219,10 @@ fn q3(block: &[u8], values: &mut [f32]) {
 }
 
 /// Sub-blocks of 32 with a scale and an offset of six bits each; with `fifth` the weights have five bits.
-fn q45(block: &[u8], fours: &[u8], fifth: Option<&[u8]>, values: &mut [f32]) {
+fn q45(block: &[u8], fours: &[u8], fifth: Option<&[u8]>, mut each: impl FnMut(usize, [f32; 2], [i8; BLOCK])) {
     let (scale, least) = (f32_at(block, 0), f32_at(block, 2));
     let sixes = &block[4..16];
-    for (at, values) in values.chunks_exact_mut(32).enumerate() {
+    for at in 0..SUPER / BLOCK {
         let (own, other) = match at {
             0..4 => (sixes[at] & 63, sixes[at + 4] & 63),
             _ => {
@@ -214,12 +231,12 @@ fn q45(block: &[u8], fours: &[u8], fifth: Option<&[u8]>, values: &mut [f32]) {
             }
         };
         let (scale, least) = (scale * f32::from(own), least * f32::from(other));
-        let fours = &fours[32 * (at / 2)..][..32];
-        for (index, (value, byte)) in values.iter_mut().zip(fours).enumerate() {
-            let four = byte >> (at % 2 * 4) & 15;
-            let number = four | fifth.map_or(0, |fifth| (fifth[index] >> at & 1) << 4);
-            *value = scale * f32::from(number) - least;
-        }
+        let fours = &fours[BLOCK * (at / 2)..][..BLOCK];
+        let number = |index: usize| {
+            let four = fours[index] >> (at % 2 * 4) & 15;
+            (four | fifth.map_or(0, |fifth| (fifth[index] >> at & 1) << 4)) as i8
+        };
+        each(at, [scale, -least], array::from_fn(number));
     }
 }
 
@@ -241,16 +258,14 @@ fn q6(block: &[u8], values: &mut [f32]) {
 }
 
 /// Sub-blocks of 32 with a scale of six bits, and uneven values.
-fn iq4(block: &[u8], values: &mut [f32]) {
+fn iq4(block: &[u8], mut each: impl FnMut(usize, [f32; 2], [i8; BLOCK])) {
     let all = f32_at(block, 0);
     let highs = u16::from_le_bytes([block[2], block[3]]);
-    for (at, values) in values.chunks_exact_mut(32).enumerate() {
+    for at in 0..SUPER / BLOCK {
         let low = block[4 + at / 2] >> (at % 2 * 4) & 15;
         let high = (highs >> (2 * at) & 3) as u8;
         let scale = all * f32::from((low | high << 4) as i8 - 32);
-        for (value, four) in values.iter_mut().zip(nibbles(&block[8 + 16 * at..])) {
-            *value = scale * f32::from(UNEVEN[four as usize]);
-        }
+        each(at, [scale, 0.0], nibbles(&block[8 + 16 * at..]).map(|four| UNEVEN[four as usize]));
     }
 }
 

@@ -17,7 +17,7 @@ use std::{array, borrow::Borrow};
 use half::{bf16, f16};
 use pulp::{Simd, WithSimd};
 
-use crate::math::pack::{BLOCK, Block};
+use crate::math::pack::{BLOCK, Block, Scales};
 
 /// Outputs of a panel.
 pub(crate) const LANES: usize = 32;
@@ -255,10 +255,13 @@ impl<W: Weight, const L: usize, const P: usize> Tiles for Multiply<'_, W, L, P> 
 /// Adds `rows` of `inputs` times panels of blocks of `depth` inputs to the sums, [`LANES`] for each panel. Panels are
 /// equally long.
 ///
+/// A block's weights are `number * scale + offset`, so its products are `scale * sum(input * number) + offset *
+/// sum(input)`.
+///
 /// Weights are widened in registers, once for each three rows. Tried instead: once for all rows, in memory. That took
 /// 1.5 times as long for eight rows, since a block is short.
-pub(crate) fn multiply_blocks<const P: usize>(
-    panels: [&[Block]; P],
+pub(crate) fn multiply_blocks<B: Scales, const P: usize>(
+    panels: [&[Block<B>]; P],
     depth: usize,
     inputs: Inputs<'_>,
     sums: Sums<'_>,
@@ -267,15 +270,15 @@ pub(crate) fn multiply_blocks<const P: usize>(
     pulp::Arch::new().dispatch(MultiplyBlocks { panels, depth, inputs, sums, rows });
 }
 
-struct MultiplyBlocks<'a, const P: usize> {
-    panels: [&'a [Block]; P],
+struct MultiplyBlocks<'a, B, const P: usize> {
+    panels: [&'a [Block<B>]; P],
     depth: usize,
     inputs: Inputs<'a>,
     sums: Sums<'a>,
     rows: usize,
 }
 
-impl<const P: usize> WithSimd for MultiplyBlocks<'_, P> {
+impl<B: Scales, const P: usize> WithSimd for MultiplyBlocks<'_, B, P> {
     type Output = ();
 
     #[inline(always)]
@@ -284,7 +287,7 @@ impl<const P: usize> WithSimd for MultiplyBlocks<'_, P> {
     }
 }
 
-impl<const P: usize> MultiplyBlocks<'_, P> {
+impl<B: Scales, const P: usize> MultiplyBlocks<'_, B, P> {
     #[inline(always)]
     fn tiles<S: Simd, const V: usize>(mut self, simd: S) {
         for first in (0..LANES / S::F32_LANES).step_by(V) {
@@ -299,7 +302,7 @@ impl<const P: usize> MultiplyBlocks<'_, P> {
     }
 }
 
-impl<const P: usize> Tiles for MultiplyBlocks<'_, P> {
+impl<B: Scales, const P: usize> Tiles for MultiplyBlocks<'_, B, P> {
     #[inline(always)]
     fn rows(&self) -> usize {
         self.rows
@@ -318,11 +321,17 @@ impl<const P: usize> Tiles for MultiplyBlocks<'_, P> {
         let place = |index: usize, at: usize| (row + index) * self.sums.stride + (panel + at) * LANES;
         for (number, from) in (0..self.depth).step_by(BLOCK).enumerate() {
             let count = BLOCK.min(self.depth - from);
-            let blocks: [&Block; N] = array::from_fn(|at| &self.panels[panel + at][number]);
+            let blocks: [&Block<B>; N] = array::from_fn(|at| &self.panels[panel + at][number]);
             let inputs: [&[f32]; R] = array::from_fn(|index| &inputs[index][from..from + count]);
             let mut own = [[[simd.splat_f32s(0.0); V]; N]; R];
+            let mut totals = [simd.splat_f32s(0.0); R];
             for k in 0..count {
                 let inputs: [S::f32s; R] = array::from_fn(|index| simd.splat_f32s(inputs[index][k]));
+                if blocks[0].scales.offsets().is_some() {
+                    for (total, input) in totals.iter_mut().zip(inputs) {
+                        *total = simd.add_f32s(*total, input);
+                    }
+                }
                 for (at, block) in blocks.iter().enumerate() {
                     let mut wide = [0.0; LANES];
                     for (to, from) in wide.iter_mut().zip(&block.weights[k]) {
@@ -338,14 +347,18 @@ impl<const P: usize> Tiles for MultiplyBlocks<'_, P> {
                 }
             }
             for (at, block) in blocks.iter().enumerate() {
-                let scales = widened(&block.scales);
-                let (scales, _) = S::as_simd_f32s(&scales);
-                for (index, own) in own.iter().enumerate() {
+                let scales = block.scales.scales();
+                let (scales, _) = S::as_simd_f32s(scales.borrow());
+                let offsets = block.scales.offsets().map(|offsets| S::as_simd_f32s(offsets).0);
+                for (index, (own, total)) in own.iter().zip(totals).enumerate() {
                     let to = place(index, at);
                     let (sums, _) = S::as_mut_simd_f32s(&mut self.sums.values[to..][..LANES]);
                     for (vector, own) in own[at].iter().enumerate() {
                         let sum = &mut sums[first + vector];
                         *sum = simd.mul_add_e_f32s(*own, scales[first + vector], *sum);
+                        if let Some(offsets) = offsets {
+                            *sum = simd.mul_add_e_f32s(total, offsets[first + vector], *sum);
+                        }
                     }
                 }
             }
@@ -379,7 +392,8 @@ impl<W: Weight> WithSimd for Widen<'_, W> {
 mod tests {
     use half::{bf16, f16};
 
-    use super::{BLOCK, Block, Inputs, LANES, Line, Sums, multiply, multiply_blocks, widen};
+    use super::{BLOCK, Block, Inputs, LANES, Line, Scales, Sums, multiply, multiply_blocks, widen};
+    use crate::math::pack::Affine;
 
     #[test]
     fn every_finite_number_of_16_bits_widens_exactly() {
@@ -436,14 +450,20 @@ mod tests {
 
     #[test]
     fn products_of_blocks_are_the_same_whatever_rows_share_them() {
+        products_of_blocks::<[f16; LANES]>(|lane| f16::from_f32(lane as f32 / 999.0));
+        products_of_blocks::<Affine>(|lane| [lane as f32 / 999.0, lane as f32 / -7.0]);
+    }
+
+    fn products_of_blocks<S: Scales>(one: impl Fn(usize) -> S::One) {
         for depth in [1_usize, 31, 32, 70] {
-            let panels: [Vec<Block>; 2] = [3, 11].map(|seed| {
-                let mut blocks = vec![Block::default(); depth.div_ceil(BLOCK)];
+            let panels: [Vec<Block<S>>; 2] = [3, 11].map(|seed| {
+                let mut blocks: Vec<Block<S>> =
+                    (0..depth.div_ceil(BLOCK)).map(|_| Block::default()).collect();
                 for (number, block) in blocks.iter_mut().enumerate() {
                     for (k, line) in block.weights.iter_mut().enumerate().take(depth - number * BLOCK) {
                         *line = std::array::from_fn(|lane| ((seed + k * 37 + lane * 11) % 255) as i8);
                     }
-                    block.scales = std::array::from_fn(|lane| f16::from_f32((seed + lane) as f32 / 999.0));
+                    (0..LANES).for_each(|lane| block.scales.set(lane, one(seed + lane)));
                 }
                 blocks
             });
@@ -465,9 +485,7 @@ mod tests {
                 let (row, panel, lane) = (at / (2 * LANES), at % (2 * LANES) / LANES, at % LANES);
                 let term = |(k, value): (usize, &f32)| {
                     let block = &panels[panel][k / BLOCK];
-                    f64::from(*value)
-                        * f64::from(block.weights[k % BLOCK][lane])
-                        * block.scales[lane].to_f64()
+                    f64::from(*value) * f64::from(block.scales.weight(lane, block.weights[k % BLOCK][lane]))
                 };
                 let exact: f64 = values[row * depth..][..depth].iter().enumerate().map(term).sum();
                 assert!((f64::from(*sum) - 0.5 - exact).abs() < 1e-4, "{sum} {exact}");

@@ -18,7 +18,7 @@ use half::{bf16, f16};
 use rayon::prelude::*;
 
 use crate::math::kernel::{Inputs, LANES, Line, Sums, Weight, multiply, multiply_blocks, widen};
-use crate::math::pack::{BLOCK, Block, Format, Lines, Packer};
+use crate::math::pack::{BLOCK, Block, Format, Lines, Packer, Scales};
 
 /// Lines of a panel that are widened at a time, with those of another panel: 16 KiB of f32.
 const DEPTH: usize = 64;
@@ -63,23 +63,13 @@ impl Matrix {
         debug_assert!(output < self.outputs && row.len() == self.inputs);
         let (panel, lane) = (output / LANES, output % LANES);
         let from = panel * self.inputs;
-        if let Lines::Q8(blocks) = &self.lines {
-            let wide = self.inputs.div_ceil(BLOCK);
-            for (values, block) in row.chunks_mut(BLOCK).zip(&blocks[panel * wide..]) {
-                let scale = block.scales[lane].to_f32();
-                for (value, line) in values.iter_mut().zip(&block.weights) {
-                    *value = f32::from(line[lane]) * scale;
-                }
-            }
-            return;
-        }
-        for (index, value) in row.iter_mut().enumerate() {
-            *value = match &self.lines {
-                Lines::F32(lines) => lines[from + index][lane],
-                Lines::F16(lines) => lines[from + index][lane].to_f32(),
-                Lines::Bf16(lines) => lines[from + index][lane].to_f32(),
-                Lines::Q8(_) => unreachable!("read above"),
-            };
+        let wide = self.inputs.div_ceil(BLOCK);
+        match &self.lines {
+            Lines::F32(lines) => values(&lines[from..], lane, row, |value| value),
+            Lines::F16(lines) => values(&lines[from..], lane, row, f16::to_f32),
+            Lines::Bf16(lines) => values(&lines[from..], lane, row, bf16::to_f32),
+            Lines::Q8(blocks) => values_of_blocks(&blocks[panel * wide..], lane, row),
+            Lines::Affine(blocks) => values_of_blocks(&blocks[panel * wide..], lane, row),
         }
     }
 
@@ -99,6 +89,7 @@ impl Matrix {
             Lines::F16(lines) => size_of_val(&lines[..]),
             Lines::Bf16(lines) => size_of_val(&lines[..]),
             Lines::Q8(blocks) => size_of_val(&blocks[..]),
+            Lines::Affine(blocks) => size_of_val(&blocks[..]),
         }
     }
 
@@ -109,6 +100,7 @@ impl Matrix {
             Lines::F16(_) => "f16",
             Lines::Bf16(_) => "bf16",
             Lines::Q8(_) => "q8_0",
+            Lines::Affine(_) => "q8_affine",
         }
     }
 
@@ -157,14 +149,38 @@ impl Matrix {
             Lines::Bf16(lines) => {
                 wide.multiply::<bf16, P>(array::from_fn(|index| &lines[of(index)]), inputs, sums);
             }
-            Lines::Q8(blocks) => {
-                let count = self.inputs.div_ceil(BLOCK);
-                let panels: [&[Block]; P] =
-                    array::from_fn(|index| &blocks[(panel + index) * count..][..count]);
-                let stride = P * LANES;
-                let rows = sums.len() / stride;
-                multiply_blocks(panels, self.inputs, inputs, Sums { values: sums, stride }, rows);
-            }
+            Lines::Q8(blocks) => self.blocks_times::<_, P>(blocks, panel, inputs, sums),
+            Lines::Affine(blocks) => self.blocks_times::<_, P>(blocks, panel, inputs, sums),
+        }
+    }
+
+    fn blocks_times<S: Scales, const P: usize>(
+        &self,
+        blocks: &[Block<S>],
+        panel: usize,
+        inputs: Inputs<'_>,
+        sums: &mut [f32],
+    ) {
+        let count = self.inputs.div_ceil(BLOCK);
+        let panels: [&[Block<S>]; P] = array::from_fn(|index| &blocks[(panel + index) * count..][..count]);
+        let stride = P * LANES;
+        let rows = sums.len() / stride;
+        multiply_blocks(panels, self.inputs, inputs, Sums { values: sums, stride }, rows);
+    }
+}
+
+/// The weights of one lane.
+fn values<W: Copy>(lines: &[[W; LANES]], lane: usize, row: &mut [f32], wide: impl Fn(W) -> f32) {
+    for (value, line) in row.iter_mut().zip(lines) {
+        *value = wide(line[lane]);
+    }
+}
+
+/// The same of blocks.
+fn values_of_blocks<S: Scales>(blocks: &[Block<S>], lane: usize, row: &mut [f32]) {
+    for (values, block) in row.chunks_mut(BLOCK).zip(blocks) {
+        for (value, line) in values.iter_mut().zip(&block.weights) {
+            *value = block.scales.weight(lane, line[lane]);
         }
     }
 }

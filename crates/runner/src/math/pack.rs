@@ -6,25 +6,112 @@
 //! Rows come in groups of whole panels, so that a file is read a few megabytes at a time and nothing else is held
 //! than the result. Threads share the panels of a group.
 
+use std::borrow::Borrow;
+
 use half::{bf16, f16};
 use rayon::prelude::*;
 
-use crate::math::blocks::{BlockType, MOST};
+use crate::math::blocks::{BlockType, Kept, MOST};
 use crate::math::kernel::{LANES, Line, Weight};
 
 /// Inputs of a block, whose weights for one output share a scale.
 pub(crate) const BLOCK: usize = 32;
 
-/// The weights of [`BLOCK`] inputs in a panel, of eight bits: those of an output are whole numbers times its scale.
+/// The weights of [`BLOCK`] inputs in a panel, as whole numbers of eight bits, and what makes weights of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Block {
+pub(crate) struct Block<S> {
     pub(crate) weights: [[i8; LANES]; BLOCK],
-    pub(crate) scales: [f16; LANES],
+    pub(crate) scales: S,
 }
 
-impl Default for Block {
+impl<S: Scales> Default for Block<S> {
     fn default() -> Self {
-        Self { weights: [[0; LANES]; BLOCK], scales: [f16::ZERO; LANES] }
+        Self { weights: [[0; LANES]; BLOCK], scales: S::ZERO }
+    }
+}
+
+/// The scales of a block, one for each output, and maybe the offsets: `weight = number * scale + offset`.
+pub(crate) trait Scales: Send + Sync {
+    /// What an output has.
+    type One: Copy;
+
+    const ZERO: Self;
+
+    fn set(&mut self, lane: usize, one: Self::One);
+
+    /// A part that is infinite or not a number.
+    fn not_finite(one: Self::One) -> Option<f32>;
+
+    /// The weight of an output.
+    fn weight(&self, lane: usize, number: i8) -> f32;
+
+    fn scales(&self) -> impl Borrow<Line>;
+
+    fn offsets(&self) -> Option<&Line>;
+}
+
+/// Scales alone.
+impl Scales for [f16; LANES] {
+    type One = f16;
+
+    const ZERO: Self = [f16::ZERO; LANES];
+
+    fn set(&mut self, lane: usize, one: f16) {
+        self[lane] = one;
+    }
+
+    fn not_finite(one: f16) -> Option<f32> {
+        (!one.is_finite()).then(|| one.to_f32())
+    }
+
+    fn weight(&self, lane: usize, number: i8) -> f32 {
+        f32::from(number) * self[lane].to_f32()
+    }
+
+    #[inline(always)]
+    fn scales(&self) -> impl Borrow<Line> {
+        f16::line(self)
+    }
+
+    #[inline(always)]
+    fn offsets(&self) -> Option<&Line> {
+        None
+    }
+}
+
+/// Scales and offsets.
+#[derive(Clone, Debug)]
+pub(crate) struct Affine {
+    scales: Line,
+    offsets: Line,
+}
+
+impl Scales for Affine {
+    type One = [f32; 2];
+
+    const ZERO: Self = Self { scales: [0.0; LANES], offsets: [0.0; LANES] };
+
+    fn set(&mut self, lane: usize, [scale, offset]: [f32; 2]) {
+        self.scales[lane] = scale;
+        self.offsets[lane] = offset;
+    }
+
+    fn not_finite(one: [f32; 2]) -> Option<f32> {
+        one.into_iter().find(|part| !part.is_finite())
+    }
+
+    fn weight(&self, lane: usize, number: i8) -> f32 {
+        f32::from(number) * self.scales[lane] + self.offsets[lane]
+    }
+
+    #[inline(always)]
+    fn scales(&self) -> impl Borrow<Line> {
+        &self.scales
+    }
+
+    #[inline(always)]
+    fn offsets(&self) -> Option<&Line> {
+        Some(&self.offsets)
     }
 }
 
@@ -35,7 +122,9 @@ pub(crate) enum Lines {
     F16(Vec<[f16; LANES]>),
     Bf16(Vec<[bf16; LANES]>),
     /// Blocks of the inputs, the last of a panel filled up with zeros.
-    Q8(Vec<Block>),
+    Q8(Vec<Block<[f16; LANES]>>),
+    /// The same, with offsets.
+    Affine(Vec<Block<Affine>>),
 }
 
 /// The place of a weight that is infinite or not a number, and its value.
@@ -113,12 +202,18 @@ impl Packer {
     pub(crate) fn new([outputs, inputs]: [usize; 2], format: Format, quantizes: bool) -> Self {
         let panels = outputs.div_ceil(LANES);
         let count = panels * inputs;
-        let is_whole = matches!(format, Format::Blocks(kind) if kind.is_whole());
-        let lines = match format {
-            _ if quantizes || is_whole => Lines::Q8(vec![Block::default(); panels * inputs.div_ceil(BLOCK)]),
-            Format::F32 | Format::Blocks(_) => Lines::F32(vec![[0.0; LANES]; count]),
-            Format::F16 => Lines::F16(vec![[f16::ZERO; LANES]; count]),
-            Format::Bf16 => Lines::Bf16(vec![[bf16::ZERO; LANES]; count]),
+        let blocks = panels * inputs.div_ceil(BLOCK);
+        let kept = match format {
+            Format::Blocks(kind) if !quantizes || kind.kept() == Kept::Scaled => kind.kept(),
+            _ if quantizes => Kept::Scaled,
+            _ => Kept::Wide,
+        };
+        let lines = match (kept, format) {
+            (Kept::Scaled, _) => Lines::Q8(vec![Block::default(); blocks]),
+            (Kept::Affine, _) => Lines::Affine(vec![Block::default(); blocks]),
+            (_, Format::F32 | Format::Blocks(_)) => Lines::F32(vec![[0.0; LANES]; count]),
+            (_, Format::F16) => Lines::F16(vec![[f16::ZERO; LANES]; count]),
+            (_, Format::Bf16) => Lines::Bf16(vec![[bf16::ZERO; LANES]; count]),
         };
         Self { outputs, inputs, format, rows: 0, lines }
     }
@@ -129,47 +224,26 @@ impl Packer {
             Format::F32 => self.group::<f32>(f32::chunks(bytes)),
             Format::F16 => self.group::<f16>(f16::chunks(bytes)),
             Format::Bf16 => self.group::<bf16>(bf16::chunks(bytes)),
-            Format::Blocks(kind) if kind.is_whole() => self.blocks(kind, bytes),
-            Format::Blocks(kind) if matches!(self.lines, Lines::F32(_)) => self.values(kind, bytes),
-            Format::Blocks(kind) => {
-                let blocks = bytes.par_chunks_exact(kind.bytes());
-                let mut raw = vec![[0; 4]; blocks.len() * kind.weights()];
-                blocks.zip(raw.par_chunks_exact_mut(kind.weights())).for_each_init(
-                    || vec![0.0; kind.weights()],
-                    |values, (block, raw)| {
-                        kind.values(block, values);
-                        raw.iter_mut().zip(values).for_each(|(raw, value)| *raw = value.to_le_bytes());
-                    },
-                );
-                self.group::<f32>(&raw)
-            }
-        }
-    }
-
-    /// Adds rows of blocks that are kept as they are.
-    fn blocks(&mut self, kind: BlockType, bytes: &[u8]) -> Result<(), NotFinite> {
-        debug_assert_eq!(self.rows % LANES, 0);
-        let wide = self.inputs / BLOCK;
-        let row_bytes = wide * kind.bytes();
-        let scale = |block: &[u8]| kind.whole(block).0.to_f32();
-        let blocks = bytes.par_chunks_exact(kind.bytes());
-        if let Some(at) = blocks.clone().position_first(|block| !scale(block).is_finite()) {
-            let index = self.rows * self.inputs + at * BLOCK;
-            return Err(NotFinite { index, value: scale(&bytes[at * kind.bytes()..][..kind.bytes()]) });
-        }
-        let Lines::Q8(lines) = &mut self.lines else { unreachable!("such blocks are kept in eight bits") };
-        let panels = bytes.par_chunks(LANES * row_bytes);
-        lines[self.rows / LANES * wide..].par_chunks_mut(wide).zip(panels).for_each(|(lines, rows)| {
-            for (lane, row) in rows.chunks_exact(row_bytes).enumerate() {
-                for (line, block) in lines.iter_mut().zip(row.chunks_exact(kind.bytes())) {
-                    let (scale, numbers) = kind.whole(block);
-                    line.scales[lane] = scale;
-                    line.weights.iter_mut().zip(numbers).for_each(|(line, number)| line[lane] = number);
+            Format::Blocks(kind) => match &mut self.lines {
+                Lines::Q8(lines) if kind.kept() == Kept::Scaled => {
+                    let read = |block: &[u8], each: &mut dyn FnMut(usize, f16, [i8; BLOCK])| {
+                        let (scale, numbers) = kind.scaled(block);
+                        each(0, scale, numbers);
+                    };
+                    self.rows += blocks(lines, [self.rows, self.inputs], kind, bytes, read)?;
+                    Ok(())
                 }
-            }
-        });
-        self.rows += bytes.len() / row_bytes;
-        Ok(())
+                Lines::Affine(lines) => {
+                    let read = |block: &[u8], each: &mut dyn FnMut(usize, [f32; 2], [i8; BLOCK])| {
+                        kind.affine(block, each);
+                    };
+                    self.rows += blocks(lines, [self.rows, self.inputs], kind, bytes, read)?;
+                    Ok(())
+                }
+                Lines::F32(_) => self.values(kind, bytes),
+                _ => self.group::<f32>(&raw_values(kind, bytes)),
+            },
+        }
     }
 
     /// Adds rows of blocks that become f32: the blocks of all rows of a panel at one place, and then their lines.
@@ -240,6 +314,7 @@ impl Packer {
                     }
                 });
             }
+            Lines::Affine(_) => unreachable!("blocks with offsets come as they are"),
         }
         self.rows += weights.len() / inputs;
         Ok(())
@@ -249,6 +324,54 @@ impl Packer {
     pub(crate) fn finish(self) -> (Lines, Format) {
         debug_assert_eq!(self.rows, self.outputs);
         (self.lines, self.format)
+    }
+}
+
+/// The values of blocks, as a file of f32 has them.
+fn raw_values(kind: BlockType, bytes: &[u8]) -> Vec<[u8; 4]> {
+    let blocks = bytes.par_chunks_exact(kind.bytes());
+    let mut raw = vec![[0; 4]; blocks.len() * kind.weights()];
+    blocks.zip(raw.par_chunks_exact_mut(kind.weights())).for_each_init(
+        || vec![0.0; kind.weights()],
+        |values, (block, raw)| {
+            kind.values(block, values);
+            raw.iter_mut().zip(values).for_each(|(raw, value)| *raw = value.to_le_bytes());
+        },
+    );
+    raw
+}
+
+/// Adds rows of blocks that are kept as they are, after the first `rows` rows of `inputs` weights, and answers how many.
+/// `read` takes a block apart into parts of [`BLOCK`] weights.
+fn blocks<S: Scales>(
+    lines: &mut [Block<S>],
+    [rows, inputs]: [usize; 2],
+    kind: BlockType,
+    bytes: &[u8],
+    read: impl Fn(&[u8], &mut dyn FnMut(usize, S::One, [i8; BLOCK])) + Sync,
+) -> Result<usize, NotFinite> {
+    debug_assert_eq!(rows % LANES, 0);
+    let (wide, parts) = (inputs / BLOCK, kind.weights() / BLOCK);
+    let row_bytes = wide / parts * kind.bytes();
+    let panels = lines[rows / LANES * wide..].par_chunks_mut(wide).zip(bytes.par_chunks(LANES * row_bytes));
+    let not_finite = panels.enumerate().map(|(panel, (lines, of_panel))| {
+        let mut first = None;
+        for (lane, row) in of_panel.chunks_exact(row_bytes).enumerate() {
+            for (number, block) in row.chunks_exact(kind.bytes()).enumerate() {
+                read(block, &mut |part, one, numbers| {
+                    let line = &mut lines[number * parts + part];
+                    let index = (rows + panel * LANES + lane) * inputs + (number * parts + part) * BLOCK;
+                    first = first.or_else(|| Some(NotFinite { index, value: S::not_finite(one)? }));
+                    line.scales.set(lane, one);
+                    line.weights.iter_mut().zip(numbers).for_each(|(line, number)| line[lane] = number);
+                });
+            }
+        }
+        first
+    });
+    match not_finite.find_map_first(|first| first) {
+        Some(first) => Err(first),
+        None => Ok(bytes.len() / row_bytes),
     }
 }
 
@@ -275,7 +398,7 @@ fn fill<B: Copy + Sync, W: Copy + Send>(
 
 /// Writes a row into one lane of blocks: whole numbers from -127 to 127, and a scale for each block, as q8_0 of
 /// llama.cpp.
-fn quantize<R: Raw>(row: &[R::Bytes], lane: usize, blocks: &mut [Block]) {
+fn quantize<R: Raw>(row: &[R::Bytes], lane: usize, blocks: &mut [Block<[f16; LANES]>]) {
     for (weights, block) in row.chunks(BLOCK).zip(blocks) {
         let values = || weights.iter().map(|raw| R::read(*raw).value());
         let most = values().fold(0.0_f32, |most, value| most.max(value.abs()));

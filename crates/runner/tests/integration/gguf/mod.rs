@@ -313,14 +313,14 @@ fn every_type_of_weights_is_the_model_of_its_values() {
     let json: Value = serde_json::from_str(&shape.to_json()).unwrap();
     for (kind, kept) in [
         (2, "q8_0"),
-        (3, "f32"),
+        (3, "q8_affine"),
         (6, "q8_0"),
-        (7, "f32"),
+        (7, "q8_affine"),
         (8, "q8_0"),
         (10, "f32"),
         (11, "f32"),
-        (12, "f32"),
-        (13, "f32"),
+        (12, "q8_affine"),
+        (13, "q8_affine"),
         (14, "f32"),
         (20, "q8_0"),
     ] {
