@@ -99,7 +99,7 @@ pub use dfa::{
 pub use error::{Construct, Place, RegexError};
 pub use limits::Limits;
 pub use published::{InitialTokens, LiftedDfa, MergedDfa, PublishedError, PublishedLimits};
-pub use regex::{Counted, Dialect, Pattern, UnknownDialect};
+pub use regex::{Bounded, Counted, Dialect, Pattern, UnknownDialect};
 #[cfg(feature = "canonical")]
 pub use split::{SplitError, SplitLimits};
 pub use tokens::{AnyRegex, LazyRegexConstraint, LazyScratch, LazyState, RegexConstraint, TokenDfa, regex};

@@ -74,6 +74,7 @@ mod machine;
 mod matcher;
 mod progress;
 pub mod read;
+mod rejection;
 pub mod spec;
 pub mod tag;
 mod tokens;
@@ -91,6 +92,7 @@ pub use self::{
     gbnf::GBNF_BYTES,
     matcher::{Matcher, MatcherError, MatcherOptions},
     progress::Progress,
+    rejection::Rejection,
     spec::{JsonRequest, Language, RegexSpec, RequestRules, SPEC_VERSION, Spec, SpecError, SpecOptions},
     tokens::TokenSpace,
 };

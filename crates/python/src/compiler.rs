@@ -161,6 +161,25 @@ impl Compiled {
         self.compiled.notes().to_vec()
     }
 
+    /// Where the text of these tokens leaves the constraint, as a dict; None: it is accepted as a whole. A last id that
+    /// ends the output may be given.
+    fn rejection<'py>(&self, py: Python<'py>, ids: Vec<u32>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let ids = crate::tokenizer::ids(&ids);
+        let Some(rejection) = guarded(|| Ok(py.detach(|| self.compiled.rejection(&ids))))? else {
+            return Ok(None);
+        };
+        let message = rejection.to_string();
+        let answer = PyDict::new(py);
+        answer.set_item("offset", rejection.offset)?;
+        answer.set_item("before", rejection.before)?;
+        answer.set_item("after", rejection.after)?;
+        answer.set_item("expected", rejection.expected)?;
+        answer.set_item("expected_count", rejection.expected_count)?;
+        answer.set_item("may_end", rejection.may_end)?;
+        answer.set_item("message", message)?;
+        Ok(Some(answer))
+    }
+
     /// The memory of the constraint and of its matchers' scratches, in bytes.
     #[getter]
     fn memory(&self) -> usize {

@@ -43,6 +43,16 @@ def test_a_sequence(tok, compiler):
     assert m.validate(np.array(ids, np.int64)) == 3
 
 
+def test_a_rejection_says_where_and_what(tok, compiler):
+    compiled = compiler.compile(unskew.Constraint.json_schema({"type": "array", "items": {"enum": [1, 25]}}))
+    assert compiled.rejection(tok.encode("[1,25]")) is None and compiled.rejection(tok.encode("[1]") + tok.eos) is None
+    found = compiled.rejection(tok.encode("[1,2]"))
+    assert (found["offset"], found["before"], found["after"]) == (4, "[1,2", "]")
+    assert (found["expected"], found["expected_count"], found["may_end"]) == (["5"], 1, False)
+    assert found["message"] == 'at byte 4, after "[1,2", there is "]"; expected: "5"'
+    assert compiled.rejection(tok.encode("[1"))["after"] == ""
+
+
 def test_what_is_forced(tok, compiler):
     m = matcher(compiler, unskew.Constraint.choice(["abcdef"]))
     assert m.forced_text() == b"abcdef"

@@ -21,5 +21,5 @@ mod rust;
 
 pub use dialect::{Dialect, Pattern, UnknownDialect};
 pub(crate) use escapes::{PYTHON_WORD, known};
-pub use parsed::Counted;
+pub use parsed::{Bounded, Counted};
 pub(crate) use parsed::{OPENINGS, parse};

@@ -94,6 +94,68 @@ impl Pattern<'_> {
     }
 }
 
+/// A length beside a pattern: see [`Pattern::bounded`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bounded {
+    /// The pattern without the length, in the same dialect.
+    pub rest: String,
+    /// The least number of characters.
+    pub min: u32,
+    /// The greatest one.
+    pub max: u32,
+}
+
+impl Pattern<'_> {
+    /// The length of whole texts that a look-ahead at the beginning of the pattern asks for, as in
+    /// `^(?=.{1,253}$)([a-z]+\.)+$`, and the rest of the pattern. An automaton of both has a copy of the rest for each
+    /// length. `None` for any other pattern, and where it writes the length in another way.
+    ///
+    /// # Errors
+    ///
+    /// [`RegexError`]: as for [`Dfa::from_pattern`](crate::Dfa::from_pattern), but for automata.
+    pub fn bounded(self, limits: &Limits) -> Result<Option<Bounded>, RegexError> {
+        let Pattern { text, dialect } = self;
+        let Some((at, opening)) = text.match_indices("(?=.{").next().filter(|_| text.starts_with('^')) else {
+            return Ok(None);
+        };
+        let numbers = &text[at + opening.len()..];
+        let Some((numbers, behind)) = numbers.split_once("}$)") else { return Ok(None) };
+        let Some((min, max)) = numbers.split_once(',') else { return Ok(None) };
+        let (Ok(min), Ok(max)) = (min.parse::<u32>(), max.parse::<u32>()) else { return Ok(None) };
+        let rest = format!("{}(?=.*$){behind}", &text[..at]);
+        // Whether the look-ahead is a part of the whole, behind its beginning, shows in the trees alone.
+        let (own, other) = (parse(self, limits)?.hir, parse(dialect.pattern(&rest), limits)?.hir);
+        let (HirKind::Concat(own), HirKind::Concat(other)) = (own.kind(), other.kind()) else {
+            return Ok(None);
+        };
+        let is_free = |part: &Hir| *part.kind() == HirKind::Look(Look::Start) || look_ahead(part).is_some();
+        let same = own.iter().zip(other).take_while(|(own, other)| own == other).count();
+        let length = own.get(same).and_then(look_ahead).is_some_and(|length| match length.kind() {
+            HirKind::Concat(parts) => match &parts[..] {
+                [count, end] => {
+                    *end.kind() == HirKind::Look(Look::End)
+                        && matches!(count.kind(), HirKind::Repetition(count) if (count.min, count.max) == (min, Some(max)))
+                }
+                _ => false,
+            },
+            _ => false,
+        });
+        let is_beside = length
+            && own.len() == other.len()
+            && own[..same].iter().all(is_free)
+            && own[same + 1..] == other[same + 1..];
+        Ok(is_beside.then_some(Bounded { rest, min, max }))
+    }
+}
+
+/// What a part looks ahead for, be it there or not.
+fn look_ahead(part: &Hir) -> Option<&Hir> {
+    let HirKind::Capture(capture) = part.kind() else { return None };
+    let is_ahead =
+        |(opening, ahead, _): &(&str, bool, bool)| *ahead && capture.name.as_deref() == Some(*opening);
+    OPENINGS.iter().any(is_ahead).then_some(&*capture.sub)
+}
+
 fn class_text(class: &ClassUnicode) -> String {
     let range = |range: &ClassUnicodeRange| {
         format!("\\x{{{:x}}}-\\x{{{:x}}}", u32::from(range.start()), u32::from(range.end()))

@@ -54,7 +54,7 @@ pub(crate) fn failed(method: &Method, error: crate::Error) -> Failure {
             "a wider beam is --sampler beam:n=N, longer outputs are --max-tokens".to_owned()
         }
         (SampleError::NoOutput { .. }, _) if method.info().parameter("tries").is_some() => format!(
-            "more tries are --sampler {name}:tries=N; --sampler disc ends within bounds, and --sampler masked never rejects"
+            "longer outputs are --max-tokens, more tries --sampler {name}:tries=N; --sampler disc ends within bounds, and --sampler masked never rejects"
         ),
         (SampleError::NoOutput { .. }, _) => {
             "longer outputs are --max-tokens; --sampler masked never rejects".to_owned()

@@ -43,6 +43,21 @@ fn every_number_has_a_limit() {
     }
 }
 
+/// A sampler that rejects tries a hundred thousand times by default, and no number of tries makes an output shorter.
+#[test]
+fn outputs_that_are_longer_than_the_limit_are_no_endless_run() {
+    let files = Files::new(&[("t.json", TABLE)]);
+    for sampler in ["rejection", "rsft", "ars", "cars", "disc", "asap", "twist", "awrs", "smc", "mcmc", "imh"]
+    {
+        let never = ["--regex", "[01]{900}", "--max-tokens", "20", "--sampler", sampler];
+        let run = files.run(&[&MODEL[..], &never].concat());
+        assert_eq!(run.code, 1, "{sampler}: {}", run.stderr);
+        let message = run.stderr.lines().last().unwrap();
+        let why = "the model rarely or never satisfies the constraint within 20 tokens";
+        assert!(message.contains(why) && message.contains("--max-tokens"), "{sampler}: {message}");
+    }
+}
+
 #[test]
 fn a_sampler_that_accepts_nothing_names_the_option_and_another_sampler() {
     let files = Files::new(&[("t.json", TABLE)]);

@@ -15,7 +15,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use unskew_automata::{Dfa, DfaAlgebra, Limits, Pattern, RegexError};
+use unskew_automata::{Dfa, DfaAlgebra, Edge, Limits, Pattern, RegexError};
 use unskew_schema::ElementStyle;
 
 /// A trigger: all triggers, the excluded texts, and which of the triggers it is.
@@ -55,6 +55,20 @@ impl Free {
     /// The texts that both accept; `None` if there is none.
     pub(super) fn both(&mut self, left: &Dfa, right: &Dfa) -> Result<Option<Dfa>, RegexError> {
         some(self.dfas.intersection(left, right))
+    }
+
+    /// What follows `beginning` in the texts of `dfa`; `None` if some do not begin with it.
+    pub(super) fn behind(&mut self, dfa: &Dfa, beginning: &str) -> Result<Option<Dfa>, RegexError> {
+        let mut at = dfa.start();
+        for byte in beginning.bytes() {
+            let is_only = |edge: Edge| edge.bytes == (byte..=byte);
+            if dfa.is_accepting(at) || !dfa.edges(at).all(is_only) {
+                return Ok(None);
+            }
+            let Some(next) = dfa.step(at, byte) else { return Ok(None) };
+            at = next;
+        }
+        self.dfas.left_quotient(dfa, at).map(Some)
     }
 
     /// Texts of which none of `excluded`, all of which have a text, is a part. There is always the empty one.

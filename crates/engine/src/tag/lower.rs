@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use unskew_automata::Dialect;
+use unskew_automata::{Dfa, Dialect};
 use unskew_core::Vocabulary;
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarFormat, GrammarOptions};
 
@@ -51,7 +51,20 @@ pub(super) struct Tag {
 
 pub(super) enum Begin {
     Text(String),
+    /// The pattern of a regex, and its texts.
+    Regex(String, Dfa),
     Token(Named),
+}
+
+impl Begin {
+    /// As messages show it.
+    fn shown(&self) -> String {
+        match self {
+            Self::Text(text) => format!("{text:?}"),
+            Self::Regex(pattern, _) => format!("/{pattern}/"),
+            Self::Token(token) => format!("{:?}", token.name),
+        }
+    }
 }
 
 pub(super) struct Lowering<'a> {
@@ -178,9 +191,7 @@ impl<'a> Lowering<'a> {
             "qwen_xml_parameter" => self.json_schema(fields, "qwen_xml", around),
             "any_text" => self.any_text(fields, around),
             "regex" => {
-                let pattern: String = fields.required("pattern")?;
-                let dfa = self.free.pattern(Dialect::Python.pattern(&pattern));
-                let dfa = dfa.map_err(|error| TagError::of(&fields.place("pattern"), &error))?;
+                let (pattern, dfa) = self.regex(fields)?;
                 Ok(self.builder.automaton(&pattern, dfa))
             }
             "grammar" => {
@@ -200,7 +211,7 @@ impl<'a> Lowering<'a> {
             "optional" | "plus" | "star" | "repeat" => self.repeated(kind, fields, around),
             "tag" => {
                 let tag = self.tag_of(fields, around)?;
-                self.begun(tag)
+                self.begun(&tag)
             }
             "triggered_tags" => {
                 let triggers: Vec<String> = fields.required("triggers")?;
@@ -216,7 +227,7 @@ impl<'a> Lowering<'a> {
                 let tags = self.tags(fields, around)?;
                 let separator: String = fields.required("separator")?;
                 let (at_least_one, stop_after_first) = once(fields)?;
-                let tags: Vec<ExprId> = tags.into_iter().map(|tag| self.begun(tag)).collect::<Made<_>>()?;
+                let tags: Vec<ExprId> = tags.iter().map(|tag| self.begun(tag)).collect::<Made<_>>()?;
                 let any = self.builder.choice(tags);
                 let mut all = any;
                 if !stop_after_first {
@@ -354,7 +365,7 @@ impl<'a> Lowering<'a> {
         let (begin, at) = fields.required_raw("begin")?;
         let begin = match serde_json::from_str(begin.get()) {
             Ok(text) => Begin::Text(text),
-            Err(_) => Begin::Token(self.token_format(&begin, &at)?),
+            Err(_) => self.begin_format(&begin, &at)?,
         };
         let (end, at) = fields.required_raw("end")?;
         let (ends, end_token) = match serde_json::from_str(end.get()) {
@@ -368,7 +379,7 @@ impl<'a> Lowering<'a> {
         let (content, at) = fields.required_raw("content")?;
         let excluded: Vec<String> = ends.iter().filter(|end| !end.is_empty()).cloned().collect();
         let tag = match &begin {
-            Begin::Text(text) => Some(text.as_str()),
+            Begin::Text(text) | Begin::Regex(text, _) => Some(text.as_str()),
             Begin::Token(_) => Some(around.tag.unwrap_or_default()),
         };
         let inside = Around { ends: &excluded, end_token: end_token.as_ref(), tag, nest: around.nest + 1 };
@@ -383,13 +394,46 @@ impl<'a> Lowering<'a> {
         Ok(Tag { at: fields.at.clone(), begin, rest: self.builder.sequence([content, end]) })
     }
 
+    /// A beginning that is no text.
+    fn begin_format(&mut self, value: &RawValue, at: &str) -> Made<Begin> {
+        let mut fields = Fields::read(value, at)?;
+        let kind: Option<String> = fields.get("type")?;
+        if kind.as_deref() != Some("regex") {
+            return Ok(Begin::Token(self.token_format(value, at)?));
+        }
+        let (pattern, dfa) = self.regex(&mut fields)?;
+        fields.finish()?;
+        Ok(Begin::Regex(pattern, dfa))
+    }
+
+    /// The pattern of a regex, and its texts.
+    fn regex(&mut self, fields: &mut Fields) -> Made<(String, Dfa)> {
+        let pattern: String = fields.required("pattern")?;
+        let dfa = self.free.pattern(Dialect::Python.pattern(&pattern));
+        let dfa = dfa.map_err(|error| TagError::of(&fields.place("pattern"), &error))?;
+        Ok((pattern, dfa))
+    }
+
+    /// What follows `trigger` in a beginning; `None` if it does not begin so.
+    fn behind(&mut self, at: &str, begin: &Begin, trigger: &str) -> Made<Option<ExprId>> {
+        match begin {
+            Begin::Text(text) => Ok(text.strip_prefix(trigger).map(|left| self.builder.literal(left))),
+            Begin::Regex(pattern, dfa) => {
+                let left = self.free.behind(dfa, trigger).map_err(|error| TagError::of(at, &error))?;
+                Ok(left.map(|left| self.builder.automaton(pattern, left)))
+            }
+            Begin::Token(_) => Err(TagError::new(at, "`begin` is a token; use `token_triggered_tags`")),
+        }
+    }
+
     /// A tag from its beginning on.
-    fn begun(&mut self, Tag { at, begin, rest }: Tag) -> Made {
+    fn begun(&mut self, Tag { at, begin, rest }: &Tag) -> Made {
         let begin = match begin {
             Begin::Text(text) => self.builder.literal(text),
-            Begin::Token(token) => self.named(&at, &token)?,
+            Begin::Regex(pattern, dfa) => self.builder.automaton(pattern, dfa.clone()),
+            Begin::Token(token) => self.named(at, token)?,
         };
-        Ok(self.builder.sequence([begin, rest]))
+        Ok(self.builder.sequence([begin, *rest]))
     }
 
     /// Free text with tags. `once`: whether it begins with a tag, and whether it ends with the first.
@@ -404,22 +448,27 @@ impl<'a> Lowering<'a> {
     ) -> Made {
         let mut behind: Vec<Vec<ExprId>> = vec![Vec::new(); triggers.len()];
         let mut whole = Vec::new();
-        for Tag { at, begin, rest } in tags {
-            let Begin::Text(begin) = begin else {
-                return Err(TagError::new(at, "`begin` is a token; use `token_triggered_tags`"));
-            };
-            let mut found = (0..triggers.len()).filter(|which| begin.starts_with(&triggers[*which]));
-            let (first, second) = (found.next(), found.next());
-            let Some(which) = first else {
-                return Err(TagError::new(at, format!("`begin` {begin:?} begins with no trigger")));
-            };
-            if second.is_some() {
-                return Err(TagError::new(at, format!("`begin` {begin:?} begins with several triggers")));
+        for tag in tags {
+            let Tag { at, begin, rest } = tag;
+            let mut found = Vec::new();
+            for (which, trigger) in triggers.iter().enumerate() {
+                found.extend(self.behind(at, begin, trigger)?.map(|left| (which, left)));
             }
-            let left = self.builder.literal(&begin[triggers[which].len()..]);
+            let (which, left) = match found[..] {
+                [only] => only,
+                [] => {
+                    return Err(TagError::new(
+                        at,
+                        format!("`begin` {} begins with no trigger", begin.shown()),
+                    ));
+                }
+                _ => {
+                    let why = format!("`begin` {} begins with several triggers", begin.shown());
+                    return Err(TagError::new(at, why));
+                }
+            };
             behind[which].push(self.builder.sequence([left, *rest]));
-            let begin = self.builder.literal(begin);
-            whole.push(self.builder.sequence([begin, *rest]));
+            whole.push(self.begun(tag)?);
         }
         let mut rules = Vec::new();
         for (trigger, behind) in triggers.iter().zip(behind) {

@@ -13,7 +13,7 @@
 //! | `any_text` | free text without `excludes`, of at most `max_chars` characters and `max_tokens` whole tokens |
 //! | `grammar`, `regex` | the words of a grammar in the EBNF of XGrammar; the texts that `pattern` matches as a whole |
 //! | `sequence`, `or`, `optional`, `plus`, `star`, `repeat` | as in a regular expression |
-//! | `tag` | `begin`, then `content`, then one of `end` |
+//! | `tag` | `begin`, which is a text, a `token` or a `regex`, then `content`, then one of `end` |
 //! | `triggered_tags` | free text in which a trigger begins a tag: the rest of a tag that begins with it follows |
 //! | `tags_with_separator` | tags with `separator` between them |
 //! | `dispatch` | free text in which a pattern of `rules` is followed by its format |
@@ -52,6 +52,7 @@
 //! | `star` passes the ends of the tag on, as `plus` does | it does not |
 //! | a trigger fires also inside of an excluded text that is not complete | there it may not |
 //! | `any_order`: each member once at most, required ones once | members may repeat and be missing |
+//! | `begin` may be a `regex`, all of whose texts begin with the trigger: ids of calls with a number in them | a text or a token |
 //! | white space is bounded where `max_whitespace_cnt` says nothing | any number |
 //! | a trigger that cannot fire, or that no tag begins with, is an error | it is accepted, or an internal error |
 //! | a token that may be text and itself at once goes on in both ways | a token of several bytes goes on as text |

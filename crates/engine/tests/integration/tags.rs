@@ -42,6 +42,8 @@ enum Format {
 #[derive(Clone, Debug)]
 struct Tag {
     begin: String,
+    /// Whether a number follows in the beginning, which is a regex then.
+    numbered: bool,
     content: Format,
     ends: Vec<String>,
 }
@@ -75,7 +77,13 @@ fn contains(text: &str, excludes: &[&[String]]) -> bool {
 
 impl Tag {
     fn read(&self, text: &str, at: usize) -> Places {
-        then(&literal(text, at, &self.begin), |at| self.read_rest(text, at))
+        then(&self.read_begin(text, at, &self.begin), |at| self.read_rest(text, at))
+    }
+
+    /// The beginning, or what is left of it.
+    fn read_begin(&self, text: &str, at: usize, left: &str) -> Places {
+        let begun = literal(text, at, left);
+        if self.numbered { then(&begun, |at| Format::Digits.read(text, at, &[])) } else { begun }
     }
 
     fn read_rest(&self, text: &str, at: usize) -> Places {
@@ -90,7 +98,11 @@ impl Tag {
             [end] => format!("{end:?}"),
             ends => format!("{ends:?}"),
         };
-        format!(r#"{{"type":"tag","begin":{:?},"content":{},"end":{end}}}"#, self.begin, self.content.json())
+        let begin = match self.numbered {
+            true => format!(r#"{{"type":"regex","pattern":"{}[0-9]+"}}"#, self.begin),
+            false => format!("{:?}", self.begin),
+        };
+        format!(r#"{{"type":"tag","begin":{begin},"content":{},"end":{end}}}"#, self.content.json())
     }
 }
 
@@ -149,7 +161,7 @@ impl Format {
                     found.map_or([].into(), |(trigger, at)| {
                         let tags = tags.iter().filter(|tag| tag.begin.starts_with(&trigger));
                         tags.flat_map(|tag| {
-                            then(&literal(text, at, &tag.begin[trigger.len()..]), |at| {
+                            then(&tag.read_begin(text, at, &tag.begin[trigger.len()..]), |at| {
                                 tag.read_rest(text, at)
                             })
                         })
@@ -286,6 +298,9 @@ impl Format {
 impl Tag {
     fn text(&self, random: &mut Random, into: &mut String) {
         into.push_str(&self.begin);
+        if self.numbered {
+            into.push_str(random.text(&["1", "12", "20"]));
+        }
         self.content.text(random, into);
         into.push_str(random.pick(&self.ends[..]).as_str());
     }
@@ -315,7 +330,12 @@ fn tag(random: &mut Random, depth: usize, begin: Option<&str>) -> Tag {
         Some(trigger) => format!("{trigger}{}", random.pick(&["", "a", "b", ">"])),
         None => (*random.pick(TEXTS)).to_owned(),
     };
-    Tag { begin, content: format(random, depth), ends: some_texts(random, 1, 2) }
+    Tag {
+        begin,
+        numbered: random.below(4) == 0,
+        content: format(random, depth),
+        ends: some_texts(random, 1, 2),
+    }
 }
 
 fn format(random: &mut Random, depth: usize) -> Format {

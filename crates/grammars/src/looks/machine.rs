@@ -8,7 +8,7 @@ use std::{
 
 use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError, StateId};
 
-use super::{Condition, Stop};
+use super::{Condition, Stop, follow::Follow};
 use crate::{BudgetLanguage, Grammar, Terminal, TerminalId};
 
 /// Conditions on the text that follows: numbers of automata with their states, in ascending order.
@@ -29,6 +29,8 @@ pub(super) const FREE: State = 0;
 pub(super) struct Marks {
     before: Option<u32>,
     after: Option<u32>,
+    /// What may come after it, as an index of [`Machine::follows`].
+    follow: u32,
 }
 
 /// An automaton of texts before.
@@ -71,6 +73,9 @@ pub(super) struct Machine<'g> {
     texts: HashMap<TerminalId, Option<Arc<Dfa>>>,
     paths: HashMap<(TerminalId, Pending), Rc<Paths>>,
     steps: HashMap<(TerminalId, Marks, State), Rc<Vec<Step>>>,
+    follows: Vec<Follow>,
+    /// By follower, condition and its state: whether it can still be broken.
+    matters: HashMap<(u32, u32, StateId), bool>,
     /// The work so far, in configurations, and its limit.
     work: usize,
     limit: usize,
@@ -79,7 +84,7 @@ pub(super) struct Machine<'g> {
 impl<'g> Machine<'g> {
     pub(super) fn new<'c>(
         grammar: &'g Grammar,
-        conditions: impl Iterator<Item = (TerminalId, &'c Condition)>,
+        conditions: impl Iterator<Item = (TerminalId, &'c Condition, Follow)>,
         limit: usize,
     ) -> Result<(Self, Vec<Marks>), Stop> {
         let mut machine = Self {
@@ -94,6 +99,8 @@ impl<'g> Machine<'g> {
             texts: HashMap::new(),
             paths: HashMap::new(),
             steps: HashMap::new(),
+            follows: vec![],
+            matters: HashMap::new(),
             work: 0,
             limit,
         };
@@ -101,7 +108,12 @@ impl<'g> Machine<'g> {
         let mut marks = vec![];
         let mut uses: BTreeSet<(TerminalId, Option<u32>)> =
             grammar.terminals().map(|of| (of, None)).collect();
-        for (terminal, condition) in conditions {
+        for (terminal, condition, follow) in conditions {
+            let known = machine.follows.iter().position(|known| *known == follow);
+            let follow = id(known.unwrap_or_else(|| {
+                machine.follows.push(follow);
+                machine.follows.len() - 1
+            }));
             let after = condition.after.as_ref().map(|dfa| {
                 let known = machine.afters.iter().position(|known| known == dfa);
                 id(known.unwrap_or_else(|| {
@@ -120,7 +132,7 @@ impl<'g> Machine<'g> {
                 }))
             });
             uses.insert((terminal, before));
-            marks.push(Marks { before, after });
+            marks.push(Marks { before, after, follow });
         }
         if !machine.befores.is_empty() {
             machine.find_borders()?;
@@ -414,6 +426,7 @@ impl<'g> Machine<'g> {
                             pending.push((own, self.afters[own as usize].start()));
                             pending.sort_unstable();
                             pending.dedup();
+                            self.keep_what_matters(marks.follow, &mut pending)?;
                         }
                         let next = self.state((pending, after.clone()));
                         match found.iter_mut().find(|(known, _)| *known == next) {
@@ -432,6 +445,38 @@ impl<'g> Machine<'g> {
         let found = Rc::new(found);
         self.steps.insert((terminal, marks, state), Rc::clone(&found));
         Ok(found)
+    }
+
+    /// Drops the conditions that nothing which may follow can break.
+    fn keep_what_matters(&mut self, follow: u32, pending: &mut Pending) -> Result<(), Stop> {
+        let mut kept = Pending::new();
+        for (of, at) in std::mem::take(pending) {
+            let matters = match self.matters.get(&(follow, of, at)) {
+                Some(known) => *known,
+                None => {
+                    let matters = self.can_be_broken(follow, (of, at))?;
+                    self.matters.insert((follow, of, at), matters);
+                    matters
+                }
+            };
+            kept.extend(matters.then_some((of, at)));
+        }
+        *pending = kept;
+        Ok(())
+    }
+
+    fn can_be_broken(&mut self, follow: u32, (of, at): (u32, StateId)) -> Result<bool, Stop> {
+        let Follow { terminals, may_end, is_unknown } = self.follows[follow as usize].clone();
+        if is_unknown || (may_end && !self.afters[of as usize].is_accepting(at)) {
+            return Ok(true);
+        }
+        let state = self.state((vec![(of, at)], Promise::new()));
+        for terminal in terminals {
+            if self.is_affected(terminal, state)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The steps over a text without an automaton.

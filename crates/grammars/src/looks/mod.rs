@@ -36,6 +36,7 @@
 //! Tried instead: to look at the next byte alone, in the hypotheses of the parser. It enforces `\b` and leaves dead
 //! ends where no other byte may follow, and a mask would depend on what is pending in every hypothesis.
 
+mod follow;
 mod machine;
 mod parts;
 mod product;

@@ -8,11 +8,12 @@ use std::{
 
 use super::{
     Looks, Stop,
+    follow::Facts,
     machine::{FREE, Machine, Marks, State},
 };
 use crate::{
     Expr, ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId, Terminal, TerminalId,
-    grammar::fixpoint::{containing, productive_and_nullable},
+    grammar::fixpoint::{containing, productive_and_nullable, wholes},
 };
 
 /// A part of a rule, entered in a state.
@@ -66,11 +67,21 @@ impl<'g> Product<'g> {
             Expr::Terminal(terminal) => terminal,
             _ => unreachable!("only terminals have conditions"),
         };
-        let conditions = uses.iter().map(|(expr, condition)| (terminal(**expr), *condition));
         // A state costs less than a position that is written out. Single states are the second attempt.
         let most = if shares { limits.positions.saturating_mul(2) } else { limits.positions };
-        let (machine, marks) = Machine::new(grammar, conditions, most)?;
         let (productive, nullable) = productive_and_nullable(grammar);
+        let wholes = wholes(grammar);
+        let facts = Facts { grammar, wholes: &wholes, nullable: &nullable, productive: &productive };
+        let (mut work, mut conditions) = (0, vec![]);
+        for (expr, condition) in &uses {
+            let (follow, own) = facts.follow(**expr);
+            work += own;
+            if work > most {
+                return Err(Stop::TooCostly);
+            }
+            conditions.push((terminal(**expr), *condition, follow));
+        }
+        let (machine, marks) = Machine::new(grammar, conditions.into_iter(), most)?;
         Ok(Self {
             grammar,
             limits,

@@ -19,6 +19,15 @@ class Loosening(TypedDict):
     place: str
     why: str
 
+class Rejection(TypedDict):
+    offset: int
+    before: str
+    after: str
+    expected: list[str]
+    expected_count: int
+    may_end: bool
+    message: str
+
 class Method(TypedDict):
     name: str
     help: str
@@ -256,6 +265,10 @@ class Compiled:
     @property
     def notes(self) -> list[str]:
         """What a user should know of the constraint: that its schema constrains nothing, or was found inside of a tool."""
+    def rejection(self, ids: Sequence[int]) -> Rejection | None:
+        """Where the text of these tokens leaves the constraint, and what could stand there: `offset` in bytes, the text `before` and `after`,
+        the characters that are `expected` (`expected_count` of them, of many a few), whether the output `may_end`, and all of it as a `message`.
+        None: it is accepted as a whole. A last id that ends the output may be given."""
     @property
     def memory(self) -> int:
         """The memory of the constraint and of its matchers' scratches, in bytes."""

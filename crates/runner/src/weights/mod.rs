@@ -110,8 +110,8 @@ impl LoadError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Quantization {
-    /// As the checkpoint stores them. Blocks of a GGUF file are kept in eight bits where these are the same numbers,
-    /// and in f32 otherwise.
+    /// As the checkpoint stores them. Blocks of a GGUF file are kept in eight bits where 32 weights share a scale (and
+    /// an offset), and in f32 otherwise: the same numbers in both cases.
     #[default]
     None,
     /// Eight bits: whole numbers, with a scale for each 32 weights of an output. The model is another one, by the

@@ -346,6 +346,11 @@ impl<C: Constraint> Rollout<C> {
         self.log_weight
     }
 
+    /// The number of its tokens so far.
+    pub(crate) fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
     /// The number of tokens drawn at prefixes that were not known before.
     pub(crate) fn new_tokens(&self) -> u64 {
         self.new_tokens

@@ -16,13 +16,14 @@
 //! bounds ([`rollout`](crate::rollout) says why each output keeps its distribution). So, under such a policy, the
 //! outputs of a seed depend on the number of rollouts under way. Under other policies they do not.
 
+mod cut_off;
 mod sampling;
 
 use std::{collections::VecDeque, convert::Infallible, fmt, sync::Arc};
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
-use unskew_core::{Constraint, Cost, Draw, Logits, Origin};
+use unskew_core::{Constraint, Cost, Draw, Finish, Logits, Origin};
 
 use crate::{
     FedRow, Machine, Poll, SampleError, Task, TrieFileError,
@@ -37,6 +38,7 @@ use crate::{
     tree::{PrefixTree, add},
 };
 
+pub(crate) use cut_off::CutOff;
 pub use sampling::Sampling;
 
 /// The memory that a sampler holds for its task.
@@ -153,6 +155,7 @@ pub struct Scheduler<C: Constraint, P: Policy> {
     /// The number of tokens that the tries of all draws drew at prefixes that were not known.
     new_tokens: u64,
     mass: Mass,
+    cut_off: CutOff,
     /// The statistics of all draws made so far, and those of each draw that no caller has taken yet.
     stats: SpeculationStats,
     draw_stats: VecDeque<SpeculationStats>,
@@ -187,6 +190,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
             failure: None,
             new_tokens: 0,
             mass: Mass::default(),
+            cut_off: CutOff::default(),
             stats: SpeculationStats::default(),
             draw_stats: VecDeque::new(),
         }
@@ -476,6 +480,9 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
             let slot = &mut self.slots[at];
             let mut rollout = slot.rollout.take().expect("a rollout has ended");
             self.mass.count(rollout.log_untested(), &end);
+            if matches!(&end, End::Output(output) if output.finish == Finish::Stop) {
+                self.cut_off.output();
+            }
             if self.policy.learns() {
                 rollout.back_up(&mut self.session)?;
             }
@@ -492,7 +499,12 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
                 let (log_prob, finish) = (output.log_prob, output.finish);
                 Draw { log_prob, log_weight, finish, origin, effective, cost, tokens: output.into_tokens() }
             };
+            let work = if self.policy.learns() { rollout.new_tokens() } else { rollout.len() as u64 };
+            let tokens = (rollout.len(), work);
             let result = match self.policy.on_end(&mut slot.memory, tries, end, &mut slot.rng) {
+                Outcome::Again if self.cut_off.rejected(tokens, max_tokens) => {
+                    Err(SampleError::NoOutput { tries: rollouts, max_tokens })
+                }
                 Outcome::Again => {
                     next = self.next_ahead(at);
                     continue;
@@ -507,7 +519,9 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
                 Outcome::Impossible => Err(SampleError::Impossible { max_tokens }),
                 Outcome::DeadEnd(tokens) => Err(SampleError::DeadEnd { tokens }),
             };
-            if result.is_err() {
+            if result.is_ok() {
+                self.cut_off.output();
+            } else {
                 // No draw after a failure is handed over.
                 self.seeds.clear();
             }

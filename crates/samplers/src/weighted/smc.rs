@@ -25,7 +25,7 @@ use crate::{
     FedRow, Machine, Poll, SampleError, SequencePool, Task, limits, machine,
     random::{uniform, weighted},
     rollout::{AcceptTest, End, Output, Progress, Proposal, Rollout, RolloutConfig, RowResult, Waiting},
-    scheduler::stream,
+    scheduler::{CutOff, stream},
     session::{Scope, Session},
     task::ModelShape,
     values::StateValues,
@@ -134,6 +134,7 @@ pub struct Populations<C: Constraint> {
     wanted: VecDeque<(Wanted, ChaCha8Rng)>,
     run: Option<Run<C>>,
     waiting: Waiting,
+    cut_off: CutOff,
     done: VecDeque<Result<Vec<Draw>, SampleError<Infallible>>>,
 }
 
@@ -170,6 +171,7 @@ impl<C: Constraint> Populations<C> {
             wanted: VecDeque::new(),
             run: None,
             waiting: Waiting::default(),
+            cut_off: CutOff::default(),
             done: VecDeque::new(),
         }
     }
@@ -264,10 +266,15 @@ impl<C: Constraint> Populations<C> {
             let (output, _) = outputs.swap_remove(index);
             let mean = total - to_f64(many).ln();
             self.done.push_back(Ok(vec![draw(output, mean, Origin::Resampled, cost)]));
+            self.cut_off.output();
             return Ok(());
         }
-        if tries >= self.config.max_tries {
-            let max_tokens = self.session.max_tokens();
+        let max_tokens = self.session.max_tokens();
+        let mut gives_up = false;
+        for rollout in &rollouts {
+            gives_up |= self.cut_off.rejected((rollout.len(), rollout.len() as u64), max_tokens);
+        }
+        if gives_up || tries >= self.config.max_tries {
             return Err(SampleError::NoOutput { tries: cost.proposals, max_tokens });
         }
         self.start((wanted, rng), tries + 1, cost)

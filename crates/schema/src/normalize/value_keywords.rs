@@ -258,6 +258,15 @@ impl KeywordReader<'_> {
                     self.condition(STRING, Atom::MaxLength(counted.max), None);
                     return Ok(true);
                 }
+                let text = match pattern::bounded(&text) {
+                    // A length beside the pattern is counted by itself.
+                    Some(bounded) if self.positive && bounded.max >= LONG => {
+                        self.condition(STRING, Atom::MinLength(bounded.min), None);
+                        self.condition(STRING, Atom::MaxLength(bounded.max), None);
+                        bounded.rest
+                    }
+                    _ => text,
+                };
                 let made = self.ex.languages.search(&text);
                 match self.located(made)? {
                     Ok(language) => language,

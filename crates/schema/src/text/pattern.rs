@@ -4,7 +4,7 @@
 //! automaton for each part that looks around, from the end of the pattern to its beginning. It had no look-behind,
 //! and no look-around in repetitions.
 
-use unskew_automata::{Counted, Dialect, Limits, RegexError};
+use unskew_automata::{Bounded, Counted, Dialect, Limits, RegexError};
 
 use super::languages::{Language, Languages};
 
@@ -43,6 +43,11 @@ pub(crate) fn broken(pattern: &str) -> Option<UnsupportedConstruct> {
 /// The class and the numbers of a pattern `^[class]{min,max}$`.
 pub(crate) fn counted(pattern: &str) -> Option<Counted> {
     Dialect::Ecma.pattern(pattern).counted(&Limits::default()).ok().flatten()
+}
+
+/// The length that a look-ahead at the beginning of a pattern asks for, and its rest.
+pub(crate) fn bounded(pattern: &str) -> Option<Bounded> {
+    Dialect::Ecma.pattern(pattern).bounded(&Limits::default()).ok().flatten()
 }
 
 impl Languages {

@@ -17,6 +17,60 @@ fn options(order: MemberOrder) -> SchemaOptions {
     options
 }
 
+/// A length that a look-ahead asks for is no automaton with a copy of the pattern for each length.
+#[test]
+fn look_ahead_for_a_length_is_a_length() {
+    let bytes = Bytes::new();
+    let options = options(MemberOrder::Declared);
+    let label = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
+    let domain = format!(r"^(?=.{{1,253}}$)(?:{label}\.)+[a-z]{{2,63}}$");
+    let other = format!(r"^(?!.*--)(?=.{{10,253}}$)(?:{label}\.)+[a-z]{{2,63}}$");
+    let long = |count: usize| format!("\"{}com\"", "abc.".repeat(count));
+    for (pattern, yes, no) in [
+        (
+            &domain,
+            vec![r#""a.de""#.to_owned(), long(62)],
+            vec![long(63), r#""a-.de""#.to_owned(), r#""de""#.to_owned()],
+        ),
+        (
+            &other,
+            vec![r#""ab.example""#.to_owned(), long(62)],
+            vec![long(63), r#""a.de""#.to_owned(), r#""a--a.example""#.to_owned()],
+        ),
+        // Another place, an alternative, and a length of something else.
+        (
+            &"^a(?=.{1,70}$)b+$".to_owned(),
+            vec![format!("\"a{}\"", "b".repeat(70))],
+            vec![format!("\"a{}\"", "b".repeat(71))],
+        ),
+        (
+            &"^(?=.{1,70}$)a+$|^b+$".to_owned(),
+            vec![format!("\"{}\"", "b".repeat(90))],
+            vec![format!("\"{}\"", "a".repeat(71))],
+        ),
+        (
+            &"^(?=a(?=.{1,70}$))a+$".to_owned(),
+            vec![format!("\"{}\"", "a".repeat(71))],
+            vec![format!("\"{}\"", "a".repeat(72))],
+        ),
+        (
+            &"^(?=.{1,70}$)b".to_owned(),
+            vec![r#""bc""#.to_owned()],
+            vec![r#""b\n""#.to_owned(), format!("\"{}\"", "b".repeat(71))],
+        ),
+    ] {
+        let schema = json!({"type": "string", "pattern": pattern}).to_string();
+        is_exact(&schema, &options);
+        let compiled = bytes.compile_with(&schema, &options).unwrap();
+        for text in yes {
+            assert!(compiled.accepts(&text), "{schema}: {text}");
+        }
+        for text in no {
+            assert!(!compiled.accepts(&text), "{schema}: {text}");
+        }
+    }
+}
+
 /// An array of these numbers.
 fn array(items: impl Iterator<Item = u32>) -> String {
     format!("[{}]", items.map(|item| item.to_string()).collect::<Vec<_>>().join(","))

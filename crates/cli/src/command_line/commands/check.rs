@@ -13,8 +13,9 @@ use crate::{
     read::{self, MAX_LINES_BYTES},
 };
 use serde::{Deserialize, Serialize};
+use unskew_engine::Rejection;
 
-use super::{Named, rejection::Rejection, write_json};
+use super::{Named, write_json};
 use crate::command_line::{
     args::{CheckArgs, CheckedArgs, Format},
     error::{Failure, Result, one_line},
@@ -187,7 +188,12 @@ impl Checker<'_> {
         self.has_rejected |= !accepted;
         let rejection = (!accepted).then(|| {
             let at = rejected_at.unwrap_or(output.len());
-            Rejection::new(self.tokens, (&self.constraint, &mut self.scratch), &state, (output, at))
+            Rejection::new(
+                self.tokens.vocabulary(),
+                (&self.constraint, &mut self.scratch),
+                &state,
+                (output, at),
+            )
         });
         let named = self.captures.as_ref().map(|captures| match accepted {
             true => captures.read(output),
@@ -236,7 +242,9 @@ fn write(format: Format, answer: &Answer, out: &mut dyn Write) -> Result<()> {
                 Some(true) | None => "",
             };
             writeln!(out, "{verdict}{canonical}")?;
-            answer.rejection.iter().try_for_each(|rejection| rejection.write(out))?;
+            if let Some(rejection) = &answer.rejection {
+                writeln!(out, "    {rejection}")?;
+            }
             if let Some(times) = &answer.mask_us {
                 let times: Vec<_> = times.iter().map(|time| format!("{time:.1}")).collect();
                 writeln!(out, "    masks, in microseconds: {}", times.join(" "))?;

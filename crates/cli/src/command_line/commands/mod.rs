@@ -8,7 +8,6 @@ mod generate;
 mod logits;
 mod mask;
 mod model;
-mod rejection;
 mod retokenize;
 mod set;
 

@@ -59,6 +59,27 @@ fn lazy_terminals_end_where_python_ends() {
     );
 }
 
+/// Where nothing can follow a name that goes on with a keyword, its beginnings are no states of their own.
+#[test]
+fn names_that_are_no_keywords_cost_no_states() {
+    let levels: String = (0..12).map(|at| format!("v{at}: v{} (\"{at}\" v{})*\n", at + 1, at + 1)).collect();
+    let text = format!(
+        "start: (line \";\")*\nline: \"show\" v0 [\"by\" v0] | \"when\" v0 \"take\" v0\n{levels}v12: NAME | \"(\" v0 \")\"\n\
+         NAME: /(?!(given|show|when|take|otherwise|where|each|some|be|in|of|by|either|also|never|yes|no)\\b)[a-z]+/\n\
+         %ignore / +/\n"
+    );
+    let grammar = read(&text).unwrap();
+    assert!(grammar.expressions() < 1_000, "{}", grammar.expressions());
+    let text = "start: NAME (\"=\" | \"ow\" | \" \") NAME\nNAME: /(?!(show|x)\\b)[a-z]+/\n";
+    check(
+        text,
+        &["a=b", "sh=b", "sh b", "showow b", "shown=a", "xx b"],
+        &["x=b", "a=x", "show b", "showow show"],
+    );
+    // `sh` and `ow` are `show`, and `sh`, `ow` and `b` are a text that goes on.
+    check(text, &["showb", "shoowb"], &["show"]);
+}
+
 #[test]
 fn look_ahead_reaches_into_what_follows() {
     let text = "start: (IF | NAME | ASSIGN | EQUAL | \" \")*\nIF: /if\\b/\nNAME: /[a-h]+(?!\\()/\nASSIGN: /=(?!=)/\nEQUAL: \"==\"";

@@ -1,14 +1,11 @@
 //! Where a text leaves a constraint, and what could stand there.
 
-use std::{collections::BTreeSet, io::Write};
+use std::{collections::BTreeSet, fmt};
 
 use serde::Serialize;
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
 
-use crate::command_line::error::Result;
-use crate::{
-    TokenSpace,
-    core::{AnyConstraint, AnyScratch, AnyState, Constraint, TokenId, TokenMask},
-};
+use crate::Compiled;
 
 /// How much of the text is shown on each side, in characters.
 const BEFORE: usize = 40;
@@ -17,32 +14,41 @@ const AFTER: usize = 20;
 /// The most characters that are listed.
 const LISTED: usize = 16;
 
-/// The place where a text leaves the constraint.
-#[derive(Serialize)]
-pub(super) struct Rejection {
+/// The place where the text of some tokens leaves a constraint.
+///
+/// Its [`Display`](fmt::Display) is a line for people: `at byte 1, after "1", there is "x"; expected: "0", "1", the end`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Rejection {
     /// The bytes of the text that some accepted text begins with.
-    offset: usize,
-    /// What stands in front of this place, and behind it.
-    before: String,
-    after: String,
+    pub offset: usize,
+    /// What stands in front of this place.
+    pub before: String,
+    /// What stands behind it.
+    pub after: String,
     /// The characters that may come next; of many, a few.
-    expected: Vec<String>,
+    pub expected: Vec<String>,
     /// How many there are.
-    expected_count: usize,
+    pub expected_count: usize,
     /// Whether the output may end here.
-    may_end: bool,
+    pub may_end: bool,
 }
 
 impl Rejection {
     /// The place in the text of `ids`, whose first `index` tokens lead to `state`. The next one, if there is one, is
     /// not allowed.
-    pub(super) fn new(
-        tokens: &TokenSpace,
-        (constraint, scratch): (&AnyConstraint, &mut AnyScratch),
-        state: &AnyState,
+    ///
+    /// Cost: a mask.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer than `index` tokens, or `state` is one of another constraint.
+    pub fn new<C: Constraint>(
+        vocabulary: &Vocabulary,
+        (constraint, scratch): (&C, &mut C::Scratch),
+        state: &C::State,
         (ids, index): (&[TokenId], usize),
     ) -> Self {
-        let vocabulary = tokens.vocabulary();
         let before = vocabulary.decode(&ids[..index]);
         let rest = vocabulary.decode(&ids[index..]);
         let reach = constraint.reach(scratch, state, &rest);
@@ -89,9 +95,10 @@ impl Rejection {
             may_end,
         }
     }
+}
 
-    /// The place and what was expected, for people.
-    pub(super) fn write(&self, out: &mut dyn Write) -> Result<()> {
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { offset, before, after, expected, expected_count, may_end } = self;
         let here = match after.is_empty() {
             true => "the text ends".to_owned(),
@@ -104,7 +111,27 @@ impl Rejection {
         if *may_end {
             ways.push("the end".to_owned());
         }
-        writeln!(out, "    at byte {offset}, after {before:?}, {here}; expected: {}", ways.join(", "))?;
-        Ok(())
+        write!(f, "at byte {offset}, after {before:?}, {here}; expected: {}", ways.join(", "))
+    }
+}
+
+impl Compiled {
+    /// Where the text of these tokens leaves the constraint; `None` if it is accepted as a whole. A last id that ends
+    /// the output may be given.
+    ///
+    /// Cost: a step for each token, and a mask.
+    pub fn rejection(&self, ids: &[TokenId]) -> Option<Rejection> {
+        let vocabulary = self.tokens.vocabulary();
+        let ids = match ids {
+            [output @ .., last] if vocabulary.is_end_of_sequence(*last) => output,
+            _ => ids,
+        };
+        let (mut scratch, mut state) = (self.scratch(), self.start());
+        let rejected = ids.iter().position(|id| self.advance(&mut scratch, &mut state, *id).is_err());
+        if rejected.is_none() && self.is_accepting(&state) {
+            return None;
+        }
+        let index = rejected.unwrap_or(ids.len());
+        Some(Rejection::new(vocabulary, (self, &mut scratch), &state, (ids, index)))
     }
 }
