@@ -16,7 +16,8 @@ const LISTED: usize = 16;
 
 /// The place where the text of some tokens leaves a constraint.
 ///
-/// Its [`Display`](fmt::Display) is a line for people: `at byte 1, after "1", there is "x"; expected: "0", "1", the end`.
+/// Its [`Display`](fmt::Display) is a line for people: `at byte 1, after "1", there is "x"; expected: "0", "1", the
+/// end`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Rejection {

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! After the name `sho` the text may not go on with `w` and no letter. Only `;` follows a name here, and it begins with
-//! neither, so nothing is pending after `sho`. Without this, each beginning of each keyword would be a state of its own.
+//! neither, so nothing is pending after `sho`. Without this, each beginning of each keyword would be a state of its
+//! own.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -341,7 +341,8 @@ fn raw_values(kind: BlockType, bytes: &[u8]) -> Vec<[u8; 4]> {
     raw
 }
 
-/// Adds rows of blocks that are kept as they are, after the first `rows` rows of `inputs` weights, and answers how many.
+/// Adds rows of blocks that are kept as they are, after the first `rows` rows of `inputs` weights, and answers how
+/// many.
 /// `read` takes a block apart into parts of [`BLOCK`] weights.
 fn blocks<S: Scales>(
     lines: &mut [Block<S>],

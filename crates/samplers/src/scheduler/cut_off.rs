@@ -11,8 +11,8 @@
 /// an output, one of so many is with a probability of 0.96.
 const ROLLOUTS: u64 = 64;
 
-/// The tokens of all rollouts until then, at least. Those of a sampler that learns count behind new prefixes alone: once
-/// it knows all of them, it finds outputs of next to no probability.
+/// The tokens of all rollouts until then, at least. Those of a sampler that learns count behind new prefixes alone:
+/// once it knows all of them, it finds outputs of next to no probability.
 const TOKENS: u64 = 1 << 14;
 
 /// The rollouts of a run until its first output.

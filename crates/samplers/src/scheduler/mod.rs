@@ -17,6 +17,7 @@
 //! outputs of a seed depend on the number of rollouts under way. Under other policies they do not.
 
 mod cut_off;
+mod mass;
 mod sampling;
 
 use std::{collections::VecDeque, convert::Infallible, fmt, sync::Arc};
@@ -35,10 +36,11 @@ use crate::{
         SpeculationStats, Verifier,
     },
     task::ModelShape,
-    tree::{PrefixTree, add},
+    tree::PrefixTree,
 };
 
 pub(crate) use cut_off::CutOff;
+use mass::Mass;
 pub use sampling::Sampling;
 
 /// The memory that a sampler holds for its task.
@@ -86,30 +88,6 @@ impl<C: Constraint, T> Slot<C, T> {
     fn new(index: usize, rng: ChaCha8Rng, memory: T) -> Self {
         let (cost, stats) = (Cost::default(), SpeculationStats::default());
         Self { index, ahead: None, rng, memory, cost, stats, rollout: None, begun_ahead: 0, waits: false }
-    }
-}
-
-/// Counts for an estimate of `P(L)`.
-#[derive(Clone, Copy, Debug)]
-struct Mass {
-    /// Rollouts that passed their accept tests.
-    accepted: u64,
-    /// The logarithm of the sum, over all rollouts with tests, of `1 / b`: accepted rollouts are expected in
-    /// proportion to it.
-    log_expected: f64,
-}
-
-impl Default for Mass {
-    fn default() -> Self {
-        Self { accepted: 0, log_expected: f64::NEG_INFINITY }
-    }
-}
-
-impl Mass {
-    fn count(&mut self, log_untested: Option<f64>, end: &End) {
-        let Some(log_bound) = log_untested else { return };
-        self.log_expected = add([self.log_expected, -log_bound]);
-        self.accepted += u64::from(matches!(end, End::Output(_)));
     }
 }
 
