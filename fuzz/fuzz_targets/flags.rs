@@ -58,7 +58,6 @@ const OPTIONS: [&str; 13] = [
     "whitespace",
     "exponents",
     "max_ignored",
-    "maximal_munch",
     "ascii",
     "any_order",
     "margin",

@@ -9,6 +9,7 @@ mod bench;
 mod check;
 mod conformance;
 mod engines;
+mod lines;
 mod process;
 mod python;
 mod real;

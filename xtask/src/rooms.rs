@@ -17,7 +17,7 @@ const ROOMS: [(&str, &str, &[&str]); 7] = [
         "crate::",
         &[
             "ids", "tuning", "terminal", "grammar", "gbnf", "network", "lazy", "looks", "layout", "syntax",
-            "munch", "unique", "parser", "captures", "trees", "mask",
+            "unique", "parser", "captures", "trees", "mask",
         ],
     ),
     ("crates/grammars/src/syntax/", "crate::syntax::", &["text", "tree", "lower", "bnf", "xgrammar", "lark"]),
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn rooms_are_found_in_paths_and_lists() {
         let code = "use crate::{\n    Dfa, ids::{COUNTS, NONE},\n    mask::maker::Maker,\n};\nuse crate::trees::nodes;\n\
-                    fn f() -> crate::parser::places::Place { crate::network::rules::x() } // crate::munch::y\n\
+                    fn f() -> crate::parser::places::Place { crate::network::rules::x() } // crate::captures::y\n\
                     #[cfg(test)]\nmod tests { use crate::syntax::z; }";
         assert_eq!(named(code, "crate::"), ["Dfa", "ids", "mask", "network", "parser", "trees"]);
     }

@@ -6,6 +6,7 @@
 //! - Every Rust file begins with a module doc and has at most 600 lines without its tests. Its comments have at most
 //!   120 columns; tables and code in them may be wider, and rustfmt sees to the code.
 //! - Every feature has a comment: its meaning and its cost.
+//! - No crate has more lines of code than its budget (`lines`).
 //! - Nothing unfinished, nothing switched off, no path of one machine.
 
 use std::{
@@ -16,7 +17,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{Result, rooms::arrows};
+use crate::{Result, lines, rooms::arrows};
 
 /// The most lines of a file, its tests not counted.
 const MAX_LINES: usize = 600;
@@ -125,6 +126,7 @@ pub(crate) fn tidy(root: &Path) -> Result<()> {
     let mut faults = Vec::new();
     dependencies(root, &mut faults)?;
     sources(root, &mut faults)?;
+    lines::check(root, &mut faults)?;
     if faults.is_empty() {
         return Ok(());
     }

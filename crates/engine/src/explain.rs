@@ -195,22 +195,7 @@ fn of_grammar(spec: &GrammarSpec, limits: Numbers) -> Result<Vec<Explained>> {
         fate: word(fate.fate),
         why: fate.why,
     });
-    let mut answers: Vec<_> = answers.collect();
-    // A text that is no grammar has its answers already.
-    if spec.maximal_munch
-        && let Ok(grammar) = grammar
-    {
-        let (fate, why) = match grammar.check_maximal_munch(limits) {
-            Ok(()) => (
-                Fate::Enforced,
-                "terminals are as long as possible, and no text comes to a dead end".to_owned(),
-            ),
-            Err(error) => (Fate::Rejected, chain(&error)),
-        };
-        let construct = "maximal munch".to_owned();
-        answers.push(Explained { pointer: None, span: None, construct, fate: word(fate), why });
-    }
-    Ok(answers)
+    Ok(answers.collect())
 }
 
 fn of_schema(spec: &SchemaSpec, limits: &Numbers) -> Result<Vec<Explained>> {

@@ -9,7 +9,6 @@ use crate::{
         compile::of_file,
         grammars::{Around, of_language, take_fuel},
     },
-    spec::{GrammarSpec, Language},
 };
 
 /// The default of the greatest length of a text in GBNF, in bytes.
@@ -53,9 +52,6 @@ impl Spec {
         if self.canonical {
             whole(LooseningKind::Canonical);
         }
-        if has_munch(&self.language) {
-            whole(LooseningKind::Munch);
-        }
         match &gbnf.loosened[..] {
             [first, ..] if strict => Err(Error::combination(format!(
                 "in GBNF the constraint allows more in {} places, the first is {first}; change them, or leave out `strict`",
@@ -63,17 +59,5 @@ impl Spec {
             ))),
             _ => Ok(gbnf),
         }
-    }
-}
-
-fn has_munch(language: &Language) -> bool {
-    match language {
-        Language::Grammar(GrammarSpec { maximal_munch, grammars, .. }) => {
-            *maximal_munch || grammars.values().any(|part| has_munch(&part.language))
-        }
-        Language::AnyOf(parts) | Language::Sequence(parts) => {
-            parts.iter().any(|part| has_munch(&part.language))
-        }
-        _ => false,
     }
 }

@@ -176,40 +176,6 @@ pub enum GrammarError {
         /// The reason, as the predicate of a sentence about the rule.
         reason: String,
     },
-    /// Under maximal munch a text may reach a dead end, or the check could not prove that it cannot.
-    #[error(
-        "rule `{rule}`: under maximal munch a text may have no completion after `{terminal}`, because the terminals that may \
-         follow ({next}) may continue it, or a terminal that is read beside it: put a mark or white space between them, or \
-         do without maximal munch"
-    )]
-    #[non_exhaustive]
-    MunchDeadEnd {
-        /// The name of the rule.
-        rule: String,
-        /// The terminal of the rule after which the dead end may be.
-        terminal: String,
-        /// The terminals that may follow, in words.
-        next: String,
-    },
-    /// A construct for which maximal munch is not defined here.
-    #[error(
-        "{what}: not supported with maximal munch; write it as a regular expression, or do without maximal munch"
-    )]
-    #[non_exhaustive]
-    NoMunch {
-        /// The construct, in words.
-        what: String,
-    },
-    /// The check for dead ends under maximal munch takes too many steps.
-    #[error(
-        "the check that maximal munch has no dead end takes more than {limit} steps: raise `GrammarLimits::munch_steps`, or do \
-         without maximal munch"
-    )]
-    #[non_exhaustive]
-    MunchTooCostly {
-        /// The limit, in steps.
-        limit: u64,
-    },
     /// A terminal has texts that GBNF does not describe.
     #[error("terminal `{name}` cannot be written in GBNF: it {reason}; {way_out}")]
     #[non_exhaustive]

@@ -14,8 +14,7 @@
 //!   must have a token for each single byte that the grammar uses. Every text can then be spelled, and an
 //!   allowed token never leads to a dead end.
 //! - There is no lexer. A terminal matches any of its texts, and a text is divided between adjacent terminals
-//!   in every possible way. For outputs that a scanner reads, use
-//!   [maximal munch](GrammarConstraint::with_maximal_munch).
+//!   in every possible way. Look-around (`/int\b/`) says where one may not end.
 //! - A control token that the grammar names is that token and not its text. A control token that ends a
 //!   sequence in the vocabulary is the [end of the output](Terminal::Token).
 //! - A construct that a front end cannot enforce exactly is a [`GrammarError`] with its location.
@@ -66,7 +65,6 @@ mod lazy;
 mod limits;
 mod looks;
 mod mask;
-mod munch;
 mod network;
 mod parser;
 mod speculation;

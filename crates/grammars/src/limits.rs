@@ -55,9 +55,6 @@ pub struct GrammarLimits {
     pub capture_items: usize,
     /// The number of files that a grammar imports. Default: 1,000.
     pub files: usize,
-    /// The work of the check for dead ends under maximal munch, in steps. It bounds the memory of the check
-    /// too. Default: 100 million.
-    pub munch_steps: u64,
     /// The limits of the terminals that are regular expressions.
     ///
     /// In a grammar that is read from a text, [`dfa_steps`](Limits::dfa_steps) bounds the work for all terminals
@@ -88,7 +85,6 @@ impl Default for GrammarLimits {
             budget_bytes: 64 << 20,
             capture_items: 2_000_000,
             files: 1_000,
-            munch_steps: 100_000_000,
             regex: Limits::default()
                 .nfa_size(1_000_000)
                 .dfa_states(1 << 17)

@@ -117,12 +117,11 @@ impl Constraint {
 
     /// The output is a word of a grammar in Lark.
     #[staticmethod]
-    #[pyo3(signature = (grammar, *, canonical=false, max_ignored=None, maximal_munch=false, start=None, grammars=None))]
+    #[pyo3(signature = (grammar, *, canonical=false, max_ignored=None, start=None, grammars=None))]
     fn lark(
         grammar: String,
         canonical: bool,
         max_ignored: Option<u32>,
-        maximal_munch: bool,
         start: Option<String>,
         grammars: Option<BTreeMap<String, PyRef<'_, Self>>>,
     ) -> PyResult<Self> {
@@ -132,7 +131,6 @@ impl Constraint {
             grammar,
             grammar_format,
             max_ignored,
-            maximal_munch,
             start,
             grammars: grammars.into_iter().map(|(name, part)| (name, part.spec.clone())).collect(),
             canonical,

@@ -61,7 +61,6 @@ impl ConstraintArgs {
         } = self;
         let LegacyConstraintArgs {
             max_ignored,
-            maximal_munch,
             whitespace,
             ascii,
             exponents,
@@ -83,7 +82,6 @@ impl ConstraintArgs {
             canonical: self.canonical,
             end: self.end.clone(),
             max_ignored: *max_ignored,
-            maximal_munch: *maximal_munch,
             whitespace: whitespace.clone(),
             ascii: *ascii,
             exponents: *exponents,
@@ -105,7 +103,7 @@ fn from_file(path: &Path) -> Result<Spec> {
 const EXAMPLE: &str = "`--limit grammar.positions=5000000`";
 
 /// The options that `--with` takes.
-const KNOWN: &str = "regex-dialect, whitespace, spelling, ascii, exponents, dialect, schema-registry, any-order, margin, maximal-munch, max-ignored, subset, gpu";
+const KNOWN: &str = "regex-dialect, whitespace, spelling, ascii, exponents, dialect, schema-registry, any-order, margin, max-ignored, subset, gpu";
 
 /// Sets one option of `--with`.
 fn set(options: &mut SpecOptions, part: &str) -> Result<()> {
@@ -135,7 +133,6 @@ fn set(options: &mut SpecOptions, part: &str) -> Result<()> {
         "schema-registry" => options.schema_registry = Some(text()?.into()),
         "any-order" => options.any_order = switch()?,
         "margin" => options.margin = Some(number()?),
-        "maximal-munch" => options.maximal_munch = switch()?,
         "max-ignored" => options.max_ignored = Some(number()?),
         "subset" => options.subset = Some(text()?),
         "gpu" => options.gpu = switch()?,

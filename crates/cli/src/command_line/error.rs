@@ -81,7 +81,6 @@ const OPTIONS: &[(&str, &str)] = &[
     ("max_bytes", ""),
     ("max_ignored", ""),
     ("max_tokens", ""),
-    ("maximal_munch", ""),
     ("prompt", ""),
     ("regex", ""),
     ("regex_file", ""),

@@ -36,8 +36,6 @@ Options of the constraint, joined by commas: `--with whitespace=compact,ascii`
     whitespace=compact, printed, bounded:N or flexible: in JSON, where the tag says nothing (default: printed)
     spelling=plain or any: of JSON, as for --json-schema
 - --grammar:
-    maximal-munch: outputs are cut into terminals as the scanner of a compiler does, each as long as possible; by default every
-      way to cut a text counts, and `intx` may be `int` and `x`; a grammar in which a text could not be completed is refused
     max-ignored=N: of a Lark grammar, at most N characters are ignored (%ignore) in one place
 - --set:
     gpu: masks are made on a GPU, and by the CPU, with a warning, where there is none; a program with the feature `wgpu` runs the

@@ -95,42 +95,6 @@ fn a_text_as_the_model_would_have_written_it() {
     assert!(answer["canonical"].is_array());
 }
 
-const NAMES: &[u8] = b"start: (\"int\" NAME | NAME \"=\" NAME) \";\"\nNAME: /[a-z]+/\n%ignore \" \"";
-
-#[test]
-fn maximal_munch() {
-    let files = Files::new(&[("names.lark", NAMES), ("two.lark", b"start: NAME NAME\nNAME: /[a-z]+/")]);
-    let check = |text: &str, more: &[&str]| {
-        let args = ["check", "--grammar", "names.lark", "--text", text, "--format", "jsonl"];
-        files.run(&[&args[..], more].concat()).json()[0]["accepted"].clone()
-    };
-    // `intx` is `int` and `x`, if a text may be cut in every way.
-    assert_eq!(check("intx;", &[]), true);
-    assert_eq!(check("intx;", &["--maximal-munch"]), false);
-    for text in ["int x;", "intx = y;", "int=x;"] {
-        assert_eq!(check(text, &["--maximal-munch"]), true, "{text}");
-    }
-    let explained = files.run(&["explain", "--grammar", "two.lark", "--maximal-munch"]).stdout;
-    assert!(explained.contains("rejected   maximal munch: rule `start`"), "{explained}");
-    let explained = files.run(&["explain", "--grammar", "names.lark", "--maximal-munch"]).stdout;
-    assert!(explained.contains("enforced   maximal munch: "), "{explained}");
-    for (args, refusal) in [
-        (&["mask", "--grammar", "two.lark"][..], "two.lark: rule `start`: under maximal munch"),
-        (
-            &["mask", "--regex", "a"],
-            "--maximal-munch cuts outputs into the terminals of a --grammar; give one",
-        ),
-        (
-            &["explain", "--regex", "a"],
-            "--maximal-munch cuts outputs into the terminals of a --grammar; give one",
-        ),
-        (&["mask", "--grammar", "names.lark", "--canonical"], "--canonical takes a grammar as one automaton"),
-    ] {
-        let run = files.run(&[args, &["--maximal-munch"]].concat());
-        assert!(run.refusal().contains(refusal), "{}", run.refusal());
-    }
-}
-
 #[test]
 fn bad_grammars() {
     let refusal = |files: &[(&str, &[u8])], args: &[&str]| Files::new(files).run(args).refusal().to_owned();

@@ -16,7 +16,7 @@ use crate::{
     items,
     machine::{Growth, Machine, Pool},
     read,
-    spec::{GrammarSpec, Language, Numbers, RegistrySource, Source},
+    spec::{Language, Numbers, RegistrySource, Source},
 };
 
 /// A constraint by its kind, for programs that read more of it than masks.
@@ -142,10 +142,6 @@ pub(crate) fn compile(spec: &Spec, tokens: &TokenSpace, means: &Means<'_>) -> Re
             let choices: Vec<String> = choices.iter().map(|choice| format!("{healed}{choice}")).collect();
             compile_choices(&choices, canonical, tokens, &limits.regex)
         }
-        Language::Grammar(GrammarSpec { maximal_munch: true, .. }) if canonical => Err(Error::combination(
-            "`canonical` takes a grammar as one automaton, which knows no terminals, so it cannot be combined with \
-             `maximal_munch`; leave out one of the two",
-        )),
         Language::Grammar(_)
         | Language::JsonSchema(_)
         | Language::StructuralTag(_)
@@ -153,9 +149,7 @@ pub(crate) fn compile(spec: &Spec, tokens: &TokenSpace, means: &Means<'_>) -> Re
         | Language::Sequence(_) => {
             let around = Around::new(Some(tokens.vocabulary()), limits.clone(), means.cancel.clone());
             let (path, grammar) = grammars::of_language(&spec.language, &around)?;
-            let maximal_munch =
-                matches!(&spec.language, Language::Grammar(GrammarSpec { maximal_munch: true, .. }));
-            compile_grammar(&grammar, path, maximal_munch, canonical, tokens, means, &limits)
+            compile_grammar(&grammar, path, canonical, tokens, means, &limits)
         }
         Language::Set(spec) => {
             items::set_constraint(spec, canonical, tokens, healed, means.progress).map(Kind::Set)
@@ -222,7 +216,6 @@ fn compile_choices(
 fn compile_grammar(
     grammar: &Grammar,
     path: Option<&Path>,
-    maximal_munch: bool,
     canonical: bool,
     tokens: &TokenSpace,
     means: &Means<'_>,
@@ -238,10 +231,9 @@ fn compile_grammar(
     }
     let limits = &limits.grammar;
     let trie = tokens.trie()?;
-    let constraint = match (maximal_munch, means.library) {
-        (true, _) => GrammarConstraint::with_maximal_munch(&grammar, trie, limits),
-        (false, Some(library)) => GrammarConstraint::with_library(&grammar, library, limits),
-        (false, None) => GrammarConstraint::new(&grammar, trie, limits),
+    let constraint = match means.library {
+        Some(library) => GrammarConstraint::with_library(&grammar, library, limits),
+        None => GrammarConstraint::new(&grammar, trie, limits),
     };
     constraint.map(|constraint| Kind::Grammar(Arc::new(constraint))).map_err(|error| of_file(path, error))
 }

@@ -96,7 +96,6 @@ table! {
     "grammar.columns", "GrammarLimits::columns", COUNT, "the greatest column of a block of a grammar": grammar.columns;
     "grammar.files", "GrammarLimits::files", COUNT, "the files that a grammar imports": grammar.files;
     "grammar.mask_steps", "GrammarLimits::mask_steps", STEPS, "the steps of one mask, and of one token": grammar.mask_steps;
-    "grammar.munch_steps", "GrammarLimits::munch_steps", STEPS, "the steps of the check of maximal munch": grammar.munch_steps;
     "grammar.nest", "GrammarLimits::nest", COUNT, "the depth of groups in the text of a grammar": grammar.nest;
     "grammar.nodes", "GrammarLimits::nodes", COUNT, "the rules, terminals and expressions of a grammar": grammar.nodes;
     "grammar.positions", "GrammarLimits::positions", COUNT, "the positions in rules once repetitions are written out": grammar.positions;

@@ -109,8 +109,6 @@ pub struct GrammarSpec {
     pub format: Option<GrammarFormat>,
     /// Lark: the most characters that `%ignore` takes in one place; `None`: any number.
     pub max_ignored: Option<u32>,
-    /// Whether outputs are cut into terminals as the scanner of a compiler does, each as long as possible.
-    pub maximal_munch: bool,
     /// The start rule; `None`: the one that the language of the text has by default.
     pub start: Option<String>,
     /// Lark: the constraints that the text uses as `@name`, by their names. They know each other.
@@ -505,7 +503,7 @@ impl GrammarSpec {
     /// The grammar with no options.
     pub fn new(source: Source) -> Self {
         let (grammars, imports) = (BTreeMap::new(), BTreeMap::new());
-        Self { source, format: None, max_ignored: None, maximal_munch: false, start: None, grammars, imports }
+        Self { source, format: None, max_ignored: None, start: None, grammars, imports }
     }
 }
 
@@ -547,12 +545,7 @@ impl fmt::Display for Spec {
                 write!(f, "regex of {}", path.display())?;
             }
             Language::Choices(choices) => write!(f, "{} choices", choices.len())?,
-            Language::Grammar(GrammarSpec { source, maximal_munch, .. }) => {
-                write!(f, "grammar{source}")?;
-                if *maximal_munch {
-                    f.write_str(", its terminals as long as possible")?;
-                }
-            }
+            Language::Grammar(GrammarSpec { source, .. }) => write!(f, "grammar{source}")?,
             Language::JsonSchema(schema) => write!(f, "JSON Schema{}", schema.source)?,
             Language::StructuralTag(tag) => write!(f, "structural tag{}", tag.source)?,
             Language::Set(SetSpec { file, subset: Some(name), .. }) => {
@@ -595,7 +588,7 @@ mod tests {
         r#"{"regex":"a\"b","canonical":true}"#,
         r#"{"regex_file":"r.txt"}"#,
         r#"{"choices":["yes","no"]}"#,
-        r#"{"grammar":"start: \"a\"","grammar_format":"lark","max_ignored":3,"maximal_munch":true}"#,
+        r#"{"grammar":"start: \"a\"","grammar_format":"lark","max_ignored":3}"#,
         r#"{"grammar_file":"g.gbnf","start":"value"}"#,
         r#"{"grammar":"root ::= \"a\"","grammar_format":"xgrammar"}"#,
         r#"{"grammar":"a = \"b\"","grammar_format":"abnf","start":"a"}"#,

@@ -42,8 +42,6 @@ pub struct SpecOptions {
     pub grammar_file: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_ignored: Option<u32>,
-    #[serde(skip_serializing_if = "is_off")]
-    pub maximal_munch: bool,
     /// The start rule of a grammar.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
@@ -173,7 +171,6 @@ impl SpecOptions {
             (self.gpu, set, "`gpu` makes the masks of a `set`"),
             (self.subset.is_some(), set, "`subset` is a part of a `set`"),
             (self.max_ignored.is_some(), grammar, "`max_ignored` bounds %ignore of a `grammar`"),
-            (self.maximal_munch, grammar, "`maximal_munch` cuts outputs into the terminals of a `grammar`"),
             (self.start.is_some(), grammar, "`start` is a rule of a `grammar`"),
             (!self.imports.is_empty(), grammar, "`imports` are files that a `grammar` imports"),
             (!self.grammars.is_empty(), grammar, "`grammars` are those that a `grammar` uses as `@name`"),
@@ -295,16 +292,8 @@ impl TryFrom<SpecOptions> for Spec {
         let language = if let Some(source) = text(options.regex, options.regex_file) {
             Language::Regex(RegexSpec { source, dialect: regex_dialect.unwrap_or_default() })
         } else if let Some(source) = text(options.grammar, options.grammar_file) {
-            let SpecOptions { max_ignored, maximal_munch, start, grammars, imports, .. } = options;
-            Language::Grammar(GrammarSpec {
-                source,
-                format,
-                max_ignored,
-                maximal_munch,
-                start,
-                grammars,
-                imports,
-            })
+            let SpecOptions { max_ignored, start, grammars, imports, .. } = options;
+            Language::Grammar(GrammarSpec { source, format, max_ignored, start, grammars, imports })
         } else if let Some(source) = text(options.json_schema, options.json_schema_file) {
             let SpecOptions { ascii, exponents, schema_registry: registry, any_order, .. } = options;
             let margin = options.margin.unwrap_or(0);
@@ -355,15 +344,7 @@ impl From<Spec> for SpecOptions {
                 Self { regex, regex_file, regex_dialect, ..options }
             }
             Language::Choices(choices) => Self { choices, ..options },
-            Language::Grammar(GrammarSpec {
-                source,
-                format,
-                max_ignored,
-                maximal_munch,
-                start,
-                grammars,
-                imports,
-            }) => {
+            Language::Grammar(GrammarSpec { source, format, max_ignored, start, grammars, imports }) => {
                 let (grammar, grammar_file) = apart(source);
                 let grammar_format =
                     format.filter(|_| grammar.is_some()).map(|format| format.extension().to_owned());
@@ -372,7 +353,6 @@ impl From<Spec> for SpecOptions {
                     grammar_format,
                     grammar_file,
                     max_ignored,
-                    maximal_munch,
                     start,
                     grammars,
                     imports,

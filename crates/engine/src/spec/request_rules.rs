@@ -143,15 +143,7 @@ impl RequestRules {
 
     fn check_grammar(&self, grammar: &mut GrammarSpec, place: &str) -> Result<(), SpecError> {
         let format = grammar.language();
-        let GrammarSpec {
-            source,
-            format: own,
-            max_ignored: _,
-            maximal_munch: _,
-            start: _,
-            grammars,
-            imports,
-        } = grammar;
+        let GrammarSpec { source, format: own, max_ignored: _, start: _, grammars, imports } = grammar;
         for (name, part) in grammars {
             self.check(part, &inside(&inside(place, "grammars"), name))?;
         }

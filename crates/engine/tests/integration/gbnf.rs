@@ -35,13 +35,6 @@ fn each_kind_is_written() {
 #[test]
 fn what_is_not_enforced_is_listed_or_refused() {
     assert_eq!(written(&Spec::regex("a").canonical()).1, [LooseningKind::Canonical]);
-    let lark = SpecOptions {
-        grammar: Some("start: \"a\" B\nB: /b+/".to_owned()),
-        grammar_format: Some("lark".to_owned()),
-        maximal_munch: true,
-        ..SpecOptions::default()
-    };
-    assert_eq!(written(&Spec::try_from(lark).unwrap()).1, [LooseningKind::Munch]);
     let captured = Spec::grammar("start: a\na[capture]: /b+/", GrammarFormat::Lark);
     assert_eq!(written(&captured).1, [LooseningKind::Captures]);
     let error = captured.to_gbnf(GBNF_BYTES, true).unwrap_err().to_string();

@@ -31,11 +31,6 @@ const CASES: &[(&str, &str, u64)] = &[
             "imports": {"a.lark": "x: \"a\"", "b.lark": "y: \"b\""}"#,
         1,
     ),
-    (
-        "grammar.munch_steps",
-        r#""grammar": "root ::= [a-z]+ (\" \" [a-z]+)*", "grammar_format": "gbnf", "maximal_munch": true"#,
-        1,
-    ),
     ("grammar.nest", r#""grammar": "root ::= (((\"a\")))", "grammar_format": "gbnf""#, 2),
     ("grammar.nodes", r#""grammar": "root ::= \"a\" \"b\" \"c\" root?", "grammar_format": "gbnf""#, 2),
     (

@@ -128,11 +128,6 @@ impl Captures {
         Ok(Some(Self { rules, vocabulary: Arc::clone(vocabulary), has_names, limit }))
     }
 
-    /// The same for outputs of which `construct` decides the readings.
-    pub(crate) fn unsupported(self, construct: &'static str) -> Self {
-        Self { rules: Err(CaptureError::Unsupported { construct }), ..self }
-    }
-
     /// Whether the grammar names parts of its outputs, and does not have temperatures alone.
     pub fn has_names(&self) -> bool {
         self.has_names

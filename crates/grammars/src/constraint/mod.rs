@@ -54,7 +54,6 @@ use crate::{
         grammar_trees::GrammarTrees,
         repeats::DistinctTerminals,
     },
-    munch,
     network::{
         end_tokens,
         last_bytes::last_bytes,
@@ -154,7 +153,7 @@ impl GrammarConstraint {
         trie: Arc<TokenTrie>,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        Self::compile(grammar, trie, limits, Tuning::default(), false)
+        Self::compile(grammar, trie, limits, Tuning::default())
     }
 
     /// As [`new`](Self::new), with subterminal trees that grammars over the same vocabulary share. Masks are the same.
@@ -170,85 +169,16 @@ impl GrammarConstraint {
         library: &Arc<TreeLibrary>,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        let mut constraint =
-            Self::compile(grammar, Arc::clone(library.trie()), limits, library.tuning, false)?;
+        let mut constraint = Self::compile(grammar, Arc::clone(library.trie()), limits, library.tuning)?;
         constraint.trees = Some(GrammarTrees::new(library, &constraint.compiled));
         Ok(constraint)
     }
 
-    /// As [`new`](Self::new), but texts are cut into terminals by **maximal munch**, as by the scanner of a compiler.
-    ///
-    /// A text is cut from left to right. All terminals that may begin at a point are read side by side from there. If
-    /// any of them reads the next byte, none of them ends; before any other byte, all of them end that are complete.
-    /// Terminals that end together, as a keyword and a name, are all kept: there are no priorities. The end of the
-    /// output ends a terminal wherever its text may end. Nothing is taken back: where `"list" | "listen"` and then
-    /// `"ed"` may follow, `listed` is refused, because after `list` the `e` continues `listen`.
-    ///
-    /// The words are a subset of those of [`new`](Self::new), so a language model writes less freely. The function is
-    /// for outputs that a program with such a scanner reads. Terminals are those of the grammar's format: in Lark its
-    /// terminals, texts and regexes; in GBNF and EBNF each text and each class, so that a name there is many
-    /// terminals of one character.
-    ///
-    /// There are no dead ends here either. A check at compile time refuses grammars that have one, and some that have
-    /// none. It accepts the usual forms of programming languages: names and keywords, white space between terminals,
-    /// and operators that begin with others.
-    ///
-    /// Cost: masks are walks over the vocabulary, because the trees of [`with_library`](Self::with_library) keep all
-    /// ways to cut a text. The check takes about the square of the number of terminals that may follow at one point,
-    /// within [`GrammarLimits::munch_steps`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`new`](Self::new), and [`GrammarError::MunchDeadEnd`], [`GrammarError::NoMunch`] for distinct and
-    /// counted terminals, differences of texts and members in any order, and [`GrammarError::MunchTooCostly`].
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use unskew_core::{Constraint, TokenId, Vocabulary};
-    /// use unskew_trie::TokenTrie;
-    /// use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarOptions};
-    ///
-    /// let mut vocabulary = Vocabulary::builder();
-    /// for byte in 0..=255 {
-    ///     vocabulary.text(&[byte]);
-    /// }
-    /// let trie = Arc::new(TokenTrie::new(vocabulary.build()?)?);
-    /// let munch = |text: &str| {
-    ///     let limits = GrammarLimits::default();
-    ///     let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits)?;
-    ///     GrammarConstraint::with_maximal_munch(&grammar, trie.clone(), &limits)
-    /// };
-    /// let constraint = munch("start: \"let\" NAME\nNAME: /[a-z]+/\n%ignore \" \"")?;
-    /// let accepts = |text: &[u8]| {
-    ///     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
-    ///     let mut tokens = text.iter().map(|byte| TokenId(u32::from(*byte)));
-    ///     tokens.all(|token| constraint.advance(&mut scratch, &mut state, token).is_ok())
-    ///         && constraint.is_accepting(&state)
-    /// };
-    /// assert!(accepts(b"let x") && accepts(b"letx")); // no name may stand where `let` does
-    ///
-    /// // A name never ends before a name.
-    /// let refused = munch("start: NAME NAME\nNAME: /[a-z]+/").unwrap_err();
-    /// assert!(matches!(refused, GrammarError::MunchDeadEnd { .. }));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn with_maximal_munch(
-        grammar: &Grammar,
-        trie: Arc<TokenTrie>,
-        limits: &GrammarLimits,
-    ) -> Result<Self, GrammarError> {
-        Self::compile(grammar, trie, limits, Tuning::default(), true)
-    }
-
-    /// `munches`: whether texts are cut into terminals by maximal munch, and not in every way.
     fn compile(
         grammar: &Grammar,
         trie: Arc<TokenTrie>,
         limits: &GrammarLimits,
         tuning: Tuning,
-        munches: bool,
     ) -> Result<Self, GrammarError> {
         let walk = |grammar: &Grammar, tokens, left: &mut Left<'_>| {
             budgets::walk(grammar, tokens, &trie, limits, left)
@@ -268,10 +198,7 @@ impl GrammarConstraint {
         let used = rules.used_terminals(numbering.len());
         let terminals = Terminals::new(grammar, &numbering, &used, &trie)?;
         end_tokens::check(grammar, &numbering, &rules, &terminals)?;
-        if munches {
-            munch::check(grammar, &numbering, &rules, &terminals, limits)?;
-        }
-        let compiled = Compiled { rules, terminals, start: grammar.start(), munches, tuning };
+        let compiled = Compiled { rules, terminals, start: grammar.start(), tuning };
         let distinct = DistinctTerminals::new(&compiled);
         let mut configurations = match distinct {
             Some(_) => Configurations::tracking(&compiled),
@@ -286,11 +213,7 @@ impl GrammarConstraint {
         };
         let GrammarLimits { scratch_bytes, state_items, mask_steps, .. } = *limits;
         let vocabulary = Arc::clone(trie.vocabulary());
-        let mut captures = Captures::new(grammar, &vocabulary, limits)?;
-        if munches {
-            captures = captures.map(|captures| captures.unsupported("maximal munch"));
-        }
-        let captures = captures.map(Arc::new);
+        let captures = Captures::new(grammar, &vocabulary, limits)?.map(Arc::new);
         Ok(Self {
             compiled,
             vocabulary,

@@ -88,8 +88,6 @@ pub enum LooseningKind {
     Members,
     /// Texts may take more tokens than their budget.
     Tokens,
-    /// Terminals may be cut shorter than maximal munch does.
-    Munch,
     /// All token sequences of a text are allowed.
     Canonical,
     /// Captures are not reported.
@@ -107,7 +105,6 @@ impl LooseningKind {
             Self::Lengths => "lengths",
             Self::Members => "members",
             Self::Tokens => "tokens",
-            Self::Munch => "munch",
             Self::Canonical => "canonical",
             Self::Captures => "captures",
             Self::Temperatures => "temperatures",
@@ -126,7 +123,6 @@ impl LooseningKind {
             }
             Self::Members => "members in any order may repeat or be missing: there are too many orders",
             Self::Tokens => "a text may take more tokens than its budget: GBNF does not count tokens",
-            Self::Munch => "terminals may be shorter than the longest: GBNF has no scanner",
             Self::Canonical => "all token sequences of a text are allowed: GBNF describes texts",
             Self::Captures => "captures are not reported: GBNF has none",
             Self::Temperatures => "temperatures are not applied: GBNF has none",

@@ -221,7 +221,6 @@ pub(crate) type Origin = (Arc<Grammar>, RuleId);
 /// The language is defined over the text, without a lexer: a terminal matches any of its texts, and a text is
 /// divided between adjacent terminals in every possible way. Where a name may follow `"int"`, `intx` is
 /// accepted. Nothing is ignored between terminals unless the rules allow it.
-/// [Maximal munch](crate::GrammarConstraint::with_maximal_munch) is an alternative meaning.
 ///
 /// # Example
 ///

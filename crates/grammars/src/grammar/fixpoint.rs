@@ -25,11 +25,6 @@ pub(crate) fn productive(grammar: &Grammar) -> Vec<bool> {
     Parts::new(grammar).least(|_| true)
 }
 
-/// By expression: whether the empty text matches.
-pub(crate) fn nullable(grammar: &Grammar) -> Vec<bool> {
-    Parts::new(grammar).least(has_empty_text)
-}
-
 /// By expression: the expressions that contain it directly, and those that call a rule of which it is the body.
 pub(crate) fn wholes(grammar: &Grammar) -> Vec<Vec<ExprId>> {
     let mut wholes: Vec<Vec<ExprId>> = vec![vec![]; grammar.expressions()];
@@ -301,7 +296,7 @@ mod tests {
         builder.define(c, body);
         let grammar = builder.build(a).unwrap();
         let of = |facts: &[bool]| [a, b, c].map(|rule| facts[grammar.body(rule).index()]);
-        assert_eq!(of(&nullable(&grammar)), [true, true, false]);
+        assert_eq!(of(&productive_and_nullable(&grammar).1), [true, true, false]);
         assert_eq!(of(&productive(&grammar)), [true, true, false]);
     }
 }

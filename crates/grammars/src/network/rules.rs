@@ -222,11 +222,6 @@ impl Rules {
         self.starts[rule].expect("the rule is reached")
     }
 
-    /// Whether the start reaches the rule.
-    pub(crate) fn is_reached(&self, rule: RuleId) -> bool {
-        self.starts[rule].is_some()
-    }
-
     #[inline]
     pub(crate) fn is_accepting(&self, position: Position) -> bool {
         self.accepting[position]

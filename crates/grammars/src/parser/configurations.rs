@@ -78,8 +78,6 @@ pub(crate) struct Compiled {
     pub(crate) rules: Rules,
     pub(crate) terminals: Terminals,
     pub(crate) start: RuleId,
-    /// Whether a terminal ends only before bytes that no hypothesis can read; see [`munch`](crate::munch).
-    pub(crate) munches: bool,
     pub(crate) tuning: Tuning,
 }
 

@@ -7,8 +7,8 @@
 //! else: where `"*"` and `"**"` may both follow, each way to cut `****` would else be one more hypothesis, with a state
 //! that has as many items as there are bytes before.
 //!
-//! Under [maximal munch](crate::munch) the hypotheses of a configuration begin at the same byte. If some of them read
-//! the next byte, all others are dropped, the boundary too.
+//! Tried instead: maximal munch, where a hypothesis that reads the next byte drops all others. It has dead ends that a
+//! check must exclude, and that check refused grammars such as Python's.
 
 use std::cmp::Ordering;
 
@@ -296,49 +296,40 @@ impl Configurations {
         let class = terminals.class(byte);
         let mut begun: SmallVec<[(ScanTerminal, ParserState); 4]> = SmallVec::new();
         after.clear();
-        // Terminals that read the byte, and terminals that begin with it: at once or, under maximal munch, the second
-        // only if there are none of the first.
-        let turns: &[(bool, bool)] =
-            if compiled.munches { &[(true, false), (false, true)] } else { &[(true, true)] };
-        for (may_go_on, may_begin) in turns.iter().copied() {
-            if !after.is_empty() {
-                break;
+        for hypothesis in hypotheses.iter().copied() {
+            let Hypothesis { terminal, progress, parser_state } = hypothesis;
+            if let Some(terminal) = terminal {
+                if terminals.is_literal(terminal) {
+                    let followers = self.parser.followers(parser_state, &compiled.rules);
+                    let literals = terminals.literals(self.parser.edges(followers));
+                    let depth = progress.depth();
+                    let sharing = terminals.sharing(literals, terminal, depth);
+                    let literals = terminals.going_on(sharing, depth, class);
+                    after.extend(literal(terminals, literals, depth + 1, parser_state));
+                } else if self.tracks(compiled, terminal) {
+                    self.step_key(compiled, after, terminal, hypothesis, byte);
+                } else if let Some(state) = terminals.step(terminal, progress.state(), class) {
+                    after.push(Hypothesis::scanning(terminal, state, parser_state));
+                }
             }
-            for hypothesis in hypotheses.iter().copied() {
-                let Hypothesis { terminal, progress, parser_state } = hypothesis;
-                if let Some(terminal) = terminal.filter(|_| may_go_on) {
-                    if terminals.is_literal(terminal) {
-                        let followers = self.parser.followers(parser_state, &compiled.rules);
-                        let literals = terminals.literals(self.parser.edges(followers));
-                        let depth = progress.depth();
-                        let sharing = terminals.sharing(literals, terminal, depth);
-                        let literals = terminals.going_on(sharing, depth, class);
-                        after.extend(literal(terminals, literals, depth + 1, parser_state));
-                    } else if self.tracks(compiled, terminal) {
-                        self.step_key(compiled, after, terminal, hypothesis, byte);
-                    } else if let Some(state) = terminals.step(terminal, progress.state(), class) {
-                        after.push(Hypothesis::scanning(terminal, state, parser_state));
+            if !self.may_begin_after(compiled, hypothesis, byte) {
+                continue;
+            }
+            if let Some(state) = self.after(compiled, hypothesis) {
+                let followers = self.parser.followers(state, &compiled.rules);
+                let edges = self.parser.edges(followers);
+                let literals = terminals.going_on(terminals.literals(edges), 0, class);
+                after.extend(literal(terminals, literals, 1, state));
+                for (terminal, target) in terminals.others(edges) {
+                    if self.tracked.is_some() && terminals.is_distinct(*terminal) {
+                        begun.push((*terminal, state));
+                    } else if let Some(first) = terminals.first(*terminal, class) {
+                        after.push(Hypothesis::scanning(*terminal, first, target.state()));
                     }
                 }
-                if !may_begin || !self.may_begin_after(compiled, hypothesis, byte) {
-                    continue;
-                }
-                if let Some(state) = self.after(compiled, hypothesis) {
-                    let followers = self.parser.followers(state, &compiled.rules);
-                    let edges = self.parser.edges(followers);
-                    let literals = terminals.going_on(terminals.literals(edges), 0, class);
-                    after.extend(literal(terminals, literals, 1, state));
-                    for (terminal, target) in terminals.others(edges) {
-                        if self.tracked.is_some() && terminals.is_distinct(*terminal) {
-                            begun.push((*terminal, state));
-                        } else if let Some(first) = terminals.first(*terminal, class) {
-                            after.push(Hypothesis::scanning(*terminal, first, target.state()));
-                        }
-                    }
-                }
-                for (terminal, state) in begun.drain(..) {
-                    self.begin_key(compiled, after, terminal, state, byte);
-                }
+            }
+            for (terminal, state) in begun.drain(..) {
+                self.begin_key(compiled, after, terminal, state, byte);
             }
         }
     }

@@ -30,14 +30,6 @@ crate::ids::id! {
     ReadState
 }
 
-impl ReadState {
-    /// The state of the scanner of a terminal that is no literal.
-    #[inline]
-    pub(crate) fn scan_state(self) -> ScanState {
-        ScanState::of(self.raw())
-    }
-}
-
 impl From<ScanState> for ReadState {
     #[inline]
     fn from(state: ScanState) -> Self {

@@ -139,7 +139,6 @@ class Constraint:
         *,
         canonical: bool = False,
         max_ignored: int | None = None,
-        maximal_munch: bool = False,
         start: str | None = None,
         grammars: Mapping[str, Constraint] | None = None,
     ) -> Constraint:

@@ -292,8 +292,6 @@ pub(crate) struct ConstraintArgs {
 pub(crate) struct LegacyConstraintArgs {
     #[arg(long, hide = true, value_name = "N", value_parser = number::<u32>("--max-ignored"))]
     pub(crate) max_ignored: Option<u32>,
-    #[arg(long, hide = true)]
-    pub(crate) maximal_munch: bool,
     #[arg(long, hide = true, value_name = "W", value_parser = whitespace)]
     pub(crate) whitespace: Option<String>,
     #[arg(long, hide = true)]

@@ -5,7 +5,6 @@
 pub(crate) mod corpus;
 pub(crate) mod enumeration;
 pub(crate) mod lazy;
-pub(crate) mod munch;
 pub(crate) mod oracle;
 pub(crate) mod published;
 pub(crate) mod random;

@@ -8,7 +8,6 @@ mod layout;
 mod lazy;
 mod lazy_verdicts;
 mod looks;
-mod munch;
 mod one_of;
 mod parameters;
 mod token_sets;

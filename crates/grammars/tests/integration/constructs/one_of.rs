@@ -297,7 +297,7 @@ fn errors() {
     let vocabulary = vocabulary();
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let limits = GrammarLimits::default();
-    let compile = |len: usize, token: u32, munch: bool| {
+    let compile = |len: usize, token: u32| {
         let mut set = TokenMask::new(len);
         set.as_mut().insert(TokenId(token));
         let mut builder = Grammar::builder(&limits);
@@ -305,22 +305,12 @@ fn errors() {
         let body = builder.one_of("tokens", set);
         builder.define(start, body);
         let grammar = builder.build(start).unwrap();
-        assert!(matches!(grammar.check_maximal_munch(&limits), Err(GrammarError::NoMunch { .. })));
         assert!(matches!(grammar.regular(&limits.regex), Err(GrammarError::NotRegular { .. })));
-        let trie = Arc::clone(&trie);
-        match munch {
-            true => GrammarConstraint::with_maximal_munch(&grammar, trie, &limits),
-            false => GrammarConstraint::new(&grammar, trie, &limits),
-        }
-        .unwrap_err()
+        GrammarConstraint::new(&grammar, Arc::clone(&trie), &limits).unwrap_err()
     };
-    assert!(matches!(
-        compile(12, 0, false),
-        GrammarError::OtherVocabulary { tokens: 12, vocabulary: 11, .. }
-    ));
+    assert!(matches!(compile(12, 0), GrammarError::OtherVocabulary { tokens: 12, vocabulary: 11, .. }));
     // The empty token, the end and an unused id are in no mask.
     for token in [6, 8, 9] {
-        assert!(matches!(compile(11, token, false), GrammarError::UnknownToken { .. }));
+        assert!(matches!(compile(11, token), GrammarError::UnknownToken { .. }));
     }
-    assert!(matches!(compile(11, 0, true), GrammarError::NoMunch { .. }));
 }
