@@ -222,6 +222,10 @@ impl Policy for Exact {
         self.proposal.scope()
     }
 
+    fn is_bounded(&self) -> bool {
+        self.budget.is_some()
+    }
+
     fn learns(&self) -> bool {
         self.proposal.uses_bounds()
     }

@@ -56,6 +56,11 @@ pub trait Policy {
         false
     }
 
+    /// Whether a draw ends within a budget of its own, with an output or without one.
+    fn is_bounded(&self) -> bool {
+        false
+    }
+
     /// Refuses counts above the limits on memory.
     fn check(&self) -> Result<(), SampleError<Infallible>> {
         Ok(())

@@ -7,19 +7,20 @@
 //! Tried instead: to find the least number of tokens of an output before the first draw. It takes the masks of all
 //! states of the constraint, which some constraints have without end.
 
-/// The rollouts that end at the limit on tokens before a run without outputs gives up. Where one rollout in twenty is
-/// an output, one of so many is with a probability of 0.96.
-const ROLLOUTS: u64 = 64;
+/// The rollouts that end at the limit on tokens before a run without outputs gives up. Where one of twenty is an output,
+/// one of so many is with a probability of 0.96.
+const AT_LIMIT: u64 = 64;
 
-/// The tokens of all rollouts until then, at least. Those of a sampler that learns count behind new prefixes alone:
-/// once it knows all of them, it finds outputs of next to no probability.
-const TOKENS: u64 = 1 << 14;
+/// The tokens of all rollouts until then, at least: where most end at the limit, and where few do. Those of a sampler
+/// that learns count behind new prefixes alone: once it knows all of them, it finds outputs of next to no probability.
+const TOKENS: [u64; 2] = [1 << 14, 1 << 16];
 
 /// The rollouts of a run until its first output.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CutOff {
-    /// Those that ended at the limit on tokens.
     rollouts: u64,
+    /// Those that ended at the limit on tokens.
+    at_limit: u64,
     /// The tokens of all.
     tokens: u64,
     has_output: bool,
@@ -33,9 +34,11 @@ impl CutOff {
 
     /// Counts a rollout of `len` tokens, of which `tokens` count, that is no output. Answers whether the run gives up.
     pub(crate) fn rejected(&mut self, (len, tokens): (usize, u64), max_tokens: usize) -> bool {
-        self.rollouts += u64::from(len >= max_tokens);
+        self.rollouts += 1;
+        self.at_limit += u64::from(len >= max_tokens);
         self.tokens += tokens;
-        !self.has_output && self.rollouts >= ROLLOUTS && self.tokens >= TOKENS
+        let enough = TOKENS[usize::from(2 * self.at_limit < self.rollouts)];
+        !self.has_output && self.at_limit >= AT_LIMIT && self.tokens >= enough
     }
 }
 
@@ -49,9 +52,11 @@ mod tests {
         assert_eq!((1..).find(|_| short.rejected((20, 20), 20)), Some(820));
         short.output();
         assert!(!short.rejected((20, 20), 20));
-        let mut other = CutOff::default();
-        assert!((0..10_000).all(|_| !other.rejected((19, 19), 20)));
-        assert_eq!((1..).find(|_| other.rejected((20, 0), 20)), Some(64));
+        let mut rare = CutOff::default();
+        assert_eq!(
+            (1..).find(|number| rare.rejected((if number % 64 == 0 { 20 } else { 8 }, 16), 20)),
+            Some(4_096)
+        );
         let mut known = CutOff::default();
         assert!((0..10_000).all(|_| !known.rejected((20, 1), 20)));
         let mut long = CutOff::default();

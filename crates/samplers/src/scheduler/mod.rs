@@ -480,7 +480,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
             let work = if self.policy.learns() { rollout.new_tokens() } else { rollout.len() as u64 };
             let tokens = (rollout.len(), work);
             let result = match self.policy.on_end(&mut slot.memory, tries, end, &mut slot.rng) {
-                Outcome::Again if self.cut_off.rejected(tokens, max_tokens) => {
+                Outcome::Again if !self.policy.is_bounded() && self.cut_off.rejected(tokens, max_tokens) => {
                     Err(SampleError::NoOutput { tries: rollouts, max_tokens })
                 }
                 Outcome::Again => {
