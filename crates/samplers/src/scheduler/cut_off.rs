@@ -7,8 +7,8 @@
 //! Tried instead: to find the least number of tokens of an output before the first draw. It takes the masks of all
 //! states of the constraint, which some constraints have without end.
 
-/// The rollouts that end at the limit on tokens before a run without outputs gives up. Where one of twenty is an output,
-/// one of so many is with a probability of 0.96.
+/// The rollouts that end at the limit on tokens before a run without outputs gives up. Where one of twenty is an
+/// output, one of so many is with a probability of 0.96.
 const AT_LIMIT: u64 = 64;
 
 /// The tokens of all rollouts until then, at least: where most end at the limit, and where few do. Those of a sampler
