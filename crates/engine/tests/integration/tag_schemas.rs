@@ -163,6 +163,11 @@ fn the_object_of_all_members_has_any_conditions() {
 /// A text that reads as a value of another type of its schema is none of its strings.
 #[test]
 fn a_text_has_the_type_that_a_parser_reads() {
+    // A parser knows `number`, and not that all multiples of 3 are whole.
+    let number = r#"{"oneOf":[{"type":"number","multipleOf":3},{"type":"string"}]}"#;
+    check(&of_e(number), &[p("e", "6"), p("e", "x")], &[p("e", "1.5"), p("e", "4")]);
+    let integer = r#"{"oneOf":[{"type":"integer","multipleOf":3},{"type":"string"}]}"#;
+    check(&of_e(integer), &[p("e", "6"), p("e", "1.5")], &[p("e", "4")]);
     let (of, e) = (of_e, |value: &str| p("e", value));
     check(
         &of(r#"{"anyOf":[{"type":"string"},{"type":"array","items":{"type":"string"}}]}"#),

@@ -327,9 +327,8 @@ impl Emitter {
         let whole = self.ex.languages.whole()?;
         let (mut has_all, mut has_fractions) = (false, false);
         for shape in shapes.iter().filter(|shape| shape.types & NUMBER != 0) {
-            has_all |= shape.numbers.is_none() || shape.numbers == whole;
-            has_fractions |=
-                shape.numbers.is_none() || self.ex.languages.minus(&shape.numbers, &whole)?.is_some();
+            has_all |= shape.numbers.is_none() || (shape.is_integer && shape.numbers == whole);
+            has_fractions |= !shape.is_integer;
         }
         if types & NUMBER != 0 && !has_all {
             patterns.push(if has_fractions { NUMBERS } else { INTEGERS });

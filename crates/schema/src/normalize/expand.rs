@@ -219,6 +219,7 @@ impl Expander {
                 }
                 self.narrow(shape, node, lower, upper)?;
             }
+            Atom::Integer => shape.is_integer = true,
             Atom::Numbers(language) => {
                 let node = branch.seen.last().copied();
                 let merged = match &shape.numbers {

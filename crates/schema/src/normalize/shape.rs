@@ -112,6 +112,8 @@ pub(crate) enum Atom {
     MaxLength(u32),
     /// The text of a number is in the language.
     Numbers(Option<Arc<Dfa>>),
+    /// The schema says `integer`.
+    Integer,
     /// An array or object equals one of these values.
     OneOf(Vec<NodeId>),
     /// An object satisfies `properties`, `patternProperties` and `additionalProperties` of this schema.
@@ -157,6 +159,8 @@ pub(crate) struct Shape {
     pub(crate) max_length: Option<u32>,
     /// `None`: any number.
     pub(crate) numbers: Option<Arc<Dfa>>,
+    /// Whether the schema says `integer`: multiples of 3 are numbers to a reader who knows the types alone.
+    pub(crate) is_integer: bool,
     pub(crate) one_of: Option<Vec<NodeId>>,
     pub(crate) properties: Vec<NodeId>,
     pub(crate) property: Vec<(Box<str>, Literal)>,
@@ -191,6 +195,7 @@ impl Shape {
             min_length: 0,
             max_length: None,
             numbers: None,
+            is_integer: false,
             one_of: None,
             properties: vec![],
             property: vec![],

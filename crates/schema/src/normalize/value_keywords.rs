@@ -72,7 +72,7 @@ impl KeywordReader<'_> {
         };
         let language = self.located(language)?;
         if self.positive {
-            self.found.atoms.extend([Atom::Types(types | NUMBER), Atom::Numbers(language)]);
+            self.found.atoms.extend([Atom::Types(types | NUMBER), Atom::Integer, Atom::Numbers(language)]);
         } else {
             // Drafts disagree on whether `1.0` is an integer. Under a negation it counts as one in every draft, so
             // in draft 4 it is neither an integer nor something else.
