@@ -168,6 +168,8 @@ fn a_text_has_the_type_that_a_parser_reads() {
     check(&of_e(number), &[p("e", "6"), p("e", "x")], &[p("e", "1.5"), p("e", "4")]);
     let integer = r#"{"oneOf":[{"type":"integer","multipleOf":3},{"type":"string"}]}"#;
     check(&of_e(integer), &[p("e", "6"), p("e", "1.5")], &[p("e", "4")]);
+    let listed = r#"{"anyOf":[{"enum":[12,null]},{"type":"string","minLength":2}]}"#;
+    check(&of_e(listed), &[p("e", "12"), p("e", "1.5")], &[p("e", "13")]);
     let (of, e) = (of_e, |value: &str| p("e", value));
     check(
         &of(r#"{"anyOf":[{"type":"string"},{"type":"array","items":{"type":"string"}}]}"#),

@@ -112,7 +112,7 @@ pub(crate) enum Atom {
     MaxLength(u32),
     /// The text of a number is in the language.
     Numbers(Option<Arc<Dfa>>),
-    /// The schema says `integer`.
+    /// The schema says `integer`, or lists whole numbers.
     Integer,
     /// An array or object equals one of these values.
     OneOf(Vec<NodeId>),
@@ -159,7 +159,7 @@ pub(crate) struct Shape {
     pub(crate) max_length: Option<u32>,
     /// `None`: any number.
     pub(crate) numbers: Option<Arc<Dfa>>,
-    /// Whether the schema says `integer`: multiples of 3 are numbers to a reader who knows the types alone.
+    /// Whether the schema says `integer`, or lists whole numbers: multiples of 3 are numbers to a reader who knows the types alone.
     pub(crate) is_integer: bool,
     pub(crate) one_of: Option<Vec<NodeId>>,
     pub(crate) properties: Vec<NodeId>,

@@ -181,6 +181,11 @@ impl KeywordReader<'_> {
         let numbers = self.ex.languages.any(&numbers);
         let numbers = self.listed_language(key, count, numbers)?;
         if self.positive {
+            let whole = self.ex.languages.whole();
+            let whole = self.located(whole)?;
+            let fractions = self.ex.languages.minus(&numbers, &whole);
+            let is_integer = numbers.is_some() && self.located(fractions)?.is_none();
+            self.found.atoms.extend(is_integer.then_some(Atom::Integer));
             self.found.atoms.push(Atom::Types(types));
             self.found.atoms.extend((types & STRING != 0).then_some(Atom::Strings(texts)));
             self.found.atoms.extend((types & NUMBER != 0 && all_numbers).then_some(Atom::Numbers(numbers)));
