@@ -159,7 +159,8 @@ pub(crate) struct Shape {
     pub(crate) max_length: Option<u32>,
     /// `None`: any number.
     pub(crate) numbers: Option<Arc<Dfa>>,
-    /// Whether the schema says `integer`, or lists whole numbers: multiples of 3 are numbers to a reader who knows the types alone.
+    /// Whether the schema says `integer`, or lists whole numbers: to a reader who knows the types alone, multiples of 3
+    /// are numbers.
     pub(crate) is_integer: bool,
     pub(crate) one_of: Option<Vec<NodeId>>,
     pub(crate) properties: Vec<NodeId>,
