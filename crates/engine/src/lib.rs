@@ -22,6 +22,7 @@
 //! | `machine` | a constraint of any kind with the scratches of its matchers |
 //! | `constraint` | the same for samplers |
 //! | `matcher` | one sequence: fill, accept, validate, roll back, forced tokens and texts |
+//! | `rejection` | where the text of some tokens leaves a constraint |
 //! | `batch` | rows of many sequences and of their drafts, on threads |
 //! | [`items`], [`read`] | files, within limits |
 //! | `tokens` | the meaning of each id, and the tokens of a text ([`TokenSpace`]) |

@@ -23,9 +23,9 @@ const LISTED: usize = 16;
 pub struct Rejection {
     /// The bytes of the text that some accepted text begins with.
     pub offset: usize,
-    /// What stands in front of this place.
+    /// The text in front of this place.
     pub before: String,
-    /// What stands behind it.
+    /// The text behind this place.
     pub after: String,
     /// The characters that may come next; of many, a few.
     pub expected: Vec<String>,

@@ -62,6 +62,10 @@ impl Decimal {
         self.digits.is_empty()
     }
 
+    pub(crate) fn is_whole(&self) -> bool {
+        self.exponent >= 0
+    }
+
     /// The digits before and after the decimal point, without the sign and without needless zeros. Zero is `0` and
     /// the empty text. `None` if there are more than `most` digits.
     pub(crate) fn plain(&self, most: u32) -> Option<(String, String)> {

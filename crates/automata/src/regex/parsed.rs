@@ -148,7 +148,7 @@ impl Pattern<'_> {
     }
 }
 
-/// What a part looks ahead for, be it there or not.
+/// The text that a look-ahead asks for, or forbids.
 fn look_ahead(part: &Hir) -> Option<&Hir> {
     let HirKind::Capture(capture) = part.kind() else { return None };
     let is_ahead =

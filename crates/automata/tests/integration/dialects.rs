@@ -282,7 +282,7 @@ fn reason(error: &RegexError) -> String {
     }
 }
 
-/// What a judge and this crate say of the same patterns.
+/// The verdicts of a judge and of this crate on the same patterns.
 #[derive(Default)]
 struct Comparison {
     compared: usize,

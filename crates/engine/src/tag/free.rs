@@ -57,7 +57,7 @@ impl Free {
         some(self.dfas.intersection(left, right))
     }
 
-    /// What follows `beginning` in the texts of `dfa`; `None` if some do not begin with it.
+    /// The rests of the texts of `dfa` behind `beginning`; `None` if some text does not begin with it.
     pub(super) fn behind(&mut self, dfa: &Dfa, beginning: &str) -> Result<Option<Dfa>, RegexError> {
         let mut at = dfa.start();
         for byte in beginning.bytes() {

@@ -414,7 +414,7 @@ impl<'a> Lowering<'a> {
         Ok((pattern, dfa))
     }
 
-    /// What follows `trigger` in a beginning; `None` if it does not begin so.
+    /// The rest of a beginning behind `trigger`; `None` if it does not begin with it.
     fn behind(&mut self, at: &str, begin: &Begin, trigger: &str) -> Made<Option<ExprId>> {
         match begin {
             Begin::Text(text) => Ok(text.strip_prefix(trigger).map(|left| self.builder.literal(left))),

@@ -1,7 +1,7 @@
 //! How models write the arguments of a call that do not write JSON: the marks of each style, as data.
 //!
-//! What a name and a string may not contain is what the parsers of vLLM 0.32 read as something else: `<parameter=` ends
-//! a value of Qwen's style there, and `</function>` its call.
+//! A name and a string may not contain the texts that the parsers of vLLM 0.32 read as something else: `<parameter=`
+//! ends a value of Qwen's style there, and `</function>` its call.
 
 use unskew_schema::{ElementStyle, ValueType};
 

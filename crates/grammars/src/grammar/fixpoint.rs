@@ -43,10 +43,10 @@ pub(crate) fn wholes(grammar: &Grammar) -> Vec<Vec<ExprId>> {
     wholes
 }
 
-/// By expression: whether it is one of `seeds`, or one is in it or in a rule that it calls.
-pub(crate) fn containing(grammar: &Grammar, seeds: impl IntoIterator<Item = ExprId>) -> Vec<bool> {
-    let wholes = wholes(grammar);
-    let mut found = vec![false; grammar.expressions()];
+/// By expression, of which `wholes` has the [`wholes`]: whether it is one of `seeds`, or one is in it or in a rule that
+/// it calls.
+pub(crate) fn containing(wholes: &[Vec<ExprId>], seeds: impl IntoIterator<Item = ExprId>) -> Vec<bool> {
+    let mut found = vec![false; wholes.len()];
     let mut open: Vec<ExprId> = seeds.into_iter().collect();
     while let Some(expr) = open.pop() {
         if !std::mem::replace(&mut found[expr.index()], true) {

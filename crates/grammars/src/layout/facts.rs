@@ -68,12 +68,13 @@ impl Facts {
     pub(super) fn new(grammar: &Grammar, layout: &Layout) -> Result<Self, Unbalanced> {
         let roles: Vec<Role> = grammar.terminals().map(|terminal| role(grammar, layout, terminal)).collect();
         let (productive, nullable) = productive_and_nullable(grammar);
+        let wholes = wholes(grammar);
         let with = |is: fn(Role) -> bool| {
             let is_one = |expr: &ExprId| match grammar.expr(*expr) {
                 Expr::Terminal(terminal) => is(roles[terminal.index()]),
                 _ => false,
             };
-            containing(grammar, grammar.expression_ids().filter(is_one))
+            containing(&wholes, grammar.expression_ids().filter(is_one))
         };
         let mut facts = Self {
             nullable,
@@ -91,7 +92,7 @@ impl Facts {
             ignored: layout.ignored,
         };
         facts.balance(grammar)?;
-        let mut users = wholes(grammar);
+        let mut users = wholes;
         facts.find_inside(grammar, &users);
         facts.find_opens(grammar, &users);
         facts.find_firsts(grammar, &users);

@@ -1,4 +1,4 @@
-//! What may come after a use of a terminal: the FOLLOW set of grammars, for one expression at a time.
+//! The terminals that may come after a use of a terminal: the FOLLOW set of grammars, for one expression at a time.
 //!
 //! ```text
 //! start: "show" NAME ";"
@@ -16,7 +16,7 @@ use crate::{Expr, ExprId, Grammar, TerminalId};
 /// What may come after an expression.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Follow {
-    /// The terminals, each with the part of a rule that is its use.
+    /// The terminals.
     pub(super) terminals: BTreeSet<TerminalId>,
     /// Whether the output may end.
     pub(super) may_end: bool,

@@ -74,7 +74,8 @@ impl<'g> Product<'g> {
         let facts = Facts { grammar, wholes: &wholes, nullable: &nullable, productive: &productive };
         let (mut work, mut conditions) = (0, vec![]);
         for (expr, condition) in &uses {
-            let (follow, own) = facts.follow(**expr);
+            // Only conditions on the text after a terminal ask for it.
+            let (follow, own) = condition.after.as_ref().map(|_| facts.follow(**expr)).unwrap_or_default();
             work += own;
             if work > most {
                 return Err(Stop::TooCostly);
@@ -90,7 +91,7 @@ impl<'g> Product<'g> {
             productive,
             nullable,
             affected: HashMap::new(),
-            conditional: containing(grammar, looks.keys().copied()),
+            conditional: containing(&wholes, looks.keys().copied()),
             exits: HashMap::new(),
             users: HashMap::new(),
             changed: vec![],

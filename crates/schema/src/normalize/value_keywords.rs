@@ -142,13 +142,14 @@ impl KeywordReader<'_> {
         let count = values.len();
         let (mut types, mut texts, mut numbers, mut others) = (0, vec![], vec![], vec![]);
         // A refused number is still a number.
-        let mut all_numbers = true;
+        let (mut all_numbers, mut all_whole) = (true, true);
         for value in values {
             types |= match self.ex.schemas.document.value(value).clone() {
                 Value::Null => NULL,
                 Value::Bool(false) => FALSE,
                 Value::Bool(true) => TRUE,
                 Value::Number(number) => {
+                    all_whole &= number.is_whole();
                     let made = self.ex.languages.equal(&number);
                     match self.located(made)? {
                         Some(Some(dfa)) => numbers.push(dfa),
@@ -181,12 +182,8 @@ impl KeywordReader<'_> {
         let numbers = self.ex.languages.any(&numbers);
         let numbers = self.listed_language(key, count, numbers)?;
         if self.positive {
-            let whole = self.ex.languages.whole();
-            let whole = self.located(whole)?;
-            let fractions = self.ex.languages.minus(&numbers, &whole);
-            let is_integer = numbers.is_some() && self.located(fractions)?.is_none();
-            self.found.atoms.extend(is_integer.then_some(Atom::Integer));
             self.found.atoms.push(Atom::Types(types));
+            self.found.atoms.extend((types & NUMBER != 0 && all_whole).then_some(Atom::Integer));
             self.found.atoms.extend((types & STRING != 0).then_some(Atom::Strings(texts)));
             self.found.atoms.extend((types & NUMBER != 0 && all_numbers).then_some(Atom::Numbers(numbers)));
             self.found.atoms.extend((!others.is_empty()).then_some(Atom::OneOf(others)));
