@@ -63,6 +63,10 @@ impl Constraint for Compiled {
         self.machine.fill_mask(&scratch.0, &state.0, mask);
     }
 
+    fn beyond(&self, scratch: &mut LastScratch, state: &Position) -> Option<&'static str> {
+        self.machine.beyond(&scratch.0, &state.0)
+    }
+
     fn state_key(&self, scratch: &mut LastScratch, state: &Position) -> Option<u64> {
         self.machine.state_key(&scratch.0, &state.0)
     }

@@ -245,6 +245,7 @@ pub(crate) trait Machine: Send + Sync {
     /// `words` are as many as a mask has.
     fn fill(&self, slot: &Slot, state: &State, words: &mut [u32]);
     fn fill_mask(&self, slot: &Slot, state: &State, mask: MaskMut<'_>);
+    fn beyond(&self, slot: &Slot, state: &State) -> Option<&'static str>;
     fn forced(&self, slot: &Slot, state: &State) -> Option<TokenId>;
     fn state_key(&self, slot: &Slot, state: &State) -> Option<u64>;
     fn reach(&self, slot: &Slot, state: &State, text: &[u8]) -> Option<Reach>;
@@ -439,6 +440,11 @@ impl<C: Measured<State: Sync>> Machine for Pool<C> {
             }
         });
         self.note_mask(was_ready);
+    }
+
+    fn beyond(&self, slot: &Slot, state: &State) -> Option<&'static str> {
+        let state = self.state(state);
+        self.with(slot, |constraint, scratch| constraint.beyond(scratch, state))
     }
 
     fn forced(&self, slot: &Slot, state: &State) -> Option<TokenId> {

@@ -181,12 +181,14 @@ impl<C: Constraint> Checker<'_, C> {
             ));
         }
 
-        // Rule 2: a state that does not accept allows a token.
-        if !accepting && allowed.is_empty() {
-            return Err(ConformanceError::new(
-                "no dead ends",
-                format!("{}: empty mask, not accepting", at()),
-            ));
+        // Rule 2: a state that does not accept allows a token, or is beyond a limit.
+        let beyond = constraint.beyond(&mut self.used, state);
+        if beyond.is_some() != (!accepting && allowed.is_empty()) {
+            let name =
+                if beyond.is_some() { "a state beyond a limit allows nothing" } else { "no dead ends" };
+            let detail =
+                format!("{}: {} tokens, accepting {accepting}, limit {beyond:?}", at(), allowed.len());
+            return Err(ConformanceError::new(name, detail));
         }
         if self.is_dead_end(state) {
             return Err(ConformanceError::new(
@@ -259,6 +261,9 @@ impl<C: Constraint> Checker<'_, C> {
                 return false;
             }
             let mask = self.mask_of(&state);
+            if self.constraint.beyond(&mut self.used, &state).is_some() {
+                return false;
+            }
             for id in mask.ids().take(MAX_STATES - queue.len().min(MAX_STATES)) {
                 let mut after = state.clone();
                 if self.constraint.advance(&mut self.used, &mut after, id).is_ok() {
@@ -334,6 +339,9 @@ mod tests {
         Nothing,
         MaskTooWide,
         DeadEnd,
+        /// None: the end is beyond a limit.
+        Limited,
+        LimitTold,
         ChangesOnReject,
         Forced,
         Dirty,
@@ -369,7 +377,15 @@ mod tests {
             Err(Rejected::new(token))
         }
         fn is_accepting(&self, state: &usize) -> bool {
-            *state == self.length && self.fault != Fault::DeadEnd
+            *state == self.length && !matches!(self.fault, Fault::DeadEnd | Fault::Limited)
+        }
+        fn beyond(&self, (): &mut (), state: &usize) -> Option<&'static str> {
+            let is_told = match self.fault {
+                Fault::Limited => *state == self.length,
+                Fault::LimitTold => *state == 0,
+                _ => false,
+            };
+            is_told.then_some("length")
         }
         fn fill_mask(&self, (): &mut (), state: &usize, mut mask: MaskMut<'_>) {
             if self.fault != Fault::Dirty {
@@ -403,9 +419,11 @@ mod tests {
     fn each_fault_breaks_its_rule() {
         let check = |fault| check_constraint(&Exactly { length: 2, fault }, 3);
         assert_eq!(check(Fault::Nothing), Ok(()));
+        assert_eq!(check(Fault::Limited), Ok(()));
         for (fault, rule) in [
             (Fault::MaskTooWide, "the mask is what advance takes"),
             (Fault::DeadEnd, "no dead ends"),
+            (Fault::LimitTold, "a state beyond a limit allows nothing"),
             (Fault::ChangesOnReject, "a rejected advance changes nothing"),
             (Fault::Forced, "forced is the only token of a state that does not accept"),
             (Fault::Dirty, "a fresh scratch and a used buffer give the same mask"),

@@ -86,6 +86,10 @@ impl Constraint for AnyConstraint {
         self.0.erased_fill_mask(scratch, state, mask);
     }
 
+    fn beyond(&self, scratch: &mut AnyScratch, state: &AnyState) -> Option<&'static str> {
+        self.0.erased_beyond(scratch, state)
+    }
+
     fn ready_mask<'a>(&'a self, scratch: &'a AnyScratch, state: &AnyState) -> Option<MaskRef<'a>> {
         self.0.erased_ready_mask(scratch, state)
     }
@@ -185,6 +189,7 @@ trait Erased: Send + Sync {
     ) -> Result<(), Rejected>;
     fn erased_is_accepting(&self, state: &AnyState) -> bool;
     fn erased_fill_mask(&self, s: &mut AnyScratch, state: &AnyState, mask: MaskMut<'_>);
+    fn erased_beyond(&self, s: &mut AnyScratch, state: &AnyState) -> Option<&'static str>;
     fn erased_ready_mask<'a>(&'a self, s: &'a AnyScratch, state: &AnyState) -> Option<MaskRef<'a>>;
     fn erased_allows(&self, s: &mut AnyScratch, state: &AnyState, token: TokenId) -> bool;
     fn erased_forced(&self, s: &mut AnyScratch, state: &AnyState) -> Option<TokenId>;
@@ -239,6 +244,10 @@ impl<C: Constraint> Erased for C {
 
     fn erased_fill_mask(&self, s: &mut AnyScratch, any: &AnyState, mask: MaskMut<'_>) {
         self.fill_mask(scratch_mut::<C>(s), state::<C>(any), mask);
+    }
+
+    fn erased_beyond(&self, s: &mut AnyScratch, any: &AnyState) -> Option<&'static str> {
+        self.beyond(scratch_mut::<C>(s), state::<C>(any))
     }
 
     fn erased_ready_mask<'a>(&'a self, s: &'a AnyScratch, any: &AnyState) -> Option<MaskRef<'a>> {

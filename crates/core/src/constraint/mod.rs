@@ -7,7 +7,8 @@
 //! The end of the sequence is not a token here. A constraint answers [`is_accepting`](Constraint::is_accepting), and
 //! its masks hold the tokens that continue the output. The sampler allows the end-of-sequence ids exactly in
 //! accepting states. So a constraint needs no knowledge of how a model ends its outputs, and a cached mask serves
-//! both cases. An empty mask in a state that does not accept would have no meaning: it cannot happen.
+//! both cases. A mask is empty in a state that does not accept only where the state is beyond a limit on its work:
+//! [`beyond`](Constraint::beyond) names it then.
 
 mod end;
 mod erased;
@@ -100,7 +101,8 @@ fn beyond(limit: Option<&'static str>) -> String {
 /// [`conformance::check_constraint`](crate::conformance::check_constraint) tests these rules over any implementation:
 ///
 /// 1. The mask of a state has a bit set exactly for the tokens that [`advance`](Self::advance) takes.
-/// 2. From every reachable state an accepting one can be reached: an allowed token can be completed.
+/// 2. From every reachable state an accepting one can be reached: an allowed token can be completed. The exception is a
+///    state that is [`beyond`](Self::beyond) a limit: it does not accept, and its mask is empty.
 /// 3. A rejected `advance` changes nothing, and a clone of a state is independent of it.
 /// 4. [`fill_masks`](Self::fill_masks), [`ready_mask`](Self::ready_mask), [`allows`](Self::allows),
 ///    [`verify`](Self::verify) and [`forced`](Self::forced) agree with [`fill_mask`](Self::fill_mask).
@@ -181,12 +183,20 @@ pub trait Constraint: Send + Sync {
     /// Whether the sequence may end in this state.
     fn is_accepting(&self, state: &Self::State) -> bool;
 
-    /// Replaces the content of `mask` by the tokens that are allowed next.
+    /// Replaces the content of `mask` by the tokens that are allowed next. In a state that does not accept it is empty
+    /// only where the state is [`beyond`](Self::beyond) a limit.
     ///
     /// # Panics
     ///
     /// May panic if the mask does not cover [`vocab_len`](Self::vocab_len) ids.
     fn fill_mask(&self, scratch: &mut Self::Scratch, state: &Self::State, mask: MaskMut<'_>);
+
+    /// The name of the limit that `state` is beyond, so that it does not accept and its mask, which `scratch` has
+    /// filled, is empty. `None` in all other states. The caller's work ends there, and a higher limit goes on.
+    fn beyond(&self, scratch: &mut Self::Scratch, state: &Self::State) -> Option<&'static str> {
+        // Each token is rejected for the same reason there.
+        self.advance(scratch, &mut state.clone(), TokenId(0)).err()?.limit
+    }
 
     /// The mask of `state` where it lies ready, so that the caller needs no copy. `None` says nothing about the mask.
     fn ready_mask<'a>(&'a self, scratch: &'a Self::Scratch, state: &Self::State) -> Option<MaskRef<'a>> {
@@ -331,6 +341,10 @@ macro_rules! delegate {
 
             fn fill_mask(&self, scratch: &mut C::Scratch, state: &C::State, mask: MaskMut<'_>) {
                 (**self).fill_mask(scratch, state, mask);
+            }
+
+            fn beyond(&self, scratch: &mut C::Scratch, state: &C::State) -> Option<&'static str> {
+                (**self).beyond(scratch, state)
             }
 
             fn ready_mask<'a>(&'a self, scratch: &'a C::Scratch, state: &C::State) -> Option<MaskRef<'a>> {

@@ -381,24 +381,12 @@ impl Matcher {
                 words[id.index() / 32] &= !(1 << (id.index() % 32));
             }
         }
-        if !may_end && (self.stops_have_text || words.iter().all(|word| *word == 0)) {
-            return self.nothing_left(slot, state, words);
-        }
-        Ok(())
-    }
-
-    /// An error where a mask is empty and the output may not end.
-    fn nothing_left(&self, slot: &Slot, state: &State, words: &[u32]) -> Result<(), MatcherError> {
-        if words.iter().any(|word| *word != 0) {
+        if may_end || words.iter().any(|word| *word != 0) {
             return Ok(());
         }
-        // Engines have no dead ends: either it is beyond a limit, which the engine names, or the stop ids took the
-        // last token.
-        let first = self.vocabulary().text_tokens().next().map(|(id, _)| id);
-        match first.map(|token| self.step_with(slot, &mut state.clone(), token)) {
-            Some(Err(error)) => Err(error),
-            _ => Err(MatcherError::StopNeeded),
-        }
+        // The state is beyond a limit, or the stop ids took the last token.
+        let beyond = self.compiled.machine.beyond(slot, state);
+        Err(beyond.map_or(MatcherError::StopNeeded, |limit| MatcherError::Limit { limit }))
     }
 }
 

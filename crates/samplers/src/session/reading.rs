@@ -228,7 +228,7 @@ impl<C: Constraint> Session<C> {
             // No output is lost in silence.
             if !*accepting && !has_more_than(mask.words(), 0) {
                 let Unread { node, state, .. } = &unread[place];
-                if let Some(limit) = self.limit_beyond(state) {
+                if let Some(limit) = self.constraint.beyond(&mut self.scratch, state) {
                     return Err(SampleError::Beyond { limit, tokens: self.tree.depth(*node) });
                 }
             }
@@ -257,15 +257,6 @@ impl<C: Constraint> Session<C> {
             self.note_end(node, key);
         }
         true
-    }
-
-    /// The limit that the constraint is beyond, where it allows nothing for that reason.
-    fn limit_beyond(&mut self, state: &C::State) -> Option<&'static str> {
-        if self.constraint.vocab_len() == 0 {
-            return None;
-        }
-        // No token is allowed there, and each is rejected for the same reason.
-        self.constraint.advance(&mut self.scratch, &mut state.clone(), TokenId(0)).err()?.limit
     }
 
     /// For each row, the allowed tokens among the most probable ones. They are verified together, and no mask is

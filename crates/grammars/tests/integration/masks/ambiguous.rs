@@ -148,6 +148,8 @@ fn a_state_beyond_the_limit_is_an_error_that_names_it() {
             if count > 0 && mask.none() {
                 assert!(!constraint.is_accepting(&sequence.state));
                 assert!(!constraint.allows(&mut sequence.scratch, &sequence.state, TokenId(97)));
+                let told = constraint.beyond(&mut sequence.scratch, &sequence.state);
+                assert_eq!(told, Some("GrammarLimits::state_items"));
                 let mut state = sequence.state.clone();
                 break constraint.advance(&mut constraint.scratch(), &mut state, TokenId(97)).unwrap_err();
             }
