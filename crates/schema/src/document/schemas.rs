@@ -257,7 +257,11 @@ impl Schemas {
     pub(crate) fn trivial(&self, node: NodeId) -> Option<bool> {
         match self.document.value(node) {
             Value::Bool(all) => Some(*all),
-            Value::Object(members) if members.is_empty() => Some(true),
+            // A keyword that constrains nothing must not change how the others are written.
+            Value::Object(members) => {
+                let dialect = self.dialect_of(node);
+                (!members.iter().any(|(name, _)| dialect.constrains(name))).then_some(true)
+            }
             _ => None,
         }
     }

@@ -66,6 +66,21 @@ fn bits(types: &[ValueType]) -> Types {
     })
 }
 
+/// The most schemas in which listed values are looked for.
+const LISTED: usize = 100;
+
+fn types_of(value: &Value) -> Types {
+    match value {
+        Value::Null => NULL,
+        Value::Bool(false) => FALSE,
+        Value::Bool(true) => TRUE,
+        Value::Number(_) => NUMBER,
+        Value::String(_) => STRING,
+        Value::Array(_) => ARRAY,
+        Value::Object(_) => OBJECT,
+    }
+}
+
 impl Emitter {
     fn style(&self) -> Arc<ElementStyle> {
         Arc::clone(self.style.as_ref().expect("only elements have a form that is not JSON"))
@@ -295,7 +310,7 @@ impl Emitter {
         is_any: bool,
         (inner, whole): (&mut Vec<ExprId>, &mut Vec<ExprId>),
     ) -> Result<(), SchemaError> {
-        let read = if is_any { Ok(None) } else { self.read_as_others(shapes) };
+        let read = if is_any { Ok(None) } else { self.read_as_others(node, shapes) };
         let read = self.ex.located(node, read)?;
         let mut texts: Language = None;
         for shape in shapes.iter().filter(|shape| shape.types & STRING != 0) {
@@ -321,8 +336,9 @@ impl Emitter {
     }
 
     /// Texts that a parser reads as values of other types, not all of which satisfy the schema.
-    fn read_as_others(&mut self, shapes: &[Shape]) -> Result<Language, RegexError> {
+    fn read_as_others(&mut self, node: Option<NodeId>, shapes: &[Shape]) -> Result<Language, RegexError> {
         let types = shapes.iter().fold(0, |all, shape| all | shape.types);
+        let listed = node.map_or(0, |node| self.listed_types(node)) & !types;
         let mut patterns = vec![];
         let whole = self.ex.languages.whole()?;
         let (mut has_all, mut has_fractions) = (false, false);
@@ -330,16 +346,37 @@ impl Emitter {
             has_all |= shape.numbers.is_none() || (shape.is_integer && shape.numbers == whole);
             has_fractions |= !shape.is_integer;
         }
-        if types & NUMBER != 0 && !has_all {
+        if listed & NUMBER != 0 {
+            patterns.push(NUMBERS);
+        } else if types & NUMBER != 0 && !has_all {
             patterns.push(if has_fractions { NUMBERS } else { INTEGERS });
         }
-        if !matches!(types & (TRUE | FALSE), 0 | 6) {
+        if listed & (TRUE | FALSE) != 0 || !matches!(types & (TRUE | FALSE), 0 | 6) {
             patterns.push(BOOLEANS);
         }
-        if types & (ARRAY | OBJECT) != 0 {
+        if (types | listed) & (ARRAY | OBJECT) != 0 {
             patterns.extend([NUMBERS, VALUES]);
         }
         if patterns.is_empty() { Ok(None) } else { self.ex.languages.pattern(&patterns.join("|")) }
+    }
+
+    /// The types of the values that the schema lists, or one of its alternatives, even if it allows none of that type:
+    /// `{"oneOf": [{"enum": [1, "2"]}, {"enum": [1]}]}` has no numbers, and a parser reads the text `2` as one.
+    fn listed_types(&self, node: NodeId) -> Types {
+        let document = &self.ex.schemas.document;
+        let (mut types, mut nodes, mut at) = (0, vec![node], 0);
+        while let Some(node) = nodes.get(at).copied().filter(|_| at < LISTED) {
+            at += 1;
+            let list = |keyword| document.member(node, keyword).and_then(|list| document.items(list));
+            let values =
+                list("enum").unwrap_or_default().iter().copied().chain(document.member(node, "const"));
+            types = values.fold(types, |types, value| types | types_of(document.value(value)));
+            nodes
+                .extend(["anyOf", "oneOf"].into_iter().flat_map(|keyword| list(keyword).unwrap_or_default()));
+            let reference = document.member(node, "$ref").and_then(|text| document.text(text));
+            nodes.extend(reference.and_then(|text| self.ex.schemas.target(node, text).ok()));
+        }
+        types
     }
 
     /// These texts as they stand in an element: without those that have a mark in them, and with what a parser takes
@@ -467,16 +504,9 @@ impl Emitter {
     /// stack.
     #[inline(never)]
     fn element_part(&mut self, name: Name<'_>, node: NodeId) -> Result<ExprId, SchemaError> {
-        let (types, is_part) = match self.ex.schemas.document.value(node) {
-            Value::Null => (NULL, false),
-            Value::Bool(value) => (if *value { TRUE } else { FALSE }, false),
-            Value::Number(_) => (NUMBER, false),
-            Value::String(_) => (STRING, false),
-            Value::Array(_) => (ARRAY, true),
-            Value::Object(_) => (OBJECT, true),
-        };
+        let types = types_of(self.ex.schemas.document.value(node));
         let form = self.form;
-        self.form = if is_part { self.inside(Form::Element) } else { Form::Json };
+        self.form = if types & (ARRAY | OBJECT) != 0 { self.inside(Form::Element) } else { Form::Json };
         let value = if types == STRING { None } else { Some(self.constant(node)) };
         self.form = form;
         let mut shape = Shape { types, ..Shape::any() };
