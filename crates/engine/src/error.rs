@@ -3,6 +3,7 @@
 use std::{
     error::Error as StdError,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use unskew_automata::RegexError;
@@ -115,7 +116,9 @@ pub fn chain(error: &(dyn StdError + 'static)) -> String {
 pub fn place(error: &(dyn StdError + 'static)) -> Option<String> {
     let mut next = Some(error);
     while let Some(error) = next {
-        let place = if let Some(error) = error.downcast_ref::<GrammarError>() {
+        let place = if let Some(shared) = error.downcast_ref::<Arc<Error>>() {
+            shared.place()
+        } else if let Some(error) = error.downcast_ref::<GrammarError>() {
             error.location().map(|place| place.to_string())
         } else if let Some(error) = error.downcast_ref::<SyntaxError>() {
             Some(error.location.to_string())

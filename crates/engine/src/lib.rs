@@ -17,7 +17,7 @@
 //! | [`spec`] | constraints as data, their one JSON form, `response_format` and tools ([`JsonRequest`]), what a request may ask for ([`RequestRules`]) |
 //! | [`tag`] | structural tags, lowered to a grammar |
 //! | `grammars` | grammars of specs: what a grammar refers to, and specs as parts of others |
-//! | `compile` | from a `Spec` to a constraint of one of the engines ([`Kind`]) |
+//! | `compile` | from a `Spec` to a constraint of one of the engines |
 //! | `compiler` | once for each spec, within limits of memory and time |
 //! | `machine` | a constraint of any kind with the scratches of its matchers |
 //! | `constraint` | the same for samplers |
@@ -85,7 +85,6 @@ pub use unskew_grammars::{Capture, CaptureError, Captures, Gbnf, LeftOut, Loosen
 
 pub use self::{
     batch::{BatchRow, DraftNode, Drafts, fill_batch},
-    compiler::compile::Kind,
     compiler::{COMPILE_FUEL, Compiled, Compiler, CompilerOptions, CompilerStats, Until},
     constraint::{LastScratch, Position},
     error::{BoxError, Error, Mismatch, Result, chain, place},

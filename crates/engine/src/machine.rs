@@ -4,7 +4,9 @@
 //! last, and takes another one only if a thread has that slot. One slot for each thread of the machine is enough:
 //! then nobody waits for long.
 //!
-//! Tried instead: [`AnyConstraint`](unskew_core::AnyConstraint). It says nothing of the memory that constraints and
+//! Samplers, each of which has a thread and a scratch, take the constraint out of the pool ([`Machine::any`]).
+//!
+//! Tried instead: [`AnyConstraint`] for matchers. It says nothing of the memory that constraints and
 //! scratches take, and panics where it gets the scratch of another one. Here nobody outside of this file has a
 //! scratch.
 
@@ -18,8 +20,10 @@ use std::{
 };
 
 use unskew_automata::{CanonicalConstraint, LazyRegexConstraint, RegexConstraint};
-use unskew_core::{Constraint, EndCache, MaskMut, Reach, Rejected, TokenId, Unconstrained, words_for};
-use unskew_grammars::{Capture, CaptureError, Captures, GrammarConstraint, LeftOut};
+use unskew_core::{
+    AnyConstraint, Constraint, EndCache, MaskMut, Reach, Rejected, TokenId, Unconstrained, words_for,
+};
+use unskew_grammars::{Captures, GrammarConstraint, LeftOut};
 use unskew_sets::{ExclusionConstraint, SetConstraint};
 use unskew_trie::ByteSet;
 
@@ -232,7 +236,9 @@ impl Clone for Slot {
 
 /// A compiled constraint with its scratches. States are those that it made itself: only matchers and samplers of it
 /// have any.
-pub(crate) trait Machine: Send + Sync {
+pub(crate) trait Machine: Any + Send + Sync {
+    /// The constraint alone. Those who have it bring their own scratches, which nobody counts.
+    fn any(&self) -> AnyConstraint;
     fn vocab_len(&self) -> usize;
     fn is_of_text(&self) -> bool;
     /// The memory of the constraint and its scratches, in bytes, as it was counted last. O(1).
@@ -255,8 +261,8 @@ pub(crate) trait Machine: Send + Sync {
     fn notes(&self) -> &[String];
     /// The sets of tokens by which outputs end freely.
     fn ends(&self) -> Arc<EndCache>;
-    fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError>;
-    fn temperature(&self, output: &[TokenId]) -> Result<Option<f64>, CaptureError>;
+    /// The reader of the parts of outputs, where the constraint has one.
+    fn captures(&self) -> Option<&Arc<Captures>>;
 }
 
 /// A scratch, once there is one, and its memory after its last use.
@@ -303,6 +309,10 @@ impl<C: Measured<State: Sync>> Pool<C> {
         let bytes = AtomicUsize::new(constraint.bytes());
         let (made, ends) = (AtomicU32::new(0), Arc::default());
         Self { constraint, slots: slots.collect(), captures, notes, bytes, made, growth, ends }
+    }
+
+    pub(crate) fn constraint(&self) -> &C {
+        &self.constraint
     }
 
     /// Notes that `known` is `bytes` now.
@@ -365,7 +375,7 @@ impl<C: Measured<State: Sync>> Pool<C> {
     }
 }
 
-impl<C: Measured<State: Sync>> Machine for Pool<C> {
+impl<C: Measured<State: Sync> + Clone> Machine for Pool<C> {
     fn vocab_len(&self) -> usize {
         self.constraint.vocab_len()
     }
@@ -374,12 +384,12 @@ impl<C: Measured<State: Sync>> Machine for Pool<C> {
         self.constraint.is_of_text()
     }
 
-    fn captures(&self, output: &[TokenId]) -> Result<Vec<Capture>, CaptureError> {
-        self.captures.as_ref().map_or(Ok(Vec::new()), |captures| captures.read(output))
+    fn any(&self) -> AnyConstraint {
+        AnyConstraint::new(self.constraint.clone())
     }
 
-    fn temperature(&self, output: &[TokenId]) -> Result<Option<f64>, CaptureError> {
-        self.captures.as_ref().map_or(Ok(None), |captures| captures.temperature(output))
+    fn captures(&self) -> Option<&Arc<Captures>> {
+        self.captures.as_ref()
     }
 
     fn bytes(&self) -> usize {

@@ -15,7 +15,7 @@ use unskew_core::{OutputEnd, TextOrder, TokenId, Vocabulary, WithEnd};
 use unskew_trie::{TokenTrie, heal};
 use unskew_vocab::{DecoderNote, Tokenizer, TokenizerError};
 
-use crate::{Error, Result};
+use crate::{Error, Result, compiler::Kept};
 
 /// The tokens of a model.
 pub struct TokenSpace {
@@ -26,6 +26,8 @@ pub struct TokenSpace {
     trie: OnceLock<Arc<TokenTrie>>,
     canonical: OnceLock<Arc<CanonicalIndex>>,
     order: OnceLock<Arc<TextOrder>>,
+    /// What [`Compiler::shared`](crate::Compiler::shared) keeps.
+    pub(crate) kept: OnceLock<Arc<Kept>>,
 }
 
 enum Encoder {
@@ -53,6 +55,7 @@ impl TokenSpace {
             trie: OnceLock::new(),
             canonical: OnceLock::new(),
             order: OnceLock::new(),
+            kept: OnceLock::new(),
         }
     }
 
@@ -82,6 +85,7 @@ impl TokenSpace {
             trie: OnceLock::new(),
             canonical: OnceLock::new(),
             order: OnceLock::new(),
+            kept: OnceLock::new(),
         })
     }
 

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use unskew_core::{
-    Constraint, EndScratch, EndState, MaskBatch, MaskMut, MaskRef, Proposer, Reach, Rejected, TokenId,
-    WithEnd,
-};
+use unskew_core::{EndScratch, EndState, Proposer, TokenId, WithEnd};
 use unskew_grammars::{CountModel, GrammarConstraint, GrammarScratch, GrammarState};
 use unskew_samplers::speculative::SpeculationStats;
 
@@ -117,91 +114,13 @@ impl Drafted {
     }
 }
 
-/// A grammar that several samplers share.
-#[derive(Clone, Debug)]
-pub(crate) struct Shared(pub(crate) Arc<GrammarConstraint>);
-
-impl Constraint for Shared {
-    type State = GrammarState;
-    type Scratch = GrammarScratch;
-
-    fn vocab_len(&self) -> usize {
-        self.0.vocab_len()
-    }
-
-    fn start(&self) -> GrammarState {
-        self.0.start()
-    }
-
-    fn scratch(&self) -> GrammarScratch {
-        self.0.scratch()
-    }
-
-    fn advance(
-        &self,
-        scratch: &mut GrammarScratch,
-        state: &mut GrammarState,
-        token: TokenId,
-    ) -> Result<(), Rejected> {
-        self.0.advance(scratch, state, token)
-    }
-
-    fn is_accepting(&self, state: &GrammarState) -> bool {
-        self.0.is_accepting(state)
-    }
-
-    fn fill_mask(&self, scratch: &mut GrammarScratch, state: &GrammarState, mask: MaskMut<'_>) {
-        self.0.fill_mask(scratch, state, mask);
-    }
-
-    fn ready_mask<'a>(&'a self, scratch: &'a GrammarScratch, state: &GrammarState) -> Option<MaskRef<'a>> {
-        self.0.ready_mask(scratch, state)
-    }
-
-    fn allows(&self, scratch: &mut GrammarScratch, state: &GrammarState, token: TokenId) -> bool {
-        self.0.allows(scratch, state, token)
-    }
-
-    fn state_key(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Option<u64> {
-        self.0.state_key(scratch, state)
-    }
-
-    fn forced(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Option<TokenId> {
-        self.0.forced(scratch, state)
-    }
-
-    fn verify(
-        &self,
-        scratch: &mut GrammarScratch,
-        states: &mut dyn Iterator<Item = &GrammarState>,
-        each: usize,
-        candidates: &[TokenId],
-        valid: &mut [bool],
-    ) {
-        self.0.verify(scratch, states, each, candidates, valid);
-    }
-
-    fn fill_masks(
-        &self,
-        scratch: &mut GrammarScratch,
-        states: &mut dyn Iterator<Item = &GrammarState>,
-        masks: &mut MaskBatch,
-    ) {
-        self.0.fill_masks(scratch, states, masks);
-    }
-
-    fn reach(&self, scratch: &mut GrammarScratch, state: &GrammarState, text: &[u8]) -> Option<Reach> {
-        self.0.reach(scratch, state, text)
-    }
-}
-
 /// Counts for a grammar that is shared.
 pub(crate) struct Counts(pub(crate) CountModel);
 
-impl Proposer<WithEnd<Shared>> for Counts {
+impl Proposer<WithEnd<Arc<GrammarConstraint>>> for Counts {
     fn propose(
         &mut self,
-        constraint: &WithEnd<Shared>,
+        constraint: &WithEnd<Arc<GrammarConstraint>>,
         scratch: &mut EndScratch<GrammarScratch>,
         text: &[TokenId],
         state: &EndState<GrammarState>,
@@ -210,19 +129,19 @@ impl Proposer<WithEnd<Shared>> for Counts {
     ) {
         if let EndState::Within(state) = state {
             let scratch = scratch.inner_mut();
-            self.0.propose(&*constraint.inner().0, scratch, text, state, most, tokens);
+            self.0.propose(&**constraint.inner(), scratch, text, state, most, tokens);
         }
     }
 
     fn observe(
         &mut self,
-        constraint: &WithEnd<Shared>,
+        constraint: &WithEnd<Arc<GrammarConstraint>>,
         scratch: &mut EndScratch<GrammarScratch>,
         state: &EndState<GrammarState>,
         token: TokenId,
     ) {
         if let EndState::Within(state) = state {
-            self.0.observe(&*constraint.inner().0, scratch.inner_mut(), state, token);
+            self.0.observe(&**constraint.inner(), scratch.inner_mut(), state, token);
         }
     }
 }

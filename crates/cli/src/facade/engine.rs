@@ -1,11 +1,12 @@
 //! From a [`Method`] to a sampler: the one file that calls the constructors of `unskew-samplers`.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use rand_core::Rng;
 use unskew_core::{AnyConstraint, Constraint, Draw, Sampler, WithEnd};
+
 use unskew_engine::TokenSpace;
-use unskew_grammars::{CountConfig, CountModel};
+use unskew_grammars::{CountConfig, CountModel, GrammarConstraint};
 use unskew_samplers::{
     Asap, Awrs, Beam, Cut, Exact, Greedy, Imh, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig,
     StateValues, Task, TrieFileError, Truncation, Twisted, Warped,
@@ -17,7 +18,7 @@ use unskew_samplers::{
 
 use super::{
     AnyModel, AnyModelError,
-    drafts::{Counts, Draft, Drafted, Shared},
+    drafts::{Counts, Draft, Drafted},
     error::{Error, Result},
     method::{self, BudgetKind, DiscForm, Length, McmcCut, Method},
 };
@@ -298,7 +299,7 @@ pub(crate) fn counts_need_a_grammar() -> Error {
 pub(crate) fn counting(
     method: &Method,
     outputs: u64,
-    task: Task<WarpedModel, WithEnd<Shared>>,
+    task: Task<WarpedModel, WithEnd<Arc<GrammarConstraint>>>,
 ) -> Result<Engine> {
     let counts = Counts(CountModel::new(CountConfig::default()));
     drafted(method, outputs, task, ProposerDraft::new(counts), speculation(method))

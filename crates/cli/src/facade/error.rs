@@ -1,6 +1,9 @@
 //! Why the facade has no model, no constraint or no output.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use unskew_engine::{BoxError, Mismatch, SpecError};
 use unskew_samplers::{
@@ -118,6 +121,22 @@ impl From<SampleError<AnyModelError>> for Error {
         match error {
             SampleError::Cancelled => Self::Cancelled,
             other => Self::Sample(other),
+        }
+    }
+}
+
+impl From<Arc<unskew_engine::Error>> for Error {
+    /// A compiler keeps errors for all that ask for the same.
+    fn from(error: Arc<unskew_engine::Error>) -> Self {
+        use unskew_engine::Error as Engine;
+        match Arc::try_unwrap(error) {
+            Ok(error) => error.into(),
+            Err(shared) => match &*shared {
+                Engine::Spec(source) => Self::Spec(source.clone()),
+                Engine::Combination(source) => Self::Combination(source.clone()),
+                Engine::Tokens(_) => Self::Tokens(shared.into()),
+                _ => Self::Constraint(shared.into()),
+            },
         }
     }
 }

@@ -24,10 +24,9 @@ mod model;
 mod request;
 
 #[cfg(feature = "command-line")]
-pub(crate) use self::compile::with_captures;
+pub(crate) use self::compile::compile;
 pub use self::{
     any_model::{AnyModel, AnyModelError, AnySequence},
-    compile::constraint,
     drafts::{Draft, Drafted},
     draws::{Draws, Output},
     engine::Truncate,

@@ -9,7 +9,7 @@ use std::{
 
 use unskew_core::{LanguageModel, TableModel, TokenId};
 use unskew_engine::{
-    TokenSpace,
+    Compiled, Compiler, Spec, TokenSpace,
     read::{self, MAX_TABLE_BYTES},
 };
 #[cfg(feature = "runner")]
@@ -338,8 +338,18 @@ impl Model {
         &self.tokens
     }
 
-    pub(crate) fn shared_tokens(&self) -> Arc<TokenSpace> {
-        Arc::clone(&self.tokens)
+    /// The constraint that `spec` describes over its tokens, kept for the next one who asks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`], where a file cannot be read, the constraint cannot be enforced exactly, or its parts do not go
+    /// together.
+    pub fn compile(&self, spec: &Spec) -> Result<Compiled> {
+        Ok(Compiler::shared(&self.tokens).compile(spec)?)
+    }
+
+    pub(crate) fn shared_tokens(&self) -> &Arc<TokenSpace> {
+        &self.tokens
     }
 
     /// The model itself.

@@ -3,7 +3,10 @@
 //! The request is plain data until [`Request::sample`] makes a sampler of it. A constraint is compiled when it is
 //! given, so that an error in it shows there; a request that is cloned shares it.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use unskew_core::{AnyConstraint, Cancel, Constraint, LanguageModel, OutputEnd, TokenId};
 use unskew_engine::Spec;
@@ -12,7 +15,7 @@ use unskew_samplers::Task;
 use super::{
     AnyModel, Draws, Event, Method, Model, Observer,
     compile::{Compiled, compile},
-    drafts::{self, Draft, Shared},
+    drafts::{self, Draft},
     draws::Plan,
     engine::{self, Engine, Target, Truncate, WarpedModel},
     error::{Error, Result},
@@ -149,8 +152,8 @@ impl Request {
         // Before minutes of compiling.
         self.check_counts()?;
         let healed = self.start()?.healed;
-        let compiled = compile(&self.spec, self.model.tokens(), &healed, &self.observer)?;
-        self.compiled = Some((healed, compiled));
+        let compiled = compile(&self.spec, self.model.shared_tokens(), &healed, &self.observer)?;
+        self.compiled = Some((healed, Compiled::Ours(compiled)));
         Ok(self)
     }
 
@@ -328,13 +331,16 @@ impl Request {
             Some((_, Compiled::Own(_))) => {
                 Err(Error::combination("`heal` needs a constraint that is compiled here; leave it out"))
             }
-            _ => compile(&self.spec, self.model.tokens(), healed, &self.observer),
+            _ => {
+                let made = compile(&self.spec, self.model.shared_tokens(), healed, &self.observer);
+                made.map(Compiled::Ours)
+            }
         }
     }
 
     /// The constraint of a sampler, with the end of its outputs.
     fn any(&self, compiled: Compiled) -> AnyConstraint {
-        let constraint = compiled.into_any(&self.spec, &self.observer);
+        let constraint = compiled.into_any();
         match self.spec.end() {
             // Its type is erased once.
             OutputEnd::Model => constraint,
@@ -421,7 +427,7 @@ impl Request {
         let (engine, from) = self.engine_of(&chosen, compiled, &start, max_tokens)?;
         let truncates_after_mask = matches!(self.truncate, Some(Truncate::AfterMask(_)));
         Ok(Draws::new(Plan {
-            tokens: self.model.shared_tokens(),
+            tokens: Arc::clone(self.model.shared_tokens()),
             method: chosen,
             why,
             from,
@@ -468,7 +474,7 @@ impl Request {
             let plain = self.draft.is_none() && self.truncate.is_none() && !self.heal;
             if remote.draws_whole(method, self.is_chat()) {
                 if plain {
-                    let constraint = compiled.into_any(&self.spec, &self.observer);
+                    let constraint = compiled.into_any();
                     return Ok((
                         self.whole(remote, method, constraint, start, max_tokens)?,
                         Some(remote.described(true)),
@@ -507,7 +513,7 @@ impl Request {
                 spec: &self.spec,
                 constraint,
                 is_unconstrained: self.is_unconstrained(),
-                tokens: self.model.shared_tokens(),
+                tokens: Arc::clone(self.model.shared_tokens()),
                 prompt,
                 max_tokens,
                 temperature: self.temperature,
@@ -557,9 +563,9 @@ impl Request {
         let prompt = start.prompt.clone();
         if let Some(draft) = &self.draft {
             if matches!(draft, Draft::Counts) {
-                let Compiled::Grammar(grammar) = compiled else { return Err(self.no_counts()) };
-                let grammar = Shared(grammar);
-                let constraint = self.model.tokens().with_end(grammar, self.spec.end());
+                let Compiled::Ours(compiled) = compiled else { return Err(self.no_counts()) };
+                let Some(grammar) = compiled.grammar() else { return Err(self.no_counts()) };
+                let constraint = self.model.tokens().with_end(Arc::clone(grammar), self.spec.end());
                 return engine::counting(
                     method,
                     self.expected(),

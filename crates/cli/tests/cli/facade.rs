@@ -15,6 +15,7 @@ use unskew::{
         Cancel, Constraint, Finish, FnModel, MaskMut, Origin, OutputEnd, Rejected, TableModel, TokenId,
         Vocabulary,
     },
+    engine::Compiler,
 };
 
 use crate::support::{Files, TABLE};
@@ -48,6 +49,27 @@ fn a_dozen_lines_are_the_command() {
         assert!((output.log_prob - line["logprob"].as_f64().unwrap()).abs() < 1e-9);
         let ids: Vec<_> = output.ids.iter().map(|id| u64::from(id.0)).collect();
         assert_eq!(serde_json::json!(ids), line["ids"]);
+    }
+}
+
+/// Requests over the same tokens share what is compiled, also of two models.
+#[test]
+fn a_constraint_is_compiled_once() {
+    let table = TableModel::from_json(TABLE).unwrap();
+    let tokens = Arc::new(TokenSpace::from_vocabulary(Arc::clone(table.vocabulary())));
+    let [one, other] = [0, 1].map(|_| Model::new(table.clone(), Arc::clone(&tokens)).unwrap());
+    let spec = Spec::regex(PATTERN);
+    for model in [&one, &other, &one] {
+        let draws = model.prompt("").constrain(spec.clone()).unwrap().seed(2).sample("masked").unwrap();
+        assert_eq!(draws.take(3).count(), 3);
+    }
+    assert!(one.compile(&spec).unwrap().is_same(&other.compile(&spec).unwrap()));
+    let stats = Compiler::shared(&tokens).stats();
+    assert_eq!((stats.misses, stats.hits, stats.entries), (1, 4, 1));
+    // An error is shared too, and is of its kind each time.
+    for _ in 0..2 {
+        let error = one.prompt("").constrain(Spec::regex("(")).unwrap_err();
+        assert!(matches!(error, Error::Constraint(_)), "{error:?}");
     }
 }
 

@@ -2,43 +2,19 @@
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-use unskew_automata::{
-    AnyRegex, CanonicalConstraint, DfaAlgebra, LazyRegexConstraint, Limits, Pattern, RegexConstraint, regex,
-};
-use unskew_core::{AnyConstraint, Cancel, Unconstrained};
+use unskew_automata::{AnyRegex, CanonicalConstraint, DfaAlgebra, Pattern, RegexConstraint, regex};
+use unskew_core::{Cancel, Unconstrained};
 use unskew_grammars::{Captures, Grammar, GrammarConstraint, TreeLibrary};
 use unskew_schema::Registry;
-use unskew_sets::{ExclusionConstraint, SetConstraint};
 
 use crate::{
     BoxError, Error, Progress, Result, Spec, TokenSpace, chain,
     compiler::grammars::{self, Around},
     items,
-    machine::{Growth, Machine, Pool},
+    machine::{Growth, Machine, Measured, Pool},
     read,
     spec::{Language, Numbers, RegistrySource, Source},
 };
-
-/// A constraint by its kind, for programs that read more of it than masks.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Kind {
-    /// The words of a context-free grammar.
-    Grammar(Arc<GrammarConstraint>),
-    /// The items of a set.
-    Set(SetConstraint),
-    /// Any text but items.
-    Exclusion(ExclusionConstraint),
-    /// The texts of a regular expression.
-    Regex(Arc<RegexConstraint>),
-    /// The same, of which states are made when they are reached.
-    LazyRegex(Arc<LazyRegexConstraint>),
-    /// The tokenizer's own sequences, with the reader of captures of the grammar that they satisfy, if it names parts
-    /// of its outputs.
-    Canonical(Arc<CanonicalConstraint>, Option<Arc<Captures>>),
-    /// Any text.
-    Anything(Unconstrained),
-}
 
 /// The circumstances of a compilation.
 pub(crate) struct Means<'a> {
@@ -50,67 +26,8 @@ pub(crate) struct Means<'a> {
     /// The bytes that a constraint, and each of its scratches, may keep; `None`: the limits of the engines.
     pub(crate) kept_bytes: Option<usize>,
     pub(crate) cancel: Cancel,
-}
-
-impl TokenSpace {
-    /// The constraint that `spec` describes, over these tokens. It is compiled anew each time; a
-    /// [`Compiler`](crate::Compiler) keeps it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`], where a file cannot be read, the constraint cannot be enforced exactly, or its parts do not go
-    /// together.
-    pub fn constraint(&self, spec: &Spec) -> Result<AnyConstraint> {
-        Ok(self.kind(spec, "", &())?.into_any())
-    }
-
-    /// The constraint that `spec` describes on outputs that begin with `healed`, which was taken off a prompt, and
-    /// its kind. Lines that are left out of a set, and the reading of large files, are told to `progress`.
-    ///
-    /// # Errors
-    ///
-    /// As [`constraint`](Self::constraint).
-    pub fn kind(&self, spec: &Spec, healed: &str, progress: &dyn Progress) -> Result<Kind> {
-        let cancel = Cancel::default();
-        compile(spec, self, &Means { healed, progress, library: None, kept_bytes: None, cancel })
-    }
-}
-
-impl Kind {
-    /// The constraint without its kind.
-    pub fn into_any(self) -> AnyConstraint {
-        match self {
-            Self::Grammar(constraint) => AnyConstraint::new(constraint),
-            Self::Set(constraint) => AnyConstraint::new(constraint),
-            Self::Exclusion(constraint) => AnyConstraint::new(constraint),
-            Self::Regex(constraint) => AnyConstraint::new(constraint),
-            Self::LazyRegex(constraint) => AnyConstraint::new(constraint),
-            Self::Canonical(constraint, _) => AnyConstraint::new(constraint),
-            Self::Anything(constraint) => AnyConstraint::new(constraint),
-        }
-    }
-
-    /// The reader of the parts of outputs that the constraint names, if it names any.
-    pub fn captures(&self) -> Option<&Arc<Captures>> {
-        match self {
-            Self::Grammar(constraint) => constraint.capture_reader(),
-            Self::Canonical(_, captures) => captures.as_ref(),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn into_machine(self, notes: Vec<String>, growth: Growth) -> Arc<dyn Machine> {
-        let captures = self.captures().cloned();
-        match self {
-            Self::Grammar(constraint) => Arc::new(Pool::new(constraint, captures, notes, growth)),
-            Self::Set(constraint) => Arc::new(Pool::new(constraint, captures, notes, growth)),
-            Self::Exclusion(constraint) => Arc::new(Pool::new(constraint, captures, notes, growth)),
-            Self::Regex(constraint) => Arc::new(Pool::new(constraint, captures, notes, growth)),
-            Self::LazyRegex(constraint) => Arc::new(Pool::new(constraint, captures, notes, growth)),
-            Self::Canonical(constraint, _) => Arc::new(Pool::new(constraint, captures, notes, growth)),
-            Self::Anything(constraint) => Arc::new(Pool::new(constraint, captures, notes, growth)),
-        }
-    }
+    /// Where the constraint notes what it grows by.
+    pub(crate) growth: Growth,
 }
 
 impl Means<'_> {
@@ -127,20 +44,22 @@ impl Means<'_> {
     }
 }
 
-pub(crate) fn compile(spec: &Spec, tokens: &TokenSpace, means: &Means<'_>) -> Result<Kind> {
+/// The constraint of a spec that has its texts in it ([`Spec::resolve`]).
+pub(crate) fn compile(spec: &Spec, tokens: &TokenSpace, means: &Means<'_>) -> Result<Arc<dyn Machine>> {
     let (canonical, healed, limits) = (spec.canonical, means.healed, means.limits(spec));
+    let making = Making { spec, tokens, means, limits: &limits };
     match &spec.language {
         Language::Anything if !canonical && healed.is_empty() => {
-            Ok(Kind::Anything(Unconstrained::new(tokens.vocabulary())))
+            Ok(making.pool(Unconstrained::new(tokens.vocabulary()), None))
         }
-        Language::Anything => compile_regex("(?s:.*)".into(), healed, canonical, tokens, &limits.regex),
+        Language::Anything => making.regex("(?s:.*)".into()),
         Language::Regex(regex) => {
             let (_, pattern) = regex.source.read()?;
-            compile_regex(regex.dialect.pattern(&pattern), healed, canonical, tokens, &limits.regex)
+            making.regex(regex.dialect.pattern(&pattern))
         }
         Language::Choices(choices) => {
             let choices: Vec<String> = choices.iter().map(|choice| format!("{healed}{choice}")).collect();
-            compile_choices(&choices, canonical, tokens, &limits.regex)
+            making.choices(&choices)
         }
         Language::Grammar(_)
         | Language::JsonSchema(_)
@@ -148,94 +67,98 @@ pub(crate) fn compile(spec: &Spec, tokens: &TokenSpace, means: &Means<'_>) -> Re
         | Language::AnyOf(_)
         | Language::Sequence(_) => {
             let around = Around::new(Some(tokens.vocabulary()), limits.clone(), means.cancel.clone());
-            let (path, grammar) = grammars::of_language(&spec.language, &around)?;
-            compile_grammar(&grammar, path, canonical, tokens, means, &limits)
+            let (_, grammar) = grammars::of_language(&spec.language, &around)?;
+            making.grammar(&grammar)
         }
-        Language::Set(spec) => {
-            items::set_constraint(spec, canonical, tokens, healed, means.progress).map(Kind::Set)
+        Language::Set(set) => {
+            let made = items::set_constraint(set, canonical, tokens, healed, means.progress)?;
+            Ok(making.pool(made, None))
         }
-        Language::ExcludeSet(path) => items::exclusion(path, canonical, tokens, healed).map(Kind::Exclusion),
-    }
-}
-
-fn compile_regex(
-    pattern: Pattern<'_>,
-    healed: &str,
-    canonical: bool,
-    tokens: &TokenSpace,
-    limits: &Limits,
-) -> Result<Kind> {
-    if !healed.is_empty() {
-        // `^` is the beginning of the pattern's text, behind the healed one.
-        let mut dfas = DfaAlgebra::new(limits);
-        let parts = [dfas.literals([healed]), dfas.pattern(pattern)];
-        let [healed, text] = parts.map(|part| part.map_err(Error::constraint));
-        let whole = dfas.concatenation([&healed?, &text?]).map_err(Error::constraint)?;
-        if canonical {
-            return canonical_of(
-                CanonicalConstraint::from_dfa(&whole, &tokens.canonical_index()?, limits),
-                None,
-            );
+        Language::ExcludeSet(path) => {
+            Ok(making.pool(items::exclusion(path, canonical, tokens, healed)?, None))
         }
-        let made = RegexConstraint::from_dfa(Arc::new(whole), tokens.trie()?, limits);
-        return made.map(Arc::new).map(Kind::Regex).map_err(Error::constraint);
     }
-    if canonical {
-        let constraint = CanonicalConstraint::new(pattern, &tokens.canonical_index()?, limits);
-        return canonical_of(constraint, None);
-    }
-    let made = regex(pattern, tokens.trie()?, limits);
-    Ok(match made.map_err(Error::constraint)? {
-        AnyRegex::Dfa(constraint) => Kind::Regex(constraint),
-        AnyRegex::Lazy(constraint) => Kind::LazyRegex(constraint),
-    })
 }
 
-fn canonical_of(
-    made: std::result::Result<CanonicalConstraint, impl Into<BoxError>>,
-    captures: Option<Captures>,
-) -> Result<Kind> {
-    let constraint = made.map_err(Error::constraint)?;
-    Ok(Kind::Canonical(Arc::new(constraint), captures.map(Arc::new)))
+/// A spec that is compiled.
+struct Making<'a> {
+    spec: &'a Spec,
+    tokens: &'a TokenSpace,
+    means: &'a Means<'a>,
+    limits: &'a Numbers,
 }
 
-fn compile_choices(
-    choices: &[String],
-    canonical: bool,
-    tokens: &TokenSpace,
-    limits: &Limits,
-) -> Result<Kind> {
-    if canonical {
-        let constraint = CanonicalConstraint::from_choices(choices, &tokens.canonical_index()?, limits);
-        return canonical_of(constraint, None);
+impl Making<'_> {
+    /// The constraint with its scratches, and with the reader of captures of the grammar that it is, or satisfies.
+    fn pool<C: Measured<State: Sync> + Clone>(
+        &self,
+        constraint: C,
+        captures: Option<Arc<Captures>>,
+    ) -> Arc<dyn Machine> {
+        Arc::new(Pool::new(constraint, captures, self.spec.notes(), Arc::clone(&self.means.growth)))
     }
-    let constraint = RegexConstraint::from_choices(choices, tokens.trie()?, limits);
-    constraint.map(Arc::new).map(Kind::Regex).map_err(Error::constraint)
-}
 
-fn compile_grammar(
-    grammar: &Grammar,
-    path: Option<&Path>,
-    canonical: bool,
-    tokens: &TokenSpace,
-    means: &Means<'_>,
-    limits: &Numbers,
-) -> Result<Kind> {
-    let grammar = grammar.behind(means.healed.as_bytes());
-    grammars::take_fuel(&grammar, &means.cancel, &limits.grammar)?;
-    if canonical {
-        let dfa = grammar.regular(&limits.regex).map_err(|error| of_file(path, error))?;
-        let constraint = CanonicalConstraint::from_dfa(&dfa, &tokens.canonical_index()?, &limits.regex);
-        let captures = Captures::new(&grammar, tokens.vocabulary(), &limits.grammar);
-        return canonical_of(constraint, captures.map_err(|error| of_file(path, error))?);
+    fn regex(&self, pattern: Pattern<'_>) -> Result<Arc<dyn Machine>> {
+        let (tokens, limits, healed) = (self.tokens, &self.limits.regex, self.means.healed);
+        if !healed.is_empty() {
+            // `^` is the beginning of the pattern's text, behind the healed one.
+            let mut dfas = DfaAlgebra::new(limits);
+            let parts = [dfas.literals([healed]), dfas.pattern(pattern)];
+            let [healed, text] = parts.map(|part| part.map_err(Error::constraint));
+            let whole = dfas.concatenation([&healed?, &text?]).map_err(Error::constraint)?;
+            if self.spec.canonical {
+                let made = CanonicalConstraint::from_dfa(&whole, &tokens.canonical_index()?, limits);
+                return self.canonical(made, None);
+            }
+            let made = RegexConstraint::from_dfa(Arc::new(whole), tokens.trie()?, limits);
+            return Ok(self.pool(Arc::new(made.map_err(Error::constraint)?), None));
+        }
+        if self.spec.canonical {
+            let made = CanonicalConstraint::new(pattern, &tokens.canonical_index()?, limits);
+            return self.canonical(made, None);
+        }
+        Ok(match regex(pattern, tokens.trie()?, limits).map_err(Error::constraint)? {
+            AnyRegex::Dfa(constraint) => self.pool(constraint, None),
+            AnyRegex::Lazy(constraint) => self.pool(constraint, None),
+        })
     }
-    let limits = &limits.grammar;
-    let trie = tokens.trie()?;
-    let constraint = match means.library {
-        Some(library) => GrammarConstraint::with_library(&grammar, library, limits),
-        None => GrammarConstraint::new(&grammar, trie, limits),
-    };
-    constraint.map(|constraint| Kind::Grammar(Arc::new(constraint))).map_err(|error| of_file(path, error))
+
+    fn choices(&self, choices: &[String]) -> Result<Arc<dyn Machine>> {
+        let limits = &self.limits.regex;
+        if self.spec.canonical {
+            let made = CanonicalConstraint::from_choices(choices, &self.tokens.canonical_index()?, limits);
+            return self.canonical(made, None);
+        }
+        let made = RegexConstraint::from_choices(choices, self.tokens.trie()?, limits);
+        Ok(self.pool(Arc::new(made.map_err(Error::constraint)?), None))
+    }
+
+    fn grammar(&self, grammar: &Grammar) -> Result<Arc<dyn Machine>> {
+        let (tokens, means, limits) = (self.tokens, self.means, self.limits);
+        let grammar = grammar.behind(means.healed.as_bytes());
+        grammars::take_fuel(&grammar, &means.cancel, &limits.grammar)?;
+        if self.spec.canonical {
+            let dfa = grammar.regular(&limits.regex).map_err(Error::constraint)?;
+            let made = CanonicalConstraint::from_dfa(&dfa, &tokens.canonical_index()?, &limits.regex);
+            let captures = Captures::new(&grammar, tokens.vocabulary(), &limits.grammar);
+            return self.canonical(made, captures.map_err(Error::constraint)?.map(Arc::new));
+        }
+        let made = match means.library {
+            Some(library) => GrammarConstraint::with_library(&grammar, library, &limits.grammar),
+            None => GrammarConstraint::new(&grammar, tokens.trie()?, &limits.grammar),
+        };
+        let made = made.map_err(Error::constraint)?;
+        let captures = made.capture_reader().cloned();
+        Ok(self.pool(Arc::new(made), captures))
+    }
+
+    fn canonical(
+        &self,
+        made: std::result::Result<CanonicalConstraint, impl Into<BoxError>>,
+        captures: Option<Arc<Captures>>,
+    ) -> Result<Arc<dyn Machine>> {
+        Ok(self.pool(Arc::new(made.map_err(Error::constraint)?), captures))
+    }
 }
 
 /// An error about the text of a constraint, with the name of its file.

@@ -35,19 +35,20 @@ pub(crate) mod grammars;
 mod guidance;
 
 use std::{
+    any::Any,
     fmt,
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
-use unskew_core::{Cancel, OutputEnd, WithEnd, words_for};
-use unskew_grammars::{LeftOut, TreeLibrary};
+use unskew_core::{AnyConstraint, Cancel, OutputEnd, WithEnd, words_for};
+use unskew_grammars::{Captures, GrammarConstraint, LeftOut, TreeLibrary};
 
 use self::cache::{Cache, Costed, Found};
 use crate::{
-    Error, Matcher, MatcherOptions, Result, Spec, TokenSpace,
-    compiler::compile::{Kind, Means, compile},
-    machine::{Growth, Machine},
+    Error, Matcher, MatcherOptions, Progress, Result, Spec, TokenSpace,
+    compiler::compile::{Means, compile},
+    machine::{Growth, Machine, Pool},
     spec::Resolved,
 };
 
@@ -73,8 +74,8 @@ pub struct CompilerOptions {
     pub cache_bytes: usize,
     /// The trees that grammars share, in bytes. Default: 256 MiB.
     pub library_bytes: usize,
-    /// The bytes that one constraint, and each of its scratches, may keep of masks and of other findings. Default: 32
-    /// MiB.
+    /// The bytes that one constraint, and each of its scratches, may keep of masks and of other findings, instead of
+    /// the limits of its spec; `usize::MAX`: these limits hold. Default: 32 MiB.
     pub constraint_bytes: usize,
 }
 
@@ -153,12 +154,30 @@ pub struct CompilerStats {
 /// ```
 pub struct Compiler {
     tokens: Arc<TokenSpace>,
+    kept: Arc<Kept>,
+}
+
+/// What compilers for the same tokens share.
+pub(crate) struct Kept {
     options: CompilerOptions,
     library: OnceLock<Arc<TreeLibrary>>,
     cache: Mutex<Cache>,
     growth: Growth,
     /// Something was compiled, or is no longer.
     changed: Condvar,
+}
+
+impl Kept {
+    fn new(options: CompilerOptions) -> Self {
+        let cache = Cache::new(options.cache_bytes);
+        let (library, growth) = (OnceLock::new(), cache.growth());
+        Self { options, library, cache: Mutex::new(cache), growth, changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Cache> {
+        // Nothing is computed while it is locked.
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A constraint, compiled for the tokens of a [`Compiler`]. A clone is another handle to it.
@@ -177,9 +196,15 @@ impl Compiler {
 
     /// The same with other options.
     pub fn with_options(tokens: impl Into<Arc<TokenSpace>>, options: CompilerOptions) -> Self {
-        let cache = Cache::new(options.cache_bytes);
-        let (tokens, library, growth) = (tokens.into(), OnceLock::new(), cache.growth());
-        Self { tokens, options, library, cache: Mutex::new(cache), growth, changed: Condvar::new() }
+        Self { tokens: tokens.into(), kept: Arc::new(Kept::new(options)) }
+    }
+
+    /// The compiler that all parts of a program share which have these tokens. A spec's own limits on memory that stays
+    /// hold in it.
+    pub fn shared(tokens: &Arc<TokenSpace>) -> Self {
+        let options = CompilerOptions { constraint_bytes: usize::MAX, ..CompilerOptions::default() };
+        let kept = tokens.kept.get_or_init(|| Arc::new(Kept::new(options)));
+        Self { tokens: Arc::clone(tokens), kept: Arc::clone(kept) }
     }
 
     /// The tokens.
@@ -209,6 +234,22 @@ impl Compiler {
     ///
     /// As [`compile`](Self::compile), [`Error::Fuel`], [`Error::Deadline`] and [`Error::Cancelled`].
     pub fn compile_until(&self, spec: &Spec, until: &Until) -> Result<Compiled, Arc<Error>> {
+        self.compile_behind("", spec, until, &())
+    }
+
+    /// The same on outputs that begin with `healed`, which was taken off a prompt. Lines that are left out of a set, and
+    /// the reading of large files, are told to `progress`, where the constraint was not kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`compile_until`](Self::compile_until).
+    pub fn compile_behind(
+        &self,
+        healed: &str,
+        spec: &Spec,
+        until: &Until,
+        progress: &dyn Progress,
+    ) -> Result<Compiled, Arc<Error>> {
         // Masks are the same under both ends.
         let whole;
         let spec = match spec.end {
@@ -219,9 +260,13 @@ impl Compiler {
             }
         };
         let resolved = spec.resolve()?;
+        let work = Work { resolved: &resolved, healed, until, progress };
         let (machine, fuel) = match resolved.key() {
-            None => self.make(&resolved, until),
-            Some(key) => self.kept(&key.into(), &resolved, until)?,
+            None => self.make(&work),
+            Some(key) => {
+                let key = if healed.is_empty() { key } else { format!("{key}\n{healed:?}") };
+                self.kept(&key.into(), &work)?
+            }
         };
         let machine = machine.map_err(|error| resolved.named(error))?;
         Ok(Compiled { machine, tokens: Arc::clone(&self.tokens), fuel })
@@ -229,24 +274,20 @@ impl Compiler {
 
     /// Its work so far and its memory. O(n) for n constraints.
     pub fn stats(&self) -> CompilerStats {
-        let mut stats = self.lock().stats();
-        stats.library_bytes = self.library.get().map_or(0, |library| library.memory_usage());
+        let mut stats = self.kept.lock().stats();
+        stats.library_bytes = self.kept.library.get().map_or(0, |library| library.memory_usage());
         stats.tokens_bytes = self.tokens.memory_usage();
         stats
     }
 
     /// Forgets all constraints. Matchers keep theirs; trees stay.
     pub fn clear(&self) {
-        self.lock().clear();
+        self.kept.lock().clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Cache> {
-        // Nothing is computed while it is locked.
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn kept(&self, key: &Arc<str>, resolved: &Resolved<'_>, until: &Until) -> Result<Costed> {
-        let mut cache = self.lock();
+    fn kept(&self, key: &Arc<str>, work: &Work<'_>) -> Result<Costed> {
+        let until = work.until;
+        let mut cache = self.kept.lock();
         loop {
             match cache.find(key, until.fuel.unwrap_or(u64::MAX)) {
                 Found::Made(made) => return Ok(made),
@@ -256,55 +297,57 @@ impl Compiler {
             over(until)?;
             let left = until.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let wait = left.map_or(LOOK, |left| left.min(LOOK));
-            (cache, _) = self.changed.wait_timeout(cache, wait).unwrap_or_else(PoisonError::into_inner);
+            (cache, _) = self.kept.changed.wait_timeout(cache, wait).unwrap_or_else(PoisonError::into_inner);
         }
         drop(cache);
         // Also if it panics.
-        let mut open = Open { compiler: self, key, made: None };
-        let made = self.make(resolved, until);
+        let mut open = Open { kept: &self.kept, key, made: None };
+        let made = self.make(work);
         open.made = Some(made.clone());
         Ok(made)
     }
 
     /// The constraint, and the fuel that it took.
-    fn make(&self, resolved: &Resolved<'_>, until: &Until) -> Costed {
+    fn make(&self, work: &Work<'_>) -> Costed {
+        let until = work.until;
         let mut cancel = until.cancel.with_fuel(until.fuel.unwrap_or(u64::MAX));
         if let Some(deadline) = until.deadline {
             cancel = cancel.until(deadline);
         }
-        let made = over(until).and_then(|()| self.compiled(resolved, cancel.clone()));
+        let made = over(until).and_then(|()| self.compiled(work, cancel.clone()));
         let made = match (made, until.fuel) {
             // Also where the last work took it.
             (_, Some(limit)) if cancel.is_out_of_fuel() => Err(Error::Fuel { limit }),
-            (Ok(kind), _) => Ok(kind.into_machine(resolved.spec().notes(), Arc::clone(&self.growth))),
+            (Ok(machine), _) => Ok(machine),
             (Err(error), _) => Err(over(until).err().unwrap_or(error)),
         };
         (made.map_err(Arc::new), cancel.fuel_taken())
     }
 
-    fn compiled(&self, resolved: &Resolved<'_>, cancel: Cancel) -> Result<Kind> {
-        let library = match resolved.has_grammar() {
+    fn compiled(&self, work: &Work<'_>, cancel: Cancel) -> Result<Arc<dyn Machine>> {
+        let library = match work.resolved.has_grammar() {
             true => self.library()?,
             false => None,
         };
         let means = Means {
-            healed: "",
-            progress: &(),
+            healed: work.healed,
+            progress: work.progress,
             library: library.as_ref(),
-            kept_bytes: Some(self.options.constraint_bytes),
+            kept_bytes: Some(self.kept.options.constraint_bytes).filter(|bytes| *bytes != usize::MAX),
             cancel,
+            growth: Arc::clone(&self.kept.growth),
         };
-        compile(resolved.spec(), &self.tokens, &means)
+        compile(work.resolved.spec(), &self.tokens, &means)
     }
 
     fn library(&self) -> Result<Option<Arc<TreeLibrary>>> {
         let vocabulary = self.tokens.vocabulary();
-        if vocabulary.len() < LIBRARY_TOKENS || self.options.library_bytes == 0 {
+        if vocabulary.len() < LIBRARY_TOKENS || self.kept.options.library_bytes == 0 {
             return Ok(None);
         }
         let trie = self.tokens.trie()?;
-        let made = || TreeLibrary::new(trie, self.options.library_bytes);
-        Ok(Some(Arc::clone(self.library.get_or_init(|| Arc::new(made())))))
+        let made = || TreeLibrary::new(trie, self.kept.options.library_bytes);
+        Ok(Some(Arc::clone(self.kept.library.get_or_init(|| Arc::new(made())))))
     }
 }
 
@@ -319,19 +362,27 @@ fn over(until: &Until) -> Result<()> {
     }
 }
 
+/// What one call asks for.
+struct Work<'a> {
+    resolved: &'a Resolved<'a>,
+    healed: &'a str,
+    until: &'a Until,
+    progress: &'a dyn Progress,
+}
+
 /// A spec that this thread compiles. When it is dropped, others stop waiting.
 struct Open<'a> {
-    compiler: &'a Compiler,
+    kept: &'a Kept,
     key: &'a Arc<str>,
     made: Option<Costed>,
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        let mut cache = self.compiler.lock();
+        let mut cache = self.kept.lock();
         cache.close(self.key, self.made.take());
         drop(cache);
-        self.compiler.changed.notify_all();
+        self.kept.changed.notify_all();
     }
 }
 
@@ -352,6 +403,23 @@ impl Compiled {
                 WithEnd::free_with(self, order, cache)
             }
         }
+    }
+
+    /// The constraint with scratches of its own, which are not counted: for samplers that draw with one thread.
+    pub fn constraint(&self) -> AnyConstraint {
+        self.machine.any()
+    }
+
+    /// The grammar that it is, for programs that read more of it than masks. `None`: it is none, or reads the tokenizer's
+    /// own sequences.
+    pub fn grammar(&self) -> Option<&Arc<GrammarConstraint>> {
+        let machine: &dyn Any = &*self.machine;
+        machine.downcast_ref::<Pool<Arc<GrammarConstraint>>>().map(Pool::constraint)
+    }
+
+    /// The reader of the parts of outputs that the constraint names, and of its temperatures, where it has one.
+    pub fn captures(&self) -> Option<&Arc<Captures>> {
+        self.machine.captures()
     }
 
     /// The tokens that it was compiled for.
@@ -391,7 +459,7 @@ impl Compiled {
 impl fmt::Debug for Compiler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Compiler")
-            .field("options", &self.options)
+            .field("options", &self.kept.options)
             .field("stats", &self.stats())
             .finish_non_exhaustive()
     }

@@ -145,7 +145,7 @@ impl Matcher {
     /// [`CaptureError`], where the output is not whole, has too many readings, or has no first one.
     pub fn captures(&self) -> Result<Vec<Capture>, CaptureError> {
         let end = self.tokens.len() - usize::from(self.is_terminated);
-        self.compiled.machine.captures(&self.tokens[..end])
+        self.compiled.captures().map_or(Ok(Vec::new()), |captures| captures.read(&self.tokens[..end]))
     }
 
     /// The temperature that the constraint asks for at the next token (`name[temperature=0.5]` in Lark and XGrammar),
@@ -158,7 +158,7 @@ impl Matcher {
     /// [`CaptureError`], where the output has too many readings, or lazy terminals compete with others.
     pub fn temperature(&self) -> Result<Option<f64>, CaptureError> {
         let end = self.tokens.len() - usize::from(self.is_terminated);
-        self.compiled.machine.temperature(&self.tokens[..end])
+        self.compiled.captures().map_or(Ok(None), |captures| captures.temperature(&self.tokens[..end]))
     }
 
     /// How many words of 32 bits a mask has.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unskew_core::{Constraint, TokenId, Vocabulary};
 use unskew_engine::{
-    Spec, TokenSpace, chain,
+    Compiler, Spec, TokenSpace, chain,
     spec::{LIMITS, Limit},
 };
 
@@ -108,13 +108,13 @@ const APART: &[&str] = &[
     "schema.levels",
 ];
 
-fn named(limit: &str, fields: &str, value: u64, space: &TokenSpace) -> Option<&'static str> {
+fn named(limit: &str, fields: &str, value: u64, space: &Arc<TokenSpace>) -> Option<&'static str> {
     let text = format!(r#"{{{fields}, "limits": {{"{limit}": {value}}}}}"#);
     let spec = Spec::from_json(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    match space.constraint(&spec) {
+    match Compiler::shared(space).compile(&spec) {
         Ok(_) => None,
         Err(error) => {
-            let message = chain(&error);
+            let message = chain(&*error);
             let found = Limit::in_message(&message).map(|limit| limit.name);
             // An error that names no limit.
             found.or(Some("none"))
@@ -124,7 +124,7 @@ fn named(limit: &str, fields: &str, value: u64, space: &TokenSpace) -> Option<&'
 
 #[test]
 fn every_limit_is_named_by_its_error_and_can_be_raised() {
-    let space = bytes();
+    let space = Arc::new(bytes());
     let mut known: Vec<&str> = CASES.iter().map(|(name, ..)| *name).collect();
     known.extend(CACHES.iter().chain(APART));
     known.sort_unstable();
@@ -143,7 +143,7 @@ fn every_limit_is_named_by_its_error_and_can_be_raised() {
 
 #[test]
 fn limits_of_caches_change_no_mask() {
-    let space = bytes();
+    let space = Arc::new(bytes());
     for name in CACHES {
         for fields in
             [r#""regex": "(ab|a)*c?""#, r#""regex": "(ab|a)*c?", "canonical": true"#, r#""json_schema": {}"#]
@@ -161,10 +161,11 @@ fn limits_of_caches_change_no_mask() {
 fn states_of_a_parser_are_limited_by_name() {
     let palindromes =
         r#""grammar": "root ::= [ab] | \"a\" root \"a\" | \"b\" root \"b\"", "grammar_format": "gbnf""#;
-    let space = bytes();
+    let space = Arc::new(bytes());
     let read = |name: &str, value: u64| {
         let text = format!(r#"{{{palindromes}, "limits": {{"{name}": {value}}}}}"#);
-        let constraint = space.constraint(&Spec::from_json(&text).unwrap()).unwrap();
+        let constraint =
+            Compiler::shared(&space).compile(&Spec::from_json(&text).unwrap()).unwrap().constraint();
         let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
         (0..200).find_map(|_| constraint.advance(&mut scratch, &mut state, TokenId(97)).err())
     };
@@ -187,9 +188,9 @@ fn levels_of_indented_values_are_limited_by_name() {
         found.filter_map(|fate| Limit::in_message(&fate.why)).map(|limit| limit.name).collect::<Vec<_>>()
     };
     assert_eq!((narrowed(1), narrowed(5)), (vec!["schema.levels"], vec!["schema.levels"]));
-    let space = bytes();
+    let space = Arc::new(bytes());
     let takes = |levels: u64| {
-        let constraint = space.constraint(&spec(levels)).unwrap();
+        let constraint = Compiler::shared(&space).compile(&spec(levels)).unwrap().constraint();
         let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
         let text = b"[\n [\n  [\n   null\n  ]\n ]\n]";
         let mut tokens = text.iter().map(|byte| TokenId(u32::from(*byte)));
@@ -213,7 +214,7 @@ fn states_of_products_are_limited_by_name() {
 #[test]
 fn readings_for_captures_are_limited_by_name() {
     let text = r#"{"grammar": "start: s\ns[capture]: s s | \"a\"", "grammar_format": "lark"}"#;
-    let compiler = unskew_engine::Compiler::new(bytes());
+    let compiler = Compiler::new(bytes());
     let read = |items: u64| {
         let spec = Spec::from_json(text).unwrap().limit("grammar.capture_items", items).unwrap();
         let mut matcher = compiler.compile(&spec).unwrap().matcher();
@@ -231,7 +232,7 @@ fn steps_of_spelling_are_limited_by_name() {
     ["ab", "ba", "aa", "bab"].iter().for_each(|text| {
         builder.text(text.as_bytes());
     });
-    let space = TokenSpace::from_vocabulary(Arc::new(builder.build().unwrap()));
+    let space = Arc::new(TokenSpace::from_vocabulary(builder.build().unwrap()));
     let fields = r#""regex": "(ab|ba)*aa""#;
     assert_eq!(named("regex.spelling_steps", fields, 1, &space), Some("regex.spelling_steps"));
     assert_eq!(named("regex.spelling_steps", fields, 1_000_000, &space), None);
@@ -244,14 +245,14 @@ fn parts_have_no_limits_of_their_own() {
         r#"{"grammar": "start: @a", "grammar_format": "lark", "grammars": {"a": {"regex": "b", "limits": {"regex.nest": 3}}}}"#,
     );
     for whole in [Spec::any_of([part.clone()]), Spec::sequence([part]), listed.unwrap()] {
-        let error = bytes().constraint(&whole).unwrap_err();
-        assert!(chain(&error).contains("`limits` are those of a whole constraint"), "{error}");
+        let error = Compiler::new(bytes()).compile(&whole).unwrap_err();
+        assert!(chain(&*error).contains("`limits` are those of a whole constraint"), "{error}");
     }
 }
 
 #[test]
 fn defaults_that_real_constraints_meet_can_be_raised() {
-    let space = bytes();
+    let space = Arc::new(bytes());
     // A terminal, and a rule, of more repetitions than the defaults take.
     let long = r#""regex": "[a-z]{1,5000000}""#;
     assert_eq!(named("regex.nfa_size", long, 4_000_000, &space), Some("regex.nfa_size"));

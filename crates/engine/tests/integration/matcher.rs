@@ -87,7 +87,7 @@ fn walk(space: &Arc<TokenSpace>, spec: &Spec, stop_ids: Option<Vec<TokenId>>, se
     options.stop_ids = stop_ids;
     let matcher = Matcher::new(&compiled, options).unwrap();
     let slow = Slow {
-        constraint: space.constraint(spec).unwrap(),
+        constraint: Compiler::shared(space).compile(spec).unwrap().constraint(),
         stop_ids: matcher.stop_ids().to_vec(),
         tokens: Vec::new(),
     };

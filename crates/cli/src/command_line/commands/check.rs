@@ -68,14 +68,15 @@ struct Checker<'a> {
 
 pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
     let spec = args.constraint.spec()?.judging();
-    let tokens = args.model.model.tokens(args.model.tokenizer.as_deref())?;
-    let (constraint, captures) = crate::with_captures(&spec, &tokens, &progress::observer())?;
+    let tokens = Arc::new(args.model.model.tokens(args.model.tokenizer.as_deref())?);
+    let compiled = crate::compile(&spec, &tokens, "", &progress::observer())?;
+    let constraint = compiled.constraint();
     let mut checker = Checker {
         tokens: &tokens,
         scratch: constraint.scratch(),
         mask: TokenMask::new(constraint.vocab_len()),
         constraint,
-        captures,
+        captures: compiled.captures().filter(|captures| captures.has_names()).cloned(),
         timing: args.timing,
         has_rejected: false,
     };

@@ -1,6 +1,6 @@
 //! `unskew mask`: the tokens that may come next.
 
-use std::io::Write;
+use std::{io::Write, sync::Arc};
 
 use crate::{
     Language,
@@ -44,8 +44,8 @@ pub(crate) fn mask(args: &MaskArgs, out: &mut dyn Write) -> Result<()> {
             "a mask is of tokens, and a server does not send its own: give its --tokenizer FILE",
         ));
     }
-    let tokens = args.model.model.tokens(args.model.tokenizer.as_deref())?;
-    let constraint = crate::constraint(&spec, &tokens, &progress::observer())?;
+    let tokens = Arc::new(args.model.model.tokens(args.model.tokenizer.as_deref())?);
+    let constraint = crate::compile(&spec, &tokens, "", &progress::observer())?.constraint();
     let prefix = match (&args.prefix, &args.prefix_ids) {
         (Some(text), _) => tokens.encode_output(text)?,
         (None, Some(ids)) => ids.0.iter().copied().map(TokenId).collect(),
