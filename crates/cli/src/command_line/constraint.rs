@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::{Spec, SpecError, SpecOptions, read};
 
 use crate::command_line::{
-    args::{ConstraintArgs, LegacyConstraintArgs},
+    args::ConstraintArgs,
     error::{Failure, Result},
 };
 
@@ -59,15 +59,6 @@ impl ConstraintArgs {
             start,
             ..
         } = self;
-        let LegacyConstraintArgs {
-            max_ignored,
-            whitespace,
-            ascii,
-            exponents,
-            schema_registry,
-            any_order,
-            gpu,
-        } = &self.legacy;
         SpecOptions {
             regex: regex.clone(),
             regex_file: regex_file.clone(),
@@ -81,13 +72,6 @@ impl ConstraintArgs {
             exclude_set: exclude_set.clone(),
             canonical: self.canonical,
             end: self.end.clone(),
-            max_ignored: *max_ignored,
-            whitespace: whitespace.clone(),
-            ascii: *ascii,
-            exponents: *exponents,
-            schema_registry: schema_registry.clone().map(Into::into),
-            any_order: *any_order,
-            gpu: *gpu,
             ..SpecOptions::default()
         }
     }

@@ -462,7 +462,6 @@ mod tests {
         ] {
             assert!(refusal(text).contains(message), "{text}: {}", refusal(text));
         }
-        assert_eq!("disc:form=fresh".parse::<Method>(), "disc:form=published".parse());
         assert_eq!("smc: n=4 , twisted".parse::<Method>(), "smc:n=4,twisted=true".parse());
     }
 }

@@ -111,8 +111,6 @@ impl<'a> Given<'a> {
             }
             let value = match (value, &parameter.kind) {
                 (None, ParameterKind::Switch) => "true",
-                // The first name of that form.
-                (Some("fresh"), _) if parameter.name == "form" => "published",
                 (value, _) => value.unwrap_or_default().trim(),
             };
             parameter.kind.check(value).map_err(|why| MethodError::Value {
