@@ -125,7 +125,8 @@ pub struct SetState {
 
 impl SetState {
     /// The prefix in the set itself; `None` where only added items have the prefix.
-    pub fn cursor(&self) -> Option<&Cursor> {
+    #[cfg(feature = "wgpu")]
+    pub(crate) fn cursor(&self) -> Option<&Cursor> {
         self.base.as_ref()
     }
 }

@@ -38,8 +38,8 @@ Options of the constraint, joined by commas: `--with whitespace=compact,ascii`
 - --grammar:
     max-ignored=N: of a Lark grammar, at most N characters are ignored (%ignore) in one place
 - --set:
-    gpu: masks are made on a GPU, and by the CPU, with a warning, where there is none; a program with the feature `wgpu` runs the
-      model there too, and reads back no logits";
+    gpu: a program with the feature `wgpu` runs the model on a GPU and reads back no logits; candidates of disc:top_m=M are verified
+      there; where there is none, the CPU does the work, with a warning";
 
 /// The options of a server.
 pub(crate) const ENDPOINT_OPTIONS: &str = "\

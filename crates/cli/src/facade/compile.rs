@@ -74,7 +74,7 @@ impl Compiled {
         .filter(|captures| captures.has_names())
     }
 
-    /// The constraint with masks from where `spec` says.
+    /// The constraint, where `spec` says on a GPU.
     pub(crate) fn into_any(self, spec: &Spec, observer: &Observer) -> AnyConstraint {
         match self {
             Self::Grammar(constraint) => AnyConstraint::new(super::drafts::Shared(constraint)),
@@ -101,10 +101,10 @@ impl unskew_engine::Progress for Observer {
     }
 }
 
-/// The constraint with masks from a GPU, or the one that there is, and a note that says why.
+/// The constraint with candidates that a GPU verifies, or the one that there is, and a note that says why.
 fn on_gpu(constraint: SetConstraint, observer: &Observer) -> AnyConstraint {
     let note = |observer: &Observer, reason: &dyn Display| {
-        observer.note(format_args!("warning: `gpu`: {reason}; the CPU makes the masks"));
+        observer.note(format_args!("warning: `gpu`: {reason}; the CPU does the work"));
     };
     #[cfg(feature = "gpu")]
     {

@@ -210,7 +210,7 @@ pub struct SetSpec {
     pub file: PathBuf,
     /// The name of a subset of a built set.
     pub subset: Option<String>,
-    /// Whether masks are made on a GPU, where there is one.
+    /// Whether samplers of this project use a GPU, where there is one.
     pub gpu: bool,
 }
 
@@ -624,7 +624,7 @@ mod tests {
         let refusal = |text: &str| Spec::from_json(text).unwrap_err().to_string();
         for (text, message) in [
             (r#"{"regex": "a", "set": "b"}"#, "`regex` and `set` are two constraints"),
-            (r#"{"regex": "a", "gpu": true}"#, "`gpu` makes the masks of a `set`; give one, or leave it out"),
+            (r#"{"regex": "a", "gpu": true}"#, "`gpu` is for a `set`; give one, or leave it out"),
             (r#"{"whitespace": "compact"}"#, "`whitespace` is that of a `json_schema` or a `structural_tag`"),
             (r#"{"json_schema": {}, "whitespace": "wide"}"#, "`whitespace` = \"wide\": it is `compact`"),
             (r#"{"grammar": "start: \"a\""}"#, "needs its language"),

@@ -168,7 +168,7 @@ impl SpecOptions {
         let regex = self.regex.is_some() || self.regex_file.is_some();
         let options = [
             (self.regex_dialect.is_some(), regex, "`regex_dialect` is that of a `regex`"),
-            (self.gpu, set, "`gpu` makes the masks of a `set`"),
+            (self.gpu, set, "`gpu` is for a `set`"),
             (self.subset.is_some(), set, "`subset` is a part of a `set`"),
             (self.max_ignored.is_some(), grammar, "`max_ignored` bounds %ignore of a `grammar`"),
             (self.start.is_some(), grammar, "`start` is a rule of a `grammar`"),

@@ -114,7 +114,7 @@ fn check_keeps(method: &Method, spec: &mut Spec) -> Result<()> {
     match &mut spec.language {
         Language::Set(set) if set.gpu => {
             set.gpu = false;
-            say("warning: --with gpu: bounds are learned on the CPU, which makes the masks, too");
+            say("warning: --with gpu: bounds are learned on the CPU, where the model runs, too");
         }
         _ => {}
     }
