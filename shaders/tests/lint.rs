@@ -7,7 +7,9 @@ use naga::{
     front::wgsl,
     valid::{Capabilities, GlobalUse, ValidationFlags, Validator},
 };
-use unskew_shaders::{Access, CHOICE_PART_WORDS, KERNELS, Kernel, MASKED_CHOICE, PPV, ROW_PARTS, choice_parts};
+use unskew_shaders::{
+    Access, CHOICE_PART_WORDS, KERNELS, Kernel, MASKED_CHOICE, PPV, ROW_PARTS, choice_parts,
+};
 
 /// A kernel that can be compiled, with the bindings that it uses.
 fn compile(kernel: &Kernel) -> (naga::Module, naga::valid::ModuleInfo) {

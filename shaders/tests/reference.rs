@@ -25,7 +25,8 @@ fn arrays(rows: &[&[u32]], width_log: u32) -> SetArrays {
     for depth in 0..rows.iter().map(|item| item.len()).max().unwrap_or(0) {
         arrays.columns.push((arrays.cells.len() * in_word) as u32);
         for tokens in column(rows, depth).collect::<Vec<_>>().chunks(in_word) {
-            let word = tokens.iter().rev().fold(0u64, |word, token| word << (8 << width_log) | u64::from(*token));
+            let word =
+                tokens.iter().rev().fold(0u64, |word, token| word << (8 << width_log) | u64::from(*token));
             arrays.cells.push(word as u32);
         }
     }

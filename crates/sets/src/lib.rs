@@ -85,9 +85,7 @@ pub use delta::{Delta, DeltaReport};
 pub use error::{Line, SetError, SetFileError};
 pub use exclusion::ExclusionConstraint;
 #[cfg(feature = "wgpu")]
-pub use gpu::{
-    Choice, ChoiceQuestion, Chooser, Gpu, GpuError, GpuSetConstraint, LogitBuffer, Next, Rule,
-};
+pub use gpu::{Choice, ChoiceQuestion, Chooser, Gpu, GpuError, GpuSetConstraint, LogitBuffer, Next, Rule};
 pub use item_set::{Cursor, ItemSet, Items};
 pub use store::{SetChanger, SetStore};
 pub use subset::Subset;

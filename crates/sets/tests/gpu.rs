@@ -14,8 +14,8 @@ use common::{Kind, below, build, ids, random_items, rng};
 use rand_chacha::{ChaCha8Rng, rand_core::Rng};
 use unskew_core::{Constraint, MaskBatch, TokenId, conformance};
 use unskew_sets::{
-    ChoiceQuestion, Chooser, Gpu, GpuError, GpuSetConstraint, ItemSet, LogitBuffer, Next, Rule, SetConstraint,
-    SetState, Subset,
+    ChoiceQuestion, Chooser, Gpu, GpuError, GpuSetConstraint, ItemSet, LogitBuffer, Next, Rule,
+    SetConstraint, SetState, Subset,
 };
 use unskew_shaders::{END, LOWEST, NONE, Pick, masked_choice};
 
@@ -90,7 +90,11 @@ fn told(error: &GpuError) {
 }
 
 /// The answers about `each` candidates of each state.
-fn verify(constraint: &impl Constraint<State = SetState, Scratch = ()>, states: &[SetState], candidates: &[TokenId]) -> Vec<bool> {
+fn verify(
+    constraint: &impl Constraint<State = SetState, Scratch = ()>,
+    states: &[SetState],
+    candidates: &[TokenId],
+) -> Vec<bool> {
     let mut valid = vec![false; candidates.len()];
     constraint.verify(&mut (), &mut states.iter(), candidates.len() / states.len(), candidates, &mut valid);
     valid

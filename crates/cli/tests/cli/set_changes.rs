@@ -213,7 +213,8 @@ fn a_gpu_that_is_not_there_is_said_once() {
     if cfg!(feature = "gpu") {
         assert!(warnings.len() <= 1 && warnings.iter().all(|line| line.contains("no GPU")), "{warnings:?}");
     } else {
-        let expected = "warning: --with gpu: this program was built without the feature \"gpu\"; the CPU does the work";
+        let expected =
+            "warning: --with gpu: this program was built without the feature \"gpu\"; the CPU does the work";
         assert_eq!(warnings, [expected]);
     }
 }

@@ -11,8 +11,8 @@
 //!
 //! Grammars share the trees of one library ([`TreeLibrary`]): its nodes are made by need, which costs the first
 //! grammars some milliseconds and makes later masks two to three times faster. The alternative is a walk over the
-//! vocabulary for each mask. `cargo xtask bench trees` compares the two, each grammar compiled anew for each of 31
-//! texts; microseconds of the process, over cl100k cut after its first tokens (`benches/record/trees.md` has all, and
+//! vocabulary for each mask. A benchmark compared the two, each grammar compiled anew for each of 31 texts;
+//! microseconds of the process, over cl100k cut after its first tokens (`benches/record/trees.md` has all, and
 //! llama3):
 //!
 //! | tokens | a text with compiling: walk | trees | first mask: walk | trees | the slowest first mask: walk | trees |

@@ -39,8 +39,7 @@ impl std::fmt::Debug for GpuSetConstraint {
 
 /// The columns of a set in the arrays of the kernel. `None` where 32 bits cannot number the tokens.
 fn arrays(set: &ItemSet) -> Option<SetArrays> {
-    let mut arrays =
-        SetArrays { width_log: set.token_bytes().trailing_zeros(), ..SetArrays::default() };
+    let mut arrays = SetArrays { width_log: set.token_bytes().trailing_zeros(), ..SetArrays::default() };
     for (len, tokens) in set.columns() {
         let first = u32::try_from(arrays.cells.len() * (4 >> arrays.width_log)).ok()?;
         // The end of the column needs a number too.
