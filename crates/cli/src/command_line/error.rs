@@ -3,7 +3,7 @@
 use std::{fmt, path::Path};
 
 pub(crate) use crate::chain;
-use crate::engine::spec::Limit;
+use crate::{command_line::help, engine::spec::Limit};
 
 /// Why a command stopped.
 #[derive(Debug)]
@@ -61,30 +61,25 @@ pub(crate) fn with_flag(mut message: String) -> String {
 }
 
 /// The names of options in the facade's messages and in JSON, and their flags where those differ by more than dashes.
+/// Options that refine a constraint are in a table of their own, and follow `--with`.
 const OPTIONS: &[(&str, &str)] = &[
-    ("any_order", "--with any-order"),
-    ("ascii", "--with ascii"),
     ("canonical", ""),
     ("choices", "--choice"),
     ("draft_model", ""),
     ("end", ""),
     ("endpoint", ""),
     ("exclude_set", ""),
-    ("exponents", "--with exponents"),
-    ("gpu", "--with gpu"),
     ("grammar", ""),
     ("grammar_file", "--grammar"),
     ("heal", ""),
     ("json_schema", ""),
     ("json_schema_file", "--json-schema"),
     ("max_bytes", ""),
-    ("max_ignored", "--with max-ignored"),
     ("max_tokens", ""),
     ("prompt", ""),
     ("regex", ""),
     ("regex_file", ""),
     ("sampler", ""),
-    ("schema_registry", "--with schema-registry"),
     ("set", ""),
     ("start", ""),
     ("strict", ""),
@@ -94,7 +89,6 @@ const OPTIONS: &[(&str, &str)] = &[
     ("time_limit", ""),
     ("tokenizer", ""),
     ("truncate", ""),
-    ("whitespace", "--with whitespace"),
 ];
 
 /// A message of the facade with the names of options as flags: `` `max_tokens` `` is `--max-tokens` here.
@@ -114,6 +108,10 @@ pub(crate) fn in_flags(message: &str) -> String {
                 text.push_str(&name.replace('_', "-"));
             }
             Some((_, flag)) => text.push_str(flag),
+            None if help::with_options().any(|option| option.name == inside) => {
+                text.push_str("--with ");
+                text.push_str(&inside.replace('_', "-"));
+            }
             None => {
                 text.push('`');
                 text.push_str(inside);
@@ -190,12 +188,12 @@ mod tests {
     fn names_of_options_are_flags() {
         assert_eq!(in_flags("`canonical` and `max_tokens` 5"), "--canonical and --max-tokens 5");
         assert_eq!(in_flags("`json_schema_file`, not `uniqueItems`"), "--json-schema, not `uniqueItems`");
+        assert_eq!(in_flags("`any_order` of a `json_schema`"), "--with any-order of a --json-schema");
         assert_eq!(in_flags("an odd ` alone"), "an odd ` alone");
         let command = Cli::command();
         let commands: Vec<_> = command.get_subcommands().collect();
         for (name, _) in OPTIONS {
             let flag = in_flags(&format!("`{name}`"));
-            let flag = flag.split_once(' ').map_or(flag.as_str(), |(with, _)| with);
             let is_there = |command: &clap::Command| {
                 command
                     .get_arguments()

@@ -56,8 +56,9 @@ fn a_dozen_lines_are_the_command() {
 fn outputs_are_drawn_on_another_thread() {
     const fn moves<T: Send>() {}
     const { moves::<Draws>() };
-    let draws =
-        || model().prompt("").constrain(Spec::regex(PATTERN)).unwrap().seed(2).sample("cars").unwrap().take(5);
+    let draws = || {
+        model().prompt("").constrain(Spec::regex(PATTERN)).unwrap().seed(2).sample("cars").unwrap().take(5)
+    };
     let there = draws();
     let there = std::thread::spawn(move || texts(there)).join().unwrap();
     assert_eq!(there, texts(draws()));

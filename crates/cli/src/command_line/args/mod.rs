@@ -278,7 +278,7 @@ pub(crate) struct ConstraintArgs {
     #[arg(long, value_name = "free|model")]
     pub(crate) end: Option<String>,
     /// Options of the constraint, joined by commas: `--with whitespace=compact,ascii`; --help lists them
-    #[arg(long, value_name = "OPTION[=VALUE],...", long_help = crate::command_line::help::CONSTRAINT_OPTIONS)]
+    #[arg(long, value_name = "OPTION[=VALUE],...", long_help = crate::command_line::help::constraint_options())]
     pub(crate) with: Vec<String>,
     /// Raise a limit on the cost of the constraint, by the name that its error gives; repeatable; --help lists them
     #[arg(long, value_name = "NAME=N", long_help = crate::command_line::help::limits())]

@@ -16,6 +16,7 @@ pub use parameter::{MethodInfo, Parameter, ParameterKind};
 pub use table::METHODS;
 
 use parameter::Given;
+pub(crate) use parameter::{named_value, named_values};
 
 /// The most tries for one output where nothing else is said.
 pub(crate) const TRIES: u64 = 100_000;
