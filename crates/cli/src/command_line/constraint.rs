@@ -75,7 +75,7 @@ impl ConstraintArgs {
             json_schema_file: json_schema.clone(),
             structural_tag_file: structural_tag.clone(),
             set: set.clone(),
-            subset: subset.clone().or(with.subset),
+            subset: with.subset.or_else(|| subset.clone()),
             exclude_set: exclude_set.clone(),
             canonical: self.canonical,
             end: self.end.clone(),

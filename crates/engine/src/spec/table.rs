@@ -252,3 +252,37 @@ pub static OPTIONS: &[OptionInfo] = &[
         )],
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Spec, SpecError};
+
+    #[test]
+    fn an_option_alone_is_refused_with_its_purpose() {
+        for OptionInfo { name, about, value, .. } in OPTIONS {
+            let value = match (value, *name) {
+                (OptionValue::Switch(_), _) => "true",
+                (OptionValue::Number(..), _) => "1",
+                (_, "grammars") => r#"{"a": {"regex": "b"}}"#,
+                (_, "imports") => r#"{"a": "b"}"#,
+                _ => r#""a""#,
+            };
+            let error = Spec::from_json(&format!(r#"{{"{name}": {value}}}"#)).unwrap_err();
+            assert_eq!(error, SpecError::Stray { name, about });
+        }
+    }
+
+    #[test]
+    fn every_option_is_in_the_table_or_no_refinement() {
+        let body = include_str!("options.rs").split_once("pub struct SpecOptions {").unwrap().1;
+        let fields = body.split_once("\n}").unwrap().0.lines();
+        let fields = fields.filter_map(|line| Some(line.trim().strip_prefix("pub ")?.split_once(": ")?.0));
+        let alone = ["version", "canonical", "end", "limits", "choices", "exclude_set", "any_of", "sequence"];
+        for field in fields {
+            let is_kind = OPTIONS.iter().any(|option| option.kinds.contains(&field));
+            let is_listed = OPTIONS.iter().any(|option| option.name == field);
+            assert!(is_listed || is_kind || alone.contains(&field), "{field}");
+        }
+    }
+}
