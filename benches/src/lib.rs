@@ -29,8 +29,6 @@ mod side_by_side;
 mod soak;
 mod speculation;
 pub mod suite;
-mod tags;
-mod trees;
 pub mod workloads;
 
 use std::{path::Path, process::ExitCode, sync::Arc};
@@ -81,21 +79,17 @@ enum Command {
     Soak(soak::Options),
     /// Samplers side by side: distance from the exact distribution, cost, time for a token, memory
     Samplers(samplers::Options),
-    /// The solver of mentored decoding beside the published algorithm, and the speed that its budget buys
+    /// Drafts: the speed that a budget of mentored decoding buys
     Speculation(speculation::Options),
     /// Structures that hold millions of titles
     Sets(sets::Options),
-    /// Structural tags beside XGrammar's Python package: whether both accept the same texts
-    Tags(tags::Options),
-    /// Walking and shared trees by the size of the vocabulary
-    Trees(trees::Options),
     /// Peak memory of transformers: a thousand walks after one prompt, and every command on a billion parameters
     #[cfg(feature = "runner")]
     Checkpoints(checkpoints::Options),
     /// Passes of transformers on the CPU, beside burn and beside the memory
     #[cfg(feature = "burn")]
     Runner(runner::Options),
-    /// Rows, sets and passes of transformers on an adapter of wgpu
+    /// Rows and passes of transformers on an adapter of wgpu
     #[cfg(feature = "wgpu")]
     Device(device::Options),
 }
@@ -115,8 +109,6 @@ pub fn run(program: &Program) -> ExitCode {
         Command::Samplers(options) => samplers::run(&options),
         Command::Speculation(options) => speculation::run(&options),
         Command::Sets(options) => sets::run(&options),
-        Command::Tags(options) => tags::run(&options),
-        Command::Trees(options) => trees::run(&options),
         #[cfg(feature = "runner")]
         Command::Checkpoints(options) => checkpoints::run(&options),
         #[cfg(feature = "burn")]

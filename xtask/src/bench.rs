@@ -11,9 +11,6 @@ use crate::{
     real,
 };
 
-/// The packages of the peer of `tags`: XGrammar brings torch with it, some gigabytes.
-const XGRAMMAR: &[&str] = &["xgrammar==0.2.8", "numpy"];
-
 pub(crate) fn bench(root: &Path, args: &[&str]) -> Result<()> {
     let (suite, options) = match args {
         [] => ("help", Vec::new()),
@@ -54,17 +51,11 @@ pub(crate) fn bench(root: &Path, args: &[&str]) -> Result<()> {
     if options.contains(&"--embedded") || (suite == "checkpoints" && !asks_for_help) {
         cargo(root, &["build", "--release", "--package", "unskew", "--target-dir", "target"])?;
     }
-    let mut python = Vec::new();
-    if suite == "tags" && !asks_for_help && value(&options, "--python").is_none() {
-        let interpreter = crate::python::peer(root, "xgrammar", XGRAMMAR)?;
-        python = vec!["--python".to_owned(), interpreter.to_str().ok_or("a path is not UTF-8")?.to_owned()];
-    }
-    let python: Vec<&str> = python.iter().map(String::as_str).collect();
     let features = features.join(",");
     let manifest = root.join("Cargo.toml");
     let manifest = manifest.to_str().ok_or("the path of the repository is not UTF-8")?;
     let program = ["run", "--release", "--manifest-path", manifest, "--package", "unskew-benches"];
-    cargo_here(&[&program[..], &["--features", &features, "--", suite], &options, &python].concat())
+    cargo_here(&[&program[..], &["--features", &features, "--", suite], &options].concat())
 }
 
 /// The value of an option that is written `OPTION VALUE` or `OPTION=VALUE`.

@@ -1,12 +1,10 @@
-//! Everything that runs on an adapter of wgpu, timed there: `cargo xtask bench device`.
+//! What runs on an adapter of wgpu, timed there: `cargo xtask bench device`.
 //!
 //! - **Rows** ([`rows`]): logits that stay on the device beside logits that are read back.
-//! - **Sets** ([`sets`]): steps, candidates and masks of a set on the device beside the CPU.
 //! - **Passes** ([`passes`]): passes of transformers, and the rate at which they read the weights.
 
 mod passes;
 mod rows;
-mod sets;
 
 use clap::{Args, ValueEnum};
 
@@ -17,7 +15,7 @@ use crate::{
     sets::titles::TOKENS,
 };
 
-/// Rows, sets and passes on an adapter of wgpu.
+/// Rows and passes on an adapter of wgpu.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     /// Only these parts
@@ -26,9 +24,6 @@ pub(crate) struct Options {
     /// Titles of the set that the rows are masked by
     #[arg(long, value_name = "N", default_value_t = 200_000)]
     items: usize,
-    /// Titles of the sets that are timed beside the CPU
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1000000")]
-    sizes: Vec<usize>,
     /// Rounds that are counted
     #[arg(long, value_name = "N", default_value = "20", value_parser = at_least_one)]
     rounds: usize,
@@ -46,8 +41,6 @@ pub(crate) struct Options {
 enum Part {
     /// Logits that stay on the device beside logits that are read back
     Rows,
-    /// A set on the device beside the CPU
-    Sets,
     /// Passes of transformers
     Passes,
 }
@@ -59,11 +52,6 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let gpu = rows::model()?.gpu().map_err(|error| error.to_string())?;
     let wanted = |part: Part| options.parts.is_empty() || options.parts.contains(&part);
     let mut parts = String::new();
-    if wanted(Part::Sets) {
-        for size in &options.sizes {
-            parts += &sets::report(&gpu, *size, &options.batches, options.rounds)?;
-        }
-    }
     if wanted(Part::Rows) {
         parts += &rows::report(options.items, &options.batches, options.rounds)?;
     }

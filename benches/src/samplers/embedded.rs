@@ -17,7 +17,9 @@ const OUTPUTS: [usize; 2] = [50, 400];
 /// Samplers that reject give up after so many tries for one output.
 const TRIES: &str = "5000";
 
-const SAMPLERS: &str = "masked,asap,twist,twist:budget=2,smc:n=8,values,rejection,rsft,ars,cars,disc";
+/// Those, each with its tries.
+const SAMPLERS: &str = "masked,asap:tries=5000,twist,twist:budget=2,smc:n=8,values,tries=5000,\
+    rejection:tries=5000,rsft:tries=5000,ars:tries=5000,cars:tries=5000,disc";
 
 /// A constraint, and the prompt in front of it.
 struct Task {
@@ -56,8 +58,8 @@ fn tasks(folder: &Path) -> Vec<Task> {
             &[
                 "--json-schema",
                 concat!(env!("CARGO_MANIFEST_DIR"), "/samplers/record.json"),
-                "--whitespace",
-                "bounded:1",
+                "--with",
+                "whitespace=bounded:1",
                 "--prompt",
                 "a person:\n",
             ],
@@ -91,7 +93,7 @@ fn tasks(folder: &Path) -> Vec<Task> {
 /// The program's figures for all samplers after so many outputs.
 fn audit(program: &Path, task: &Task, outputs: usize) -> Result<Vec<Value>, String> {
     let outputs = outputs.to_string();
-    let fixed = ["audit", "--format", "jsonl", "--seed", "1", "--max-tokens", "48", "--max-tries", TRIES];
+    let fixed = ["audit", "--format", "jsonl", "--seed", "1", "--max-tokens", "48"];
     let output = Command::new(program)
         .args(fixed)
         .args(["--samplers", SAMPLERS, "--samples", &outputs])

@@ -120,7 +120,8 @@ pub(super) fn embedded(unskew: &Path, outputs: u32) -> Result<String, String> {
     line("speculative", "0", &["--sampler", "speculative", "--draft-model", "tiny-draft"])?;
     for budget in &BUDGETS[1..] {
         let budget = budget.to_string();
-        let args = ["--sampler", "mentored", "--draft-model", "tiny-draft", "--mentored-kl", &budget];
+        let method = format!("mentored:kl={budget}");
+        let args = ["--sampler", &method, "--draft-model", "tiny-draft"];
         line("mentored", &budget, &args)?;
     }
     Ok(out)

@@ -58,7 +58,7 @@ pub use model::{
     TableModelError,
 };
 pub use proposer::Proposer;
-pub use rows::{KnownRow, KnownRows, LogitRows, Logits, RowError};
+pub use rows::{LogitRows, Logits, RowError};
 pub use sampler::{Cost, Draw, Finish, Origin, Sampler};
 pub use token::TokenId;
 pub use tokenization::{

@@ -9,8 +9,7 @@
 //! The paper verifies the M most probable tokens and takes the valid ones as the mask (Parallel Prefix-Verification).
 //! In this crate [`SetConstraint::candidates`] offers that verification, for parity with the paper; the default is
 //! the exact mask. With M candidates an item is lost as soon as one of its tokens is not among the M best. When none
-//! of the M candidates is valid, the published algorithm cannot continue; [`SetConstraint::fill_candidates`] then
-//! gives the exact mask.
+//! of the M candidates is valid, the published algorithm cannot continue; samplers then take the exact mask.
 
 use std::sync::Arc;
 
@@ -125,7 +124,8 @@ pub struct SetState {
 
 impl SetState {
     /// The prefix in the set itself; `None` where only added items have the prefix.
-    pub fn cursor(&self) -> Option<&Cursor> {
+    #[cfg(feature = "wgpu")]
+    pub(crate) fn cursor(&self) -> Option<&Cursor> {
         self.base.as_ref()
     }
 }
@@ -308,27 +308,6 @@ impl SetConstraint {
             .into_iter()
             .filter_map(|state| state.base.as_ref())
             .for_each(|cursor| self.base.set.touch(cursor));
-    }
-
-    /// Replaces the content of `mask` by the allowed tokens among `candidates`, or by all allowed tokens where no
-    /// candidate is allowed. Returns whether a candidate is allowed.
-    ///
-    /// # Panics
-    ///
-    /// As [`fill_mask`](Constraint::fill_mask).
-    pub fn fill_candidates(&self, state: &SetState, candidates: &[TokenId], mut mask: MaskMut<'_>) -> bool {
-        mask.clear();
-        let mut any = false;
-        for token in candidates {
-            if self.at(state).any(|(layer, cursor)| layer.allows(cursor, *token)) {
-                mask.insert(*token);
-                any = true;
-            }
-        }
-        if !any {
-            self.fill_mask(&mut (), state, mask);
-        }
-        any
     }
 }
 

@@ -100,16 +100,6 @@ impl ExclusionConstraint {
     pub fn memory_usage(&self) -> usize {
         size_of::<Self>() + size_of::<ItemSet>() + self.items.memory_usage() + size_of_val(self.mask.words())
     }
-
-    /// Any text but the texts of the items of `set`, which was built for `vocabulary`.
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](Self::new).
-    pub fn from_set(set: &ItemSet, vocabulary: Arc<Vocabulary>) -> Result<Self, SetError> {
-        let texts = Arc::clone(&vocabulary);
-        Self::new(set.items().map(|item| texts.decode(&item)), vocabulary)
-    }
 }
 
 impl Constraint for ExclusionConstraint {

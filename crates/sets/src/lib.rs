@@ -28,8 +28,8 @@
 //!
 //! # Features
 //!
-//! - `wgpu`: `GpuSet` answers for many sequences at once on a GPU. The feature brings wgpu, about two CPU-minutes of
-//!   build.
+//! - `wgpu`: next tokens are chosen on a GPU, from logits that lie there, and candidates are verified there. The
+//!   feature brings wgpu, about two CPU-minutes of build.
 //!
 //! # Source
 //!
@@ -85,11 +85,7 @@ pub use delta::{Delta, DeltaReport};
 pub use error::{Line, SetError, SetFileError};
 pub use exclusion::ExclusionConstraint;
 #[cfg(feature = "wgpu")]
-pub use gpu::{
-    Choice, ChoiceQuestion, Chooser, Gpu, GpuError, GpuSet, GpuSetConstraint, LogitBuffer, Next, Rule,
-};
+pub use gpu::{Choice, ChoiceQuestion, Chooser, Gpu, GpuError, GpuSetConstraint, LogitBuffer, Next, Rule};
 pub use item_set::{Cursor, ItemSet, Items};
 pub use store::{SetChanger, SetStore};
 pub use subset::Subset;
-#[cfg(feature = "wgpu")]
-pub use unskew_shaders::Interval;

@@ -12,19 +12,18 @@ use std::{process::ExitCode, sync::Arc};
 
 use common::{Kind, below, build, ids, random_items, rng};
 use rand_chacha::{ChaCha8Rng, rand_core::Rng};
-use unskew_core::{Constraint, MaskBatch, TokenId, TokenMask, conformance};
+use unskew_core::{Constraint, MaskBatch, TokenId, conformance};
 use unskew_sets::{
-    ChoiceQuestion, Chooser, Gpu, GpuError, GpuSet, GpuSetConstraint, ItemSet, LogitBuffer, Next, Rule,
-    SetConstraint, Subset,
+    ChoiceQuestion, Chooser, Gpu, GpuError, GpuSetConstraint, ItemSet, LogitBuffer, Next, Rule,
+    SetConstraint, SetState, Subset,
 };
-use unskew_shaders::{END, Interval, LOWEST, NONE, Pick, SetArrays, interval_step, masked_choice};
+use unskew_shaders::{END, LOWEST, NONE, Pick, masked_choice};
 
 type Test = fn(&Arc<Gpu>);
 
-const TESTS: [(&str, Test); 7] = [
-    ("intervals_masks_and_candidates_are_those_of_the_set", sets),
-    ("tokens_may_be_divided_into_parts", parts),
-    ("constraints_are_those_of_the_cpu", constraints),
+const TESTS: [(&str, Test); 6] = [
+    ("candidates_are_those_of_the_set", sets),
+    ("a_constraint_is_that_of_the_cpu", constraints),
     ("choices_are_near_those_of_the_reference", choices),
     ("chosen_tokens_follow_their_distribution", distributions_of_choices),
     ("batches_of_more_than_a_row_of_workgroups", many),
@@ -77,117 +76,76 @@ fn examples(rng: &mut ChaCha8Rng) -> Vec<ItemSet> {
     kinds.into_iter().map(|kind| build(&random_items(kind, rng), kind.vocab_len).0).collect()
 }
 
-/// Follows many sequences through a set on both sides.
-fn walk(set: &ItemSet, gpu: &GpuSet, vocab_len: usize, rng: &mut ChaCha8Rng) {
-    const SEQUENCES: usize = 70;
-    let items: Vec<Vec<TokenId>> = match set.len() {
-        0 => vec![Vec::new(); SEQUENCES],
-        len => (0..SEQUENCES).map(|_| set.item(below(rng, len as u32)).unwrap()).collect(),
-    };
-    let mut cursors = vec![Some(set.start()); SEQUENCES];
-    let mut intervals = vec![gpu.start(); SEQUENCES];
-    for depth in 0..6 {
-        let masks = gpu.masks(&intervals).unwrap();
-        let mut candidates = Vec::new();
-        for item in &items {
-            candidates.extend(item.get(depth));
-            candidates.resize_with(candidates.len().div_ceil(11) * 11 + 11, || {
-                TokenId(below(rng, vocab_len as u32))
-            });
-            candidates.truncate(candidates.len() / 11 * 11);
-        }
-        candidates.truncate(SEQUENCES * 11);
-        let valid = gpu.candidates(&intervals, &candidates).unwrap();
-        for (row, cursor) in cursors.iter().enumerate() {
-            let mut expected = TokenMask::new(vocab_len);
-            if let Some(cursor) = cursor {
-                set.insert_children(cursor, &mut expected.as_mut());
-                assert_eq!(intervals[row], Interval::from(cursor));
-            } else {
-                assert_eq!(intervals[row].valid, 0);
-            }
-            assert_eq!(masks.row(row), expected.as_ref(), "depth {depth}");
-            let of_row = row * 11..(row + 1) * 11;
-            for (token, valid) in candidates[of_row.clone()].iter().zip(&valid[of_row]) {
-                assert_eq!(*valid, expected.contains(*token));
-            }
-        }
-        // Mostly tokens of the items, now and then a random one, and tokens after the end of an item.
-        let token = |item: &Vec<TokenId>| match below(rng, 20) {
-            0 => TokenId(below(rng, vocab_len as u32)),
-            _ => item.get(depth).copied().unwrap_or(TokenId(0)),
-        };
-        let tokens: Vec<TokenId> = items.iter().map(token).collect();
-        gpu.step(&mut intervals, &tokens).unwrap();
-        for (cursor, token) in cursors.iter_mut().zip(&tokens) {
-            *cursor = cursor.and_then(|cursor| set.step(&cursor, *token));
-        }
-    }
+/// The constraint of a set, on the CPU and with candidates that `gpu` verifies.
+fn both(set: ItemSet, gpu: &Arc<Gpu>) -> (SetConstraint, GpuSetConstraint) {
+    let vocab_len = set.vocab_len();
+    let cpu = SetConstraint::new(Arc::new(set), vocab_len).unwrap();
+    let on_device = GpuSetConstraint::new(cpu.clone(), Arc::clone(gpu), told).unwrap();
+    (cpu, on_device)
 }
 
+/// A device that fails is a failure here, and not the CPU's answer.
+fn told(error: &GpuError) {
+    panic!("{error}");
+}
+
+/// The answers about `each` candidates of each state.
+fn verify(
+    constraint: &impl Constraint<State = SetState, Scratch = ()>,
+    states: &[SetState],
+    candidates: &[TokenId],
+) -> Vec<bool> {
+    let mut valid = vec![false; candidates.len()];
+    constraint.verify(&mut (), &mut states.iter(), candidates.len() / states.len(), candidates, &mut valid);
+    valid
+}
+
+/// Follows many sequences through a set.
 fn sets(gpu: &Arc<Gpu>) {
+    const SEQUENCES: usize = 70;
+    const EACH: usize = 11;
     let rng = &mut rng(1);
     for set in examples(rng) {
-        // Masks that are longer than the set's vocabulary.
-        for vocab_len in [set.vocab_len(), set.vocab_len() + 40] {
-            let on_device = GpuSet::new(Arc::clone(gpu), &set, vocab_len).unwrap();
-            walk(&set, &on_device, vocab_len, rng);
-        }
-        // The reference makes the same steps on arrays that have another origin.
-        let items: Vec<Vec<u32>> =
-            set.items().map(|item| item.into_iter().map(u32::from).collect()).collect();
-        let rows: Vec<&[u32]> = items.iter().map(Vec::as_slice).collect();
-        let arrays = SetArrays::from_sorted(&rows, set.token_bytes().trailing_zeros());
-        for item in items.iter().take(20) {
-            let mut interval = [arrays.root(Interval::from(&set.start()).ends)];
-            let mut cursor = set.start();
-            for token in item {
-                interval_step(&arrays, &[*token], &mut interval);
-                cursor = set.step(&cursor, TokenId(*token)).unwrap();
-                assert_eq!(interval[0], Interval::from(&cursor));
+        let vocab_len = set.vocab_len() as u32;
+        let items: Vec<Vec<TokenId>> = match set.len() {
+            0 => vec![Vec::new(); SEQUENCES],
+            len => (0..SEQUENCES).map(|_| set.item(below(rng, len as u32)).unwrap()).collect(),
+        };
+        let (cpu, on_device) = both(set, gpu);
+        let mut states = vec![cpu.start(); SEQUENCES];
+        for depth in 0..6 {
+            let mut candidates = Vec::new();
+            for item in &items {
+                let next = item.get(depth).copied().unwrap_or_default();
+                candidates.push(next);
+                candidates.extend((1..EACH).map(|_| TokenId(below(rng, vocab_len))));
+            }
+            let expected: Vec<bool> = candidates
+                .chunks(EACH)
+                .zip(&states)
+                .flat_map(|(tokens, state)| tokens.iter().map(|token| cpu.allows(&mut (), state, *token)))
+                .collect();
+            assert_eq!(verify(&on_device, &states, &candidates), expected, "depth {depth}");
+            // A sequence ends with its item; then nothing follows.
+            for (state, item) in states.iter_mut().zip(&items) {
+                if let Some(token) = item.get(depth) {
+                    cpu.advance(&mut (), state, *token).unwrap();
+                }
             }
         }
     }
 }
 
-fn parts(gpu: &Arc<Gpu>) {
-    let rng = &mut rng(2);
-    for set in examples(rng) {
-        let words = (set.as_bytes().len() as u64).div_ceil(4);
-        for part in [words / 3 + 1, words / 2 + 1] {
-            let on_device = GpuSet::with_parts(Arc::clone(gpu), &set, set.vocab_len(), part).unwrap();
-            walk(&set, &on_device, set.vocab_len(), rng);
-        }
-    }
-}
-
-/// The contract of a constraint, and masks in batches.
+/// The contract of a constraint, and a set that the kernel cannot read.
 fn constraints(gpu: &Arc<Gpu>) {
     let rng = &mut rng(6);
     let kind = Kind { vocab_len: 40, items: 30, longest: 4, distinct: 20, with_empty: true };
-    let (set, naive) = build(&random_items(kind, rng), 40);
-    let (set, len) = (Arc::new(set), 70);
-    let cpu = SetConstraint::new(Arc::clone(&set), len).unwrap();
-    let told = |error: &GpuError| panic!("{error}");
-    let constraint = GpuSetConstraint::new(cpu.clone(), Arc::clone(gpu), told).unwrap();
-    conformance::check_constraint(&constraint, 2).unwrap();
-    let mut states = vec![cpu.start()];
-    for item in &naive {
-        let mut state = cpu.start();
-        ids(item).into_iter().for_each(|token| cpu.advance(&mut (), &mut state, token).unwrap());
-        states.push(state);
-    }
-    let masks = |constraint: &dyn Fn(&mut MaskBatch)| {
-        let mut masks = MaskBatch::new(states.len(), len);
-        constraint(&mut masks);
-        masks
-    };
-    let of_gpu = masks(&|masks| constraint.fill_masks(&mut (), &mut states.iter(), masks));
-    let of_cpu = masks(&|masks| cpu.fill_masks(&mut (), &mut states.iter(), masks));
-    assert!((0..states.len()).all(|row| of_gpu.row(row) == of_cpu.row(row)));
-    // A set that the kernels cannot read is refused.
+    let set = build(&random_items(kind, rng), 40).0;
+    let (cpu, on_device) = both(set, gpu);
+    conformance::check_constraint(&on_device, 2).unwrap();
+    let set = Arc::new(build(&random_items(kind, rng), 40).0);
     let some = Arc::new(Subset::from_places(set.len(), [0]));
-    let some = SetConstraint::with_subset(set, some, len).unwrap();
+    let some = SetConstraint::with_subset(set, some, cpu.vocab_len()).unwrap();
     let error = GpuSetConstraint::new(some, Arc::clone(gpu), told).unwrap_err();
     assert!(matches!(error, GpuError::Filtered), "{error}");
 }
@@ -206,10 +164,16 @@ struct Lent {
 
 impl Lent {
     fn like(gpu: &Gpu) -> Self {
+        Self::with(gpu, |_| ())
+    }
+
+    /// A device with other limits than those of its adapter.
+    fn with(gpu: &Gpu, change: impl FnOnce(&mut wgpu::Limits)) -> Self {
         let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
         let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
         let adapter = adapters.into_iter().find(|adapter| adapter.get_info().name == gpu.name()).unwrap();
-        let limits = adapter.limits();
+        let mut limits = adapter.limits();
+        change(&mut limits);
         let descriptor =
             wgpu::DeviceDescriptor { required_limits: limits, ..wgpu::DeviceDescriptor::default() };
         let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).unwrap();
@@ -390,41 +354,27 @@ fn distributions_of_choices(gpu: &Arc<Gpu>) {
     assert!(fit.deviation < 4.0, "{fit:?}");
 }
 
-/// More sequences than the lanes of a row of 65,535 workgroups.
+/// More candidates than the lanes of a row of 65,535 workgroups.
 fn many(gpu: &Arc<Gpu>) {
-    let set = build(&[vec![1, 2], vec![3, 4]], 5).0;
-    let on_device = GpuSet::new(Arc::clone(gpu), &set, 5).unwrap();
-    let count = 65_535 * 64 + 1000;
-    let mut intervals = vec![on_device.start(); count];
-    let token = |at: usize| TokenId(at as u32 % 5);
-    let tokens: Vec<TokenId> = (0..count).map(token).collect();
-    on_device.step(&mut intervals, &tokens).unwrap();
-    let of_token: Vec<Interval> = (0..5)
-        .map(|at| match set.step(&set.start(), token(at)) {
-            Some(cursor) => Interval::from(&cursor),
-            None => Interval { valid: 0, ..on_device.start() },
-        })
-        .collect();
-    assert!((0..count).all(|at| intervals[at] == of_token[at % 5]));
-    // One workgroup for each sequence: a row is full with fewer sequences.
+    let (cpu, on_device) = both(build(&[vec![1, 2], vec![3, 4]], 5).0, gpu);
+    let mut inside = cpu.start();
+    cpu.advance(&mut (), &mut inside, TokenId(1)).unwrap();
     let rows = 65_535 + 20;
-    let masks = on_device.masks(&intervals[..rows]).unwrap();
-    let valid = on_device.candidates(&intervals[..rows], &vec![TokenId(2); rows * 65]).unwrap();
-    for at in 0..rows {
-        let expected: &[u32] = match at % 5 {
-            1 => &[2],
-            3 => &[4],
-            _ => &[],
-        };
-        assert!(masks.row(at).into_ids().map(u32::from).eq(expected.iter().copied()), "{at}");
-        assert!(valid[at * 65..][..65].iter().all(|valid| *valid == (at % 5 == 1)), "{at}");
-    }
+    let states: Vec<SetState> = (0..rows).map(|at| if at % 5 == 1 { inside } else { cpu.start() }).collect();
+    let valid = verify(&on_device, &states, &vec![TokenId(2); rows * 65]);
+    assert!((0..rows).all(|at| valid[at * 65..][..65].iter().all(|valid| *valid == (at % 5 == 1))));
 }
 
+/// A device that binds 16 bytes at most.
 fn too_large(gpu: &Arc<Gpu>) {
-    let set = build(&[vec![1, 2, 3, 4], vec![2, 3, 4, 5], vec![4]], 300).0;
-    let error = GpuSet::with_parts(Arc::clone(gpu), &set, 300, 1).unwrap_err();
+    let small = Lent::with(gpu, |limits| limits.max_storage_buffer_binding_size = 16).gpu;
+    // Items of one token, which takes two bytes: four parts of four words hold 32.
+    let of = |items: u32| {
+        let items: Vec<Vec<u32>> = (0..items).map(|token| vec![token]).collect();
+        let cpu = SetConstraint::new(Arc::new(build(&items, 300).0), 300).unwrap();
+        GpuSetConstraint::new(cpu, Arc::clone(&small), told)
+    };
+    assert!(of(32).is_ok());
+    let error = of(33).unwrap_err();
     assert!(matches!(error, GpuError::TooLarge { bytes: 20, limit: 16, .. }), "{error}");
-    assert!(matches!(GpuSet::new(Arc::clone(gpu), &set, 299), Err(GpuError::TooLarge { .. })));
-    assert!(set.find(&ids(&[4])).is_some());
 }

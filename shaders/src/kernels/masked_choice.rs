@@ -50,7 +50,6 @@ pub const ROW_PARTS: Kernel = Kernel {
     name: "row_parts",
     source: concat!(include_str!("row.wgsl"), include_str!("row_parts.wgsl")),
     workgroup: 256,
-    over_set: false,
     bindings: &[
         Binding { name: "logits", access: Access::Read },
         Binding { name: "masks", access: Access::Read },
@@ -65,7 +64,6 @@ pub const MASKED_CHOICE: Kernel = Kernel {
     name: "masked_choice",
     source: concat!(include_str!("row.wgsl"), include_str!("masked_choice.wgsl")),
     workgroup: 256,
-    over_set: false,
     bindings: &[
         Binding { name: "logits", access: Access::Read },
         Binding { name: "masks", access: Access::Read },

@@ -58,7 +58,7 @@ fn constrained(
     let content = make(random);
     let content = if random.below(6) == 0 { damaged(random, content) } else { content };
     let mut args = match random.below(4) {
-        0 => words(&["mask", "--ids"]),
+        0 => words(&["mask", "--list"]),
         1 => {
             let text = text(random, 400);
             words(&["check", "--text", &text])
@@ -458,23 +458,24 @@ fn set(random: &mut Random) -> Command {
         ]),
         1 => words(&["set", "info", "items.txt"]),
         2 => words(&["check", "--set", "items.txt", "--text", "common beginning "]),
-        _ => words(&["mask", "--ids", "--exclude-set", "items.txt", "--prefix", "common"]),
+        _ => words(&["mask", "--list", "--exclude-set", "items.txt", "--prefix", "common"]),
     };
     (args, vec![("items.txt", lines)])
 }
 
 /// A sampler and the numbers that it reads.
-const SAMPLERS: [(&str, &[&str]); 10] = [
+const SAMPLERS: [(&str, &[&str]); 11] = [
     ("auto", &["--temperature"]),
     ("masked", &["--temperature", "--batch"]),
-    ("rejection", &["--max-tries", "--temperature"]),
-    ("ars", &["--max-tries"]),
-    ("cars", &["--max-tries"]),
-    ("disc", &["--disc-k", "--disc-top-m"]),
-    ("asap", &["--asap-iterations"]),
-    ("smc", &["--smc-particles", "--smc-threshold"]),
-    ("mcmc", &["--mcmc-steps"]),
-    ("beam", &["--beams"]),
+    ("rejection", &["tries", "--temperature"]),
+    ("ars", &["tries"]),
+    ("cars", &["tries"]),
+    ("disc", &["k", "top_m"]),
+    ("asap", &["iterations"]),
+    ("smc", &["n", "threshold"]),
+    ("mcmc", &["steps"]),
+    ("beam", &["n"]),
+    ("mentored", &["kl", "length"]),
 ];
 
 fn flags(random: &mut Random) -> Command {
@@ -495,21 +496,17 @@ fn flags(random: &mut Random) -> Command {
         "\u{202e}",
     ];
     let (sampler, options) = random.one_of(&SAMPLERS);
-    let mut args = words(&["generate", "--regex", "[ab]{1,4}", "--sampler", sampler, "--seed", "1"]);
+    let mut args = words(&["generate", "--regex", "[ab]{1,4}", "--seed", "1", "--sampler"]);
     let option = if random.below(3) == 0 {
-        random.one_of(&[
-            "-n",
-            "--max-tokens",
-            "--top-k",
-            "--draft-length",
-            "--mentored-kl",
-            "--exponents",
-            "--nonsense",
-        ])
+        random.one_of(&["-n", "--max-tokens", "--top-k", "--with", "--nonsense"])
     } else {
         random.one_of(options)
     };
-    args.extend(words(&[option, random.one_of(&values)]));
+    let value = random.one_of(&values);
+    match option.starts_with('-') {
+        true => args.extend(words(&[sampler, option, value])),
+        false => args.push(format!("{sampler}:{option}={value}")),
+    }
     for (option, value) in [("-n", "1"), ("--max-tokens", "6")] {
         if !args.iter().any(|arg| arg == option) {
             args.extend(words(&[option, value]));

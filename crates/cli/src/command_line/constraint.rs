@@ -2,22 +2,25 @@
 
 use std::path::Path;
 
-use crate::{Spec, SpecError, SpecOptions, read};
+use serde_json::{Map, Value};
+
+use crate::{
+    Spec, SpecError, SpecOptions,
+    method::{named_value, named_values},
+    read,
+    spec::OptionValue,
+};
 
 use crate::command_line::{
-    args::{ConstraintArgs, LegacyConstraintArgs},
+    args::ConstraintArgs,
     error::{Failure, Result},
+    help,
 };
 
 impl ConstraintArgs {
     /// The constraint that the options describe.
     pub(crate) fn spec(&self) -> Result<Spec> {
-        let mut options = self.options();
-        for text in &self.with {
-            text.split(',')
-                .filter(|part| !part.trim().is_empty())
-                .try_for_each(|part| set(&mut options, part))?;
-        }
+        let options = self.options()?;
         let mut spec = match &self.spec {
             None => Spec::try_from(options).map_err(crate::Error::from)?,
             Some(_) if options != SpecOptions::default() => {
@@ -28,15 +31,16 @@ impl ConstraintArgs {
             Some(path) => from_file(path)?,
         };
         for text in &self.limit {
-            let Some((name, value)) = text.split_once('=') else {
+            let (name, value) = named_value(text);
+            let Some(value) = value else {
                 return Err(Failure::input(format!(
                     "--limit {text}: give a name and a number, as in {EXAMPLE}"
                 )));
             };
-            let value = value.trim().parse().map_err(|_| {
+            let value = value.parse().map_err(|_| {
                 Failure::input(format!("--limit {text}: {value:?} is no whole number, as in {EXAMPLE}"))
             })?;
-            spec.limits.set(name.trim(), value).map_err(|error| match error {
+            spec.limits.set(name, value).map_err(|error| match error {
                 SpecError::Value { value, why, .. } => Failure::input(format!("--limit {value}: {why}")),
                 other => Failure::bad(&other),
             })?;
@@ -44,8 +48,11 @@ impl ConstraintArgs {
         Ok(spec)
     }
 
-    /// The options that are flags, in their flat form.
-    fn options(&self) -> SpecOptions {
+    /// The options in their flat form: those of `--with`, and the flags.
+    fn options(&self) -> Result<SpecOptions> {
+        let mut with = Map::new();
+        self.with.iter().flat_map(|text| named_values(text)).try_for_each(|pair| set(&mut with, pair))?;
+        let with: SpecOptions = serde_json::from_value(Value::Object(with)).map_err(Failure::input)?;
         let Self {
             regex,
             regex_file,
@@ -59,16 +66,7 @@ impl ConstraintArgs {
             start,
             ..
         } = self;
-        let LegacyConstraintArgs {
-            max_ignored,
-            whitespace,
-            ascii,
-            exponents,
-            schema_registry,
-            any_order,
-            gpu,
-        } = &self.legacy;
-        SpecOptions {
+        Ok(SpecOptions {
             regex: regex.clone(),
             regex_file: regex_file.clone(),
             choices: choice.clone(),
@@ -77,19 +75,12 @@ impl ConstraintArgs {
             json_schema_file: json_schema.clone(),
             structural_tag_file: structural_tag.clone(),
             set: set.clone(),
-            subset: subset.clone(),
+            subset: with.subset.or_else(|| subset.clone()),
             exclude_set: exclude_set.clone(),
             canonical: self.canonical,
             end: self.end.clone(),
-            max_ignored: *max_ignored,
-            whitespace: whitespace.clone(),
-            ascii: *ascii,
-            exponents: *exponents,
-            schema_registry: schema_registry.clone().map(Into::into),
-            any_order: *any_order,
-            gpu: *gpu,
-            ..SpecOptions::default()
-        }
+            ..with
+        })
     }
 }
 
@@ -102,43 +93,27 @@ fn from_file(path: &Path) -> Result<Spec> {
 /// A limit as an example.
 const EXAMPLE: &str = "`--limit grammar.positions=5000000`";
 
-/// The options that `--with` takes.
-const KNOWN: &str = "regex-dialect, whitespace, spelling, ascii, exponents, dialect, schema-registry, any-order, margin, max-ignored, subset, gpu";
-
-/// Sets one option of `--with`.
-fn set(options: &mut SpecOptions, part: &str) -> Result<()> {
-    let (name, value) = part.split_once('=').map_or((part, None), |(name, value)| (name, Some(value.trim())));
-    let name = name.trim().replace('_', "-");
-    let switch = || match value {
-        None | Some("true") => Ok(true),
-        Some("false") => Ok(false),
-        Some(value) => Err(Failure::input(format!("--with {name} is a switch, and takes no {value:?}"))),
+/// Sets one option of `--with`, in the JSON form of [`SpecOptions`].
+fn set(options: &mut Map<String, Value>, (name, value): (&str, Option<&str>)) -> Result<()> {
+    let dashed = name.replace('_', "-");
+    let Some(option) = help::with_options().find(|option| option.name == name.replace('-', "_")) else {
+        let known: Vec<String> = help::with_options().map(|option| option.name.replace('_', "-")).collect();
+        let known = known.join(", ");
+        return Err(Failure::input(format!("--with has no option {dashed:?}; it has {known}")));
     };
-    let text = || {
-        value
-            .map(str::to_owned)
-            .ok_or_else(|| Failure::input(format!("--with {name} needs a value: {name}=...")))
-    };
-    let number = || {
-        let text = text()?;
-        text.parse().map_err(|_| Failure::input(format!("--with {name}: {text:?} is no whole number")))
-    };
-    match name.as_str() {
-        "whitespace" => options.whitespace = Some(text()?),
-        "regex-dialect" => options.regex_dialect = Some(text()?),
-        "spelling" => options.spelling = Some(text()?),
-        "ascii" => options.ascii = switch()?,
-        "exponents" => options.exponents = Some(number()?),
-        "dialect" => options.dialect = Some(text()?),
-        "schema-registry" => options.schema_registry = Some(text()?.into()),
-        "any-order" => options.any_order = switch()?,
-        "margin" => options.margin = Some(number()?),
-        "max-ignored" => options.max_ignored = Some(number()?),
-        "subset" => options.subset = Some(text()?),
-        "gpu" => options.gpu = switch()?,
-        _ => {
-            return Err(Failure::input(format!("--with has no option {name:?}; it has {KNOWN}")));
+    let value = match (&option.value, value) {
+        (OptionValue::Switch(_), None | Some("true")) => true.into(),
+        (OptionValue::Switch(_), Some("false")) => false.into(),
+        (OptionValue::Switch(_), Some(value)) => {
+            return Err(Failure::input(format!("--with {dashed} is a switch, and takes no {value:?}")));
         }
-    }
+        (_, None) => return Err(Failure::input(format!("--with {dashed} needs a value: {dashed}=..."))),
+        (OptionValue::Number(..), Some(value)) => value
+            .parse::<u32>()
+            .map_err(|_| Failure::input(format!("--with {dashed}: {value:?} is no whole number")))?
+            .into(),
+        (_, Some(value)) => value.into(),
+    };
+    options.insert(option.name.to_owned(), value);
     Ok(())
 }

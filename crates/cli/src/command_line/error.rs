@@ -3,7 +3,7 @@
 use std::{fmt, path::Path};
 
 pub(crate) use crate::chain;
-use crate::engine::spec::Limit;
+use crate::{command_line::help, engine::spec::Limit};
 
 /// Why a command stopped.
 #[derive(Debug)]
@@ -61,31 +61,25 @@ pub(crate) fn with_flag(mut message: String) -> String {
 }
 
 /// The names of options in the facade's messages and in JSON, and their flags where those differ by more than dashes.
+/// Options that refine a constraint are in a table of their own, and follow `--with`.
 const OPTIONS: &[(&str, &str)] = &[
-    ("any_order", ""),
-    ("ascii", ""),
     ("canonical", ""),
     ("choices", "--choice"),
-    ("draft_length", ""),
     ("draft_model", ""),
     ("end", ""),
     ("endpoint", ""),
     ("exclude_set", ""),
-    ("exponents", ""),
-    ("gpu", ""),
     ("grammar", ""),
     ("grammar_file", "--grammar"),
     ("heal", ""),
     ("json_schema", ""),
     ("json_schema_file", "--json-schema"),
     ("max_bytes", ""),
-    ("max_ignored", ""),
     ("max_tokens", ""),
     ("prompt", ""),
     ("regex", ""),
     ("regex_file", ""),
     ("sampler", ""),
-    ("schema_registry", ""),
     ("set", ""),
     ("start", ""),
     ("strict", ""),
@@ -95,7 +89,6 @@ const OPTIONS: &[(&str, &str)] = &[
     ("time_limit", ""),
     ("tokenizer", ""),
     ("truncate", ""),
-    ("whitespace", ""),
 ];
 
 /// A message of the facade with the names of options as flags: `` `max_tokens` `` is `--max-tokens` here.
@@ -115,6 +108,10 @@ pub(crate) fn in_flags(message: &str) -> String {
                 text.push_str(&name.replace('_', "-"));
             }
             Some((_, flag)) => text.push_str(flag),
+            None if help::with_options().any(|option| option.name == inside) => {
+                text.push_str("--with ");
+                text.push_str(&inside.replace('_', "-"));
+            }
             None => {
                 text.push('`');
                 text.push_str(inside);
@@ -191,6 +188,7 @@ mod tests {
     fn names_of_options_are_flags() {
         assert_eq!(in_flags("`canonical` and `max_tokens` 5"), "--canonical and --max-tokens 5");
         assert_eq!(in_flags("`json_schema_file`, not `uniqueItems`"), "--json-schema, not `uniqueItems`");
+        assert_eq!(in_flags("`any_order` of a `json_schema`"), "--with any-order of a --json-schema");
         assert_eq!(in_flags("an odd ` alone"), "an odd ` alone");
         let command = Cli::command();
         let commands: Vec<_> = command.get_subcommands().collect();

@@ -4,42 +4,32 @@ use std::fmt::Write;
 
 use crate::{
     METHODS,
-    engine::spec::LIMITS,
+    engine::spec::{LIMITS, OPTIONS, OptionInfo, OptionValue},
     method::{Parameter, ParameterKind},
 };
 
-/// The options of constraints.
-pub(crate) const CONSTRAINT_OPTIONS: &str = "\
-Options of the constraint, joined by commas: `--with whitespace=compact,ascii`
+/// The options of constraints that `--with` takes.
+pub(crate) fn with_options() -> impl Iterator<Item = &'static OptionInfo> {
+    OPTIONS.iter().filter(|option| !matches!(option.value, OptionValue::Own(_)))
+}
 
-- --regex:
-    regex-dialect=python: as Python's module `re` reads it (default)
-    regex-dialect=rust: as the crate `regex` does, with look-around
-    regex-dialect=ecma: as JavaScript does, with the flag `u`
-- --json-schema:
-    whitespace=compact: none between parts, the fastest masks
-    whitespace=spaced: one blank behind each comma and colon, as Python writes JSON
-    whitespace=printed: a blank, or a line break and an indentation, in each place (default)
-    whitespace=bounded:N: at most N blanks, tabs and line breaks in each place
-    whitespace=flexible: any number; a model may write blanks for ever
-    whitespace=indent:N: one member or item a line, N blanks for each of at most 20 levels; compiling takes longer for each level
-    spelling=plain: integers have no fraction (25 and not 25.0), and zero has no sign (default)
-    spelling=any: all that JSON and the schema allow, in white space too (bounded:33); `check` judges so
-    ascii: other characters are written as \\u escapes
-    exponents=N: numbers under a condition (`integer`, bounds, `enum`) are also written with exponents up to N; compiling takes
-      ten times longer for 3 and hundreds of times longer for 20
-    dialect=draft-04, draft-06, draft-07, 2019-09, 2020-12, openapi-3.0 or openapi-3.1: of a schema without `$schema`
-    schema-registry=DIR: a folder of schemas that `$ref` may lead to, `.json` files, by their `$id` or by their path there
-    any-order: the members of an object come in any order, and not in that of the schema
-    margin=N: at most N blanks, tabs and line breaks in front of the document, and as many after it (default: 0)
-- --structural-tag:
-    whitespace=compact, printed, bounded:N or flexible: in JSON, where the tag says nothing (default: printed)
-    spelling=plain or any: of JSON, as for --json-schema
-- --grammar:
-    max-ignored=N: of a Lark grammar, at most N characters are ignored (%ignore) in one place
-- --set:
-    gpu: masks are made on a GPU, and by the CPU, with a warning, where there is none; a program with the feature `wgpu` runs the
-      model there too, and reads back no logits";
+/// Those options by the kinds of constraint.
+pub(crate) fn constraint_options() -> String {
+    let mut text =
+        String::from("Options of the constraint, joined by commas: `--with whitespace=compact,ascii`\n");
+    for kind in ["regex", "json_schema", "structural_tag", "grammar", "set"] {
+        // A string takes all that is written to it.
+        let _ = write!(text, "\n- --{}:", kind.replace('_', "-"));
+        for option in OPTIONS {
+            for (value, about) in
+                option.help.iter().filter(|(of, _)| *of == kind).flat_map(|(_, lines)| *lines)
+            {
+                let _ = write!(text, "\n    {}{value}: {about}", option.name.replace('_', "-"));
+            }
+        }
+    }
+    text
+}
 
 /// The options of a server.
 pub(crate) const ENDPOINT_OPTIONS: &str = "\

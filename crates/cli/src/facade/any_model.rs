@@ -30,7 +30,7 @@ pub struct AnyModel {
 }
 
 /// A sequence of an [`AnyModel`].
-pub struct AnySequence(Box<dyn Any>);
+pub struct AnySequence(Box<dyn Any + Send>);
 
 /// Why an [`AnyModel`] could not be evaluated: the error of the model itself.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +53,7 @@ impl AnyModel {
     /// Erases the type of `model`.
     pub fn new<M>(model: M) -> Self
     where
-        M: LanguageModel<Sequence: 'static> + Send + 'static,
+        M: LanguageModel<Sequence: Send + 'static> + Send + 'static,
     {
         let (vocab_len, context_len) = (model.vocab_len(), model.context_len());
         Self { model: Arc::new(Mutex::new(model)), vocab_len, context_len, observer: Observer::default() }
@@ -146,7 +146,7 @@ const FOREIGN: &str = "the sequence was started by this model";
 
 impl<M> Erased for M
 where
-    M: LanguageModel<Sequence: 'static> + Send + 'static,
+    M: LanguageModel<Sequence: Send + 'static> + Send + 'static,
 {
     fn erased_start(&mut self) -> AnySequence {
         AnySequence(Box::new(self.start()))

@@ -1,9 +1,10 @@
 //! From a [`Spec`] and the tokens of a model to a constraint of a request.
 
-use std::{path::Path, sync::Arc};
+use std::{fmt::Display, path::Path, sync::Arc};
 
 use unskew_core::AnyConstraint;
-use unskew_engine::{Captures, Compiler, Spec, TokenSpace, Until};
+use unskew_engine::{Captures, Compiler, Language, Spec, TokenSpace, Until};
+use unskew_sets::SetConstraint;
 
 use super::{Event, Observer, error::Result};
 
@@ -37,9 +38,13 @@ impl Compiled {
         }
     }
 
-    pub(crate) fn into_any(self) -> AnyConstraint {
+    /// The constraint, where `spec` says on a GPU.
+    pub(crate) fn into_any(self, spec: &Spec, observer: &Observer) -> AnyConstraint {
         match self {
-            Self::Ours(compiled) => compiled.constraint(),
+            Self::Ours(compiled) => match (&spec.language, compiled.set()) {
+                (Language::Set(asked), Some(set)) if asked.gpu => on_gpu(set.clone(), observer),
+                _ => compiled.constraint(),
+            },
             Self::Own(constraint) => constraint,
         }
     }
@@ -56,5 +61,34 @@ impl unskew_engine::Progress for Observer {
 
     fn read(&self, path: &Path) {
         self.tell(Event::Read { path });
+    }
+}
+
+/// The constraint with candidates that a GPU verifies, or the one that there is, and a note that says why.
+fn on_gpu(constraint: SetConstraint, observer: &Observer) -> AnyConstraint {
+    let note = |observer: &Observer, reason: &dyn Display| {
+        observer.note(format_args!("warning: `gpu`: {reason}; the CPU does the work"));
+    };
+    #[cfg(feature = "gpu")]
+    {
+        use unskew_sets::{Gpu, GpuSetConstraint};
+        let hears = observer.clone();
+        let on_gpu = Gpu::new().and_then(|gpu| {
+            GpuSetConstraint::new(constraint.clone(), gpu, move |error| {
+                note(&hears, &unskew_engine::chain(error));
+            })
+        });
+        match on_gpu {
+            Ok(constraint) => AnyConstraint::new(constraint),
+            Err(error) => {
+                note(observer, &unskew_engine::chain(&error));
+                AnyConstraint::new(constraint)
+            }
+        }
+    }
+    #[cfg(not(feature = "gpu"))]
+    {
+        note(observer, &"this program was built without the feature \"gpu\"");
+        AnyConstraint::new(constraint)
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn check(method: &Method, draft: Option<&Draft>) -> Result<()> {
                 "speculation needs `draft_model`: tiny-draft, a folder, table:FILE, ngram or counts",
             )),
             Some(_) => Err(Error::combination(
-                "`draft_length` is that of the drafts of a `draft_model`; give one, or leave it out",
+                "the parameter `length` is that of the drafts of a `draft_model`; give one, or leave it out",
             )),
             None => Ok(()),
         };

@@ -30,7 +30,7 @@ pub(crate) type WarpedModel = Warped<AnyModel>;
 pub(crate) type AnySampleError = SampleError<AnyModelError>;
 
 /// A sampler of any kind.
-pub(crate) type Engine = Box<dyn AnySampler>;
+pub(crate) type Engine = Box<dyn AnySampler + Send>;
 
 /// A draw, and the share of speculation in it, where tokens were drafted.
 pub(crate) type Drawn = Result<(Draw, Option<Drafted>), AnySampleError>;
@@ -314,7 +314,7 @@ fn drafted<C, D>(
 ) -> Result<Engine>
 where
     C: Constraint + 'static,
-    D: Drafter<C> + 'static,
+    D: Drafter<C> + Send + 'static,
 {
     Ok(match method {
         Method::Rejection(_) | Method::Ars(_) | Method::Cars(_) | Method::Disc(_) | Method::Auto(_) => {

@@ -321,7 +321,7 @@ impl Model {
     /// [`Error::Combination`] where the tokens are not as many as the entries of a row of the model.
     pub fn new<M>(model: M, tokens: impl Into<Arc<TokenSpace>>) -> Result<Self>
     where
-        M: LanguageModel<Sequence: 'static> + Send + 'static,
+        M: LanguageModel<Sequence: Send + 'static> + Send + 'static,
     {
         let tokens = tokens.into();
         let (ids, row) = (tokens.vocabulary().len(), model.vocab_len());

@@ -340,7 +340,7 @@ impl Request {
 
     /// The constraint of a sampler, with the end of its outputs.
     fn any(&self, compiled: Compiled) -> AnyConstraint {
-        let constraint = compiled.into_any();
+        let constraint = compiled.into_any(&self.spec, &self.observer);
         match self.spec.end() {
             // Its type is erased once.
             OutputEnd::Model => constraint,
@@ -474,7 +474,7 @@ impl Request {
             let plain = self.draft.is_none() && self.truncate.is_none() && !self.heal;
             if remote.draws_whole(method, self.is_chat()) {
                 if plain {
-                    let constraint = compiled.into_any();
+                    let constraint = compiled.into_any(&self.spec, &self.observer);
                     return Ok((
                         self.whole(remote, method, constraint, start, max_tokens)?,
                         Some(remote.described(true)),

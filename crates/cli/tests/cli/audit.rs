@@ -165,7 +165,7 @@ fn audits_that_make_no_sense_are_refused() {
     let refused = |more: &[&str]| files.run(&[&table[..], more].concat()).refusal().to_owned();
     assert!(refused(&["--samplers", "auto"]).contains("auto is the choice of one"));
     assert!(refused(&["--samplers", "fair"]).contains("fair"));
-    assert!(refused(&["--samplers", "smc", "--smc-threshold", "2"]).contains("between 0 and 1"));
+    assert!(refused(&["--samplers", "smc:threshold=2"]).contains("between 0 and 1"));
     assert!(refused(&["--out", "no/such/folder/r.html"]).contains("r.html"));
 }
 
@@ -179,12 +179,10 @@ fn a_sampler_that_gives_up_is_a_finding() {
         "--regex",
         "[01]{12}",
         "--samplers",
-        "rejection,cars",
-        "--max-tries",
+        "rejection:tries=1,cars:tries=1",
     ];
-    let lines = files
-        .run(&[&args[..], &["1", "--samples", "400", "--seed", "1", "--format", "jsonl"]].concat())
-        .json();
+    let lines =
+        files.run(&[&args[..], &["--samples", "400", "--seed", "1", "--format", "jsonl"]].concat()).json();
     assert!(lines[0]["error"].as_str().unwrap().contains("tries"), "{}", lines[0]);
 }
 
@@ -210,9 +208,8 @@ fn samplers_are_chosen_with_a_reason_and_searches_give_several() {
         lines.iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(with("1"), with("16"));
-    for sampler in ["asap", "ars", "rsft", "awrs", "smc", "mcmc", "imh", "greedy"] {
-        let more: &[&str] = if sampler == "asap" { &["--asap-iterations", "5"] } else { &[] };
-        let lines = run(&[&["-n", "4", "--sampler", sampler, "--format", "jsonl"], more].concat()).json();
+    for sampler in ["asap:iterations=5", "ars", "rsft", "awrs", "smc", "mcmc", "imh", "greedy"] {
+        let lines = run(&["-n", "4", "--sampler", sampler, "--format", "jsonl"]).json();
         assert_eq!(lines.len(), 4, "{sampler}");
     }
 }

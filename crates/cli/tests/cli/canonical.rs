@@ -19,7 +19,7 @@ fn one(args: &[&str]) -> Value {
 /// The one-byte tokens that spell `text`.
 fn byte_by_byte(text: &str) -> Vec<String> {
     let byte = |char: char| {
-        let answer = one(&["mask", "--choice", &char.to_string(), "--ids", "--format", "json"]);
+        let answer = one(&["mask", "--choice", &char.to_string(), "--list", "--format", "json"]);
         answer["ids"][0].to_string()
     };
     text.chars().map(byte).collect()
@@ -29,8 +29,8 @@ fn byte_by_byte(text: &str) -> Vec<String> {
 fn mask_with_and_without() {
     assert_snapshot!(unskew(&["mask", "--regex", NAMES]).stdout);
     assert_snapshot!(unskew(&["mask", "--regex", NAMES, "--canonical"]).stdout);
-    assert_snapshot!(unskew(&["mask", "--regex", DATE, "--prefix", "2024-", "--ids"]).stdout);
-    assert_snapshot!(unskew(&["mask", "--regex", DATE, "--canonical", "--prefix", "2024-", "--ids"]).stdout);
+    assert_snapshot!(unskew(&["mask", "--regex", DATE, "--prefix", "2024-", "--list"]).stdout);
+    assert_snapshot!(unskew(&["mask", "--regex", DATE, "--canonical", "--prefix", "2024-", "--list"]).stdout);
     assert_snapshot!(unskew(&["mask", "--canonical", "--format", "json"]).stdout);
 }
 
@@ -46,7 +46,7 @@ fn masks_are_the_first_tokens_of_the_encoder() {
     for (regex, matches) in [("[a-c]{2}", &pairs[..]), (" ?[1-4]{2}", &numbers), ("(the|The| the) ?", &words)]
     {
         let first = |more: &[&str]| -> HashSet<u64> {
-            let args = [&["mask", "--regex", regex, "--ids", "--format", "json"], more].concat();
+            let args = [&["mask", "--regex", regex, "--list", "--format", "json"], more].concat();
             one(&args)["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect()
         };
         let spellings: Vec<_> = matches
@@ -105,7 +105,7 @@ fn check_judges_any_ids() {
     // The text of the end of the sequence, which the encoder takes for the end.
     assert_eq!(verdict(&byte_by_byte("<|endoftext|>").join(",")), both(true, false));
     // The first byte of a character without the others.
-    let first = one(&["mask", "--regex", "\u{10348}", "--ids", "--format", "json"])["ids"][0].to_string();
+    let first = one(&["mask", "--regex", "\u{10348}", "--list", "--format", "json"])["ids"][0].to_string();
     assert_eq!(verdict(&first).1, json!(false));
     // No such id.
     assert_eq!(verdict("4000000000"), both(false, false));
@@ -137,8 +137,8 @@ fn every_sampler_writes_canonical_outputs() {
     for sampler in [
         &["--sampler", "masked"][..],
         &["--sampler", "disc"],
-        &["--sampler", "disc", "--disc-k", "4", "--disc-form", "reuse"],
-        &["--sampler", "disc", "--disc-k", "4", "--disc-form", "fresh"],
+        &["--sampler", "disc:k=4,form=reuse"],
+        &["--sampler", "disc:k=4,form=published"],
         &[],
     ] {
         let base =

@@ -108,9 +108,9 @@ fn every_sampler_and_option_runs_on_the_embedded_model() {
     let regex = ["--regex", r#"[A-Z][a-z]+ [A-Z][a-z]+", "age": [1-9][0-9], "city": "[A-Z][a-z]+"\}"#];
     for more in [
         &["--sampler", "masked"][..],
-        &["--sampler", "disc", "--disc-k", "4", "--disc-form", "reuse"],
+        &["--sampler", "disc:k=4,form=reuse"],
         &["--sampler", "masked", "--top-k", "40", "--truncate", "after-mask"],
-        &["--top-p", "0.9", "--truncate", "before-mask", "--temperature", "0.8", "--disc-k", "20"],
+        &["--top-p", "0.9", "--truncate", "before-mask", "--temperature", "0.8", "--sampler", "disc:k=20"],
     ] {
         let args = [&base[..], &regex, more].concat();
         for line in unskew(&args).json() {
@@ -130,7 +130,7 @@ fn every_sampler_and_option_runs_on_the_embedded_model() {
 fn mask_shows_what_may_follow() {
     let files = Files::new(&[("t.json", TABLE)]);
     let mask = |more: &[&str]| {
-        let base = ["mask", "--model", "table:t.json", "--regex", "0*(11)?", "--format", "json", "--ids"];
+        let base = ["mask", "--model", "table:t.json", "--regex", "0*(11)?", "--format", "json", "--list"];
         files.run(&[&base, more].concat()).json().remove(0)
     };
     assert_eq!(mask(&[]), json!({"allowed": 2, "ids": [0, 1], "accepting": true, "forced": []}));
@@ -189,7 +189,7 @@ fn check_says_where_and_whether_it_is_complete() {
 
     // Byte by byte: allowed, but not the tokenizer's own sequence. The bytes' ids are those of their own texts.
     let byte = |text: &str| {
-        let answer = unskew(&["mask", "--choice", text, "--ids", "--format", "json"]).json().remove(0);
+        let answer = unskew(&["mask", "--choice", text, "--list", "--format", "json"]).json().remove(0);
         answer["ids"][0].as_u64().unwrap().to_string()
     };
     let ids = ["2", "0", "2", "4", "-", "1", "2"].map(byte).join(",");

@@ -73,6 +73,19 @@ fn a_constraint_is_compiled_once() {
     }
 }
 
+/// A service draws where it has a thread to spare.
+#[test]
+fn outputs_are_drawn_on_another_thread() {
+    const fn moves<T: Send>() {}
+    const { moves::<Draws>() };
+    let draws = || {
+        model().prompt("").constrain(Spec::regex(PATTERN)).unwrap().seed(2).sample("cars").unwrap().take(5)
+    };
+    let there = draws();
+    let there = std::thread::spawn(move || texts(there)).join().unwrap();
+    assert_eq!(there, texts(draws()));
+}
+
 #[test]
 fn models_and_constraints_of_ones_own_are_drawn_from() {
     let model = model();

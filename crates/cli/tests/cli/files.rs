@@ -113,7 +113,7 @@ fn no_input_is_written_over() {
     let learn = ["generate", "--regex-file", "regex", "--sampler", "cars", "-n", "1", "--save-trie"];
     let audit = ["audit", "--regex-file", "regex", "--samplers", "masked", "--samples", "1", "--out"];
     let audit_set = ["audit", "--set", "a.set", "--samplers", "masked", "--samples", "1", "--out"];
-    let registry = ["--json-schema", "folder/schema.json", "--schema-registry", "folder"];
+    let registry = ["--json-schema", "folder/schema.json", "--with", "schema-registry=folder"];
     let audit_schema =
         [&["audit"], &registry[..], &["--samplers", "masked", "--samples", "1", "--out"]].concat();
     let cases: [(&[&str], &[&str]); 6] = [

@@ -16,8 +16,8 @@ fn files() -> Files {
 fn tokens_are_read_without_llama_cpp() {
     let files = files();
     for command in [
-        &["mask", "--regex", "[0-9]{4}-(0[1-9]|1[0-2])", "--prefix", "2024-", "--ids"][..],
-        &["mask", "--regex", " (William|Theodore)", "--canonical", "--ids"],
+        &["mask", "--regex", "[0-9]{4}-(0[1-9]|1[0-2])", "--prefix", "2024-", "--list"][..],
+        &["mask", "--regex", " (William|Theodore)", "--canonical", "--list"],
         &["check", "--regex", "[a-z ]+", "--text", "the lines", "--canonical"],
         &["mask", "--format", "json"],
     ] {

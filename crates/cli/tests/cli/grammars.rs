@@ -29,7 +29,7 @@ fn files() -> Files {
 #[test]
 fn outputs_are_words_of_the_grammar() {
     let files = files();
-    let args = ["generate", "--grammar", "record.lark", "--max-ignored", "1", "-n", "5", "--seed", "1"];
+    let args = ["generate", "--grammar", "record.lark", "--with", "max-ignored=1", "-n", "5", "--seed", "1"];
     let lines = files.run(&[&args[..], &["--sampler", "masked", "--format", "json"]].concat()).json();
     let record =
         regex::Regex::new(r#"^ ?\{ ?"name": ?"[A-Z][a-z]{1,20}" ?, ?"age": ?[1-9][0-9]? ?\} ?$"#).unwrap();
@@ -107,9 +107,9 @@ fn bad_grammars() {
     assert_snapshot!(refusal(&[], &["mask", "--grammar", "missing.lark"]));
     assert_snapshot!(refusal(
         &[("g.gbnf", BRACKETS)],
-        &["mask", "--grammar", "g.gbnf", "--max-ignored", "1"]
+        &["mask", "--grammar", "g.gbnf", "--with", "max-ignored=1"]
     ));
-    assert_snapshot!(refusal(&[], &["mask", "--regex", "a", "--max-ignored", "1"]));
+    assert_snapshot!(refusal(&[], &["mask", "--regex", "a", "--with", "max-ignored=1"]));
     assert_snapshot!(refusal(&[("g.gbnf", BRACKETS)], &["mask", "--grammar", "g.gbnf", "--canonical"]));
     assert_snapshot!(refusal(&[("g.lark", b"start: <|nothing|>")], &["mask", "--grammar", "g.lark"]));
     assert_snapshot!(refusal(&[], &["explain"]));

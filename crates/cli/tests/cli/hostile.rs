@@ -15,26 +15,34 @@ const NUMBERS: &[(&str, &[&str])] = &[
     ("--samples", &["generate"]),
     ("--max-tokens", &["generate"]),
     ("--batch", &["generate"]),
-    ("--smc-particles", &["generate", "--sampler", "smc"]),
-    ("--beams", &["generate", "--sampler", "beam"]),
-    ("--mcmc-steps", &["generate", "--sampler", "mcmc"]),
-    ("--asap-iterations", &["generate", "--sampler", "asap"]),
-    ("--disc-k", &["generate", "--sampler", "disc"]),
-    ("--disc-top-m", &["generate", "--sampler", "disc"]),
-    ("--max-tries", &["generate", "--sampler", "ars"]),
     ("--top-k", &["generate", "--truncate", "before-mask"]),
     ("--samples", &["audit"]),
     ("--max-prefixes", &["audit"]),
-    ("--max-ignored", &["mask"]),
-    ("--exponents", &["mask"]),
     ("--memory", &["set", "build", "in.txt", "-o", "out"]),
 ];
 
-/// Was a crash (`--smc-particles`), a wait without end (`--mcmc-steps`), or all of the memory (`--beams`).
+/// Each parameter of a method with a number.
+const PARAMETERS: &[&str] =
+    &["smc:n", "beam:n", "mcmc:steps", "asap:iterations", "disc:k", "disc:top_m", "ars:tries"];
+
+/// Was a crash (`smc:n`), a wait without end (`mcmc:steps`), or all of the memory (`beam:n`).
 #[test]
 fn every_number_has_a_limit() {
-    for (option, command) in NUMBERS {
-        for number in ["1000000001", "18446744073709551615", "99999999999999999999999"] {
+    for number in ["1000000001", "18446744073709551615", "99999999999999999999999"] {
+        for parameter in PARAMETERS {
+            let run = unskew(&["generate", "--sampler", &format!("{parameter}={number}")]);
+            let said = format!("is not \"{number}\": give a whole number from ");
+            assert!(run.refusal().contains(&said), "{parameter}: {}", run.refusal());
+        }
+        let files = Files::new(&[("s.json", b"{}"), ("g.lark", b"start: \"a\"")]);
+        for (constraint, option) in
+            [(["--json-schema", "s.json"], "exponents"), (["--grammar", "g.lark"], "max-ignored")]
+        {
+            let run =
+                files.run(&[&["mask"], &constraint[..], &["--with", &format!("{option}={number}")]].concat());
+            assert!(run.refusal().contains(option), "{}", run.refusal());
+        }
+        for (option, command) in NUMBERS {
             let run = unskew(&[command, &[*option, number][..]].concat());
             let message = run.refusal();
             let said = format!("invalid value '{number}' for '{option} ");
@@ -64,7 +72,8 @@ fn a_sampler_that_accepts_nothing_names_the_option_and_another_sampler() {
     // SMC goes by the mask, in populations of ten, and finds only too late that the last token has no room.
     let cases = [("rejection", "(01){12}"), ("rsft", "(01){12}"), ("ars", "(01){12}"), ("smc", "(01){12}1")];
     for (sampler, regex) in cases {
-        let never = ["--regex", regex, "--max-tokens", "24", "--max-tries", "20", "--sampler", sampler];
+        let method = format!("{sampler}:tries=20");
+        let never = ["--regex", regex, "--max-tokens", "24", "--sampler", &method];
         let run = files.run(&[&MODEL[..], &never, &["--seed", "1"]].concat());
         assert_eq!(run.code, 1, "{sampler}: {}", run.stderr);
         let message = run.stderr.lines().last().unwrap();
@@ -150,8 +159,7 @@ fn an_interruption_keeps_what_was_drawn() {
     }
     // A single output that never comes, without anything to save.
     let files = Files::new(&[("t.json", TABLE)]);
-    let args =
-        ["--regex", "(01){300}", "--max-tokens", "700", "--sampler", "rejection", "--max-tries", "10000000"];
+    let args = ["--regex", "(01){300}", "--max-tokens", "700", "--sampler", "rejection:tries=10000000"];
     let mut child = Command::new(env!("CARGO_BIN_EXE_unskew"))
         .args(MODEL)
         .args(args)
@@ -196,7 +204,8 @@ fn nothing_in_a_name_reaches_the_terminal() {
         &["set", "subset", "built", "--name", NAME, "--forget"],
         &["generate", "--sampler", NAME],
         &["mask", "--regex", &format!("(?<{NAME}>a")],
-        &["generate", "--draft-length", NAME],
+        &["generate", "--sampler", &format!("speculative:length={NAME}")],
+        &["mask", "--regex", "a", "--with", NAME],
     ] {
         let run = files.run(args);
         assert_eq!(run.code, 2, "{args:?}");

@@ -21,10 +21,9 @@ const SAMPLERS: &[(&str, &[&str])] = &[
     ("beam", &[]),
     ("greedy", &[]),
     ("speculative", &["--draft-model", "ngram"]),
-    ("mentored", &["--draft-model", "ngram", "--mentored-kl", "0.2"]),
+    ("mentored:kl=0.2", &["--draft-model", "ngram"]),
 ];
 
-const REJECTING: &[&str] = &["rejection", "rsft", "ars", "cars", "asap", "awrs", "smc", "mcmc"];
 const LEARNING: &[&str] = &["ars", "cars", "asap", "disc"];
 
 /// Every option of samplers, and the samplers that read it; none: all do.
@@ -34,21 +33,10 @@ const OPTIONS: &[(&[&str], &[&str])] = &[
     (&["--top-p", "0.99", "--truncate", "before-mask"], &[]),
     (&["--top-k", "2", "--truncate", "after-mask"], &["masked"]),
     (&["--batch", "3"], &[]),
-    (&["--disc-k", "5"], &["disc"]),
-    (&["--disc-top-m", "2"], &["disc"]),
-    (&["--disc-form", "learned"], &["disc"]),
-    (&["--asap-iterations", "2"], &["asap"]),
-    (&["--smc-particles", "4"], &["smc"]),
-    (&["--smc-threshold", "0.3"], &["smc"]),
-    (&["--smc-twisted"], &["smc"]),
-    (&["--mcmc-steps", "3"], &["mcmc"]),
-    (&["--mcmc-cut", "restart"], &["mcmc"]),
-    (&["--beams", "3"], &["beam"]),
-    (&["--max-tries", "1000"], REJECTING),
-    (&["--mentored-kl", "0.2"], &["mentored"]),
-    (&["--mentored-budget", "sequence"], &["mentored"]),
-    (&["--draft-length", "2"], &["speculative", "mentored"]),
-    (&["--draft-model", "ngram"], &["speculative", "mentored", "rejection", "ars", "cars", "asap", "disc"]),
+    (
+        &["--draft-model", "ngram"],
+        &["speculative", "mentored:kl=0.2", "rejection", "ars", "cars", "asap", "disc"],
+    ),
     (&["--save-trie", "trie.bin"], LEARNING),
 ];
 
@@ -116,10 +104,7 @@ fn an_audit_refuses_what_none_of_its_samplers_reads() {
     for (option, readers) in OPTIONS {
         // There only two draft, and nothing is kept.
         let [flag, ..] = option else { unreachable!() };
-        if ["--save-trie", "--mentored-kl", "--mentored-budget", "--draft-length", "--draft-model"]
-            .contains(flag)
-            || option.contains(&"after-mask")
-        {
+        if ["--save-trie", "--draft-model"].contains(flag) || option.contains(&"after-mask") {
             continue;
         }
         let is_read = readers.is_empty();
@@ -128,36 +113,15 @@ fn an_audit_refuses_what_none_of_its_samplers_reads() {
             expect(&audit(&format!("masked,{reader}"), option), true, option, reader);
         }
     }
-    for option in [&["--draft-model", "ngram"][..], &["--draft-length", "2"], &["--mentored-kl", "0.1"]] {
-        expect(&audit("masked,rejection", option), false, option, "an audit without drafts");
-    }
-    let draft = ["--draft-model", "ngram", "--mentored-kl", "0.1"];
-    expect(&audit("speculative", &draft), false, &["--mentored-kl"], "an audit of speculative");
-    expect(&audit("speculative,mentored", &draft), true, &draft, "an audit of both");
+    let draft = ["--draft-model", "ngram"];
+    expect(&audit("masked,rejection", &draft), false, &draft, "an audit without drafts");
+    expect(&audit("speculative,mentored:kl=0.1", &draft), true, &draft, "an audit of both");
     let run = unskew(&["audit", "--regex", "a", "--samples", "2", "--max-prefixes", "5"]);
     assert!(
         run.refusal().contains("--max-prefixes bounds the search for the exact distribution"),
         "{}",
         run.refusal()
     );
-}
-
-#[test]
-fn the_choice_of_a_sampler_reads_what_is_given() {
-    let generate = |more: &[&str]| {
-        let mut args = vec!["generate", "--regex", "a|b", "--seed", "1"];
-        args.extend(more);
-        unskew(&args)
-    };
-    for (option, chosen) in [
-        (&["--disc-form", "fresh", "-n", "12"][..], "sampler disc"),
-        (&["--max-tries", "100000"], "sampler cars"),
-    ] {
-        let run = generate(option);
-        assert!(run.code == 0 && run.stderr.contains(chosen), "{}", run.stderr);
-    }
-    let run = generate(&["--beams", "3"]);
-    assert!(run.refusal().contains("--beams is for --sampler beam, and not for disc"), "{}", run.refusal());
 }
 
 /// The end of the output is the end, also where a grammar names its token.
@@ -182,8 +146,8 @@ fn an_end_token_of_a_grammar_is_the_end_of_the_output() {
         &run("generate", "end.lark", &["--end", "model", "--sampler", "masked", "--seed", "1"]).json()[0];
     assert_eq!((line["text"].as_str(), line["ids"].to_string().as_str()), (Some("0"), "[0]"));
     assert!((line["logprob"].as_f64().unwrap() - 0.05f64.ln()).abs() < 1e-6, "{line}");
-    let mask = |ids: &str| run("mask", "end.lark", &["--ids", "--prefix-ids", ids]);
-    assert_eq!(mask("").json(), run("mask", "plain.lark", &["--ids"]).json());
+    let mask = |ids: &str| run("mask", "end.lark", &["--list", "--prefix-ids", ids]);
+    assert_eq!(mask("").json(), run("mask", "plain.lark", &["--list"]).json());
     let after = &mask("0").json()[0];
     assert_eq!((after["allowed"].as_u64(), after["accepting"].as_bool()), (Some(0), Some(true)));
     assert!(mask("0,2").refusal().ends_with("it ends the sequence, and so is no token of an output"));

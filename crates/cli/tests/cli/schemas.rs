@@ -21,7 +21,7 @@ fn outputs_satisfy_the_schema() {
     // People are told which schema is enforced.
     let told = files.run(&args).stderr;
     assert!(told.contains("JSON Schema of person.json"), "{told}");
-    for policy in [&[][..], &["--whitespace", "compact"], &["--whitespace", "bounded:2"]] {
+    for policy in [&[][..], &["--with", "whitespace=compact"], &["--with", "whitespace=bounded:2"]] {
         let lines = files.run(&[&args[..], policy, &["--format", "json"]].concat()).json();
         assert_eq!(lines.len(), 5);
         for line in lines {
@@ -58,7 +58,7 @@ fn what_is_not_enforced_is_an_error_and_explained() {
         ["#", "spelling plain", "enforced"],
     ];
     assert_eq!(fates, expected.map(|row| row.map(str::to_owned)));
-    let run = files.run(&["mask", "--regex", "a", "--whitespace", "compact"]);
+    let run = files.run(&["mask", "--regex", "a", "--with", "whitespace=compact"]);
     assert_eq!(run.code, 2);
 }
 
@@ -66,7 +66,9 @@ fn what_is_not_enforced_is_an_error_and_explained() {
 fn white_space_and_spellings() {
     let files = files();
     let args = ["generate", "--json-schema", "person.json", "-n", "3", "--seed", "1", "--sampler", "masked"];
-    for line in files.run(&[&args[..], &["--whitespace", "indent:2", "--format", "json"]].concat()).json() {
+    for line in
+        files.run(&[&args[..], &["--with", "whitespace=indent:2", "--format", "json"]].concat()).json()
+    {
         let text = line["text"].as_str().unwrap();
         let lines: Vec<_> = text.split('\n').collect();
         assert!(
@@ -75,10 +77,10 @@ fn white_space_and_spellings() {
         );
         assert!(serde_json::from_str::<Value>(text).is_ok(), "{text}");
     }
-    for line in files.run(&[&args[..], &["--ascii", "--format", "json"]].concat()).json() {
+    for line in files.run(&[&args[..], &["--with", "ascii", "--format", "json"]].concat()).json() {
         assert!(line["text"].as_str().unwrap().is_ascii(), "{line}");
     }
-    let run = files.run(&["mask", "--json-schema", "person.json", "--whitespace", "indent"]);
+    let run = files.run(&["mask", "--json-schema", "person.json", "--with", "whitespace=indent"]);
     assert!(run.code == 2 && run.stderr.contains("indent:N"), "{}", run.stderr);
 }
 
@@ -99,8 +101,8 @@ fn a_registry_of_schemas() {
             "check",
             "--json-schema",
             schema,
-            "--schema-registry",
-            "schemas",
+            "--with",
+            "schema-registry=schemas",
             "--text",
             text,
             "--format",
@@ -116,8 +118,8 @@ fn a_registry_of_schemas() {
         "explain",
         "--json-schema",
         "main.json",
-        "--schema-registry",
-        "schemas",
+        "--with",
+        "schema-registry=schemas",
         "--format",
         "json",
     ]);
@@ -133,7 +135,7 @@ fn canonical_outputs_of_a_schema() {
         ("person.json", PERSON),
         ("tree.json", br##"{"type": "array", "items": {"$ref": "#"}}"##),
     ]);
-    let args = ["generate", "--json-schema", "person.json", "--canonical", "--whitespace", "compact"];
+    let args = ["generate", "--json-schema", "person.json", "--canonical", "--with", "whitespace=compact"];
     for line in files
         .run(&[&args[..], &["-n", "3", "--seed", "1", "--sampler", "masked", "--format", "json"]].concat())
         .json()
@@ -151,10 +153,10 @@ fn canonical_outputs_of_a_schema() {
 #[test]
 fn options_of_a_schema_need_one() {
     let files = files();
-    for option in [&["--ascii"][..], &["--any-order"], &["--exponents", "2"], &["--schema-registry", "."]] {
-        let run = files.run(&[&["mask", "--choice", "a"][..], option].concat());
+    for option in ["ascii", "any-order", "exponents=2", "schema-registry=."] {
+        let run = files.run(&["mask", "--choice", "a", "--with", option]);
         assert!(run.refusal().contains("--json-schema"), "{option:?}: {}", run.stderr);
     }
-    let run = files.run(&["explain", "--regex", "a", "--schema-registry", "."]);
+    let run = files.run(&["explain", "--regex", "a", "--with", "schema-registry=."]);
     assert!(run.refusal().contains("--json-schema"), "{}", run.stderr);
 }

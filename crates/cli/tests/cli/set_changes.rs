@@ -1,4 +1,4 @@
-//! `unskew set add`, `remove`, `compact` and `subset`; `--subset`, `--exclude-set` and `--gpu`.
+//! `unskew set add`, `remove`, `compact` and `subset`; `--subset`, `--exclude-set` and `--with gpu`.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -202,10 +202,10 @@ fn a_gpu_that_is_not_there_is_said_once() {
         "--format",
         "json",
     ];
-    let (with, without) = (files.run(&[&args[..], &["--gpu"]].concat()), files.run(&args));
+    let (with, without) = (files.run(&[&args[..], &["--with", "gpu"]].concat()), files.run(&args));
     assert_eq!((with.code, &with.stdout), (0, &without.stdout), "{}", with.stderr);
     let warnings: Vec<&str> = with.stderr.lines().filter(|line| line.starts_with("warning: ")).collect();
-    let about_model = "warning: --gpu: only a transformer runs on a GPU; the model runs on the CPU";
+    let about_model = "warning: --with gpu: only a transformer runs on a GPU; the model runs on the CPU";
     let warnings: Vec<&str> = match &warnings[..] {
         [first, rest @ ..] if cfg!(feature = "wgpu") && *first == about_model => rest.to_vec(),
         _ => warnings,
@@ -214,7 +214,7 @@ fn a_gpu_that_is_not_there_is_said_once() {
         assert!(warnings.len() <= 1 && warnings.iter().all(|line| line.contains("no GPU")), "{warnings:?}");
     } else {
         let expected =
-            "warning: --gpu: this program was built without the feature \"gpu\"; the CPU makes the masks";
+            "warning: --with gpu: this program was built without the feature \"gpu\"; the CPU does the work";
         assert_eq!(warnings, [expected]);
     }
 }
@@ -232,7 +232,7 @@ fn bad_changes_are_refused() {
     assert_snapshot!(refusal(&["mask", "--set", "names.set", "--subset", "x"]));
     assert_snapshot!(refusal(&["mask", "--set", "names.txt", "--subset", "x"]));
     assert_snapshot!(refusal(&["mask", "--subset", "x"]));
-    assert_snapshot!(refusal(&["mask", "--gpu", "--choice", "a"]));
+    assert_snapshot!(refusal(&["mask", "--with", "gpu", "--choice", "a"]));
     assert_snapshot!(refusal(&["mask", "--exclude-set", "names.set", "--choice", "a"]));
     assert_snapshot!(refusal(&["mask", "--exclude-set", "names.set", "--canonical"]));
     assert_snapshot!(refusal(&["generate", "--exclude-set", "names.set", "--heal", "--prompt", "thank yo"]));

@@ -77,12 +77,12 @@ fn candidates_and_beams_stay_in_the_set() {
         lines.iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect()
     };
     // Of equal tokens the first is a candidate, so that each step has one, and the end.
-    let only = texts(&["--disc-k", "4", "--disc-top-m", "1", "-n", "20"]);
+    let only = texts(&["--sampler", "disc:k=4,top_m=1", "-n", "20"]);
     assert!(only.iter().all(|text| text == "00"), "{only:?}");
-    let all = texts(&["--sampler", "disc", "--disc-k", "4", "--disc-top-m", "2", "-n", "200"]);
+    let all = texts(&["--sampler", "disc:k=4,top_m=2", "-n", "200"]);
     assert!(["00", "01", "111"].iter().all(|item| all.iter().any(|text| text == item)), "{all:?}");
     assert!(all.iter().all(|text| ["00", "01", "111"].contains(&text.as_str())), "{all:?}");
-    assert_eq!(texts(&["--sampler", "beam", "--beams", "3", "-n", "3"]), ["01", "00", "111"]);
+    assert_eq!(texts(&["--sampler", "beam:n=3", "-n", "3"]), ["01", "00", "111"]);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn masks_are_exact() {
     let files = files();
     let args = ["--model", "table:t.json", "--set", "bits.txt", "--format", "json"];
     let mask = |prefix: &str| {
-        files.run(&[&["mask", "--ids", "--prefix-ids", prefix][..], &args].concat()).json().remove(0)
+        files.run(&[&["mask", "--list", "--prefix-ids", prefix][..], &args].concat()).json().remove(0)
     };
     assert_eq!(mask("0")["ids"], json!([0, 1]));
     let forced = mask("1");
@@ -186,25 +186,25 @@ fn a_model_on_the_gpu_draws_items() {
     let args =
         ["generate", "--set", "names.txt", "--prompt", "The first programmer was ", "--format", "json"];
     let run = |more: &[&str]| files.run(&[&args[..], more].concat());
-    let there = !run(&["--sampler", "greedy", "--gpu"]).stderr.contains("warning: --gpu");
+    let there = !run(&["--sampler", "greedy", "--with", "gpu"]).stderr.contains("warning: --with gpu");
     let text = |run: &crate::support::Run| -> Vec<String> {
         run.json().iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect()
     };
-    let greedy = run(&["--sampler", "greedy", "--gpu"]);
+    let greedy = run(&["--sampler", "greedy", "--with", "gpu"]);
     assert_eq!(text(&greedy), text(&run(&["--sampler", "greedy"])));
     for more in [
         &["--sampler", "masked", "-n", "9"][..],
-        &["--sampler", "disc", "--disc-form", "fresh", "--disc-k", "3", "-n", "2"],
+        &["--sampler", "disc:form=published,k=3", "-n", "2"],
         &["--sampler", "disc"],
         &["--sampler", "cars", "-n", "3"],
         &["--sampler", "masked", "--top-k", "9", "--truncate", "after-mask"],
         &["--sampler", "masked", "--top-k", "9", "--truncate", "before-mask", "--temperature", "0.8"],
     ] {
-        let drawn = run(&[more, &["--gpu", "--seed", "4"]].concat());
+        let drawn = run(&[more, &["--with", "gpu", "--seed", "4"]].concat());
         for line in drawn.json() {
             let text = line["text"].as_str().unwrap();
             assert!(["Ada Lovelace", "Ada", "Grace Hopper", "Mary Sömerville"].contains(&text), "{line}");
         }
-        assert!(there != drawn.stderr.contains("warning: --gpu"), "{}", drawn.stderr);
+        assert!(there != drawn.stderr.contains("warning: --with gpu"), "{}", drawn.stderr);
     }
 }

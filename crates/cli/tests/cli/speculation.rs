@@ -34,8 +34,8 @@ fn speculative_outputs_follow_masked_sampling() {
     let masked = counts(&["--sampler", "masked"]);
     for draft in ["table:d.json", "ngram"] {
         for length in ["auto", "3"] {
-            let drafted =
-                counts(&["--sampler", "speculative", "--draft-model", draft, "--draft-length", length]);
+            let method = format!("speculative:length={length}");
+            let drafted = counts(&["--sampler", &method, "--draft-model", draft]);
             assert!(drafted.keys().all(|text| masked.contains_key(text)));
             let cells = masked.iter().map(|(text, (_, probability))| {
                 (drafted.get(text).map_or(0, |(count, _)| *count), *probability)
@@ -50,11 +50,10 @@ fn speculative_outputs_follow_masked_sampling() {
 fn the_embedded_draft_saves_passes_and_stays_within_its_budget() {
     let pattern = r#"\{"name": "[A-Z][a-z]+", "age": [1-9][0-9]\}"#;
     let valid = Regex::new(&format!("^{pattern}$")).unwrap();
-    let run = |args: &[&str]| {
+    let run = |sampler: &str| {
         let common =
             ["generate", "--regex", pattern, "--draft-model", "tiny-draft", "-n", "24", "--seed", "1"];
-        let lines =
-            unskew(&[&common[..], &["--draft-length", "3", "--format", "jsonl"], args].concat()).json();
+        let lines = unskew(&[&common[..], &["--format", "jsonl", "--sampler", sampler]].concat()).json();
         assert!(lines.iter().all(|line| valid.is_match(line["text"].as_str().unwrap())));
         lines
     };
@@ -63,18 +62,18 @@ fn the_embedded_draft_saves_passes_and_stays_within_its_budget() {
         lines.iter().map(|line| line["ids"].as_array().unwrap().len()).sum::<usize>() as f64
     };
 
-    let lossless = run(&["--sampler", "speculative"]);
+    let lossless = run("speculative:length=3");
     assert!(sum(&lossless, "lm_passes") < tokens(&lossless));
     assert!(sum(&lossless, "kl_spent") == 0.0 && sum(&lossless, "draft_passes") > 0.0);
 
-    let mentored = run(&["--sampler", "mentored", "--mentored-kl", "0.3"]);
+    let mentored = run("mentored:kl=0.3,length=3");
     let accepted = |lines: &[Value]| sum(lines, "drafts_accepted") / sum(lines, "drafts_tested");
     assert!(accepted(&mentored) > accepted(&lossless));
     for line in &mentored {
         assert!(number(line, "kl_spent") <= number(line, "kl_allowed") + 1e-9);
         assert!((number(line, "kl_allowed") - 0.3 * number(line, "drafts_tested")).abs() < 1e-9);
     }
-    for line in run(&["--sampler", "mentored", "--mentored-kl", "0.3", "--mentored-budget", "sequence"]) {
+    for line in run("mentored:kl=0.3,budget=sequence,length=3") {
         assert!((number(&line, "kl_allowed") - 0.3).abs() < 1e-9 && number(&line, "kl_spent") <= 0.3 + 1e-9);
     }
 }
@@ -107,9 +106,8 @@ fn what_does_not_go_together_is_refused() {
         assert!(run.refusal().contains(expected), "{}", run.refusal());
     };
     let speculative = ["--sampler", "speculative"];
-    let mentored = ["--sampler", "mentored", "--draft-model", "table:d.json"];
     refused(&speculative, "needs --draft-model: tiny-draft, a folder, table:FILE, ngram or counts");
-    refused(&mentored, "mentored needs the parameter `kl`: the Kullback-Leibler divergence");
+    refused(&["--sampler", "mentored"], "mentored needs the parameter `kl`: the Kullback-Leibler divergence");
     let ngram = ["--draft-model", "ngram"];
     let refused_for = |sampler: &'static str, more: &[&str], expected: &str| {
         refused(&[&["--regex", "0[01]*", "--sampler", sampler], &ngram[..], more].concat(), expected);
@@ -119,14 +117,8 @@ fn what_does_not_go_together_is_refused() {
         refused_for(sampler, &[], "its steps are single tokens");
     }
     refused_for("greedy", &[], "not for greedy: it draws nothing");
-    refused_for("disc", &["--disc-top-m", "2"], "leave out one of the two");
-    refused_for("rejection", &["--mentored-kl", "0.1"], "is for --sampler mentored");
-    refused(&["--mentored-kl", "0.1"], "is for --sampler mentored");
+    refused_for("disc:top_m=2", &[], "leave out one of the two");
     let with = |more: &[&'static str]| [&speculative[..], more].concat();
-    refused(
-        &with(&["--draft-model", "ngram", "--mentored-kl", "1"]),
-        "is for --sampler mentored, and not for speculative",
-    );
     refused(&with(&["--draft-model", "counts"]), "counts tokens by place in a --grammar or --json-schema");
     refused(
         &with(&["--draft-model", "table:c.json"]),
@@ -135,11 +127,9 @@ fn what_does_not_go_together_is_refused() {
     refused(&with(&["--draft-model", "table:long.json"]), "4 tokens and the target 3");
     refused(&with(&["--draft-model", "tiny-draft"]), "a draft needs the target's own tokens");
     refused(&with(&["--draft-model", "nowhere"]), "nowhere: no such folder");
-    refused(&with(&["--draft-model", "ngram", "--draft-length", "long"]), "give `auto`, or a number");
-    let budget = |kl: &'static str| [&mentored[..], &["--mentored-kl", kl]].concat();
-    refused(&budget("nan"), "give a number from 0 on");
-    let negative = [&mentored[..], &["--mentored-kl=-1"]].concat();
-    refused(&negative, "give a number from 0 on");
+    refused_for("speculative:length=long", &[], "give `auto`, or a number");
+    refused_for("mentored:kl=nan", &[], "give a number from 0 on");
+    refused_for("mentored:kl=-1", &[], "give a number from 0 on");
     refused(
         &with(&["--draft-model", "ngram", "--top-k", "3", "--truncate", "after-mask"]),
         "has no unbiased distribution",
@@ -150,8 +140,15 @@ fn what_does_not_go_together_is_refused() {
 fn an_audit_shows_acceptance_and_what_was_spent() {
     let files = Files::new(&[("t.json", TABLE), ("d.json", DRAFT)]);
     let args = ["audit", "--model", "table:t.json", "--regex", "0[01]{1,3}", "--prompt", "1", "--seed", "3"];
-    let samplers = ["--samplers", "speculative,mentored", "--samples", "4000", "--format", "jsonl"];
-    let draft = ["--draft-model", "table:d.json", "--draft-length", "2", "--mentored-kl", "0.2"];
+    let samplers = [
+        "--samplers",
+        "speculative:length=2,mentored:length=2,kl=0.2",
+        "--samples",
+        "4000",
+        "--format",
+        "jsonl",
+    ];
+    let draft = ["--draft-model", "table:d.json"];
     let lines = files.run(&[&args[..], &samplers, &draft].concat()).json();
     let (lossless, mentored) = (&lines[0], &lines[1]);
     assert!(number(mentored, "draft_acceptance") > number(lossless, "draft_acceptance"));
@@ -188,18 +185,18 @@ fn exact_samplers_keep_their_distributions_over_drafts() {
     let exact: BTreeMap<String, f64> = serde_json::from_value(lines[0]["exact"].clone()).unwrap();
     // Tries enough that all are accepted: the few that were resampled would follow another distribution.
     for sampler in [
-        &["rejection"][..],
-        &["disc", "--disc-form", "fresh"],
-        &["disc", "--disc-k", "200", "--disc-form", "published"],
-        &["disc"],
-        &["ars"],
-        &["cars"],
+        "rejection:length=3",
+        "disc:form=published,length=3",
+        "disc:k=200,form=published,length=3",
+        "disc:length=3",
+        "ars:length=3",
+        "cars:length=3",
     ] {
         // Those that learn know the whole tree soon, and then ask for nothing.
-        let learns = matches!(sampler, ["disc" | "ars" | "cars"]);
+        let learns = matches!(sampler, "disc:length=3" | "ars:length=3" | "cars:length=3");
         for draft in ["table:d.json", "ngram"] {
-            let args = ["generate", "-n", "8000", "--format", "jsonl", "--draft-length", "3", "--sampler"];
-            let lines = files.run(&[&args[..], sampler, &task, &["--draft-model", draft]].concat()).json();
+            let args = ["generate", "-n", "8000", "--format", "jsonl", "--draft-model", draft, "--sampler"];
+            let lines = files.run(&[&args[..], &[sampler], &task].concat()).json();
             let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
             for line in &lines {
                 assert_eq!((line["how"].as_str(), number(line, "log_weight")), (Some("accepted"), 0.0));
@@ -208,7 +205,7 @@ fn exact_samplers_keep_their_distributions_over_drafts() {
             assert!(counts.keys().all(|text| exact.contains_key(*text)));
             let cells = exact.iter().map(|(text, p)| (counts.get(text.as_str()).copied().unwrap_or(0), *p));
             let fit = chi_square(cells);
-            assert!(fit.deviation < 4.0 && fit.degrees_of_freedom > 8, "{sampler:?} {draft}: {fit:?}");
+            assert!(fit.deviation < 4.0 && fit.degrees_of_freedom > 8, "{sampler} {draft}: {fit:?}");
             // Those of refused proposals too, and several tokens of them in a pass.
             let sum = |field: &str| lines.iter().map(|line| number(line, field)).sum::<f64>();
             assert!(learns || sum("proposals") > 1.2 * lines.len() as f64);
@@ -229,7 +226,7 @@ fn an_audit_counts_by_place_too() {
     ]);
     let counts = ["--draft-model", "counts", "--seed", "3", "--format", "jsonl"];
     let args = ["audit", "--model", "table:t.json", "--grammar", "g.lark", "--samples", "4000"];
-    let samplers = ["--samplers", "masked,speculative,mentored,cars", "--mentored-kl", "0.05"];
+    let samplers = ["--samplers", "masked,speculative,mentored:kl=0.05,cars"];
     let lines = files.run(&[&args[..], &samplers, &counts].concat()).json();
     let [masked, lossless, mentored, cars] = &lines[..] else { panic!("{lines:?}") };
     assert!(masked["draft_acceptance"].is_null() && cars["draft_acceptance"].is_null());
@@ -262,6 +259,6 @@ fn an_audit_counts_by_place_too() {
     };
     refused(&["--regex", "1[01]{3}"], "counts tokens by place in a --grammar or --json-schema");
     refused(&["--grammar", "g.lark", "--canonical"], "cannot be combined with counts");
-    refused(&["--grammar", "g.lark", "--ascii"], "--json-schema");
+    refused(&["--grammar", "g.lark", "--with", "ascii"], "--json-schema");
     refused(&["--grammar", "g.lark", "--subset", "some"], "--subset is a part of a --set");
 }

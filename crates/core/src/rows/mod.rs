@@ -2,20 +2,17 @@
 //!
 //! A sampler asks a row few things: the mass of the tokens that a mask leaves, the probability that the sequence
 //! ends, a token drawn by a random number. Samplers read a row in host memory. Reading back a row on a device costs
-//! four bytes for each token of the vocabulary, and its answer costs a few numbers. An endpoint that returns the
-//! probabilities of some tokens has no whole row at all. So a model may hand over any [`LogitRows`] in its
-//! [`Logits`].
+//! four bytes for each token of the vocabulary, and its answer costs a few numbers. So a model may hand over
+//! any [`LogitRows`] in its [`Logits`].
 //!
 //! Tried instead: an associated type of [`LanguageModel`](crate::LanguageModel). Every wrapper of a model, every
 //! sampler and every test then carries the type along, and a model whose type is erased cannot have one.
 
-mod known;
 mod logits;
 mod reference;
 
 use std::fmt;
 
-pub use known::{KnownRow, KnownRows};
 pub use logits::Logits;
 pub use reference::answer;
 
@@ -111,21 +108,6 @@ pub enum RowError {
         /// The row.
         row: usize,
     },
-    /// The row has the probabilities of some tokens only, and the question is about another token.
-    #[error(
-        "row {row} has the probabilities of {known} tokens and not that of token {token}, which may follow; the tokens without a \
-         probability share {}: ask the endpoint for more of them, or take `KnownRow::truncated`, which is another model", unknown.exp()
-    )]
-    Unknown {
-        /// The row.
-        row: usize,
-        /// The number of tokens whose probability is known.
-        known: usize,
-        /// The first token of the question whose probability is not known.
-        token: TokenId,
-        /// The logarithm of the mass of all tokens whose probability is not known.
-        unknown: f64,
-    },
     /// The device that the row lies on has failed.
     #[error("the device of the logits: {source}")]
     Device {
@@ -154,7 +136,7 @@ pub trait LogitRows: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// [`RowError`] where the device fails, or a logit is not known.
+    /// [`RowError`] where the device fails.
     ///
     /// # Panics
     ///

@@ -29,7 +29,7 @@ pub fn answer(logits: &[f32], question: &RowQuestion<'_>) -> Result<RowAnswer, R
 }
 
 /// The picked outcome, of those with a positive probability.
-pub(super) fn pick(outcomes: impl Iterator<Item = Outcome> + Clone, pick: Pick) -> Option<Outcome> {
+fn pick(outcomes: impl Iterator<Item = Outcome> + Clone, pick: Pick) -> Option<Outcome> {
     let possible = outcomes.filter(|outcome| outcome.log_prob > f64::NEG_INFINITY);
     let total = logprob::log_sum_exp(possible.clone().map(|outcome| outcome.log_prob).collect::<Vec<_>>());
     match pick {

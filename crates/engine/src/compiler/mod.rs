@@ -11,8 +11,8 @@
 //!
 //! Grammars share the trees of one library ([`TreeLibrary`]): its nodes are made by need, which costs the first
 //! grammars some milliseconds and makes later masks two to three times faster. The alternative is a walk over the
-//! vocabulary for each mask. `cargo xtask bench trees` compares the two, each grammar compiled anew for each of 31
-//! texts; microseconds of the process, over cl100k cut after its first tokens (`benches/record/trees.md` has all, and
+//! vocabulary for each mask. A benchmark compared the two, each grammar compiled anew for each of 31 texts;
+//! microseconds of the process, over cl100k cut after its first tokens (`benches/record/trees.md` has all, and
 //! llama3):
 //!
 //! | tokens | a text with compiling: walk | trees | first mask: walk | trees | the slowest first mask: walk | trees |
@@ -43,12 +43,13 @@ use std::{
 
 use unskew_core::{AnyConstraint, Cancel, OutputEnd, WithEnd, words_for};
 use unskew_grammars::{Captures, GrammarConstraint, LeftOut, TreeLibrary};
+use unskew_sets::SetConstraint;
 
 use self::cache::{Cache, Costed, Found};
 use crate::{
     Error, Matcher, MatcherOptions, Progress, Result, Spec, TokenSpace,
     compiler::compile::{Means, compile},
-    machine::{Growth, Machine, Pool},
+    machine::{Growth, Machine, Measured, Pool},
     spec::Resolved,
 };
 
@@ -413,8 +414,17 @@ impl Compiled {
     /// The grammar that it is, for programs that read more of it than masks. `None`: it is none, or reads the tokenizer's
     /// own sequences.
     pub fn grammar(&self) -> Option<&Arc<GrammarConstraint>> {
+        self.kind()
+    }
+
+    /// The set that it is, for programs that read more of it than masks.
+    pub fn set(&self) -> Option<&SetConstraint> {
+        self.kind()
+    }
+
+    fn kind<C: Measured<State: Sync>>(&self) -> Option<&C> {
         let machine: &dyn Any = &*self.machine;
-        machine.downcast_ref::<Pool<Arc<GrammarConstraint>>>().map(Pool::constraint)
+        machine.downcast_ref::<Pool<C>>().map(Pool::constraint)
     }
 
     /// The reader of the parts of outputs that the constraint names, and of its temperatures, where it has one.

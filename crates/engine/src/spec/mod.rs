@@ -17,6 +17,7 @@ mod request_rules;
 mod requests;
 mod resolved;
 mod source;
+mod table;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
@@ -34,15 +35,7 @@ pub use self::request_rules::RequestRules;
 pub use self::requests::JsonRequest;
 pub(crate) use self::resolved::Resolved;
 pub use self::source::{RegexSpec, Source};
-
-/// The largest [`GrammarSpec::max_ignored`]: each is a copy of the automaton of ignored text.
-pub const MAX_IGNORED: u32 = 10_000;
-
-/// The largest [`SchemaSpec::exponents`]: compiling takes hours beyond.
-pub const MAX_EXPONENT: u32 = 100;
-
-/// The largest [`SchemaSpec::margin`].
-pub const MAX_MARGIN: u32 = 1_000;
+pub use self::table::{MAX_EXPONENT, MAX_IGNORED, MAX_MARGIN, OPTIONS, OptionInfo, OptionValue};
 
 /// A constraint on outputs, as data.
 ///
@@ -210,7 +203,7 @@ pub struct SetSpec {
     pub file: PathBuf,
     /// The name of a subset of a built set.
     pub subset: Option<String>,
-    /// Whether masks are made on a GPU, where there is one.
+    /// Whether samplers of this project use a GPU, where there is one.
     pub gpu: bool,
 }
 
@@ -219,9 +212,11 @@ pub struct SetSpec {
 #[non_exhaustive]
 pub enum SpecError {
     /// An option of a kind of constraint that is not asked for.
-    #[error("{about}; give one, or leave it out")]
+    #[error("`{name}` {about}; give one, or leave it out")]
     Stray {
-        /// The purpose of the option.
+        /// The option.
+        name: &'static str,
+        /// Its purpose.
         about: &'static str,
     },
     /// Two kinds of constraint.
@@ -624,7 +619,7 @@ mod tests {
         let refusal = |text: &str| Spec::from_json(text).unwrap_err().to_string();
         for (text, message) in [
             (r#"{"regex": "a", "set": "b"}"#, "`regex` and `set` are two constraints"),
-            (r#"{"regex": "a", "gpu": true}"#, "`gpu` makes the masks of a `set`; give one, or leave it out"),
+            (r#"{"regex": "a", "gpu": true}"#, "`gpu` is for a `set`; give one, or leave it out"),
             (r#"{"whitespace": "compact"}"#, "`whitespace` is that of a `json_schema` or a `structural_tag`"),
             (r#"{"json_schema": {}, "whitespace": "wide"}"#, "`whitespace` = \"wide\": it is `compact`"),
             (r#"{"grammar": "start: \"a\""}"#, "needs its language"),

@@ -11,8 +11,8 @@ use unskew_grammars::GrammarFormat;
 use unskew_schema::{Spelling, Whitespace};
 
 use super::{
-    GrammarSpec, Language, MAX_EXPONENT, MAX_IGNORED, MAX_MARGIN, RegexSpec, RegistrySource, SchemaSpec,
-    SetSpec, Source, Spec, SpecError, SpecLimits, TagSpec,
+    GrammarSpec, Language, OPTIONS, OptionInfo, OptionValue, RegexSpec, RegistrySource, SchemaSpec, SetSpec,
+    Source, Spec, SpecError, SpecLimits, TagSpec,
 };
 
 /// A [`Spec`] as people write it: one flat list of options, most of them absent. This is its JSON form.
@@ -160,47 +160,10 @@ fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Resu
 }
 
 impl SpecOptions {
-    /// The options that say nothing without a kind: whether each is given, whether its kind is, and what it is for.
-    fn stray(&self) -> Option<&'static str> {
-        let (set, grammar) = (self.set.is_some(), self.grammar.is_some() || self.grammar_file.is_some());
-        let schema = self.json_schema.is_some() || self.json_schema_file.is_some();
-        let tag = self.structural_tag.is_some() || self.structural_tag_file.is_some();
-        let regex = self.regex.is_some() || self.regex_file.is_some();
-        let options = [
-            (self.regex_dialect.is_some(), regex, "`regex_dialect` is that of a `regex`"),
-            (self.gpu, set, "`gpu` makes the masks of a `set`"),
-            (self.subset.is_some(), set, "`subset` is a part of a `set`"),
-            (self.max_ignored.is_some(), grammar, "`max_ignored` bounds %ignore of a `grammar`"),
-            (self.start.is_some(), grammar, "`start` is a rule of a `grammar`"),
-            (!self.imports.is_empty(), grammar, "`imports` are files that a `grammar` imports"),
-            (!self.grammars.is_empty(), grammar, "`grammars` are those that a `grammar` uses as `@name`"),
-            (
-                self.grammar_format.is_some(),
-                self.grammar.is_some(),
-                "`grammar_format` is that of the text of a `grammar`",
-            ),
-            (
-                self.whitespace.is_some(),
-                schema || tag,
-                "`whitespace` is that of a `json_schema` or a `structural_tag`",
-            ),
-            (
-                self.spelling.is_some(),
-                schema || tag,
-                "`spelling` is that of a `json_schema` or a `structural_tag`",
-            ),
-            (self.ascii, schema, "`ascii` is for the strings of a `json_schema`"),
-            (self.exponents.is_some(), schema, "`exponents` is for the numbers of a `json_schema`"),
-            (self.dialect.is_some(), schema, "`dialect` is that of a `json_schema`"),
-            (
-                self.schema_registry.is_some(),
-                schema,
-                "`schema_registry` is for the references of a `json_schema`",
-            ),
-            (self.any_order, schema, "`any_order` is for the members of a `json_schema`"),
-            (self.margin.is_some(), schema, "`margin` is the white space around a `json_schema`"),
-        ];
-        options.into_iter().find(|(is_given, has_kind, _)| *is_given && !has_kind).map(|(.., about)| about)
+    /// The first option that says nothing without a kind that is not asked for.
+    fn stray(&self) -> Option<&'static OptionInfo> {
+        let has_kind = |option: &OptionInfo| self.kinds().any(|kind| option.kinds.contains(&kind));
+        OPTIONS.iter().find(|option| option.value.is_given(self) && !has_kind(option))
     }
 
     /// The names of the kinds that are asked for.
@@ -245,15 +208,13 @@ impl TryFrom<SpecOptions> for Spec {
             let why = format!("this program reads version {SPEC_VERSION} alone");
             return Err(SpecError::Value { option: "version", value: version.to_string(), why });
         }
-        if let Some(about) = options.stray() {
-            return Err(SpecError::Stray { about });
+        if let Some(OptionInfo { name, about, .. }) = options.stray() {
+            return Err(SpecError::Stray { name, about });
         }
-        for (option, value, most) in [
-            ("max_ignored", options.max_ignored, MAX_IGNORED),
-            ("exponents", options.exponents, MAX_EXPONENT),
-            ("margin", options.margin, MAX_MARGIN),
-        ] {
-            if let Some(value) = value.filter(|value| *value > most) {
+        for OptionInfo { name: option, value, .. } in OPTIONS {
+            if let OptionValue::Number(of, most) = value
+                && let Some(value) = of(&options).filter(|value| value > most)
+            {
                 let why = format!("give a whole number up to {most}");
                 return Err(SpecError::Value { option, value: value.to_string(), why });
             }
@@ -295,18 +256,16 @@ impl TryFrom<SpecOptions> for Spec {
             let SpecOptions { max_ignored, start, grammars, imports, .. } = options;
             Language::Grammar(GrammarSpec { source, format, max_ignored, start, grammars, imports })
         } else if let Some(source) = text(options.json_schema, options.json_schema_file) {
-            let SpecOptions { ascii, exponents, schema_registry: registry, any_order, .. } = options;
-            let margin = options.margin.unwrap_or(0);
             Language::JsonSchema(SchemaSpec {
                 source,
                 whitespace,
                 spelling,
-                ascii,
-                exponents,
+                ascii: options.ascii,
+                exponents: options.exponents,
                 dialect,
-                registry,
-                any_order,
-                margin,
+                registry: options.schema_registry,
+                any_order: options.any_order,
+                margin: options.margin.unwrap_or(0),
             })
         } else if let Some(source) = text(options.structural_tag, options.structural_tag_file) {
             Language::StructuralTag(TagSpec { source, whitespace, spelling })
@@ -360,30 +319,18 @@ impl From<Spec> for SpecOptions {
                 }
             }
             Language::JsonSchema(schema) => {
-                let SchemaSpec {
-                    source,
-                    whitespace,
-                    spelling,
-                    ascii,
-                    exponents,
-                    dialect,
-                    registry,
-                    any_order,
-                    margin,
-                } = schema;
-                let (json_schema, json_schema_file) = apart(source);
-                let whitespace = whitespace.map(spell_whitespace);
+                let (json_schema, json_schema_file) = apart(schema.source);
                 Self {
                     json_schema,
                     json_schema_file,
-                    whitespace,
-                    spelling: spelling.map(spell),
-                    ascii,
-                    exponents,
-                    dialect: dialect.map(|dialect| dialect.to_string()),
-                    schema_registry: registry,
-                    any_order,
-                    margin: Some(margin).filter(|margin| *margin > 0),
+                    whitespace: schema.whitespace.map(spell_whitespace),
+                    spelling: schema.spelling.map(spell),
+                    ascii: schema.ascii,
+                    exponents: schema.exponents,
+                    dialect: schema.dialect.map(|dialect| dialect.to_string()),
+                    schema_registry: schema.registry,
+                    any_order: schema.any_order,
+                    margin: Some(schema.margin).filter(|margin| *margin > 0),
                     ..options
                 }
             }

@@ -101,18 +101,8 @@ impl RequestRules {
                 self.put_text(source, &inside(place, "regex_file"))?;
             }
             Language::Grammar(grammar) => self.check_grammar(grammar, place)?,
-            Language::JsonSchema(schema) => {
-                let SchemaSpec {
-                    source,
-                    whitespace: _,
-                    spelling: _,
-                    ascii: _,
-                    exponents: _,
-                    dialect: _,
-                    registry,
-                    any_order: _,
-                    margin: _,
-                } = schema;
+            // The tests of requests find every option with a path by its type.
+            Language::JsonSchema(SchemaSpec { source, registry, .. }) => {
                 self.put_text(source, &inside(place, "json_schema_file"))?;
                 if let Some(RegistrySource::Folder(folder)) = registry {
                     let place = inside(place, "schema_registry");

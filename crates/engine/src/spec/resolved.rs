@@ -102,7 +102,7 @@ impl Spec {
             }
             Language::Set(set) if set.gpu => {
                 return Err(Error::combination(
-                    "`gpu` makes the masks of the samplers of this project, and a compiler makes its own; leave it out",
+                    "`gpu` is for the samplers of this project, and not for a compiler; leave it out",
                 ));
             }
             Language::Anything | Language::Choices(_) | Language::Set(_) | Language::ExcludeSet(_) => {}

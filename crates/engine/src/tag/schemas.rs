@@ -12,7 +12,7 @@ use super::{
     lower::{Around, Lowering, Made},
     style,
 };
-use crate::{explain::of_fates, fields::Fields};
+use crate::{chain, explain::of_fates, fields::Fields};
 
 /// How the values of a schema are written.
 #[derive(Default)]
@@ -97,8 +97,12 @@ impl Lowering<'_> {
 
     fn grammar_of(&self, text: &str, at: &str, written: &Written, options: &SchemaOptions) -> Made<Grammar> {
         let of = |error: &SchemaError| {
-            let inside = error.pointer().and_then(|pointer| pointer.strip_prefix('#')).unwrap_or_default();
-            TagError::of(&format!("{at}{inside}"), error)
+            let message = chain(error);
+            let pointer = error.pointer().and_then(|pointer| Some((pointer, pointer.strip_prefix('#')?)));
+            let Some((pointer, inside)) = pointer else { return TagError::new(at, message) };
+            // The message begins with the place in the schema, which is a part of the place in the tag.
+            let why = message.strip_prefix(pointer).and_then(|rest| rest.strip_prefix(": "));
+            TagError::new(&format!("{at}{inside}"), why.unwrap_or(&message))
         };
         let limits = &self.options.limits;
         let mut grammar =

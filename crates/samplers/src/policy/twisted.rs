@@ -121,11 +121,6 @@ impl Twisted {
         self.values = values;
         self
     }
-
-    /// The values, which samplers made of this policy teach.
-    pub fn state_values(&self) -> &StateValues {
-        &self.values
-    }
 }
 
 impl Default for Twisted {

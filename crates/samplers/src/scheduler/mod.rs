@@ -119,7 +119,7 @@ fn seed(rng: &mut dyn Rng) -> [u8; 32] {
 pub struct Scheduler<C: Constraint, P: Policy> {
     session: Session<C>,
     /// The drafter of the rollouts, if they are drafted for.
-    drafter: Option<Box<dyn Drafter<C>>>,
+    drafter: Option<Box<dyn Drafter<C> + Send>>,
     policy: P,
     slots: Vec<Slot<C, P::Memory>>,
     waiting: Waiting,
@@ -182,7 +182,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
     /// fit together.
     pub fn with_drafter(
         self,
-        drafter: Box<dyn Drafter<C>>,
+        drafter: Box<dyn Drafter<C> + Send>,
         config: SpeculationConfig,
     ) -> Result<Self, SpeculationError> {
         self.with_divergence(drafter, config, Box::new(KullbackLeibler))
@@ -197,7 +197,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
     /// As for [`with_drafter`](Self::with_drafter).
     pub fn with_divergence(
         mut self,
-        drafter: Box<dyn Drafter<C>>,
+        drafter: Box<dyn Drafter<C> + Send>,
         config: SpeculationConfig,
         divergence: Box<dyn Divergence>,
     ) -> Result<Self, SpeculationError> {

@@ -48,7 +48,7 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampling<M, C, P> 
     pub fn speculative(
         task: Task<M, C>,
         policy: P,
-        drafter: impl Drafter<C> + 'static,
+        drafter: impl Drafter<C> + Send + 'static,
         config: SpeculationConfig,
     ) -> Result<Self, SpeculationError> {
         let Self { pool, scheduler, .. } = Self::new(task, policy);

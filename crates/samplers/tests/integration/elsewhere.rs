@@ -1,16 +1,15 @@
 //! Rows outside host memory. Every sampler draws from them as from the same rows in host memory, with one submission
-//! a pass. Rows of which only some probabilities are known give exact outputs or an error.
+//! a pass.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use crate::support::{distribution, ids, outputs, random_task, rng};
+use crate::support::{distribution, outputs, random_task, rng};
 use unskew_core::{
-    Draw, Extension, KnownRow, KnownRows, LanguageModel, LogitRows, Logits, RowError, Sampler, TableModel,
-    TableModelError, TokenId,
-    conformance::check_sampler,
+    Draw, Extension, LanguageModel, LogitRows, Logits, RowError, Sampler, TableModel, TableModelError,
+    TokenId,
     rows::{RowAnswer, RowQuestion},
 };
 use unskew_samplers::{
@@ -188,47 +187,4 @@ fn masked_and_greedy_steps_are_one_submission_for_all_rows_of_a_pass() {
         let asked = submissions.swap(0, Relaxed);
         assert!(asked <= passes && reads.load(Relaxed) == 0, "{asked} questions in {passes} passes");
     }
-}
-
-/// An endpoint that returns the probabilities of its most probable tokens.
-fn endpoint(most: usize, truncated: bool) -> impl Fn(Logits) -> Box<dyn LogitRows> + Clone {
-    move |logits| {
-        let row = |row: &[f32]| {
-            let mut tokens: Vec<(TokenId, f64)> = row
-                .iter()
-                .enumerate()
-                .map(|(id, logit)| (TokenId::from_index(id), f64::from(*logit)))
-                .collect();
-            tokens.sort_by(|left, right| right.1.total_cmp(&left.1));
-            tokens.truncate(most);
-            let row = KnownRow::new(tokens);
-            if truncated { row.truncated() } else { row }
-        };
-        Box::new(KnownRows::new(logits.vocab_len(), logits.rows().map(row).collect()))
-    }
-}
-
-#[test]
-fn an_endpoint_that_returns_some_probabilities_gives_exact_outputs_or_an_error() {
-    // Token 3 is never among the three that the endpoint returns, and 4 is the end.
-    let names = ["0", "1", "2", "3"];
-    let table = TableModel::new(names, vec![0.3, 0.2, 0.1, 0.05, 0.35], []).unwrap();
-    let known = outputs(["01", "10", "0", "1"], 5);
-    let model = Placed { table: table.clone(), place: endpoint(3, false) };
-    let task = |constraint| Task::new(model.clone(), constraint, table.vocabulary(), 4);
-    // The masks leave tokens 0 and 1, whose probabilities are known.
-    let exact = distribution(&table, &known).unwrap();
-    let mut cars = Sampling::new(task(known), Exact::cars(10_000));
-    assert!(check_sampler(&mut cars, &exact, 20_000, &mut rng(3)).unwrap().deviation < 4.0);
-    let unknown = Sampling::new(task(outputs(["3", "1"], 5)), Exact::cars(10_000)).draw(&mut rng(3));
-    let error = unknown.unwrap_err().to_string();
-    assert!(error.contains("the probabilities of 3 tokens and not that of token 3"), "{error}");
-
-    // The truncated model has all probabilities, and token 3 has none.
-    let truncated = Placed { table: table.clone(), place: endpoint(3, true) };
-    let constraint = outputs(["3", "1"], 5);
-    let task = Task::new(truncated, constraint, table.vocabulary(), 4);
-    let draw = Sampling::new(task, Exact::cars(10_000)).draw(&mut rng(3)).unwrap();
-    assert_eq!(draw.tokens, ids("1"));
-    assert!((draw.log_prob - (0.2 / 0.85 * 0.35 / 0.85f64).ln()).abs() < 1e-5, "{}", draw.log_prob);
 }

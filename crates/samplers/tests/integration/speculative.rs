@@ -230,7 +230,7 @@ fn no_forbidden_token_is_emitted_whatever_is_drafted() {
         let vocabulary = target.vocabulary().clone();
         Task::new(target.clone(), constraint.clone(), &vocabulary, 4).after(vec![TokenId(1)])
     };
-    fn check<D: Drafter<Outputs> + 'static>(
+    fn check<D: Drafter<Outputs> + Send + 'static>(
         task: Task<TableModel, Outputs>,
         draft: D,
         budget: Budget,

@@ -32,8 +32,8 @@ pub enum GpuError {
         /// The name of the adapter.
         adapter: String,
     },
-    /// The set has a subset or changes, and the kernels read a set as it was built.
-    #[error("the kernels know neither subsets nor changes that lie beside a set")]
+    /// The set has a subset or changes, and the kernel reads a set as it was built.
+    #[error("the kernel knows neither subsets nor changes that lie beside a set")]
     Filtered,
     /// The set is damaged.
     #[error(transparent)]
@@ -218,7 +218,7 @@ impl Gpu {
         let pipeline = self.pipeline(kernel);
         let mut written = Vec::new();
         let buffers = self.with_memory(|gpu| {
-            let buffers = given.into_iter().zip(kernel.all_bindings()).map(|(given, binding)| match given {
+            let buffers = given.into_iter().zip(kernel.bindings).map(|(given, binding)| match given {
                 Given::There(buffer) => buffer.clone(),
                 Given::Words(words) => {
                     let usage = match binding.access {

@@ -318,12 +318,10 @@ impl ItemSet {
         self.layout.sections[section].of(&self.bytes)
     }
 
-    /// The length, the tokens and the ends of each column, as bytes.
+    /// The length and the tokens of each column, as bytes.
     #[cfg(feature = "wgpu")]
-    pub(crate) fn columns(&self) -> impl Iterator<Item = (u32, &[u8], &[u8])> {
-        let bytes = &self.bytes;
-        let columns = self.layout.columns.iter();
-        columns.map(move |column| (column.len, column.tokens.of(bytes), column.ends.of(bytes)))
+    pub(crate) fn columns(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.layout.columns.iter().map(|column| (column.len, column.tokens.of(&self.bytes)))
     }
 
     pub(crate) fn layout(&self) -> &Layout {

@@ -6,8 +6,6 @@
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
-use crate::spec::{MAX_EXPONENT, MAX_IGNORED};
-
 /// The option, the largest number that it takes, and why it takes no more.
 type Most = (&'static str, u64, &'static str);
 
@@ -24,8 +22,6 @@ pub(crate) const TABLE: &[Most] = &[
     ("--max-prefixes", 4_000_000, "all outputs and their probabilities are in memory at once"),
     ("--batch", 1_024, "each output holds a sequence of the model, and all are compared at each step"),
     ("--top-k", 1 << 24, TOKENS),
-    ("--max-ignored", MAX_IGNORED as u64, "each is a copy of the automaton of ignored text"),
-    ("--exponents", MAX_EXPONENT as u64, "compiling takes hours beyond"),
     ("--max-bytes", 1 << 30, "the text is in memory at once"),
     ("--memory", 1_000_000, "this is in megabytes"),
 ];
@@ -107,7 +103,6 @@ mod tests {
         "--grammar",
         "--json-schema",
         "--structural-tag",
-        "--schema-registry",
         "--set",
         "--exclude-set",
         "--lines",
@@ -136,22 +131,6 @@ mod tests {
         // Token ids, which the vocabulary bounds.
         "--ids",
         "--prefix-ids",
-        // A word or a number, parsed by its own type, which has a limit.
-        "--whitespace",
-        // Parameters of methods.
-        "--disc-k",
-        "--disc-top-m",
-        "--disc-form",
-        "--asap-iterations",
-        "--smc-particles",
-        "--smc-threshold",
-        "--mcmc-steps",
-        "--mcmc-cut",
-        "--beams",
-        "--max-tries",
-        "--mentored-kl",
-        "--mentored-budget",
-        "--draft-length",
         // A number with a point: its range is in the table of methods.
         "--budget",
         // Numbers with a point: a range is checked where they are used.
@@ -178,7 +157,7 @@ mod tests {
     fn every_option_with_a_number_has_a_limit() {
         let mut found = Vec::new();
         options(&Cli::command(), &mut found);
-        assert!(found.len() > 60, "{}", found.len());
+        assert!(found.len() > 50, "{}", found.len());
         for (name, _) in &found {
             let (limited, other) =
                 (TABLE.iter().any(|(option, ..)| option == name), OTHERS.contains(&name.as_str()));

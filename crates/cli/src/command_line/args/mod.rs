@@ -1,11 +1,11 @@
 //! The options of all commands. Their names are a contract: scripts and benchmarks rely on them.
 //!
 //! An option that refines a sampler or a constraint is a parameter of it (`--sampler smc:n=10`, `--with ascii`), so
-//! that `--help` shows the options that every run needs. Flags of earlier releases are still read: see `legacy`.
+//! that `--help` shows the options that every run needs.
 
 mod convert;
-pub(crate) mod legacy;
 mod limits;
+pub(crate) mod methods;
 
 use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 
@@ -14,8 +14,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::command_line::error::Failure;
 pub(crate) use convert::{ConvertArgs, Notation};
-use legacy::{LegacyArgs, parameter};
 use limits::number;
+use methods::parameter;
 
 /// Constrained decoding that keeps the language model's own distribution.
 #[derive(Debug, Parser)]
@@ -278,36 +278,11 @@ pub(crate) struct ConstraintArgs {
     #[arg(long, value_name = "free|model")]
     pub(crate) end: Option<String>,
     /// Options of the constraint, joined by commas: `--with whitespace=compact,ascii`; --help lists them
-    #[arg(long, value_name = "OPTION[=VALUE],...", long_help = crate::command_line::help::CONSTRAINT_OPTIONS)]
+    #[arg(long, value_name = "OPTION[=VALUE],...", long_help = crate::command_line::help::constraint_options())]
     pub(crate) with: Vec<String>,
     /// Raise a limit on the cost of the constraint, by the name that its error gives; repeatable; --help lists them
     #[arg(long, value_name = "NAME=N", long_help = crate::command_line::help::limits())]
     pub(crate) limit: Vec<String>,
-    #[command(flatten)]
-    pub(crate) legacy: LegacyConstraintArgs,
-}
-
-/// Options of constraints as flags of their own, as in the first release.
-#[derive(Debug, Args)]
-pub(crate) struct LegacyConstraintArgs {
-    #[arg(long, hide = true, value_name = "N", value_parser = number::<u32>("--max-ignored"))]
-    pub(crate) max_ignored: Option<u32>,
-    #[arg(long, hide = true, value_name = "W", value_parser = whitespace)]
-    pub(crate) whitespace: Option<String>,
-    #[arg(long, hide = true)]
-    pub(crate) ascii: bool,
-    #[arg(long, hide = true, value_name = "N", value_parser = number::<u32>("--exponents"))]
-    pub(crate) exponents: Option<u32>,
-    #[arg(long, hide = true, value_name = "DIR")]
-    pub(crate) schema_registry: Option<PathBuf>,
-    #[arg(long, hide = true)]
-    pub(crate) any_order: bool,
-    #[arg(long, hide = true)]
-    pub(crate) gpu: bool,
-}
-
-fn whitespace(text: &str) -> Result<String, String> {
-    text.parse::<crate::schema::Whitespace>().map(|_| text.to_owned())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -349,8 +324,6 @@ pub(crate) struct SamplerArgs {
     /// alone.
     #[arg(long, value_name = "tiny-draft|DIR|table:FILE|ngram|counts")]
     pub(crate) draft_model: Option<String>,
-    #[command(flatten)]
-    pub(crate) legacy: LegacyArgs,
 }
 
 /// A time in seconds.
@@ -504,8 +477,7 @@ pub(crate) struct MaskArgs {
     #[arg(long, value_name = "IDS")]
     pub(crate) prefix_ids: Option<Ids>,
     /// List the ids of all allowed tokens
-    // The name of the first release; elsewhere `--ids` takes a list.
-    #[arg(long, alias = "ids")]
+    #[arg(long)]
     pub(crate) list: bool,
     /// How the answer is written
     #[arg(long, value_enum, default_value = "text")]

@@ -17,10 +17,7 @@ use crate::{
 
 use super::write_json;
 use crate::command_line::{
-    args::{
-        AuditArgs, Format,
-        legacy::{self, Asked as AskedMethod, DRAFTING_IN_AUDITS, unread},
-    },
+    args::{AuditArgs, Format, methods},
     error::{Failure, Result},
     inputs, interrupt, models,
     plain::say,
@@ -30,25 +27,27 @@ use crate::command_line::{
 /// The most prefixes of outputs that are looked at for the exact distribution, where the user says nothing.
 const MAX_PREFIXES: usize = 200_000;
 
-/// The methods of an audit; none of them is `auto`.
-fn methods(args: &AuditArgs, unconstrained: bool) -> Result<Vec<(String, Method)>> {
-    let texts = legacy::list(&args.samplers);
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    if texts.iter().any(|text| legacy::name(text) == "auto") {
+/// The methods of an audit, each with its text; none of them is `auto`.
+fn methods(args: &AuditArgs) -> Result<Vec<(String, Method)>> {
+    let texts = methods::list(&args.samplers);
+    if texts.iter().any(|text| methods::name(text) == "auto") {
         return Err(Failure::input("--samplers names samplers; auto is the choice of one of them"));
     }
-    let asked = args.options.legacy.methods(&texts, unconstrained, DRAFTING_IN_AUDITS)?;
-    let methods: Vec<Method> = asked.into_iter().map(|AskedMethod { method, .. }| method).collect();
-    if args.options.draft_model.is_some() && !methods.iter().any(Method::needs_draft) {
-        let names: Vec<&str> = methods.iter().map(Method::name).collect();
-        return Err(unread("--draft-model", DRAFTING_IN_AUDITS, &names.join(", ")));
+    let parsed = texts.into_iter().map(|text| text.parse().map(|method| (text, method)));
+    let methods: Vec<(String, Method)> = parsed.collect::<Result<_, _>>().map_err(crate::Error::from)?;
+    if args.options.draft_model.is_some() && !methods.iter().any(|(_, method)| method.needs_draft()) {
+        let names: Vec<&str> = methods.iter().map(|(_, method)| method.name()).collect();
+        return Err(Failure::input(format!(
+            "--draft-model is for --sampler speculative, mentored, and not for {}: leave it out, or name a sampler that reads it",
+            names.join(", ")
+        )));
     }
-    Ok(texts.into_iter().map(str::to_owned).zip(methods).collect())
+    Ok(methods)
 }
 
 pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     let spec = args.constraint.spec()?;
-    let methods = methods(args, spec.is_unconstrained())?;
+    let methods = methods(args)?;
     let model = models::load(&args.model);
     if args.max_prefixes.is_some() && !model.as_ref().is_ok_and(Model::is_table) {
         return Err(Failure::input(

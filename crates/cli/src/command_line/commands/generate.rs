@@ -10,10 +10,7 @@ use serde::Serialize;
 
 use super::{Named, write_json};
 use crate::command_line::{
-    args::{
-        Format, GenerateArgs,
-        legacy::{Asked, DRAFTING},
-    },
+    args::{Format, GenerateArgs},
     error::{Failure, Result},
     inputs, interrupt, models,
     plain::say,
@@ -54,11 +51,11 @@ struct Line<'a> {
 pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let outputs = args.n.get();
     let mut spec = args.constraint.spec()?;
-    let asked = args.options.legacy.methods(&[&args.method()?], spec.is_unconstrained(), DRAFTING)?;
-    let Some(asked) = asked.first().copied() else { return Ok(()) };
+    let method: Method = args.method()?.parse().map_err(crate::Error::from)?;
+    let (chosen, _) = method.resolve(spec.is_unconstrained());
     let keeps = args.save_trie.is_some() || args.load_trie.is_some();
     if keeps {
-        check_keeps(&asked, &mut spec)?;
+        check_keeps(&chosen, &mut spec)?;
     }
     let model = models::load(&args.model)?;
     let drawing = Arc::new(Drawing::default());
@@ -70,7 +67,6 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
         hearer(event);
     });
     let request = args.options.apply(request)?.draft(args.options.draft()?);
-    let (chosen, _) = asked.method.resolve(spec.is_unconstrained());
     let start = request.start()?;
     let request = request.constrain(spec.clone())?;
     request.check(&chosen)?;
@@ -84,7 +80,7 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     };
     let cancel = interrupt::watch()?;
     let asking = request.clone();
-    let mut draws = request.cancel(cancel.clone()).sample_with(asked.method)?.take(outputs);
+    let mut draws = request.cancel(cancel.clone()).sample_with(method)?.take(outputs);
     if let Some((path, saved)) = &saved {
         saved.load(path, &mut draws, args.seed.is_none())?;
     }
@@ -99,7 +95,7 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
         }
         None => None,
     };
-    begin(args, &spec, &asked, &draws, saved.as_ref().map(|(path, _)| path.display()));
+    begin(args, &spec, &draws, saved.as_ref().map(|(path, _)| path.display()));
     let result = draw(args, &mut draws, &cancel, &drawing, (&asking, start.prompt.len()), out);
     // The bounds that were learned before a failure are worth as much.
     match (target, parts) {
@@ -109,8 +105,7 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
 }
 
 /// Refuses to keep the bounds of a method that learns none.
-fn check_keeps(asked: &Asked, spec: &mut Spec) -> Result<()> {
-    let (method, _) = asked.method.resolve(spec.is_unconstrained());
+fn check_keeps(method: &Method, spec: &mut Spec) -> Result<()> {
     if !method.info().learns {
         return Err(Failure::input(format!(
             "--save-trie and --load-trie are for samplers that learn: ars, asap, cars and disc, not {method}"
@@ -119,7 +114,7 @@ fn check_keeps(asked: &Asked, spec: &mut Spec) -> Result<()> {
     match &mut spec.language {
         Language::Set(set) if set.gpu => {
             set.gpu = false;
-            say("warning: --gpu: bounds are learned on the CPU, which makes the masks, too");
+            say("warning: --with gpu: bounds are learned on the CPU, where the model runs, too");
         }
         _ => {}
     }
@@ -127,22 +122,15 @@ fn check_keeps(asked: &Asked, spec: &mut Spec) -> Result<()> {
 }
 
 /// Names the constraint, the sampler, and the seed or the file that it goes on from.
-fn begin(
-    args: &GenerateArgs,
-    spec: &Spec,
-    asked: &Asked,
-    draws: &Draws,
-    loaded: Option<std::path::Display<'_>>,
-) {
+fn begin(args: &GenerateArgs, spec: &Spec, draws: &Draws, loaded: Option<std::path::Display<'_>>) {
     let goes_on = loaded.filter(|_| args.seed.is_none());
     match (args.format, goes_on) {
         (Format::Text, goes_on) => {
             say(spec);
-            let why = asked.why.map(|why| format!(" (chosen because {why})")).unwrap_or_default();
             let explained = draws.explain();
             match goes_on {
-                Some(path) => say(format_args!("sampler {explained}{why}; goes on from {path}")),
-                None => say(format_args!("sampler {explained}{why}; seed {}", draws.seed())),
+                Some(path) => say(format_args!("sampler {explained}; goes on from {path}")),
+                None => say(format_args!("sampler {explained}; seed {}", draws.seed())),
             }
         }
         // A script that wants the same lines again needs the seed, and nothing else.
@@ -221,9 +209,7 @@ fn resampled(method: &Method, effective: &[f64], written: usize) -> String {
     #[allow(clippy::cast_precision_loss, reason = "nobody draws 2^53 outputs")]
     let mean = |of: fn(&f64) -> f64| effective.iter().map(of).sum::<f64>() / effective.len() as f64;
     let (why, more) = match method {
-        Method::Smc(_) => {
-            (", each from a population by weight", "larger populations are --sampler smc:particles=N")
-        }
+        Method::Smc(_) => (", each from a population by weight", "larger populations are --sampler smc:n=N"),
         Method::Disc(_) => (
             ", because no try was accepted within the bounds of disc",
             "more tries are --sampler disc:budget=N",

@@ -87,6 +87,17 @@ impl ParameterKind {
     }
 }
 
+/// The name and the value of `name=value`, or a name alone.
+pub(crate) fn named_value(text: &str) -> (&str, Option<&str>) {
+    let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value.trim())));
+    (name.trim(), value)
+}
+
+/// Names and values that are joined by commas.
+pub(crate) fn named_values(text: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
+    text.split(',').filter(|part| !part.trim().is_empty()).map(named_value)
+}
+
 /// The parameters that are given to a method: checked against its row, each once.
 pub(super) struct Given<'a> {
     pub(super) row: &'static MethodInfo,
@@ -97,10 +108,8 @@ impl<'a> Given<'a> {
     /// Reads `text`, parameters that are joined by commas.
     pub(super) fn new(row: &'static MethodInfo, text: &'a str) -> Result<Self, MethodError> {
         let mut given = Self { row, values: Vec::new() };
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let (name, value) =
-                part.split_once('=').map_or((part, None), |(name, value)| (name, Some(value)));
-            let parameter = row.parameters.iter().find(|parameter| parameter.name == name.trim());
+        for (name, value) in named_values(text) {
+            let parameter = row.parameters.iter().find(|parameter| parameter.name == name);
             let parameter = parameter.ok_or_else(|| MethodError::NoSuchParameter {
                 method: row.name,
                 parameter: name.to_owned(),
@@ -111,9 +120,7 @@ impl<'a> Given<'a> {
             }
             let value = match (value, &parameter.kind) {
                 (None, ParameterKind::Switch) => "true",
-                // The first name of that form.
-                (Some("fresh"), _) if parameter.name == "form" => "published",
-                (value, _) => value.unwrap_or_default().trim(),
+                (value, _) => value.unwrap_or_default(),
             };
             parameter.kind.check(value).map_err(|why| MethodError::Value {
                 method: row.name,
