@@ -91,6 +91,12 @@ pub enum SampleError<E> {
         /// The task's limit, in tokens.
         max_tokens: usize,
     },
+    /// The constraint has no output within the length limit.
+    #[error("every output of the constraint has more than {max_tokens} tokens; allow more tokens")]
+    TooLong {
+        /// The task's limit, in tokens.
+        max_tokens: usize,
+    },
     /// A count exceeds the limit on memory. Nothing was drawn.
     #[error("{count} {what} are asked for at once; the limit is {limit}")]
     TooMany {
@@ -130,6 +136,7 @@ impl SampleError<std::convert::Infallible> {
             Self::DeadEnd { tokens } => SampleError::DeadEnd { tokens },
             Self::Beyond { limit, tokens } => SampleError::Beyond { limit, tokens },
             Self::Impossible { max_tokens } => SampleError::Impossible { max_tokens },
+            Self::TooLong { max_tokens } => SampleError::TooLong { max_tokens },
             Self::TooMany { what, count, limit } => SampleError::TooMany { what, count, limit },
             Self::NoOutput { tries, max_tokens } => SampleError::NoOutput { tries, max_tokens },
         }

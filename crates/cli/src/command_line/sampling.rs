@@ -59,6 +59,7 @@ pub(crate) fn failed(method: &Method, error: crate::Error) -> Failure {
         (SampleError::NoOutput { .. }, _) => {
             "longer outputs are --max-tokens; --sampler masked never rejects".to_owned()
         }
+        (SampleError::TooLong { .. }, _) => "longer outputs are --max-tokens".to_owned(),
         _ => return Failure::Other(message),
     };
     Failure::Other(format!("{message} ({way_out})"))

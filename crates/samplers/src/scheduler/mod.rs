@@ -480,12 +480,14 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
             let work = if self.policy.learns() { rollout.new_tokens() } else { rollout.len() as u64 };
             let tokens = (rollout.len(), work);
             let result = match self.policy.on_end(&mut slot.memory, tries, end, &mut slot.rng) {
-                Outcome::Again if !self.policy.is_bounded() && self.cut_off.rejected(tokens, max_tokens) => {
-                    Err(SampleError::NoOutput { tries: rollouts, max_tokens })
-                }
                 Outcome::Again => {
-                    next = self.next_ahead(at);
-                    continue;
+                    let run = (rollouts, self.policy.is_bounded());
+                    if let Some(error) = self.cut_off.after(tokens, &mut self.session, run) {
+                        Err(error)
+                    } else {
+                        next = self.next_ahead(at);
+                        continue;
+                    }
                 }
                 Outcome::Done(output, origin, log_weight) => {
                     Ok(made(output, self.price(at), origin, log_weight, None))
@@ -493,7 +495,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
                 Outcome::Resampled(output, effective) => {
                     Ok(made(output, self.price(at), Origin::Resampled, 0.0, Some(effective)))
                 }
-                Outcome::NoOutput => Err(SampleError::NoOutput { tries: rollouts, max_tokens }),
+                Outcome::NoOutput => Err(self.cut_off.in_vain(&mut self.session, rollouts)),
                 Outcome::Impossible => Err(SampleError::Impossible { max_tokens }),
                 Outcome::DeadEnd(tokens) => Err(SampleError::DeadEnd { tokens }),
             };

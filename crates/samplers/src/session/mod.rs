@@ -7,6 +7,7 @@
 //! States of the constraint are not kept: advancing a state along a prefix takes microseconds, and a state may be
 //! large.
 
+mod fit;
 mod reading;
 mod valuing;
 

@@ -269,13 +269,17 @@ impl<C: Constraint> Populations<C> {
             self.cut_off.output();
             return Ok(());
         }
-        let max_tokens = self.session.max_tokens();
-        let mut gives_up = false;
-        for rollout in &rollouts {
-            gives_up |= self.cut_off.rejected((rollout.len(), rollout.len() as u64), max_tokens);
+        let proposals = cost.proposals;
+        let (cut_off, session) = (&mut self.cut_off, &mut self.session);
+        let gives_up = rollouts.iter().filter_map(|rollout| {
+            let len = rollout.len();
+            cut_off.after((len, len as u64), session, (proposals, false))
+        });
+        if let Some(error) = gives_up.last() {
+            return Err(error);
         }
-        if gives_up || tries >= self.config.max_tries {
-            return Err(SampleError::NoOutput { tries: cost.proposals, max_tokens });
+        if tries >= self.config.max_tries {
+            return Err(self.cut_off.in_vain(&mut self.session, proposals));
         }
         self.start((wanted, rng), tries + 1, cost)
     }
