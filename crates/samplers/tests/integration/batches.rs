@@ -1,6 +1,9 @@
 //! Passes that rollouts share: where a pass costs the same for one row and for sixteen, each pass has sixteen rows.
 
-use std::{cell::Cell, rc::Rc};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use unskew_core::{
@@ -68,7 +71,7 @@ fn logits(prefix: &[TokenId], row: &mut [f32]) {
 }
 
 /// Counts passes.
-struct Counted<M>(M, Rc<Cell<u64>>);
+struct Counted<M>(M, Arc<AtomicU64>);
 
 impl<M: LanguageModel> LanguageModel for Counted<M> {
     type Sequence = M::Sequence;
@@ -97,7 +100,7 @@ impl<M: LanguageModel> LanguageModel for Counted<M> {
         batch: &mut [Extension<'_, M::Sequence>],
         logits: &mut Logits,
     ) -> Result<(), M::Error> {
-        self.1.set(self.1.get() + 1);
+        self.1.fetch_add(1, Relaxed);
         self.0.extend(batch, logits)
     }
 }
@@ -107,7 +110,7 @@ type Model = Counted<FnModel<Row>>;
 type Make = fn(Task<Model, NoSuccessor>) -> Boxed;
 type Boxed = Box<dyn Sampler<Error = SampleError<FnModelError>>>;
 
-fn task(passes: &Rc<Cell<u64>>, batch: usize) -> Task<Model, NoSuccessor> {
+fn task(passes: &Arc<AtomicU64>, batch: usize) -> Task<Model, NoSuccessor> {
     let Task {
         model: ModelShape { row_len, .. },
         constraint,
@@ -119,7 +122,7 @@ fn task(passes: &Rc<Cell<u64>>, batch: usize) -> Task<Model, NoSuccessor> {
         max_bytes,
         cancel,
     } = without_model(batch);
-    let model = Counted(FnModel::new(row_len, logits as Row), Rc::clone(passes));
+    let model = Counted(FnModel::new(row_len, logits as Row), Arc::clone(passes));
     Task { model, constraint, prompt, end, max_tokens, top, batch, max_bytes, cancel }
 }
 
@@ -143,17 +146,17 @@ fn sixteen_at_a_time_take_an_eighth_of_the_passes() {
         ("awrs", |task| Box::new(Sampling::new(task, Awrs::new(TRIES)))),
         ("speculative", |task| {
             let drafts =
-                ModelDraft::new(Counted(FnModel::new(VOCAB, logits as Row), Rc::clone(&task.model.1)));
+                ModelDraft::new(Counted(FnModel::new(VOCAB, logits as Row), Arc::clone(&task.model.1)));
             Box::new(Sampling::speculative(task, Masked::new(), drafts, Default::default()).unwrap())
         }),
         ("smc", |task| Box::new(Smc::new(task, SmcConfig { particles: 16, ..SmcConfig::default() }))),
     ];
     for (name, sampler) in samplers {
         let passes = |batch| {
-            let passes = Rc::new(Cell::new(0));
+            let passes = Arc::new(AtomicU64::new(0));
             let count = if name == "smc" { DRAWS / 16 } else { DRAWS };
             sampler(task(&passes, batch)).draw_many(count, &mut rng(1), &mut Vec::new()).unwrap();
-            passes.get()
+            passes.load(Relaxed)
         };
         let (one, sixteen) = (passes(1), passes(16));
         assert!(sixteen * 8 <= one, "{name}: {sixteen} passes instead of {one}");
@@ -164,17 +167,17 @@ fn sixteen_at_a_time_take_an_eighth_of_the_passes() {
 /// count.
 #[test]
 fn draws_are_handed_over_one_by_one() {
-    let passes = Rc::new(Cell::new(0));
+    let passes = Arc::new(AtomicU64::new(0));
     for policy in [Exact::cars(100_000), Exact::rejection(100_000)] {
         let mut together = Vec::new();
-        passes.set(0);
+        passes.store(0, Relaxed);
         Sampling::new(task(&passes, 4), policy).draw_many(30, &mut rng(1), &mut together).unwrap();
-        let taken = passes.replace(0);
+        let taken = passes.swap(0, Relaxed);
         let mut sampler = Sampling::new(task(&passes, 4), policy);
         let (mut left, mut random) = (30, rng(1));
         let mut next = || sampler.draw_next(&mut left, &mut random).map(|draw| (draw.unwrap(), left));
         let one_by_one: Vec<_> = std::iter::from_fn(&mut next).collect();
-        assert_eq!(passes.replace(0), taken);
+        assert_eq!(passes.swap(0, Relaxed), taken);
         assert!(one_by_one.iter().map(|(draw, _)| draw).eq(&together));
         // One batch is under way, and the seeds of another are drawn.
         assert!(one_by_one[0].1 >= 30 - 3 * 4 && one_by_one[0].1 < 30 - 4, "{}", one_by_one[0].1);
@@ -190,8 +193,8 @@ fn draws_are_handed_over_one_by_one() {
 /// Several samplers of several tasks over one model: as many passes as the longest of them takes.
 #[test]
 fn machines_share_the_passes_of_one_model() {
-    let passes = Rc::new(Cell::new(0));
-    let model = Counted(FnModel::new(VOCAB, logits as Row), Rc::clone(&passes));
+    let passes = Arc::new(AtomicU64::new(0));
+    let model = Counted(FnModel::new(VOCAB, logits as Row), Arc::clone(&passes));
     let mut pool = SequencePool::new(model, 64);
     let prompted = |prompt: u32| Task { prompt: vec![TokenId(prompt)], ..without_model(8) };
     let mut weighted = Scheduler::new(prompted(1), Awrs::new(1_000));
@@ -201,13 +204,13 @@ fn machines_share_the_passes_of_one_model() {
     masked.begin(8, &mut rng(2));
     chains.begin(8, &mut rng(3));
     drive(&mut pool, &mut [&mut weighted, &mut masked, &mut chains]).unwrap();
-    let together = passes.get();
+    let together = passes.load(Relaxed);
     // The same draws, one machine after the other.
     let mut alone = Scheduler::new(prompted(2), Masked::new());
     alone.begin(8, &mut rng(2));
-    passes.set(0);
+    passes.store(0, Relaxed);
     drive(&mut pool, &mut [&mut alone]).unwrap();
-    let masked_alone = passes.get();
+    let masked_alone = passes.load(Relaxed);
     assert!(together < 2 * masked_alone, "{together} {masked_alone}");
     let draws = |scheduler: &mut Scheduler<NoSuccessor, Masked>| -> Vec<_> {
         std::iter::from_fn(|| scheduler.take()).map(|draw| draw.unwrap().tokens).collect()

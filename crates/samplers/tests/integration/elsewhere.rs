@@ -9,7 +9,6 @@ use std::sync::{
 use crate::support::{distribution, outputs, random_task, rng};
 use unskew_core::{
     Draw, Extension, LanguageModel, LogitRows, Logits, RowError, Sampler, TableModel, TableModelError,
-    TokenId,
     rows::{RowAnswer, RowQuestion},
 };
 use unskew_samplers::{
@@ -94,7 +93,7 @@ fn samplers<M>(
     task: &dyn Fn() -> Task<M, crate::support::Outputs>,
 ) -> Vec<(&'static str, AnySampler<M::Error>)>
 where
-    M: LanguageModel + Clone + 'static,
+    M: LanguageModel<Sequence: Send> + Clone + Send + 'static,
 {
     let smc = |twisted| SmcConfig { particles: 6, threshold: 0.7, twisted, max_tries: 100 };
     let drafted = |policy| {
