@@ -195,7 +195,7 @@ impl Draws {
                 return self.plan.engine.log_mass().or_else(|| self.mean_weight(self.cost.proposals));
             }
             Method::Masked | Method::Awrs(_) => self.cost.proposals,
-            Method::Smc(smc) => self.cost.proposals / smc.n.get() as u64,
+            Method::Smc(smc) if !smc.all => self.cost.proposals / smc.n.get() as u64,
             _ => return self.plan.engine.log_mass(),
         };
         self.mean_weight(tries)

@@ -105,6 +105,40 @@ impl<S: Sampler<Error = AnySampleError>> AnySampler for OneByOne<S> {
     }
 }
 
+/// A sampler of populations, which gives all outputs of each.
+struct Populations {
+    smc: Smc<WarpedModel, AnyConstraint>,
+    /// Those of the last population that are not handed over.
+    left: VecDeque<Draw>,
+    /// The sum of the weights of all outputs, and the particles of all populations.
+    weights: f64,
+    particles: u64,
+}
+
+impl AnySampler for Populations {
+    fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn> {
+        *left = left.checked_sub(1)?;
+        if self.left.is_empty() {
+            match self.smc.population(rng) {
+                Ok(draws) => self.left = draws.into(),
+                Err(error) => return Some(Err(error)),
+            }
+            for draw in &self.left {
+                self.weights += draw.log_weight.exp();
+                self.particles += draw.cost.proposals;
+            }
+        }
+        self.left.pop_front().map(|draw| Ok((draw, None)))
+    }
+
+    /// Also of the outputs that are not handed over.
+    fn log_mass(&mut self) -> Option<f64> {
+        #[allow(clippy::cast_precision_loss, reason = "nobody draws 2^53 particles")]
+        let mean = self.weights / self.particles as f64;
+        (self.particles > 0).then(|| mean.ln().min(0.0))
+    }
+}
+
 /// A search, which finds all of its outputs at once.
 struct Search {
     beam: OneByOne<Beam<WarpedModel, AnyConstraint>>,
@@ -205,12 +239,15 @@ pub(crate) fn engine(
             let particles = smc.n.get();
             // Each population is as many tries as it has outputs.
             let max_tries = smc.tries.div_ceil(particles as u64);
-            let (threshold, twisted) = (smc.threshold, smc.twisted);
+            let (threshold, twisted, all) = (smc.threshold, smc.twisted, smc.all);
             let config = SmcConfig { particles, threshold, twisted, max_tries };
             let smc = match smc.values {
                 true => Smc::by_values(task, config, StateValues::new(VALUES_BYTES)),
                 false => Smc::new(task, config),
             };
+            if all {
+                return Box::new(Populations { smc, left: VecDeque::new(), weights: 0.0, particles: 0 });
+            }
             Box::new(OneByOne(smc))
         }
         Method::Mcmc(mcmc) => {

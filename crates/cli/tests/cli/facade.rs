@@ -73,6 +73,31 @@ fn a_constraint_is_compiled_once() {
     }
 }
 
+/// With the weights of all outputs of its populations, SMC agrees with the model, and costs a part of what it costs with
+/// one of each.
+#[test]
+fn populations_give_all_of_their_outputs() {
+    let outputs = |method: &str| {
+        let request = model().prompt("").constrain(Spec::regex(PATTERN)).unwrap().seed(5);
+        let mut draws = request.sample(method).unwrap();
+        let outputs: Vec<_> = draws.by_ref().take(3_000).map(Result::unwrap).collect();
+        let positions: u64 = outputs.iter().map(|output| output.cost.positions).sum();
+        let total: f64 = outputs.iter().map(|output| output.log_weight.exp()).sum();
+        let share = |text: &str| {
+            let of = outputs.iter().filter(|output| output.text == text);
+            of.map(|output| output.log_weight.exp()).sum::<f64>() / total
+        };
+        (share("00000"), share("01"), draws.log_mass().unwrap().exp(), positions)
+    };
+    let (all, one, exact) = (outputs("smc:n=10,all"), outputs("smc:n=10"), outputs("cars"));
+    for (found, of, what) in
+        [(all.0, exact.0, "00000"), (all.1, exact.1, "01"), (all.2, one.2, "P"), (all.2, exact.2, "P")]
+    {
+        assert!((found - of).abs() < 0.05, "{what}: {found}, {of}");
+    }
+    assert!(all.3 * 4 < one.3, "{} and {}", all.3, one.3);
+}
+
 /// A service draws where it has a thread to spare.
 #[test]
 fn outputs_are_drawn_on_another_thread() {

@@ -23,6 +23,7 @@ fn methods_read_their_parameters() {
         "disc:top_m=1",
         "asap:iterations=3",
         "smc:n=4,threshold=0.3,twisted",
+        "smc:n=3,all",
         "mcmc:steps=3,cut=restart",
         "cars:tries=500",
     ] {
@@ -38,7 +39,7 @@ fn wrong_parameters_are_refused_with_those_of_the_method() {
     let files = Files::new(&[("t.json", TABLE)]);
     for (method, message) in [
         ("fair", "there is no sampler `fair`; there are auto, masked, rejection"),
-        ("smc:k=3", "smc has no parameter `k`; it has n, threshold, twisted, values, tries"),
+        ("smc:k=3", "smc has no parameter `k`; it has n, threshold, twisted, values, all, tries"),
         ("masked:k=3", "masked has no parameter `k`; it has none"),
         ("auto:k=3", "auto has no parameter `k`; it has budget, exact"),
         ("disc:k=4,k=5", "disc: the parameter `k` is given twice"),

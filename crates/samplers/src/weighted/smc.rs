@@ -81,13 +81,14 @@ impl<M: LanguageModel, C: Constraint> Smc<M, C> {
         Self { pool: SequencePool::new(model, batch), populations }
     }
 
-    /// All outputs of one population, each with its weight. The mean of the weights over the particles is the
-    /// estimate of `P(L)`; particles that did not survive have weight zero. The first output carries the cost of the
-    /// population.
+    /// All outputs of one population, each with its weight: averages with these weights, normalised, tend to those under
+    /// the target distribution, over all outputs of all populations. Particles that did not survive have weight zero.
+    /// A population without survivors is run again. The first output carries the cost of all: the sum of the weights
+    /// over the number of particles, which is `cost.proposals`, is an estimate of `P(L)`.
     ///
     /// # Errors
     ///
-    /// [`SampleError`] when the model fails, or the task is cancelled.
+    /// [`SampleError`] when the model fails, or no population has a survivor.
     pub fn population(&mut self, rng: &mut dyn Rng) -> Result<Vec<Draw>, SampleError<M::Error>> {
         self.run(Wanted::All, rng)
     }
@@ -119,7 +120,7 @@ impl<M: LanguageModel, C: Constraint> Sampler for Smc<M, C> {
 enum Wanted {
     /// One output, drawn by weight. Populations are run until one has a survivor.
     One,
-    /// All outputs of one population.
+    /// All outputs of one population. Populations are run until one has a survivor.
     All,
 }
 
@@ -252,12 +253,13 @@ impl<C: Constraint> Populations<C> {
             _ => None,
         });
         let mut outputs: Weighted = outputs.collect();
-        if wanted == Wanted::All {
+        if wanted == Wanted::All && !outputs.is_empty() {
             let draws = outputs.into_iter().map(|(output, log_weight)| {
                 let cost = std::mem::take(&mut cost);
                 draw(output, log_weight, Origin::Proposed, cost)
             });
             self.done.push_back(Ok(draws.collect()));
+            self.cut_off.output();
             return Ok(());
         }
         let total = log_sum_exp(outputs.iter().map(|(_, weight)| *weight));

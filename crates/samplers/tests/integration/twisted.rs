@@ -183,7 +183,8 @@ fn weights_of_populations_correct_any_values() {
             let mut draws = Vec::new();
             for _ in 0..1_500 {
                 let population = sampler.population(&mut rng).unwrap();
-                let lost = config.particles - population.len();
+                let particles: u64 = population.iter().map(|draw| draw.cost.proposals).sum();
+                let lost = particles - population.len() as u64;
                 draws.extend(population.into_iter().map(|draw| Draw { cost: Cost::default(), ..draw }));
                 draws.extend((0..lost).map(|_| lost_draw()));
             }

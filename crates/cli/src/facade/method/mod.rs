@@ -34,7 +34,7 @@ const CARS: Rejecting = Rejecting { tries: TRIES, length: None };
 /// let method: Method = "smc:n=10,twisted".parse()?;
 /// assert_eq!(method.name(), "smc");
 /// let error = "smc:k=3".parse::<Method>().unwrap_err();
-/// assert!(error.to_string().starts_with("smc has no parameter `k`; it has n, threshold, twisted, values, tries"));
+/// assert!(error.to_string().starts_with("smc has no parameter `k`; it has n, threshold, twisted, values, all, tries"));
 /// # Ok::<(), MethodError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -159,6 +159,8 @@ pub struct Smc {
     pub twisted: bool,
     /// Whether it proposes by values of the constraint's states, which it learns, and weighs by them.
     pub values: bool,
+    /// Whether a population gives all of its outputs, each with its weight, and not one of them.
+    pub all: bool,
     /// The most tries for one output; each output of a population is a try.
     pub tries: u64,
 }

@@ -243,6 +243,12 @@ pub static METHODS: &[MethodInfo] = &[
                 default: "",
                 help: "propose and weigh by values of the constraint's states, which populations learn",
             },
+            Parameter {
+                name: "all",
+                kind: ParameterKind::Switch,
+                default: "",
+                help: "give all outputs of a population, each with its weight, and not one of them",
+            },
             TRIES_PARAMETER,
         ],
         learns: false,
@@ -252,6 +258,7 @@ pub static METHODS: &[MethodInfo] = &[
                 threshold: given.value("threshold").unwrap_or(0.5),
                 twisted: given.value("twisted").unwrap_or(false),
                 values: given.value("values").unwrap_or(false),
+                all: given.value("all").unwrap_or(false),
                 tries: given.tries(),
             }))
         },
