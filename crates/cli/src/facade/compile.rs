@@ -1,6 +1,6 @@
 //! From a [`Spec`] and the tokens of a model to a constraint of a request.
 
-use std::{fmt::Display, path::Path, sync::Arc};
+use std::{borrow::Cow, fmt::Display, path::Path, sync::Arc};
 
 use unskew_core::AnyConstraint;
 use unskew_engine::{Captures, Compiler, Language, Spec, TokenSpace, Until};
@@ -26,7 +26,14 @@ pub(crate) fn compile(
 ) -> Result<unskew_engine::Compiled> {
     tokens.notes().iter().for_each(|note| observer.note(format_args!("note: {note}")));
     spec.notes().iter().for_each(|note| observer.note(format_args!("warning: {note}")));
-    Ok(Compiler::shared(tokens).compile_behind(healed, spec, &Until::default(), observer)?)
+    // The constraint is made on the CPU, and goes to a GPU from there.
+    let mut spec = Cow::Borrowed(spec);
+    if matches!(&spec.language, Language::Set(set) if set.gpu)
+        && let Language::Set(set) = &mut spec.to_mut().language
+    {
+        set.gpu = false;
+    }
+    Ok(Compiler::shared(tokens).compile_behind(healed, &spec, &Until::default(), observer)?)
 }
 
 impl Compiled {

@@ -203,17 +203,10 @@ impl Resolved<'_> {
         }
     }
 
-    /// The error with the name of the file that the text is from.
+    /// The error with the name of the file that the text is from, if it is about the text.
     pub(crate) fn named(&self, error: Arc<Error>) -> Arc<Error> {
         match &self.path {
-            Some(path)
-                if !matches!(
-                    *error,
-                    Error::Cancelled | Error::Deadline | Error::Fuel { .. } | Error::File { .. }
-                ) =>
-            {
-                Arc::new(Error::file(path, error))
-            }
+            Some(path) if matches!(*error, Error::Constraint(_)) => Arc::new(Error::file(path, error)),
             _ => error,
         }
     }
