@@ -101,7 +101,7 @@ fn set(options: &mut Map<String, Value>, (name, value): (&str, Option<&str>)) ->
         let known = known.join(", ");
         return Err(Failure::input(format!("--with has no option {dashed:?}; it has {known}")));
     };
-    let value = match (&option.value, value) {
+    let value: Value = match (&option.value, value) {
         (OptionValue::Switch(_), None | Some("true")) => true.into(),
         (OptionValue::Switch(_), Some("false")) => false.into(),
         (OptionValue::Switch(_), Some(value)) => {

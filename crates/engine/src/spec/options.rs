@@ -208,10 +208,10 @@ impl TryFrom<SpecOptions> for Spec {
             let why = format!("this program reads version {SPEC_VERSION} alone");
             return Err(SpecError::Value { option: "version", value: version.to_string(), why });
         }
-        if let Some(OptionInfo { name, about, .. }) = options.stray() {
+        if let Some(&OptionInfo { name, about, .. }) = options.stray() {
             return Err(SpecError::Stray { name, about });
         }
-        for OptionInfo { name: option, value, .. } in OPTIONS {
+        for &OptionInfo { name: option, ref value, .. } in OPTIONS {
             if let OptionValue::Number(of, most) = value
                 && let Some(value) = of(&options).filter(|value| value > most)
             {

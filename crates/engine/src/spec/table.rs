@@ -27,9 +27,12 @@ pub struct OptionInfo {
     pub about: &'static str,
     /// The values that it takes.
     pub value: OptionValue,
-    /// Help in lines for each kind: the end of the option with its value, and the meaning.
-    pub help: &'static [(&'static str, &'static [(&'static str, &'static str)])],
+    /// Help for each kind.
+    pub help: &'static [(&'static str, Lines)],
 }
+
+/// The end of an option with its value, and the meaning, line by line.
+type Lines = &'static [(&'static str, &'static str)];
 
 /// The type of an option, and how it stands in [`SpecOptions`].
 #[derive(Debug)]
@@ -260,8 +263,8 @@ mod tests {
 
     #[test]
     fn an_option_alone_is_refused_with_its_purpose() {
-        for OptionInfo { name, about, value, .. } in OPTIONS {
-            let value = match (value, *name) {
+        for &OptionInfo { name, about, ref value, .. } in OPTIONS {
+            let value = match (value, name) {
                 (OptionValue::Switch(_), _) => "true",
                 (OptionValue::Number(..), _) => "1",
                 (_, "grammars") => r#"{"a": {"regex": "b"}}"#,

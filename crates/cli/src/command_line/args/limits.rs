@@ -46,7 +46,7 @@ macro_rules! counts {
     };
 }
 
-counts! { u32, 0; u64, 0; usize, 0; }
+counts! { u64, 0; usize, 0; }
 
 impl Count for NonZeroU64 {
     const LEAST: u64 = 1;
