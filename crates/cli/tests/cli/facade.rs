@@ -81,13 +81,13 @@ fn populations_give_all_of_their_outputs() {
         let request = model().prompt("").constrain(Spec::regex(PATTERN)).unwrap().seed(5);
         let mut draws = request.sample(method).unwrap();
         let outputs: Vec<_> = draws.by_ref().take(3_000).map(Result::unwrap).collect();
-        let positions: u64 = outputs.iter().map(|output| output.cost.positions).sum();
+        let proposals: u64 = outputs.iter().map(|output| output.cost.proposals).sum();
         let total: f64 = outputs.iter().map(|output| output.log_weight.exp()).sum();
         let share = |text: &str| {
             let of = outputs.iter().filter(|output| output.text == text);
             of.map(|output| output.log_weight.exp()).sum::<f64>() / total
         };
-        (share("00000"), share("01"), draws.log_mass().unwrap().exp(), positions)
+        (share("00000"), share("01"), draws.log_mass().unwrap().exp(), proposals)
     };
     let (all, one, exact) = (outputs("smc:n=10,all"), outputs("smc:n=10"), outputs("cars"));
     for (found, of, what) in
