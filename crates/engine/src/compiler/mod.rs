@@ -5,6 +5,10 @@
 //! compiling ends at a deadline or when the client has left. Each thread waits until its own deadline: if the thread
 //! that compiles gives up, the next one takes over.
 //!
+//! A server makes its own compiler and sets its limits. All other parts of a program that have the same tokens share one
+//! ([`Compiler::shared`]): requests, audits and commands. A sampler takes the constraint with a scratch of its own
+//! ([`Compiled::constraint`]), and takes no lock for a mask.
+//!
 //! Files are read each time, and a kept constraint is found by their contents. A text file of items is an exception,
 //! since it may hold millions: it is found by its path, its length and the time of its last change. A built set is
 //! opened each time, which takes less than a look-up would save.
