@@ -214,6 +214,11 @@ impl TokenSpace {
         tokenizer.read_as(text, ids).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    /// Whether the tokenizer writes a space in front of a text, and of the text behind a control token.
+    pub fn prepends_space(&self) -> bool {
+        matches!(&self.encoder, Encoder::Tokenizer(tokenizer) if tokenizer.prepends_space())
+    }
+
     /// Where the tokenizer's decoder makes another text than the bytes of tokens that constraints read.
     pub fn notes(&self) -> &[DecoderNote] {
         match &self.encoder {

@@ -285,6 +285,35 @@ fn a_callback_hears_outputs_and_iterations() {
     assert_eq!((drawn.load(Ordering::Relaxed), learned.load(Ordering::Relaxed)), (7, 3));
 }
 
+/// At the beginning of a text some tokenizers write a space, which a canonical constraint has to allow.
+#[test]
+fn a_space_that_the_tokenizer_writes_first_is_noted() {
+    let mut json: serde_json::Value = serde_json::from_str(unskew::tiny_model::TOKENIZER_JSON).unwrap();
+    let spaced = |prefix: bool| {
+        json["pre_tokenizer"] = serde_json::json!({"type": "ByteLevel", "add_prefix_space": prefix});
+        let tokenizer = unskew::vocab::Tokenizer::from_bytes(json.to_string().as_bytes()).unwrap();
+        let tokens = TokenSpace::from_tokenizer(tokenizer, &[], 0).unwrap();
+        let model = FnModel::new(tokens.vocabulary().len(), |_: &[TokenId], row: &mut [f32]| row.fill(0.0));
+        Model::new(model, tokens).unwrap()
+    };
+    let [plain, spaced] = [false, true].map(spaced);
+    let is_noted = |model: &Model, prompt: &str, spec: Spec| {
+        let noted = Arc::new(AtomicU64::new(0));
+        let counts = Arc::clone(&noted);
+        let request = model.prompt(prompt).observe(move |event| {
+            if let Event::Note(text) = event {
+                counts.fetch_add(u64::from(text.contains("allow a space first")), Ordering::Relaxed);
+            }
+        });
+        request.constrain(spec).unwrap().sample("masked").unwrap();
+        noted.load(Ordering::Relaxed) == 1
+    };
+    let word = || Spec::regex("[a-z]{1,3}");
+    assert!(is_noted(&spaced, "", word().canonical()));
+    assert!(!is_noted(&spaced, "The name is", word().canonical()) && !is_noted(&spaced, "", word()));
+    assert!(!is_noted(&plain, "", word().canonical()));
+}
+
 /// A time limit ends the drawing by name, and the passes of the model tell that something goes on before.
 #[test]
 fn drawing_ends_when_its_time_is_over() {
