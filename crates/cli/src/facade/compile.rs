@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt::Display, path::Path, sync::Arc};
 
-use unskew_core::AnyConstraint;
+use unskew_core::{AnyConstraint, TokenId, TokenKind};
 use unskew_engine::{Captures, Compiler, Language, Spec, TokenSpace, Until};
 use unskew_sets::SetConstraint;
 
@@ -34,6 +34,18 @@ pub(crate) fn compile(
         set.gpu = false;
     }
     Ok(Compiler::shared(tokens).compile_behind(healed, &spec, &Until::default(), observer)?)
+}
+
+/// Notes what a canonical constraint leaves out where an output behind `prompt` begins a text: there is no prompt, or
+/// it ends with a control token.
+pub(crate) fn note_space(spec: &Spec, tokens: &TokenSpace, prompt: &[TokenId], observer: &Observer) {
+    let is_control = |last: &TokenId| tokens.vocabulary().kind(*last) == TokenKind::Control;
+    if spec.canonical && tokens.prepends_space() && prompt.last().is_none_or(is_control) {
+        observer.note(
+            "note: the output begins a text, where this tokenizer writes a space that a constraint has to allow: \
+             `canonical` outputs without it are spelled as inside of a text; allow a space first, such as ` ?` in a regex",
+        );
+    }
 }
 
 impl Compiled {

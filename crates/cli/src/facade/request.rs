@@ -8,13 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use unskew_core::{AnyConstraint, Cancel, Constraint, LanguageModel, OutputEnd, TokenId, TokenKind};
+use unskew_core::{AnyConstraint, Cancel, Constraint, LanguageModel, OutputEnd, TokenId};
 use unskew_engine::Spec;
 use unskew_samplers::Task;
 
 use super::{
     AnyModel, Draws, Event, Method, Model, Observer,
-    compile::{Compiled, compile},
+    compile::{Compiled, compile, note_space},
     drafts::{self, Draft},
     draws::Plan,
     engine::{self, Engine, Target, Truncate, WarpedModel},
@@ -26,10 +26,6 @@ const MAX_TOKENS: usize = 256;
 
 /// The outputs that go through the model together where nothing else is said.
 const BATCH: usize = 16;
-
-/// What a canonical constraint leaves out at the beginning of a text, and the way out.
-const BEGINS_WITH_SPACE: &str = "the output begins a text, where this tokenizer writes a space that a constraint has to \
-    allow: `canonical` outputs without it are spelled as inside of a text; allow a space first, such as ` ?` in a regex";
 
 /// A request for outputs of a [`Model`]: made by [`Model::prompt`], answered by [`sample`](Self::sample).
 ///
@@ -421,9 +417,7 @@ impl Request {
         }
         let compiled = self.compiled(&start.healed)?;
         let captures = compiled.captures().cloned();
-        if self.spec.canonical && self.begins_a_text(&start.prompt) && self.model.tokens().prepends_space() {
-            self.observer.note(format_args!("note: {BEGINS_WITH_SPACE}"));
-        }
+        note_space(&self.spec, self.model.tokens(), &start.prompt, &self.observer);
         if let Some(limit) = self.time_limit {
             // A limit that no clock can tell is none.
             self.cancel = match Instant::now().checked_add(limit) {
@@ -449,12 +443,6 @@ impl Request {
             time_limit: self.time_limit,
             observer: self.observer,
         }))
-    }
-
-    /// Whether an output behind `prompt` begins a text: there is none, or it ends with a control token.
-    fn begins_a_text(&self, prompt: &[TokenId]) -> bool {
-        let vocabulary = self.model.tokens().vocabulary();
-        prompt.last().is_none_or(|last| vocabulary.kind(*last) == TokenKind::Control)
     }
 
     /// The method itself, or for [`Method::Auto`] one for this request, and why it was chosen.

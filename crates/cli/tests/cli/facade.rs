@@ -73,8 +73,8 @@ fn a_constraint_is_compiled_once() {
     }
 }
 
-/// With the weights of all outputs of its populations, SMC agrees with the model, and costs a part of what it costs with
-/// one of each.
+/// With the weights of all outputs of its populations, SMC agrees with the model, and costs a part of what it costs
+/// with one of each.
 #[test]
 fn populations_give_all_of_their_outputs() {
     let outputs = |method: &str| {

@@ -5,8 +5,8 @@
 //! compiling ends at a deadline or when the client has left. Each thread waits until its own deadline: if the thread
 //! that compiles gives up, the next one takes over.
 //!
-//! A server makes its own compiler and sets its limits. All other parts of a program that have the same tokens share one
-//! ([`Compiler::shared`]): requests, audits and commands. A sampler takes the constraint with a scratch of its own
+//! A server makes its own compiler and sets its limits. All other parts of a program that have the same tokens share
+//! one ([`Compiler::shared`]): requests, audits and commands. A sampler takes the constraint with a scratch of its own
 //! ([`Compiled::constraint`]), and takes no lock for a mask.
 //!
 //! Files are read each time, and a kept constraint is found by their contents. A text file of items is an exception,
@@ -242,8 +242,8 @@ impl Compiler {
         self.compile_behind("", spec, until, &())
     }
 
-    /// The same on outputs that begin with `healed`, which was taken off a prompt. Lines that are left out of a set, and
-    /// the reading of large files, are told to `progress`, where the constraint was not kept.
+    /// The same on outputs that begin with `healed`, which was taken off a prompt. Where the constraint was not kept,
+    /// `progress` hears of lines that are left out of a set, and of the reading of large files.
     ///
     /// # Errors
     ///
@@ -415,8 +415,8 @@ impl Compiled {
         self.machine.any()
     }
 
-    /// The grammar that it is, for programs that read more of it than masks. `None`: it is none, or reads the tokenizer's
-    /// own sequences.
+    /// The grammar that it is, for programs that read more of it than masks. `None`: it is none, or has only the
+    /// tokenizer's own sequences.
     pub fn grammar(&self) -> Option<&Arc<GrammarConstraint>> {
         self.kind()
     }

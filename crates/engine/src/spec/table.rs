@@ -5,8 +5,8 @@
 
 use super::SpecOptions;
 
-/// The largest [`GrammarSpec::max_ignored`](super::GrammarSpec::max_ignored): each is a copy of the automaton of ignored
-/// text.
+/// The largest [`GrammarSpec::max_ignored`](super::GrammarSpec::max_ignored): each is a copy of the automaton of
+/// ignored text.
 pub const MAX_IGNORED: u32 = 10_000;
 
 /// The largest [`SchemaSpec::exponents`](super::SchemaSpec::exponents): compiling takes hours beyond.

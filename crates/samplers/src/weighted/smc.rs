@@ -81,8 +81,8 @@ impl<M: LanguageModel, C: Constraint> Smc<M, C> {
         Self { pool: SequencePool::new(model, batch), populations }
     }
 
-    /// All outputs of one population, each with its weight: averages with these weights, normalised, tend to those under
-    /// the target distribution, over all outputs of all populations. Particles that did not survive have weight zero.
+    /// All outputs of one population, each with its weight. Averages with these weights over all populations,
+    /// normalised, tend to those under the target distribution. Particles that did not survive have weight zero.
     /// A population without survivors is run again. The first output carries the cost of all: the sum of the weights
     /// over the number of particles, which is `cost.proposals`, is an estimate of `P(L)`.
     ///
