@@ -23,7 +23,7 @@ use super::ScanState;
 use crate::ids::{COUNTS, Id, number as id};
 
 /// An automaton whose texts are units between two marks.
-#[derive(Debug)]
+#[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Units {
     open: Box<[u8]>,
     unit: Arc<Dfa>,
@@ -48,7 +48,7 @@ pub(crate) struct UnitState {
 }
 
 /// The texts of an automaton with a bounded number of units between two marks.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CountedUnits {
     units: Arc<Units>,
     /// The least number of units.
@@ -63,15 +63,6 @@ pub(crate) type Bounds = (u32, Option<u32>);
 
 /// No bounds.
 pub(crate) const FREE: Bounds = (0, None);
-
-impl PartialEq for CountedUnits {
-    fn eq(&self, other: &Self) -> bool {
-        (self.min, self.max) == (other.min, other.max)
-            && (Arc::ptr_eq(&self.units, &other.units) || self.units.is_same(&other.units))
-    }
-}
-
-impl Eq for CountedUnits {}
 
 impl std::hash::Hash for CountedUnits {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
@@ -141,12 +132,6 @@ impl Units {
     /// Whether these are any number of texts of `unit` between the marks.
     pub(crate) fn are(&self, open: &[u8], unit: &Arc<Dfa>, close: &[u8]) -> bool {
         self.is_all && (&*self.open, &*self.close) == (open, close) && Arc::ptr_eq(&self.unit, unit)
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        (&self.open, &self.close, self.is_all) == (&other.open, &other.close, other.is_all)
-            && self.unit == other.unit
-            && self.dfa == other.dfa
     }
 
     /// The units that end in `text`, read from `at` on as far as it is read, plus the fewest units to an end after it:
