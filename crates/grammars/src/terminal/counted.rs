@@ -72,14 +72,13 @@ impl std::hash::Hash for CountedUnits {
     }
 }
 
-/// The place in a text between the marks, or in one of them.
+/// The place in a text between the marks, or at one of them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Place {
     /// After this many bytes of the opening mark, before its end.
     Open(usize),
     Unit(StateId),
-    /// After this many bytes of the closing mark, at least one.
-    Close(usize),
+    Closed,
 }
 
 impl Units {
@@ -93,7 +92,11 @@ impl Units {
             return Err("there is no closing mark");
         }
         check(unit, close)?;
-        Self::new(open, unit, close, &Arc::new(any_number(open, unit, close)), true)
+        let dfa = Arc::new(any_number(open, unit, close));
+        // All units lead to one state.
+        let between = dfa.run(dfa.start(), open);
+        let ends: Vec<bool> = dfa.states().map(|state| Some(state) == between).collect();
+        Ok(Self::new(open, unit, close, dfa, &ends, true))
     }
 
     /// The texts of `dfa`, which are units between `open` and `close`. Without `close`, no text goes on where one
@@ -112,21 +115,14 @@ impl Units {
             return Err("there is no opening mark");
         }
         check(unit, close.as_slice())?;
-        Self::new(open, unit, close.as_slice(), dfa, false)
+        let ends = ends(dfa, open, unit, close)?;
+        Ok(Self::new(open, unit, close.as_slice(), Arc::clone(dfa), &ends, false))
     }
 
-    fn new(
-        open: &[u8],
-        unit: &Arc<Dfa>,
-        close: &[u8],
-        dfa: &Arc<Dfa>,
-        is_all: bool,
-    ) -> Result<Self, &'static str> {
-        let ends = ends(dfa, open, unit, close)?;
-        let states = states(dfa, &ends);
+    fn new(open: &[u8], unit: &Arc<Dfa>, close: &[u8], dfa: Arc<Dfa>, ends: &[bool], is_all: bool) -> Self {
+        let states = states(&dfa, ends);
         let greatest = states.iter().map(|state| state.fewest).max().unwrap_or(0);
-        let (unit, dfa) = (Arc::clone(unit), Arc::clone(dfa));
-        Ok(Self { open: open.into(), unit, close: close.into(), is_all, dfa, states, greatest })
+        Self { open: open.into(), unit: Arc::clone(unit), close: close.into(), is_all, dfa, states, greatest }
     }
 
     /// Whether these are any number of texts of `unit` between the marks.
@@ -350,17 +346,16 @@ fn any_number(open: &[u8], unit: &Dfa, close: &[u8]) -> Dfa {
 }
 
 /// By state: whether a unit or the opening mark ends where it is entered. Reads all texts side by side with the units.
-fn ends(dfa: &Dfa, open: &[u8], unit: &Dfa, close: &[u8]) -> Result<Vec<bool>, &'static str> {
+fn ends(dfa: &Dfa, open: &[u8], unit: &Dfa, close: Option<u8>) -> Result<Vec<bool>, &'static str> {
     let between = Place::Unit(unit.start());
-    let first = if open.is_empty() { between } else { Place::Open(0) };
     let mut ends: Vec<Option<bool>> = vec![None; dfa.len()];
-    ends[dfa.start().index()] = Some(first == between);
+    ends[dfa.start().index()] = Some(false);
     let mut seen: HashSet<(StateId, Place)> = HashSet::new();
-    let mut todo = vec![(dfa.start(), first)];
+    let mut todo = vec![(dfa.start(), Place::Open(0))];
     while let Some((state, place)) = todo.pop() {
         let is_end = match close {
-            [] => place == between && dfa.edges(state).next().is_none(),
-            _ => place == Place::Close(close.len()),
+            None => place == between && dfa.edges(state).next().is_none(),
+            Some(_) => place == Place::Closed,
         };
         if dfa.is_accepting(state) != is_end {
             return Err("a text does not end with the closing mark, or goes on after it");
@@ -374,11 +369,10 @@ fn ends(dfa: &Dfa, open: &[u8], unit: &Dfa, close: &[u8]) -> Result<Vec<bool>, &
                     Place::Unit(at) => match unit.step(at, byte) {
                         Some(next) if unit.is_accepting(next) => between,
                         Some(next) => Place::Unit(next),
-                        None if at == unit.start() && close.first() == Some(&byte) => Place::Close(1),
+                        None if at == unit.start() && close == Some(byte) => Place::Closed,
                         None => return Err("a text has something else than units between its marks"),
                     },
-                    Place::Close(at) if close.get(at) == Some(&byte) => Place::Close(at + 1),
-                    Place::Close(_) | Place::Open(_) => {
+                    Place::Closed | Place::Open(_) => {
                         return Err("a text has something else around its marks");
                     }
                 };
