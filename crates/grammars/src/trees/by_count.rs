@@ -23,18 +23,16 @@ use crate::terminal::counted::{Bounds, Units};
 pub(crate) struct TokensByCount {
     /// Tokens that are not the last ones, in the order of their cost.
     open: Box<[TokenId]>,
-    /// The least cost of these tokens.
-    least: u32,
-    /// By cost, from the least one on: how many of these tokens have a lower cost.
-    first: Box<[u32]>,
+    /// Their costs, each with the number of these tokens up to it.
+    ends: Box<[(u32, u32)]>,
     /// The same tokens as a mask.
     all: TokenMask,
     /// The last tokens that end inside, with their cost.
     closing: Box<[(TokenId, u32)]>,
     /// Tokens that leave, with their cost, the byte with which they leave and the length of the suffix.
     leaving: Box<[(TokenId, u32, u8, u32)]>,
-    /// The costs of all tokens, and those of the last ones, in ascending order.
-    costs: [Box<[u32]>; 2],
+    /// The costs of the last tokens, in ascending order.
+    last: Box<[u32]>,
 }
 
 impl TokensByCount {
@@ -65,55 +63,48 @@ impl TokensByCount {
         let most = open.iter().map(|(cost, _)| *cost as usize).max().unwrap_or(0);
         let mut first = vec![0u32; most + 2];
         open.iter().for_each(|(cost, _)| first[*cost as usize + 1] += 1);
-        let found = (least..).zip(&first[1..]).filter(|(_, tokens)| **tokens > 0);
-        let mut costs: Vec<u32> = found.map(|(cost, _)| cost).collect();
         for cost in 1..first.len() {
             first[cost] += first[cost - 1];
         }
-        let (mut next, mut sorted) = (first.clone(), vec![TokenId(0); open.len()]);
+        let ends = (least..).zip(first.array_windows()).filter(|(_, [begin, end])| begin < end);
+        let ends = ends.map(|(cost, [_, end])| (cost, *end)).collect();
+        let (mut next, mut sorted) = (first, vec![TokenId(0); open.len()]);
         for (cost, token) in open {
             let at = &mut next[cost as usize];
             sorted[*at as usize] = token;
             *at += 1;
         }
         let last = closing.iter().map(|(_, cost)| *cost).chain(leaving.iter().map(|(_, cost, ..)| *cost));
-        let last = in_order(last.collect());
-        costs.extend(&*last);
-        Self {
-            first: first.into(),
-            open: sorted.into(),
-            least,
-            all,
-            closing: closing.into(),
-            leaving,
-            costs: [in_order(costs), last],
-        }
+        let mut last: Vec<u32> = last.collect();
+        last.sort_unstable();
+        last.dedup();
+        Self { open: sorted.into(), ends, all, closing: closing.into(), leaving, last: last.into() }
+    }
+
+    /// The greatest cost up to `max` of tokens that are not the last ones, and the number of these tokens.
+    fn open_up_to(&self, max: u32) -> Option<(u32, u32)> {
+        self.ends[..self.ends.partition_point(|(cost, _)| *cost <= max)].last().copied()
     }
 
     /// The bounds as far as these tokens tell them apart.
     pub(crate) fn told_apart(&self, (min, max): Bounds) -> Bounds {
-        let [all, last] = &self.costs;
+        let last = &self.last;
         let min = match last.partition_point(|cost| *cost < min) {
             0 => 0,
             beyond => last.get(beyond).copied().unwrap_or(last[beyond - 1] + 1),
         };
-        let max = max.and_then(|max| match all.partition_point(|cost| *cost <= max) {
-            within if within == all.len() => None,
-            within => Some(within.checked_sub(1).map_or(0, |last| all[last])),
-        });
-        (min, max)
+        let up_to = |max: u32| {
+            let last = last[..last.partition_point(|cost| *cost <= max)].last().copied();
+            last.max(self.open_up_to(max).map(|(cost, _)| cost))
+        };
+        (min, max.map(up_to).filter(|max| *max < up_to(u32::MAX)).map(Option::unwrap_or_default))
     }
 
     /// The tokens inside, within bounds.
     pub(crate) fn inside(&self, (min, max): Bounds) -> Tokens {
         let max = max.unwrap_or(u32::MAX);
-        let end = match max.checked_sub(self.least) {
-            None => 0,
-            Some(max) => {
-                self.first.get((max as usize).saturating_add(1)).map_or(self.open.len(), |end| *end as usize)
-            }
-        };
-        let (within, beyond) = self.open.split_at(end);
+        let (within, beyond) =
+            self.open.split_at(self.open_up_to(max).map_or(0, |(_, tokens)| tokens as usize));
         let closing = self.closing.iter().filter(|(_, cost)| (min..=max).contains(cost));
         let closing = closing.map(|(token, _)| *token);
         // The way with less work.
@@ -139,17 +130,10 @@ impl TokensByCount {
 
     pub(crate) fn memory_usage(&self) -> usize {
         size_of_val(&self.open[..])
-            + size_of_val(&self.first[..])
+            + size_of_val(&self.ends[..])
             + size_of_val(self.all.words())
             + size_of_val(&self.closing[..])
             + size_of_val(&self.leaving[..])
-            + self.costs.iter().map(|costs| size_of_val(&costs[..])).sum::<usize>()
+            + size_of_val(&self.last[..])
     }
-}
-
-/// The same numbers once, in ascending order.
-fn in_order(mut numbers: Vec<u32>) -> Box<[u32]> {
-    numbers.sort_unstable();
-    numbers.dedup();
-    numbers.into()
 }
