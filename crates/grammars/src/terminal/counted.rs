@@ -34,6 +34,8 @@ pub(crate) struct Units {
     states: Arc<[UnitState]>,
     /// The greatest number of the fewest units to an end, of all states.
     greatest: u32,
+    /// The bits of a state of the automaton: those of a count come before them.
+    bits: u32,
 }
 
 /// What a state of the automaton knows of units. The opening mark counts as one.
@@ -122,7 +124,9 @@ impl Units {
     fn new(open: &[u8], unit: &Arc<Dfa>, close: &[u8], dfa: Arc<Dfa>, ends: &[bool], is_all: bool) -> Self {
         let states = states(&dfa, ends);
         let greatest = states.iter().map(|state| state.fewest).max().unwrap_or(0);
-        Self { open: open.into(), unit: Arc::clone(unit), close: close.into(), is_all, dfa, states, greatest }
+        let bits = usize::BITS - (dfa.len() - 1).leading_zeros();
+        let (open, unit, close) = (open.into(), Arc::clone(unit), close.into());
+        Self { open, unit, close, is_all, dfa, states, greatest, bits }
     }
 
     /// Whether these are any number of texts of `unit` between the marks.
@@ -165,7 +169,7 @@ impl CountedUnits {
         }
         // One more for the opening mark, and the numbers up to it with that of no units.
         let counts = u64::from(max.unwrap_or(min)) + 2;
-        if counts * units.dfa.len() as u64 >= u64::from(u32::MAX) {
+        if counts << units.bits >= u64::from(u32::MAX) {
             return Err("it is counted too far");
         }
         let made = Self { units, min, max };
@@ -285,13 +289,13 @@ impl CountedUnits {
 
     #[inline]
     fn parts(&self, state: ScanState) -> (u32, StateId) {
-        let len = id(self.units.dfa.len());
-        (state.raw() / len, StateId::from_index((state.raw() % len) as usize))
+        let count = state.raw() >> self.units.bits;
+        (count, StateId::from_index((state.raw() ^ count << self.units.bits) as usize))
     }
 
     #[inline]
     fn state(&self, count: u32, at: StateId) -> ScanState {
-        ScanState::of(count * id(self.units.dfa.len()) + id(at.index()))
+        ScanState::of(count << self.units.bits | id(at.index()))
     }
 }
 
