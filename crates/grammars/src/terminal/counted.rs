@@ -34,8 +34,9 @@ pub(crate) struct Units {
     states: Arc<[UnitState]>,
     /// The greatest number of the fewest units to an end, of all states.
     greatest: u32,
-    /// The bits of a state of the automaton: those of a count come before them.
-    bits: u32,
+    /// 2^64 over the number of states: a walk divides by it for each byte, and a division takes ten times as long as
+    /// this multiplication. It is exact for numbers of 32 bits (Lemire, Kaser and Kurz 2019).
+    reciprocal: u64,
 }
 
 /// What a state of the automaton knows of units. The opening mark counts as one.
@@ -124,9 +125,10 @@ impl Units {
     fn new(open: &[u8], unit: &Arc<Dfa>, close: &[u8], dfa: Arc<Dfa>, ends: &[bool], is_all: bool) -> Self {
         let states = states(&dfa, ends);
         let greatest = states.iter().map(|state| state.fewest).max().unwrap_or(0);
-        let bits = usize::BITS - (dfa.len() - 1).leading_zeros();
+        // There are two states at least, because a mark has a byte.
+        let reciprocal = u64::MAX / dfa.len() as u64 + 1;
         let (open, unit, close) = (open.into(), Arc::clone(unit), close.into());
-        Self { open, unit, close, is_all, dfa, states, greatest, bits }
+        Self { open, unit, close, is_all, dfa, states, greatest, reciprocal }
     }
 
     /// Whether these are any number of texts of `unit` between the marks.
@@ -169,7 +171,7 @@ impl CountedUnits {
         }
         // One more for the opening mark, and the numbers up to it with that of no units.
         let counts = u64::from(max.unwrap_or(min)) + 2;
-        if counts << units.bits >= u64::from(u32::MAX) {
+        if counts * units.dfa.len() as u64 >= u64::from(u32::MAX) {
             return Err("it is counted too far");
         }
         let made = Self { units, min, max };
@@ -289,13 +291,14 @@ impl CountedUnits {
 
     #[inline]
     fn parts(&self, state: ScanState) -> (u32, StateId) {
-        let count = state.raw() >> self.units.bits;
-        (count, StateId::from_index((state.raw() ^ count << self.units.bits) as usize))
+        let count = (u128::from(state.raw()) * u128::from(self.units.reciprocal)) >> 64;
+        let count = u32::try_from(count).expect("it is a quotient of 32 bits");
+        (count, StateId::from_index((state.raw() - count * id(self.units.dfa.len())) as usize))
     }
 
     #[inline]
     fn state(&self, count: u32, at: StateId) -> ScanState {
-        ScanState::of(count << self.units.bits | id(at.index()))
+        ScanState::of(count * id(self.units.dfa.len()) + id(at.index()))
     }
 }
 
