@@ -34,8 +34,8 @@ pub(crate) struct Units {
     states: Arc<[UnitState]>,
     /// The greatest number of the fewest units to an end, of all states.
     greatest: u32,
-    /// 2^64 over the number of states: a walk divides by it for each byte, and a division takes ten times as long as
-    /// this multiplication. It is exact for numbers of 32 bits (Lemire, Kaser and Kurz 2019).
+    /// 2^64 over the number of states, rounded up: a walk divides by that number for each byte, and to multiply is
+    /// faster. It is exact for numbers of 32 bits (Lemire, Kaser and Kurz 2019).
     reciprocal: u64,
 }
 
@@ -291,8 +291,7 @@ impl CountedUnits {
 
     #[inline]
     fn parts(&self, state: ScanState) -> (u32, StateId) {
-        let count = (u128::from(state.raw()) * u128::from(self.units.reciprocal)) >> 64;
-        let count = u32::try_from(count).expect("it is a quotient of 32 bits");
+        let count = (u128::from(state.raw()) * u128::from(self.units.reciprocal) >> 64) as u32;
         (count, StateId::from_index((state.raw() - count * id(self.units.dfa.len())) as usize))
     }
 
@@ -486,6 +485,12 @@ mod tests {
         }
         assert!(CountedUnits::new(of("<([a-z]|[A-Z][a-z])*xyz>", Some(b'>')), 0, Some(2)).is_err());
         let units = Arc::new(Units::all(b"<", &dfa("[a-z]|[A-Z][a-z]"), b">").unwrap());
+        let far = CountedUnits::new(Arc::clone(&units), 0, Some(1_000_000_000)).unwrap();
+        for count in [0, 1, 2, 3, 65_535, 1_000_000, 999_999_999, 1_000_000_001] {
+            for at in units.dfa.states() {
+                assert_eq!(far.parts(far.state(count, at)), (count, at));
+            }
+        }
         let counted = CountedUnits::new(units, 2, Some(3)).unwrap();
         for (text, bounds) in [
             ("<", Some((2, Some(3)))),
