@@ -97,7 +97,7 @@ pub use syntax::{
     GrammarFormat, GrammarOptions, Indenter, Location, Resolve, Resolver, SyntaxError, SyntaxErrorKind,
     imported_files,
 };
-pub use terminal::{bounded::BoundedRepetition, difference::Difference, length::BoundedLength};
+pub use terminal::{counted::CountedUnits, difference::Difference};
 pub use trees::{cache::LibraryStats, library::TreeLibrary};
 #[doc(hidden)]
 pub use tuning::Tuning;

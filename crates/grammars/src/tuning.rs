@@ -11,10 +11,6 @@
 /// values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
-    /// The length of the longest token of ordinary length, in bytes. Longer tokens are verified one by one where
-    /// their length makes a difference. Tokens of real vocabularies have up to 256 bytes.
-    pub ordinary_bytes: usize,
-
     /// The least number of safe bytes of a permissive state. With fewer, a walk is short.
     pub permissive_bytes: usize,
     /// The most states that safe bytes may reach in a permissive state.
@@ -67,7 +63,6 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Self {
         Self {
-            ordinary_bytes: 256,
             permissive_bytes: 16,
             permissive_states: 512,
             safe_states: 16,
@@ -99,7 +94,6 @@ impl Tuning {
     /// The numbers at which all that is bounded soon comes to its bound, and masks are built by walks.
     pub fn tight() -> Self {
         Self {
-            ordinary_bytes: 2,
             permissive_bytes: 1,
             permissive_states: 2,
             fused_parts: 2,

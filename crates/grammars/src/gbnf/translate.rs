@@ -11,8 +11,7 @@ use super::{
     members::Memory,
 };
 use crate::{
-    BoundedLength, BoundedRepetition, Difference, Expr, ExprId, Grammar, GrammarError, RuleId, Terminal,
-    TerminalId, TokenSet,
+    CountedUnits, Difference, Expr, ExprId, Grammar, GrammarError, RuleId, Terminal, TerminalId, TokenSet,
     grammar::{
         budget::BudgetLanguage,
         fixpoint::{productive, wholes},
@@ -190,15 +189,17 @@ impl<'a> Translation<'a> {
         match terminal {
             Terminal::Distinct(_) => Some(LooseningKind::Repeats),
             Terminal::Difference(_) if self.effort >= Effort::Exclusions => Some(LooseningKind::Exclusions),
-            Terminal::BoundedLength(length) if !self.is_written_out(length) => Some(LooseningKind::Lengths),
+            Terminal::Counted(counted) if !counted.is_all() && !self.is_written_out(counted) => {
+                Some(LooseningKind::Lengths)
+            }
             Terminal::TokenBudget(_) => Some(LooseningKind::Tokens),
             _ => None,
         }
     }
 
-    fn is_written_out(&self, length: &BoundedLength) -> bool {
-        let (_, max) = length.repetition().bounds();
-        let size = u64::from(max.unwrap_or(u32::MAX)) * length.dfa().len() as u64;
+    fn is_written_out(&self, counted: &CountedUnits) -> bool {
+        let (_, max) = counted.bounds();
+        let size = u64::from(max.unwrap_or(u32::MAX)) * counted.dfa().len() as u64;
         self.effort < Effort::Lengths && size <= MAX_LENGTH
     }
 
@@ -224,12 +225,12 @@ impl<'a> Translation<'a> {
                 }
                 self.difference(name, difference)?
             }
-            Terminal::BoundedRepetition(repetition) => self.repetition(name, repetition)?,
-            Terminal::BoundedLength(length) if self.is_written_out(length) => {
-                let dfa = length.made(&mut DfaAlgebra::new(self.limits));
+            Terminal::Counted(counted) if counted.is_all() => self.repetition(name, counted)?,
+            Terminal::Counted(counted) if self.is_written_out(counted) => {
+                let dfa = counted.made(&mut DfaAlgebra::new(self.limits));
                 self.automaton(name, &Arc::new(dfa.map_err(|source| of_terminal(name, source))?))?
             }
-            Terminal::BoundedLength(length) => self.automaton(name, length.dfa())?,
+            Terminal::Counted(counted) => self.automaton(name, counted.dfa())?,
             Terminal::TokenBudget(budget) => match &budget.language {
                 BudgetLanguage::Automaton(dfa) => self.automaton(name, dfa)?,
                 BudgetLanguage::Grammar(inner) if self.nested < MAX_NESTED => {
@@ -281,15 +282,15 @@ impl<'a> Translation<'a> {
         self.automaton(name, &Arc::new(made))
     }
 
-    fn repetition(&mut self, name: &str, repetition: &BoundedRepetition) -> Result<FormId, GrammarError> {
-        let (open, close) = repetition.marks();
+    fn repetition(&mut self, name: &str, counted: &CountedUnits) -> Result<FormId, GrammarError> {
+        let (open, close) = counted.marks();
         let no_text = |_| unwritten(name, "is not text in UTF-8", "write it with whole characters");
         let open = std::str::from_utf8(open).map_err(no_text)?;
         let close = std::str::from_utf8(close).map_err(no_text)?;
         let (open, close) = (self.forms.text(open), self.forms.text(close));
-        let unit = self.automaton("character", repetition.unit())?;
+        let unit = self.automaton("character", counted.unit())?;
         self.names.entry(unit).or_insert_with(|| "character".to_owned());
-        let (min, max) = repetition.bounds();
+        let (min, max) = counted.bounds();
         let units = self.forms.repeat(unit, min, max);
         Ok(self.forms.sequence([open, units, close]))
     }

@@ -9,9 +9,12 @@ use unskew_core::TokenMask;
 use super::choices::MemberChoice;
 use super::data::{ExprId, Grammar, Node, Rule, RuleId, Terminal, TerminalId, Unordered};
 use crate::{
-    BoundedLength, BoundedRepetition, Difference, GrammarError, GrammarLimits, Location, TokenSet,
+    CountedUnits, Difference, GrammarError, GrammarLimits, Location, TokenSet,
     ids::{Id, number},
-    terminal::remaining::{Remaining, has_enough},
+    terminal::{
+        counted::Units,
+        remaining::{Remaining, has_enough},
+    },
 };
 
 impl Grammar {
@@ -27,6 +30,7 @@ impl Grammar {
             unordered: Vec::new(),
             ids: HashMap::new(),
             counted: HashMap::new(),
+            units: Vec::new(),
             ignored: None,
             limits: limits.clone(),
         }
@@ -36,8 +40,17 @@ impl Grammar {
     pub(crate) fn extended(&self, limits: &GrammarLimits) -> GrammarBuilder {
         let ids = self.terminals().map(|terminal| (self.terminal(terminal).clone(), terminal)).collect();
         let Self { rules, terminals, names, nodes, parts, unordered, ignored, .. } = self.clone();
-        let (counted, limits) = (HashMap::new(), limits.clone());
-        GrammarBuilder { rules, terminals, names, nodes, parts, unordered, ids, counted, ignored, limits }
+        GrammarBuilder {
+            rules,
+            terminals,
+            names,
+            nodes,
+            parts,
+            unordered,
+            ids,
+            ignored,
+            ..Self::builder(limits)
+        }
     }
 }
 
@@ -53,6 +66,8 @@ pub struct GrammarBuilder {
     pub(super) ids: HashMap<Terminal, TerminalId>,
     /// The automata of distinct terminals, by address, each with the number of its texts.
     pub(super) counted: HashMap<usize, (Arc<Dfa>, u32)>,
+    /// The marks and units of which any number was asked for.
+    pub(super) units: Vec<Arc<Units>>,
     pub(super) ignored: Option<TerminalId>,
     pub(super) limits: GrammarLimits,
 }
@@ -267,13 +282,16 @@ impl GrammarBuilder {
         min: u32,
         max: Option<u32>,
     ) -> Result<ExprId, GrammarError> {
-        let repetition = match close.as_ref() {
-            [] => Err("there is no closing mark"),
-            close => BoundedRepetition::new(open.as_ref(), unit, close, (min, max)),
+        let (open, close) = (open.as_ref(), close.as_ref());
+        let known = self.units.iter().find(|units| units.are(open, unit, close)).cloned();
+        let units = match known {
+            Some(known) => Ok(known),
+            None => Units::all(open, unit, close).map(|units| {
+                self.units.push(Arc::new(units));
+                Arc::clone(&self.units[self.units.len() - 1])
+            }),
         };
-        let uncountable = |reason| GrammarError::Uncountable { name: name.to_owned(), reason };
-        let repetition = repetition.map_err(uncountable)?;
-        Ok(self.terminal(Terminal::BoundedRepetition(Arc::new(repetition)), || name.to_owned()))
+        self.bounded(name, units, min, max)
     }
 
     /// The texts of `dfa` with at most `max` texts of `unit` between `open` and `close`. All texts of `dfa` consist
@@ -295,9 +313,20 @@ impl GrammarBuilder {
         close: impl Into<Option<u8>>,
         max: u32,
     ) -> Result<ExprId, GrammarError> {
-        let made = BoundedLength::new(dfa, open.as_ref(), unit, close.into(), max)
-            .map_err(|reason| GrammarError::Uncountable { name: name.to_owned(), reason })?;
-        Ok(self.terminal(Terminal::BoundedLength(Arc::new(made)), || name.to_owned()))
+        let units = Units::of(dfa, open.as_ref(), unit, close.into()).map(Arc::new);
+        self.bounded(name, units, 0, Some(max))
+    }
+
+    fn bounded(
+        &mut self,
+        name: &str,
+        units: Result<Arc<Units>, &'static str>,
+        min: u32,
+        max: Option<u32>,
+    ) -> Result<ExprId, GrammarError> {
+        let made = units.and_then(|units| CountedUnits::new(units, min, max));
+        let made = made.map_err(|reason| GrammarError::Uncountable { name: name.to_owned(), reason })?;
+        Ok(self.terminal(Terminal::Counted(Arc::new(made)), || name.to_owned()))
     }
 
     /// Any text that `pattern` matches as a whole; [`Dfa::from_pattern`] documents the syntax. `name` is for

@@ -14,7 +14,7 @@ use unskew_core::TokenMask;
 
 use super::choices::MemberChoice;
 use crate::{
-    BoundedLength, BoundedRepetition, Difference, Location, TokenBudget, TokenSet,
+    CountedUnits, Difference, Location, TokenBudget, TokenSet,
     ids::{Id, id, number},
 };
 
@@ -158,10 +158,8 @@ pub enum Terminal {
     Automaton(Arc<Dfa>),
     /// A regular language minus finitely many texts.
     Difference(Arc<Difference>),
-    /// A bounded repetition of a unit between two marks.
-    BoundedRepetition(Arc<BoundedRepetition>),
-    /// The texts of an automaton with at most a number of units between two marks.
-    BoundedLength(Arc<BoundedLength>),
+    /// The texts of an automaton with a bounded number of units between two marks.
+    Counted(Arc<CountedUnits>),
     /// A regular language, possibly minus finitely many texts, of which each text may occur once in a scope;
     /// see [`GrammarBuilder::distinct`](crate::GrammarBuilder::distinct).
     Distinct(Arc<Difference>),

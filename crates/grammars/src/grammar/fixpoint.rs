@@ -86,8 +86,7 @@ fn has_empty_text(terminal: &Terminal) -> bool {
         },
         Terminal::Difference(difference) | Terminal::Distinct(difference) => difference.accepts(b""),
         Terminal::Literal(_)
-        | Terminal::BoundedRepetition(_)
-        | Terminal::BoundedLength(_)
+        | Terminal::Counted(_)
         | Terminal::Token(_)
         | Terminal::Tokens(_)
         | Terminal::OneOf(_) => false,

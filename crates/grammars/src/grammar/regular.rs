@@ -107,11 +107,7 @@ impl Grammar {
                 Terminal::Literal(text) => builder.literals([text]),
                 Terminal::Automaton(dfa) => return Ok(Some(Rc::new(Dfa::clone(dfa)))),
                 Terminal::Difference(difference) => difference.made(builder),
-                Terminal::BoundedRepetition(repetition) => {
-                    let (min, max) = repetition.bounds();
-                    repetition.made(builder, min, max)
-                }
-                Terminal::BoundedLength(length) => length.made(builder),
+                Terminal::Counted(counted) => counted.made(builder),
                 Terminal::Distinct(_) => {
                     let name = self.terminal_name(terminal).to_owned();
                     let reason = "has distinct texts".to_owned();

@@ -24,8 +24,8 @@ impl Grammar {
         let states = self.terminals().map(|terminal| match self.terminal(terminal) {
             Terminal::Automaton(dfa) => dfa.len(),
             Terminal::Difference(difference) | Terminal::Distinct(difference) => difference.base().len(),
-            Terminal::BoundedRepetition(repetition) => repetition.unit().len(),
-            Terminal::BoundedLength(length) => length.dfa().len(),
+            Terminal::Counted(counted) if counted.is_all() => counted.unit().len(),
+            Terminal::Counted(counted) => counted.dfa().len(),
             Terminal::Literal(_)
             | Terminal::Token(_)
             | Terminal::Tokens(_)

@@ -11,8 +11,11 @@ use unskew_automata::{Dfa, DfaAlgebra, RegexError};
 
 use super::data::{Grammar, Terminal, TerminalId};
 use crate::{
-    BoundedRepetition, Difference, GrammarError, GrammarLimits,
-    terminal::remaining::{MANY, Remaining},
+    CountedUnits, Difference, GrammarError, GrammarLimits,
+    terminal::{
+        counted::Units,
+        remaining::{MANY, Remaining},
+    },
 };
 
 impl Grammar {
@@ -98,25 +101,15 @@ impl Within<'_> {
                 Difference::new(base, difference.texts())
                     .map(|difference| Terminal::Distinct(Arc::new(difference)))
             }
-            Terminal::BoundedRepetition(repetition) => {
-                let (min, max) = repetition.bounds();
+            Terminal::Counted(counted) => {
                 // Where any number of units is within the language, so is this one, and no automaton of it is needed.
-                let any = repetition.made(&mut self.dfas, 0, None).map_err(of)?;
-                if self.dfas.difference(&any, self.language) == Err(RegexError::MatchesNothing) {
+                if self.dfas.difference(counted.dfa(), self.language) == Err(RegexError::MatchesNothing) {
                     return Ok(Some(old.clone()));
                 }
-                if let Some(made) = self.unit_by_unit(repetition).map_err(of)? {
-                    return Ok(Some(Terminal::BoundedRepetition(Arc::new(made))));
+                if let Some(made) = self.unit_by_unit(counted).map_err(of)? {
+                    return Ok(Some(Terminal::Counted(Arc::new(made))));
                 }
-                let all = repetition.made(&mut self.dfas, min, max).map_err(of)?;
-                self.automaton(&Arc::new(all)).map_err(of)?.map(Terminal::Automaton)
-            }
-            Terminal::BoundedLength(length) => {
-                // Where all texts of the automaton are within the language, so are these.
-                if self.dfas.difference(length.dfa(), self.language) == Err(RegexError::MatchesNothing) {
-                    return Ok(Some(old.clone()));
-                }
-                let all = length.made(&mut self.dfas).map_err(of)?;
+                let all = counted.made(&mut self.dfas).map_err(of)?;
                 self.automaton(&Arc::new(all)).map_err(of)?.map(Terminal::Automaton)
             }
             Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) => {
@@ -125,13 +118,13 @@ impl Within<'_> {
         })
     }
 
-    /// The repetition with fewer units, if the language says of each unit by itself whether it may stand in the text:
-    /// any number of those that it has is within, and no text with another one is.
-    fn unit_by_unit(
-        &mut self,
-        repetition: &BoundedRepetition,
-    ) -> Result<Option<BoundedRepetition>, RegexError> {
-        let (unit, (open, close)) = (repetition.unit(), repetition.marks());
+    /// All texts of fewer units, if the language says of each unit by itself whether it may stand in the text: any
+    /// number of those that it has is within, and no text with another one is.
+    fn unit_by_unit(&mut self, counted: &CountedUnits) -> Result<Option<CountedUnits>, RegexError> {
+        let (unit, (open, close)) = (counted.unit(), counted.marks());
+        if !counted.is_all() {
+            return Ok(None);
+        }
         let none = |made: Result<Dfa, RegexError>| match made {
             Err(RegexError::MatchesNothing) => Ok(None),
             made => made.map(Some),
@@ -146,8 +139,11 @@ impl Within<'_> {
         let with_others = self.dfas.concatenation([&open_text, &many, &others, &any, &close_text])?;
         let is_told = none(self.dfas.difference(&with_units, self.language))?.is_none()
             && none(self.dfas.intersection(&with_others, self.language))?.is_none();
-        let made =
-            is_told.then(|| BoundedRepetition::new(open, &Arc::new(units), close, repetition.bounds()));
+        let (min, max) = counted.bounds();
+        let made = is_told.then(|| {
+            let units = Units::all(open, &Arc::new(units), close)?;
+            CountedUnits::new(Arc::new(units), min, max)
+        });
         Ok(made.and_then(Result::ok))
     }
 
@@ -236,7 +232,7 @@ mod tests {
             let made = within(&of(3), pattern).unwrap();
             let kinds = made.terminals().map(|terminal| made.terminal(terminal));
             assert_eq!(
-                kinds.filter(|kind| matches!(kind, Terminal::BoundedRepetition(_))).count(),
+                kinds.filter(|kind| matches!(kind, Terminal::Counted(_))).count(),
                 usize::from(is_counted),
                 "{pattern}"
             );

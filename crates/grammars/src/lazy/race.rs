@@ -285,10 +285,7 @@ fn stretches(terminals: &[&Terminal]) -> Vec<(u8, u8)> {
         match terminal {
             Terminal::Literal(text) => text.iter().for_each(|byte| begin(*byte)),
             // Their bytes are in no classes.
-            Terminal::Difference(_)
-            | Terminal::Distinct(_)
-            | Terminal::BoundedRepetition(_)
-            | Terminal::BoundedLength(_) => {
+            Terminal::Difference(_) | Terminal::Distinct(_) | Terminal::Counted(_) => {
                 (0..=255).for_each(&mut begin);
             }
             terminal => {

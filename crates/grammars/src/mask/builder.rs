@@ -14,7 +14,6 @@
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use hashbrown::HashMap;
-use unskew_automata::StateId;
 use unskew_core::{TokenId, TokenMask};
 use unskew_trie::TokenTrie;
 
@@ -23,14 +22,13 @@ use super::{
     walks::ConfigurationWalk,
 };
 use crate::{
-    ids::Id,
-    network::terminals::{ScanTerminal, Scanner},
+    network::terminals::ScanTerminal,
     parser::{
         configurations::{Compiled, Configuration, Configurations},
         hypotheses::Hypothesis,
         states::ParserState,
     },
-    terminal::{ScanState, bounded::Horizon, difference::Below},
+    terminal::{ScanState, difference::Below},
     trees::{
         nodes::{ENTRY, ParentKey, TreeNode},
         points::{Fused, OpenNode, Origin, Segment},
@@ -277,50 +275,17 @@ impl MaskBuilder<'_> {
 
     /// The root of the tree of a terminal in a state.
     pub(crate) fn root(&mut self, terminal: ScanTerminal, state: ScanState) -> Arc<TreeNode> {
-        let Self { compiled, trees, known, to_verify, .. } = self;
+        let Self { compiled, trees, known, .. } = self;
         let ScratchNodes { roots, bytes, .. } = &mut **known;
-        let library = &trees.library;
-        if let Scanner::BoundedRepetition(_) | Scanner::BoundedLength(_) =
-            compiled.terminals.scanner(terminal)
-        {
-            to_verify.extend_from_slice(library.longest().1);
-        }
         let node = roots.entry((terminal, state)).or_insert_with(|| {
-            let node = match compiled.terminals.scanner(terminal) {
-                Scanner::Automaton(dfa, _) => {
-                    library.root(trees.number(compiled, terminal), dfa, StateId::from_index(state.index()))
-                }
-                Scanner::Difference(difference, _) => {
-                    library.root(trees.number(compiled, terminal), difference.base(), difference.state(state))
-                }
-                Scanner::BoundedRepetition(repetition) => {
-                    let (number, unbounded) = trees.unbounded(compiled, terminal, repetition);
-                    match repetition.horizon(state, library.longest().0) {
-                        Horizon::Mark { min, max } => library.mark(repetition, *number, state, (min, max)),
-                        Horizon::Inside { min, max, at } => {
-                            library.inside(repetition, (*number, unbounded), at, (min, max))
-                        }
-                    }
-                }
-                Scanner::BoundedLength(length) => {
-                    library.within_length(length, trees.number(compiled, terminal), state)
-                }
-                Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => unreachable!("it reads no bytes"),
-            };
             *bytes += ENTRY;
-            node
+            trees.root(compiled, terminal, state)
         });
         Arc::clone(node)
     }
 
     /// The state in which `terminal` begins.
     pub(crate) fn start(&self, terminal: ScanTerminal) -> ScanState {
-        match self.compiled.terminals.scanner(terminal) {
-            Scanner::Automaton(dfa, _) => ScanState::from_index(dfa.start().index()),
-            Scanner::Difference(difference, _) => difference.start(),
-            Scanner::BoundedRepetition(repetition) => repetition.start(),
-            Scanner::BoundedLength(length) => length.start(),
-            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => unreachable!("it reads no bytes"),
-        }
+        self.compiled.terminals.scan(terminal).expect("it reads bytes").start()
     }
 }

@@ -9,18 +9,15 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use unskew_automata::{Dfa, StateId};
+use unskew_automata::Dfa;
 
 use super::builder::MaskBuilder;
 use crate::{
-    ids::Id,
-    network::terminals::{ScanTerminal, Scanner},
-    parser::{
-        configurations::Compiled,
-        states::{ParserState, Target},
-    },
-    terminal::ScanState,
+    network::terminals::ScanTerminal,
+    parser::states::{ParserState, Target},
+    terminal::{ScanState, reading::Scan},
     trees::{
+        cache::LibraryId,
         fused::Next,
         nodes::{ENTRY, ParentKey, SuffixReader, TreeNode},
         points::{Fused, Loop, OpenNode, Segment, SegmentKey},
@@ -104,9 +101,14 @@ impl MaskBuilder<'_> {
 
     /// Whether `terminal` is an automaton that can be fused into a loop.
     fn may_loop(&self, terminal: ScanTerminal) -> bool {
-        let terminals = &self.compiled.terminals;
-        !terminals.is_literal(terminal)
-            && matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Difference(..))
+        !self.compiled.terminals.is_literal(terminal) && self.automaton(terminal).is_some()
+    }
+
+    /// The automaton of `terminal`, no literal, with its number. `None` for tokens, and where a token can pass the bounds
+    /// of counted units.
+    fn automaton(&self, terminal: ScanTerminal) -> Option<(LibraryId, &Dfa)> {
+        let Scan { dfa, .. } = self.compiled.terminals.scan(terminal)?;
+        Some((self.trees.reader(self.compiled, terminal).free()?, &**dfa))
     }
 
     /// Whether the loop at the end of `segment` has the edge: it reads the terminal already, any number of times.
@@ -153,17 +155,6 @@ impl MaskBuilder<'_> {
     /// As [`fuse`](Self::fuse); `others` are the terminals of the second part.
     fn build_fused(&self, open: &OpenNode, with: FusedWith, others: &[ScanTerminal]) -> Option<Fused> {
         let terminals = &self.compiled.terminals;
-        let automaton = |terminal: ScanTerminal| match terminals.scanner(terminal) {
-            Scanner::Automaton(dfa, _) => Some((self.trees.number(self.compiled, terminal), dfa)),
-            Scanner::Difference(difference, _) => {
-                Some((self.trees.number(self.compiled, terminal), difference.base()))
-            }
-            Scanner::BoundedRepetition(_)
-            | Scanner::BoundedLength(_)
-            | Scanner::Token(_)
-            | Scanner::OneOf(_)
-            | Scanner::End => None,
-        };
         // A text that is left out does not end, though its automaton may. Tokens in which one ends are verified, but
         // not tokens that begin at its end.
         let hides_end = |terminal: ScanTerminal, state: ScanState| {
@@ -172,11 +163,14 @@ impl MaskBuilder<'_> {
                 difference.base().is_accepting(difference.state(state)) && !difference.is_accepting(state)
             })
         };
-        let (dfa, state) = automaton_of(self.compiled, &open.segment)?;
-        let number = match &open.segment {
+        let (number, dfa, state) = match &open.segment {
             Segment::Terminal(terminal, state) if hides_end(*terminal, *state) => return None,
-            Segment::Terminal(terminal, _) => self.trees.number(self.compiled, *terminal),
-            Segment::Fused { fused, .. } => fused.number,
+            Segment::Terminal(terminal, state) => {
+                // Counted units end where they may end, and overlap nothing.
+                let scan = terminals.scan(*terminal).filter(|scan| scan.count.is_none())?;
+                (self.trees.numbers(self.compiled, *terminal).0, &**scan.dfa, scan.at(*state))
+            }
+            Segment::Fused { fused, .. } => (fused.number, &*fused.dfa, fused.dfa.start()),
         };
         let next = match with {
             FusedWith::Terminal(terminal) if terminals.is_literal(terminal) => {
@@ -184,36 +178,19 @@ impl MaskBuilder<'_> {
             }
             FusedWith::Terminal(terminal) if hides_end(terminal, self.start(terminal)) => return None,
             FusedWith::Terminal(terminal) => {
-                let (number, dfa) = automaton(terminal)?;
+                let (number, dfa) = self.automaton(terminal)?;
                 Next::Once(number, dfa)
             }
             FusedWith::Loop(_) => {
-                let parts = others.iter().filter_map(|terminal| automaton(*terminal));
-                Next::Many(parts.map(|(number, dfa)| (number, &**dfa)).collect())
+                Next::Many(others.iter().filter_map(|terminal| self.automaton(*terminal)).collect())
             }
         };
         let library = &self.trees.library;
         let (number, dfa) = library.fused((number, dfa), state, &next)?;
         let node = match open.origin.parent(library) {
             None => library.root(number, &dfa, dfa.start()),
-            Some(parent) => library.child(&parent, SuffixReader::Automaton(number, &dfa)),
+            Some(parent) => library.child(&parent, SuffixReader::automaton(number, &dfa)),
         };
         Some(Fused { node, dfa, number })
-    }
-}
-
-/// The automaton of a segment, and the state in which the segment begins; none for bounded repetitions.
-fn automaton_of<'l>(compiled: &'l Compiled, segment: &'l Segment) -> Option<(&'l Dfa, StateId)> {
-    match segment {
-        Segment::Fused { fused, .. } => Some((&fused.dfa, fused.dfa.start())),
-        Segment::Terminal(terminal, state) => match compiled.terminals.scanner(*terminal) {
-            Scanner::Automaton(dfa, _) => Some((dfa, StateId::from_index(state.index()))),
-            Scanner::Difference(difference, _) => Some((difference.base(), difference.state(*state))),
-            Scanner::BoundedRepetition(_)
-            | Scanner::BoundedLength(_)
-            | Scanner::Token(_)
-            | Scanner::OneOf(_)
-            | Scanner::End => None,
-        },
     }
 }

@@ -7,15 +7,16 @@ use unskew_core::TokenId;
 
 use super::shared_fragments::GrammarNumber;
 use crate::{
-    BoundedRepetition, Difference,
+    Difference,
     ids::Id,
-    network::terminals::{ScanTerminal, Scanner},
+    network::terminals::ScanTerminal,
     parser::configurations::Compiled,
-    terminal::{difference::Below, remaining::Remaining},
+    terminal::{ScanState, difference::Below, reading::Scan, remaining::Remaining},
     trees::{
         cache::LibraryId,
         key_tokens::{KeyTokens, marks},
-        library::{NumberedDfa, TreeLibrary},
+        library::TreeLibrary,
+        nodes::{SuffixReader, TreeNode},
     },
 };
 
@@ -23,12 +24,11 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct GrammarTrees {
     pub(crate) library: Arc<TreeLibrary>,
-    /// By terminal, literals not counted: the number of its automaton in the library.
-    automata: Vec<Option<LibraryId>>,
+    /// By terminal, literals not counted: the number of its automaton in the library, and that of the automaton with
+    /// units where these are counted.
+    automata: Vec<Option<(LibraryId, Option<LibraryId>)>>,
     /// By terminal, literals not counted: the tokens that contain a text that it leaves out, once they were asked for.
     containing: Vec<OnceLock<Box<[TokenId]>>>,
-    /// By terminal, literals not counted: of a bounded repetition, its automaton without bounds, once it was asked for.
-    unbounded: Vec<OnceLock<NumberedDfa>>,
     pub(crate) grammar: GrammarNumber,
 }
 
@@ -36,19 +36,14 @@ impl GrammarTrees {
     pub(crate) fn new(library: &Arc<TreeLibrary>, compiled: &Compiled) -> Self {
         let (_, others) = compiled.terminals.len();
         let automata = compiled.terminals.without_literals().map(|terminal| {
-            match compiled.terminals.scanner(terminal) {
-                Scanner::Automaton(dfa, _) => Some(library.automaton(dfa)),
-                Scanner::Difference(difference, _) => Some(library.automaton(difference.base())),
-                Scanner::BoundedLength(length) => Some(library.automaton(length.dfa())),
-                // The automaton of a repetition is the one without bounds, built when it is first asked for.
-                Scanner::BoundedRepetition(_) | Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => None,
-            }
+            let Scan { dfa, count, .. } = compiled.terminals.scan(terminal)?;
+            let number = library.automaton(dfa);
+            Some((number, count.map(|count| library.measured(count, number))))
         });
         Self {
             library: Arc::clone(library),
             automata: automata.collect(),
             containing: (0..others).map(|_| OnceLock::new()).collect(),
-            unbounded: (0..others).map(|_| OnceLock::new()).collect(),
             grammar: GrammarNumber::new(),
         }
     }
@@ -57,10 +52,9 @@ impl GrammarTrees {
     pub(crate) fn memory_usage(&self) -> usize {
         let containing =
             self.containing.iter().filter_map(OnceLock::get).map(|tokens| size_of_val(&tokens[..]));
-        self.automata.capacity() * size_of::<Option<LibraryId>>()
+        self.automata.capacity() * size_of::<Option<(LibraryId, Option<LibraryId>)>>()
             + self.containing.capacity() * size_of::<OnceLock<Box<[TokenId]>>>()
             + containing.sum::<usize>()
-            + self.unbounded.capacity() * size_of::<OnceLock<NumberedDfa>>()
     }
 
     /// The tokens that contain a text of the automaton from which `difference` leaves texts out.
@@ -83,21 +77,41 @@ impl GrammarTrees {
         })
     }
 
-    /// The number of the automaton of `terminal` in the library.
-    pub(crate) fn number(&self, compiled: &Compiled, terminal: ScanTerminal) -> LibraryId {
-        let (literals, _) = compiled.terminals.len();
-        self.automata[terminal.index() - literals].expect("it is an automaton")
-    }
-
-    /// The automaton of a bounded repetition without its bounds, and its number.
-    pub(crate) fn unbounded(
+    /// The number of the automaton of `terminal` in the library, and that of the automaton with units where these are
+    /// counted.
+    pub(crate) fn numbers(
         &self,
         compiled: &Compiled,
         terminal: ScanTerminal,
-        repetition: &BoundedRepetition,
-    ) -> &NumberedDfa {
+    ) -> (LibraryId, Option<LibraryId>) {
         let (literals, _) = compiled.terminals.len();
-        self.unbounded[terminal.index() - literals].get_or_init(|| self.library.unbounded(repetition))
+        self.automata[terminal.index() - literals].expect("it reads bytes")
+    }
+
+    /// What reads `terminal`, no literal, from its start on.
+    pub(crate) fn reader<'c>(&self, compiled: &'c Compiled, terminal: ScanTerminal) -> SuffixReader<'c> {
+        let scan = compiled.terminals.scan(terminal).expect("it reads bytes");
+        match (scan.count, self.numbers(compiled, terminal)) {
+            (Some(count), (number, Some(measured))) => {
+                let bounds = count.left(count.start(), self.library.longest());
+                SuffixReader::counted(number, measured, count, bounds)
+            }
+            (_, (number, _)) => SuffixReader::automaton(number, scan.dfa),
+        }
+    }
+
+    /// The root of the tree of `terminal`, no literal, in a state.
+    pub(crate) fn root(
+        &self,
+        compiled: &Compiled,
+        terminal: ScanTerminal,
+        state: ScanState,
+    ) -> Arc<TreeNode> {
+        let scan = compiled.terminals.scan(terminal).expect("it reads bytes");
+        match (scan.count, self.numbers(compiled, terminal)) {
+            (Some(count), (number, Some(measured))) => self.library.counted(count, (number, measured), state),
+            (_, (number, _)) => self.library.root(number, scan.dfa, scan.at(state)),
+        }
     }
 
     /// The tokens in which a text that begins inside the token may end as one that `difference`, the language of

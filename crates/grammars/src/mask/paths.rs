@@ -14,11 +14,11 @@ use unskew_trie::ByteSet;
 
 use super::builder::{Buffers, MaskBuilder, ScratchNodes};
 use crate::{
-    network::terminals::{ScanTerminal, Scanner},
+    network::terminals::ScanTerminal,
     parser::states::{Edge, Followers, ParserState},
     terminal::ScanState,
     trees::{
-        nodes::{ENTRY, SuffixReader, TreeNode},
+        nodes::{ENTRY, TreeNode},
         points::{Loop, OpenNode, Origin, Point, Segment},
         suffixes::{Exits, SuffixGroup, SuffixNode, SuffixTrie},
     },
@@ -285,41 +285,11 @@ impl MaskBuilder<'_> {
         let start = self.start(terminal);
         let library = &self.trees.library;
         let Some(parent) = origin.parent(library) else { return (self.root(terminal, start), start) };
-        let Self { compiled, trees, known, to_verify, .. } = self;
+        let Self { compiled, trees, known, .. } = self;
         let ScratchNodes { children, bytes, .. } = &mut **known;
-        if let Scanner::BoundedRepetition(_) | Scanner::BoundedLength(_) =
-            compiled.terminals.scanner(terminal)
-        {
-            to_verify.extend_from_slice(library.longest().1);
-        }
         let child = children.entry((parent.key(), terminal)).or_insert_with(|| {
-            let reader = match compiled.terminals.scanner(terminal) {
-                Scanner::Automaton(dfa, _) => SuffixReader::Automaton(trees.number(compiled, terminal), dfa),
-                Scanner::Difference(difference, _) => {
-                    SuffixReader::Automaton(trees.number(compiled, terminal), difference.base())
-                }
-                Scanner::BoundedRepetition(repetition) => {
-                    let (number, _) = trees.unbounded(compiled, terminal, repetition);
-                    let bounds = repetition.left(0, library.longest().0);
-                    SuffixReader::BoundedRepetition(*number, repetition, bounds)
-                }
-                Scanner::BoundedLength(length) => {
-                    let number = trees.number(compiled, terminal);
-                    // No token of ordinary length reaches a bound beyond.
-                    match length.left(start) {
-                        (_, left) if left >= length.greatest_cost(library.longest().0) => {
-                            SuffixReader::Automaton(number, length.dfa())
-                        }
-                        (_, left) => {
-                            SuffixReader::BoundedLength(library.measured(length, number), length, left)
-                        }
-                    }
-                }
-                Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => unreachable!("it reads no bytes"),
-            };
-            let child = library.child(&parent, reader);
             *bytes += ENTRY;
-            child
+            library.child(&parent, trees.reader(compiled, terminal))
         });
         (Arc::clone(child), start)
     }

@@ -6,12 +6,13 @@
 //! placeholders, because its number is that of a scratch.
 //!
 //! A library does not keep fragments of grammars with members in any order, whose positions are numbers of a scratch
-//! too, with bounded repetitions or with differences.
+//! too, with counted units or with differences.
 
 use std::sync::{Arc, OnceLock};
 
 use super::grammar_trees::GrammarTrees;
 use crate::{
+    Terminal,
     ids::{Id, number},
     network::terminals::Scanner,
     parser::{
@@ -73,16 +74,13 @@ fn spelled_grammar(trees: &GrammarTrees, compiled: &Compiled) -> Option<Vec<u32>
     }
     for terminal in terminals.without_literals() {
         match terminals.scanner(terminal) {
-            Scanner::Automaton(..) => {
+            Scanner::Text(Terminal::Automaton(_), _) => {
                 spelled.push(0);
-                spelled.extend(trees.number(compiled, terminal).halves());
+                spelled.extend(trees.numbers(compiled, terminal).0.halves());
             }
             Scanner::Token(token) => spelled.extend([1, token.0]),
             Scanner::End => spelled.push(2),
-            Scanner::Difference(..)
-            | Scanner::BoundedRepetition(_)
-            | Scanner::BoundedLength(_)
-            | Scanner::OneOf(_) => return None,
+            Scanner::Text(..) | Scanner::OneOf(_) => return None,
         }
     }
     rules.spell(&mut spelled);

@@ -7,7 +7,7 @@ use unskew_trie::ByteSet;
 
 use super::{
     rules::{Position, Rules},
-    terminals::{ScanTerminal, Scanner, Terminals},
+    terminals::{ScanTerminal, Terminals},
     unordered::is_of_group,
 };
 use crate::{
@@ -90,12 +90,9 @@ fn last_bytes_of(terminals: &Terminals, terminal: ScanTerminal) -> ByteSet {
     if terminals.is_literal(terminal) {
         return terminals.literal(terminal).last().copied().into_iter().collect();
     }
-    match terminals.scanner(terminal) {
-        Scanner::Automaton(dfa, _) => dfa.last_bytes(),
-        Scanner::Difference(difference, _) => difference.base().last_bytes(),
-        Scanner::End => ByteSet::default(),
-        Scanner::BoundedRepetition(_) | Scanner::BoundedLength(_) | Scanner::Token(_) | Scanner::OneOf(_) => {
-            (0..=u8::MAX).collect()
-        }
+    match terminals.scan(terminal) {
+        Some(scan) => scan.dfa.last_bytes(),
+        None if terminals.is_end(terminal) => ByteSet::default(),
+        None => (0..=u8::MAX).collect(),
     }
 }

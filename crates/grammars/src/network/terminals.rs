@@ -7,18 +7,18 @@
 use std::{ops::Range, sync::Arc};
 
 use hashbrown::{HashMap, HashSet};
-use unskew_automata::{Dfa, StateId};
+use unskew_automata::Dfa;
 use unskew_core::{TokenId, TokenMask};
 use unskew_trie::{ByteSet, TokenTrie};
 
 use crate::{
-    BoundedLength, BoundedRepetition, Difference, GrammarError,
+    Difference, GrammarError,
     grammar::{
         data::{Grammar, Terminal, TerminalId},
         token_set::{Resolved, TokenSet, written_tokens},
     },
     ids::{COUNTS, Id, Table, id},
-    terminal::{ScanState, remaining::Remaining},
+    terminal::{ScanState, reading::Scan, remaining::Remaining},
 };
 
 id! {
@@ -32,12 +32,8 @@ pub(crate) type Numbering = Table<TerminalId, ScanTerminal>;
 /// A terminal that is no literal.
 #[derive(Debug)]
 pub(crate) enum Scanner {
-    /// The automaton, and by state whether a text must end there.
-    Automaton(Arc<Dfa>, Box<[bool]>),
-    /// With the same of its automaton.
-    Difference(Arc<Difference>, Box<[bool]>),
-    BoundedRepetition(Arc<BoundedRepetition>),
-    BoundedLength(Arc<BoundedLength>),
+    /// A terminal that is [scanned](Scan), and by state of its automaton whether a text must end there.
+    Text(Terminal, Box<[bool]>),
     Token(TokenId),
     /// The tokens of a set that a mask may hold.
     OneOf(Arc<TokenMask>),
@@ -93,16 +89,10 @@ impl Terminals {
             if is_new { dfa.memory_usage() + size_of::<Dfa>() + COUNTS } else { 0 }
         };
         let scanners = self.scanners.iter().map(|scanner| match scanner {
-            Scanner::Automaton(dfa, ends) => automaton(dfa) + ends.len(),
-            Scanner::Difference(difference, ends) => {
-                automaton(difference.base()) + difference.memory_usage() + ends.len()
-            }
-            Scanner::BoundedRepetition(repetition) => {
-                automaton(repetition.unit()) + repetition.memory_usage()
-            }
-            Scanner::BoundedLength(length) => {
-                automaton(length.dfa()) + automaton(length.repetition().unit()) + length.memory_usage()
-            }
+            Scanner::Text(text, ends) => Scan::of(text).map_or(0, |Scan { dfa, count, except }| {
+                let count = count.map_or(0, |count| automaton(count.unit()) + count.memory_usage());
+                automaton(dfa) + count + except.map_or(0, Difference::memory_usage) + ends.len()
+            }),
             Scanner::OneOf(tokens) => size_of_val(tokens.words()),
             Scanner::Token(_) | Scanner::End => 0,
         });
@@ -150,34 +140,17 @@ impl Terminals {
                     }
                     literals.push(text.clone());
                 }
-                Terminal::Automaton(dfa) => {
+                text @ (Terminal::Automaton(_)
+                | Terminal::Counted(_)
+                | Terminal::Difference(_)
+                | Terminal::Distinct(_)) => {
+                    let Scan { dfa, except, .. } = Scan::of(text).expect("it is text");
                     if is_used {
                         use_automaton(dfa, &mut begins);
+                        let texts = except.into_iter().flat_map(Difference::texts);
+                        texts.for_each(|text| begin_at_each(text, &mut begins));
                     }
-                    scanners.push(Scanner::Automaton(Arc::clone(dfa), ends(dfa)));
-                }
-                Terminal::Difference(difference) | Terminal::Distinct(difference) => {
-                    if is_used {
-                        use_automaton(difference.base(), &mut begins);
-                        difference.texts().for_each(|text| begin_at_each(text, &mut begins));
-                    }
-                    scanners.push(Scanner::Difference(Arc::clone(difference), ends(difference.base())));
-                }
-                Terminal::BoundedRepetition(repetition) => {
-                    if is_used {
-                        use_automaton(repetition.unit(), &mut begins);
-                        let (open, close) = repetition.marks();
-                        for mark in [open, close] {
-                            begin_at_each(mark, &mut begins);
-                        }
-                    }
-                    scanners.push(Scanner::BoundedRepetition(Arc::clone(repetition)));
-                }
-                Terminal::BoundedLength(length) => {
-                    if is_used {
-                        use_automaton(length.dfa(), &mut begins);
-                    }
-                    scanners.push(Scanner::BoundedLength(Arc::clone(length)));
+                    scanners.push(Scanner::Text(text.clone(), ends(dfa)));
                 }
                 Terminal::Token(name) => {
                     let controls = controls.get_or_insert_with(|| {
@@ -342,14 +315,8 @@ impl Terminals {
     /// The bytes that `terminal`, no literal, may read in `state`; more of them if it is a difference.
     pub(crate) fn next_bytes(&self, terminal: ScanTerminal, state: ScanState) -> ByteSet {
         let mut bytes = ByteSet::default();
-        match self.scanner(terminal) {
-            Scanner::Automaton(dfa, _) => add_edges(dfa, StateId::from_index(state.index()), &mut bytes),
-            Scanner::Difference(difference, _) => {
-                add_edges(difference.base(), difference.state(state), &mut bytes);
-            }
-            Scanner::BoundedRepetition(repetition) => repetition.next_bytes(state, |byte| bytes.insert(byte)),
-            Scanner::BoundedLength(length) => length.next_bytes(state, |byte| bytes.insert(byte)),
-            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => {}
+        if let Some(scan) = self.scan(terminal) {
+            scan.next_bytes(state, |byte| bytes.insert(byte));
         }
         bytes
     }
@@ -370,11 +337,8 @@ impl Terminals {
     }
 
     /// The difference that `terminal`, no literal, is, if it is one.
-    pub(crate) fn difference(&self, terminal: ScanTerminal) -> Option<&Arc<Difference>> {
-        match self.scanner(terminal) {
-            Scanner::Difference(difference, _) => Some(difference),
-            _ => None,
-        }
+    pub(crate) fn difference(&self, terminal: ScanTerminal) -> Option<&Difference> {
+        self.scan(terminal)?.except
     }
 
     /// Whether texts of `terminal` are [keys](crate::unique::keys).
@@ -384,9 +348,18 @@ impl Terminals {
     }
 
     /// The language of a terminal whose texts are keys, and how many texts there are.
-    pub(crate) fn remaining(&self, terminal: ScanTerminal) -> Option<(&Arc<Difference>, &Remaining)> {
+    pub(crate) fn remaining(&self, terminal: ScanTerminal) -> Option<(&Difference, &Remaining)> {
         let at = terminal.index().checked_sub(self.literals.len())?;
         Some((self.difference(terminal)?, self.distinct[at].as_ref()?))
+    }
+
+    /// How `terminal`, no literal, is scanned; `None` for tokens.
+    #[inline]
+    pub(crate) fn scan(&self, terminal: ScanTerminal) -> Option<Scan<'_>> {
+        match self.scanner(terminal) {
+            Scanner::Text(text, _) => Scan::of(text),
+            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => None,
+        }
     }
 
     /// The scanner of `terminal`, no literal.
@@ -424,57 +397,27 @@ impl Terminals {
     /// The state of `terminal`, no literal, after the first byte of a text, if there is one.
     #[inline]
     pub(crate) fn first(&self, terminal: ScanTerminal, class: u8) -> Option<ScanState> {
-        match self.scanner(terminal) {
-            Scanner::Automaton(dfa, _) => step(dfa, dfa.start(), self.bytes[usize::from(class)]),
-            Scanner::Difference(difference, _) => {
-                difference.step(difference.start(), self.bytes[usize::from(class)])
-            }
-            Scanner::BoundedRepetition(repetition) => {
-                repetition.step(repetition.start(), self.bytes[usize::from(class)])
-            }
-            Scanner::BoundedLength(length) => length.step(length.start(), self.bytes[usize::from(class)]),
-            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => None,
-        }
+        let scan = self.scan(terminal)?;
+        scan.step(scan.start(), self.bytes[usize::from(class)])
     }
 
     /// The state of `terminal`, no literal, after one more byte, if there is one.
     #[inline]
     pub(crate) fn step(&self, terminal: ScanTerminal, state: ScanState, class: u8) -> Option<ScanState> {
-        match self.scanner(terminal) {
-            Scanner::Automaton(dfa, _) => {
-                step(dfa, StateId::from_index(state.index()), self.bytes[usize::from(class)])
-            }
-            Scanner::Difference(difference, _) => difference.step(state, self.bytes[usize::from(class)]),
-            Scanner::BoundedRepetition(repetition) => repetition.step(state, self.bytes[usize::from(class)]),
-            Scanner::BoundedLength(length) => length.step(state, self.bytes[usize::from(class)]),
-            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => None,
-        }
+        self.scan(terminal)?.step(state, self.bytes[usize::from(class)])
     }
 
     /// Whether a text of `terminal`, no literal, may end in `state`, after at least one byte.
     #[inline]
     pub(crate) fn is_accepting(&self, terminal: ScanTerminal, state: ScanState) -> bool {
-        match self.scanner(terminal) {
-            Scanner::Automaton(dfa, _) => dfa.is_accepting(StateId::from_index(state.index())),
-            Scanner::Difference(difference, _) => difference.is_accepting(state),
-            Scanner::BoundedRepetition(repetition) => repetition.is_accepting(state),
-            Scanner::BoundedLength(length) => length.is_accepting(state),
-            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => false,
-        }
+        self.scan(terminal).is_some_and(|scan| scan.accepts(state))
     }
 
     /// Whether a text of `terminal`, no literal, must end in `state`.
     #[inline]
     pub(crate) fn is_final(&self, terminal: ScanTerminal, state: ScanState) -> bool {
-        match self.scanner(terminal) {
-            Scanner::Automaton(_, ends) => ends[state.index()],
-            Scanner::Difference(difference, ends) => {
-                difference.is_accepting(state) && ends[difference.state(state).index()]
-            }
-            Scanner::BoundedRepetition(repetition) => repetition.is_accepting(state),
-            Scanner::BoundedLength(length) => length.is_accepting(state),
-            Scanner::Token(_) | Scanner::OneOf(_) | Scanner::End => false,
-        }
+        let Scanner::Text(text, ends) = self.scanner(terminal) else { return false };
+        Scan::of(text).is_some_and(|scan| ends[scan.at(state).index()] && scan.accepts(state))
     }
 
     /// Whether any terminal is the end of the output.
@@ -509,26 +452,12 @@ impl Terminals {
 /// The first bytes of texts of `terminal`; more of them if it is a difference.
 pub(crate) fn first_bytes(terminal: &Terminal) -> ByteSet {
     let mut first = ByteSet::default();
-    match terminal {
-        Terminal::Literal(text) => first.insert(text[0]),
-        Terminal::Automaton(dfa) => add_edges(dfa, dfa.start(), &mut first),
-        Terminal::Difference(difference) | Terminal::Distinct(difference) => {
-            add_edges(difference.base(), difference.base().start(), &mut first);
-        }
-        Terminal::BoundedRepetition(repetition) => {
-            repetition.next_bytes(repetition.start(), |byte| first.insert(byte));
-        }
-        Terminal::BoundedLength(length) => length.next_bytes(length.start(), |byte| first.insert(byte)),
-        Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) => {}
+    if let Terminal::Literal(text) = terminal {
+        first.insert(text[0]);
+    } else if let Some(scan) = Scan::of(terminal) {
+        scan.next_bytes(scan.start(), |byte| first.insert(byte));
     }
     first
-}
-
-/// Adds the bytes of the edges of `state`.
-fn add_edges(dfa: &Dfa, state: StateId, bytes: &mut ByteSet) {
-    for edge in dfa.edges(state) {
-        edge.bytes.for_each(|byte| bytes.insert(byte));
-    }
 }
 
 /// Gives each byte of `text` a class of its own.
@@ -545,11 +474,6 @@ fn use_automaton(dfa: &Dfa, begins: &mut [bool; 257]) {
     for byte in 1..=255u8 {
         begins[usize::from(byte)] |= classes.get(byte) != classes.get(byte - 1);
     }
-}
-
-#[inline]
-fn step(dfa: &Dfa, state: StateId, byte: u8) -> Option<ScanState> {
-    dfa.step(state, byte).map(|next| ScanState::from_index(next.index()))
 }
 
 /// By state: whether a text must end there.

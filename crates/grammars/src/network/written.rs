@@ -15,6 +15,7 @@ use unskew_trie::{ByteSet, TokenTrie};
 use crate::{
     GrammarError, GrammarLimits,
     grammar::data::{Expr, Grammar, RuleId, Terminal, TerminalId},
+    terminal::reading::Scan,
 };
 
 /// The characters of a grammar that the tokens of a vocabulary do not write. No output has them.
@@ -106,18 +107,7 @@ fn is_written(terminal: &Terminal, trie: &TokenTrie) -> bool {
 fn bytes_of(terminal: &Terminal) -> ByteSet {
     match terminal {
         Terminal::Literal(text) => text.iter().copied().collect(),
-        Terminal::Automaton(dfa) => dfa.bytes().collect(),
-        Terminal::Difference(difference) | Terminal::Distinct(difference) => {
-            difference.base().bytes().collect()
-        }
-        Terminal::BoundedRepetition(repetition) => {
-            let (open, close) = repetition.marks();
-            repetition.unit().bytes().chain(open.iter().chain(close).copied()).collect()
-        }
-        Terminal::BoundedLength(length) => length.dfa().bytes().collect(),
-        Terminal::Token(_) | Terminal::TokenBudget(_) | Terminal::Tokens(_) | Terminal::OneOf(_) => {
-            ByteSet::default()
-        }
+        other => Scan::of(other).map_or_else(ByteSet::default, |scan| scan.dfa.bytes().collect()),
     }
 }
 

@@ -26,7 +26,7 @@ use crate::{
         rules::Rules,
         terminals::{ScanTerminal, Scanner, Terminals},
     },
-    terminal::{ScanState, safe::safe_bytes},
+    terminal::{ScanState, reading::Scan, safe::safe_bytes},
     tuning::Tuning,
 };
 
@@ -383,7 +383,8 @@ impl Configurations {
         for hypothesis in self.hypotheses.get(configuration) {
             let literal = |terminal: &ScanTerminal| compiled.terminals.is_literal(*terminal);
             let Some(terminal) = hypothesis.terminal.filter(|terminal| !literal(terminal)) else { continue };
-            let Scanner::Automaton(dfa, _) = compiled.terminals.scanner(terminal) else { continue };
+            let scan = compiled.terminals.scan(terminal);
+            let Some(Scan { dfa, count: None, except: None }) = scan else { continue };
             let state = hypothesis.progress.state();
             let id = *safe_in_terminal.entry((terminal, state)).or_insert_with(|| {
                 known.push(safe_bytes(dfa, StateId::from_index(state.index()), &compiled.tuning))

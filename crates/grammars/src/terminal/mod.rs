@@ -2,17 +2,16 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `bounded` | a bounded repetition of a unit between two marks: [`BoundedRepetition`](crate::BoundedRepetition) |
-//! | `length` | the texts of an automaton up to a length: [`BoundedLength`](crate::BoundedLength) |
+//! | `counted` | the texts of an automaton with a bounded number of units: [`CountedUnits`](crate::CountedUnits) |
 //! | `difference` | a regular language minus finitely many texts: [`Difference`](crate::Difference) |
+//! | `reading` | terminals byte by byte, whatever their form |
 //! | `remaining` | the number of texts that a terminal has left |
 //! | `extending` | the bytes that may continue a complete text of a terminal |
 //! | `safe` | the bytes with which a terminal comes to no dead end |
 
-pub(crate) mod bounded;
+pub(crate) mod counted;
 pub(crate) mod difference;
 pub(crate) mod extending;
-pub(crate) mod length;
 pub(crate) mod reading;
 pub(crate) mod remaining;
 pub(crate) mod safe;
@@ -20,7 +19,8 @@ pub(crate) mod safe;
 use crate::ids::Id;
 
 crate::ids::id! {
-    /// A state of the scanner of a terminal: of an automaton, a [difference](difference) or a [repetition](bounded).
+    /// A state of a terminal that is [scanned](reading::Scan): of its automaton, with a count of units or a node of the
+    /// texts that are left out.
     ScanState
 }
 

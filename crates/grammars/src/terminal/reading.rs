@@ -1,61 +1,125 @@
-//! Terminals of text, byte by byte: what is the same for all kinds of them.
+//! Terminals of text, byte by byte.
+//!
+//! All of them but literals are one thing: an automaton, perhaps with a [count](super::counted) of units, perhaps
+//! [without some texts](super::difference). Their subterminal trees are those of the automaton, selected by the count;
+//! tokens that end a text which is left out are found and removed.
+
+use std::sync::Arc;
 
 use unskew_automata::{Dfa, StateId};
 
-use super::{ReadState, ScanState};
+use super::{ReadState, ScanState, counted::CountedUnits, difference::Difference};
 use crate::{Terminal, ids::Id};
 
-/// The automaton of a terminal that is none of the others.
-pub(crate) fn automaton(terminal: &Terminal) -> &Dfa {
-    match terminal {
-        Terminal::Automaton(dfa) => dfa,
-        _ => unreachable!("control tokens have no bytes"),
+/// How a terminal of text is scanned that is no literal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scan<'t> {
+    pub(crate) dfa: &'t Arc<Dfa>,
+    pub(crate) count: Option<&'t CountedUnits>,
+    /// The same automaton, without some texts.
+    pub(crate) except: Option<&'t Difference>,
+}
+
+impl<'t> Scan<'t> {
+    /// `None` for literals and tokens.
+    #[inline]
+    pub(crate) fn of(terminal: &'t Terminal) -> Option<Self> {
+        Some(match terminal {
+            Terminal::Automaton(dfa) => Self { dfa, count: None, except: None },
+            Terminal::Counted(count) => Self { dfa: count.dfa(), count: Some(count), except: None },
+            Terminal::Difference(except) | Terminal::Distinct(except) => {
+                Self { dfa: except.base(), count: None, except: Some(except) }
+            }
+            Terminal::Literal(_)
+            | Terminal::Token(_)
+            | Terminal::TokenBudget(_)
+            | Terminal::Tokens(_)
+            | Terminal::OneOf(_) => return None,
+        })
     }
+
+    /// The state before a text.
+    #[inline]
+    pub(crate) fn start(self) -> ScanState {
+        match self {
+            Self { count: Some(count), .. } => count.start(),
+            Self { except: Some(except), .. } => except.start(),
+            Self { dfa, .. } => ScanState::from_index(dfa.start().index()),
+        }
+    }
+
+    /// The state after `byte`, if there is one.
+    #[inline]
+    pub(crate) fn step(self, state: ScanState, byte: u8) -> Option<ScanState> {
+        match self {
+            Self { count: Some(count), .. } => count.step(state, byte),
+            Self { except: Some(except), .. } => except.step(state, byte),
+            Self { dfa, .. } => {
+                let next = dfa.step(StateId::from_index(state.index()), byte)?;
+                Some(ScanState::from_index(next.index()))
+            }
+        }
+    }
+
+    /// The state of the automaton.
+    #[inline]
+    pub(crate) fn at(self, state: ScanState) -> StateId {
+        match self {
+            Self { count: Some(count), .. } => count.at(state),
+            Self { except: Some(except), .. } => except.state(state),
+            Self { .. } => StateId::from_index(state.index()),
+        }
+    }
+
+    /// Whether a text may end in the state.
+    #[inline]
+    pub(crate) fn accepts(self, state: ScanState) -> bool {
+        match self.except {
+            Some(except) => except.is_accepting(state),
+            None => self.dfa.is_accepting(self.at(state)),
+        }
+    }
+
+    /// Calls `each` with the bytes that may be read in the state; with more of them where texts are left out.
+    pub(crate) fn next_bytes(self, state: ScanState, mut each: impl FnMut(u8)) {
+        let goes_on = |byte: &u8| self.count.is_none_or(|count| count.step(state, *byte).is_some());
+        for edge in self.dfa.edges(self.at(state)) {
+            edge.bytes.filter(goes_on).for_each(&mut each);
+        }
+    }
+}
+
+/// The automaton of a terminal that has no other part.
+pub(crate) fn automaton(terminal: &Terminal) -> &Dfa {
+    scan(terminal).dfa
 }
 
 /// The state before a text.
 pub(crate) fn start(terminal: &Terminal) -> ReadState {
     match terminal {
         Terminal::Literal(_) => ReadState::of(0),
-        Terminal::Difference(difference) | Terminal::Distinct(difference) => read_scan(difference.start()),
-        Terminal::BoundedRepetition(repetition) => read_scan(repetition.start()),
-        Terminal::BoundedLength(length) => read_scan(length.start()),
-        terminal => read_state(automaton(terminal).start()),
+        terminal => scan(terminal).start().into(),
     }
 }
 
 /// The state after one more byte.
 pub(crate) fn step(terminal: &Terminal, state: ReadState, byte: u8) -> Option<ReadState> {
-    let scan = ScanState::from_index(state.index());
     match terminal {
         Terminal::Literal(text) => {
             (text.get(state.index()) == Some(&byte)).then(|| ReadState::from_index(state.index() + 1))
         }
-        Terminal::Difference(difference) | Terminal::Distinct(difference) => {
-            difference.step(scan, byte).map(read_scan)
-        }
-        Terminal::BoundedRepetition(repetition) => repetition.step(scan, byte).map(read_scan),
-        Terminal::BoundedLength(length) => length.step(scan, byte).map(read_scan),
-        terminal => automaton(terminal).step(StateId::from_index(state.index()), byte).map(read_state),
+        terminal => scan(terminal).step(ScanState::of(state.raw()), byte).map(ReadState::from),
     }
 }
 
 /// Whether a text may end in the state.
 pub(crate) fn accepts(terminal: &Terminal, state: ReadState) -> bool {
-    let scan = ScanState::from_index(state.index());
     match terminal {
         Terminal::Literal(text) => state.index() == text.len(),
-        Terminal::Difference(difference) | Terminal::Distinct(difference) => difference.is_accepting(scan),
-        Terminal::BoundedRepetition(repetition) => repetition.is_accepting(scan),
-        Terminal::BoundedLength(length) => length.is_accepting(scan),
-        terminal => automaton(terminal).is_accepting(StateId::from_index(state.index())),
+        terminal => scan(terminal).accepts(ScanState::of(state.raw())),
     }
 }
 
-fn read_scan(state: ScanState) -> ReadState {
-    ReadState::from_index(state.index())
-}
-
-fn read_state(state: StateId) -> ReadState {
-    ReadState::from_index(state.index())
+fn scan(terminal: &Terminal) -> Scan<'_> {
+    Scan::of(terminal).expect("control tokens have no bytes")
 }

@@ -1,9 +1,9 @@
-//! Subterminal trees of bounded repetitions, selected by the number of units from those without bounds.
+//! Subterminal trees of counted units, selected by cost from those of the automaton without bounds.
 //!
 //! A string of at most 500 characters has as many states as characters. After each of them, the tokens are those of
-//! an unbounded string that do not have too many characters, or that close it with enough of them. The number of
-//! units in each token is computed once for a state of the unit; then the tree for any bounds takes a few
-//! microseconds and no walk.
+//! an unbounded string that do not have too many characters, or that close it with enough of them. The
+//! [cost](crate::terminal::counted) of each token is computed once for a state of the automaton; then the tree for any
+//! bounds takes a few microseconds and no walk. Bounds between which no token has its cost have one tree.
 //!
 //! Tried instead: the automaton of that many units, with a tree for each of its states. Each takes a walk over the
 //! vocabulary, a millisecond, and a text needs one of them every few characters.
@@ -15,113 +15,97 @@ use super::{
     nodes::{Tokens, TreeNode},
     suffixes::Exit,
 };
-use crate::{BoundedLength, BoundedRepetition};
+use crate::terminal::counted::{Bounds, Units};
 
-/// The tokens that continue from a state of a unit, by the number of units in them.
+/// The tokens that continue from a state, by cost. The **last** ones are those after which no unit ends: they have a
+/// least cost too.
 #[derive(Debug)]
 pub(crate) struct TokensByCount {
-    /// Tokens without the closing mark, in the order of that number.
+    /// Tokens that are not the last ones, in the order of their cost.
     open: Box<[TokenId]>,
-    /// The least number of these tokens.
-    least: u32,
-    /// By number, from the least one on: how many of these tokens have fewer units.
-    first: Box<[u32]>,
+    /// Their costs, each with the number of these tokens up to it.
+    ends: Box<[(u32, u32)]>,
     /// The same tokens as a mask.
     all: TokenMask,
-    /// Tokens that end in the closing mark, with the number.
+    /// The last tokens that end inside, with their cost.
     closing: Box<[(TokenId, u32)]>,
-    /// Tokens that leave after the closing mark, with the number, the byte with which they leave and the length of
-    /// the suffix.
+    /// Tokens that leave, with their cost, the byte with which they leave and the length of the suffix.
     leaving: Box<[(TokenId, u32, u8, u32)]>,
+    /// The costs of the last tokens, in ascending order.
+    last: Box<[u32]>,
 }
 
 impl TokensByCount {
-    /// `unbounded` is the node of `repetition` without bounds, in the state `at` of a unit.
-    pub(crate) fn new(
-        repetition: &BoundedRepetition,
-        at: StateId,
-        unbounded: &TreeNode,
-        vocabulary: &Vocabulary,
-    ) -> Self {
-        let single = repetition.single_units();
-        let count = |text: &[u8]| repetition.count(at, text, &single);
-        Self::made(unbounded, vocabulary, count)
-    }
-
-    /// `root` is the node of the automaton of `length` in the state `at`. The number is the
-    /// [cost](BoundedLength::cost), and no token is closing.
-    pub(crate) fn by_cost(
-        length: &BoundedLength,
-        at: StateId,
-        root: &TreeNode,
-        vocabulary: &Vocabulary,
-    ) -> Self {
-        Self::made(root, vocabulary, |text| (length.cost(at, text), false))
-    }
-
-    /// `count` is the number of a token, and whether it contains the closing mark.
-    fn made(unbounded: &TreeNode, vocabulary: &Vocabulary, count_of: impl Fn(&[u8]) -> (u32, bool)) -> Self {
+    /// `root` is the node of the automaton of `units` in the state `at`.
+    pub(crate) fn new(units: &Units, at: StateId, root: &TreeNode, vocabulary: &Vocabulary) -> Self {
+        let single = units.single(at);
+        let cost_of = |text: &[u8]| units.cost(at, text, &single);
         let text = |token: TokenId| vocabulary.text(token).unwrap_or_default();
         let mut all = TokenMask::new(vocabulary.len());
         let (mut open, mut closing) = (Vec::new(), Vec::new());
-        let mut add = |token: TokenId| match count_of(text(token)) {
-            (count, false) => {
+        let mut add = |token: TokenId| match cost_of(text(token)) {
+            (cost, false) => {
                 all.as_mut().insert(token);
-                open.push((count, token));
+                open.push((cost, token));
             }
-            (count, true) => closing.push((token, count)),
+            (cost, true) => closing.push((token, cost)),
         };
-        match &unbounded.inside {
+        match &root.inside {
             Tokens::Few(tokens) => tokens.iter().copied().for_each(&mut add),
             Tokens::Many(words) => MaskRef::new(words, vocabulary.len()).into_ids().for_each(&mut add),
         }
-        // A counting sort: there are few numbers.
-        let least = open.iter().map(|(count, _)| *count).min().unwrap_or(0);
-        open.iter_mut().for_each(|(count, _)| *count -= least);
-        let most = open.iter().map(|(count, _)| *count as usize).max().unwrap_or(0);
+        let leaving =
+            root.exits.tokens().map(|(byte, token, left)| (token, cost_of(text(token)).0, byte, left));
+        let leaving: Box<[_]> = leaving.collect();
+        // A counting sort: there are few costs.
+        let least = open.iter().map(|(cost, _)| *cost).min().unwrap_or(0);
+        open.iter_mut().for_each(|(cost, _)| *cost -= least);
+        let most = open.iter().map(|(cost, _)| *cost as usize).max().unwrap_or(0);
         let mut first = vec![0u32; most + 2];
-        open.iter().for_each(|(count, _)| first[*count as usize + 1] += 1);
-        for count in 1..first.len() {
-            first[count] += first[count - 1];
+        open.iter().for_each(|(cost, _)| first[*cost as usize + 1] += 1);
+        for cost in 1..first.len() {
+            first[cost] += first[cost - 1];
         }
-        let (mut next, mut sorted) = (first.clone(), vec![TokenId(0); open.len()]);
-        for (count, token) in open {
-            let at = &mut next[count as usize];
+        let ends = (least..).zip(first.array_windows()).filter(|(_, [begin, end])| begin < end);
+        let ends = ends.map(|(cost, [_, end])| (cost, *end)).collect();
+        let (mut next, mut sorted) = (first, vec![TokenId(0); open.len()]);
+        for (cost, token) in open {
+            let at = &mut next[cost as usize];
             sorted[*at as usize] = token;
             *at += 1;
         }
-        let leaving = unbounded.exits.tokens().map(|(byte, token, left)| {
-            let (count, _) = count_of(text(token));
-            (token, count, byte, left)
-        });
-        Self {
-            first: first.into(),
-            open: sorted.into(),
-            least,
-            all,
-            closing: closing.into(),
-            leaving: leaving.collect(),
-        }
+        let last = closing.iter().map(|(_, cost)| *cost).chain(leaving.iter().map(|(_, cost, ..)| *cost));
+        let mut last: Vec<u32> = last.collect();
+        last.sort_unstable();
+        last.dedup();
+        Self { open: sorted.into(), ends, all, closing: closing.into(), leaving, last: last.into() }
     }
 
-    /// The greatest number of a token.
-    pub(crate) fn greatest(&self) -> u32 {
-        let open = self.least + u32::try_from(self.first.len()).expect("tokens are short") - 2;
-        let others = self.closing.iter().map(|(_, count)| *count);
-        others.chain(self.leaving.iter().map(|(_, count, ..)| *count)).fold(open, u32::max)
+    /// The greatest cost up to `max` of tokens that are not the last ones, and the number of these tokens.
+    fn open_up_to(&self, max: u32) -> Option<(u32, u32)> {
+        self.ends[..self.ends.partition_point(|(cost, _)| *cost <= max)].last().copied()
     }
 
-    /// The tokens inside, where `min` to `max` units follow.
-    pub(crate) fn inside(&self, min: u32, max: Option<u32>) -> Tokens {
-        let max = max.unwrap_or(u32::MAX);
-        let end = match max.checked_sub(self.least) {
-            None => 0,
-            Some(max) => {
-                self.first.get((max as usize).saturating_add(1)).map_or(self.open.len(), |end| *end as usize)
-            }
+    /// The bounds as far as these tokens tell them apart.
+    pub(crate) fn told_apart(&self, (min, max): Bounds) -> Bounds {
+        let last = &self.last;
+        let min = match last.partition_point(|cost| *cost < min) {
+            0 => 0,
+            beyond => last.get(beyond).copied().unwrap_or(last[beyond - 1] + 1),
         };
-        let (within, beyond) = self.open.split_at(end);
-        let closing = self.closing.iter().filter(|(_, count)| (min..=max).contains(count));
+        let up_to = |max: u32| {
+            let last = last[..last.partition_point(|cost| *cost <= max)].last().copied();
+            last.max(self.open_up_to(max).map(|(cost, _)| cost))
+        };
+        (min, max.map(up_to).filter(|max| *max < up_to(u32::MAX)).map(Option::unwrap_or_default))
+    }
+
+    /// The tokens inside, within bounds.
+    pub(crate) fn inside(&self, (min, max): Bounds) -> Tokens {
+        let max = max.unwrap_or(u32::MAX);
+        let (within, beyond) =
+            self.open.split_at(self.open_up_to(max).map_or(0, |(_, tokens)| tokens as usize));
+        let closing = self.closing.iter().filter(|(_, cost)| (min..=max).contains(cost));
         let closing = closing.map(|(token, _)| *token);
         // The way with less work.
         let mut mask = if within.len() < beyond.len() {
@@ -137,18 +121,19 @@ impl TokensByCount {
         Tokens::of(mask.as_ref())
     }
 
-    /// The tokens that leave, where `min` to `max` units follow.
-    pub(crate) fn exits(&self, min: u32, max: Option<u32>) -> Vec<Exit> {
+    /// The tokens that leave, within bounds.
+    pub(crate) fn exits(&self, (min, max): Bounds) -> Vec<Exit> {
         let max = max.unwrap_or(u32::MAX);
-        let leaving = self.leaving.iter().filter(move |(_, count, ..)| (min..=max).contains(count));
+        let leaving = self.leaving.iter().filter(move |(_, cost, ..)| (min..=max).contains(cost));
         leaving.map(|(token, _, byte, left)| (*byte, *token, *left)).collect()
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
         size_of_val(&self.open[..])
-            + size_of_val(&self.first[..])
+            + size_of_val(&self.ends[..])
             + size_of_val(self.all.words())
             + size_of_val(&self.closing[..])
             + size_of_val(&self.leaving[..])
+            + size_of_val(&self.last[..])
     }
 }

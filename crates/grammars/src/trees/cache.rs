@@ -24,7 +24,7 @@ use std::{
 
 use hashbrown::{HashMap, hash_map};
 use smallvec::SmallVec;
-use unskew_automata::Dfa;
+use unskew_automata::{Dfa, StateId};
 use unskew_core::TokenId;
 use unskew_trie::ByteSet;
 
@@ -33,10 +33,13 @@ use super::{
     fragments::{Fragment, SharedFragmentKey, SpelledGrammar},
     fused::NextKey,
     key_tokens::KeyTokens,
-    library::{MarkedUnit, NumberedDfa},
+    library::NumberedDfa,
     nodes::{NodeKey, TreeNode},
 };
-use crate::{ids::COUNTS, terminal::ScanState};
+use crate::{
+    ids::COUNTS,
+    terminal::{ScanState, counted::UnitState},
+};
 
 /// The id of a node, a suffix group, an automaton or a grammar in a library. It is given once in the life of the
 /// library.
@@ -110,12 +113,12 @@ pub(crate) struct ExtendingOf(pub(crate) LibraryId);
 /// See [`TreeLibrary::around`](crate::TreeLibrary::around).
 pub(crate) type Around = (u8, u8, bool);
 
-/// An automaton of units and a state of the unit.
-pub(crate) type CountsOf = (LibraryId, ScanState);
+/// An automaton with units and a state.
+pub(crate) type CountsOf = (LibraryId, StateId);
 
-/// The number of an automaton, and its states in which a unit ends.
+/// The number of an automaton, and what its states know of units.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Measured(pub(crate) LibraryId, pub(crate) Arc<[bool]>);
+pub(crate) struct Measured(pub(crate) LibraryId, pub(crate) Arc<[UnitState]>);
 
 /// An automaton: the tokens that contain a text of it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -130,7 +133,6 @@ pub(crate) struct Tables {
     extending: HashMap<ExtendingOf, ByteSet>,
     nodes: HashMap<NodeKey, Arc<TreeNode>>,
     around: HashMap<Around, Arc<[TokenId]>>,
-    unbounded: HashMap<MarkedUnit, NumberedDfa>,
     by_count: HashMap<CountsOf, Arc<TokensByCount>>,
     measured: HashMap<Measured, LibraryId>,
     key_tokens: HashMap<KeyTokensOf, Arc<KeyTokens>>,
@@ -197,16 +199,6 @@ entry! {
     }
 }
 entry! {
-    MarkedUnit => NumberedDfa, unbounded;
-    fn bytes(&self, _: &NumberedDfa) -> usize {
-        self.0.len() + self.2.len()
-    }
-
-    fn each_held(&self, (number, dfa): &NumberedDfa, each: &mut dyn FnMut(LibraryId, usize)) {
-        hold_automaton((*number, dfa), each);
-    }
-}
-entry! {
     CountsOf => Arc<TokensByCount>, by_count;
     fn bytes(&self, value: &Arc<TokensByCount>) -> usize {
         value.memory_usage() + size_of::<TokensByCount>() + COUNTS
@@ -215,7 +207,7 @@ entry! {
 entry! {
     Measured => LibraryId, measured;
     fn bytes(&self, _: &LibraryId) -> usize {
-        self.1.len() + COUNTS
+        size_of_val(&*self.1) + COUNTS
     }
 }
 entry! {

@@ -14,10 +14,7 @@
 //!   read along it, and where an automaton comes next, the next node is built from the trie and not by a walk over
 //!   the vocabulary.
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-};
+use std::{fmt, sync::Arc};
 
 use unskew_automata::{Dfa, StateId};
 use unskew_core::{TokenId, TokenMask, Vocabulary};
@@ -25,9 +22,7 @@ use unskew_trie::{ByteAutomaton, ByteSet, DEAD, KindTokens, TokenTrie, Verdict};
 
 use super::{
     by_count::TokensByCount,
-    cache::{
-        CountsOf, ExtendingOf, KeyTokensOf, LibraryCache, LibraryId, LibraryIds, LibraryStats, Measured,
-    },
+    cache::{ExtendingOf, KeyTokensOf, LibraryCache, LibraryId, LibraryIds, LibraryStats, Measured},
     fused::{Next, fuse},
     key_tokens::KeyTokens,
     nodes::{FEW, NodeKey, Parent, SuffixReader, Tokens, TreeNode},
@@ -35,9 +30,9 @@ use super::{
     suffixes::{Entered, Exit, Exits},
 };
 use crate::{
-    BoundedLength, BoundedRepetition,
+    CountedUnits,
     ids::{Id, number},
-    terminal::{ScanState, extending::extending},
+    terminal::{ScanState, counted::FREE, extending::extending},
     tuning::Tuning,
 };
 
@@ -78,15 +73,11 @@ pub struct TreeLibrary {
     pub(crate) ids: LibraryIds,
     all: Exits,
     byte_lists: ByteLists,
-    longest: OnceLock<(u32, Box<[TokenId]>)>,
     pub(crate) cache: LibraryCache,
 }
 
 /// An automaton and its number.
 pub(crate) type NumberedDfa = (LibraryId, Arc<Dfa>);
-
-/// The marks, and the number of the unit's automaton between them.
-pub(crate) type MarkedUnit = (Box<[u8]>, LibraryId, Box<[u8]>);
 
 impl TreeLibrary {
     /// An empty library of at most about `limit` bytes, without its tables of all tokens of `trie`.
@@ -118,7 +109,7 @@ impl TreeLibrary {
         });
         let byte_lists = ByteLists::new(&vocabulary);
         let cache = LibraryCache::new(limit);
-        Self { vocabulary, trie, tuning, ids, all, byte_lists, longest: OnceLock::new(), cache }
+        Self { vocabulary, trie, tuning, ids, all, byte_lists, cache }
     }
 
     /// The vocabulary.
@@ -154,7 +145,7 @@ impl TreeLibrary {
 
     /// The root of the tree of a state of `dfa`, which has the number `automaton`.
     pub(crate) fn root(&self, automaton: LibraryId, dfa: &Arc<Dfa>, state: StateId) -> Arc<TreeNode> {
-        let key = NodeKey::Root((automaton, None), ScanState::from_index(state.index()));
+        let key = NodeKey::Root((automaton, None), state);
         self.cache.get(&key).unwrap_or_else(|| self.keep(key, self.make_root(automaton, dfa, state)))
     }
 
@@ -164,118 +155,47 @@ impl TreeLibrary {
         self.cache.get(&key).unwrap_or_else(|| self.keep(key, self.make_child(parent, reader)))
     }
 
-    /// The root of the tree of a bounded repetition in `state`, which is in one of its marks. `number` is that of its
-    /// automaton without bounds.
-    pub(crate) fn mark(
-        &self,
-        repetition: &BoundedRepetition,
-        number: LibraryId,
-        state: ScanState,
-        bounds: (u32, Option<u32>),
-    ) -> Arc<TreeNode> {
-        let reader = SuffixReader::BoundedRepetition(number, repetition, bounds);
-        let key = NodeKey::Root(reader.language(), state);
-        if let Some(known) = self.cache.get(&key) {
-            return known;
-        }
-        let mut entered = Entered::default();
-        for group in &self.all.groups {
-            if repetition.step(state, group.byte).is_some() {
-                reader.enter(group.trie(self), None, Some(state), &mut entered);
-            }
-        }
-        self.keep(key, self.entered(entered, reader))
-    }
-
-    /// The root of the tree in the state `at` of a unit, after which `min` to `max` units follow. `unbounded` is the
-    /// automaton of `repetition` without bounds, with its number.
-    pub(crate) fn inside(
-        &self,
-        repetition: &BoundedRepetition,
-        (number, unbounded): (LibraryId, &Arc<Dfa>),
-        at: StateId,
-        (min, max): (u32, Option<u32>),
-    ) -> Arc<TreeNode> {
-        let unit_state = ScanState::from_index(at.index());
-        let key = NodeKey::Inside((number, Some((min, max))), unit_state);
-        if let Some(known) = self.cache.get(&key) {
-            return known;
-        }
-        let state =
-            unbounded.run(unbounded.start(), &repetition.text_to(at)).expect("a beginning of its texts");
-        let root = self.root(number, unbounded, state);
-        if (min, max) == (0, None) {
-            return root;
-        }
-        let by_count = self
-            .by_count((number, unit_state), || TokensByCount::new(repetition, at, &root, &self.vocabulary));
-        let inside = by_count.inside(min, max);
-        let exits = Exits::new(&by_count.exits(min, max), &self.ids);
-        let extending = self.extending(number, unbounded);
-        self.keep(key, TreeNode { id: self.ids.next(), inside, exits, extending })
-    }
-
     /// The number of an automaton with units. `number` is that of the automaton alone.
-    pub(crate) fn measured(&self, length: &BoundedLength, number: LibraryId) -> LibraryId {
-        let key = Measured(number, Arc::clone(length.ends()));
+    pub(crate) fn measured(&self, count: &CountedUnits, number: LibraryId) -> LibraryId {
+        let key = Measured(number, Arc::clone(count.unit_states()));
         self.cache.get(&key).unwrap_or_else(|| self.cache.keep(key, self.ids.next()))
     }
 
-    /// The root of the tree of an automaton with a bounded length in `state`; it may have longer tokens than those of
-    /// [ordinary length](Self::longest) that pass the bound. `number` is that of the automaton.
-    pub(crate) fn within_length(
+    /// The root of the tree of an automaton with counted units in `state`. The numbers are that of the automaton and
+    /// that [with units](Self::measured).
+    pub(crate) fn counted(
         &self,
-        length: &BoundedLength,
-        number: LibraryId,
+        count: &CountedUnits,
+        (number, measured): (LibraryId, LibraryId),
         state: ScanState,
     ) -> Arc<TreeNode> {
-        let (at, left) = length.left(state);
-        let root = || self.root(number, length.dfa(), at);
-        if left >= length.greatest_cost(self.longest().0) {
+        let at = count.at(state);
+        let root = || self.root(number, count.dfa(), at);
+        let bounds = count.left(state, self.longest());
+        if bounds == FREE {
             return root();
         }
-        let at_state = ScanState::from_index(at.index());
-        let measured = self.measured(length, number);
-        let by_cost = self
-            .by_count((measured, at_state), || TokensByCount::by_cost(length, at, &root(), &self.vocabulary));
-        if by_cost.greatest() <= left {
-            return root();
-        }
-        let key = NodeKey::Inside((measured, Some((0, Some(left)))), at_state);
-        if let Some(known) = self.cache.get(&key) {
-            return known;
-        }
-        let inside = by_cost.inside(0, Some(left));
-        let exits = Exits::new(&by_cost.exits(0, Some(left)), &self.ids);
-        let extending = ByteSet::default();
-        self.keep(key, TreeNode { id: self.ids.next(), inside, exits, extending })
-    }
-
-    fn by_count(&self, key: CountsOf, made: impl FnOnce() -> TokensByCount) -> Arc<TokensByCount> {
-        self.cache.get(&key).unwrap_or_else(|| self.cache.keep(key, Arc::new(made())))
-    }
-
-    /// The length of the longest token of ordinary length, and the longer tokens.
-    pub(crate) fn longest(&self) -> (u32, &[TokenId]) {
-        let ordinary = self.tuning.ordinary_bytes;
-        let (longest, others) = self.longest.get_or_init(|| {
-            let lens = self.vocabulary.text_tokens().map(|(_, text)| text.len());
-            let longest = lens.max().unwrap_or(0).min(ordinary);
-            let others = self.vocabulary.text_tokens().filter(|(_, text)| text.len() > ordinary);
-            (u32::try_from(longest).expect("it is small"), others.map(|(token, _)| token).collect())
+        let key = (measured, at);
+        let tokens = self.cache.get(&key).unwrap_or_else(|| {
+            let made = TokensByCount::new(count.units(), at, &root(), &self.vocabulary);
+            self.cache.keep(key, Arc::new(made))
         });
-        (*longest, others)
+        let bounds = tokens.told_apart(bounds);
+        if bounds == FREE {
+            return root();
+        }
+        let key = NodeKey::Root((measured, Some(bounds)), at);
+        self.cache.get(&key).unwrap_or_else(|| {
+            let exits = Exits::new(&tokens.exits(bounds), &self.ids);
+            // A text that may end must end.
+            let extending = ByteSet::default();
+            self.keep(key, TreeNode { id: self.ids.next(), inside: tokens.inside(bounds), exits, extending })
+        })
     }
 
-    /// The automaton of a bounded repetition without its bounds, and its number.
-    pub(crate) fn unbounded(&self, repetition: &BoundedRepetition) -> NumberedDfa {
-        let (open, close) = repetition.marks();
-        let key: MarkedUnit = (open.into(), self.automaton(repetition.unit()), close.into());
-        self.cache.get(&key).unwrap_or_else(|| {
-            let made = Arc::new(repetition.unbounded());
-            let number = self.automaton(&made);
-            self.cache.keep(key, (number, made))
-        })
+    /// The length of the longest token.
+    pub(crate) fn longest(&self) -> u32 {
+        number(self.trie.longest())
     }
 
     /// The concatenation of the language of `dfa` from `state` on and `next`, as an automaton with its number. `None`
@@ -372,18 +292,14 @@ impl TreeLibrary {
         match parent {
             Parent::Exits(node) => {
                 for group in node.exits.groups.iter().filter(|group| reader.begins(group.byte)) {
-                    reader.enter(group.trie(self), None, None, &mut entered);
+                    reader.enter(group.trie(self), None, &mut entered);
                 }
             }
             Parent::Suffix(group, at) => {
-                reader.enter(group.trie(self), Some(*at), None, &mut entered);
+                reader.enter(group.trie(self), Some(*at), &mut entered);
             }
         }
-        self.entered(entered, reader)
-    }
-
-    fn entered(&self, entered: Entered, reader: SuffixReader<'_>) -> TreeNode {
-        let Entered { inside, exits, .. } = entered;
+        let Entered { inside, exits } = entered;
         let inside = if inside.len() <= FEW {
             Tokens::Few(inside.into())
         } else {
@@ -392,11 +308,7 @@ impl TreeLibrary {
             Tokens::of(mask.as_ref())
         };
         let exits = Exits::new(&exits, &self.ids);
-        let extending = match reader {
-            SuffixReader::Automaton(number, dfa) => self.extending(number, dfa),
-            // A repetition that may end must end.
-            SuffixReader::BoundedRepetition(..) | SuffixReader::BoundedLength(..) => ByteSet::default(),
-        };
+        let extending = self.extending(reader.number, reader.dfa);
         TreeNode { id: self.ids.next(), inside, exits, extending }
     }
 }

@@ -7,7 +7,7 @@
 //! | `suffixes` | suffix tries of the tokens that leave a path of terminals |
 //! | `permissive` | roots in states that refuse few bytes |
 //! | `fused` | concatenated terminals, as one automaton |
-//! | `by_count` | trees of bounded repetitions |
+//! | `by_count` | trees of counted units |
 //! | `points` | points of paths through trees |
 //! | `fragments` | fragments of masks, as a library keeps them |
 //! | `key_tokens` | the tokens that contain a key |

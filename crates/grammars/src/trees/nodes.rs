@@ -5,7 +5,7 @@
 //! state (DOMINO, section 3.3). A node depends on nothing but the automata on its path. A mask asks the parser which
 //! paths it can take, and is the union of their nodes' tokens.
 
-use unskew_automata::Dfa;
+use unskew_automata::{Dfa, StateId};
 use unskew_core::{MaskRef, TokenId};
 use unskew_trie::ByteSet;
 
@@ -13,7 +13,10 @@ use super::{
     cache::LibraryId,
     suffixes::{Entered, Exits, SuffixGroup, SuffixNode, SuffixTrie},
 };
-use crate::{BoundedLength, BoundedRepetition, terminal::ScanState};
+use crate::{
+    CountedUnits,
+    terminal::counted::{Bounds, FREE},
+};
 
 /// The most tokens of a set that is a list: 512 tokens are written into a mask in less time than a mask of 128,000
 /// bits is copied twice.
@@ -41,70 +44,71 @@ pub(crate) struct TreeNode {
     pub(crate) extending: ByteSet,
 }
 
-/// An automaton of a library, by its number; of a bounded repetition, the automaton without bounds, and the bounds as
-/// far as a token can distinguish them.
-pub(crate) type LanguageKey = (LibraryId, Option<(u32, Option<u32>)>);
+/// An automaton of a library, by its number; or an automaton with units, by [their number](crate::TreeLibrary::measured),
+/// and the bounds as far as a token can tell them apart.
+pub(crate) type LanguageKey = (LibraryId, Option<Bounds>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum NodeKey {
-    /// A state of an automaton, or of a mark of a bounded repetition.
-    Root(LanguageKey, ScanState),
+    /// A state of a language.
+    Root(LanguageKey, StateId),
     /// The language that comes next.
     Child(ParentKey, LanguageKey),
-    /// A state of the unit of a bounded repetition.
-    Inside(LanguageKey, ScanState),
 }
 
-/// The language that reads suffixes.
+/// The language that reads suffixes, from the start of an automaton on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum SuffixReader<'a> {
-    /// An automaton, with its number.
-    Automaton(LibraryId, &'a Dfa),
-    /// A bounded repetition, with the number of its automaton without bounds, and the bounds as far as a token can
-    /// distinguish them.
-    BoundedRepetition(LibraryId, &'a BoundedRepetition, (u32, Option<u32>)),
-    /// An automaton with a bounded length, with its [number](crate::TreeLibrary::measured), and the length.
-    BoundedLength(LibraryId, &'a BoundedLength, u32),
+pub(crate) struct SuffixReader<'a> {
+    pub(super) dfa: &'a Dfa,
+    /// The number of the automaton.
+    pub(super) number: LibraryId,
+    /// The units of the automaton, with their [number](crate::TreeLibrary::measured) and their bounds, if a token can
+    /// pass these.
+    counted: Option<(LibraryId, &'a CountedUnits, Bounds)>,
 }
 
-impl SuffixReader<'_> {
-    pub(super) fn language(&self) -> LanguageKey {
-        match self {
-            Self::Automaton(number, _) => (*number, None),
-            Self::BoundedRepetition(number, _, bounds) => (*number, Some(*bounds)),
-            Self::BoundedLength(number, _, left) => (*number, Some((0, Some(*left)))),
-        }
+impl<'a> SuffixReader<'a> {
+    /// The automaton of this number.
+    pub(crate) fn automaton(number: LibraryId, dfa: &'a Dfa) -> Self {
+        Self { dfa, number, counted: None }
     }
 
-    /// Reads the suffixes of a trie, from the children of `at` on or from the first byte on, beginning in `state` of
-    /// a bounded repetition or in the start of an automaton.
-    pub(super) fn enter(
-        &self,
-        trie: &SuffixTrie,
-        at: Option<SuffixNode>,
-        state: Option<ScanState>,
-        entered: &mut Entered,
-    ) {
-        match *self {
-            Self::Automaton(_, dfa) => trie.enter(
+    /// The automaton of this number with units; `bounds` are those of its start.
+    pub(crate) fn counted(
+        number: LibraryId,
+        measured: LibraryId,
+        count: &'a CountedUnits,
+        bounds: Bounds,
+    ) -> Self {
+        let counted = (bounds != FREE).then_some((measured, count, bounds));
+        Self { dfa: count.dfa(), number, counted }
+    }
+
+    /// The number of the automaton, if that reads all.
+    pub(crate) fn free(&self) -> Option<LibraryId> {
+        self.counted.is_none().then_some(self.number)
+    }
+
+    pub(super) fn language(&self) -> LanguageKey {
+        self.counted.map_or((self.number, None), |(measured, _, bounds)| (measured, Some(bounds)))
+    }
+
+    /// Reads the suffixes of a trie, from the children of `at` on or from the first byte on.
+    pub(super) fn enter(&self, trie: &SuffixTrie, at: Option<SuffixNode>, entered: &mut Entered) {
+        let dfa = self.dfa;
+        match self.counted {
+            None => trie.enter(
                 at,
                 dfa.start(),
                 |state, byte| dfa.step(state, byte),
                 |state| dfa.is_accepting(state),
                 entered,
             ),
-            Self::BoundedRepetition(_, repetition, _) => trie.enter(
+            Some((_, count, _)) => trie.enter(
                 at,
-                state.unwrap_or_else(|| repetition.start()),
-                |state, byte| repetition.step(state, byte),
-                |state| repetition.is_accepting(state),
-                entered,
-            ),
-            Self::BoundedLength(_, length, _) => trie.enter(
-                at,
-                length.start(),
-                |state, byte| length.step(state, byte),
-                |state| length.is_accepting(state),
+                count.start(),
+                |state, byte| count.step(state, byte),
+                |state| dfa.is_accepting(count.at(state)),
                 entered,
             ),
         }
@@ -112,11 +116,7 @@ impl SuffixReader<'_> {
 
     /// Whether a text begins with `byte`.
     pub(super) fn begins(&self, byte: u8) -> bool {
-        match self {
-            Self::Automaton(_, dfa) => dfa.step(dfa.start(), byte).is_some(),
-            Self::BoundedRepetition(_, repetition, _) => repetition.step(repetition.start(), byte).is_some(),
-            Self::BoundedLength(_, length, _) => length.step(length.start(), byte).is_some(),
-        }
+        self.dfa.step(self.dfa.start(), byte).is_some()
     }
 }
 

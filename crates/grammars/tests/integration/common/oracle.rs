@@ -177,28 +177,23 @@ impl Oracle {
     }
 }
 
-/// A difference, a bounded repetition or a bounded length as an automaton; other terminals unchanged.
+/// A difference or counted units as an automaton; other terminals unchanged.
 pub(crate) fn plain(terminal: &Terminal) -> Terminal {
     let mut builder = DfaAlgebra::new(&Limits::default());
-    if let Terminal::BoundedRepetition(repetition) = terminal {
-        let ((open, close), (min, max)) = (repetition.marks(), repetition.bounds());
+    if let Terminal::Counted(counted) = terminal {
+        let ((open, close), (min, max)) = (counted.marks(), counted.bounds());
         let units = match max {
             Some(0) => builder.pattern("").unwrap(),
-            max => builder.repetition(repetition.unit(), min, max).unwrap(),
+            max => builder.repetition(counted.unit(), min, max).unwrap(),
         };
         let [open, close] = [open, close].map(|mark| match mark {
             [] => builder.pattern("").unwrap(),
             mark => builder.literals([mark]).unwrap(),
         });
-        return Terminal::Automaton(builder.concatenation([&open, &units, &close]).unwrap().into());
-    }
-    if let Terminal::BoundedLength(length) = terminal {
-        let Terminal::Automaton(short) =
-            plain(&Terminal::BoundedRepetition(length.repetition().clone().into()))
-        else {
-            unreachable!("a bounded repetition")
-        };
-        return Terminal::Automaton(builder.intersection(length.dfa(), &short).unwrap().into());
+        let short = builder.concatenation([&open, &units, &close]).unwrap();
+        let made =
+            if counted.is_all() { short } else { builder.intersection(counted.dfa(), &short).unwrap() };
+        return Terminal::Automaton(made.into());
     }
     let Terminal::Difference(difference) = terminal else { return terminal.clone() };
     let (filled, empty): (Vec<&[u8]>, Vec<&[u8]>) = difference.texts().partition(|text| !text.is_empty());
