@@ -38,6 +38,14 @@ fn line_breaks_around_a_value_are_no_part_of_it() {
     // No number is in one of the lists alone, and a parser knows that there are numbers.
     let excluded = r#"{"oneOf":[{"enum":[true,1.5,"a"]},{"enum":[true,"12",1.5]}]}"#;
     check(&of_e(excluded), &[p("e", "a")], &[p("e", "12"), p("e", "1.5"), p("e", "true")]);
+    // DeepSeek's style says which values are strings.
+    let says = |is_string: bool, value: &str| {
+        format!(
+            "<\u{ff5c}DSML\u{ff5c}parameter name=\"e\" string=\"{is_string}\">{value}</\u{ff5c}DSML\u{ff5c}parameter>"
+        )
+    };
+    let told = style("deepseek_xml", r#"{"properties":{"e":{"enum":["12",1.5]}}}"#);
+    check(&told, &[says(true, "12"), says(false, "1.5")], &[says(false, "12"), says(true, "1.5")]);
     let (of, e) = (of_e, |value: &str| p("e", value));
     check(
         &of(r#"{"enum":["a","\nb"]}"#),

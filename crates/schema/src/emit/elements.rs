@@ -338,7 +338,10 @@ impl Emitter {
     /// Texts that a parser reads as values of other types, not all of which satisfy the schema.
     fn read_as_others(&mut self, node: Option<NodeId>, shapes: &[Shape]) -> Result<Language, RegexError> {
         let types = shapes.iter().fold(0, |all, shape| all | shape.types);
-        let listed = node.map_or(0, |node| self.listed_types(node)) & !types;
+        // A type with another word than strings is told from them.
+        let mut words = self.style().types.iter().map(|(own, _)| bits(own));
+        let untold = words.find(|own| own & STRING != 0).unwrap_or(0);
+        let listed = node.map_or(0, |node| self.listed_types(node)) & untold & !types;
         let mut patterns = vec![];
         let whole = self.ex.languages.whole()?;
         let (mut has_all, mut has_fractions) = (false, false);
