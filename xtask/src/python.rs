@@ -196,6 +196,11 @@ pub(crate) fn environment(
     Ok(python)
 }
 
+/// The interpreter of an environment with the packages of another project.
+pub(crate) fn peer(root: &Path, name: &str, packages: &[&str]) -> Result<PathBuf> {
+    installed(root, &tools(root)?, name, packages)
+}
+
 fn installed(root: &Path, tools: &Path, name: &str, packages: &[&str]) -> Result<PathBuf> {
     let python = interpreter(root, name);
     if !python.is_file() {
