@@ -10,7 +10,7 @@ mod common;
 
 use std::{process::ExitCode, sync::Arc};
 
-use common::{Kind, below, build, ids, random_items, rng};
+use common::{Kind, below, build, random_items, rng};
 use rand_chacha::{ChaCha8Rng, rand_core::Rng};
 use unskew_core::{Constraint, MaskBatch, TokenId, conformance};
 use unskew_sets::{
