@@ -6,7 +6,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `data` | rules over terminals: [`Grammar`](crate::Grammar) |
-//! | `builder` | [`GrammarBuilder`](crate::GrammarBuilder) |
+//! | `builder`, `counted` | [`GrammarBuilder`](crate::GrammarBuilder), and its terminals of counted units |
 //! | `choices` | which members of a group may be read together |
 //! | `import` | a grammar as a part of another |
 //! | `fixpoint` | least fixpoints: productive and nullable expressions |
@@ -24,6 +24,7 @@ pub(crate) mod budget;
 pub(crate) mod builder;
 mod calls;
 pub(crate) mod choices;
+mod counted;
 pub(crate) mod data;
 pub(crate) mod fixpoint;
 pub(crate) mod import;

@@ -104,8 +104,8 @@ impl MaskBuilder<'_> {
         !self.compiled.terminals.is_literal(terminal) && self.automaton(terminal).is_some()
     }
 
-    /// The automaton of `terminal`, no literal, with its number. `None` for tokens, and where a token can pass the bounds
-    /// of counted units.
+    /// The automaton of `terminal`, no literal, with its number. `None` for tokens, and where a token can pass the
+    /// bounds of counted units.
     fn automaton(&self, terminal: ScanTerminal) -> Option<(LibraryId, &Dfa)> {
         let Scan { dfa, .. } = self.compiled.terminals.scan(terminal)?;
         Some((self.trees.reader(self.compiled, terminal).free()?, &**dfa))

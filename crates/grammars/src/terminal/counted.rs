@@ -291,7 +291,7 @@ impl CountedUnits {
 
     #[inline]
     fn parts(&self, state: ScanState) -> (u32, StateId) {
-        let count = (u128::from(state.raw()) * u128::from(self.units.reciprocal) >> 64) as u32;
+        let count = ((u128::from(state.raw()) * u128::from(self.units.reciprocal)) >> 64) as u32;
         (count, StateId::from_index((state.raw() - count * id(self.units.dfa.len())) as usize))
     }
 
