@@ -11,8 +11,8 @@ use std::{
 };
 
 use unskew_automata::{
-    CanonicalConstraint, CanonicalIndex, Dfa, LiftedDfa, Limits, PublishedLimits, RegexConstraint, TokenDfa,
-    TokenizerAutomaton,
+    CanonicalConstraint, CanonicalIndex, Dfa, Limits, RegexConstraint, TokenDfa, TokenizerAutomaton,
+    published::{LiftedDfa, PublishedLimits},
 };
 use unskew_core::{Constraint, TokenId, TokenMask};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary};

@@ -15,7 +15,9 @@ use petgraph::{
 };
 use unskew_core::{TokenId, Vocabulary};
 
-use crate::{Dfa, LiftedDfa, MergedDfa, StateId};
+#[cfg(feature = "published")]
+use crate::published::{LiftedDfa, MergedDfa};
+use crate::{Dfa, StateId};
 
 /// An automaton as a graph with labels, for [`dot`] and [`table`] to print.
 ///
@@ -62,6 +64,7 @@ impl From<&Dfa> for Diagram {
     }
 }
 
+#[cfg(feature = "published")]
 impl From<&LiftedDfa> for Diagram {
     fn from(lifted: &LiftedDfa) -> Self {
         Self::new(lifted.states().map(|state| {
@@ -73,6 +76,7 @@ impl From<&LiftedDfa> for Diagram {
     }
 }
 
+#[cfg(feature = "published")]
 impl From<(&MergedDfa, &Vocabulary)> for Diagram {
     fn from((merged, vocabulary): (&MergedDfa, &Vocabulary)) -> Self {
         Self::new(merged.states().map(|state| {

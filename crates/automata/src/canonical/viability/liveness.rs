@@ -33,7 +33,7 @@ impl<'a> Query<'a> {
             return true;
         }
         let mut targets: Vec<Position> = Vec::new();
-        self.product.targets(self.automata, at, &mut targets);
+        self.product.targets(self.context, at, &mut targets);
         if targets.is_empty() {
             self.memo.live.insert(at, false, 0);
             return false;
@@ -44,7 +44,7 @@ impl<'a> Query<'a> {
         let mut next = 0;
         while let Some((from, _)) = met.get(next).copied() {
             if next > 0 {
-                self.product.targets(self.automata, from, &mut targets);
+                self.product.targets(self.context, from, &mut targets);
             }
             for target in targets.iter().copied() {
                 let known = self.memo.live.get(&target).copied();
