@@ -87,6 +87,7 @@ macro_rules! setters {
         }
     };
 }
+#[cfg(feature = "published")]
 pub(crate) use setters;
 
 setters! {

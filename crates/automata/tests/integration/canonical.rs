@@ -282,7 +282,7 @@ fn texts_for_which_the_encoder_writes_no_tokens_are_left_out() {
             let mut ids = Vec::new();
             for piece in encoder.pieces(text).into_iter().filter(|piece| !piece.is_empty()) {
                 let found = toy.texts.iter().position(|text| text == piece);
-                match found.filter(|_| toy.tokenization.whole_pieces) {
+                match found.filter(|id| toy.tokenization.whole_pieces && !never.contains(id)) {
                     Some(id) => ids.push(TokenId::from_index(id)),
                     None => ids.extend(piece.chars().all(is_symbol).then(|| toy.merged(piece))?),
                 }
@@ -330,7 +330,8 @@ fn texts_that_are_no_utf8_are_left_out() {
     let expected = BTreeSet::from(["ab", "b"].map(|text| toy.merged(text)));
     assert_eq!(accepted(&constraint, &toy.vocabulary, 4), expected);
     let error = over(&[b"a\xff", b"\xc3"]).unwrap_err();
-    assert_eq!(error, CanonicalError::NothingCanonical { reason: NothingCanonical::Rewritten });
+    let CanonicalError::NothingCanonical { reason, .. } = error else { panic!("{error}") };
+    assert_eq!(reason, NothingCanonical::Rewritten);
 }
 
 #[test]

@@ -198,8 +198,7 @@ impl SplitLiveness {
         }
     }
 
-    /// The safe states of the constraint's DFA, and the most pairs of states that searches may visit: an uncertain
-    /// state of the splitter, or a state of the DFA that is not safe.
+    /// The safety of the states of the constraint's DFA, and how many states between characters are not safe.
     pub(crate) fn safety(&self, context: &Context) -> (Vec<Safety>, usize) {
         let Context { dfa, places, .. } = context;
         let is_between = |state: StateId| places.get(state.index()).is_none_or(|places| places & 1 != 0);
@@ -212,8 +211,15 @@ impl SplitLiveness {
         if unknown(&safe) > 0 {
             self.by_characters(context.automata(), &between, &mut safe);
         }
-        let wide = unknown(&safe).saturating_mul(self.universal.len());
-        (safe, dfa.len().saturating_mul(self.uncertain).saturating_add(wide))
+        let unknown = unknown(&safe);
+        (safe, unknown)
+    }
+
+    /// The most pairs of states that searches visit for a DFA of `states` states, of which `unknown` are not safe: an
+    /// uncertain state of the splitter with any state, or any state of the splitter with one that is not safe.
+    pub(crate) fn pairs(&self, states: usize, unknown: usize) -> usize {
+        let wide = unknown.saturating_mul(self.universal.len());
+        states.saturating_mul(self.uncertain).saturating_add(wide)
     }
 
     /// The states that are safe through ASCII without the bytes that end added tokens. States with higher numbers

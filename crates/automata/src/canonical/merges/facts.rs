@@ -3,7 +3,8 @@
 //! A tokenizer is *regular* if the encoder writes a sequence of its tokens for every text that the automata of texts
 //! and of the splitting read. It may fail to do so for two reasons: a merge results in a token that the encoder never
 //! writes or whose text is not the text of its parts, or a character has no symbol and occurs only in pieces that are
-//! looked up as a whole.
+//! looked up as a whole. (A piece that reads like the name of a token of another text is refused where it ends,
+//! [`super::whole`].)
 //!
 //! **Claim.** For a regular tokenizer every position from which bytes, boundaries and added tokens lead to acceptance
 //! can be completed if a piece begins there, or may end there.
@@ -18,17 +19,16 @@
 
 use unskew_core::{TokenId, Vocabulary};
 
-use super::{derivation::NONE, hard::HardBigrams};
+use super::{derivation::NONE, hard::HardPairs};
 use crate::{
     Dfa,
     canonical::tokenizer::automaton::{Role, TokenizerAutomaton},
 };
 
 /// The facts about a tokenizer on which the lazy engine rests.
-#[derive(Debug)]
 pub(crate) struct BigramFacts {
     /// The byte pairs that occur in no token and in no result of a merge.
-    pub(crate) hard: HardBigrams,
+    pub(crate) hard: HardPairs,
     /// Whether every result of merges is a token that the encoder writes and whose text is the concatenation of its
     /// parts.
     pub(crate) regular: bool,
@@ -36,7 +36,7 @@ pub(crate) struct BigramFacts {
 
 impl BigramFacts {
     pub(crate) fn new(tokenizer: &TokenizerAutomaton, vocabulary: &Vocabulary) -> Self {
-        let mut hard = HardBigrams::new(vocabulary);
+        let mut hard = HardPairs::new(vocabulary);
         let text = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
         let mut regular = true;
         let trees = &tokenizer.bigrams.trees;

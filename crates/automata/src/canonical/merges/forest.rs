@@ -8,12 +8,12 @@
 //! in order from the last created to the first, these tokens are **one interval**. So the set of right neighbours
 //! that `t` forbids is a union of intervals: one for each merge whose left part is on the right edge of `t` and that
 //! happens in time. Only the forest must be stored: a few megabytes for 128,000 tokens, where lists of forbidden
-//! pairs would take gigabytes. The opposite direction needs a second forest, by right parts.
+//! pairs would take gigabytes.
 //!
 //! This is the automaton of all proper sequences (DirectMerge's appendix, Algorithm 3) in another form. Its states
 //! are the classes of tokens that forbid the same neighbours ([`BigramRelation::class`]).
 
-use std::{cmp::Reverse, collections::HashMap, ops::Range, sync::OnceLock};
+use std::{cmp::Reverse, collections::HashMap, ops::Range};
 
 use unskew_core::MergeTable;
 
@@ -302,10 +302,6 @@ impl BigramRelation {
             + size_of_val(self.class_token.entries())
             + self.lefts.memory_usage()
             + self.by_left.memory_usage()
-            + self
-                .backward
-                .get()
-                .map_or(0, |backward| backward.rights.memory_usage() + backward.by_right.memory_usage())
     }
 }
 

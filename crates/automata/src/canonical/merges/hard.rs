@@ -14,14 +14,14 @@ use unskew_trie::ByteSet;
 
 /// The pairs of bytes that no token contains.
 #[derive(Clone, PartialEq, Eq)]
-pub struct HardBigrams {
+pub(crate) struct HardPairs {
     /// By the first byte: the second bytes with which it occurs in a token, one bit each.
     pub(crate) soft: Box<[[u64; 4]; 256]>,
 }
 
-impl HardBigrams {
+impl HardPairs {
     /// The table of `vocabulary`. O(b) for b bytes of tokens.
-    pub fn new(vocabulary: &Vocabulary) -> Self {
+    pub(crate) fn new(vocabulary: &Vocabulary) -> Self {
         let mut table = Self { soft: Box::new([[0; 4]; 256]) };
         for (_, text) in vocabulary.text_tokens() {
             text.windows(2).for_each(|pair| table.soften(pair[0], pair[1]));

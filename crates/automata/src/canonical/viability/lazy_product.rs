@@ -30,7 +30,10 @@
 //!   not depend on the constraint and are cached for all constraints ([`crate::canonical::index::successors`]). The
 //!   blank before a word took half of the time for a mask.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, LazyLock},
+};
 
 use rustc_hash::FxHashSet as Set;
 use smallvec::SmallVec;
@@ -45,7 +48,7 @@ use super::{
     sequence::{Configuration, LeftContext, Viability},
 };
 use crate::{
-    Limits, StateId,
+    Dfa, Limits, StateId,
     canonical::{
         CanonicalError,
         index::{
@@ -91,6 +94,8 @@ pub(crate) struct LazyProduct {
     /// Whether the encoder writes tokens for all texts that the automata read.
     is_regular: bool,
     pub(super) safety: Vec<Safety>,
+    /// By state of the DFA: the number of bytes to the next safe state. Empty if all states are safe.
+    distance: Vec<u32>,
     /// One byte of each class of bytes that no automaton distinguishes, as far as the constraint reads them.
     bytes: Vec<u8>,
     pub(super) first_bytes: FirstBytes,
@@ -122,7 +127,7 @@ impl LazyProduct {
     pub(crate) fn new(context: &Context, limits: &Limits) -> Result<Self, CanonicalError> {
         let Context { dfa, index, .. } = context;
         let tokenizer = &index.automaton;
-        let (safety, pairs) = index.liveness().safety(context);
+        let (safety, unknown) = index.liveness().safety(context);
         let mut used = [false; 256];
         dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
         let (_, mut bytes) = context.automata().columns();
@@ -134,11 +139,12 @@ impl LazyProduct {
             bytes,
             symbols: symbols.filter(is_read).collect(),
             first_bytes: FirstBytes::new(index.liveness(), dfa, &safety),
+            distance: if unknown > 0 { distances(dfa, &safety) } else { Vec::new() },
             safety,
             lookahead2_lists: index.liveness().lookahead2_by_class(dfa),
             limit: limits.lazy_bytes,
         };
-        if pairs > PAIRS || !product.is_regular {
+        if index.liveness().pairs(dfa.len(), unknown) > PAIRS || !product.is_regular {
             product.count_positions(context, limits)?;
         }
         Ok(product)
@@ -194,9 +200,35 @@ impl LazyProduct {
         targets.extend(automata.added(at).map(|(_, after)| after));
     }
 
-    pub(crate) fn memory_usage(&self) -> usize {
-        size_of_val(&self.safety[..]) + self.bytes.len() + self.first_bytes.memory_usage()
+    /// The number of bytes from `state` to a safe state.
+    pub(super) fn distance(&self, state: StateId) -> u32 {
+        self.distance.get(state.index()).copied().unwrap_or(0)
     }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of_val(&self.safety[..]) + size_of_val(&self.distance[..]) + self.bytes.len() + self.first_bytes.memory_usage()
+    }
+}
+
+/// By state of `dfa`: the number of bytes to the next safe state.
+fn distances(dfa: &Dfa, safety: &[Safety]) -> Vec<u32> {
+    let mut sources: Vec<Vec<StateId>> = vec![Vec::new(); dfa.len()];
+    for state in dfa.states() {
+        dfa.edges(state).for_each(|edge| sources[edge.target.index()].push(state));
+    }
+    let is_safe = |state: &StateId| safety[state.index()] != Safety::Unknown;
+    let mut distance = vec![u32::MAX; dfa.len()];
+    let mut open: VecDeque<StateId> = dfa.states().filter(is_safe).collect();
+    open.iter().for_each(|state| distance[state.index()] = 0);
+    while let Some(state) = open.pop_front() {
+        for source in &sources[state.index()] {
+            if distance[source.index()] == u32::MAX {
+                distance[source.index()] = distance[state.index()] + 1;
+                open.push_back(*source);
+            }
+        }
+    }
+    distance
 }
 
 /// The subset of `bytes` (ascending) that may be read from `state`. Accepted texts are UTF-8, so within a character only

@@ -1,8 +1,12 @@
 //! Whether a position is live: the part of the lazy engine that reads bytes ([`super::lazy_product`] reads tokens).
 //!
 //! Precomputed facts decide most positions. A breadth-first search decides the others and stops at the first
-//! position that is certainly live. Tried instead: a depth-first search. It follows a run of blanks to the end of
-//! its counter where a letter would succeed.
+//! position that is certainly live. Where a state of the constraint is not safe, the positions that are nearest to a safe
+//! state come first: to a long text and the end of an added token that no byte before it may begin, a search in all
+//! directions takes milliseconds. Tried instead: a depth-first search. It follows a run of blanks to the end of its
+//! counter where a letter would succeed.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
 
 use rustc_hash::FxHashSet as Set;
 use unskew_trie::ByteSet;
@@ -19,8 +23,7 @@ impl<'a> Query<'a> {
             || self.automata.is_accepting(at)
     }
 
-    /// Whether an accepted text continues from `at`: a breadth-first search that ends at the first position that is
-    /// certainly live.
+    /// Whether an accepted text continues from `at`: a search that ends at the first position that is certainly live.
     pub(crate) fn is_live(&mut self, at: Position) -> bool {
         if self.is_certain(at) {
             return true;
@@ -41,16 +44,14 @@ impl<'a> Query<'a> {
         // The visited positions, each with the index of its predecessor.
         let mut met: Vec<(Position, usize)> = vec![(at, 0)];
         let mut seen: Set<Position> = Set::from_iter([at]);
-        let mut next = 0;
-        while let Some((from, _)) = met.get(next).copied() {
-            if next > 0 {
-                self.product.targets(self.context, from, &mut targets);
-            }
+        // Distances and indices: of equal distances the position that was met first.
+        let mut open: BinaryHeap<Reverse<(u32, usize)>> = BinaryHeap::new();
+        let mut on = 0;
+        loop {
             for target in targets.iter().copied() {
                 let known = self.memo.live.get(&target).copied();
                 if known == Some(true) || self.is_certain(target) {
                     // All positions on the path are live. Nothing is known of the others.
-                    let mut on = next;
                     loop {
                         self.memo.live.insert(met[on].0, true, 0);
                         if on == 0 {
@@ -60,10 +61,13 @@ impl<'a> Query<'a> {
                     }
                 }
                 if known.is_none() && seen.insert(target) {
-                    met.push((target, next));
+                    open.push(Reverse((self.product.distance(target.regex), met.len())));
+                    met.push((target, on));
                 }
             }
-            next += 1;
+            let Some(Reverse((_, next))) = open.pop() else { break };
+            on = next;
+            self.product.targets(self.context, met[on].0, &mut targets);
         }
         met.into_iter().for_each(|(dead, _)| self.memo.live.insert(dead, false, 0));
         false

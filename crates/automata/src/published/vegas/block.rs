@@ -43,7 +43,7 @@ use std::collections::{HashMap, VecDeque};
 
 use unskew_trie::ByteSet;
 
-use super::{hash::Sip, product::Product};
+use super::{hard::HardBigrams, hash::Sip, product::Product};
 use crate::{
     canonical::{
         merges::{derivation::NONE, facts::BigramFacts},
@@ -131,12 +131,13 @@ impl<'a> Blocks<'a> {
                 }
             }
         }
+        let hard = HardBigrams(facts.hard.clone());
         let mut decided: HashMap<(ByteSet, ByteSet), [bool; 2]> = HashMap::new();
         let (mut gate, mut known) = (Vec::with_capacity(len), Vec::with_capacity(len));
         for state in 0..len {
             let [all, some] = *decided.entry((into[state], out[state])).or_insert_with(|| {
-                let some = |left: u8| out[state].iter().any(|right| facts.hard.is_hard(left, right));
-                [facts.hard.all_hard(&into[state], &out[state]), into[state].iter().all(some)]
+                let some = |left: u8| out[state].iter().any(|right| hard.is_hard(left, right));
+                [hard.all_hard(&into[state], &out[state]), into[state].iter().all(some)]
             });
             gate.push(all && !product.at_piece_start[state]);
             known.push(all || some || product.at_piece_start[state]);

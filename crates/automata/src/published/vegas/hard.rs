@@ -1,11 +1,14 @@
-//! What is asked of [`HardBigrams`] to cut a pattern and a product: the canonical engine asks for less.
+//! Hard bigrams: the table of the canonical engine, with the questions that cut a pattern and a product.
 
 use std::fmt;
 
+use unskew_core::Vocabulary;
 use unskew_trie::ByteSet;
 
-use crate::canonical::merges::hard::HardBigrams;
+use crate::canonical::merges::hard::HardPairs;
 
+/// The pairs of bytes that no token contains.
+///
 /// # Example
 ///
 /// ```
@@ -21,16 +24,24 @@ use crate::canonical::merges::hard::HardBigrams;
 /// assert!(!hard.is_hard(b' ', b'a') && !hard.is_hard(b'a', b'b'));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct HardBigrams(pub(super) HardPairs);
+
 impl HardBigrams {
+    /// The table of `vocabulary`. O(b) for b bytes of tokens.
+    pub fn new(vocabulary: &Vocabulary) -> Self {
+        Self(HardPairs::new(vocabulary))
+    }
+
     /// Whether no token contains `left` followed by `right`.
     pub fn is_hard(&self, left: u8, right: u8) -> bool {
-        self.hard_after(left).contains(right)
+        self.0.hard_after(left).contains(right)
     }
 
     /// Whether every byte of `left` forms a hard pair with every byte of `right`. True if either set is empty.
     pub fn all_hard(&self, left: &ByteSet, right: &ByteSet) -> bool {
         left.iter().all(|left| {
-            let soft = &self.soft[usize::from(left)];
+            let soft = &self.0.soft[usize::from(left)];
             soft.iter().zip(right.words()).all(|(soft, right)| soft & right == 0)
         })
     }

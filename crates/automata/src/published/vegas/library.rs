@@ -26,10 +26,11 @@ use super::{
     backward::Backward,
     block::Blocks,
     completion::{Before, Completion},
+    hard::HardBigrams,
     product::Product,
 };
 use crate::{
-    canonical::{index::CanonicalIndex, merges::hard::HardBigrams, token_set::TokenSet},
+    canonical::{index::CanonicalIndex, token_set::TokenSet},
     dfa::table::DEAD,
     ids::{ProductState, Table},
 };
@@ -232,7 +233,7 @@ impl VegasLibrary {
             tokens: index.automaton.vocab_len(),
             vocab_len: index.vocabulary.len(),
             key,
-            hard: index.bigram_facts().hard.clone(),
+            hard: HardBigrams(index.bigram_facts().hard.clone()),
             backward: OnceLock::new(),
             // The limit of a single map would keep less than half of it.
             shards: std::array::from_fn(|_| Mutex::new(Generations::new(usize::MAX))),

@@ -26,8 +26,8 @@ mod prebuilt;
 mod product;
 mod whole_product;
 
-pub use crate::canonical::merges::hard::HardBigrams;
 pub use constraint::VegasConstraint;
 pub use detect::{VegasConfiguration, vegas_configurations};
 pub use file::LibraryFileError;
+pub use hard::HardBigrams;
 pub use library::{LibraryStats, VegasLibrary};

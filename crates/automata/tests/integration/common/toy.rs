@@ -79,7 +79,10 @@ impl Toy {
     fn of(texts: Vec<String>, never: &HashSet<usize>, tokenization: Tokenization, order: MergeOrder) -> Self {
         let mut builder = Vocabulary::builder();
         for (id, text) in texts.iter().enumerate() {
-            _ = if never.contains(&id) { builder.control(text) } else { builder.text(text.as_bytes()) };
+            _ = match never.contains(&id) {
+                true => builder.control(&format!("<{text}>")),
+                false => builder.text(text.as_bytes()),
+            };
         }
         builder.control("<end>");
         let vocabulary = Arc::new(builder.build().unwrap());
