@@ -12,9 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use unskew_automata::{
-    CanonicalConstraint, CanonicalIndex, Limits, RegexConstraint, TokenizerAutomaton,
-};
+use unskew_automata::{CanonicalConstraint, CanonicalIndex, Limits, RegexConstraint, TokenizerAutomaton};
 use unskew_core::{Constraint, TokenId, TokenMask};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary};
 use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions};

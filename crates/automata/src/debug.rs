@@ -21,8 +21,8 @@ use crate::{Dfa, StateId};
 
 /// An automaton as a graph with labels, for [`dot`] and [`table`] to print.
 ///
-/// A `&Dfa` converts into it. So do the automata over tokens of `published`: a `&LiftedDfa`, and a `&MergedDfa` with the
-/// `&Vocabulary` that spells its tokens.
+/// A `&Dfa` converts into it. So do the automata over tokens of `published`: a `&LiftedDfa`, and a `&MergedDfa` with
+/// the `&Vocabulary` that spells its tokens.
 #[derive(Clone, Debug)]
 pub struct Diagram {
     graph: DiGraph<Node, String>,

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use peak_alloc::PeakAlloc;
 use unskew_automata::{
-    CanonicalConstraint, CanonicalIndex, LazyRegexConstraint, Limits, RegexConstraint,
-    TokenizerAutomaton,
+    CanonicalConstraint, CanonicalIndex, LazyRegexConstraint, Limits, RegexConstraint, TokenizerAutomaton,
 };
 use unskew_core::{Constraint, Generations, TokenId, TokenMask};
 use unskew_trie::TokenTrie;

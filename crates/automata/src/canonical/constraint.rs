@@ -11,9 +11,7 @@
 
 use std::{fmt, sync::Arc};
 
-use unskew_core::{
-    Constraint, Generations, MaskMut, MaskRef, Rejected, TokenId, TokenMask, hashed_key,
-};
+use unskew_core::{Constraint, Generations, MaskMut, MaskRef, Rejected, TokenId, TokenMask, hashed_key};
 
 use super::{
     CanonicalError, CanonicalState,

@@ -323,9 +323,7 @@ fn texts_for_which_the_encoder_writes_no_tokens_are_left_out() {
 #[test]
 fn texts_that_are_no_utf8_are_left_out() {
     let toy = Toy::new(&mut Random::new(1), "ab", None);
-    let over = |choices: &[&[u8]]| {
-        CanonicalConstraint::from_choices(choices, &toy.index, &Limits::default())
-    };
+    let over = |choices: &[&[u8]]| CanonicalConstraint::from_choices(choices, &toy.index, &Limits::default());
     let constraint = over(&[b"ab", b"a\xff", b"\xc3", b"b"]).unwrap();
     let expected = BTreeSet::from(["ab", "b"].map(|text| toy.merged(text)));
     assert_eq!(accepted(&constraint, &toy.vocabulary, 4), expected);

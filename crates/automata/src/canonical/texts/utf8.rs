@@ -48,10 +48,11 @@ mod tests {
     fn characters_are_those_of_the_bytes() {
         assert_eq!(characters_of(|_| true), None);
         assert_eq!(characters_of(|byte| !matches!(byte, 0xc0 | 0xc1 | 0xf5..)), None);
-        assert_eq!(characters_of(|byte| b"ba\xc3\xa9\xa8\xe4".contains(&byte)).unwrap(), ['a', 'b', 'è', 'é']);
+        assert_eq!(characters_of(|byte| b"ba\xc3\xa9\xa8".contains(&byte)).unwrap(), ['a', 'b', 'è', 'é']);
         for missing in [0x7f, 0x80, 0xbf, 0xe4, 0xf4] {
             let found = characters_of(|byte| byte != missing).unwrap();
-            let has = |character: &char| character.encode_utf8(&mut [0; 4]).bytes().all(|byte| byte != missing);
+            let has =
+                |character: &char| character.encode_utf8(&mut [0; 4]).bytes().all(|byte| byte != missing);
             assert!(found.into_iter().eq(('\0'..=char::MAX).filter(has)), "{missing}");
         }
     }

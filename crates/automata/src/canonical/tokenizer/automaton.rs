@@ -283,9 +283,7 @@ impl TokenizerAutomaton {
         // Of characters, the second table of the splitter reads those without a symbol.
         let is_unspelled = |byte: &u8| match tokenization.symbols {
             Symbols::Bytes => by_byte[usize::from(*byte)] == NONE,
-            Symbols::Characters { .. } => {
-                fallback[usize::from(*byte)] == NONE && split.reads_fallback(*byte)
-            }
+            Symbols::Characters { .. } => fallback[usize::from(*byte)] == NONE && split.reads_fallback(*byte),
         };
         let unspelled = (0..=255u8).filter(|byte| has_unspelled_pieces && is_unspelled(byte)).collect();
         let bigrams = BigramRelation::new(trees, &tokenization.merges);

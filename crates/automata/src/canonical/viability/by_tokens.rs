@@ -73,13 +73,10 @@ impl Query<'_> {
     }
 
     /// As [`any_token`](Self::any_token), with the tokens that are a whole piece at the start of one.
-    fn any_token_of_a_piece(
-        &mut self,
-        at: Position,
-        mut visit: impl FnMut(&mut Self, u32) -> bool,
-    ) -> bool {
+    fn any_token_of_a_piece(&mut self, at: Position, mut visit: impl FnMut(&mut Self, u32) -> bool) -> bool {
         let whole: &[u32] = if at.at_piece_start { &self.automata.tokenizer.only_whole } else { &[] };
-        self.any_token(at, |query, token, _| visit(query, token)) || whole.iter().any(|token| visit(self, *token))
+        self.any_token(at, |query, token, _| visit(query, token))
+            || whole.iter().any(|token| visit(self, *token))
     }
 
     /// The tokens that can be read from `at` and are viable for any left context, without added tokens.

@@ -30,10 +30,7 @@
 //!   not depend on the constraint and are cached for all constraints ([`crate::canonical::index::successors`]). The
 //!   blank before a word took half of the time for a mask.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, LazyLock},
-};
+use std::sync::{Arc, LazyLock};
 
 use rustc_hash::FxHashSet as Set;
 use smallvec::SmallVec;
@@ -43,6 +40,7 @@ use unskew_trie::ByteSet;
 use super::{
     context::Context,
     first_bytes::FirstBytes,
+    liveness::distances,
     memo::{Memo, ViableToken},
     position::{Automata, Position},
     sequence::{Configuration, LeftContext, Viability},
@@ -206,33 +204,15 @@ impl LazyProduct {
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        size_of_val(&self.safety[..]) + size_of_val(&self.distance[..]) + self.bytes.len() + self.first_bytes.memory_usage()
+        size_of_val(&self.safety[..])
+            + size_of_val(&self.distance[..])
+            + self.bytes.len()
+            + self.first_bytes.memory_usage()
     }
 }
 
-/// By state of `dfa`: the number of bytes to the next safe state.
-fn distances(dfa: &Dfa, safety: &[Safety]) -> Vec<u32> {
-    let mut sources: Vec<Vec<StateId>> = vec![Vec::new(); dfa.len()];
-    for state in dfa.states() {
-        dfa.edges(state).for_each(|edge| sources[edge.target.index()].push(state));
-    }
-    let is_safe = |state: &StateId| safety[state.index()] != Safety::Unknown;
-    let mut distance = vec![u32::MAX; dfa.len()];
-    let mut open: VecDeque<StateId> = dfa.states().filter(is_safe).collect();
-    open.iter().for_each(|state| distance[state.index()] = 0);
-    while let Some(state) = open.pop_front() {
-        for source in &sources[state.index()] {
-            if distance[source.index()] == u32::MAX {
-                distance[source.index()] = distance[state.index()] + 1;
-                open.push_back(*source);
-            }
-        }
-    }
-    distance
-}
-
-/// The subset of `bytes` (ascending) that may be read from `state`. Accepted texts are UTF-8, so within a character only
-/// trailing bytes can be read.
+/// The subset of `bytes` (ascending) that may be read from `state`. Accepted texts are UTF-8, so within a character
+/// only trailing bytes can be read.
 fn possible<'b>(bytes: &'b [u8], state: StateId, places: &[u8]) -> &'b [u8] {
     if places.get(state.index()).is_none_or(|places| places & 1 != 0) {
         return bytes;
@@ -505,7 +485,11 @@ impl<'a> Query<'a> {
 
     /// Calls `visit` with the tokens that can be read from `at` and the positions after them, until it returns true.
     /// Returns whether it did. Fallback tokens are included. `visit` decides whether a token is viable.
-    pub(super) fn any_token(&mut self, at: Position, mut visit: impl FnMut(&mut Self, u32, Position) -> bool) -> bool {
+    pub(super) fn any_token(
+        &mut self,
+        at: Position,
+        mut visit: impl FnMut(&mut Self, u32, Position) -> bool,
+    ) -> bool {
         let (trie, automata) = (&self.index.trie, self.automata);
         let tokenizer = automata.tokenizer;
         let fallback: SmallVec<[(u32, Position); 4]> = self.fallback(at).collect();
@@ -596,7 +580,8 @@ impl Viability for Query<'_> {
         if let Some(token_set) = self.memo.token_sets.get(&at) {
             return read(token_set);
         }
-        let token_set = if self.product.is_regular { self.token_set(at) } else { self.token_set_by_tokens(at) };
+        let token_set =
+            if self.product.is_regular { self.token_set(at) } else { self.token_set_by_tokens(at) };
         let answer = read(&token_set);
         let (TokenSet::Short(list) | TokenSet::Long(list)) = &token_set;
         let bytes = OVERHEAD + size_of_val(&list[..]);

@@ -97,8 +97,7 @@ mod tests {
             let (texts, merges) = table(&mut random, 3, 25, listing);
             for order in [MergeOrder::LowestRank, MergeOrder::Passes] {
                 let length = |token: u32| texts[token as usize].len();
-                let trees =
-                    Derivations::new(texts.len(), length, (0..3).map(TokenId), &merges, order);
+                let trees = Derivations::new(texts.len(), length, (0..3).map(TokenId), &merges, order);
                 let bigrams = BigramRelation::new(trees, &merges);
                 let backward = Backward::of(&bigrams);
                 let tokens = 0..u32::try_from(texts.len()).unwrap();

@@ -6,9 +6,7 @@ use unskew_core::{Constraint, MaskMut, Rejected, TokenId, hashed_key, words_for}
 
 use super::{library::VegasLibrary, whole_product::WholeProduct};
 use crate::{
-    CanonicalIndex, CanonicalState, Dfa, Limits,
-    canonical::viability::context::Context,
-    ids::ProductState,
+    CanonicalIndex, CanonicalState, Dfa, Limits, canonical::viability::context::Context, ids::ProductState,
     published::PublishedError,
 };
 
@@ -107,12 +105,7 @@ impl Constraint for VegasConstraint {
 
     fn scratch(&self) {}
 
-    fn advance(
-        &self,
-        (): &mut (),
-        state: &mut CanonicalState,
-        token: TokenId,
-    ) -> Result<(), Rejected> {
+    fn advance(&self, (): &mut (), state: &mut CanonicalState, token: TokenId) -> Result<(), Rejected> {
         self.context.advance(&mut self.whole.questions(&self.context), state, token)
     }
 

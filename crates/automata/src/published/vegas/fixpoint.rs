@@ -17,7 +17,10 @@ use super::{
 };
 use crate::{
     canonical::{
-        index::CanonicalIndex, merges::derivation::NONE, token_set::{bits, set}, tokenizer::automaton::Role,
+        index::CanonicalIndex,
+        merges::derivation::NONE,
+        token_set::{bits, set},
+        tokenizer::automaton::Role,
     },
     ids::{Id, ProductState, Table, WholeNode},
 };
