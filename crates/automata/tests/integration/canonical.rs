@@ -274,6 +274,7 @@ fn texts_for_which_the_encoder_writes_no_tokens_are_left_out() {
         let toy = toy.changed(&never, more);
         let letters = ['a', 'b', 'c', ' ', 'é'];
         let pattern = regex(&mut random, &letters, 3);
+        let pattern = if seed % 2 == 0 { pattern } else { format!("({pattern}|ac|bé|b| ){{1,3}}") };
         let context = format!("seed {seed}: {pattern:?}, split {split}, never {never:?}, {:?}", toy.texts);
         let dfa = Dfa::from_pattern(&pattern, &Limits::default()).unwrap();
         let encoder = Encoder::new(&toy);
@@ -317,7 +318,7 @@ fn texts_for_which_the_encoder_writes_no_tokens_are_left_out() {
         assert_eq!(found, expected, "{context}, merges {:?}", toy.tokenization.merges.merges());
         conformance::check_constraint(&constraint, 3).unwrap_or_else(|error| panic!("{context}: {error}"));
     }
-    assert!(unspelled > 1_000 && rewritten > 1_000 && whole > 100, "{unspelled} {rewritten} {whole}");
+    assert!(unspelled > 500 && rewritten > 500 && whole > 50, "{unspelled} {rewritten} {whole}");
 }
 
 #[test]

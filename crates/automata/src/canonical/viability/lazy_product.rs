@@ -46,7 +46,7 @@ use super::{
     sequence::{Configuration, LeftContext, Viability},
 };
 use crate::{
-    Dfa, Limits, StateId,
+    Limits, StateId,
     canonical::{
         CanonicalError,
         index::{
