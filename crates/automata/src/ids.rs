@@ -110,6 +110,7 @@ impl WholeNode {
     pub(crate) const ROOT: Self = Self(0);
 }
 
+#[cfg(feature = "published")]
 id! {
     /// A state of a product that is built whole (`Product`).
     ProductState
@@ -173,6 +174,7 @@ impl<I: Id, T> Table<I, T> {
     }
 
     /// The table as a list.
+    #[cfg(feature = "published")]
     pub(crate) fn into_entries(self) -> Vec<T> {
         self.entries.into()
     }
