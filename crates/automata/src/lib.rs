@@ -93,8 +93,8 @@ pub use canonical::{
     VegasLibrary, vegas_configurations,
 };
 pub use dfa::{
-    ByteClasses, Characters, Dfa, DfaAlgebra, DfaBuilder, Edge, InContext, LookAround, PatternId, Patterns,
-    Piece, Reading, StateId,
+    ByteClasses, CharSet, Characters, Cuts, Dfa, DfaAlgebra, DfaBuilder, Edge, Explored, Graph, InContext,
+    LookAround, PatternId, Patterns, Piece, Reading, StateId, strata,
 };
 pub use error::{Construct, Place, RegexError};
 pub use limits::Limits;
