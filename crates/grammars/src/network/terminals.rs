@@ -7,7 +7,7 @@
 use std::{ops::Range, sync::Arc};
 
 use hashbrown::{HashMap, HashSet};
-use unskew_automata::{Dfa, StateId};
+use unskew_automata::{Cuts, Dfa, StateId};
 use unskew_core::{TokenId, TokenMask};
 use unskew_trie::{ByteSet, TokenTrie};
 
@@ -77,7 +77,7 @@ pub(crate) fn numbering(grammar: &Grammar) -> Numbering {
         Terminal::Literal(text) => (false, &text[..]),
         _ => (true, [].as_slice()),
     });
-    let mut numbering = Table::filled(order.len(), ScanTerminal::of(0));
+    let mut numbering = Table::filled(ScanTerminal::of(0), order.len());
     for (index, terminal) in order.into_iter().enumerate() {
         numbering[terminal] = ScanTerminal::from_index(index);
     }
@@ -136,7 +136,7 @@ impl Terminals {
         let (mut scanners, mut distinct) = (Vec::new(), Vec::new());
         let mut first: FirstBytes = Vec::new();
         let (mut has_sets, mut written) = (false, None);
-        let mut begins = [false; 257];
+        let mut cuts = Cuts::default();
         // By the address of an automaton.
         let mut remaining: HashMap<usize, Arc<Remaining>> = HashMap::new();
         let mut order: Vec<TerminalId> = grammar.terminals().collect();
@@ -146,36 +146,36 @@ impl Terminals {
             match grammar.terminal(terminal) {
                 Terminal::Literal(text) => {
                     if is_used {
-                        begin_at_each(text, &mut begins);
+                        cuts.bytes(text);
                     }
                     literals.push(text.clone());
                 }
                 Terminal::Automaton(dfa) => {
                     if is_used {
-                        use_automaton(dfa, &mut begins);
+                        cuts.classes(dfa.classes());
                     }
                     scanners.push(Scanner::Automaton(Arc::clone(dfa), ends(dfa)));
                 }
                 Terminal::Difference(difference) | Terminal::Distinct(difference) => {
                     if is_used {
-                        use_automaton(difference.base(), &mut begins);
-                        difference.texts().for_each(|text| begin_at_each(text, &mut begins));
+                        cuts.classes(difference.base().classes());
+                        difference.texts().for_each(|text| cuts.bytes(text));
                     }
                     scanners.push(Scanner::Difference(Arc::clone(difference), ends(difference.base())));
                 }
                 Terminal::BoundedRepetition(repetition) => {
                     if is_used {
-                        use_automaton(repetition.unit(), &mut begins);
+                        cuts.classes(repetition.unit().classes());
                         let (open, close) = repetition.marks();
                         for mark in [open, close] {
-                            begin_at_each(mark, &mut begins);
+                            cuts.bytes(mark);
                         }
                     }
                     scanners.push(Scanner::BoundedRepetition(Arc::clone(repetition)));
                 }
                 Terminal::BoundedLength(length) => {
                     if is_used {
-                        use_automaton(length.dfa(), &mut begins);
+                        cuts.classes(length.dfa().classes());
                     }
                     scanners.push(Scanner::BoundedLength(Arc::clone(length)));
                 }
@@ -233,6 +233,7 @@ impl Terminals {
             let first = firsts.partition_point(|first| usize::from(*first) < byte);
             ScanTerminal::from_index(first)
         };
+        let ranges = cuts.ranges();
         let has_end = scanners.iter().any(|scanner| matches!(scanner, Scanner::End));
         let mut terminals = Self {
             beginning: Box::new(std::array::from_fn(begin)),
@@ -243,14 +244,10 @@ impl Terminals {
             has_end,
             has_sets,
             classes: Box::new([0; 256]),
-            bytes: vec![0],
+            bytes: ranges.iter().map(|range| *range.start()).collect(),
         };
-        for byte in 1..=255u8 {
-            if begins[usize::from(byte)] {
-                terminals.bytes.push(byte);
-            }
-            let class = terminals.bytes.len() - 1;
-            terminals.classes[usize::from(byte)] = u8::try_from(class).expect("256 bytes, 256 classes");
+        for (class, range) in (0..=255).zip(ranges) {
+            range.for_each(|byte| terminals.classes[usize::from(byte)] = class);
         }
         Ok(terminals)
     }
@@ -528,22 +525,6 @@ pub(crate) fn first_bytes(terminal: &Terminal) -> ByteSet {
 fn add_edges(dfa: &Dfa, state: StateId, bytes: &mut ByteSet) {
     for edge in dfa.edges(state) {
         edge.bytes.for_each(|byte| bytes.insert(byte));
-    }
-}
-
-/// Gives each byte of `text` a class of its own.
-fn begin_at_each(text: &[u8], begins: &mut [bool; 257]) {
-    for byte in text {
-        begins[usize::from(*byte)] = true;
-        begins[usize::from(*byte) + 1] = true;
-    }
-}
-
-/// Marks the first byte of each range of one class of `dfa`.
-fn use_automaton(dfa: &Dfa, begins: &mut [bool; 257]) {
-    let classes = dfa.classes();
-    for byte in 1..=255u8 {
-        begins[usize::from(byte)] |= classes.get(byte) != classes.get(byte - 1);
     }
 }
 
