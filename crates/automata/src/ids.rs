@@ -5,47 +5,13 @@
 //! another. A table of transitions stores [`DEAD`] where there is no target; [`Id::of_entry`] is the one place that
 //! reads it.
 //!
-//! Tried instead: `u32` throughout. `closes(token, state, place)` could be called in six wrong orders. Tried too: the
-//! ids of the grammars, which exclude one number and so make `Option` as small as the id. They store the complement
-//! of each number, and the rows of these automata are read more often than they are kept.
+//! Tried instead: `u32` throughout. `closes(token, state, place)` could be called in six wrong orders. Tried too:
+//! [`unskew_core::id`], which makes `Option` as small as the id. It stores each number plus one, and the rows of these
+//! automata are read more often than they are kept.
 
-use std::{
-    marker::PhantomData,
-    ops::{Index, IndexMut},
-};
+pub(crate) use unskew_core::ids::{Id, Table};
 
 use crate::dfa::table::DEAD;
-
-/// A number that names a thing of one kind.
-pub(crate) trait Id: Copy {
-    /// The id of this number, which is not [`DEAD`].
-    fn of(raw: u32) -> Self;
-
-    /// The number.
-    fn raw(self) -> u32;
-
-    /// The id of the entry at this index of a table.
-    ///
-    /// # Panics
-    ///
-    /// If the index has more than 32 bits. Limits stop tables before they have so many entries.
-    #[inline]
-    fn from_index(index: usize) -> Self {
-        Self::of(u32::try_from(index).expect("limited"))
-    }
-
-    /// The index in a table.
-    #[inline]
-    fn index(self) -> usize {
-        self.raw() as usize
-    }
-
-    /// The target that a table of transitions stores as `entry`. `None` for [`DEAD`].
-    #[inline]
-    fn of_entry(entry: u32) -> Option<Self> {
-        (entry != DEAD).then(|| Self::of(entry))
-    }
-}
 
 /// Declares an id type.
 macro_rules! id {
@@ -142,77 +108,6 @@ impl MergeKey {
     }
 }
 
-/// A list that ids of type `I` index.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Table<I, T> {
-    entries: Box<[T]>,
-    ids: PhantomData<fn(I) -> I>,
-}
-
-impl<I: Id, T> Table<I, T> {
-    /// A table with the entry `entry` for each of `len` ids.
-    pub(crate) fn filled(entry: T, len: usize) -> Self
-    where
-        T: Clone,
-    {
-        vec![entry; len].into()
-    }
-
-    /// The number of entries.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// All ids, in ascending order.
-    pub(crate) fn ids(&self) -> impl DoubleEndedIterator<Item = I> + use<I, T> {
-        (0..self.entries.len()).map(I::from_index)
-    }
-
-    /// All entries, in the order of their ids.
-    pub(crate) fn entries(&self) -> &[T] {
-        &self.entries
-    }
-
-    /// The table as a list.
-    #[cfg(feature = "published")]
-    pub(crate) fn into_entries(self) -> Vec<T> {
-        self.entries.into()
-    }
-
-    /// The entries with their ids, in ascending order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (I, &T)> {
-        self.ids().zip(&self.entries)
-    }
-}
-
-impl<I, T> From<Vec<T>> for Table<I, T> {
-    fn from(entries: Vec<T>) -> Self {
-        Self { entries: entries.into(), ids: PhantomData }
-    }
-}
-
-impl<I, T> FromIterator<T> for Table<I, T> {
-    fn from_iter<A: IntoIterator<Item = T>>(entries: A) -> Self {
-        Vec::from_iter(entries).into()
-    }
-}
-
-impl<I: Id, T> Index<I> for Table<I, T> {
-    type Output = T;
-
-    #[inline]
-    fn index(&self, id: I) -> &T {
-        &self.entries[id.index()]
-    }
-}
-
-impl<I: Id, T> IndexMut<I> for Table<I, T> {
-    #[inline]
-    fn index_mut(&mut self, id: I) -> &mut T {
-        &mut self.entries[id.index()]
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,13 +124,5 @@ mod tests {
         let keys = [MergeKey::SYMBOL, MergeKey::of_rank(0), MergeKey::of_rank(1), MergeKey::NEVER];
         assert!(keys.is_sorted());
         assert_eq!((keys[0].next(), keys[3].next()), (keys[1], keys[3]));
-    }
-
-    #[test]
-    fn tables_have_an_entry_for_each_id() {
-        let mut table: Table<TextState, u8> = [3, 1].into_iter().collect();
-        table[TextState::of(1)] = 9;
-        assert_eq!(table.iter().collect::<Vec<_>>(), [(TextState::of(0), &3), (TextState::of(1), &9)]);
-        assert_eq!((table.len(), table.entries()), (2, &[3, 9][..]));
     }
 }

@@ -94,8 +94,8 @@ pub use canonical::{
     NothingCanonical, TokenizerAutomaton,
 };
 pub use dfa::{
-    ByteClasses, Characters, Dfa, DfaAlgebra, DfaBuilder, Edge, InContext, LookAround, PatternId, Patterns,
-    Piece, Reading, StateId,
+    ByteClasses, CharSet, Characters, Cuts, Dfa, DfaAlgebra, DfaBuilder, Edge, Explored, Graph, InContext,
+    LookAround, PatternId, Patterns, Piece, Reading, StateId, strata,
 };
 pub use error::{Construct, Place, RegexError};
 pub use limits::Limits;

@@ -35,6 +35,8 @@ pub mod conformance;
 mod constraint;
 mod exact;
 mod generations;
+#[doc(hidden)]
+pub mod ids;
 pub mod logprob;
 mod mask;
 mod model;

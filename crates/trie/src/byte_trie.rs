@@ -7,7 +7,7 @@
 
 use unskew_core::TokenId;
 
-use crate::ids::{NodeId, index};
+use crate::ids::{Id, NodeId, index};
 
 /// One node: the last byte of a prefix of tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,7 +92,7 @@ impl ByteTrie {
     /// The node `at` and its siblings after it, as far as they lie before `end`, each with its byte.
     fn siblings(&self, mut at: usize, end: usize) -> impl Iterator<Item = Child> {
         std::iter::from_fn(move || {
-            let child = (at < end).then_some((self.nodes[at].byte(), NodeId::new(at)))?;
+            let child = (at < end).then_some((self.nodes[at].byte(), NodeId::from_index(at)))?;
             at = self.nodes[at].end as usize;
             Some(child)
         })
@@ -128,7 +128,7 @@ impl Children {
         for (at, node) in trie.nodes[..trie.len()].iter().enumerate() {
             let end = node.end as usize;
             if end - at > many && trie.siblings(at + 1, end).nth(many - 1).is_some() {
-                branching.push((NodeId::new(at), index(all.len())));
+                branching.push((NodeId::from_index(at), index(all.len())));
                 all.extend(trie.siblings(at + 1, end));
             }
         }

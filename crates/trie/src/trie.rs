@@ -9,6 +9,7 @@ use crate::{
     alphabet::Alphabet,
     automaton::ByteAutomaton,
     byte_trie::{ByteTrie, Child, Children},
+    ids::Id,
     quotient::Quotients,
     safe::SymbolsBelow,
     tuning::Tuning,

@@ -13,12 +13,13 @@ use rustc_hash::FxHashMap;
 
 use super::{
     determinize,
+    explore::strata,
     factors::factors,
     nfa::{Assembly, Nfa},
     table::{DEAD, Table},
 };
 use crate::{
-    ByteClasses, Dfa, Limits, Pattern, RegexError, StateId,
+    Cuts, Dfa, Limits, Pattern, RegexError, StateId,
     regex::{parse, parsed::Parsed},
 };
 
@@ -296,12 +297,7 @@ impl DfaAlgebra {
         let (states, width) = (dfa.len(), suffix.len());
         // Pairs of states, one of each, from which both accept the same text.
         let number = |of: StateId, suffix: StateId| of.index() * width + suffix.index();
-        let bytes: Vec<u8> = (0..=255u8)
-            .filter(|byte| {
-                let begins = |classes: &ByteClasses| classes.get(*byte) != classes.get(byte - 1);
-                *byte == 0 || begins(dfa.classes()) || begins(suffix.classes())
-            })
-            .collect();
+        let bytes: Vec<u8> = strata([dfa, suffix]).iter().map(|range| *range.start()).collect();
         self.spend(LEAST_STEPS + (states * width * bytes.len()) as u64)?;
         let mut before: Vec<Vec<u32>> = vec![Vec::new(); states * width];
         let mut open: Vec<u32> = Vec::new();
@@ -378,12 +374,10 @@ impl DfaAlgebra {
     fn product(&mut self, left: &Dfa, right: &Dfa, operation: Operation) -> Result<Dfa, RegexError> {
         self.spend(LEAST_STEPS)?;
         let (left, right) = (left.table(), right.table());
-        let mut begins = [false; 256];
-        for byte in 1..=255u8 {
-            let differs = |classes: &ByteClasses| classes.get(byte) != classes.get(byte - 1);
-            begins[usize::from(byte)] = differs(&left.classes) || differs(&right.classes);
-        }
-        let mut table = Table::new(ByteClasses::from_begins(&begins));
+        let mut cuts = Cuts::default();
+        cuts.classes(&left.classes);
+        cuts.classes(&right.classes);
+        let mut table = Table::new(cuts.to_classes());
         // By class of the product: the classes of the parts.
         let representatives: Vec<u8> = table.classes.representatives().collect();
         let classes: Vec<(usize, usize)> = representatives

@@ -14,7 +14,7 @@ use super::{
     table::{DEAD, Table},
 };
 use crate::{
-    ByteClasses, DfaAlgebra, Limits, Pattern, RegexError, StateId,
+    ByteClasses, Cuts, DfaAlgebra, Limits, Pattern, RegexError, StateId,
     regex::{parse, parsed::Parsed},
 };
 
@@ -142,12 +142,9 @@ impl Dfa {
         literals.sort_unstable_by(|left, right| left.as_ref().cmp(right.as_ref()));
         literals.dedup_by(|left, right| left.as_ref() == right.as_ref());
 
-        let mut begins = [false; 256];
-        for byte in literals.iter().flat_map(AsRef::as_ref) {
-            begins[usize::from(*byte)] = true;
-            begins[usize::from(byte.saturating_add(1))] = true;
-        }
-        let classes = ByteClasses::from_begins(&begins);
+        let mut cuts = Cuts::default();
+        literals.iter().for_each(|literal| cuts.bytes(literal.as_ref()));
+        let classes = cuts.to_classes();
         let mut builder = Builder::default();
         for literal in literals {
             limits.check_cancelled()?;

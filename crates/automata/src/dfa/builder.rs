@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 
 use super::table::{DEAD, Table};
-use crate::{ByteClasses, Dfa, Limits, RegexError, StateId};
+use crate::{Cuts, Dfa, Limits, RegexError, StateId};
 
 /// The memory of a state or an edge while it is collected, in bytes.
 const EDGE_BYTES: usize = 12;
@@ -114,15 +114,9 @@ impl DfaBuilder {
         if accepting.is_empty() {
             return Err(RegexError::MatchesNothing);
         }
-        let mut begins = [false; 256];
-        for (_, bytes, _) in &edges {
-            begins[usize::from(*bytes.start())] = true;
-            if let Some(after) = bytes.end().checked_add(1) {
-                begins[usize::from(after)] = true;
-            }
-        }
-        begins[0] = false;
-        let classes = ByteClasses::from_begins(&begins);
+        let mut cuts = Cuts::default();
+        edges.iter().for_each(|(_, bytes, _)| cuts.around(*bytes.start(), *bytes.end()));
+        let classes = cuts.to_classes();
         let bytes = accepting.len() * classes.len() * size_of::<u32>();
         if bytes > limits.dfa_bytes {
             return Err(RegexError::DfaTooLarge { bytes, limit: limits.dfa_bytes });

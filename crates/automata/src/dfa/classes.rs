@@ -1,7 +1,7 @@
 //! Byte classes: bytes that no state of an automaton distinguishes. Its table has a column for each class and not for
 //! each byte: 4 to 30 columns for patterns over ASCII, about 100 for patterns with `\w`, instead of 256.
 
-use std::fmt;
+use std::{fmt, ops::RangeInclusive};
 
 /// An equivalence relation on bytes: classes are numbered from 0 without gaps.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -79,6 +79,58 @@ impl ByteClasses {
             next += usize::from(new);
             new
         })
+    }
+}
+
+/// The bytes at which ranges begin that are told apart: by transitions, by the classes of automata, or by texts.
+#[derive(Clone, Debug)]
+pub struct Cuts([bool; 256]);
+
+impl Default for Cuts {
+    /// All bytes are one range.
+    fn default() -> Self {
+        Self([false; 256])
+    }
+}
+
+impl Cuts {
+    /// Tells the bytes `first` to `last` apart from all others.
+    #[inline]
+    pub fn around(&mut self, first: u8, last: u8) {
+        self.0[usize::from(first)] = true;
+        if let Some(after) = last.checked_add(1) {
+            self.0[usize::from(after)] = true;
+        }
+    }
+
+    /// Tells each byte of `text` apart from all others.
+    pub fn bytes(&mut self, text: &[u8]) {
+        text.iter().for_each(|byte| self.around(*byte, *byte));
+    }
+
+    /// Tells bytes of different classes apart.
+    pub fn classes(&mut self, classes: &ByteClasses) {
+        for end in classes.ends.iter().filter(|end| **end < u8::MAX) {
+            self.0[usize::from(*end) + 1] = true;
+        }
+    }
+
+    /// The ranges, in ascending order: all bytes are in one.
+    pub fn ranges(&self) -> Vec<RangeInclusive<u8>> {
+        let firsts: Vec<u8> = (0..=255u8).filter(|byte| *byte == 0 || self.0[usize::from(*byte)]).collect();
+        let lasts = firsts.iter().skip(1).map(|next| next - 1).chain([255]);
+        firsts.iter().zip(lasts).map(|(first, last)| *first..=last).collect()
+    }
+
+    /// The bytes with which something begins, or that follow its last byte, in ascending order.
+    #[inline]
+    pub(crate) fn marks(&self) -> impl Iterator<Item = u8> {
+        (0..=255u8).filter(|byte| self.0[usize::from(*byte)])
+    }
+
+    /// The ranges as classes.
+    pub(crate) fn to_classes(&self) -> ByteClasses {
+        ByteClasses::from_begins(&self.0)
     }
 }
 

@@ -20,7 +20,7 @@ use super::{
     nfa::{Nfa, NfaId, NfaState, Transition},
     table::{DEAD, Table},
 };
-use crate::{ByteClasses, Limits, RegexError, StateId};
+use crate::{Cuts, Limits, RegexError, StateId};
 
 /// The memory of a set beside its members, in bytes: its header, its entry in the map and its slot in the list.
 const SET_OVERHEAD: usize = 96;
@@ -37,13 +37,12 @@ pub(crate) fn determinize(nfa: &Nfa, limits: &Limits) -> Result<Table, RegexErro
 
 /// As [`determinize`]; adds the work to `steps`, also if it fails.
 pub(crate) fn determinize_counted(nfa: &Nfa, limits: &Limits, steps: &mut u64) -> Result<Table, RegexError> {
-    let mut begins = [false; 256];
-    mark_begins(nfa.transitions(), &mut begins);
-    let classes = ByteClasses::from_begins(&begins);
+    let mut cuts = Cuts::default();
+    cut(nfa.transitions(), &mut cuts);
     let mut determinizer = Determinizer {
         nfa,
         limits,
-        table: Table::new(classes),
+        table: Table::new(cuts.to_classes()),
         ids: FxHashMap::default(),
         sets: vec![],
         of_target: vec![DEAD; nfa.len()],
@@ -64,14 +63,9 @@ pub(crate) fn determinize_counted(nfa: &Nfa, limits: &Limits, steps: &mut u64) -
     expanded.map(|()| determinizer.table)
 }
 
-/// Marks the first byte of each transition, and the byte after its last one.
-pub(crate) fn mark_begins(transitions: &[Transition], begins: &mut [bool; 256]) {
-    for transition in transitions {
-        begins[usize::from(transition.first)] = true;
-        if let Some(after) = transition.last.checked_add(1) {
-            begins[usize::from(after)] = true;
-        }
-    }
+/// Tells the bytes of different transitions apart.
+pub(crate) fn cut(transitions: &[Transition], cuts: &mut Cuts) {
+    transitions.iter().for_each(|transition| cuts.around(transition.first, transition.last));
 }
 
 struct Determinizer<'n> {
@@ -115,17 +109,17 @@ impl Determinizer<'_> {
         if let [only] = members {
             return self.expand_one(state, NfaId(*only));
         }
-        let mut begins = [false; 256];
+        let mut cuts = Cuts::default();
         self.cursors.clear();
         for member in members {
             let (first, last) = self.reads(NfaId(*member));
-            mark_begins(self.nfa.bytes(first, last), &mut begins);
+            cut(self.nfa.bytes(first, last), &mut cuts);
             self.cursors.push((first, last));
         }
         let (mut targets, mut before) = (std::mem::take(&mut self.targets), std::mem::take(&mut self.before));
         let mut next = DEAD;
         before.clear();
-        for begin in (0..=255u8).filter(|byte| begins[usize::from(*byte)]) {
+        for begin in cuts.marks() {
             self.targets_of(begin, &mut targets);
             self.check_steps()?;
             if targets != before {

@@ -11,7 +11,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::builder::DfaBuilder;
+use super::{builder::DfaBuilder, explore::Numbered};
 use crate::{Dfa, Limits, RegexError};
 
 /// A state of the suffix automaton.
@@ -66,15 +66,14 @@ pub(super) fn factors(
         Reading { state, first: 0, end, depth: 0 }
     };
     let mut builder = DfaBuilder::new(limits);
-    let mut known: FxHashMap<Readings, u32> = FxHashMap::default();
     let start: Readings = [at(0)].into_iter().collect();
-    known.insert(start.clone(), builder.state(true)?);
-    let mut todo = vec![(start, 0)];
+    let mut found: Numbered<Readings> = Numbered::from_iter([start]);
+    let mut from = builder.state(true)?;
     // By byte: where it leads.
     let mut after: Vec<(u8, Reading)> = vec![];
-    while let Some((readings, from)) = todo.pop() {
+    while let Some(readings) = found.get_index(from as usize) {
         after.clear();
-        for reading in &readings {
+        for reading in readings {
             let Reading { state, mut first, end, depth } = *reading;
             let byte = |index: u32| {
                 let (part, _) = edges[state as usize][index as usize];
@@ -105,17 +104,14 @@ pub(super) fn factors(
         after.dedup();
         for same in after.chunk_by(|left, right| left.0 == right.0) {
             let next: Readings = same.iter().map(|(_, reading)| *reading).collect();
-            let to = match known.get(&next) {
-                Some(to) => *to,
-                None => {
-                    let to = builder.state(next.iter().any(|reading| reading.depth == 0))?;
-                    known.insert(next.clone(), to);
-                    todo.push((next, to));
-                    to
-                }
-            };
-            builder.edge(from, same[0].0..=same[0].0, to);
+            let may_end = next.iter().any(|reading| reading.depth == 0);
+            let (to, is_new) = found.insert_full(next);
+            if is_new {
+                builder.state(may_end)?;
+            }
+            builder.edge(from, same[0].0..=same[0].0, number(to));
         }
+        from += 1;
     }
     builder.build()
 }

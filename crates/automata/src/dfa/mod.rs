@@ -10,7 +10,9 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `classes` | bytes that no state distinguishes: [`ByteClasses`] |
+//! | `classes` | bytes that no state distinguishes: [`ByteClasses`], [`Cuts`] |
+//! | `atoms` | sets of characters: [`CharSet`], and characters that no set distinguishes |
+//! | `utf8` | from sets of characters to bytes |
 //! | `state` | state numbers: [`StateId`], and vectors indexed by them |
 //! | `acyclic` | the automaton of a list of texts, built minimal |
 //! | `nfa` | Thompson's automaton of a tree, within limits |
@@ -24,26 +26,32 @@
 //! | `factors` | the concatenations of adjacent texts of a sequence, by its suffix automaton |
 //! | `characters` | edges as ranges of code points: [`Characters`] |
 //! | `builder` | an automaton edge by edge: [`DfaBuilder`] |
+//! | `explore` | an automaton from a start and a step: [`Explored`] |
 
 mod acyclic;
 mod algebra;
+pub(crate) mod atoms;
 mod automaton;
 mod builder;
 mod characters;
 mod classes;
 pub(crate) mod closure;
 pub(crate) mod determinize;
+pub(crate) mod explore;
 mod factors;
 mod look;
 pub(crate) mod minimize;
 pub(crate) mod nfa;
 pub(crate) mod state;
 pub(crate) mod table;
+pub(crate) mod utf8;
 
 pub use algebra::DfaAlgebra;
+pub use atoms::CharSet;
 pub use automaton::{Dfa, Edge};
 pub use builder::DfaBuilder;
 pub use characters::{Characters, Piece};
-pub use classes::ByteClasses;
+pub use classes::{ByteClasses, Cuts};
+pub use explore::{Explored, Graph, strata};
 pub use look::{InContext, LookAround, PatternId, Patterns, Reading};
 pub use state::StateId;

@@ -144,7 +144,7 @@ impl Table {
     /// The canonical form: states numbered breadth-first from the start, equal columns merged. Two minimal trimmed
     /// tables have the same canonical form exactly when they accept the same language. Time O(n k).
     pub(crate) fn canonical(&self) -> Self {
-        let (classes, representatives) = self.classes.merged(&self.equal_columns());
+        let (classes, representatives) = self.classes.merged(&equal_columns(&self.next, self.classes.len()));
         let mut new_ids = vec![DEAD; self.len()];
         let mut order = vec![self.start];
         new_ids[self.start.index()] = 0;
@@ -170,37 +170,35 @@ impl Table {
         }
         table
     }
+}
 
-    /// For each column the first one that equals it.
-    fn equal_columns(&self) -> Vec<usize> {
-        /// An odd multiplier whose bits look random.
-        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-        let width = self.classes.len();
-        let rows = || self.next.chunks_exact(width);
-        let mut hashes: Vec<u64> = vec![0; width];
-        for row in rows() {
-            for (hash, next) in hashes.iter_mut().zip(row) {
-                *hash = (*hash ^ u64::from(*next)).wrapping_mul(FACTOR).rotate_left(23);
-            }
+/// For each of `width` columns of the rows `next` the first one that equals it.
+pub(crate) fn equal_columns(next: &[u32], width: usize) -> Vec<usize> {
+    /// An odd multiplier whose bits look random.
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let rows = || next.chunks_exact(width);
+    let mut hashes: Vec<u64> = vec![0; width];
+    for row in rows() {
+        for (hash, next) in hashes.iter_mut().zip(row) {
+            *hash = (*hash ^ u64::from(*next)).wrapping_mul(FACTOR).rotate_left(23);
         }
-        let mut firsts: FxHashMap<u64, usize> = FxHashMap::default();
-        let mut group: Vec<usize> = Vec::with_capacity(width);
-        group.extend(hashes.iter().enumerate().map(|(column, hash)| *firsts.entry(*hash).or_insert(column)));
-        if firsts.len() == width {
-            return group;
-        }
-        // Equal hashes prove nothing: the loop separates columns that differ in some row.
-        for row in rows() {
-            if (0..width).all(|column| row[column] == row[group[column]]) {
-                continue;
-            }
-            let mut firsts: FxHashMap<(usize, u32), usize> = FxHashMap::default();
-            group = (0..width)
-                .map(|column| *firsts.entry((group[column], row[column])).or_insert(column))
-                .collect();
-        }
-        group
     }
+    let mut firsts: FxHashMap<u64, usize> = FxHashMap::default();
+    let mut group: Vec<usize> = Vec::with_capacity(width);
+    group.extend(hashes.iter().enumerate().map(|(column, hash)| *firsts.entry(*hash).or_insert(column)));
+    if firsts.len() == width {
+        return group;
+    }
+    // Equal hashes prove nothing: the loop separates columns that differ in some row.
+    for row in rows() {
+        if (0..width).all(|column| row[column] == row[group[column]]) {
+            continue;
+        }
+        let mut firsts: FxHashMap<(usize, u32), usize> = FxHashMap::default();
+        group =
+            (0..width).map(|column| *firsts.entry((group[column], row[column])).or_insert(column)).collect();
+    }
+    group
 }
 
 /// The transitions of a table, grouped by target.

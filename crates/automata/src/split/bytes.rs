@@ -8,12 +8,17 @@ use std::collections::{HashMap, hash_map::Entry};
 
 use super::{
     SplitDfa, SplitError,
-    chars::{Atoms, CharSet},
     limits::Budget,
     marked::{Ends, Marked, START},
-    utf8::{Edges, Target, Tree, push},
 };
-use crate::{ByteClasses, dfa::table::DEAD};
+use crate::{
+    CharSet, Cuts,
+    dfa::{
+        atoms::Atoms,
+        table::{DEAD, equal_columns},
+        utf8::{Edges, Tree, push},
+    },
+};
 
 /// A state over bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
@@ -28,8 +33,6 @@ struct Expander<'a, 'l> {
     tree: &'a Tree,
     states: Vec<State>,
     numbers: HashMap<State, u32>,
-    /// By node of the tree: the state that it becomes with the present targets.
-    values: Vec<u32>,
     budget: &'a mut Budget<'l>,
 }
 
@@ -47,7 +50,6 @@ pub(super) fn expand(
         // The states at boundaries come first, so that their numbers are known before their targets.
         states: vec![State::default(); marked.len()],
         numbers: HashMap::new(),
-        values: vec![DEAD; tree.nodes.len()],
         budget,
     };
     let states = 0..u32::try_from(marked.len()).expect("fewer than 2^32 states");
@@ -80,7 +82,7 @@ pub(super) fn expand(
 pub(super) fn classes(split: &SplitDfa) -> Vec<CharSet> {
     let of = |class: usize| {
         let bytes = (0..=255u8).filter(|byte| usize::from(split.classes.get(*byte)) == class);
-        CharSet::from_ranges(bytes.map(|byte| (u32::from(byte), u32::from(byte))))
+        bytes.map(char::from).collect()
     };
     (0..split.classes.len()).map(of).collect()
 }
@@ -171,20 +173,13 @@ impl Expander<'_, '_> {
     /// The edges of the root of the tree with `row` in place of the atoms.
     fn edges(&mut self, row: &[u32], fallback: bool) -> Result<Edges<u32>, SplitError> {
         let tree = self.tree;
-        let mut steps = tree.root.len();
-        for (node, edges) in tree.nodes.iter().enumerate() {
-            steps += edges.len();
-            let edges = put_in(edges, row, &self.values);
-            self.values[node] = if edges.is_empty() {
-                DEAD
-            } else if fallback {
-                self.number(State { fallback: edges, ..State::default() })?
-            } else {
-                self.number(State { next: edges, ..State::default() })?
-            };
-        }
-        self.budget.spend(steps)?;
-        Ok(put_in(&tree.root, row, &self.values))
+        self.budget.spend(tree.edge_count())?;
+        tree.edges(row, |edges| {
+            self.number(match fallback {
+                true => State { fallback: edges, ..State::default() },
+                false => State { next: edges, ..State::default() },
+            })
+        })
     }
 
     fn number(&mut self, state: State) -> Result<u32, SplitError> {
@@ -200,28 +195,13 @@ impl Expander<'_, '_> {
     }
 }
 
-/// `edges` with their targets looked up, without the dead ones.
-fn put_in(edges: &Edges<Target>, row: &[u32], values: &[u32]) -> Edges<u32> {
-    let mut out = Vec::with_capacity(edges.len());
-    for (low, high, target) in edges {
-        let target = match target {
-            Target::Atom(atom) => row[*atom as usize],
-            Target::Node(node) => values[*node as usize],
-        };
-        if target != DEAD {
-            push(&mut out, (*low, *high), target);
-        }
-    }
-    out
-}
-
 /// The tables, with states numbered breadth-first over the coarsest classes: targets by class, the mark, fallback
 /// targets by class.
 fn assemble(states: &[State], sections: &[u32], has_fallback: bool) -> SplitDfa {
     let mut reached = vec![false; states.len()];
     let mut open: Vec<u32> = [START].iter().chain(sections).copied().filter(|state| *state != DEAD).collect();
     open.iter().for_each(|state| reached[*state as usize] = true);
-    let mut begins = [false; 256];
+    let mut cuts = Cuts::default();
     while let Some(state) = open.pop() {
         let State { next, fallback, mark, .. } = &states[state as usize];
         let mut reach = |target: u32| {
@@ -230,10 +210,7 @@ fn assemble(states: &[State], sections: &[u32], has_fallback: bool) -> SplitDfa 
             }
         };
         for (low, high, target) in next.iter().chain(fallback) {
-            begins[usize::from(*low)] = true;
-            if let Some(above) = high.checked_add(1) {
-                begins[usize::from(above)] = true;
-            }
+            cuts.around(*low, *high);
             reach(*target);
         }
         if let Some(mark) = mark {
@@ -242,7 +219,7 @@ fn assemble(states: &[State], sections: &[u32], has_fallback: bool) -> SplitDfa 
     }
 
     // Dense rows over intervals of bytes that no edge distinguishes; equal columns are then merged.
-    let fine = ByteClasses::from_begins(&begins);
+    let fine = cuts.to_classes();
     let width = fine.len();
     let lists = 1 + usize::from(has_fallback);
     let mut rows = Vec::new();
@@ -307,19 +284,4 @@ fn assemble(states: &[State], sections: &[u32], has_fallback: bool) -> SplitDfa 
         }
     }
     dfa
-}
-
-/// For each of `width` columns the first one that equals it.
-fn equal_columns(rows: &[u32], width: usize) -> Vec<usize> {
-    let mut first_of: Vec<usize> = vec![0; width];
-    for row in rows.chunks_exact(width) {
-        if (0..width).all(|column| row[column] == row[first_of[column]]) {
-            continue;
-        }
-        let mut firsts = HashMap::new();
-        first_of = (0..width)
-            .map(|column| *firsts.entry((first_of[column], row[column])).or_insert(column))
-            .collect();
-    }
-    first_of
 }

@@ -32,12 +32,11 @@ use std::collections::HashMap;
 
 use super::{
     SplitError,
-    chars::Atoms,
-    limits::{Budget, Numbered},
+    limits::Budget,
     marked::{Ends, Marked},
     nfa::{Nfa, Node},
 };
-use crate::dfa::table::DEAD;
+use crate::dfa::{atoms::Atoms, explore::Numbered, table::DEAD};
 
 /// The treatment of the matches of a pattern, and of the texts between them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,8 +142,8 @@ impl Explored {
     ) -> Result<Marked, SplitError> {
         let start: Vec<u32> = (0u32..).take(self.starts).collect();
         let mut marked = Marked::new(atoms);
-        let mut found = Numbered::new([start]);
-        while let Some(state) = found.states.get(marked.len()).cloned() {
+        let mut found = Numbered::from_iter([start]);
+        while let Some(state) = found.get_index(marked.len()).cloned() {
             let accepts = state.iter().any(|state| self.accepting[*state as usize]);
             let row = marked.push(if accepts { Ends::ANYHOW } else { Ends::NEVER });
             for mark in [false, true] {
@@ -167,7 +166,7 @@ impl Explored {
                     }
                     next.sort_unstable();
                     next.dedup();
-                    let number = found.number(next, budget)?;
+                    let number = budget.number(&mut found, next)?;
                     *marked.next_mut(row, mark, atom) = number;
                 }
             }
@@ -266,8 +265,8 @@ impl Determinizer<'_, '_> {
         gaps: bool,
     ) -> Result<(Explored, Vec<Kind>), SplitError> {
         let mut explored = Explored { starts: starts.len(), marks: marks.len(), ..Explored::default() };
-        let mut found = Numbered::new(starts);
-        while let Some(state) = found.states.get(explored.accepting.len()).cloned() {
+        let mut found = Numbered::from_iter(starts);
+        while let Some(state) = found.get_index(explored.accepting.len()).cloned() {
             explored.accepting.push(self.accepts(&state)?);
             self.budget.spend(2 * self.atoms.count)?;
             for mark in [Mark::None].iter().chain(marks) {
@@ -280,14 +279,14 @@ impl Determinizer<'_, '_> {
                             continue;
                         }
                         let Some(next) = self.advance(&ready, atom)? else { continue };
-                        let number = found.number(next, self.budget)?;
+                        let number = self.budget.number(&mut found, next)?;
                         explored.next[begin + atom] = number;
                     }
                 }
             }
         }
         let kind = |state: &State| if state.gap.is_some() { Kind::Between } else { Kind::Match };
-        Ok((explored, found.states.iter().map(kind).collect()))
+        Ok((explored, found.iter().map(kind).collect()))
     }
 
     /// Whether the text may end in `state`.

@@ -2,12 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::{
-    SplitError,
-    limits::{Budget, Numbered},
-    rules::Rule,
-};
-use crate::dfa::table::DEAD;
+use super::{SplitError, limits::Budget, rules::Rule};
+use crate::dfa::{explore::Numbered, table::DEAD};
 
 /// A partial deterministic automaton. A symbol is an atom and whether a mark is before it.
 #[derive(Clone, Debug)]
@@ -104,8 +100,8 @@ impl Marked {
     /// The texts of `self` that `rule` accepts too. A rule ignores marks.
     pub(super) fn under(&self, rule: &Rule, budget: &mut Budget<'_>) -> Result<Self, SplitError> {
         let mut product = Self::new(self.atoms);
-        let mut found = Numbered::new([(START, 0u32)]);
-        while let Some((state, place)) = found.states.get(product.len()).copied() {
+        let mut found = Numbered::from_iter([(START, 0u32)]);
+        while let Some((state, place)) = found.get_index(product.len()).copied() {
             let row = product.push(self.ends[state as usize].and(rule.ends[place as usize]));
             budget.spend(2 * self.atoms)?;
             for mark in [false, true] {
@@ -114,7 +110,7 @@ impl Marked {
                     if next.0 == DEAD || next.1 == DEAD {
                         continue;
                     }
-                    let number = found.number(next, budget)?;
+                    let number = budget.number(&mut found, next)?;
                     *product.next_mut(row, mark, atom) = number;
                 }
             }
@@ -150,15 +146,15 @@ impl Marked {
     /// tries both.
     pub(super) fn then(&self, later: &Self, budget: &mut Budget<'_>) -> Result<Self, SplitError> {
         let mut product = Self::new(self.atoms);
-        let mut found = Numbered::new([vec![(START, START)]]);
+        let mut found = Numbered::from_iter([vec![(START, START)]]);
         for first in &self.sections {
             let section = match *first {
                 DEAD => DEAD,
-                first => found.number(vec![(first, START)], budget)?,
+                first => budget.number(&mut found, vec![(first, START)])?,
             };
             product.sections.push(section);
         }
-        while let Some(state) = found.states.get(product.len()).cloned() {
+        while let Some(state) = found.get_index(product.len()).cloned() {
             let ends = |pair: &(u32, u32)| self.ends[pair.0 as usize].and(later.ends[pair.1 as usize]);
             let row = product.push(state.iter().map(ends).fold(Ends::NEVER, Ends::or));
             for mark in [false, true] {
@@ -181,7 +177,7 @@ impl Marked {
                     }
                     next.sort_unstable();
                     next.dedup();
-                    let number = found.number(next, budget)?;
+                    let number = budget.number(&mut found, next)?;
                     *product.next_mut(row, mark, atom) = number;
                 }
             }

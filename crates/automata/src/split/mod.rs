@@ -9,10 +9,10 @@
 //! ```text
 //! pattern --pattern--> tree --nfa--> NFA with priorities --determinize--> Marked (one for each step)
 //! Marked, Marked, ... --marked: product, minimal--> Marked --rules: restrictions of texts--> Marked
-//! Marked --bytes, with the decision tree of utf8--> SplitDfa
+//! Marked --bytes, with the decision tree of dfa/utf8--> SplitDfa
 //! ```
 //!
-//! All stages but the last run over *atoms* (`chars`), classes of characters that no pattern distinguishes. A step
+//! All stages but the last run over *atoms* (`dfa/atoms`), classes of characters that no pattern distinguishes. A step
 //! sees the text as the steps before it leave it: with U+2581 for each space, or in GPT-2's alphabet of bytes. The
 //! text of the automaton is the text of the vocabulary, so the sets of a pattern are translated (`chars::View`).
 //! Patterns after a byte-level step run over bytes: the automaton of all steps before them is first rewritten over
@@ -40,12 +40,12 @@ mod refusal_tests;
 mod rules;
 #[cfg(test)]
 mod tests;
-mod utf8;
 
 use unskew_core::{SplitBehavior, SplitPattern};
 
 use crate::{
-    ByteClasses,
+    ByteClasses, CharSet,
+    dfa::{atoms::Atoms, utf8::Tree},
     ids::{Id, SplitState},
 };
 pub use error::SplitError;
@@ -53,13 +53,12 @@ pub use limits::SplitLimits;
 pub(crate) use rules::{Prefix, Section, TextRule, White};
 
 use self::{
-    chars::{Atoms, CharSet, Sets, View},
+    chars::{Sets, View},
     determinize::{Kind, Pieces},
     limits::Budget,
     marked::Marked,
     nfa::{Nfa, Node},
     rules::Rule,
-    utf8::Tree,
 };
 
 /// A deterministic automaton over bytes and marks. It accepts exactly the texts (valid UTF-8) that have a mark at
@@ -176,14 +175,14 @@ impl SplitDfa {
         let marked = marked.reduced(&mut budget)?;
 
         // The stages above do not depend on the tokens of single characters.
-        let known = options.known.map(CharSet::from_chars);
+        let known: Option<CharSet> = options.known.map(|known| known.iter().copied().collect());
         let fine = match &known {
             None => None,
             Some(known) => {
                 let own = own_sets(options, &word);
                 let of_steps = used(&steps, &sets);
                 let all: Vec<&CharSet> = of_steps.into_iter().chain(&own).chain([known]).collect();
-                budget.spend(all.iter().map(|set| 4 * set.ranges()).sum())?;
+                budget.spend(all.iter().map(|set| 4 * set.ranges().len()).sum())?;
                 Some(Atoms::new(&all))
             }
         };
@@ -198,7 +197,9 @@ impl SplitDfa {
             .as_ref()
             .and_then(|_| fine.members.last())
             .map(|known| known.iter().map(|known| !known).collect());
-        let tree = Tree::new(fine, &mut budget)?;
+        let mut steps = 0;
+        let tree = Tree::new(fine, &mut steps);
+        budget.spend(steps)?;
         let split = bytes::expand(&marked, &tree, &coarse, unknown.as_deref(), &mut budget)?;
         if byte_steps.is_empty() {
             return Ok(split);
@@ -337,13 +338,13 @@ pub(crate) fn matches_nothing_in(
 
 /// The sets that `options` need, in the order in which they are read.
 fn own_sets(options: &SplitOptions<'_>, word: &CharSet) -> Vec<CharSet> {
-    let mut own = vec![CharSet::from_chars(options.forbidden)];
+    let mut own = vec![options.forbidden.iter().copied().collect()];
     let range = |(low, high): &(char, char)| (u32::from(*low), u32::from(*high));
-    own.extend(options.kept.iter().map(|kept| CharSet::from_ranges(kept.iter().map(range))));
+    own.extend(options.kept.iter().map(|kept| CharSet::new(kept.iter().map(range))));
     own.extend(options.rules.iter().flat_map(|rule| rules::sets(rule, word)));
     for section in options.sections {
         own.push(section.swallows.map_or_else(CharSet::default, White::set));
-        own.push(CharSet::from_chars(&[' ']));
+        own.push(CharSet::from_iter([' ']));
     }
     own
 }
@@ -374,7 +375,7 @@ fn atoms_of(
     budget: &mut Budget<'_>,
 ) -> Result<(Atoms, Vec<usize>), SplitError> {
     let used: Vec<&CharSet> = used(steps, sets).into_iter().chain(own).collect();
-    budget.spend(used.iter().map(|set| 4 * set.ranges()).sum())?;
+    budget.spend(used.iter().map(|set| 4 * set.ranges().len()).sum())?;
     Ok((Atoms::new(&used), (sets.len()..used.len()).collect()))
 }
 

@@ -16,10 +16,10 @@ use std::ops::Range;
 
 use super::{
     SplitError,
-    chars::{CharSet, Sets, View},
+    chars::{Sets, View},
     limits::{Budget, SplitLimits},
 };
-use crate::Place;
+use crate::{CharSet, Place};
 
 /// A pattern over numbered sets of characters. In an alternation, and in the choice between another repetition and
 /// the end of a loop, the first alternative that leads to a match wins.
@@ -213,7 +213,7 @@ impl Parser<'_, '_> {
         for branch in &branches {
             let Ast::Set(number) = branch else { return Ok(Ast::Alternation(branches)) };
             let set = self.sets.get(*number);
-            self.budget.spend(union.ranges() + set.ranges())?;
+            self.budget.spend(union.ranges().len() + set.ranges().len())?;
             union = union.union(set);
         }
         Ok(Ast::Set(self.add(union, self.at)?))
@@ -305,7 +305,7 @@ impl Parser<'_, '_> {
         let Some(char) = self.next() else { return Ok(Ast::Empty) };
         match char {
             '.' => {
-                let newline = CharSet::from_chars(&['\n']);
+                let newline = CharSet::from_iter(['\n']);
                 let excluded = if self.flags.dot_newline { CharSet::default() } else { newline };
                 Ok(Ast::Set(self.add(self.view.seen(excluded.complement()), from)?))
             }
@@ -429,7 +429,7 @@ impl Parser<'_, '_> {
                 }
             };
             let part = self.sets.get(number);
-            self.budget.spend(set.ranges() + part.ranges())?;
+            self.budget.spend(set.ranges().len() + part.ranges().len())?;
             set = set.union(part);
         }
         if negative {
@@ -441,7 +441,7 @@ impl Parser<'_, '_> {
     /// The number of a set, which is in the view of the step already. Sets that are computed from others keep their
     /// view.
     fn add(&mut self, set: CharSet, from: usize) -> Result<usize, SplitError> {
-        self.budget.spend(1 + set.ranges())?;
+        self.budget.spend(1 + set.ranges().len())?;
         let number = self.sets.add(set);
         let limit = self.budget.limits.sets;
         if self.sets.len() > limit {

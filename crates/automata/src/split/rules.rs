@@ -7,11 +7,13 @@
 
 use super::{
     SplitError,
-    chars::{Atoms, CharSet},
-    limits::{Budget, Numbered},
+    limits::Budget,
     marked::{Ends, Marked, START},
 };
-use crate::dfa::table::DEAD;
+use crate::{
+    CharSet,
+    dfa::{atoms::Atoms, explore::Numbered, table::DEAD},
+};
 
 /// A restriction of the texts of a tokenizer, in the characters that its vocabulary spells.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -93,10 +95,9 @@ impl Section {
 impl White {
     /// The characters of the set.
     pub(super) fn set(self) -> CharSet {
-        let chars: Vec<char> = ('\0'..='\u{3000}')
+        ('\0'..='\u{3000}')
             .filter(|char| char.is_whitespace() && (self == Self::All || *char != ' '))
-            .collect();
-        CharSet::from_chars(&chars)
+            .collect()
     }
 }
 
@@ -109,7 +110,7 @@ pub(super) struct Rule {
 
 /// The sets of characters that a rule distinguishes.
 pub(super) fn sets(rule: &TextRule, word: &CharSet) -> Vec<CharSet> {
-    let letters = |text: &str| text.chars().map(|letter| CharSet::from_chars(&[letter])).collect::<Vec<_>>();
+    let letters = |text: &str| text.chars().map(|letter| CharSet::from_iter([letter])).collect::<Vec<_>>();
     match rule {
         TextRule::Without(text) => letters(text),
         TextRule::WithoutWord(text) => {
@@ -181,19 +182,19 @@ impl Rule {
         atoms: usize,
         budget: &mut Budget<'_>,
         step: impl Fn(&Progress, usize) -> Option<Progress>,
-    ) -> Result<(Vec<Vec<u32>>, Vec<Progress>), SplitError> {
-        let mut found = Numbered::new([start]);
+    ) -> Result<(Vec<Vec<u32>>, Numbered<Progress>), SplitError> {
+        let mut found = Numbered::from_iter([start]);
         let mut next: Vec<Vec<u32>> = Vec::new();
-        while let Some(state) = found.states.get(next.len()).cloned() {
+        while let Some(state) = found.get_index(next.len()).cloned() {
             let mut row = vec![DEAD; atoms];
             for (atom, target) in row.iter_mut().enumerate() {
                 budget.spend(1 + state.matched.len())?;
                 let Some(behind) = step(&state, atom) else { continue };
-                *target = found.number(behind, budget)?;
+                *target = budget.number(&mut found, behind)?;
             }
             next.push(row);
         }
-        Ok((next, found.states))
+        Ok((next, found))
     }
 }
 

@@ -17,7 +17,8 @@
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use unskew_automata::{Characters, Dfa, DfaAlgebra, Limits, RegexError, StateId};
+use indexmap::IndexSet;
+use unskew_automata::{Characters, Dfa, DfaAlgebra, Limits, RegexError};
 
 use super::forms::{Form, FormId, Forms, MAX_COUNT, Range, Written};
 
@@ -129,16 +130,12 @@ impl Forms {
     /// The states of `dfa` between characters, the start first.
     fn nodes(&mut self, dfa: &Dfa) -> Vec<Node> {
         let mut characters = Characters::new(dfa);
-        let mut index: HashMap<StateId, usize> = HashMap::from_iter([(dfa.start(), 0)]);
-        let (mut states, mut nodes) = (vec![dfa.start()], vec![]);
-        while let Some(state) = states.get(nodes.len()).copied() {
+        let (mut states, mut nodes) = (IndexSet::from([dfa.start()]), vec![]);
+        while let Some(state) = states.get_index(nodes.len()).copied() {
             let mut classes: Vec<(usize, Vec<Range>)> = vec![];
             let mut of_target: HashMap<usize, usize> = HashMap::new();
             for piece in characters.pieces(state) {
-                let target = *index.entry(piece.target).or_insert_with(|| {
-                    states.push(piece.target);
-                    states.len() - 1
-                });
+                let (target, _) = states.insert_full(piece.target);
                 let at = *of_target.entry(target).or_insert_with(|| {
                     classes.push((target, vec![]));
                     classes.len() - 1

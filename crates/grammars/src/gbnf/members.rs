@@ -4,7 +4,7 @@
 //! where the group bounds it. A state is a rule. Where the states are too many, members are read without a memory:
 //! first the optional ones, then all. The text has more outputs then, which is reported.
 
-use hashbrown::HashMap;
+use indexmap::IndexSet;
 
 use super::forms::{FormId, Forms, Written};
 use crate::{RuleId, Unordered};
@@ -149,18 +149,13 @@ impl Forms {
         separator: FormId,
     ) -> Option<Option<FormId>> {
         let start = State { read: vec![0; members.len().div_ceil(64)].into(), count: 0 };
-        let mut index: HashMap<State, usize> = HashMap::from_iter([(start.clone(), 0)]);
-        let (mut states, mut edges) = (vec![start], vec![]);
-        while let Some(state) = states.get(edges.len()).cloned() {
+        let (mut states, mut edges) = (IndexSet::from([start]), vec![]);
+        while let Some(state) = states.get_index(edges.len()).cloned() {
             let mut own: Vec<(FormId, usize)> = vec![];
             let items = members.iter().copied().enumerate().map(|(member, form)| (Some(member), form));
             for (member, form) in items.chain(others.map(|others| (None, others))) {
                 let Some(next) = group.after(&state, member) else { continue };
-                let next = *index.entry(next).or_insert_with_key(|next| {
-                    states.push(next.clone());
-                    states.len() - 1
-                });
-                own.push((form, next));
+                own.push((form, states.insert_full(next).0));
             }
             edges.push(own);
             if states.len() > MAX_STATES {

@@ -16,6 +16,7 @@ use std::{
 use super::{
     calls::Calls,
     fixpoint::{productive, productive_and_nullable},
+    import::reach,
 };
 use crate::{Expr, ExprId, Grammar, GrammarError, GrammarLimits, Location, RuleId, Unordered};
 
@@ -187,91 +188,9 @@ impl Grammar {
         if !productive[self.body(self.start()).index()] {
             return Err(GrammarError::Empty { reason: no_text(self, &productive) });
         }
-        let (used_rules, used) = reach(self, |expr| productive[expr.index()]);
-
         let limits = GrammarLimits { nodes: usize::MAX, ..GrammarLimits::default() };
-        let mut builder = Self::builder(&limits);
-        let mut rules: Vec<Option<RuleId>> = vec![None; self.rules().len()];
-        for rule in self.rules().filter(|rule| used_rules[rule.index()]) {
-            let new = builder.rule(self.rule_name(rule));
-            if let Some(place) = self.rule_location(rule) {
-                builder.locate(new, place);
-            }
-            if self.is_scope(rule) {
-                builder.scope(new);
-            }
-            builder.captures_of(new, self, rule);
-            rules[rule.index()] = Some(new);
-        }
-        let mut made: Vec<Option<ExprId>> = vec![None; self.expressions()];
-        for expr in self.expression_ids().filter(|expr| used[expr.index()]) {
-            let part = |part: &ExprId| made[part.index()];
-            let new = match self.expr(expr) {
-                Expr::Empty => builder.empty(),
-                Expr::Terminal(terminal) => {
-                    let name = self.terminal_name(terminal);
-                    builder.known_terminal(self.terminal(terminal).clone(), name)
-                }
-                Expr::Rule(rule) => builder.call(rules[rule.index()].expect("used rules are kept")),
-                Expr::Sequence(parts) => builder.sequence(parts.iter().filter_map(part)),
-                Expr::Choice(parts) => builder.choice(parts.iter().filter_map(part)),
-                Expr::Repeat { item, min, max } => match part(&item) {
-                    Some(item) => builder.repeat(item, min, max),
-                    // An item without a text, with `min` 0: only the empty text remains.
-                    None => builder.empty(),
-                },
-                Expr::Unordered(group) => {
-                    let new =
-                        |rule: RuleId| rules[rule.index()].filter(|_| productive[self.body(rule).index()]);
-                    let mut new = group.with_rules(new);
-                    if new.separator.is_none() && group.separator.is_some() {
-                        new.max = Some(group.max.unwrap_or(1).min(1));
-                    }
-                    builder.unordered_body(new)
-                }
-            };
-            made[expr.index()] = Some(new);
-        }
-        for rule in self.rules() {
-            if let Some(new) = rules[rule.index()] {
-                builder.define(new, made[self.body(rule).index()].expect("bodies of used rules are made"));
-            }
-        }
-        builder.build(rules[self.start().index()].expect("the start is used"))
+        self.kept(|expr| productive[expr.index()], &limits)
     }
-}
-
-/// By rule and by expression: whether it is reachable from the start through expressions that satisfy `enter`.
-fn reach(grammar: &Grammar, enter: impl Fn(ExprId) -> bool) -> (Vec<bool>, Vec<bool>) {
-    let mut rules = vec![false; grammar.rules().len()];
-    let mut expressions = vec![false; grammar.expressions()];
-    rules[grammar.start().index()] = true;
-    let mut open = vec![grammar.body(grammar.start())];
-    while let Some(expr) = open.pop() {
-        if !enter(expr) || std::mem::replace(&mut expressions[expr.index()], true) {
-            continue;
-        }
-        match grammar.expr(expr) {
-            Expr::Empty | Expr::Terminal(_) => {}
-            Expr::Rule(rule) => {
-                if !std::mem::replace(&mut rules[rule.index()], true) {
-                    open.push(grammar.body(rule));
-                }
-            }
-            Expr::Sequence(parts) | Expr::Choice(parts) => open.extend(parts),
-            Expr::Repeat { item, .. } => open.push(item),
-            Expr::Unordered(group) => {
-                // Members that only ways without a text allow are left out of the group, and not reached.
-                let left = group.with_rules(|rule| enter(grammar.body(rule)).then_some(rule));
-                for rule in left.rules() {
-                    if !std::mem::replace(&mut rules[rule.index()], true) {
-                        open.push(grammar.body(rule));
-                    }
-                }
-            }
-        }
-    }
-    (rules, expressions)
 }
 
 /// The reason why the start rule of `grammar` has no text.

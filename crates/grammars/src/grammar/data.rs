@@ -36,21 +36,21 @@ id! {
 impl RuleId {
     /// The index among the rules.
     pub const fn index(self) -> usize {
-        !self.0.get() as usize
+        self.0.get() as usize - 1
     }
 }
 
 impl TerminalId {
     /// The index among the terminals.
     pub const fn index(self) -> usize {
-        !self.0.get() as usize
+        self.0.get() as usize - 1
     }
 }
 
 impl ExprId {
     /// The index among the expressions. Parts precede their whole.
     pub const fn index(self) -> usize {
-        !self.0.get() as usize
+        self.0.get() as usize - 1
     }
 }
 

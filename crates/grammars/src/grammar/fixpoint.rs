@@ -12,6 +12,7 @@ use super::{
     budget::BudgetLanguage,
     data::{Expr, ExprId, Grammar, RuleId, Terminal, Unordered},
 };
+use crate::ids::Id;
 
 /// By expression: whether some text matches, and whether the empty text matches. A choice may have
 /// unproductive alternatives.
@@ -44,13 +45,13 @@ pub(crate) fn wholes(grammar: &Grammar) -> Vec<Vec<ExprId>> {
 }
 
 /// By expression, of which `wholes` has the [`wholes`]: whether it is one of `seeds`, or one is in it or in a rule that
-/// it calls.
-pub(crate) fn containing(wholes: &[Vec<ExprId>], seeds: impl IntoIterator<Item = ExprId>) -> Vec<bool> {
+/// it calls. The same of rules and their callers, and of the nodes of a graph and those before them.
+pub(crate) fn containing<I: Id>(wholes: &[Vec<I>], seeds: impl IntoIterator<Item = I>) -> Vec<bool> {
     let mut found = vec![false; wholes.len()];
-    let mut open: Vec<ExprId> = seeds.into_iter().collect();
-    while let Some(expr) = open.pop() {
-        if !std::mem::replace(&mut found[expr.index()], true) {
-            open.extend(wholes[expr.index()].iter().copied());
+    let mut open: Vec<I> = seeds.into_iter().collect();
+    while let Some(part) = open.pop() {
+        if !std::mem::replace(&mut found[part.index()], true) {
+            open.extend(wholes[part.index()].iter().copied());
         }
     }
     found

@@ -3,9 +3,9 @@
 
 use super::{
     builder::GrammarBuilder,
-    data::{Expr, Grammar},
+    data::{Expr, Grammar, Rule},
 };
-use crate::{ExprId, GrammarError, GrammarLimits, RuleId};
+use crate::{ExprId, GrammarError, GrammarLimits, RuleId, ids::number};
 
 impl GrammarBuilder {
     /// Returns an expression for the language of `grammar`, within the grammar being built. Its rules and
@@ -38,38 +38,75 @@ impl GrammarBuilder {
 
     /// The same, with the new expression of each expression of `grammar`.
     pub(crate) fn import_parts(&mut self, grammar: &Grammar) -> (ExprId, Vec<ExprId>) {
-        let rules: Vec<RuleId> = grammar.rules().map(|rule| self.rule(grammar.rule_name(rule))).collect();
+        let rules: Vec<RuleId> = grammar
+            .rules()
+            .map(|rule| {
+                let made = self.rule_like(grammar, rule);
+                self.rules[made.index()].location = None;
+                made
+            })
+            .collect();
         let of_rule = |rule: RuleId| rules[rule.index()];
         let mut expressions: Vec<ExprId> = Vec::with_capacity(grammar.expressions());
         for expr in grammar.expression_ids() {
-            let made = match grammar.expr(expr) {
-                Expr::Empty => self.empty(),
-                Expr::Terminal(terminal) => {
-                    self.known_terminal(grammar.terminal(terminal).clone(), grammar.terminal_name(terminal))
-                }
-                Expr::Rule(rule) => self.call(of_rule(rule)),
-                // Parts precede their whole.
-                Expr::Sequence(parts) => self.sequence(parts.iter().map(|part| expressions[part.index()])),
-                Expr::Choice(parts) => self.choice(parts.iter().map(|part| expressions[part.index()])),
-                Expr::Repeat { item, min, max } => self.repeat(expressions[item.index()], min, max),
-                Expr::Unordered(unordered) => {
-                    self.unordered_body(unordered.with_rules(|rule| Some(of_rule(rule))))
-                }
-            };
-            expressions.push(made);
+            let part = |part: ExprId| Some(expressions[part.index()]);
+            expressions.push(self.copied(grammar, expr, part, |_, rule| Some(of_rule(rule))));
         }
         for rule in grammar.rules() {
             self.define(of_rule(rule), expressions[grammar.body(rule).index()]);
-            if grammar.is_scope(rule) {
-                self.scope(of_rule(rule));
-            }
-            self.captures_of(of_rule(rule), grammar, rule);
         }
         let whole = self.rule(grammar.rule_name(grammar.start()));
         let start = self.call(of_rule(grammar.start()));
         self.define(whole, start);
         self.scope(whole);
         (self.call(whole), expressions)
+    }
+
+    /// A rule with the name, the place, the scope and the captures of a rule of `grammar`, and no body yet.
+    pub(crate) fn rule_like(&mut self, grammar: &Grammar, of: RuleId) -> RuleId {
+        self.rules.push(Rule { body: None, ..grammar.rules[of.index()].clone() });
+        RuleId::of(number(self.rules.len() - 1))
+    }
+
+    /// Makes `rule` no scope.
+    pub(crate) fn unscoped(&mut self, rule: RuleId) {
+        self.rules[rule.index()].is_scope = false;
+    }
+
+    /// `expr` of `grammar` as an expression here. `part` and `rule` have its parts and rules here; what has none has no
+    /// text, and is left out.
+    pub(crate) fn copied(
+        &mut self,
+        grammar: &Grammar,
+        expr: ExprId,
+        part: impl Fn(ExprId) -> Option<ExprId>,
+        mut rule: impl FnMut(&mut Self, RuleId) -> Option<RuleId>,
+    ) -> ExprId {
+        let parts = |parts: &[ExprId]| parts.iter().filter_map(|of| part(*of)).collect::<Vec<_>>();
+        match grammar.expr(expr) {
+            Expr::Empty => self.empty(),
+            Expr::Terminal(terminal) => {
+                self.known_terminal(grammar.terminal(terminal).clone(), grammar.terminal_name(terminal))
+            }
+            Expr::Rule(callee) => {
+                let callee = rule(self, callee).expect("what calls a rule without a text has none");
+                self.call(callee)
+            }
+            Expr::Sequence(of) => self.sequence(parts(of)),
+            Expr::Choice(of) => self.choice(parts(of)),
+            Expr::Repeat { item, min, max } => match part(item) {
+                Some(item) => self.repeat(item, min, max),
+                // An item without a text, with `min` 0: only the empty text remains.
+                None => self.empty(),
+            },
+            Expr::Unordered(group) => {
+                let mut made = group.with_rules(|member| rule(self, member));
+                if made.separator.is_none() && group.separator.is_some() {
+                    made.max = Some(group.max.unwrap_or(1).min(1));
+                }
+                self.unordered_body(made)
+            }
+        }
     }
 }
 
@@ -81,67 +118,68 @@ impl Grammar {
     ///
     /// [`GrammarError::TooManyNodes`].
     pub(crate) fn reached(&self, limits: &GrammarLimits) -> Result<Self, GrammarError> {
-        let (mut is_reached, mut rules) = (vec![false; self.expressions()], vec![false; self.rules().len()]);
-        rules[self.start().index()] = true;
-        let mut open = vec![self.body(self.start())];
-        while let Some(expr) = open.pop() {
-            if std::mem::replace(&mut is_reached[expr.index()], true) {
-                continue;
-            }
-            let mut call =
-                |rule: RuleId| (!std::mem::replace(&mut rules[rule.index()], true)).then(|| self.body(rule));
-            match self.expr(expr) {
-                Expr::Empty | Expr::Terminal(_) => {}
-                Expr::Rule(rule) => open.extend(call(rule)),
-                Expr::Sequence(parts) | Expr::Choice(parts) => open.extend(parts),
-                Expr::Repeat { item, .. } => open.push(item),
-                Expr::Unordered(group) => open.extend(group.rules().filter_map(call)),
-            }
-        }
-        let mut builder = Self::builder(limits);
-        let made = self.rules().map(|rule| {
-            let own = rules[rule.index()].then(|| builder.rule(self.rule_name(rule)))?;
-            self.rule_location(rule).into_iter().for_each(|place| builder.locate(own, place));
-            self.is_scope(rule).then(|| builder.scope(own));
-            builder.captures_of(own, self, rule);
-            Some(own)
-        });
-        let made: Vec<Option<RuleId>> = made.collect();
-        let mut expressions: Vec<Option<ExprId>> = Vec::with_capacity(self.expressions());
-        for expr in self.expression_ids() {
-            if !is_reached[expr.index()] {
-                expressions.push(None);
-                continue;
-            }
-            let of =
-                |part: &ExprId| expressions[part.index()].expect("the parts of what is reached are reached");
-            let of_rule =
-                |rule: RuleId| made[rule.index()].expect("the rules of what is reached are reached");
-            let copy = match self.expr(expr) {
-                Expr::Empty => builder.empty(),
-                Expr::Terminal(terminal) => {
-                    let copy = self.terminal(terminal).clone();
-                    let copy = builder.known_terminal(copy, self.terminal_name(terminal));
-                    if self.ignored() == Some(terminal) {
-                        builder.ignore(copy);
-                    }
-                    copy
-                }
-                Expr::Rule(rule) => builder.call(of_rule(rule)),
-                Expr::Sequence(parts) => builder.sequence(parts.iter().map(of)),
-                Expr::Choice(parts) => builder.choice(parts.iter().map(of)),
-                Expr::Repeat { item, min, max } => builder.repeat(of(&item), min, max),
-                Expr::Unordered(group) => {
-                    builder.unordered_body(group.with_rules(|rule| Some(of_rule(rule))))
-                }
-            };
-            expressions.push(Some(copy));
-        }
-        for (rule, own) in self.rules().zip(&made) {
-            if let Some(own) = own {
-                builder.define(*own, expressions[self.body(rule).index()].expect("it is reached"));
-            }
-        }
-        builder.build(made[self.start().index()].expect("the start is reached"))
+        self.kept(|_| true, limits)
     }
+
+    /// The same without what the start rule does not reach through expressions for which `keeps` holds.
+    pub(super) fn kept(
+        &self,
+        keeps: impl Fn(ExprId) -> bool,
+        limits: &GrammarLimits,
+    ) -> Result<Self, GrammarError> {
+        let (is_reached, used) = reach(self, &keeps);
+        let mut builder = Self::builder(limits);
+        let rules: Vec<Option<RuleId>> = self
+            .rules()
+            .map(|rule| is_reached[rule.index()].then(|| builder.rule_like(self, rule)))
+            .collect();
+        let mut made: Vec<Option<ExprId>> = vec![None; self.expressions()];
+        for expr in self.expression_ids().filter(|expr| used[expr.index()]) {
+            let rule = |rule: RuleId| rules[rule.index()].filter(|_| keeps(self.body(rule)));
+            let new = builder.copied(self, expr, |part| made[part.index()], |_, of| rule(of));
+            if matches!(self.expr(expr), Expr::Terminal(terminal) if self.ignored() == Some(terminal)) {
+                builder.ignore(new);
+            }
+            made[expr.index()] = Some(new);
+        }
+        for (rule, new) in self.rules().zip(&rules) {
+            if let Some(new) = new {
+                builder.define(*new, made[self.body(rule).index()].expect("bodies of used rules are made"));
+            }
+        }
+        builder.build(rules[self.start().index()].expect("the start is used"))
+    }
+}
+
+/// By rule and by expression: whether it is reachable from the start through expressions that satisfy `enter`.
+pub(super) fn reach(grammar: &Grammar, enter: impl Fn(ExprId) -> bool) -> (Vec<bool>, Vec<bool>) {
+    let mut rules = vec![false; grammar.rules().len()];
+    let mut expressions = vec![false; grammar.expressions()];
+    rules[grammar.start().index()] = true;
+    let mut open = vec![grammar.body(grammar.start())];
+    while let Some(expr) = open.pop() {
+        if !enter(expr) || std::mem::replace(&mut expressions[expr.index()], true) {
+            continue;
+        }
+        match grammar.expr(expr) {
+            Expr::Empty | Expr::Terminal(_) => {}
+            Expr::Rule(rule) => {
+                if !std::mem::replace(&mut rules[rule.index()], true) {
+                    open.push(grammar.body(rule));
+                }
+            }
+            Expr::Sequence(parts) | Expr::Choice(parts) => open.extend(parts),
+            Expr::Repeat { item, .. } => open.push(item),
+            Expr::Unordered(group) => {
+                // Members that only ways without a text allow are left out of the group, and not reached.
+                let left = group.with_rules(|rule| enter(grammar.body(rule)).then_some(rule));
+                for rule in left.rules() {
+                    if !std::mem::replace(&mut rules[rule.index()], true) {
+                        open.push(grammar.body(rule));
+                    }
+                }
+            }
+        }
+    }
+    (rules, expressions)
 }

@@ -9,6 +9,7 @@
 //! | `builder`, `counted` | [`GrammarBuilder`](crate::GrammarBuilder), and its terminals of counted units |
 //! | `choices` | which members of a group may be read together |
 //! | `import` | a grammar as a part of another |
+//! | `near` | the bytes that may stand beside a part |
 //! | `fixpoint` | least fixpoints: productive and nullable expressions |
 //! | `alike` | whether two grammars have the same rules |
 //! | `calls`, `size` | the graph of calls, and sizes |
@@ -28,6 +29,7 @@ mod counted;
 pub(crate) mod data;
 pub(crate) mod fixpoint;
 pub(crate) mod import;
+pub(crate) mod near;
 pub(crate) mod regular;
 mod reports;
 pub(crate) mod size;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     builder::GrammarBuilder,
-    data::{Grammar, Origin, RuleId},
+    data::{Origin, RuleId},
 };
 
 impl GrammarBuilder {
@@ -22,12 +22,5 @@ impl GrammarBuilder {
     /// [`GrammarConstraint::temperature`](crate::GrammarConstraint::temperature) reports.
     pub fn temperature(&mut self, rule: RuleId, temperature: f64) {
         self.rules[rule.index()].temperature = Some(temperature);
-    }
-
-    /// Gives `rule` the captures and the temperature of a rule of `grammar`.
-    pub(crate) fn captures_of(&mut self, rule: RuleId, grammar: &Grammar, of: RuleId) {
-        let (of, rule) = (&grammar.rules[of.index()], &mut self.rules[rule.index()]);
-        (rule.capture, rule.temperature) = (of.capture.clone(), of.temperature);
-        rule.origin.clone_from(&of.origin);
     }
 }

@@ -1,12 +1,8 @@
 //! The newline terminal, divided at its last line feed: the text up to there, and the indentation after it by column.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    hash::Hash,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc};
 
-use unskew_automata::{Dfa, DfaAlgebra, DfaBuilder, Limits, RegexError, StateId};
+use unskew_automata::{Cuts, Dfa, DfaAlgebra, Limits, RegexError, StateId};
 use unskew_trie::ByteSet;
 
 use super::Ignoring;
@@ -78,11 +74,12 @@ impl Columns {
         if others.is_some() {
             return Err(Trouble::Unlike);
         }
-        let breaks = automaton(
-            &[newline],
+        let ranges = ranges(&[newline]);
+        let breaks = Dfa::explored(
+            &ranges,
             (newline.start(), false),
-            |(state, _), byte| Some((newline.step(state, byte)?, byte == b'\n')),
-            |(_, is_break)| is_break,
+            |(state, _), byte| Some((newline.step(*state, byte)?, byte == b'\n')),
+            |(_, is_break)| *is_break,
             limits,
         )?;
         // By accepting state: the index of what may follow.
@@ -115,8 +112,8 @@ impl Columns {
         for column in 0..=most {
             let mut own = vec![];
             for (end, after) in &ends {
-                let text = automaton(
-                    &[newline],
+                let text = Dfa::explored(
+                    &ranges,
                     (line, 0u32),
                     |(state, count), byte| {
                         let more = match byte {
@@ -126,9 +123,9 @@ impl Columns {
                             _ => 0,
                         };
                         let count = count.checked_add(more).filter(|count| *count <= column)?;
-                        Some((newline.step(state, byte)?, count))
+                        Some((newline.step(*state, byte)?, count))
                     },
-                    |(state, count)| state == *end && count == column,
+                    |(state, count)| state == end && *count == column,
                     limits,
                 );
                 match text {
@@ -146,12 +143,12 @@ impl Columns {
 /// The whole texts after `end` no beginning of which, but for the empty one, leads to an end of `newline`.
 fn texts_after(newline: &Dfa, end: StateId, limits: &Limits) -> Result<Dfa, RegexError> {
     // `None` is where the terminal cannot go on.
-    automaton(
-        &[newline],
+    Dfa::explored(
+        &ranges(&[newline]),
         Some((end, true)),
         |place, byte| match place {
             None => Some(None),
-            Some((state, _)) => match newline.step(state, byte) {
+            Some((state, _)) => match newline.step(*state, byte) {
                 None => Some(None),
                 Some(next) => (!newline.is_accepting(next)).then_some(Some((next, false))),
             },
@@ -173,13 +170,13 @@ fn allows_all(texts: &Dfa, byte: u8) -> bool {
 /// The texts of `dfa` with which texts of `after` begin, without the empty one, by what may follow them.
 fn ways(after: &Dfa, dfa: &Dfa, limits: &Limits) -> Result<Vec<Way>, RegexError> {
     let mut algebra = DfaAlgebra::new(limits);
-    let mut found = vec![];
+    let (mut found, ranges) = (vec![], ranges(&[after, dfa]));
     for end in after.states() {
-        let text = automaton(
-            &[after, dfa],
+        let text = Dfa::explored(
+            &ranges,
             (after.start(), dfa.start(), false),
-            |(state, own, _), byte| Some((after.step(state, byte)?, dfa.step(own, byte)?, true)),
-            |(state, own, has_begun)| has_begun && state == end && dfa.is_accepting(own),
+            |(state, own, _), byte| Some((after.step(*state, byte)?, dfa.step(*own, byte)?, true)),
+            |(state, own, has_begun)| *has_begun && *state == end && dfa.is_accepting(*own),
             limits,
         );
         let text = match text {
@@ -196,40 +193,10 @@ fn ways(after: &Dfa, dfa: &Dfa, limits: &Limits) -> Result<Vec<Way>, RegexError>
     Ok(found)
 }
 
-/// The automaton of the places that `step` leads to. It tells bytes apart where one of `dfas` does, and line feeds,
-/// blanks and tabs.
-fn automaton<P: Copy + Eq + Hash>(
-    dfas: &[&Dfa],
-    start: P,
-    step: impl Fn(P, u8) -> Option<P>,
-    accepts: impl Fn(P) -> bool,
-    limits: &Limits,
-) -> Result<Dfa, RegexError> {
-    let begins = |byte: &u8| {
-        let begins = [0, b'\t', b'\n', b'\n' + 1, b' ', b' ' + 1].contains(byte);
-        begins || dfas.iter().any(|dfa| dfa.classes().get(*byte) != dfa.classes().get(byte - 1))
-    };
-    let firsts: Vec<u8> = (0..=255u8).filter(begins).collect();
-    let mut made = DfaBuilder::new(limits);
-    made.state(accepts(start))?;
-    let mut ids: HashMap<P, u32> = HashMap::from([(start, 0)]);
-    let mut open = vec![start];
-    while let Some(place) = open.pop() {
-        let from = ids[&place];
-        for (at, first) in firsts.iter().enumerate() {
-            let Some(next) = step(place, *first) else { continue };
-            let to = match ids.get(&next) {
-                Some(known) => *known,
-                None => {
-                    let to = made.state(accepts(next))?;
-                    ids.insert(next, to);
-                    open.push(next);
-                    to
-                }
-            };
-            let last = firsts.get(at + 1).map_or(255, |next| next - 1);
-            made.edge(from, *first..=last, to);
-        }
-    }
-    made.build()
+/// Ranges of bytes that none of `dfas` tells apart, and no layout: line feeds, blanks and tabs are ranges of their own.
+fn ranges(dfas: &[&Dfa]) -> Vec<RangeInclusive<u8>> {
+    let mut cuts = Cuts::default();
+    cuts.bytes(b"\t\n ");
+    dfas.iter().for_each(|dfa| cuts.classes(dfa.classes()));
+    cuts.ranges()
 }

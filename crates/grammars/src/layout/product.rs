@@ -138,17 +138,7 @@ impl<'g> Product<'g> {
         *self.rules.entry(made).or_insert_with(|| {
             open.push(made);
             match made {
-                Made::Outside(rule, ..) | Made::Inside(rule) => {
-                    let own = builder.rule(grammar.rule_name(rule));
-                    if let Some(place) = grammar.rule_location(rule) {
-                        builder.locate(own, place);
-                    }
-                    builder.captures_of(own, grammar, rule);
-                    if grammar.is_scope(rule) {
-                        builder.scope(own);
-                    }
-                    own
-                }
+                Made::Outside(rule, ..) | Made::Inside(rule) => builder.rule_like(grammar, rule),
                 Made::Loop(..) => builder.rule("repetition"),
                 Made::Block(..) | Made::Above(..) => builder.rule("block"),
             }

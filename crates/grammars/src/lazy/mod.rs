@@ -68,6 +68,7 @@ use std::{
     rc::Rc,
 };
 
+use indexmap::IndexSet;
 use unskew_trie::ByteSet;
 
 use self::{
@@ -257,17 +258,8 @@ impl Resolver<'_> {
         // Nothing follows the end of the start rule, unless it calls itself.
         let is_whole = rule == self.grammar.start() && !self.written.recursive.contains(&rule);
         let mut module = Module::default();
-        let mut ids: HashMap<(usize, Open), usize> = HashMap::new();
-        let mut states: Vec<(usize, Open)> = Vec::new();
-        let mut number = |states: &mut Vec<(usize, Open)>, state: (usize, Open)| {
-            *ids.entry(state.clone()).or_insert_with(|| {
-                states.push(state);
-                states.len() - 1
-            })
-        };
-        number(&mut states, (0, Open::new()));
-        let mut at = 0;
-        while let Some((set, open)) = states.get(at).cloned() {
+        let mut states: IndexSet<(usize, Open)> = IndexSet::from([(0, Open::new())]);
+        while let Some((set, open)) = states.get_index(module.states.len()).cloned() {
             self.spend(1 + sets[set].edges.len())?;
             if sets[set].accepting && !open.is_empty() && !is_whole {
                 // The caller of the rule would have to know the open lazy terminals.
@@ -280,11 +272,11 @@ impl Resolver<'_> {
             for (symbol, to) in &sets[set].edges {
                 let Some(terminal) = symbol.terminal() else {
                     let Symbol::Rule(callee) = symbol else { unreachable!("all else are terminals") };
-                    state.edges.push((Edge::Rule(*callee), number(&mut states, (*to, Open::new()))));
+                    state.edges.push((Edge::Rule(*callee), states.insert_full((*to, Open::new())).0));
                     continue;
                 };
                 if lazy.is_empty() && open.is_empty() {
-                    state.edges.push((Edge::Terminal(terminal), number(&mut states, (*to, Open::new()))));
+                    state.edges.push((Edge::Terminal(terminal), states.insert_full((*to, Open::new())).0));
                     continue;
                 }
                 // At the end of the output no reading can be dropped any more.
@@ -301,11 +293,10 @@ impl Resolver<'_> {
                         true => Edge::Terminal(terminal),
                         false => Edge::Cut(terminal, self.cut(&race, &parts, terminal)?),
                     };
-                    state.edges.push((edge, number(&mut states, (*to, still_open))));
+                    state.edges.push((edge, states.insert_full((*to, still_open)).0));
                 }
             }
             module.states.push(state);
-            at += 1;
         }
         module.trim();
         if module.states[0].edges.is_empty() && !module.states[0].accepting {
@@ -318,11 +309,9 @@ impl Resolver<'_> {
 
     /// The sets of positions of `net` after each reading. The first is the initial set.
     fn sets(&mut self, net: &Net) -> Result<Vec<Positions>, GrammarError> {
-        let mut ids: HashMap<Vec<NodeId>, usize> = HashMap::new();
-        let mut nodes: Vec<Vec<NodeId>> = vec![net.closure([Net::START])];
-        ids.insert(nodes[0].clone(), 0);
+        let mut nodes: IndexSet<Vec<NodeId>> = IndexSet::from([net.closure([Net::START])]);
         let mut sets: Vec<Positions> = Vec::new();
-        while let Some(of_set) = nodes.get(sets.len()).cloned() {
+        while let Some(of_set) = nodes.get_index(sets.len()).cloned() {
             let mut behind: BTreeMap<Symbol, BTreeSet<NodeId>> = BTreeMap::new();
             for node in &of_set {
                 for (symbol, to) in net.edges(*node) {
@@ -330,14 +319,7 @@ impl Resolver<'_> {
                 }
             }
             self.spend(of_set.len() + behind.len())?;
-            let edges = behind.into_iter().map(|(symbol, to)| {
-                let to = net.closure(to);
-                let id = *ids.entry(to.clone()).or_insert_with(|| {
-                    nodes.push(to);
-                    nodes.len() - 1
-                });
-                (symbol, id)
-            });
+            let edges = behind.into_iter().map(|(symbol, to)| (symbol, nodes.insert_full(net.closure(to)).0));
             let edges = edges.collect();
             sets.push(Positions { accepting: of_set.contains(&Net::END), edges });
         }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    GrammarError, GrammarLimits,
+    GrammarBuilder, GrammarError, GrammarLimits,
     grammar::data::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId},
 };
 
@@ -65,15 +65,10 @@ pub(super) fn emit(
     let mut builder = Grammar::builder(limits);
     let mut rules: HashMap<RuleId, RuleId> = HashMap::new();
     let mut called: Vec<RuleId> = Vec::new();
-    let mut rule_of = |builder: &mut crate::GrammarBuilder, called: &mut Vec<RuleId>, rule: RuleId| {
+    let mut rule_of = |builder: &mut GrammarBuilder, called: &mut Vec<RuleId>, rule: RuleId| {
         *rules.entry(rule).or_insert_with(|| {
             called.push(rule);
-            let made = builder.rule(grammar.rule_name(rule));
-            if let Some(place) = grammar.rule_location(rule) {
-                builder.locate(made, place);
-            }
-            builder.captures_of(made, grammar, rule);
-            made
+            builder.rule_like(grammar, rule)
         })
     };
     // Rules that are written out are states, so their captures are found by the rules as they were.
@@ -83,6 +78,8 @@ pub(super) fn emit(
     while let Some(rule) = called.pop() {
         let own = rule_of(&mut builder, &mut called, rule);
         if let Some(module) = modules.get(&rule) {
+            // It has no keys, and its states may begin with one another.
+            builder.unscoped(own);
             let name = grammar.rule_name(rule);
             let reached = module.reached();
             // States go on at one another, and the origin is that of the whole text of the rule.
@@ -152,28 +149,11 @@ pub(super) fn emit(
             if made.contains_key(&expr) {
                 continue;
             }
-            let new = match grammar.expr(expr) {
-                Expr::Empty => builder.empty(),
-                Expr::Terminal(terminal) => builder
-                    .known_terminal(grammar.terminal(terminal).clone(), grammar.terminal_name(terminal)),
-                Expr::Rule(callee) => {
-                    let callee = rule_of(&mut builder, &mut called, callee);
-                    builder.call(callee)
-                }
-                Expr::Sequence(parts) => builder.sequence(parts.iter().map(|part| made[part])),
-                Expr::Choice(parts) => builder.choice(parts.iter().map(|part| made[part])),
-                Expr::Repeat { item, min, max } => builder.repeat(made[&item], min, max),
-                Expr::Unordered(group) => {
-                    let group = group.with_rules(|rule| Some(rule_of(&mut builder, &mut called, rule)));
-                    builder.unordered_body(group)
-                }
-            };
+            let callee = |builder: &mut GrammarBuilder, rule| Some(rule_of(builder, &mut called, rule));
+            let new = builder.copied(grammar, expr, |part| made.get(&part).copied(), callee);
             made.insert(expr, new);
         }
         builder.define(own, made[&grammar.body(rule)]);
-        if grammar.is_scope(rule) {
-            builder.scope(own);
-        }
     }
     builder.build(start)
 }

@@ -14,7 +14,11 @@ use unskew_trie::ByteSet;
 
 use super::Lazy;
 use crate::{
-    grammar::data::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId},
+    grammar::{
+        data::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId},
+        fixpoint::containing,
+        near::Begins,
+    },
     ids::{Table, id},
     network::terminals::first_bytes,
 };
@@ -122,14 +126,8 @@ impl<'g> Facts<'g> {
                 open.push(rule);
             }
         }
-        let mut opaque: Vec<RuleId> = grammar.rules().filter(|rule| facts.is_opaque[rule.index()]).collect();
-        while let Some(rule) = opaque.pop() {
-            for caller in &callers[rule.index()] {
-                if !std::mem::replace(&mut facts.is_opaque[caller.index()], true) {
-                    opaque.push(*caller);
-                }
-            }
-        }
+        let opaque: Vec<RuleId> = grammar.rules().filter(|rule| facts.is_opaque[rule.index()]).collect();
+        facts.is_opaque = containing(&callers, opaque);
         while let Some(rule) = open.pop() {
             for caller in &callers[rule.index()] {
                 if facts.some_lazy[caller.index()].is_none() {
@@ -181,39 +179,31 @@ impl<'g> Facts<'g> {
             return Rc::clone(known);
         }
         let mut leaves = Leaves::default();
-        self.add_begin(self.grammar.body(rule), &mut HashSet::new(), &mut leaves);
+        let begins = Begins { grammar: self.grammar, productive: &self.productive, nullable: &self.nullable };
+        let (mut open, mut groups) = (vec![self.grammar.body(rule)], HashSet::new());
+        while let Some(expr) = open.pop() {
+            for leaf in begins.leaves([expr]).0 {
+                match self.grammar.expr(leaf) {
+                    Expr::Terminal(terminal) => {
+                        let bytes = self.first_bytes(terminal);
+                        leaves.bytes.union(&bytes);
+                        if self.lazy.contains_key(&leaf) {
+                            leaves.lazy_bytes.union(&bytes);
+                            leaves.leaves.insert(Symbol::Lazy(terminal));
+                        } else {
+                            leaves.leaves.insert(Symbol::Terminal(terminal));
+                        }
+                    }
+                    Expr::Unordered(group) if groups.insert(leaf) => {
+                        open.extend(group.rules().map(|rule| self.grammar.body(rule)));
+                    }
+                    _ => {}
+                }
+            }
+        }
         let leaves = Rc::new(leaves);
         self.begins.borrow_mut().insert(rule, Rc::clone(&leaves));
         leaves
-    }
-
-    /// Adds the FIRST set of `expr`.
-    fn add_begin(&self, expr: ExprId, seen: &mut HashSet<ExprId>, leaves: &mut Leaves) {
-        let mut open = vec![expr];
-        while let Some(expr) = open.pop() {
-            if !self.productive[expr.index()] || !seen.insert(expr) {
-                continue;
-            }
-            match self.grammar.expr(expr) {
-                Expr::Terminal(terminal) => {
-                    let bytes = self.first_bytes(terminal);
-                    leaves.bytes.union(&bytes);
-                    if self.lazy.contains_key(&expr) {
-                        leaves.lazy_bytes.union(&bytes);
-                        leaves.leaves.insert(Symbol::Lazy(terminal));
-                    } else {
-                        leaves.leaves.insert(Symbol::Terminal(terminal));
-                    }
-                }
-                Expr::Rule(callee) => open.push(self.grammar.body(callee)),
-                Expr::Unordered(group) => open.extend(group.rules().map(|rule| self.grammar.body(rule))),
-                Expr::Sequence(parts) => {
-                    let empty = parts.iter().take_while(|part| self.nullable[part.index()]).count();
-                    open.extend_from_slice(&parts[..parts.len().min(empty + 1)]);
-                }
-                whole => open.extend_from_slice(parts(&whole)),
-            }
-        }
     }
 }
 
@@ -271,8 +261,8 @@ impl Net {
     ) -> Result<Self, Unbuilt> {
         let grammar = facts.grammar;
         let mut net = Self {
-            silent: Table::filled(2, Vec::new()),
-            edges: Table::filled(2, Vec::new()),
+            silent: Table::filled(Vec::new(), 2),
+            edges: Table::filled(Vec::new(), 2),
             ends: Table::default(),
         };
         let frame = Frame { rule, entry: Self::START, exit: Self::END, to: Self::END, parent: 0 };
@@ -395,22 +385,12 @@ impl Net {
 
     /// By node: whether it can reach the end.
     fn ending(&self) -> Table<NodeId, bool> {
-        let mut before: Table<NodeId, Vec<NodeId>> = Table::filled(self.len(), Vec::new());
+        let mut before: Table<NodeId, Vec<NodeId>> = Table::filled(Vec::new(), self.len());
         for ((from, silent), edges) in self.silent.iter().zip(self.edges.entries()) {
             let behind = silent.iter().chain(edges.iter().map(|(_, to)| to));
             behind.for_each(|to| before[*to].push(from));
         }
-        let mut ends = Table::filled(self.len(), false);
-        ends[Self::END] = true;
-        let mut open = vec![Self::END];
-        while let Some(node) = open.pop() {
-            for from in &before[node] {
-                if !std::mem::replace(&mut ends[*from], true) {
-                    open.push(*from);
-                }
-            }
-        }
-        ends
+        containing(before.entries(), [Self::END]).into()
     }
 
     /// The edges of `node` that can reach the end.

@@ -3,14 +3,16 @@
 //! It is a product automaton, built edge by edge: difference and intersection of the whole automata would
 //! lose track of the lazy terminals that remain open after each text.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::RangeInclusive,
+};
 
-use unskew_automata::{DfaBuilder, Limits, RegexError};
+use unskew_automata::{Cuts, Explored, Graph, Limits, RegexError};
 use unskew_trie::ByteSet;
 
 use crate::{
     grammar::data::{Grammar, Terminal, TerminalId},
-    ids::{Id, Table, id},
     terminal::{
         ReadState,
         reading::{accepts, automaton, start, step},
@@ -24,18 +26,13 @@ pub(super) type Open = Vec<(TerminalId, ReadState)>;
 /// began, and those that began with it.
 type Place = (Option<ReadState>, Open, Open);
 
-id! {
-    /// A configuration of a race.
-    PlaceId
-}
-
 /// A terminal in parallel with open lazy terminals.
 #[derive(Clone)]
 pub(super) struct Race {
-    /// By configuration: byte ranges with the next configuration.
-    edges: Table<PlaceId, Vec<(u8, u8, PlaceId)>>,
-    /// By configuration in which a text ends: its part.
-    ends: BTreeMap<PlaceId, usize>,
+    /// By configuration.
+    graph: Graph,
+    /// By configuration: the part of the texts that end there.
+    ends: Vec<Option<usize>>,
     /// By part: the lazy terminals that are open after its texts.
     pub(super) parts: Vec<Open>,
     /// Whether some text of the terminal is in no part, because another lazy terminal ended first.
@@ -59,72 +56,51 @@ impl Race {
         if let Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) = own
         {
             // A control token has no bytes, so no lazy terminal advances over it.
-            let ends = BTreeMap::new();
-            return Some(Self {
-                edges: Table::default(),
-                ends,
-                parts: vec![Open::new()],
-                lost: false,
-                whole: true,
-            });
+            let parts = vec![Open::new()];
+            return Some(Self { graph: Graph::default(), ends: vec![], parts, lost: false, whole: true });
         }
         let fresh: Open = rivals.iter().map(|rival| (*rival, start(grammar.terminal(*rival)))).collect();
         let mut machines: Vec<&Terminal> =
             open.iter().chain(&fresh).map(|(rival, _)| grammar.terminal(*rival)).collect();
         machines.push(own);
-        let stretches = stretches(&machines);
-
-        let mut race = Self {
-            edges: Table::default(),
-            ends: BTreeMap::new(),
-            parts: Vec::new(),
-            lost: false,
-            whole: false,
-        };
-        let mut ids: HashMap<Place, PlaceId> = HashMap::new();
+        let ranges = ranges(&machines);
+        let mut race =
+            Self { graph: Graph::default(), ends: vec![], parts: vec![], lost: false, whole: false };
         let mut part_of: HashMap<Open, usize> = HashMap::new();
         // For a terminal that is not lazy, the rivals that begin with it count like those that were open before.
         let first = match is_lazy {
             true => (None, open.clone(), fresh),
             false => (None, sorted(open.iter().chain(&fresh).copied().collect()), Open::new()),
         };
-        let mut places = vec![first.clone()];
-        ids.insert(first, PlaceId::of(0));
-        while let Some((state, older, fresh)) = places.get(race.edges.len()).cloned() {
-            let at = race.edges.next_id();
+        let mut places: Explored<Place> = Explored::new(first);
+        while let Some((state, older, fresh)) = places.next_state() {
             let ends = state.is_some_and(|state| accepts(own, state));
-            if ends {
+            let parts = &mut race.parts;
+            race.ends.push(ends.then(|| {
                 let left = if is_lazy { Open::new() } else { older.clone() };
-                let parts = &mut race.parts;
-                let part = *part_of.entry(left.clone()).or_insert_with(|| {
+                *part_of.entry(left.clone()).or_insert_with(|| {
                     parts.push(left);
                     parts.len() - 1
-                });
-                race.ends.insert(at, part);
-            }
-            let mut edges: Vec<(u8, u8, PlaceId)> = Vec::new();
+                })
+            }));
             // A lazy terminal stops at its first end.
             let state = state.unwrap_or_else(|| start(own));
-            for (begin, end) in stretches.iter().filter(|_| !(ends && is_lazy)) {
-                let Some(next) = step(own, state, *begin) else { continue };
-                let (older, older_ends) = step_all(grammar, &older, *begin);
-                let (fresh, fresh_ends) = step_all(grammar, &fresh, *begin);
+            for range in ranges.iter().filter(|_| !(ends && is_lazy)) {
+                let byte = *range.start();
+                let Some(next) = step(own, state, byte) else { continue };
+                let (older, older_ends) = step_all(grammar, &older, byte);
+                let (fresh, fresh_ends) = step_all(grammar, &fresh, byte);
                 if older_ends || (fresh_ends && !accepts(own, next)) {
                     race.lost = true;
                     continue;
                 }
-                let place = (Some(next), older, fresh);
-                let to = *ids.entry(place.clone()).or_insert_with(|| {
-                    places.push(place);
-                    PlaceId::from_index(places.len() - 1)
-                });
-                edges.push((*begin, *end, to));
+                places.edge(range.clone(), (Some(next), older, fresh));
             }
-            race.edges.push(edges);
             if places.len() > limit {
                 return None;
             }
         }
+        race.graph = places.into_graph();
         // The empty text is in no part.
         let may_be_empty = accepts(own, start(own));
         race.whole = !race.lost && !may_be_empty;
@@ -133,19 +109,13 @@ impl Race {
 
     /// The number of configurations.
     pub(super) fn len(&self) -> usize {
-        self.edges.len()
+        self.ends.len()
     }
 
     /// The language of these parts.
     pub(super) fn cut(&self, parts: &[usize], limits: &Limits) -> Result<Terminal, RegexError> {
-        let mut dfa = DfaBuilder::new(limits);
-        for (at, _) in self.edges.iter() {
-            dfa.state(self.ends.get(&at).is_some_and(|part| parts.contains(part)))?;
-        }
-        for (from, edges) in self.edges.iter() {
-            edges.iter().for_each(|(begin, end, to)| dfa.edge(from.raw(), *begin..=*end, to.raw()));
-        }
-        Ok(Terminal::Automaton(dfa.build()?.into()))
+        let ends = |at: usize| self.ends[at].is_some_and(|part| parts.contains(&part));
+        Ok(Terminal::Automaton(self.graph.automaton(ends, limits)?.into()))
     }
 }
 
@@ -167,11 +137,11 @@ pub(super) fn share_a_text(
     if is_token(left) || is_token(right) {
         return Some((left == right, 1));
     }
-    let stretches = stretches(&[left, right]);
+    let ranges = ranges(&[left, right]);
     let mut seen: HashSet<(ReadState, ReadState)> = HashSet::new();
     let mut open = vec![(start(left), start(right))];
     while let Some((first, second)) = open.pop() {
-        for (byte, _) in &stretches {
+        for byte in ranges.iter().map(RangeInclusive::start) {
             let (Some(first), Some(second)) = (step(left, first, *byte), step(right, second, *byte)) else {
                 continue;
             };
@@ -196,14 +166,14 @@ pub(super) fn stays_open(own: &Terminal, lazy: &Terminal, limit: usize) -> Optio
     if let Terminal::Token(_) | Terminal::Tokens(_) | Terminal::OneOf(_) | Terminal::TokenBudget(_) = own {
         return Some((false, 1));
     }
-    let both = stretches(&[own, lazy]);
+    let both = ranges(&[own, lazy]);
     let first = (start(own), start(lazy));
     let mut seen: HashSet<(ReadState, ReadState)> = [first].into();
     let mut open = vec![first];
     // Pairs of states of `lazy`: begun at an end of `own`, and begun with `own`.
     let mut pairs: HashSet<(ReadState, ReadState)> = HashSet::new();
     while let Some((state, of_lazy)) = open.pop() {
-        for (byte, _) in &both {
+        for byte in both.iter().map(RangeInclusive::start) {
             let Some(state) = step(own, state, *byte) else { continue };
             match step(lazy, of_lazy, *byte) {
                 Some(of_lazy) if accepts(lazy, of_lazy) => {}
@@ -223,10 +193,10 @@ pub(super) fn stays_open(own: &Terminal, lazy: &Terminal, limit: usize) -> Optio
             return None;
         }
     }
-    let own = stretches(&[lazy]);
+    let own = ranges(&[lazy]);
     let mut open: Vec<(ReadState, ReadState)> = pairs.iter().copied().collect();
     while let Some((anew, before)) = open.pop() {
-        for (byte, _) in &own {
+        for byte in own.iter().map(RangeInclusive::start) {
             let Some(anew) = step(lazy, anew, *byte) else { continue };
             match step(lazy, before, *byte) {
                 Some(before) if accepts(lazy, before) => {}
@@ -272,29 +242,17 @@ fn step_all(grammar: &Grammar, open: &Open, byte: u8) -> (Open, bool) {
 }
 
 /// Ranges of bytes that none of `terminals` distinguishes.
-fn stretches(terminals: &[&Terminal]) -> Vec<(u8, u8)> {
-    let mut begins = [false; 256];
-    begins[0] = true;
-    let mut begin = |byte: u8| {
-        begins[usize::from(byte)] = true;
-        if let Some(next) = byte.checked_add(1) {
-            begins[usize::from(next)] = true;
-        }
-    };
+fn ranges(terminals: &[&Terminal]) -> Vec<RangeInclusive<u8>> {
+    let mut cuts = Cuts::default();
     for terminal in terminals {
         match terminal {
-            Terminal::Literal(text) => text.iter().for_each(|byte| begin(*byte)),
+            Terminal::Literal(text) => cuts.bytes(text),
             // Their bytes are in no classes.
             Terminal::Difference(_) | Terminal::Distinct(_) | Terminal::Counted(_) => {
-                (0..=255).for_each(&mut begin);
+                (0..=255).for_each(|byte| cuts.around(byte, byte));
             }
-            terminal => {
-                let classes = automaton(terminal).classes();
-                (1..=255u8).filter(|byte| classes.get(*byte) != classes.get(byte - 1)).for_each(&mut begin);
-            }
+            terminal => cuts.classes(automaton(terminal).classes()),
         }
     }
-    let firsts: Vec<u8> = (0..=255u8).filter(|byte| begins[usize::from(*byte)]).collect();
-    let ends = firsts.iter().skip(1).map(|next| next - 1).chain([255]);
-    firsts.iter().copied().zip(ends).collect()
+    cuts.ranges()
 }

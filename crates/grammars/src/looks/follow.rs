@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::{Expr, ExprId, Grammar, TerminalId};
+use crate::{Expr, ExprId, TerminalId, grammar::near::Begins};
 
 /// What may come after an expression.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -26,28 +26,29 @@ pub(super) struct Follow {
 
 /// The facts about a grammar from which followers are found.
 pub(super) struct Facts<'a> {
-    pub(super) grammar: &'a Grammar,
+    pub(super) begins: Begins<'a>,
     /// By expression: those that contain it.
     pub(super) wholes: &'a [Vec<ExprId>],
-    pub(super) nullable: &'a [bool],
-    pub(super) productive: &'a [bool],
 }
 
 impl Facts<'_> {
     /// What may come after `expr`, and how many expressions were looked at.
     pub(super) fn follow(&self, expr: ExprId) -> (Follow, usize) {
+        let Begins { grammar, productive, .. } = self.begins;
         let mut found = Follow::default();
-        let body = self.grammar.body(self.grammar.start());
+        let body = grammar.body(grammar.start());
         let (mut ended, mut open) = (HashSet::from([expr]), vec![expr]);
         let mut first = vec![];
         while let Some(part) = open.pop() {
             found.may_end |= part == body;
-            for whole in self.wholes[part.index()].iter().filter(|whole| self.productive[whole.index()]) {
-                let ends = match self.grammar.expr(*whole) {
+            for whole in self.wholes[part.index()].iter().filter(|whole| productive[whole.index()]) {
+                let ends = match grammar.expr(*whole) {
                     Expr::Sequence(parts) => {
                         let mut ends = false;
                         for at in (0..parts.len()).filter(|at| parts[*at] == part) {
-                            ends |= self.add_first(&parts[at + 1..], &mut first);
+                            let (next, all_empty) = self.begins.of_sequence(&parts[at + 1..]);
+                            first.extend(next);
+                            ends |= all_empty;
                         }
                         ends
                     }
@@ -66,32 +67,13 @@ impl Facts<'_> {
                 }
             }
         }
-        let mut begun: HashSet<ExprId> = first.iter().copied().collect();
-        while let Some(part) = first.pop() {
-            let mut inner = vec![];
-            match self.grammar.expr(part) {
-                _ if !self.productive[part.index()] => {}
-                Expr::Empty => {}
-                Expr::Terminal(terminal) => {
-                    found.terminals.insert(terminal);
-                }
-                Expr::Rule(rule) => inner.push(self.grammar.body(rule)),
-                Expr::Sequence(parts) => {
-                    self.add_first(parts, &mut inner);
-                }
-                Expr::Choice(parts) => inner.extend(parts),
-                Expr::Repeat { item, .. } => inner.push(item),
-                Expr::Unordered(_) => found.is_unknown = true,
+        let (leaves, begun) = self.begins.leaves(first);
+        for leaf in leaves {
+            match grammar.expr(leaf) {
+                Expr::Terminal(terminal) => _ = found.terminals.insert(terminal),
+                _ => found.is_unknown = true,
             }
-            first.extend(inner.into_iter().filter(|part| begun.insert(*part)));
         }
-        (found, ended.len() + begun.len())
-    }
-
-    /// Adds the parts with which a text of a sequence may begin; answers whether all may be empty.
-    fn add_first(&self, parts: &[ExprId], first: &mut Vec<ExprId>) -> bool {
-        let empty = parts.iter().take_while(|part| self.nullable[part.index()]).count();
-        first.extend(&parts[..parts.len().min(empty + 1)]);
-        empty == parts.len()
+        (found, ended.len() + begun)
     }
 }

@@ -6,7 +6,8 @@ use std::{
     sync::Arc,
 };
 
-use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError, StateId};
+use indexmap::IndexSet;
+use unskew_automata::{Dfa, Explored, Graph, Limits, RegexError, StateId, strata};
 
 use super::{Condition, Stop, follow::Follow};
 use crate::{BudgetLanguage, Grammar, Terminal, TerminalId};
@@ -42,8 +43,8 @@ struct Before {
 
 /// The ways through a terminal from one set of pending conditions.
 pub(super) struct Paths {
-    /// By configuration: byte ranges with the next one.
-    edges: Vec<Vec<(u8, u8, u32)>>,
+    /// By configuration.
+    graph: Graph,
     /// By configuration: the class of the texts that end there.
     ends: Vec<Option<usize>>,
     /// By class: what is pending after its texts, and for each [`Before`] the borders that its borders are led to.
@@ -66,8 +67,7 @@ pub(super) struct Machine<'g> {
     /// By automaton of texts after, or before: the offset of a terminal that has it.
     after_at: Vec<usize>,
     before_at: Vec<usize>,
-    states: Vec<(Pending, Promise)>,
-    ids: HashMap<(Pending, Promise), State>,
+    states: IndexSet<(Pending, Promise)>,
     /// All promises that may be made.
     promises: Vec<Promise>,
     texts: HashMap<TerminalId, Option<Arc<Dfa>>>,
@@ -93,8 +93,7 @@ impl<'g> Machine<'g> {
             befores: vec![],
             after_at: vec![],
             before_at: vec![],
-            states: vec![],
-            ids: HashMap::new(),
+            states: IndexSet::new(),
             promises: vec![Promise::new()],
             texts: HashMap::new(),
             paths: HashMap::new(),
@@ -165,11 +164,7 @@ impl<'g> Machine<'g> {
     }
 
     fn state(&mut self, state: (Pending, Promise)) -> State {
-        let next = id(self.states.len());
-        *self.ids.entry(state).or_insert_with_key(|state| {
-            self.states.push(state.clone());
-            next
-        })
+        id(self.states.insert_full(state).0)
     }
 
     /// The offset of a terminal with a condition of `state`, or of any.
@@ -249,21 +244,18 @@ impl<'g> Machine<'g> {
         dfa: &Dfa,
         from: Option<StateId>,
     ) -> Result<BTreeSet<Option<StateId>>, Stop> {
-        let stretches = stretches(&[text, dfa]);
-        let mut seen = BTreeSet::from([(text.start(), from)]);
-        let mut open = vec![(text.start(), from)];
+        let ranges = strata([text, dfa]);
+        let mut found: Explored<_> = Explored::new((text.start(), from));
         let mut ends = BTreeSet::new();
-        while let Some((state, own)) = open.pop() {
+        while let Some((state, own)) = found.next_state() {
             self.spend(1)?;
             if text.is_accepting(state) {
                 ends.insert(own);
             }
-            for (byte, _) in &stretches {
-                let Some(next) = text.step(state, *byte) else { continue };
-                let place = (next, own.and_then(|own| dfa.step(own, *byte)));
-                if seen.insert(place) {
-                    open.push(place);
-                }
+            for range in &ranges {
+                let byte = *range.start();
+                let Some(next) = text.step(state, byte) else { continue };
+                found.edge(range.clone(), (next, own.and_then(|own| dfa.step(own, byte))));
             }
         }
         Ok(ends)
@@ -327,7 +319,7 @@ impl<'g> Machine<'g> {
         if let Some(known) = self.paths.get(&(terminal, pending.clone())) {
             return Ok(Some(Rc::clone(known)));
         }
-        let mut paths = Paths { edges: vec![], ends: vec![], classes: vec![], lost: false };
+        let mut paths = Paths { graph: Graph::default(), ends: vec![], classes: vec![], lost: false };
         if pending.is_empty() && self.befores.is_empty() {
             // Every text leads to the same state.
             paths.classes.push((Pending::new(), Rc::default()));
@@ -343,13 +335,11 @@ impl<'g> Machine<'g> {
         let mut machines: Vec<&Dfa> = pending.iter().map(|(of, _)| &*self.afters[*of as usize]).collect();
         machines.extend(self.befores.iter().map(|before| &*before.dfa));
         machines.push(text);
-        let stretches = stretches(&machines);
+        let ranges = strata(machines);
         let borders = self.befores.iter().map(|before| before.borders.clone()).collect();
         let mut classes: HashMap<(Pending, Vec<Vec<u32>>), usize> = HashMap::new();
-        let first: Place = (text.start(), pending.clone(), borders);
-        let mut ids: HashMap<Place, u32> = HashMap::from([(first.clone(), 0)]);
-        let mut places = vec![first];
-        while let Some((state, pending, own)) = places.get(paths.edges.len()).cloned() {
+        let mut places: Explored<Place> = Explored::new((text.start(), pending.clone(), borders));
+        while let Some((state, pending, own)) = places.next_state() {
             self.spend(1 + pending.len())?;
             paths.ends.push(text.is_accepting(state).then(|| {
                 let leads = self.befores.iter().zip(&own).map(|(before, own)| {
@@ -363,25 +353,20 @@ impl<'g> Machine<'g> {
                     paths.classes.len() - 1
                 })
             }));
-            let mut edges = vec![];
-            for (byte, last) in &stretches {
-                let Some(next) = text.step(state, *byte) else { continue };
-                let Some(pending) = self.stepped(&pending, *byte) else {
+            for range in &ranges {
+                let byte = *range.start();
+                let Some(next) = text.step(state, byte) else { continue };
+                let Some(pending) = self.stepped(&pending, byte) else {
                     paths.lost = true;
                     continue;
                 };
                 let own = self.befores.iter().zip(&own).map(|(before, own)| {
-                    own.iter().map(|state| state.and_then(|state| before.dfa.step(state, *byte))).collect()
+                    own.iter().map(|state| state.and_then(|state| before.dfa.step(state, byte))).collect()
                 });
-                let place: Place = (next, pending, own.collect());
-                let to = *ids.entry(place).or_insert_with_key(|place| {
-                    places.push(place.clone());
-                    id(places.len() - 1)
-                });
-                edges.push((*byte, *last, to));
+                places.edge(range.clone(), (next, pending, own.collect()));
             }
-            paths.edges.push(edges);
         }
+        paths.graph = places.into_graph();
         Ok(())
     }
 
@@ -512,7 +497,7 @@ impl<'g> Machine<'g> {
     /// The same, if it was asked for before; else `state`.
     pub(super) fn known_without_pending(&self, state: State) -> State {
         let base = (Pending::new(), self.states[state as usize].1.clone());
-        self.ids.get(&base).copied().unwrap_or(state)
+        self.states.get_index_of(&base).map_or(state, id)
     }
 
     /// Whether what is pending in `state` forbids some text of `terminal`, or is still pending after one.
@@ -537,26 +522,8 @@ impl Paths {
 
     /// The automaton of the texts of these classes.
     pub(super) fn automaton(&self, classes: &[usize], limits: &Limits) -> Result<Dfa, RegexError> {
-        let mut dfa = DfaBuilder::new(limits);
-        for end in &self.ends {
-            dfa.state(end.is_some_and(|class| classes.contains(&class)))?;
-        }
-        for (from, edges) in (0u32..).zip(&self.edges) {
-            edges.iter().for_each(|(begin, end, to)| dfa.edge(from, *begin..=*end, *to));
-        }
-        dfa.build()
+        self.graph.automaton(|at| self.ends[at].is_some_and(|class| classes.contains(&class)), limits)
     }
-}
-
-/// Ranges of bytes that none of the automata distinguishes.
-fn stretches(machines: &[&Dfa]) -> Vec<(u8, u8)> {
-    let begins = |byte: &u8| {
-        let differs = |dfa: &&Dfa| dfa.classes().get(*byte) != dfa.classes().get(byte - 1);
-        *byte == 0 || machines.iter().any(differs)
-    };
-    let firsts: Vec<u8> = (0..=255u8).filter(begins).collect();
-    let ends = firsts.iter().skip(1).map(|next| next - 1).chain([255]);
-    firsts.iter().copied().zip(ends).collect()
 }
 
 fn id(index: usize) -> u32 {

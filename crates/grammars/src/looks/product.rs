@@ -6,6 +6,8 @@ use std::{
     sync::Arc,
 };
 
+use indexmap::IndexSet;
+
 use super::{
     Looks, Stop,
     follow::Facts,
@@ -13,7 +15,11 @@ use super::{
 };
 use crate::{
     Expr, ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId, Terminal, TerminalId,
-    grammar::fixpoint::{containing, productive_and_nullable, wholes},
+    grammar::{
+        fixpoint::{containing, productive_and_nullable, wholes},
+        near::Begins,
+    },
+    ids::number,
 };
 
 /// A part of a rule, entered in a state.
@@ -42,8 +48,7 @@ pub(super) struct Product<'g> {
     users: HashMap<Entry, HashSet<Entry>>,
     changed: Vec<Entry>,
     pub(super) builder: GrammarBuilder,
-    sets: Vec<Rc<BTreeSet<State>>>,
-    set_ids: HashMap<Rc<BTreeSet<State>>, Exits>,
+    sets: IndexSet<Rc<BTreeSet<State>>>,
     pub(super) made: HashMap<Part, ExprId>,
     rules: HashMap<(RuleId, State, Exits), RuleId>,
     /// Rules without a body so far.
@@ -71,7 +76,8 @@ impl<'g> Product<'g> {
         let most = if shares { limits.positions.saturating_mul(2) } else { limits.positions };
         let (productive, nullable) = productive_and_nullable(grammar);
         let wholes = wholes(grammar);
-        let facts = Facts { grammar, wholes: &wholes, nullable: &nullable, productive: &productive };
+        let begins = Begins { grammar, productive: &productive, nullable: &nullable };
+        let facts = Facts { begins, wholes: &wholes };
         let (mut work, mut conditions) = (0, vec![]);
         for (expr, condition) in &uses {
             // Only conditions on the text after a terminal ask for it.
@@ -96,8 +102,7 @@ impl<'g> Product<'g> {
             users: HashMap::new(),
             changed: vec![],
             builder: grammar.extended(limits),
-            sets: vec![],
-            set_ids: HashMap::new(),
+            sets: IndexSet::new(),
             made: HashMap::new(),
             rules: HashMap::new(),
             open: vec![],
@@ -152,12 +157,7 @@ impl<'g> Product<'g> {
 
     /// The set of these states.
     pub(super) fn set(&mut self, states: BTreeSet<State>) -> Exits {
-        let states = Rc::new(states);
-        let sets = &mut self.sets;
-        *self.set_ids.entry(states).or_insert_with_key(|states| {
-            sets.push(Rc::clone(states));
-            Exits(u32::try_from(sets.len() - 1).expect("limited"))
-        })
+        Exits(number(self.sets.insert_full(Rc::new(states)).0))
     }
 
     pub(super) fn states(&self, exits: Exits) -> Rc<BTreeSet<State>> {
@@ -177,30 +177,16 @@ impl<'g> Product<'g> {
             return Ok(*known);
         }
         let (whole, state) = entry;
-        let (mut open, mut seen) = (vec![whole], HashSet::from([whole]));
+        let begins = Begins { grammar: self.grammar, productive: &self.productive, nullable: &self.nullable };
+        let (leaves, seen) = begins.leaves([whole]);
+        self.machine.spend(seen)?;
         let mut affected = self.nullable[whole.index()];
-        while let Some(expr) = open.pop().filter(|_| !affected) {
-            self.machine.spend(1)?;
-            if !self.productive[expr.index()] {
-                continue;
-            }
-            let mut add = |part: ExprId| {
-                if seen.insert(part) {
-                    open.push(part);
-                }
-            };
-            match self.grammar.expr(expr) {
-                Expr::Empty => {}
-                Expr::Terminal(terminal) => affected = self.machine.is_affected(terminal, state)?,
-                Expr::Rule(rule) => add(self.grammar.body(rule)),
-                Expr::Sequence(parts) => {
-                    let empty = parts.iter().take_while(|part| self.nullable[part.index()]).count();
-                    parts[..parts.len().min(empty + 1)].iter().for_each(|part| add(*part));
-                }
-                Expr::Choice(parts) => parts.iter().for_each(|part| add(*part)),
-                Expr::Repeat { item, .. } => add(item),
-                Expr::Unordered(_) => affected = true,
-            }
+        for leaf in leaves {
+            affected = affected
+                || match self.grammar.expr(leaf) {
+                    Expr::Terminal(terminal) => self.machine.is_affected(terminal, state)?,
+                    _ => true,
+                };
         }
         self.affected.insert(entry, affected);
         Ok(affected)
@@ -311,15 +297,7 @@ impl<'g> Product<'g> {
         let (grammar, builder, open) = (self.grammar, &mut self.builder, &mut self.open);
         *self.rules.entry((rule, from, to)).or_insert_with(|| {
             open.push((rule, from, to));
-            let made = builder.rule(grammar.rule_name(rule));
-            if let Some(place) = grammar.rule_location(rule) {
-                builder.locate(made, place);
-            }
-            if grammar.is_scope(rule) {
-                builder.scope(made);
-            }
-            builder.captures_of(made, grammar, rule);
-            made
+            builder.rule_like(grammar, rule)
         })
     }
 

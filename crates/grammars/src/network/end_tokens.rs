@@ -86,8 +86,8 @@ impl Callers {
         }
         let mut callers = Self {
             rules: Vec::new(),
-            after: Table::filled(rules.all(), Vec::new()),
-            in_group: Table::filled(rules.all(), false),
+            after: Table::filled(Vec::new(), rules.all()),
+            in_group: Table::filled(false, rules.all()),
         };
         for rule in &built {
             for position in callers.positions(rule) {

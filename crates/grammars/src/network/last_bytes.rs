@@ -18,8 +18,8 @@ use crate::{
 pub(crate) fn last_bytes(rules: &Rules, terminals: &Terminals, start: RuleId) -> ByteSet {
     let may_end = may_end(rules, terminals);
     let mut bytes = ByteSet::default();
-    let mut called = Table::filled(rules.all(), false);
-    let mut seen = Table::filled(rules.len(), false);
+    let mut called = Table::filled(false, rules.all());
+    let mut seen = Table::filled(false, rules.len());
     let mut open = vec![start];
     while let Some(rule) = open.pop() {
         if std::mem::replace(&mut called[rule], true) {

@@ -98,14 +98,14 @@ impl Rules {
             return Err(GrammarError::Empty { reason: no_text(grammar, &productive) });
         }
         let mut rules = Self {
-            starts: Table::filled(grammar.rules().len(), None),
-            accepting: Table::filled(1, false),
+            starts: Table::filled(None, grammar.rules().len()),
+            accepting: Table::filled(false, 1),
             terminals: Edges::none(),
             calls: Edges::none(),
             order: Table::default(),
             groups: Table::default(),
             scopes: grammar.rules().map(|rule| grammar.is_scope(rule)).collect(),
-            distinct: Table::filled(numbering.len(), false),
+            distinct: Table::filled(false, numbering.len()),
             placeholders: END,
         };
         rules.end(1);
@@ -247,7 +247,7 @@ impl Rules {
 
     /// By terminal, of which there are `len`: whether some reached rule reads it.
     pub(crate) fn used_terminals(&self, len: usize) -> Table<ScanTerminal, bool> {
-        let mut used = Table::filled(len, false);
+        let mut used = Table::filled(false, len);
         self.terminals.edges.iter().for_each(|(terminal, _)| used[*terminal] = true);
         used
     }
@@ -316,8 +316,8 @@ impl Rules {
         }
         // Kosaraju's algorithm does not recurse. It yields called rules before their callers.
         let components = petgraph::algo::kosaraju_scc(&graph);
-        let mut order = Table::filled(self.starts.len(), 0);
-        let mut recursive = Table::filled(self.starts.len(), false);
+        let mut order = Table::filled(0, self.starts.len());
+        let mut recursive = Table::filled(false, self.starts.len());
         for (rank, component) in components.iter().rev().enumerate() {
             for node in component {
                 // Nodes were added in the order of rules.

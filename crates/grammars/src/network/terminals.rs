@@ -7,7 +7,7 @@
 use std::{ops::Range, sync::Arc};
 
 use hashbrown::{HashMap, HashSet};
-use unskew_automata::Dfa;
+use unskew_automata::{Cuts, Dfa};
 use unskew_core::{TokenId, TokenMask};
 use unskew_trie::{ByteSet, TokenTrie};
 
@@ -73,7 +73,7 @@ pub(crate) fn numbering(grammar: &Grammar) -> Numbering {
         Terminal::Literal(text) => (false, &text[..]),
         _ => (true, [].as_slice()),
     });
-    let mut numbering = Table::filled(order.len(), ScanTerminal::of(0));
+    let mut numbering = Table::filled(ScanTerminal::of(0), order.len());
     for (index, terminal) in order.into_iter().enumerate() {
         numbering[terminal] = ScanTerminal::from_index(index);
     }
@@ -126,7 +126,7 @@ impl Terminals {
         let (mut scanners, mut distinct) = (Vec::new(), Vec::new());
         let mut first: FirstBytes = Vec::new();
         let (mut has_sets, mut written) = (false, None);
-        let mut begins = [false; 257];
+        let mut cuts = Cuts::default();
         // By the address of an automaton.
         let mut remaining: HashMap<usize, Arc<Remaining>> = HashMap::new();
         let mut order: Vec<TerminalId> = grammar.terminals().collect();
@@ -136,7 +136,7 @@ impl Terminals {
             match grammar.terminal(terminal) {
                 Terminal::Literal(text) => {
                     if is_used {
-                        begin_at_each(text, &mut begins);
+                        cuts.bytes(text);
                     }
                     literals.push(text.clone());
                 }
@@ -146,9 +146,8 @@ impl Terminals {
                 | Terminal::Distinct(_)) => {
                     let Scan { dfa, except, .. } = Scan::of(text).expect("it is text");
                     if is_used {
-                        use_automaton(dfa, &mut begins);
-                        let texts = except.into_iter().flat_map(Difference::texts);
-                        texts.for_each(|text| begin_at_each(text, &mut begins));
+                        cuts.classes(dfa.classes());
+                        except.into_iter().flat_map(Difference::texts).for_each(|text| cuts.bytes(text));
                     }
                     scanners.push(Scanner::Text(text.clone(), ends(dfa)));
                 }
@@ -206,6 +205,7 @@ impl Terminals {
             let first = firsts.partition_point(|first| usize::from(*first) < byte);
             ScanTerminal::from_index(first)
         };
+        let ranges = cuts.ranges();
         let has_end = scanners.iter().any(|scanner| matches!(scanner, Scanner::End));
         let mut terminals = Self {
             beginning: Box::new(std::array::from_fn(begin)),
@@ -216,14 +216,10 @@ impl Terminals {
             has_end,
             has_sets,
             classes: Box::new([0; 256]),
-            bytes: vec![0],
+            bytes: ranges.iter().map(|range| *range.start()).collect(),
         };
-        for byte in 1..=255u8 {
-            if begins[usize::from(byte)] {
-                terminals.bytes.push(byte);
-            }
-            let class = terminals.bytes.len() - 1;
-            terminals.classes[usize::from(byte)] = u8::try_from(class).expect("256 bytes, 256 classes");
+        for (class, range) in (0..=255).zip(ranges) {
+            range.for_each(|byte| terminals.classes[usize::from(byte)] = class);
         }
         Ok(terminals)
     }
@@ -458,22 +454,6 @@ pub(crate) fn first_bytes(terminal: &Terminal) -> ByteSet {
         scan.next_bytes(scan.start(), |byte| first.insert(byte));
     }
     first
-}
-
-/// Gives each byte of `text` a class of its own.
-fn begin_at_each(text: &[u8], begins: &mut [bool; 257]) {
-    for byte in text {
-        begins[usize::from(*byte)] = true;
-        begins[usize::from(*byte) + 1] = true;
-    }
-}
-
-/// Marks the first byte of each range of one class of `dfa`.
-fn use_automaton(dfa: &Dfa, begins: &mut [bool; 257]) {
-    let classes = dfa.classes();
-    for byte in 1..=255u8 {
-        begins[usize::from(byte)] |= classes.get(byte) != classes.get(byte - 1);
-    }
 }
 
 /// By state: whether a text must end there.

@@ -272,7 +272,7 @@ impl Parser {
 
 impl Work {
     pub(super) fn new(rules: &Rules) -> Self {
-        Self { call_of: Table::filled(rules.all(), None), ..Self::default() }
+        Self { call_of: Table::filled(None, rules.all()), ..Self::default() }
     }
 
     /// Finds the terminals and the calls of `items`, and of the first positions of the called rules.

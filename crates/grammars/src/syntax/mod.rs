@@ -29,7 +29,7 @@ use self::{
     error::{FILE_MARK, Locations, excerpt, location, nearest, token_excerpt},
     lower::{Ignored, Lowered},
     nested::Nested,
-    text::{chars, cursor, error},
+    text::{cursor, error},
     tree::{Node, Tree, assembler, escape, expand, parameters, reader, tokens},
 };
 use crate::{

@@ -7,10 +7,8 @@
 //! 2008), so no way of keeping these sets helps. Hence a grammar is refused if a key may end before a byte that it
 //! may also read. Names in quotes never do, nor numbers before a comma.
 //!
-//! The bytes after a key are found as FOLLOW sets (Aho, Sethi, Ullman, "Compilers", 1986, section 4.4). All callers
-//! of a rule are taken together, so a rule may be refused because of the followers of another call. Each set of bytes
-//! is a node, each inclusion an edge, and bytes are passed along the edges until nothing is new: O(n) for n
-//! expressions, because the number of bytes is bounded.
+//! The bytes after a key are those [near](crate::grammar::near) it. All callers of a rule are taken together, so a rule
+//! may be refused because of the followers of another call.
 //!
 //! Tried instead: a limit on the number of sets by which the hypotheses of a text may differ. Beyond it a token is
 //! refused that is in the mask, or the mask would have to read every token; and by then a text of a dozen letters has
@@ -22,155 +20,13 @@ use unskew_trie::ByteSet;
 use crate::{
     GrammarError,
     grammar::{
-        data::{Expr, ExprId, Grammar, Terminal, TerminalId},
+        data::{Expr, Grammar, Terminal, TerminalId},
         fixpoint::productive_and_nullable,
+        near::{Side, near},
     },
-    ids::{Table, id},
     network::terminals::first_bytes,
     terminal::extending::extending,
 };
-
-id! {
-    /// A set of bytes.
-    SetId
-}
-
-/// Sets of bytes, and the inclusions between them.
-#[derive(Default)]
-struct Inclusions {
-    bytes: Table<SetId, ByteSet>,
-    /// By set: the sets that include it.
-    wholes: Table<SetId, Vec<SetId>>,
-}
-
-impl Inclusions {
-    fn add(&mut self) -> SetId {
-        self.wholes.push(Vec::new());
-        self.bytes.push(ByteSet::default())
-    }
-
-    fn include(&mut self, part: SetId, whole: SetId) {
-        self.wholes[part].push(whole);
-    }
-
-    /// The least sets that satisfy all inclusions.
-    fn settle(mut self) -> Table<SetId, ByteSet> {
-        let mut open: Vec<SetId> = self.bytes.iter().map(|(set, _)| set).collect();
-        while let Some(part) = open.pop() {
-            let more = self.bytes[part];
-            for whole in &self.wholes[part] {
-                let bytes = &mut self.bytes[*whole];
-                let before = *bytes;
-                bytes.union(&more);
-                if *bytes != before {
-                    open.push(*whole);
-                }
-            }
-        }
-        self.bytes
-    }
-}
-
-/// The FIRST and the FOLLOW set of an expression.
-#[derive(Clone, Copy)]
-struct Ends {
-    first: SetId,
-    follow: SetId,
-}
-
-/// Finds the sets of the expressions that the start rule reaches.
-struct Finder<'g> {
-    grammar: &'g Grammar,
-    nullable: Vec<bool>,
-    productive: Vec<bool>,
-    sets: Inclusions,
-    /// By expression, if it is reached.
-    ends: Vec<Option<Ends>>,
-    open: Vec<ExprId>,
-}
-
-impl Finder<'_> {
-    /// The sets of `expr`, which is reached.
-    fn ends(&mut self, expr: ExprId) -> Ends {
-        if let Some(ends) = self.ends[expr.index()] {
-            return ends;
-        }
-        let ends = Ends { first: self.sets.add(), follow: self.sets.add() };
-        self.ends[expr.index()] = Some(ends);
-        self.open.push(expr);
-        ends
-    }
-
-    /// A text of `part` is a text of `whole`.
-    fn stands_for(&mut self, part: ExprId, whole: Ends) {
-        if self.productive[part.index()] {
-            let part = self.ends(part);
-            self.sets.include(part.first, whole.first);
-            self.sets.include(whole.follow, part.follow);
-        }
-    }
-
-    /// Adds the inclusions between the sets of `expr` and those of its parts.
-    fn look(&mut self, expr: ExprId, ends: Ends) {
-        let grammar = self.grammar;
-        match grammar.expr(expr) {
-            Expr::Empty => {}
-            Expr::Terminal(terminal) => {
-                self.sets.bytes[ends.first] = first_bytes(grammar.terminal(terminal));
-            }
-            Expr::Rule(rule) => self.stands_for(grammar.body(rule), ends),
-            Expr::Choice(parts) => parts.iter().for_each(|part| self.stands_for(*part, ends)),
-            Expr::Repeat { item, max, .. } => {
-                self.stands_for(item, ends);
-                if let Some(item) = self.ends[item.index()].filter(|_| max != Some(1)) {
-                    self.sets.include(item.first, item.follow);
-                }
-            }
-            Expr::Sequence(parts) => {
-                for part in parts {
-                    let first = self.ends(*part).first;
-                    self.sets.include(first, ends.first);
-                    if !self.nullable[part.index()] {
-                        break;
-                    }
-                }
-                let mut behind = ends.follow;
-                for part in parts.iter().rev() {
-                    let Ends { first, follow } = self.ends(*part);
-                    self.sets.include(behind, follow);
-                    let here = self.sets.add();
-                    self.sets.include(first, here);
-                    if self.nullable[part.index()] {
-                        self.sets.include(behind, here);
-                    }
-                    behind = here;
-                }
-            }
-            Expr::Unordered(group) => {
-                let rules = group.members.iter().map(|(rule, _)| *rule).chain(group.others);
-                for rule in rules.clone() {
-                    self.stands_for(grammar.body(rule), ends);
-                }
-                // After a member comes the separator, or, if there is none, another member.
-                let between = self.sets.add();
-                let separator = group.separator.map(|rule| grammar.body(rule));
-                if separator.is_none_or(|separator| self.nullable[separator.index()]) {
-                    self.sets.include(ends.first, between);
-                }
-                if let Some(separator) = separator.filter(|separator| self.productive[separator.index()]) {
-                    let Ends { first, follow } = self.ends(separator);
-                    self.sets.include(first, between);
-                    self.sets.include(ends.first, follow);
-                }
-                for rule in rules {
-                    if let Some(member) = self.ends[grammar.body(rule).index()] {
-                        self.sets.include(between, member.follow);
-                    }
-                }
-            }
-        }
-    }
-}
 
 /// Checks that the byte after each key shows its end.
 ///
@@ -189,27 +45,15 @@ pub(crate) fn check(grammar: &Grammar) -> Result<(), GrammarError> {
     if going_on.is_empty() {
         return Ok(());
     }
-    let (productive, nullable) = productive_and_nullable(grammar);
-    let mut finder = Finder {
-        grammar,
-        nullable,
-        productive,
-        sets: Inclusions::default(),
-        ends: vec![None; grammar.expressions()],
-        open: Vec::new(),
-    };
-    finder.ends(grammar.body(grammar.start()));
-    while let Some(expr) = finder.open.pop() {
-        let ends = finder.ends(expr);
-        finder.look(expr, ends);
-    }
-    let sets = finder.sets.settle();
+    let (_, nullable) = productive_and_nullable(grammar);
+    let after = near(grammar, Side::After, &nullable, |expr| match grammar.expr(expr) {
+        Expr::Terminal(terminal) => Some(first_bytes(grammar.terminal(terminal))),
+        _ => None,
+    });
     for expr in grammar.expression_ids() {
-        let (Expr::Terminal(terminal), Some(ends)) = (grammar.expr(expr), finder.ends[expr.index()]) else {
-            continue;
-        };
+        let Expr::Terminal(terminal) = grammar.expr(expr) else { continue };
         let Some(going_on) = going_on.get(&terminal) else { continue };
-        let both = sets[ends.follow].and(going_on);
+        let both = after[expr.index()].and(going_on);
         if let Some(byte) = both.iter().next() {
             return Err(GrammarError::AmbiguousEnd {
                 name: grammar.terminal_name(terminal).to_owned(),
@@ -227,7 +71,7 @@ mod tests {
     use unskew_automata::{Dfa, Limits};
 
     use super::*;
-    use crate::{GrammarBuilder, GrammarLimits};
+    use crate::{ExprId, GrammarBuilder, GrammarLimits};
 
     /// The byte for which a grammar is refused, if it is. `body` builds its start rule from a terminal of keys of
     /// this pattern.

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     byte_trie::ByteTrie,
-    ids::{MaskId, NodeId, QuotientId, SetId, SummaryId, index},
+    ids::{Id, MaskId, NodeId, QuotientId, SetId, SummaryId, index},
     symbols::{SymbolSet, Symbols},
     tuning::Tuning,
 };
@@ -76,7 +76,7 @@ impl Builder<'_> {
         let Tuning { quotient_nodes, quotient_levels, .. } = self.quotients.tuning;
         // For each node of the byte trie: its quotient.
         let mut of_node: Vec<Option<QuotientId>> = vec![None; self.trie.nodes.len()];
-        let root = NodeId::new(self.trie.len());
+        let root = NodeId::from_index(self.trie.len());
         self.quotient(root);
         // Large subtrees, level by level.
         let mut level = vec![root];
@@ -100,7 +100,7 @@ impl Builder<'_> {
                 }
             }
             for place in &next {
-                of_node[place.index()] = Some(QuotientId::new(self.quotients.all.len()));
+                of_node[place.index()] = Some(QuotientId::from_index(self.quotients.all.len()));
                 self.quotient(*place);
             }
             level = next;
@@ -188,7 +188,7 @@ impl Builder<'_> {
         let sets = &mut self.quotients.sets;
         *self.ids_of_sets.entry(set).or_insert_with(|| {
             sets.push(set);
-            SetId::new(sets.len() - 1)
+            SetId::from_index(sets.len() - 1)
         })
     }
 
@@ -204,7 +204,7 @@ impl Builder<'_> {
             (end - begin >= mask_tokens).then(|| quotients.add_mask(begin as usize..end as usize))
         });
         quotients.summaries.push(Summary { symbols, height: subtree.height, own_mask, below_mask, below });
-        Some(SummaryId::new(quotients.summaries.len() - 1))
+        Some(SummaryId::from_index(quotients.summaries.len() - 1))
     }
 }
 
@@ -216,7 +216,7 @@ impl Quotients {
         for token in &self.tokens[tokens] {
             self.masks[mask + token.index() / WORD_BITS] |= 1 << (token.index() % WORD_BITS);
         }
-        MaskId::new(mask / self.words)
+        MaskId::from_index(mask / self.words)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::Member;
 use crate::{
     byte_trie::Node,
-    ids::NodeId,
+    ids::{Id, NodeId},
     symbols::{Symbol, Symbols},
 };
 
@@ -37,7 +37,7 @@ impl Edges {
     /// The edges of `nodes`; and the tokens that are not strings of whole characters with a symbol, as indices. O(n)
     /// for n nodes.
     pub(super) fn new(nodes: &[Node], symbols: &mut Symbols) -> (Self, Vec<usize>) {
-        let root = NodeId::new(nodes.len() - 1);
+        let root = NodeId::from_index(nodes.len() - 1);
         let mut found: Vec<(NodeId, Edge)> = Vec::with_capacity(nodes.len());
         let mut irregular = vec![];
         let mut cache: HashMap<char, Option<Symbol>> = HashMap::new();
@@ -46,7 +46,7 @@ impl Edges {
             let node = pair[0];
             let mut reading = readings[node.depth()];
             if let Some(place) = reading.at {
-                let here = NodeId::new(node_index);
+                let here = NodeId::from_index(node_index);
                 reading.bytes[usize::from(reading.len)] = node.byte();
                 reading.len += 1;
                 match std::str::from_utf8(&reading.bytes[..usize::from(reading.len)]) {

@@ -26,7 +26,7 @@ use unskew_core::TokenId;
 pub(crate) use self::postings::Exceptions;
 use self::postings::Postings;
 use crate::{
-    ids::{MaskId, NodeId, QuotientId, SetId, SummaryId},
+    ids::{Id, MaskId, NodeId, QuotientId, SetId, SummaryId},
     symbols::{Symbol, SymbolSet, Symbols},
     tuning::Tuning,
 };

@@ -50,7 +50,7 @@ use self::{
 use crate::{
     automaton::{ByteAutomaton, DEAD, MIXED, UNKNOWN, Verdict},
     byte_trie::ByteTrie,
-    ids::SummaryId,
+    ids::{Id, SummaryId},
     quotient::{Member, Quotient, Quotients, Summary},
     safe::SymbolsBelow,
     symbols::{DIGIT, LOWER, MAX_SYMBOLS, Runs, Symbol, SymbolSet, Symbols, UPPER},

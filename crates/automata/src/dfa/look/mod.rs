@@ -35,7 +35,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `tree` | patterns as a list of nodes, read from texts or put together: [`Patterns`] |
-//! | `alphabet` | what the machine reads in a step: bytes, or characters by their classes |
+//! | `alphabet` | what the machine reads in a step: bytes, or characters by their atoms |
 //! | `program` | a pattern as an NFA that asks |
 //! | `machine` | configurations, and their steps |
 //! | `texts` | the deterministic automata |

@@ -12,7 +12,7 @@ use super::{
     alphabet::{Alphabet, Symbol, characters},
     tree::{Node, PatternId, Patterns},
 };
-use crate::{Construct, Edge, Limits, Place, RegexError};
+use crate::{CharSet, Construct, Edge, Limits, Place, RegexError};
 
 /// The end of the pattern itself, as the number of a look-around.
 pub(super) const WHOLE: u32 = u32::MAX;
@@ -153,10 +153,12 @@ impl Program {
         let entry = compiler.part(root, WHOLE)?;
         let behind = compiler.push(State::Split(0, 0))?;
         compiler.next = behind;
-        let any = ClassUnicode::new([ClassUnicodeRange::new('\0', char::MAX)]);
         match compiler.alphabet {
-            Alphabet::Bytes => compiler.class(&Acyclic::class(&Class::Unicode(any)))?,
-            Alphabet::Characters { .. } => compiler.symbols(&any)?,
+            Alphabet::Bytes => {
+                let any = ClassUnicode::new([ClassUnicodeRange::new('\0', char::MAX)]);
+                compiler.class(&Acyclic::class(&Class::Unicode(any)))?;
+            }
+            Alphabet::Characters(_) => compiler.symbols(&CharSet::all())?,
         }
         let character = compiler.next;
         let entries = assertions.iter().filter(|assertion| !assertion.ahead).map(|assertion| assertion.entry);
@@ -316,10 +318,10 @@ impl Compiler<'_> {
             }
             Node::Literal(text) => {
                 for char in std::str::from_utf8(text).expect("the alphabet is of characters").chars().rev() {
-                    self.symbols(&ClassUnicode::new([ClassUnicodeRange::new(char, char)]))?;
+                    self.symbols(&CharSet::from_iter([char]))?;
                 }
             }
-            Node::Class(class) if matches!(self.alphabet, Alphabet::Characters { .. }) => {
+            Node::Class(class) if matches!(self.alphabet, Alphabet::Characters(_)) => {
                 self.symbols(&characters(class).expect("the alphabet is of characters"))?;
             }
             Node::Class(class) => {
@@ -374,10 +376,11 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Reads a character of a class before `next`.
-    fn symbols(&mut self, class: &ClassUnicode) -> Result<(), RegexError> {
+    /// Reads a character of a set before `next`.
+    fn symbols(&mut self, set: &CharSet) -> Result<(), RegexError> {
         let first = index(self.edges.len());
-        let symbols = self.alphabet.symbols(class);
+        let Alphabet::Characters(characters) = &self.alphabet else { unreachable!("it has characters") };
+        let symbols = characters.symbols(set);
         self.edges.extend(symbols.into_iter().map(|(first, last)| (first, last, self.next)));
         self.next = self.push(State::Reads(first, index(self.edges.len())))?;
         Ok(())

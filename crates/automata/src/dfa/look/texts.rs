@@ -5,12 +5,13 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::{
-    alphabet::{Alphabet, Inside, Symbol},
+    super::explore::{Explored, Numbered},
+    alphabet::{Alphabet, Symbol},
     machine::{Configuration, Machine},
     program::Program,
     tree::{PatternId, Patterns},
 };
-use crate::{Dfa, DfaAlgebra, DfaBuilder, Limits, RegexError, regex::parsed::Parsed};
+use crate::{Dfa, DfaAlgebra, Limits, RegexError, regex::parsed::Parsed};
 
 /// The matches that count.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -110,8 +111,7 @@ impl DfaAlgebra {
         let mut maker = Maker {
             machine,
             limits: &limits,
-            configurations: vec![],
-            ids: FxHashMap::default(),
+            configurations: Numbered::default(),
             bytes: 0,
             spent: 0,
             sets: Sets::default(),
@@ -127,8 +127,7 @@ impl DfaAlgebra {
 /// Deterministic states: sets of configurations.
 #[derive(Default)]
 struct Sets {
-    ids: FxHashMap<Box<[u32]>, u32>,
-    of: Vec<Box<[u32]>>,
+    of: Numbered<Box<[u32]>>,
     /// By state, as far as it was explored: ranges of symbols with the next state.
     edges: Vec<Vec<(Symbol, Symbol, u32)>>,
 }
@@ -143,8 +142,7 @@ struct After {
 struct Maker<'p> {
     machine: Machine<'p>,
     limits: &'p Limits,
-    configurations: Vec<Configuration>,
-    ids: FxHashMap<Configuration, u32>,
+    configurations: Numbered<Configuration>,
     bytes: usize,
     /// The steps of the machine for which fuel was taken.
     spent: u64,
@@ -170,18 +168,14 @@ impl Maker<'_> {
     }
 
     fn configuration(&mut self, configuration: Configuration) -> u32 {
-        let next = number(self.configurations.len());
-        match self.ids.get(&configuration) {
-            Some(known) => *known,
-            None => {
-                let claims = configuration.claims.iter().map(|(.., states)| states.len() + 8).sum::<usize>();
-                let main = configuration.main.as_ref().map_or(0, |main| main.len());
-                self.bytes += 2 * (4 * (claims + main + configuration.behind.len()) + 64);
-                self.configurations.push(configuration.clone());
-                self.ids.insert(configuration, next);
-                next
-            }
+        let (id, is_new) = self.configurations.insert_full(configuration);
+        if is_new {
+            let Configuration { main, behind, claims } = &self.configurations[id];
+            let claims = claims.iter().map(|(.., states)| states.len() + 8).sum::<usize>();
+            let main = main.as_ref().map_or(0, |main| main.len());
+            self.bytes += 2 * (4 * (claims + main + behind.len()) + 64);
         }
+        number(id)
     }
 
     /// The state of these configurations.
@@ -203,11 +197,9 @@ impl Maker<'_> {
         if let Some(free) = set.iter().find(|id| self.is_free(**id)).copied() {
             set = vec![free];
         }
-        let set = set.into_boxed_slice();
-        if let Some(known) = self.sets.ids.get(&set) {
-            return Ok(*known);
+        if let Some(known) = self.sets.of.get_index_of(&set[..]) {
+            return Ok(number(known));
         }
-        let next = number(self.sets.of.len());
         let of = set.iter().filter_map(|id| self.machine.after(&self.configurations[*id as usize]));
         let of: Vec<Configuration> = of.collect();
         let mut of: Vec<u32> = of.into_iter().map(|one| self.configuration(one)).collect();
@@ -215,9 +207,8 @@ impl Maker<'_> {
         of.dedup();
         self.bytes += 8 * set.len() + 4 * of.len() + 128;
         self.after.of.push(of.into());
-        self.sets.of.push(set.clone());
-        self.sets.ids.insert(set, next);
         self.sets.edges.push(vec![]);
+        let next = number(self.sets.of.insert_full(set.into()).0);
         self.check()?;
         Ok(next)
     }
@@ -279,34 +270,16 @@ impl Maker<'_> {
 
     /// The automaton from `start`, over explored states.
     fn automaton(&self, start: u32, ends: impl Fn(&Self, u32) -> bool) -> Result<Dfa, RegexError> {
-        let mut made = DfaBuilder::new(self.limits);
-        let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
-        let (mut states, mut inside) = (vec![start], Inside::default());
-        numbers.insert(start, made.state(ends(self, start))?);
-        let mut at = 0;
-        while let Some(state) = states.get(at).copied() {
-            at += 1;
-            if matches!(self.sets.of[state as usize][..], [only] if self.is_free(only)) {
-                // Any bytes, in one state: a condition that holds already is seen to be none.
-                made.edge(numbers[&state], 0..=255, numbers[&state]);
-                continue;
-            }
-            let mut edges = vec![];
+        let mut found = Explored::new(start);
+        while let Some(state) = found.next_state() {
             for (first, last, next) in &self.sets.edges[state as usize] {
-                let to = match numbers.get(next) {
-                    Some(known) => *known,
-                    None => {
-                        let new = made.state(ends(self, *next))?;
-                        numbers.insert(*next, new);
-                        states.push(*next);
-                        new
-                    }
-                };
-                edges.push((*first, *last, to));
+                found.edge((*first, *last), *next);
             }
-            self.machine.program.alphabet.write(&mut made, numbers[&state], &edges, &mut inside)?;
         }
-        made.build()
+        let set = |at: usize| &self.sets.of[*found.state(at) as usize][..];
+        let is_free = |at: usize| matches!(*set(at), [only] if self.is_free(only));
+        let alphabet = &self.machine.program.alphabet;
+        alphabet.automaton(found.graph(), |at| ends(self, *found.state(at)), is_free, self.limits)
     }
 
     /// The automaton of the texts that may come after one of these configurations. `Ok(None)` for any text.
@@ -329,7 +302,7 @@ impl Maker<'_> {
         let befores = self.befores()?;
         let mut starts: Vec<u32> = vec![];
         for before in &befores.at_boundary {
-            let start = self.begin(&befores.states[*before as usize])?;
+            let start = self.begin(befores.states.state(*before))?;
             starts.push(start);
         }
         self.explore(&starts)?;
@@ -356,7 +329,7 @@ impl Maker<'_> {
             by_after.insert(after, follow);
         }
         // Texts with what may come after, each with the texts before that allow both.
-        let mut found: Vec<(Arc<Dfa>, usize, Vec<u32>)> = vec![];
+        let mut found: Vec<(Arc<Dfa>, usize, Vec<usize>)> = vec![];
         for (before, start) in befores.at_boundary.iter().zip(&starts) {
             for follow in 0..follows.len() {
                 let ends = |maker: &Self, state: u32| {
@@ -389,22 +362,18 @@ impl Maker<'_> {
     /// The states of the look-behinds after every text.
     fn befores(&mut self) -> Result<Befores, RegexError> {
         let program = self.machine.program;
-        let mut befores = Befores::default();
         if !program.looks_behind() {
-            befores.states.push(Box::default());
-            befores.at_boundary.push(0);
-            return Ok(befores);
+            let mut states = Explored::new(Box::default());
+            states.next_state();
+            return Ok(Befores { states, at_boundary: vec![0] });
         }
-        let start = self.machine.look_behind(&[program.behind]);
-        let mut ids: FxHashMap<Box<[u32]>, u32> = FxHashMap::default();
-        ids.insert(start.clone(), 0);
-        befores.states.push(start);
-        while let Some(state) = befores.states.get(befores.edges.len()).cloned() {
+        let mut states = Explored::new(self.machine.look_behind(&[program.behind]));
+        let mut at_boundary = vec![];
+        while let Some(state) = states.next_state() {
             // A look-behind begins between two characters and never inside one.
             if state.contains(&program.character) {
-                befores.at_boundary.push(number(befores.edges.len()));
+                at_boundary.push(states.graph().edges().len() - 1);
             }
-            let mut edges = vec![];
             for (first, last) in program.stretches(state.iter().copied()) {
                 let next = self.machine.next(&state, first);
                 if next.is_empty() {
@@ -412,44 +381,29 @@ impl Maker<'_> {
                 }
                 let next = self.machine.look_behind(&next);
                 self.bytes += 8 * next.len() + 32;
-                let new = number(befores.states.len());
-                let to = *ids.entry(next.clone()).or_insert_with(|| {
-                    befores.states.push(next);
-                    new
-                });
-                edges.push((first, last, to));
+                states.edge((first, last), next);
             }
-            befores.edges.push(edges);
             self.check()?;
-            if befores.states.len() > self.limits.dfa_states {
+            if states.len() > self.limits.dfa_states {
                 return Err(RegexError::TooManyDfaStates { limit: self.limits.dfa_states });
             }
         }
-        Ok(befores)
+        Ok(Befores { states, at_boundary })
     }
 }
 
 /// A deterministic automaton over the text before a pattern.
-#[derive(Default)]
 struct Befores {
-    /// By state: the states of the look-behinds.
-    states: Vec<Box<[u32]>>,
-    edges: Vec<Vec<(Symbol, Symbol, u32)>>,
+    /// By the states of the look-behinds.
+    states: Explored<Box<[u32]>, (Symbol, Symbol)>,
     /// The states after whole characters.
-    at_boundary: Vec<u32>,
+    at_boundary: Vec<usize>,
 }
 
 impl Befores {
     /// The texts that lead to one of these states.
-    fn automaton(&self, ends: &[u32], alphabet: &Alphabet, limits: &Limits) -> Result<Dfa, RegexError> {
-        let (mut made, mut inside) = (DfaBuilder::new(limits), Inside::default());
-        for state in 0..self.states.len() {
-            made.state(ends.contains(&number(state)))?;
-        }
-        for (from, edges) in (0..).zip(&self.edges) {
-            alphabet.write(&mut made, from, edges, &mut inside)?;
-        }
-        made.build()
+    fn automaton(&self, ends: &[usize], alphabet: &Alphabet, limits: &Limits) -> Result<Dfa, RegexError> {
+        alphabet.automaton(self.states.graph(), |state| ends.contains(&state), |_| false, limits)
     }
 }
 

@@ -7,9 +7,9 @@ use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 
 use super::{Ast, Parser};
 use crate::{
-    Limits, RegexError,
+    CharSet, Limits, RegexError,
     regex::{parse, parsed::Parsed},
-    split::{SplitError, chars::CharSet},
+    split::SplitError,
 };
 
 /// The meaning of an escape.
@@ -141,7 +141,7 @@ impl Parser<'_, '_> {
         if self.flags.ignore_case && class.try_case_fold_simple().is_err() {
             return Err(self.unsupported("ignoring case without case tables", from));
         }
-        Ok(Ast::Set(self.add(self.view.seen(CharSet::from_class(&class)), from)?))
+        Ok(Ast::Set(self.add(self.view.seen(CharSet::from(&class)), from)?))
     }
 
     /// The set of a class.
@@ -155,17 +155,15 @@ impl Parser<'_, '_> {
             error => self.syntax(&error.to_string(), from),
         })?;
         let set = match class.kind() {
-            HirKind::Class(Class::Unicode(class)) => CharSet::from_class(class),
+            HirKind::Class(Class::Unicode(class)) => CharSet::from(class),
             HirKind::Class(Class::Bytes(class)) if class.ranges().is_empty() => CharSet::default(),
             HirKind::Literal(literal) => match std::str::from_utf8(&literal.0) {
-                Ok(text) if text.chars().count() == 1 => {
-                    CharSet::from_chars(&text.chars().collect::<Vec<_>>())
-                }
+                Ok(text) if text.chars().count() == 1 => text.chars().collect(),
                 _ => return Err(self.syntax("not a class", from)),
             },
             _ => return Err(self.syntax("not a class", from)),
         };
-        self.budget.spend(100 + 10 * set.ranges())?;
+        self.budget.spend(100 + 10 * set.ranges().len())?;
         Ok(Ast::Set(self.add(self.view.seen(set), from)?))
     }
 }

@@ -34,10 +34,10 @@ use self::{
     walk::{Cache, Walk, Work},
 };
 use crate::{
-    ByteClasses, Limits, Pattern, RegexError,
+    ByteClasses, Cuts, Limits, Pattern, RegexError,
     dfa::{
         closure::{ACCEPTING, Closure},
-        determinize::mark_begins,
+        determinize::cut,
         nfa::{Nfa, NfaId, NfaState, Transition},
     },
     regex::parse,
@@ -153,16 +153,15 @@ impl LazyRegexConstraint {
         if missing > 0 {
             return Err(RegexError::SpellingTooCostly { limit: limits.spelling_steps, missing });
         }
-        let mut begins = [false; 256];
-        mark_begins(nfa.transitions(), &mut begins);
+        let mut cuts = Cuts::default();
+        cut(nfa.transitions(), &mut cuts);
         let closures = Closures::new(&nfa, accepts, limits)?;
         let mut start = closure.set;
         let may_end = start.pop_if(|last| *last == ACCEPTING);
         closures.reduce(&nfa, &mut start);
         start.extend(may_end);
         let start = LazyState(Arc::from(start));
-        let classes = ByteClasses::from_begins(&begins);
-        Ok(Self { nfa, classes, start, closures, trie, cache_bytes: limits.lazy_bytes })
+        Ok(Self { nfa, classes: cuts.to_classes(), start, closures, trie, cache_bytes: limits.lazy_bytes })
     }
 
     /// The memory of the NFA, in bytes. Scratches and the shared vocabulary and trie are not counted.

@@ -24,11 +24,10 @@
 
 use std::collections::HashMap;
 
-use unskew_automata::Dialect;
+use unskew_automata::{CharSet, Dialect};
 
 use crate::syntax::{
     text::{
-        chars::CharSet,
         cursor::Cursor,
         error::{SyntaxError, SyntaxErrorKind, location, nearest},
     },

@@ -43,11 +43,12 @@
 //! A dash is part of a name if a letter, digit, dash or underscore follows it immediately. Otherwise it is
 //! the difference operator.
 
+use unskew_automata::CharSet;
+
 use crate::syntax::{
     bnf::{ANGLES, Characters, FOREIGN, OTHERS, hexadecimal, is_escape, itself, note_named_classes, open},
     lower::Ignored,
     text::{
-        chars::CharSet,
         cursor::Cursor,
         error::{SyntaxError, nearest},
     },

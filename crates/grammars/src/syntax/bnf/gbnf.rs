@@ -18,10 +18,12 @@
 //! - A range in a class that ends before it begins has no character, as in llama.cpp; `explain` names it.
 //! - A second rule of the same name is an error. In llama.cpp it replaces the first.
 
+use unskew_automata::CharSet;
+
 use crate::GrammarLimits;
 use crate::syntax::{
     bnf::{ANGLES, Characters, FOREIGN, OTHERS, name, note_named_classes, open},
-    text::{chars::CharSet, cursor::Cursor, error::SyntaxError},
+    text::{cursor::Cursor, error::SyntaxError},
     tree::{
         Tree,
         assembler::Group,

@@ -24,10 +24,12 @@
 
 use std::collections::HashMap;
 
+use unskew_automata::CharSet;
+
 use crate::GrammarLimits;
 use crate::syntax::{
     bnf::is_escape,
-    text::{chars::CharSet, cursor::Cursor, error::SyntaxError},
+    text::{cursor::Cursor, error::SyntaxError},
     tree::{Node, Tree, assembler::Group, reader::Reader},
 };
 

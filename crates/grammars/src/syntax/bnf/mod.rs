@@ -9,10 +9,12 @@ mod ebnf;
 pub(crate) mod gbnf;
 mod iso;
 
+use unskew_automata::CharSet;
+
 use crate::syntax::{
     lower::Ignored,
     options::GrammarOptions,
-    text::{chars::CharSet, cursor::Cursor, error::SyntaxError},
+    text::{cursor::Cursor, error::SyntaxError},
     tree::{
         Node, Tree,
         assembler::Group,
@@ -175,7 +177,7 @@ impl Reader<'_> {
             ranges.push((u32::from(first), u32::from(last)));
             // A class may list a character a million times, so the list is compacted now and then.
             if ranges.len() >= compact_at {
-                ranges = CharSet::new(ranges).into_ranges();
+                ranges = CharSet::new(ranges).ranges().to_vec();
                 compact_at = compact_at.max(2 * ranges.len());
             }
         }
@@ -193,7 +195,7 @@ impl Reader<'_> {
             return Err(cursor.invalid(begin, message));
         }
         let set = CharSet::new(ranges);
-        let set = if negated { set.negated() } else { set };
+        let set = if negated { set.complement() } else { set };
         if set.is_empty() {
             return Err(cursor.invalid(begin, "a class that leaves out every character"));
         }

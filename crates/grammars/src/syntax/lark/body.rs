@@ -2,14 +2,13 @@
 //!
 //! Bodies of rules and of terminals share one reader, because they differ in a few operators only.
 
-use unskew_automata::Dialect;
+use unskew_automata::{CharSet, Dialect};
 
 use super::{check_name, inline, is_terminal};
 use crate::{
     Fate,
     syntax::{
         assembler::Group,
-        chars::CharSet,
         cursor::Cursor,
         error::SyntaxError,
         escape::{number, ordered, postfix, quoted},

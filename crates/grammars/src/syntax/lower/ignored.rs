@@ -5,16 +5,16 @@
 //! of an automaton.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
 };
 
-use unskew_automata::{Dfa, DfaBuilder, RegexError, StateId};
+use unskew_automata::{Dfa, Explored, RegexError, StateId, strata};
 use unskew_trie::ByteSet;
 
 use super::Lowering;
 use crate::syntax::{options::GrammarOptions, text::error::excerpt, tree::NodeId};
-use crate::{ExprId, GrammarError, ids::number, looks::Condition};
+use crate::{ExprId, GrammarError, looks::Condition};
 
 /// The terminals that may be ignored.
 #[derive(Debug)]
@@ -105,18 +105,15 @@ impl Lowering<'_, '_> {
     /// condition on the text after the run, unless nothing that may follow (`follow`) begins so.
     fn longest(&mut self, node: NodeId, any: &Dfa, follow: &ByteSet) -> Result<ExprId, GrammarError> {
         let GrammarOptions { max_ignored: most, max_ignored_chars: most_chars, .. } = self.source.options;
-        let bytes = stretches(any);
+        let bytes = strata([any]);
         let may_go_on =
             |state: &StateId| any.edges(*state).flat_map(|edge| edge.bytes).any(|byte| follow.contains(byte));
         // What may follow, by state of the run; `None` where it does not end.
         let mut ends: Vec<Option<Owed>> = vec![];
-        let start = BTreeSet::from([(0, None, vec![])]);
-        let mut ids: HashMap<BTreeSet<Place>, u32> = HashMap::from([(start.clone(), 0)]);
-        let mut open = vec![start];
-        let mut edges: Vec<(u32, std::ops::RangeInclusive<u8>, u32)> = vec![];
-        while let Some(places) = open.get(ends.len()).cloned() {
-            let from = number(ends.len());
-            let between = places.iter().filter(|(_, within, _)| within.is_none() && from > 0);
+        let mut run: Explored<BTreeSet<Place>> = Explored::new(BTreeSet::from([(0, None, vec![])]));
+        while let Some(places) = run.next_state() {
+            let is_begun = !ends.is_empty();
+            let between = places.iter().filter(|(_, within, _)| within.is_none() && is_begun);
             let owed =
                 between.map(|(.., owed)| owed.iter().filter(|state| may_go_on(state)).copied().collect());
             let owed: BTreeSet<Vec<StateId>> = owed.collect();
@@ -127,14 +124,10 @@ impl Lowering<'_, '_> {
                     continue;
                 }
                 let limit = self.limits.regex.dfa_states;
-                if next.len() > MOST_PLACES || open.len() > limit {
+                if next.len() > MOST_PLACES || run.len() > limit {
                     return Err(self.regulars.error(node, RegexError::too_many_dfa_states(limit)));
                 }
-                let to = *ids.entry(next).or_insert_with_key(|next| {
-                    open.push(next.clone());
-                    number(open.len() - 1)
-                });
-                edges.push((from, range.clone(), to));
+                run.edge(range.clone(), next);
             }
         }
         let mut classes: BTreeMap<&Owed, HashSet<usize>> = BTreeMap::new();
@@ -158,12 +151,8 @@ impl Lowering<'_, '_> {
         let is_one = matches!(&found[..], [(None, _)]);
         let mut ways = vec![self.builder.empty()];
         for (condition, states) in found {
-            let mut made = DfaBuilder::new(&self.limits.regex);
-            for state in 0..ends.len() {
-                made.state(states.contains(&state)).map_err(|source| self.regulars.error(node, source))?;
-            }
-            edges.iter().for_each(|(from, bytes, to)| made.edge(*from, bytes.clone(), *to));
-            let made = made.build().map_err(|source| self.regulars.error(node, source))?;
+            let made = run.graph().automaton(|state| states.contains(&state), &self.limits.regex);
+            let made = made.map_err(|source| self.regulars.error(node, source))?;
             let Some(text) = self.short(node, made, most_chars)? else { continue };
             let made = self.builder.shared_automaton(self.source.directive, &text);
             ways.push(made);
@@ -225,42 +214,18 @@ impl Lowering<'_, '_> {
 
     /// All texts of which no beginning makes a longer text, where one of these is owed.
     fn unless(&self, node: NodeId, any: &Dfa, owed: &Owed) -> Result<Dfa, GrammarError> {
-        let error = |source| self.regulars.error(node, source);
-        let bytes = stretches(any);
-        let mut made = DfaBuilder::new(&self.limits.regex);
-        let first = made.state(true).map_err(error)?;
-        let free = made.state(true).map_err(error)?;
-        made.edge(free, 0..=u8::MAX, free);
-        let mut ids: HashMap<Owed, u32> = HashMap::from([(owed.clone(), first)]);
-        let mut open = vec![owed.clone()];
-        while let Some(owed) = open.pop() {
-            let from = ids[&owed];
-            for range in &bytes {
-                let mut next = Owed::new();
-                for way in &owed {
-                    let way: Vec<StateId> =
-                        way.iter().filter_map(|state| any.step(*state, *range.start())).collect();
-                    if !way.iter().any(|state| any.is_accepting(*state)) {
-                        next.insert(way);
-                    }
-                }
-                if next.is_empty() {
-                    continue;
-                }
-                let to = match ids.get(&next) {
-                    _ if next.contains(&vec![]) => free,
-                    Some(known) => *known,
-                    None => {
-                        let to = made.state(true).map_err(error)?;
-                        ids.insert(next.clone(), to);
-                        open.push(next);
-                        to
-                    }
-                };
-                made.edge(from, range.clone(), to);
+        let step = |owed: &Owed, byte: u8| {
+            let after = |way: &Vec<StateId>| way.iter().filter_map(|state| any.step(*state, byte)).collect();
+            let mut next: Owed = owed.iter().map(after).collect();
+            next.retain(|way: &Vec<StateId>| !way.iter().any(|state| any.is_accepting(*state)));
+            // Where a way owes nothing any text may follow.
+            if next.contains(&vec![]) {
+                next = Owed::from([vec![]]);
             }
-        }
-        made.build().map_err(error)
+            (!next.is_empty()).then_some(next)
+        };
+        let made = Dfa::explored(&strata([any]), owed.clone(), step, |_| true, &self.limits.regex);
+        made.map_err(|source| self.regulars.error(node, source))
     }
 }
 
@@ -278,12 +243,4 @@ type Owed = BTreeSet<Vec<StateId>>;
 fn extending(dfa: &Dfa) -> ByteSet {
     let ends = dfa.states().filter(|state| dfa.is_accepting(*state));
     ends.flat_map(|state| dfa.edges(state)).flat_map(|edge| edge.bytes).collect()
-}
-
-/// Ranges of bytes that `dfa` does not distinguish.
-fn stretches(dfa: &Dfa) -> Vec<std::ops::RangeInclusive<u8>> {
-    let begins = |byte: &u8| *byte == 0 || dfa.classes().get(*byte) != dfa.classes().get(byte - 1);
-    let firsts: Vec<u8> = (0..=255u8).filter(begins).collect();
-    let lasts = firsts.iter().skip(1).map(|next| next - 1).chain([255]);
-    firsts.iter().copied().zip(lasts).map(|(first, last)| first..=last).collect()
 }

@@ -13,28 +13,26 @@ mod uses;
 
 use std::{collections::HashMap, sync::Arc};
 
-use unskew_automata::{Dfa, InContext, RegexError};
+use unskew_automata::{CharSet, Dfa, InContext, RegexError};
 use unskew_trie::ByteSet;
 
 pub(crate) use ignored::Ignored;
 
 use self::{
     budget::Regularity,
-    near::{Freed, Side, near},
+    near::{Freed, near},
     regular::{Regular, Regulars, Work},
     uses::{Use, uses},
 };
 use crate::syntax::{
     nested::{Nested, Part},
     options::{GrammarOptions, Indenter},
-    text::{
-        chars::CharSet,
-        error::{Locations, SyntaxError, SyntaxErrorKind, excerpt, location, token_excerpt},
-    },
+    text::error::{Locations, SyntaxError, SyntaxErrorKind, excerpt, location, token_excerpt},
     tree::{Definition, Node, NodeId, Tree, undefined},
 };
 use crate::{
     Expr, ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId,
+    grammar::near::Side,
     layout::Layout,
     lazy::Lazy,
     looks::{Condition, Looks},

@@ -6,118 +6,28 @@
 
 use std::sync::Arc;
 
-use unskew_automata::{Dfa, DfaBuilder, StateId};
+use unskew_automata::{Cuts, Dfa, StateId};
 use unskew_trie::ByteSet;
 
 use super::Lowering;
 use crate::{
     Expr, ExprId, Grammar, GrammarError, Terminal,
-    grammar::fixpoint::{productive, productive_and_nullable, settle, wholes},
-    ids::number,
+    grammar::{
+        fixpoint::{productive_and_nullable, settle, wholes},
+        near::{self, Side},
+    },
     network::terminals::first_bytes,
     syntax::tree::NodeId,
 };
 
-/// A side of a text.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Side {
-    Before,
-    After,
-}
-
-/// By expression: the nearest bytes of the texts that may stand beside it, to which those of `skipped` do not count.
-/// All bytes where a part without an automaton may. O(n) for each step down of n expressions.
+/// By expression: the [nearest bytes](near::near) of the texts that may stand beside it, to which those of
+/// `skipped` do not count. All bytes where a part without an automaton may.
 pub(super) fn near(grammar: &Grammar, side: Side, skipped: Option<ExprId>) -> Vec<ByteSet> {
-    let productive = productive(grammar);
-    let empty = empty(grammar, skipped);
-    let own = own(grammar, side, skipped, &empty);
-    let mut near: Vec<ByteSet> = vec![ByteSet::default(); grammar.expressions()];
-    let mut order: Vec<ExprId> = grammar.expression_ids().collect();
-    order.reverse();
-    loop {
-        let mut has_changed = false;
-        let mut add = |part: ExprId, bytes: &ByteSet, near: &mut Vec<ByteSet>| {
-            let known = &mut near[part.index()];
-            if bytes.iter().any(|byte| !known.contains(byte)) {
-                known.union(bytes);
-                has_changed = true;
-            }
-        };
-        // Wholes before their parts.
-        for expr in &order {
-            if !productive[expr.index()] {
-                continue;
-            }
-            let around = near[expr.index()];
-            match grammar.expr(*expr) {
-                Expr::Empty | Expr::Terminal(_) => {}
-                Expr::Rule(rule) => add(grammar.body(rule), &around, &mut near),
-                Expr::Choice(parts) => parts.iter().for_each(|part| add(*part, &around, &mut near)),
-                Expr::Repeat { item, max, .. } => {
-                    let mut bytes = around;
-                    if max != Some(1) {
-                        bytes.union(&own[item.index()]);
-                    }
-                    add(item, &bytes, &mut near);
-                }
-                Expr::Sequence(parts) => {
-                    let mut bytes = around;
-                    let mut add = |part: &ExprId| {
-                        add(*part, &bytes, &mut near);
-                        if !empty[part.index()] {
-                            bytes = ByteSet::default();
-                        }
-                        bytes.union(&own[part.index()]);
-                    };
-                    match side {
-                        Side::After => parts.iter().rev().for_each(&mut add),
-                        Side::Before => parts.iter().for_each(&mut add),
-                    }
-                }
-                Expr::Unordered(group) => {
-                    let all = (0..=255).collect();
-                    group.rules().for_each(|rule| add(grammar.body(rule), &all, &mut near));
-                }
-            }
-        }
-        if !has_changed {
-            return near;
-        }
-    }
-}
-
-/// By expression: the bytes of its texts that are nearest to a text on the other side of it.
-fn own(grammar: &Grammar, side: Side, skipped: Option<ExprId>, empty: &[bool]) -> Vec<ByteSet> {
-    let users = wholes(grammar);
-    let mut own: Vec<ByteSet> = vec![ByteSet::default(); grammar.expressions()];
-    settle(grammar, &users, |expr| {
-        let mut made = ByteSet::default();
-        let mut add = |part: &ExprId| made.union(&own[part.index()]);
-        match grammar.expr(expr) {
-            _ if Some(expr) == skipped => {}
-            Expr::Empty => {}
-            Expr::Terminal(terminal) => made = of_terminal(grammar.terminal(terminal), side),
-            Expr::Rule(rule) => add(&grammar.body(rule)),
-            Expr::Choice(parts) => parts.iter().for_each(add),
-            Expr::Repeat { item, .. } => add(&item),
-            Expr::Sequence(parts) => {
-                let mut is_open = true;
-                let mut next = |part: &ExprId| {
-                    if is_open {
-                        add(part);
-                        is_open = empty[part.index()];
-                    }
-                };
-                match side {
-                    Side::After => parts.iter().for_each(&mut next),
-                    Side::Before => parts.iter().rev().for_each(&mut next),
-                }
-            }
-            Expr::Unordered(_) => made = (0..=255).collect(),
-        }
-        made != std::mem::replace(&mut own[expr.index()], made)
-    });
-    own
+    near::near(grammar, side, &empty(grammar, skipped), |expr| match grammar.expr(expr) {
+        _ if Some(expr) == skipped => Some(ByteSet::default()),
+        Expr::Terminal(terminal) => Some(of_terminal(grammar.terminal(terminal), side)),
+        _ => None,
+    })
 }
 
 /// The first bytes of the texts of a terminal that stands after something, or the last ones.
@@ -176,9 +86,9 @@ impl Lowering<'_, '_> {
         let made = match side {
             Side::After => freed_after(condition, bytes, &self.limits.regex),
             Side::Before => {
-                let mut others = DfaBuilder::new(&self.limits.regex);
-                let made = ends_in_others(&mut others, bytes).and_then(|()| others.build());
-                match made {
+                // The texts that end in another byte.
+                let ends = |_: &bool, byte| Some(!bytes.contains(byte));
+                match Dfa::explored(&ranges(bytes, &[]), false, ends, |ends| *ends, &self.limits.regex) {
                     Err(unskew_automata::RegexError::MatchesNothing) => Ok((**condition).clone()),
                     made => made.and_then(|others| self.regulars.builder.union([&**condition, &others])),
                 }
@@ -195,61 +105,27 @@ impl Lowering<'_, '_> {
     }
 }
 
-/// The texts that end in a byte that is not in `bytes`.
-fn ends_in_others(made: &mut DfaBuilder, bytes: &ByteSet) -> Result<(), unskew_automata::RegexError> {
-    let (inside, other) = (made.state(false)?, made.state(true)?);
-    for byte in 0..=u8::MAX {
-        let to = if bytes.contains(byte) { inside } else { other };
-        made.edge(inside, byte..=byte, to);
-        made.edge(other, byte..=byte, to);
-    }
-    Ok(())
-}
-
 /// The texts of `condition`, and those that begin with a byte that is not in `bytes`.
 fn freed_after(
     condition: &Dfa,
     bytes: &ByteSet,
     limits: &unskew_automata::Limits,
 ) -> Result<Dfa, unskew_automata::RegexError> {
-    let mut made = DfaBuilder::new(limits);
-    let start = made.state(condition.is_accepting(condition.start()))?;
-    let free = made.state(true)?;
-    made.edge(free, 0..=u8::MAX, free);
-    let mut ids: std::collections::HashMap<StateId, u32> = std::collections::HashMap::new();
-    let mut states: Vec<StateId> = vec![];
-    let mut edge = |made: &mut DfaBuilder,
-                    from: u32,
-                    byte: std::ops::RangeInclusive<u8>,
-                    to: StateId,
-                    states: &mut Vec<StateId>| {
-        let to = match ids.get(&to) {
-            Some(known) => *known,
-            None => {
-                let new = made.state(condition.is_accepting(to))?;
-                ids.insert(to, new);
-                states.push(to);
-                new
-            }
-        };
-        made.edge(from, byte, to);
-        Ok::<(), unskew_automata::RegexError>(())
+    // A state, and whether the text begins there; `None` after another byte.
+    let step = |place: &Option<(StateId, bool)>, byte| match *place {
+        None => Some(None),
+        Some((_, true)) if !bytes.contains(byte) => Some(None),
+        Some((state, _)) => condition.step(state, byte).map(|next| Some((next, false))),
     };
-    for byte in 0..=u8::MAX {
-        match condition.step(condition.start(), byte) {
-            _ if !bytes.contains(byte) => made.edge(start, byte..=byte, free),
-            Some(next) => edge(&mut made, start, byte..=byte, next, &mut states)?,
-            None => {}
-        }
-    }
-    let mut at = 0;
-    while let Some(state) = states.get(at).copied() {
-        // The first two states are none of the condition.
-        let from = number(at + 2);
-        at += 1;
-        for next in condition.edges(state) {
-            edge(&mut made, from, next.bytes, next.target, &mut states)?;
-        }
-    }
-    made.build()
+    let accepts = |place: &Option<(StateId, bool)>| place.is_none_or(|(at, _)| condition.is_accepting(at));
+    let ranges = ranges(bytes, &[condition]);
+    Dfa::explored(&ranges, Some((condition.start(), true)), step, accepts, limits)
+}
+
+/// Ranges of bytes that neither `bytes` nor one of `dfas` tells apart.
+fn ranges(bytes: &ByteSet, dfas: &[&Dfa]) -> Vec<std::ops::RangeInclusive<u8>> {
+    let mut cuts = Cuts::default();
+    bytes.iter().for_each(|byte| cuts.around(byte, byte));
+    dfas.iter().for_each(|dfa| cuts.classes(dfa.classes()));
+    cuts.ranges()
 }

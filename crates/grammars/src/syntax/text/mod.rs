@@ -1,6 +1,5 @@
-//! A text while it is read: the cursor, its errors, and sets of characters.
+//! A text while it is read: the cursor, and its errors.
 
-pub(crate) mod chars;
 pub(crate) mod cursor;
 pub(crate) mod error;
 

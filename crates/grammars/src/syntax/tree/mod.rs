@@ -11,14 +11,11 @@ pub(crate) mod tokens;
 
 use std::collections::HashMap;
 
-use unskew_automata::Dialect;
+use unskew_automata::{CharSet, Dialect};
 
 use crate::syntax::{
     nested::Nested,
-    text::{
-        chars::CharSet,
-        error::{SyntaxError, SyntaxErrorKind, foreign_name, location, nearest},
-    },
+    text::error::{SyntaxError, SyntaxErrorKind, foreign_name, location, nearest},
     tree::{
         expand::{Arguments, Call, Parameters},
         parameters::Condition,

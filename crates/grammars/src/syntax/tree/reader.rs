@@ -2,12 +2,13 @@
 //!
 //! It exists because the front ends share the operations on items, groups and definitions, with the same errors.
 
+use unskew_automata::CharSet;
+
 use crate::GrammarLimits;
 use crate::syntax::{
     nested::Resolver,
     text::{
         File,
-        chars::CharSet,
         cursor::Cursor,
         error::{SyntaxError, SyntaxErrorKind, location},
     },

@@ -9,27 +9,29 @@ use std::collections::HashMap;
 
 use regex_syntax::utf8::Utf8Sequences;
 
-use super::{SplitError, chars::Atoms, limits::Budget};
+use super::{atoms::Atoms, table::DEAD};
 
 /// The target of a byte.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Target {
+enum Target {
     /// The character is complete.
     Atom(u32),
     Node(u32),
 }
 
 /// Edges `(first, last, target)` for ranges of bytes, in ascending order.
-pub(super) type Edges<T> = Vec<(u8, u8, T)>;
+pub(crate) type Edges<T> = Vec<(u8, u8, T)>;
 
-pub(super) struct Tree {
+#[derive(Debug)]
+pub(crate) struct Tree {
     /// The nodes, each after its targets.
-    pub(super) nodes: Vec<Edges<Target>>,
-    pub(super) root: Edges<Target>,
+    nodes: Vec<Edges<Target>>,
+    root: Edges<Target>,
 }
 
 impl Tree {
-    pub(super) fn new(atoms: &Atoms, budget: &mut Budget<'_>) -> Result<Self, SplitError> {
+    /// The tree of `atoms`. Adds the work to `steps`.
+    pub(crate) fn new(atoms: &Atoms, steps: &mut usize) -> Self {
         let mut builder = Builder { nodes: vec![], numbers: HashMap::new(), open: vec![Open::default()] };
         for (low, high, atom) in &atoms.runs {
             let (Some(low), Some(high)) = (char::from_u32(*low), char::from_u32(*high)) else {
@@ -38,14 +40,51 @@ impl Tree {
             // Runs ascend, and so do the sequences of each run; so a path that was left is never entered again.
             for sequence in Utf8Sequences::new(low, high) {
                 let ranges = sequence.as_slice();
-                budget.spend(ranges.len())?;
+                *steps += ranges.len();
                 builder.add(ranges.iter().map(|range| (range.start, range.end)), *atom);
             }
         }
         builder.close(0);
         let root = builder.open.remove(0).edges;
-        Ok(Self { nodes: builder.nodes, root })
+        Self { nodes: builder.nodes, root }
     }
+
+    /// The edges of the root with `row` in place of the atoms, which may be [`DEAD`]. `number` gives the state of each
+    /// node its number.
+    pub(crate) fn edges<E>(
+        &self,
+        row: &[u32],
+        mut number: impl FnMut(Edges<u32>) -> Result<u32, E>,
+    ) -> Result<Edges<u32>, E> {
+        let mut values = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            let edges = put_in(node, row, &values);
+            values.push(if edges.is_empty() { DEAD } else { number(edges)? });
+        }
+        Ok(put_in(&self.root, row, &values))
+    }
+
+    /// The number of edges of all nodes together.
+    #[cfg(feature = "canonical")]
+    pub(crate) fn edge_count(&self) -> usize {
+        self.nodes.iter().map(Vec::len).sum::<usize>() + self.root.len()
+    }
+}
+
+/// `edges` with their targets looked up, without the dead ones.
+fn put_in(edges: &Edges<Target>, row: &[u32], values: &[u32]) -> Edges<u32> {
+    // Most nodes have few targets, or none.
+    let mut out = Vec::new();
+    for (low, high, target) in edges {
+        let target = match target {
+            Target::Atom(atom) => row[*atom as usize],
+            Target::Node(node) => values[*node as usize],
+        };
+        if target != DEAD {
+            push(&mut out, (*low, *high), target);
+        }
+    }
+    out
 }
 
 struct Builder {
@@ -96,7 +135,7 @@ impl Builder {
 }
 
 /// Adds an edge after all others; adjacent edges with one target become one.
-pub(super) fn push<T: PartialEq>(edges: &mut Edges<T>, range: (u8, u8), target: T) {
+pub(crate) fn push<T: PartialEq>(edges: &mut Edges<T>, range: (u8, u8), target: T) {
     match edges.last_mut() {
         Some(last) if last.2 == target && last.1.checked_add(1) == Some(range.0) => last.1 = range.1,
         _ => edges.push((range.0, range.1, target)),
