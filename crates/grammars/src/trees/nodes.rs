@@ -44,8 +44,8 @@ pub(crate) struct TreeNode {
     pub(crate) extending: ByteSet,
 }
 
-/// An automaton of a library, by its number; or an automaton with units, by [their number](crate::TreeLibrary::measured),
-/// and the bounds as far as a token can tell them apart.
+/// An automaton of a library, by its number; or an automaton with units, by
+/// [their number](crate::TreeLibrary::measured), and the bounds as far as a token can tell them apart.
 pub(crate) type LanguageKey = (LibraryId, Option<Bounds>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

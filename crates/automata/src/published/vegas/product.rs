@@ -1,4 +1,5 @@
-//! The product of the constraint with the tokenizer's splitting, built whole: all [positions](crate::canonical::viability::position).
+//! The product of the constraint with the tokenizer's splitting, built whole: all
+//! [positions](crate::canonical::viability::position).
 //!
 //! Most boundary assertions that cannot come true lead to no accepted text. They are removed here, with all other
 //! states that are not live. The product has hundreds of states for a date and a few thousand for a thousand words.
