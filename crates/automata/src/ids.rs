@@ -76,7 +76,6 @@ impl WholeNode {
     pub(crate) const ROOT: Self = Self(0);
 }
 
-#[cfg(feature = "published")]
 id! {
     /// A state of a product that is built whole (`Product`).
     ProductState

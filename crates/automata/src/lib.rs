@@ -5,10 +5,9 @@
 //! ```text
 //! pattern --regex/--> tree --dfa/--> Dfa --tokens/--> TokenDfa, RegexConstraint, LazyRegexConstraint
 //!                                     |
+//!                                     +-- published/ --> LiftedDfa, MergedDfa
 //! tokenizer: splitting --split/--+    |
 //!            merges, texts ------+-- canonical/ --> TokenizerAutomaton, CanonicalConstraint
-//!                                     |
-//!                                     +-- published/ --> LiftedDfa, MergedDfa, VegasConstraint
 //! ```
 //!
 //! # Exact means
@@ -31,15 +30,15 @@
 //! use a sorted set; a DFA of a million texts is large. To search in text use the `regex` crate.
 //!
 //! All token sequences that spell a match are allowed, not only those that the tokenizer itself writes.
-//! [`CanonicalConstraint`] allows only the tokenizer's own sequences. A pattern whose DFA exceeds the limits is a
-//! [`LazyRegexConstraint`]; [`regex`](regex()) chooses between the two.
+//! [`CanonicalConstraint`] allows only the tokenizer's own sequences, and [`MergedDfa`] is the automaton of these
+//! sequences for texts of a single piece. A pattern whose DFA exceeds the limits is a [`LazyRegexConstraint`];
+//! [`regex`](regex()) chooses between the two.
 //!
 //! # Features
 //!
 //! - `canonical` (on): [`CanonicalConstraint`], the tokenizer's own sequences. Costs the tables of Unicode's
 //!   normalisation forms.
 //! - `debug` (on): [`debug`], the printers of automata. Costs petgraph.
-//! - `published` (off): the automata of published papers, whole. Tests compare the constraints above with them.
 //!
 //! # Example
 //!
@@ -77,8 +76,7 @@ mod error;
 #[cfg(feature = "canonical")]
 mod ids;
 mod limits;
-#[cfg(feature = "published")]
-pub mod published;
+mod published;
 mod regex;
 #[cfg(feature = "canonical")]
 mod split;
@@ -90,8 +88,9 @@ struct ReadmeExamples;
 
 #[cfg(feature = "canonical")]
 pub use canonical::{
-    CanonicalConstraint, CanonicalError, CanonicalIndex, CanonicalScratch, CanonicalState, MergeOrder,
-    NothingCanonical, TokenizerAutomaton,
+    CanonicalConstraint, CanonicalError, CanonicalIndex, CanonicalScratch, CanonicalState, HardBigrams,
+    LibraryFileError, LibraryStats, MergeOrder, NothingCanonical, TokenizerAutomaton, VegasConfiguration,
+    VegasLibrary, vegas_configurations,
 };
 pub use dfa::{
     ByteClasses, CharSet, Characters, Cuts, Dfa, DfaAlgebra, DfaBuilder, Edge, Explored, Graph, InContext,
@@ -99,6 +98,7 @@ pub use dfa::{
 };
 pub use error::{Construct, Place, RegexError};
 pub use limits::Limits;
+pub use published::{InitialTokens, LiftedDfa, MergedDfa, PublishedError, PublishedLimits};
 pub use regex::{Bounded, Counted, Dialect, Pattern, UnknownDialect};
 #[cfg(feature = "canonical")]
 pub use split::{SplitError, SplitLimits};

@@ -14,6 +14,7 @@
 //! | `viability` | the positions of a constraint, and the tokens that lead to live positions |
 //! | `token_set` | sets of tokens as words of a mask |
 //! | `tuning` | the numbers that change times and no masks |
+//! | `vegas` | parts of constraints between delimiters, computed once for all constraints |
 //! | `constraint` | masks and states: [`CanonicalConstraint`] |
 //!
 //! The algorithms are those of V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex Constraints* (2024),
@@ -21,19 +22,22 @@
 
 mod constraint;
 mod error;
-pub(crate) mod index;
-pub(crate) mod merges;
+mod index;
+mod merges;
 #[cfg(test)]
-pub(crate) mod testing;
+mod testing;
 mod texts;
-pub(crate) mod token_set;
-pub(crate) mod tokenizer;
+mod token_set;
+mod tokenizer;
 mod tuning;
-pub(crate) mod viability;
+mod vegas;
+mod viability;
 
-pub use constraint::{CanonicalConstraint, CanonicalScratch};
+pub use constraint::{CanonicalConstraint, CanonicalScratch, CanonicalState};
 pub use error::{CanonicalError, NothingCanonical};
 pub use index::CanonicalIndex;
 pub use merges::derivation::MergeOrder;
 pub use tokenizer::TokenizerAutomaton;
-pub use viability::sequence::CanonicalState;
+pub use vegas::{
+    HardBigrams, LibraryFileError, LibraryStats, VegasConfiguration, VegasLibrary, vegas_configurations,
+};

@@ -9,8 +9,7 @@ use std::collections::HashMap;
 
 use unskew_core::TokenId;
 
-use super::{PublishedError, PublishedLimits};
-use crate::{StateId, dfa::minimize::Partition};
+use crate::{PublishedError, PublishedLimits, StateId, dfa::minimize::Partition};
 
 /// A partial automaton over tokens.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,8 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use proptest::prelude::*;
 use unskew_automata::{
-    Dfa, Limits, RegexError, StateId, TokenDfa,
-    published::{LiftedDfa, PublishedError, PublishedLimits},
+    Dfa, LiftedDfa, Limits, PublishedError, PublishedLimits, RegexError, StateId, TokenDfa,
 };
 use unskew_core::{TokenId, Vocabulary, conformance};
 use unskew_testdata::{strategies, vocabulary};

@@ -10,11 +10,8 @@ pub(crate) mod toy;
 
 use std::{collections::HashMap, path::Path, sync::Arc};
 
-use unskew_automata::{CanonicalConstraint, CanonicalError, CanonicalIndex, Limits, TokenizerAutomaton};
-#[cfg(feature = "published")]
 use unskew_automata::{
-    Dfa,
-    published::{PublishedError, VegasConstraint, VegasLibrary},
+    CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, TokenizerAutomaton, VegasLibrary,
 };
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
 use unskew_trie::TokenTrie;
@@ -114,13 +111,16 @@ impl Subject {
         CanonicalConstraint::new(pattern, &self.index, limits)
     }
 
-    /// The same constraint with its product built and completed whole.
-    #[cfg(feature = "published")]
-    pub(crate) fn whole(&self, pattern: &str) -> Result<VegasConstraint, PublishedError> {
+    /// The same constraint with its product built and completed whole, as with a library.
+    pub(crate) fn whole(&self, pattern: &str) -> Result<CanonicalConstraint, CanonicalError> {
         let library = VegasLibrary::new(&self.index, VegasLibrary::DEFAULT_BYTES);
         let limits = Limits::default();
-        let dfa = Dfa::from_pattern(pattern, &limits).map_err(CanonicalError::from)?;
-        VegasConstraint::new(&dfa, &self.index, &library, &limits)
+        CanonicalConstraint::with_library(
+            &Dfa::from_pattern(pattern, &limits)?,
+            &self.index,
+            &library,
+            &limits,
+        )
     }
 
     pub(crate) fn encode(&self, text: &str) -> Vec<TokenId> {

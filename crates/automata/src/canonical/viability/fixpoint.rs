@@ -10,17 +10,13 @@ use std::{cell::Cell, collections::HashMap, rc::Rc};
 use unskew_core::{TokenId, words_for};
 
 use super::{
-    backward::Backward,
-    block::Blocks,
     completion::{Before, Completion, Search},
     product::{Product, Sources},
 };
 use crate::{
     canonical::{
-        index::CanonicalIndex,
-        merges::derivation::NONE,
-        token_set::{bits, set},
-        tokenizer::automaton::Role,
+        index::CanonicalIndex, merges::derivation::NONE, token_set::bits, tokenizer::automaton::Role,
+        vegas::block::Blocks,
     },
     ids::{Id, ProductState, Table, WholeNode},
 };
@@ -44,21 +40,20 @@ const CACHED_SETS: usize = 512;
 
 impl Completion {
     /// Cost: for each state a walk through the trie that ends as soon as the state is settled.
-    pub(super) fn new(product: &Product, index: &CanonicalIndex, backward: &Backward) -> Self {
+    pub(crate) fn new(product: &Product, index: &CanonicalIndex) -> Self {
         // If tokens spell every byte of the product, most states are known without a search.
         let (known, boundary) = match Blocks::new(product, &index.automaton, index.bigram_facts()) {
             Some(blocks) => (blocks.known, blocks.boundary),
             None => (vec![false; product.len()], product.accepting.clone()),
         };
-        Self::knowing(product, index, backward, known, boundary)
+        Self::knowing(product, index, known, boundary)
     }
 
     /// As [`new`](Self::new), with the states `known` to be preceded by any token. For these, `boundary` holds
     /// whether the piece may end there.
-    pub(super) fn knowing(
+    pub(crate) fn knowing(
         product: &Product,
         index: &CanonicalIndex,
-        backward: &Backward,
         known: Vec<bool>,
         boundary: Vec<bool>,
     ) -> Self {
@@ -69,7 +64,6 @@ impl Completion {
         let mut rounds = Rounds {
             product,
             index,
-            backward,
             sources: product.sources(),
             settled: known.into(),
             forbidden_prev: HashMap::new(),
@@ -112,7 +106,6 @@ type Viable = ([u64; 4], Vec<u32>);
 struct Rounds<'a> {
     product: &'a Product,
     index: &'a CanonicalIndex,
-    backward: &'a Backward,
     sources: Sources,
     /// States that are final: all states that they depend on are settled.
     settled: Table<ProductState, bool>,
@@ -232,14 +225,16 @@ impl Rounds<'_> {
             return Rc::clone(found);
         }
         let tokenizer = &self.index.automaton;
-        let mut all = self.backward.ending_in(&bytes, tokenizer.vocab_len);
+        let mut all = self.index.ending_in(&bytes);
         for token in &key.1 {
             if self.forbidden_prev.len() > CACHED_SETS {
                 self.forbidden_prev.clear();
             }
             let forbidden_prev = self.forbidden_prev.entry(*token).or_insert_with(|| {
                 let mut words = vec![0u32; words_for(tokenizer.vocab_len)];
-                self.backward.forbidden_prev(&tokenizer.bigrams, *token, |token| set(&mut words, token));
+                tokenizer
+                    .bigrams
+                    .forbidden_prev(*token, |token| words[token as usize / 32] |= 1 << (token % 32));
                 words.into()
             });
             let mut left = 0;
