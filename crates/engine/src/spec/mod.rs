@@ -1,7 +1,7 @@
 //! Constraints as data: one type for every kind, with its options, and a JSON form.
 //!
 //! A [`Spec`] is data. It names files and does not read them, and it knows neither a model nor a command line. So
-//! programs can build it, keep it, compare it and send it. [`TokenSpace::constraint`](crate::TokenSpace::constraint)
+//! programs can build it, keep it, compare it and send it. [`Compiler::compile`](crate::Compiler::compile)
 //! compiles it for the tokens of one model.
 //!
 //! Options belong to the kind that reads them: white space exists only for a JSON Schema. The flat form,
