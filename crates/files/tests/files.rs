@@ -145,8 +145,15 @@ mod unix {
         assert_eq!(leftovers(folder.path()), 2);
         living.commit().unwrap();
         assert_eq!(fs::read(path("a")).unwrap(), b"a");
-        write(path("b"), b"b").unwrap();
-        assert_eq!(leftovers(folder.path()), 0);
+        // A process that another test begins has the locks of this one until it runs its own program.
+        let is_clean = (0..100).any(|_| {
+            write(path("b"), b"b").unwrap();
+            leftovers(folder.path()) == 0 || {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                false
+            }
+        });
+        assert!(is_clean);
         assert!(others.iter().all(|name| path(name).exists()));
     }
 
