@@ -1,4 +1,4 @@
-//! What runs on an adapter of wgpu, timed there: `cargo xtask bench device`.
+//! Kernels and models on an adapter of wgpu, timed there: `cargo xtask bench device`.
 //!
 //! - **Rows** ([`rows`]): logits that stay on the device beside logits that are read back.
 //! - **Passes** ([`passes`]): passes of transformers, and the rate at which they read the weights.

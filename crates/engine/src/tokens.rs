@@ -26,7 +26,7 @@ pub struct TokenSpace {
     trie: OnceLock<Arc<TokenTrie>>,
     canonical: OnceLock<Arc<CanonicalIndex>>,
     order: OnceLock<Arc<TextOrder>>,
-    /// What [`Compiler::shared`](crate::Compiler::shared) keeps.
+    /// The constraints of [`Compiler::shared`](crate::Compiler::shared).
     pub(crate) kept: OnceLock<Arc<Kept>>,
 }
 

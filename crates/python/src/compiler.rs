@@ -57,7 +57,7 @@ impl Compiler {
         let mut options = CompilerOptions::default();
         options.cache_bytes = cache_bytes.unwrap_or(options.cache_bytes);
         options.library_bytes = library_bytes.unwrap_or(options.library_bytes);
-        options.constraint_bytes = constraint_bytes.unwrap_or(options.constraint_bytes);
+        options.constraint_bytes = constraint_bytes.or(options.constraint_bytes);
         Self { compiler: engine::Compiler::with_options(Arc::clone(&tokenizer.tokens), options) }
     }
 

@@ -79,14 +79,14 @@ pub struct CompilerOptions {
     pub cache_bytes: usize,
     /// The trees that grammars share, in bytes. Default: 256 MiB.
     pub library_bytes: usize,
-    /// The bytes that one constraint, and each of its scratches, may keep of masks and of other findings, instead of
-    /// the limits of its spec; `usize::MAX`: these limits hold. Default: 32 MiB.
-    pub constraint_bytes: usize,
+    /// The bytes that one constraint, and each of its scratches, may keep of masks and of other findings. `None`: the
+    /// limits of its spec. Default: 32 MiB.
+    pub constraint_bytes: Option<usize>,
 }
 
 impl Default for CompilerOptions {
     fn default() -> Self {
-        Self { cache_bytes: 1 << 30, library_bytes: 256 << 20, constraint_bytes: 32 << 20 }
+        Self { cache_bytes: 1 << 30, library_bytes: 256 << 20, constraint_bytes: Some(32 << 20) }
     }
 }
 
@@ -162,7 +162,7 @@ pub struct Compiler {
     kept: Arc<Kept>,
 }
 
-/// What compilers for the same tokens share.
+/// The constraints, the trees and the limits that compilers for the same tokens share.
 pub(crate) struct Kept {
     options: CompilerOptions,
     library: OnceLock<Arc<TreeLibrary>>,
@@ -207,7 +207,7 @@ impl Compiler {
     /// The compiler that all parts of a program share which have these tokens. A spec's own limits on memory that stays
     /// hold in it.
     pub fn shared(tokens: &Arc<TokenSpace>) -> Self {
-        let options = CompilerOptions { constraint_bytes: usize::MAX, ..CompilerOptions::default() };
+        let options = CompilerOptions { constraint_bytes: None, ..CompilerOptions::default() };
         let kept = tokens.kept.get_or_init(|| Arc::new(Kept::new(options)));
         Self { tokens: Arc::clone(tokens), kept: Arc::clone(kept) }
     }
@@ -338,7 +338,7 @@ impl Compiler {
             healed: work.healed,
             progress: work.progress,
             library: library.as_ref(),
-            kept_bytes: Some(self.kept.options.constraint_bytes).filter(|bytes| *bytes != usize::MAX),
+            kept_bytes: self.kept.options.constraint_bytes,
             cancel,
             growth: Arc::clone(&self.kept.growth),
         };
@@ -367,7 +367,7 @@ fn over(until: &Until) -> Result<()> {
     }
 }
 
-/// What one call asks for.
+/// The request of one call.
 struct Work<'a> {
     resolved: &'a Resolved<'a>,
     healed: &'a str,

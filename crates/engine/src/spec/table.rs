@@ -1,7 +1,7 @@
 //! The options that refine a constraint: one table, from which errors, the command line and its help are made.
 //!
-//! An option is declared here and as a field of [`SpecOptions`], which gives it its type. What it does is said where
-//! its kind of constraint is compiled.
+//! An option is declared here and as a field of [`SpecOptions`], which gives it its type. The compiler of its
+//! kind of constraint documents its effect.
 
 use super::SpecOptions;
 

@@ -1,4 +1,4 @@
-//! What may stand beside a part of a grammar, on one side of it: bytes, or the terminals with which it begins.
+//! The neighbours of a part of a grammar on one side: bytes, or the terminals with which the text there begins.
 //!
 //! After a part they are its FOLLOW set, which is made of FIRST sets (Aho, Sethi, Ullman, "Compilers", 1986, section
 //! 4.4); before it, the same of the grammar read backwards. All callers of a rule are taken together. Each set of bytes
@@ -227,7 +227,7 @@ impl Finder<'_> {
                     if let Some(member) = self.ends[body.index()] {
                         self.sets.include(between, member.near);
                         if self.empty[body.index()] {
-                            // Whatever stands around it is near the others.
+                            // An empty member leaves its neighbours beside the others.
                             self.sets.bytes[between] = (0..=255).collect();
                             self.sets.include(between, ends.own);
                         }

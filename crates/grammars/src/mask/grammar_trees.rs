@@ -88,7 +88,7 @@ impl GrammarTrees {
         self.automata[terminal.index() - literals].expect("it reads bytes")
     }
 
-    /// What reads `terminal`, no literal, from its start on.
+    /// The reader of suffixes for `terminal`, which is no literal, from its start on.
     pub(crate) fn reader<'c>(&self, compiled: &'c Compiled, terminal: ScanTerminal) -> SuffixReader<'c> {
         let scan = compiled.terminals.scan(terminal).expect("it reads bytes");
         match (scan.count, self.numbers(compiled, terminal)) {

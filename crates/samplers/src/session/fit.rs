@@ -16,7 +16,7 @@ impl<C: Constraint> Session<C> {
         self.searched_in_vain().unwrap_or(false)
     }
 
-    /// `None`: the states have no keys, one is beyond a limit, or the search takes too long.
+    /// `None`: the states have no keys, one is beyond a limit, or the search takes too long or is cancelled.
     fn searched_in_vain(&mut self) -> Option<bool> {
         let (constraint, scratch) = (&self.constraint, &mut self.scratch);
         let mut mask = TokenMask::new(constraint.vocab_len());
@@ -32,6 +32,9 @@ impl<C: Constraint> Session<C> {
             }
             let mut next = Vec::new();
             for state in level {
+                if self.cancel.is_cancelled() {
+                    return None;
+                }
                 constraint.fill_mask(scratch, &state, mask.as_mut());
                 if constraint.beyond(scratch, &state).is_some() {
                     return None;

@@ -22,7 +22,9 @@ use crate::{
         literal::Literal,
     },
     elements::{NAME, TYPE},
-    normalize::shape::{ALL, ARRAY, FALSE, FiniteValue, NULL, NUMBER, OBJECT, STRING, Shape, TRUE, Types},
+    normalize::shape::{
+        ALL, ARRAY, FALSE, FiniteValue, NULL, NUMBER, OBJECT, STRING, Shape, TRUE, Types, type_of,
+    },
     text::{enumerated::is_finite, languages::Language, standard::TEXT},
 };
 
@@ -68,18 +70,6 @@ fn bits(types: &[ValueType]) -> Types {
 
 /// The most schemas in which listed values are looked for.
 const LISTED: usize = 100;
-
-fn types_of(value: &Value) -> Types {
-    match value {
-        Value::Null => NULL,
-        Value::Bool(false) => FALSE,
-        Value::Bool(true) => TRUE,
-        Value::Number(_) => NUMBER,
-        Value::String(_) => STRING,
-        Value::Array(_) => ARRAY,
-        Value::Object(_) => OBJECT,
-    }
-}
 
 impl Emitter {
     fn style(&self) -> Arc<ElementStyle> {
@@ -373,7 +363,7 @@ impl Emitter {
             let list = |keyword| document.member(node, keyword).and_then(|list| document.items(list));
             let values =
                 list("enum").unwrap_or_default().iter().copied().chain(document.member(node, "const"));
-            types = values.fold(types, |types, value| types | types_of(document.value(value)));
+            types = values.fold(types, |types, value| types | type_of(document.value(value)));
             nodes
                 .extend(["anyOf", "oneOf"].into_iter().flat_map(|keyword| list(keyword).unwrap_or_default()));
             let reference = document.member(node, "$ref").and_then(|text| document.text(text));
@@ -507,7 +497,7 @@ impl Emitter {
     /// stack.
     #[inline(never)]
     fn element_part(&mut self, name: Name<'_>, node: NodeId) -> Result<ExprId, SchemaError> {
-        let types = types_of(self.ex.schemas.document.value(node));
+        let types = type_of(self.ex.schemas.document.value(node));
         let form = self.form;
         self.form = if types & (ARRAY | OBJECT) != 0 { self.inside(Form::Element) } else { Form::Json };
         let value = if types == STRING { None } else { Some(self.constant(node)) };

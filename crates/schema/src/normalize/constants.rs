@@ -2,7 +2,7 @@
 
 use super::{
     expander::Expander,
-    shape::{ARRAY, FALSE, NULL, NUMBER, OBJECT, STRING, Shape, TRUE},
+    shape::{ARRAY, OBJECT, Shape, type_of},
 };
 use crate::{
     SchemaError,
@@ -32,15 +32,7 @@ impl Expander {
     /// limited.
     pub(crate) fn constant_has_shape(&mut self, node: NodeId, shape: &Shape) -> Result<bool, SchemaError> {
         let value = self.schemas.document.value(node).clone();
-        let types = match &value {
-            Value::Null => NULL,
-            Value::Bool(false) => FALSE,
-            Value::Bool(true) => TRUE,
-            Value::Number(_) => NUMBER,
-            Value::String(_) => STRING,
-            Value::Array(_) => ARRAY,
-            Value::Object(_) => OBJECT,
-        };
+        let types = type_of(&value);
         if shape.types & types == 0 {
             return Ok(false);
         }

@@ -11,7 +11,10 @@ use unskew_automata::Dfa;
 
 use crate::{
     decimal::Decimal,
-    document::{json::NodeId, literal::Literal},
+    document::{
+        json::{NodeId, Value},
+        literal::Literal,
+    },
 };
 
 /// Types of values, as bits.
@@ -25,6 +28,19 @@ pub(crate) const STRING: Types = 16;
 pub(crate) const ARRAY: Types = 32;
 pub(crate) const OBJECT: Types = 64;
 pub(crate) const ALL: Types = 127;
+
+/// The type of a value.
+pub(crate) fn type_of(value: &Value) -> Types {
+    match value {
+        Value::Null => NULL,
+        Value::Bool(false) => FALSE,
+        Value::Bool(true) => TRUE,
+        Value::Number(_) => NUMBER,
+        Value::String(_) => STRING,
+        Value::Array(_) => ARRAY,
+        Value::Object(_) => OBJECT,
+    }
+}
 
 /// A keyword that cannot be enforced for values of some types.
 #[derive(Clone, PartialEq, Eq, Debug)]
